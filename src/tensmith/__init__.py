@@ -1,0 +1,1 @@
+"""tensmith makes trained models smaller and faster, and says exactly what it knows about the result."""

@@ -1,0 +1,76 @@
+"""Tables that grow by definition: a decorator registers, importing a folder discovers.
+
+Third parties add to any table through the entry-point group `tensmith.plugins`: each entry point names a
+module, which is imported the first time a table is read.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import pkgutil
+from collections.abc import Iterator, Mapping
+from typing import Generic, TypeVar
+
+from tensmith.errors import UsageError
+
+T = TypeVar("T")
+
+_plugins_loaded = False
+
+
+def _load_plugins() -> None:
+    global _plugins_loaded
+    if not _plugins_loaded:
+        _plugins_loaded = True
+        for entry in importlib.metadata.entry_points(group="tensmith.plugins"):
+            importlib.import_module(entry.module)
+
+
+class Registry(Mapping[str, T], Generic[T]):
+    """A name -> T table filled by the modules of one package, imported on first read.
+
+    `kind` is the word used in messages ("op", "engine"); `package` is the folder whose modules register.
+    """
+
+    def __init__(self, kind: str, package: str) -> None:
+        self.kind = kind
+        self._package = package
+        self._items: dict[str, T] = {}
+        self._discovered = False
+
+    def add(self, name: str, item: T) -> T:
+        """Registers `item`; a second item of the same name is an error."""
+        if name in self._items:
+            raise UsageError(f"{self.kind} '{name}' is registered twice; rename one of them")
+        self._items[name] = item
+        return item
+
+    def _discover(self) -> None:
+        if self._discovered:
+            return
+        self._discovered = True
+        package = importlib.import_module(self._package)
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"{self._package}.{module.name}")
+        _load_plugins()
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._items:
+            self._discover()
+        if name not in self._items:
+            known = ", ".join(sorted(self._items))
+            raise UsageError(f"unknown {self.kind} '{name}'; known: {known}")
+        return self._items[name]
+
+    def __contains__(self, name: object) -> bool:
+        self._discover()
+        return name in self._items
+
+    def __iter__(self) -> Iterator[str]:
+        self._discover()
+        return iter(sorted(self._items))
+
+    def __len__(self) -> int:
+        self._discover()
+        return len(self._items)
