@@ -1,0 +1,23 @@
+"""What every test shares: the evaluation data, and a hypothesis profile without deadlines."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("tensmith", deadline=None)
+settings.load_profile("tensmith")
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The evaluation data: $TENSMITH_DATA, else ../shared/data beside the repository; skips when missing."""
+    path = Path(os.environ.get("TENSMITH_DATA") or ROOT.parent / "shared" / "data")
+    if not path.is_dir():
+        pytest.skip(f"no evaluation data at {path}; set TENSMITH_DATA to its folder")
+    return path
