@@ -1,0 +1,242 @@
+"""Arithmetics a program can be run in: floats as NumPy has them, and a prime field.
+
+An op's meaning is written once, over one of these. In the field, arithmetic is exact, and every function
+that is not arithmetic (exp, max, a comparison) is a fresh random function, the same for every program run
+with the same seed. Two programs that agree there for random inputs are equal as formulas, up to a false
+pass of probability at most degree / p for each prime (Schwartz 1980, Zippel 1979).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+class Arith(Protocol):
+    """What an op's meaning may do with real numbers. Arrays broadcast as NumPy's do."""
+
+    exact: bool
+
+    def const(self, value: Array | float, like: Array | None = None) -> Array:
+        """A constant, in the dtype of `like` where floats have one."""
+
+    def add(self, a: Array, b: Array) -> Array:
+        """a + b."""
+
+    def sub(self, a: Array, b: Array) -> Array:
+        """a - b."""
+
+    def mul(self, a: Array, b: Array) -> Array:
+        """a * b."""
+
+    def div(self, a: Array, b: Array) -> Array:
+        """a / b, real division."""
+
+    def matmul(self, a: Array, b: Array) -> Array:
+        """Matrix product over the last two axes, leading axes broadcast."""
+
+    def sum(self, a: Array, axis: int | tuple[int, ...] | None, keepdims: bool = False) -> Array:
+        """Sum over axes."""
+
+    def max(self, a: Array, axis: int | tuple[int, ...] | None, keepdims: bool = False) -> Array:
+        """Maximum over axes."""
+
+    def call(self, function: str, *args: Array) -> Array:
+        """A named scalar function: one of FUNCTIONS, or any name in an exact arithmetic."""
+
+    def compare(self, relation: str, a: Array, b: Array) -> Array:
+        """Booleans of less, less_equal, greater, greater_equal or equal."""
+
+
+def _erf(x: Array) -> Array:
+    """erf to float64 precision, vectorised (W. J. Cody 1969 through math.erf)."""
+    return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x)).astype(x.dtype)
+
+
+def _round_even(x: Array) -> Array:
+    return np.asarray(np.rint(x))
+
+
+FUNCTIONS: dict[str, Any] = {
+    "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "tan": np.tan,
+    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh,
+    "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "tanh": np.tanh, "erf": _erf,
+    "floor": np.floor, "ceil": np.ceil, "round": _round_even, "sign": np.sign, "abs": np.abs,
+    "maximum": np.maximum, "minimum": np.minimum, "pow": np.power,
+    "fmod": np.fmod, "mod": np.mod, "isnan": np.isnan, "isinf": np.isinf,
+}  # fmt: skip
+
+_RELATIONS: dict[str, Any] = {
+    "less": np.less,
+    "less_equal": np.less_equal,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+    "equal": np.equal,
+}
+
+
+class Floats:
+    """NumPy's own arithmetic, in the dtype of the operands; also serves integers and object arrays."""
+
+    exact = False
+
+    def const(self, value: Array | float, like: Array | None = None) -> Array:
+        """See Arith."""
+        return np.asarray(value, dtype=None if like is None else like.dtype)
+
+    def add(self, a: Array, b: Array) -> Array:
+        """See Arith."""
+        return np.asarray(a + b)
+
+    def sub(self, a: Array, b: Array) -> Array:
+        """See Arith."""
+        return np.asarray(a - b)
+
+    def mul(self, a: Array, b: Array) -> Array:
+        """See Arith."""
+        return np.asarray(a * b)
+
+    def div(self, a: Array, b: Array) -> Array:
+        """See Arith."""
+        return np.asarray(a / b)
+
+    def matmul(self, a: Array, b: Array) -> Array:
+        """See Arith."""
+        return np.asarray(np.matmul(a, b))
+
+    def sum(self, a: Array, axis: int | tuple[int, ...] | None, keepdims: bool = False) -> Array:
+        """See Arith."""
+        return np.asarray(np.sum(a, axis=axis, keepdims=keepdims, dtype=a.dtype))
+
+    def max(self, a: Array, axis: int | tuple[int, ...] | None, keepdims: bool = False) -> Array:
+        """See Arith."""
+        return np.asarray(np.max(a, axis=axis, keepdims=keepdims))
+
+    def call(self, function: str, *args: Array) -> Array:
+        """See Arith."""
+        return np.asarray(FUNCTIONS[function](*args))
+
+    def compare(self, relation: str, a: Array, b: Array) -> Array:
+        """See Arith."""
+        return np.asarray(_RELATIONS[relation](a, b))
+
+
+@dataclass(frozen=True)
+class PrimeField:
+    """Arithmetic modulo a prime p < 2**21, on int64 arrays holding 0 .. p-1.
+
+    Products of matrices go through float64 BLAS in slices of at most 2**53 / p**2 terms, which is exact.
+    """
+
+    p: int
+    seed: int
+    exact = True
+
+    def const(self, value: Array | float, like: Array | None = None) -> Array:
+        """The residues of exact binary values: m * 2**e becomes m * (2**e mod p)."""
+        array = np.asarray(value)
+        if array.dtype.kind in "iub":
+            return np.asarray(array.astype(np.int64) % self.p)
+        values = array.astype(np.float64)
+        finite = np.isfinite(values)
+        mantissa, exponent = np.frexp(np.where(finite, values, 0.0))
+        whole = np.asarray(mantissa * 2.0**53).astype(np.int64)
+        low, high = -1200, 1100
+        powers = np.array([pow(2, e, self.p) for e in range(low, high)], dtype=np.int64)
+        residues = (whole % self.p) * powers[exponent.astype(np.int64) - 53 - low] % self.p
+        # Infinities and NaN are no field elements: each gets one fixed value of its own.
+        codes = np.where(np.isnan(values), 0, np.where(values > 0, 1, 2))
+        return np.where(finite, residues, self._mix("non-finite", codes))
+
+    def add(self, a: Array, b: Array) -> Array:
+        """See Arith."""
+        return np.asarray((a + b) % self.p)
+
+    def sub(self, a: Array, b: Array) -> Array:
+        """See Arith."""
+        return np.asarray((a - b) % self.p)
+
+    def mul(self, a: Array, b: Array) -> Array:
+        """See Arith."""
+        return np.asarray((a * b) % self.p)
+
+    def div(self, a: Array, b: Array) -> Array:
+        """a times the inverse of b (b ** (p-2), Fermat); 1/0 is 0."""
+        result = np.asarray(a, dtype=np.int64)
+        power, square = self.p - 2, np.asarray(b, dtype=np.int64)
+        while power:
+            if power & 1:
+                result = result * square % self.p
+            square = square * square % self.p
+            power >>= 1
+        return np.asarray(result)
+
+    def matmul(self, a: Array, b: Array) -> Array:
+        """See Arith."""
+        terms = 2**53 // (self.p * self.p)
+        left, right = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+        if right.ndim == 1:
+            return np.asarray(self.matmul(a, np.asarray(b)[:, None])[..., 0])
+        if left.shape[-1] == 0:
+            return np.asarray(np.matmul(left, right).astype(np.int64))
+        result: Array | None = None
+        for start in range(0, left.shape[-1], terms):
+            part = np.matmul(left[..., start : start + terms], right[..., start : start + terms, :])
+            part = part.astype(np.int64) % self.p
+            result = part if result is None else (result + part) % self.p
+        assert result is not None
+        return result
+
+    def sum(self, a: Array, axis: int | tuple[int, ...] | None, keepdims: bool = False) -> Array:
+        """See Arith."""
+        return np.asarray(np.sum(a, axis=axis, keepdims=keepdims, dtype=np.int64) % self.p)
+
+    def max(self, a: Array, axis: int | tuple[int, ...] | None, keepdims: bool = False) -> Array:
+        """A random function of the set of elements: order and repetition do not matter."""
+        # Canonical representatives: the maximum of hashed values, then hashed back, is order-free.
+        hashed = self._mix("max", a)
+        return np.asarray(np.max(hashed, axis=axis, keepdims=keepdims))
+
+    def call(self, function: str, *args: Array) -> Array:
+        """A random function named `function`; maximum and minimum are symmetric and idempotent."""
+        if function in ("maximum", "minimum"):
+            a, b = np.broadcast_arrays(*args)
+            first, second = np.minimum(a, b), np.maximum(a, b)
+            return np.where(first == second, first, self._mix(function, first, second))
+        return self._mix(function, *args)
+
+    def compare(self, relation: str, a: Array, b: Array) -> Array:
+        """Random booleans, except that `equal` is equality and mirrored relations agree."""
+        if relation == "equal":
+            return np.asarray(a == b)
+        if relation in ("greater", "greater_equal"):
+            relation, a, b = {"greater": "less", "greater_equal": "less_equal"}[relation], b, a
+        return np.asarray(self._mix(relation, a, b) & 1 == 1)
+
+    def random(self, name: str, shape: tuple[int, ...]) -> Array:
+        """Uniform residues that depend only on the seed, the name and the shape."""
+        digest = hashlib.sha256(f"{self.seed}/{self.p}/{name}/{shape}".encode()).digest()
+        generator = np.random.default_rng(int.from_bytes(digest[:16], "little"))
+        return generator.integers(0, self.p, size=shape, dtype=np.int64)
+
+    def _mix(self, function: str, *args: Array) -> Array:
+        """A keyed hash of field elements into the field (splitmix64 finaliser, Steele et al. 2014)."""
+        digest = hashlib.sha256(f"{self.seed}/{self.p}/{function}".encode()).digest()
+        state: Any = np.uint64(int.from_bytes(digest[:8], "little"))
+        for position, arg in enumerate(args):
+            with np.errstate(over="ignore"):
+                key = np.uint64(
+                    int.from_bytes(digest[8:16], "little") ^ (position * 0x9E3779B97F4A7C15) & (2**64 - 1)
+                )
+                mixed = np.asarray(arg).astype(np.uint64) + key + state * np.uint64(0xD1342543DE82EF95)
+                mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+                mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+                state = mixed ^ (mixed >> np.uint64(31))
+        return np.asarray(np.asarray(state) % np.uint64(self.p)).astype(np.int64)

@@ -1,0 +1,285 @@
+"""Integer polynomials over named sizes and index variables: the arithmetic of shapes and subscripts.
+
+A `Poly` is kept in one canonical form, so two equal polynomials are the same value. Division and remainder
+by a non-unit are atoms of their own (`Div`), simplified where the ranges given prove it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeAlias, Union
+
+Atom: TypeAlias = Union[str, "Div"]
+Monomial: TypeAlias = tuple[tuple[Atom, int], ...]
+Dim: TypeAlias = Union[int, "Poly"]
+
+
+def _atom_key(atom: Atom) -> tuple[int, str]:
+    return (0, atom) if isinstance(atom, str) else (1, str(atom))
+
+
+@lru_cache(maxsize=65536)
+def _multiply(left: Monomial, right: Monomial) -> Monomial:
+    powers: dict[Atom, int] = dict(left)
+    for atom, power in right:
+        powers[atom] = powers.get(atom, 0) + power
+    return tuple(sorted(powers.items(), key=lambda item: _atom_key(item[0])))
+
+
+@dataclass(frozen=True, eq=False)
+class Poly:
+    """A polynomial with integer coefficients: a sorted tuple of (monomial, coefficient) pairs, none zero."""
+
+    terms: tuple[tuple[Monomial, int], ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash(self.terms))
+
+    # Construction
+
+    @staticmethod
+    def of(value: Dim) -> Poly:
+        """The polynomial of an integer, or `value` itself."""
+        return value if isinstance(value, Poly) else _constant(int(value))
+
+    @staticmethod
+    def symbol(name: str) -> Poly:
+        """The polynomial that is one variable."""
+        return Poly(((((name, 1),), 1),))
+
+    @staticmethod
+    def from_terms(terms: Mapping[Monomial, int]) -> Poly:
+        """The polynomial of a monomial -> coefficient table."""
+        kept = [(monomial, coefficient) for monomial, coefficient in terms.items() if coefficient]
+        return Poly(tuple(sorted(kept, key=lambda term: [(_atom_key(a), p) for a, p in term[0]])))
+
+    # Reading
+
+    @property
+    def constant(self) -> int | None:
+        """The value if this is a constant, else None."""
+        if not self.terms:
+            return 0
+        if len(self.terms) == 1 and not self.terms[0][0]:
+            return self.terms[0][1]
+        return None
+
+    def symbols(self) -> frozenset[str]:
+        """Names of every variable, those inside divisions included."""
+        found: set[str] = set()
+        for monomial, _ in self.terms:
+            for atom, _ in monomial:
+                found |= {atom} if isinstance(atom, str) else atom.symbols()
+        return frozenset(found)
+
+    def coefficient(self, name: str) -> Poly | None:
+        """The factor c in `c * name + rest` where neither contains `name`; None if not of that form."""
+        factor: dict[Monomial, int] = {}
+        for monomial, coefficient in self.terms:
+            inside = [atom for atom, _ in monomial if not isinstance(atom, str) and name in atom.symbols()]
+            if inside:
+                return None
+            powers = dict(monomial)
+            power = powers.pop(name, 0)
+            if power > 1:
+                return None
+            if power == 1:
+                factor[tuple(powers.items())] = coefficient
+        return Poly.from_terms(factor)
+
+    def substitute(self, values: Mapping[str, Dim]) -> Poly:
+        """This polynomial with variables replaced."""
+        if not values or not (self.symbols() & values.keys()):
+            return self
+        result = _constant(0)
+        for monomial, coefficient in self.terms:
+            product = _constant(coefficient)
+            for atom, power in monomial:
+                if isinstance(atom, str):
+                    base = Poly.of(values[atom]) if atom in values else Poly.symbol(atom)
+                else:
+                    base = floor_div(atom.top.substitute(values), atom.bottom.substitute(values))
+                for _ in range(power):
+                    product = product * base
+            result = result + product
+        return result
+
+    def evaluate(self, values: Mapping[str, Any]) -> Any:
+        """The number (or array, if `values` holds arrays) this polynomial takes."""
+        result: Any = 0
+        for monomial, coefficient in self.terms:
+            product: Any = coefficient
+            for atom, power in monomial:
+                if isinstance(atom, str):
+                    base = values[atom]
+                else:
+                    base = atom.top.evaluate(values) // atom.bottom.evaluate(values)
+                product = product * base**power
+            result = result + product
+        return result
+
+    # Arithmetic
+
+    def __add__(self, other: Dim) -> Poly:
+        terms = dict(self.terms)
+        for monomial, coefficient in Poly.of(other).terms:
+            terms[monomial] = terms.get(monomial, 0) + coefficient
+        return Poly.from_terms(terms)
+
+    def __neg__(self) -> Poly:
+        return Poly(tuple((monomial, -coefficient) for monomial, coefficient in self.terms))
+
+    def __sub__(self, other: Dim) -> Poly:
+        return self + -Poly.of(other)
+
+    def __rsub__(self, other: Dim) -> Poly:
+        return Poly.of(other) - self
+
+    def __mul__(self, other: Dim) -> Poly:
+        terms: dict[Monomial, int] = {}
+        for left, a in self.terms:
+            for right, b in Poly.of(other).terms:
+                monomial = _multiply(left, right)
+                terms[monomial] = terms.get(monomial, 0) + a * b
+        return Poly.from_terms(terms)
+
+    def __floordiv__(self, other: Dim) -> Poly:
+        return floor_div(self, Poly.of(other))
+
+    def __rfloordiv__(self, other: Dim) -> Poly:
+        return floor_div(Poly.of(other), self)
+
+    def __mod__(self, other: Dim) -> Poly:
+        return self - floor_div(self, Poly.of(other)) * other
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    # Identity
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, int):
+            return self.constant == other
+        return isinstance(other, Poly) and self.terms == other.terms
+
+    def __hash__(self) -> int:
+        constant = self.constant
+        return hash(constant) if constant is not None else self._hash  # type: ignore[attr-defined]
+
+    def __str__(self) -> str:
+        return _cached_text(self)
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True)
+class Div:
+    """The atom floor(top / bottom), bottom > 0."""
+
+    top: Poly
+    bottom: Poly
+
+    def symbols(self) -> frozenset[str]:
+        """Names of every variable inside."""
+        return self.top.symbols() | self.bottom.symbols()
+
+    def __str__(self) -> str:
+        return f"(({self.top}) // ({self.bottom}))"
+
+
+@lru_cache(maxsize=4096)
+def _constant(value: int) -> Poly:
+    return Poly((((), value),) if value else ())
+
+
+@lru_cache(maxsize=65536)
+def _cached_text(poly: Poly) -> str:
+    parts: list[str] = []
+    for monomial, coefficient in reversed(poly.terms):
+        factors = "*".join(str(atom) if power == 1 else f"{atom}**{power}" for atom, power in monomial)
+        magnitude = abs(coefficient)
+        body = (
+            factors if factors and magnitude == 1 else f"{magnitude}*{factors}" if factors else str(magnitude)
+        )
+        sign = " - " if coefficient < 0 else " + "
+        parts.append(body if not parts and coefficient > 0 else f"-{body}" if not parts else sign + body)
+    return "".join(parts) or "0"
+
+
+def _divide_monomial(monomial: Monomial, divisor: Monomial) -> Monomial | None:
+    powers = dict(monomial)
+    for atom, power in divisor:
+        left = powers.get(atom, 0) - power
+        if left < 0:
+            return None
+        powers[atom] = left
+    return tuple((atom, power) for atom, power in powers.items() if power)
+
+
+def floor_div(top: Poly, bottom: Poly) -> Poly:
+    """floor(top / bottom); the parts of `top` that `bottom` divides come out of the division."""
+    divisor = bottom.constant
+    if divisor == 1:
+        return top
+    if top.constant is not None and divisor:
+        return _constant(top.constant // divisor)
+    quotient, rest = _split_multiple(top, bottom)
+    if not rest.terms:
+        return quotient
+    if rest.constant is not None and divisor and 0 <= rest.constant < divisor:
+        return quotient
+    return quotient + Poly(((((Div(rest, bottom), 1),), 1),))
+
+
+def _split_multiple(top: Poly, bottom: Poly) -> tuple[Poly, Poly]:
+    """(q, r) with top = q * bottom + r, r free of the multiples that are seen term by term."""
+    if len(bottom.terms) != 1:
+        for scale in (1, -1):
+            if (top - bottom * scale).terms == ():
+                return _constant(scale), _constant(0)
+        return _constant(0), top
+    divisor, scale = bottom.terms[0]
+    quotient: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    for monomial, coefficient in top.terms:
+        reduced = _divide_monomial(monomial, divisor)
+        if reduced is None:
+            rest[monomial] = coefficient
+            continue
+        quotient[reduced] = quotient.get(reduced, 0) + coefficient // scale
+        if coefficient % scale:
+            rest[monomial] = coefficient % scale
+    return Poly.from_terms(quotient), Poly.from_terms(rest)
+
+
+def simplify_dim(value: Dim) -> Dim:
+    """A plain int where the polynomial is constant."""
+    if isinstance(value, Poly):
+        constant = value.constant
+        return value if constant is None else constant
+    return int(value)
+
+
+def product(dims: Iterable[Dim]) -> Dim:
+    """The product of dimensions, 1 for none."""
+    result: Dim = 1
+    for dim in dims:
+        result = result * dim
+    return simplify_dim(result)
+
+
+def map_divisions(poly: Poly, simplify: Callable[[Div], Poly]) -> Poly:
+    """`poly` with each division atom replaced by what `simplify` makes of it."""
+    if all(isinstance(atom, str) for monomial, _ in poly.terms for atom, _ in monomial):
+        return poly
+    result = _constant(0)
+    for monomial, coefficient in poly.terms:
+        term = _constant(coefficient)
+        for atom, power in monomial:
+            base = Poly.symbol(atom) if isinstance(atom, str) else simplify(atom)
+            for _ in range(power):
+                term = term * base
+        result = result + term
+    return result

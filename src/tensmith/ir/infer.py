@@ -1,0 +1,102 @@
+"""Types, and values known before running, of a node's outputs.
+
+Shape arithmetic (Shape, Gather, Concat, Mul ...) is run here on arrays of sizes, symbolic ones included, so
+that a Reshape whose target is computed from a symbolic batch still gets a type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tensmith.errors import ProgramError
+from tensmith.formula.arith import Array, Floats
+from tensmith.formula.poly import Poly, simplify_dim
+from tensmith.ir.op import Node, Run, Typed
+from tensmith.ir.types import TensorType
+
+_MAX_KNOWN = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """The type of a value (None if unknown) and its value if known before running."""
+
+    type: TensorType | None
+    value: Array | None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Facts) or self.type != other.type:
+            return False
+        if self.value is None or other.value is None:
+            return self.value is other.value
+        return self.value.shape == other.value.shape and bool(np.all(self.value == other.value))
+
+
+def infer_node(
+    node: Node, given: tuple[Facts | None, ...], hints: Mapping[str, TensorType]
+) -> tuple[Facts, ...]:
+    """Facts of each output. Raises ProgramError naming the node."""
+    if node.opaque is not None:
+        return tuple(Facts(hints.get(name), None) for name in node.outputs)
+    call = Typed(
+        node.attrs,
+        tuple(fact.type if fact else None for fact in given),
+        tuple(fact.value if fact else None for fact in given),
+        len(node.outputs),
+    )
+    if any(fact is not None and fact.type is None for fact in given):
+        return tuple(Facts(hints.get(name), None) for name in node.outputs)
+    try:
+        types = node.definition.infer(call)
+    except ProgramError as error:
+        raise ProgramError(f"node '{node.name or node.output}' ({node.op}): {error}") from error
+    values = _known_values(node, call, types)
+    merged = tuple(_merge(type_, hints.get(name)) for name, type_ in zip(node.outputs, types))
+    return tuple(Facts(type_, value) for type_, value in zip(merged, values))
+
+
+def _merge(inferred: TensorType | None, hint: TensorType | None) -> TensorType | None:
+    if inferred is None or inferred.shape is None:
+        return hint if hint is not None and (inferred is None or hint.dtype == inferred.dtype) else inferred
+    return inferred
+
+
+def _known_values(node: Node, call: Typed, types: tuple[TensorType | None, ...]) -> tuple[Array | None, ...]:
+    unknown: tuple[Array | None, ...] = (None,) * len(node.outputs)
+    if node.op == "shape":
+        return (_shape_value(call, node),)
+    first = types[0] if types else None
+    if first is None or first.floating or first.static is None or int(np.prod(first.static)) > _MAX_KNOWN:
+        return unknown
+    if not node.inputs or any(v is None for v, t in zip(call.values, call.types) if t is not None):
+        return unknown
+    try:
+        arrays = node.definition.run(Run(node.attrs, call.values, call.types, types), Floats())
+    except (TypeError, ValueError, AttributeError, ZeroDivisionError, ProgramError):
+        return unknown  # an op that has no meaning on symbolic sizes
+    return tuple(map(_simplify, arrays))
+
+
+def _simplify(array: Array) -> Array:
+    """Object arrays with no symbol left become integer arrays."""
+    if array.dtype != object:
+        return array
+    items = [simplify_dim(item) if isinstance(item, (Poly, int)) else item for item in array.reshape(-1)]
+    if all(isinstance(item, (int, bool)) for item in items):
+        return np.array(items, dtype=np.int64).reshape(array.shape)
+    result = np.empty(len(items), dtype=object)
+    result[:] = items
+    return result.reshape(array.shape)
+
+
+def _shape_value(call: Typed, node: Node) -> Array | None:
+    type_ = call.types[0]
+    if type_ is None or type_.shape is None:
+        return None
+    dims = list(type_.shape)[node.attrs.get("start", 0) or 0 : node.attrs.get("end")]
+    result = np.empty(len(dims), dtype=object)
+    result[:] = dims
+    return _simplify(result)

@@ -1,0 +1,104 @@
+"""The reference meaning of a program: each node run in order, in floats or in a prime field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+import onnx.reference
+
+from tensmith.errors import ProgramError
+from tensmith.formula.arith import Arith, Array, Floats
+from tensmith.ir.op import Node, Run
+from tensmith.ir.program import Program
+from tensmith.ir.types import TensorType
+
+_FLOATS = Floats()
+
+
+def interpret(program: Program, inputs: Mapping[str, Array], arith: Arith | None = None) -> dict[str, Array]:
+    """Runs `program` on arrays and gives its outputs by name.
+
+    In an exact arithmetic, floating inputs must be given as residues; floating constants are converted.
+    Integer and boolean values are computed as themselves in every arithmetic.
+    """
+    missing = [name for name in program.inputs if name not in inputs]
+    if missing:
+        raise ProgramError(f"input '{missing[0]}' is missing; the program takes {', '.join(program.inputs)}")
+    arith = arith or _FLOATS
+    values: dict[str, Array] = dict(inputs)
+    for name, array in program.constants.items():
+        values[name] = arith.const(array) if arith.exact and program.type(name).floating else array
+    last = _last_reads(program)
+    for position, node in enumerate(program.nodes):
+        for name, array in zip(node.outputs, run_node(program, node, values, arith)):
+            if name:
+                values[name] = array
+        for name in last.get(position, ()):
+            values.pop(name, None)
+    return {name: values[name] for name in program.outputs}
+
+
+def run_node(program: Program, node: Node, values: Mapping[str, Array], arith: Arith) -> tuple[Array, ...]:
+    """The output arrays of one node."""
+    inputs = tuple(values[name] if name else None for name in node.inputs)
+    if node.opaque is not None:
+        return _run_opaque(node, inputs, arith)
+    types = tuple(program.facts[name].type if name else None for name in node.inputs)
+    out_types = tuple(program.facts[name].type if name else None for name in node.outputs)
+    plain = not any(t is None or t.floating for t in (*types, *out_types) if t is not None)
+    call = Run(node.attrs, inputs, types, out_types)
+    try:
+        with np.errstate(all="ignore"):
+            arrays = node.definition.run(call, _FLOATS if plain else arith)
+    except (ValueError, IndexError, TypeError) as error:
+        raise ProgramError(f"node '{node.name or node.output}' ({node.op}) cannot run: {error}") from error
+    if arith.exact:
+        return arrays
+    return tuple(_cast(array, type_) for array, type_ in zip(arrays, out_types))
+
+
+def _cast(array: Array, type_: TensorType | None) -> Array:
+    return array if type_ is None or array.dtype == type_.numpy else array.astype(type_.numpy)
+
+
+def _run_opaque(node: Node, inputs: tuple[Array | None, ...], arith: Arith) -> tuple[Array, ...]:
+    """An ONNX operator TensIR does not know, by ONNX's own reference; a random function in a field."""
+    if arith.exact:
+        raise ProgramError(f"opaque node '{node.name or node.output}' ({node.op}) has no exact meaning")
+    proto = onnx.NodeProto()
+    proto.ParseFromString(node.opaque or b"")
+    given = {name: array for name, array in zip(node.inputs, inputs) if array is not None}
+    domains = {proto.domain: 1, "": onnx.defs.onnx_opset_version()}
+    graph = onnx.helper.make_graph(
+        [proto],
+        "opaque",
+        [onnx.helper.make_value_info(name, onnx.TypeProto()) for name in given],
+        [onnx.helper.make_value_info(name, onnx.TypeProto()) for name in node.outputs if name],
+    )
+    model = onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid(d, v) for d, v in domains.items()]
+    )
+    try:
+        evaluator = onnx.reference.ReferenceEvaluator(model)
+        outputs = iter(evaluator.run(None, given))
+    except Exception as error:  # the reference raises whatever the operator's own code raises
+        raise ProgramError(
+            f"opaque node '{node.name or node.output}' ({node.op}) cannot run: {error}"
+        ) from error
+    return tuple(np.asarray(next(outputs)) if name else np.zeros(0) for name in node.outputs)
+
+
+def _last_reads(program: Program) -> dict[int, list[str]]:
+    """Node position -> values nobody reads after it."""
+    last: dict[str, int] = {}
+    for position, node in enumerate(program.nodes):
+        for name in node.inputs:
+            if name:
+                last[name] = position
+    table: dict[int, list[str]] = {}
+    for name, position in last.items():
+        if name not in program.outputs:
+            table.setdefault(position, []).append(name)
+    return table

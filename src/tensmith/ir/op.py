@@ -1,0 +1,218 @@
+"""How an op is declared: one class with its type rule, its meaning and its formula.
+
+Reading `ops/` tells everything TensIR knows about an op. A class registers itself by its decorator:
+
+    @op("relu", onnx="Relu")
+    class Relu(Op):
+        def infer(self, call): return (call.types[0],)
+        def run(self, call, arith): return (arith.call("maximum", call.inputs[0], zero),)
+        def formula(self, call): return (compute(x.shape, lambda *i: call("maximum", x[i], 0)),)
+
+An op whose formula is missing is still typed, run and exported; rules cannot be proved about it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeAlias, TypeVar, Union
+
+import numpy as np
+
+from tensmith.errors import ProgramError
+from tensmith.formula.arith import Arith, Array
+from tensmith.formula.expr import Formula
+from tensmith.ir.types import TensorType
+from tensmith.registry import Registry
+
+Attr: TypeAlias = Union[
+    int, float, str, bytes, "tuple[int, ...]", "tuple[float, ...]", "tuple[str, ...]", Array, None
+]
+Attrs: TypeAlias = Mapping[str, Any]
+
+REQUIRED: Any = object()
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A use of an op at typing time.
+
+    `types[i]` is None for an omitted optional input (and past the end of the list there are none);
+    `values[i]` is the input's value where it is known before running: an integer or boolean array, or an
+    object array of int and Poly for shape arithmetic on symbolic sizes.
+    """
+
+    attrs: Attrs
+    types: tuple[TensorType | None, ...]
+    values: tuple[Array | None, ...]
+    n_outputs: int = 1
+
+    def type(self, index: int) -> TensorType:
+        """The type of a required input."""
+        found = self.types[index] if index < len(self.types) else None
+        if found is None:
+            raise ProgramError(f"input {index} is missing")
+        return found
+
+    def has(self, index: int) -> bool:
+        """Whether an optional input is there."""
+        return index < len(self.types) and self.types[index] is not None
+
+    def value(self, index: int) -> Array | None:
+        """The known value of an input, or None."""
+        return self.values[index] if index < len(self.values) else None
+
+    def ints(self, index: int) -> tuple[int, ...] | None:
+        """A known integer input as a flat tuple; None where unknown or symbolic."""
+        value = self.value(index)
+        if value is None:
+            return None
+        flat = np.asarray(value).reshape(-1).tolist()
+        return tuple(flat) if all(isinstance(item, int) for item in flat) else None
+
+
+@dataclass(frozen=True)
+class Run:
+    """A use of an op at run time: arrays (None for omitted inputs), attributes, and the value types."""
+
+    attrs: Attrs
+    inputs: tuple[Array | None, ...]
+    types: tuple[TensorType | None, ...]
+    out_types: tuple[TensorType | None, ...]
+
+    def __getitem__(self, index: int) -> Array:
+        found = self.inputs[index] if index < len(self.inputs) else None
+        if found is None:
+            raise ProgramError(f"input {index} is missing")
+        return found
+
+    def get(self, index: int) -> Array | None:
+        """An optional input."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+
+@dataclass(frozen=True)
+class Symbolic:
+    """A use of an op as a formula: input formulas, attributes (whose integers may be Poly), known values."""
+
+    attrs: Attrs
+    inputs: tuple[Formula | None, ...]
+    values: tuple[Array | None, ...] = ()
+    n_outputs: int = 1
+
+    def __getitem__(self, index: int) -> Formula:
+        found = self.inputs[index] if index < len(self.inputs) else None
+        if found is None:
+            raise ProgramError(f"input {index} is missing")
+        return found
+
+    def get(self, index: int) -> Formula | None:
+        """An optional input."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def value(self, index: int) -> Array:
+        """The known value of an input (shapes, axes, pads)."""
+        found = self.values[index] if index < len(self.values) else None
+        if found is None:
+            raise ProgramError(f"input {index} must be a known constant for a formula")
+        return found
+
+
+class Op(ABC):
+    """One TensIR op. Instances are stateless; subclasses override the three readings."""
+
+    name: ClassVar[str]
+    # The ONNX operator it stands for, and its domain.
+    onnx: ClassVar[str]
+    domain: ClassVar[str] = ""
+    # Attribute -> default (REQUIRED where ONNX gives none). Attributes are always stored in full.
+    attributes: ClassVar[Mapping[str, Any]] = {}
+    # Attribute of old opsets -> (input position it became, opset of the change). The importer turns the
+    # attribute into a constant input and the exporter turns it back.
+    moved: ClassVar[Mapping[str, tuple[int, int]]] = {}
+    # First opset (default domain) whose meaning this class implements; older uses stay opaque.
+    since: ClassVar[int] = 1
+    commutative: ClassVar[bool] = False
+
+    def accepts(self, call: Typed) -> str | None:
+        """None if this use is inside what the class implements, else why it is not."""
+        return None
+
+    @abstractmethod
+    def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
+        """Output types; raises ProgramError on a use that is wrong."""
+
+    @abstractmethod
+    def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
+        """Output arrays. Real arithmetic goes through `arith`; moving data around does not."""
+
+    def formula(self, call: Symbolic) -> tuple[Formula, ...]:
+        """Index formulas of the outputs."""
+        raise ProgramError(f"op '{self.name}' has no formula")
+
+    def cost(self, call: Typed, outputs: tuple[TensorType | None, ...]) -> int:
+        """Multiply-adds of the op at the given static types; 0 for data movement and elementwise ops."""
+        return 0
+
+
+OPS: Registry[Op] = Registry("op", "tensmith.ir.ops")
+BY_ONNX: dict[tuple[str, str], Op] = {}
+
+Class = TypeVar("Class", bound=type[Op])
+
+
+def op(
+    name: str,
+    onnx: str,
+    *,
+    attributes: Attrs | None = None,
+    moved: Mapping[str, tuple[int, int]] | None = None,
+    since: int = 1,
+    domain: str = "",
+) -> Callable[[Class], Class]:
+    """Registers an op class under its TensIR name and its ONNX operator."""
+
+    def register(cls: Class) -> Class:
+        cls.name, cls.onnx, cls.domain, cls.since = name, onnx, domain, since
+        cls.attributes = dict(attributes or {})
+        cls.moved = dict(moved or {})
+        instance = cls()
+        OPS.add(name, instance)
+        BY_ONNX[domain, onnx] = instance
+        return cls
+
+    return register
+
+
+def find_onnx(domain: str, op_type: str) -> Op | None:
+    """The op that stands for an ONNX operator, or None."""
+    len(OPS)  # discovers the families
+    return BY_ONNX.get(("" if domain == "ai.onnx" else domain, op_type))
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One use of an op in a program. Omitted optional inputs and unused outputs are empty strings.
+
+    `opaque` holds the serialised ONNX NodeProto of an operator TensIR does not know; `op` is then its
+    qualified name, as "onnx.Loop" or "com.microsoft.FusedConv". Opaque nodes run and round-trip, and
+    rewrites go around them.
+    """
+
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: Attrs = field(default_factory=dict)
+    name: str = ""
+    opaque: bytes | None = None
+
+    @property
+    def definition(self) -> Op:
+        """The op's class."""
+        return OPS[self.op]
+
+    @property
+    def output(self) -> str:
+        """The first output, which names the node's site."""
+        return self.outputs[0]

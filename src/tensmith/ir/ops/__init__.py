@@ -1,0 +1,1 @@
+"""The ops of TensIR, one family a file."""

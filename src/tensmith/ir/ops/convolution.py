@@ -1,0 +1,145 @@
+"""Convolution, in any number of spatial dimensions, grouped, strided, dilated and padded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from tensmith.errors import ProgramError
+from tensmith.formula.arith import Arith, Array
+from tensmith.formula.expr import Expr, Formula, compute, guard, inside, total
+from tensmith.formula.poly import Dim, Poly
+from tensmith.ir.op import Attrs, Op, Run, Symbolic, Typed, op
+from tensmith.ir.ops.shared import window_size
+from tensmith.ir.types import TensorType
+
+
+@op(
+    "conv",
+    onnx="Conv",
+    attributes={
+        "kernel_shape": None, "strides": None, "dilations": None, "pads": None, "group": 1,
+        "auto_pad": "NOTSET",
+    },
+)  # fmt: skip
+class Conv(Op):
+    """y[n,k,o] = b[k] + sum(c < C/g, r; x[n, g(k)*C/g + c, o*stride + r*dilation - pad] * w[k,c,r]).
+
+    x: [N, C, spatial...]; w: [K, C/group, kernel...]; b: [K], optional. ONNX Conv.
+    """
+
+    def accepts(self, call: Typed) -> str | None:
+        """SAME padding needs known spatial sizes to become explicit pads."""
+        if call.attrs["auto_pad"] in ("NOTSET", "VALID"):
+            return None
+        x = call.types[0]
+        static = x is not None and x.shape is not None and not any(isinstance(d, Poly) for d in x.shape[2:])
+        return None if static else f"auto_pad={call.attrs['auto_pad']} on symbolic spatial sizes"
+
+    def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
+        """Checks ranks and channels; see window_size for the spatial sizes."""
+        x, w = call.type(0), call.type(1)
+        if x.shape is None or w.shape is None:
+            return (TensorType(x.dtype, None),)
+        if len(x.shape) != len(w.shape) or len(x.shape) < 3:
+            raise ProgramError(f"x {x} and w {w} must have the same rank, at least 3")
+        groups = call.attrs["group"]
+        channels, expected = x.shape[1], w.shape[1] * groups
+        if isinstance(channels, int) and channels != expected:
+            raise ProgramError(f"x has {channels} channels, but w {w} with group={groups} takes {expected}")
+        strides, dilations, pads = window_attrs(call.attrs, x.shape[2:], w.shape[2:])
+        n = len(strides)
+        spatial = [
+            window_size(
+                x.shape[2 + d], w.shape[2 + d], strides[d], dilations[d], Poly.of(pads[d]) + pads[d + n]
+            )
+            for d in range(n)
+        ]
+        return (TensorType(x.dtype, (x.shape[0], w.shape[0], *spatial)),)
+
+    def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
+        """im2col by strided views, then one matrix product a group."""
+        x, w, bias = call[0], call[1], call.get(2)
+        strides, dilations, pads = window_attrs(call.attrs, x.shape[2:], w.shape[2:])
+        columns = windows(x, w.shape[2:], strides, dilations, pads)
+        n, groups, spatial = x.shape[0], call.attrs["group"], columns.shape[2 : 2 + len(strides)]
+        depth = int(np.prod(w.shape[1:]))
+        # [N, C, out..., kernel...] -> [N, g, C/g * kernel, out]
+        order = (0, 1, *range(2 + len(strides), columns.ndim), *range(2, 2 + len(strides)))
+        matrix = columns.transpose(order).reshape(n, groups, depth, int(np.prod(spatial)))
+        filters = w.reshape(groups, w.shape[0] // groups, depth)
+        y = arith.matmul(filters, matrix).reshape(n, w.shape[0], *spatial)
+        if bias is not None:
+            y = arith.add(y, bias.reshape(1, -1, *(1,) * len(strides)))
+        return (y,)
+
+    def formula(self, call: Symbolic) -> tuple[Formula, ...]:
+        """The formula of the class docstring; symbolic sizes, strides, dilations and pads."""
+        x, w, bias = call[0], call[1], call.get(2)
+        strides, dilations, pads = window_attrs(call.attrs, x.shape[2:], w.shape[2:])
+        n, groups = len(strides), call.attrs["group"]
+        spatial = [
+            window_size(
+                x.shape[2 + d], w.shape[2 + d], strides[d], dilations[d], Poly.of(pads[d]) + pads[d + n]
+            )
+            for d in range(n)
+        ]
+
+        def element(image: Poly, k: Poly, *at: Poly) -> Expr:
+            def product_at(c: Poly, *r: Poly) -> Expr:
+                source = [at[d] * strides[d] + r[d] * dilations[d] - pads[d] for d in range(n)]
+                channel = c if groups == 1 else (k // (w.shape[0] // groups)) * w.shape[1] + c
+                bounds = [bound for d in range(n) for bound in inside(source[d], x.shape[2 + d])]
+                return guard(bounds, x[(image, channel, *source)]) * w[(k, c, *r)]
+
+            value = total(w.shape[1:], product_at)
+            return value if bias is None else value + bias[k]
+
+        return (compute((x.shape[0], w.shape[0], *spatial), element),)
+
+    def cost(self, call: Typed, outputs: tuple[TensorType | None, ...]) -> int:
+        """Output elements times the filter's depth."""
+        out, w = outputs[0], call.type(1).static
+        if out is None or out.static is None or w is None:
+            return 0
+        return int(np.prod(out.static)) * int(np.prod(w[1:]))
+
+
+def window_attrs(
+    attrs: Attrs, spatial: tuple[Any, ...], kernel: tuple[Any, ...]
+) -> tuple[tuple[Dim, ...], tuple[Dim, ...], tuple[Dim, ...]]:
+    """(strides, dilations, pads) in full: defaults filled in, auto_pad turned into explicit pads.
+
+    `pads` holds all begins, then all ends, as in ONNX.
+    """
+    n = len(kernel)
+    strides = attrs["strides"] or (1,) * n
+    dilations = attrs.get("dilations") or (1,) * n
+    mode = attrs.get("auto_pad", "NOTSET")
+    if mode == "VALID":
+        return strides, dilations, (0,) * (2 * n)
+    if mode == "NOTSET":
+        return strides, dilations, attrs["pads"] or (0,) * (2 * n)
+    begins, ends = [], []
+    for size, k, s, d in zip(spatial, kernel, strides, dilations):
+        needed = max(0, (-(-size // s) - 1) * s + d * (k - 1) + 1 - size)
+        small, large = needed // 2, needed - needed // 2
+        begins.append(small if mode == "SAME_UPPER" else large)
+        ends.append(large if mode == "SAME_UPPER" else small)
+    return strides, dilations, (*begins, *ends)
+
+
+def windows(
+    x: Array, kernel: tuple[int, ...], strides: Any, dilations: Any, pads: Any, fill: Any = 0
+) -> Array:
+    """A view [N, C, out..., kernel...] of every window of the padded x."""
+    n = len(kernel)
+    padded = np.pad(
+        x, ((0, 0), (0, 0), *((pads[d], pads[d + n]) for d in range(n))), constant_values=fill
+    )  # fmt: skip
+    reach = [dilations[d] * (kernel[d] - 1) + 1 for d in range(n)]
+    view = sliding_window_view(padded, reach, axis=tuple(range(2, 2 + n)))
+    steps = (slice(None), slice(None), *(slice(None, None, s) for s in strides))
+    return view[(*steps, *(slice(None, None, d) for d in dilations))]

@@ -1,0 +1,55 @@
+"""What several op families share: broadcasting and window arithmetic, on types and on formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce as fold
+
+from tensmith.errors import ProgramError
+from tensmith.formula.expr import Expr, Formula
+from tensmith.formula.poly import Dim, Poly, simplify_dim
+from tensmith.ir.types import Shape
+
+
+def _broadcast_dim(left: Dim, right: Dim) -> Dim:
+    if left == right or right == 1:
+        return left
+    if left == 1:
+        return right
+    if isinstance(left, Poly):
+        return right if not isinstance(right, Poly) else left  # equal at run time, or an error there
+    if isinstance(right, Poly):
+        return left
+    raise ProgramError(f"sizes {left} and {right} do not broadcast")
+
+
+def _broadcast_two(left: Shape, right: Shape) -> Shape:
+    rank = max(len(left), len(right))
+    padded = ((1,) * (rank - len(left)) + left, (1,) * (rank - len(right)) + right)
+    return tuple(_broadcast_dim(a, b) for a, b in zip(*padded))
+
+
+def broadcast_shapes(*shapes: Shape) -> Shape:
+    """The NumPy broadcast of shapes; a symbolic size is taken to match whatever it meets."""
+    return fold(_broadcast_two, shapes, ())
+
+
+def broadcast_read(tensor: Formula, indices: Sequence[Poly]) -> Expr:
+    """The element of `tensor` that broadcasting puts at `indices`."""
+    tail = indices[len(indices) - tensor.rank :]
+    return tensor[tuple(Poly.of(0) if size == 1 else index for index, size in zip(tail, tensor.shape))]
+
+
+def normal_axis(axis: int, rank: int) -> int:
+    """An axis counted from the front."""
+    if not -rank <= axis < rank:
+        raise ProgramError(f"axis {axis} is outside a tensor of rank {rank}")
+    return axis % rank if rank else 0
+
+
+def window_size(size: Dim, kernel: Dim, stride: Dim, dilation: Dim, pad: Dim, ceil: bool = False) -> Dim:
+    """Positions of a sliding window: floor((size + pad - dilation*(kernel-1) - 1) / stride) + 1."""
+    room = Poly.of(size) + pad - Poly.of(dilation) * (Poly.of(kernel) - 1) - 1
+    if ceil:
+        room = room + stride - 1
+    return simplify_dim(room // stride + 1)

@@ -1,0 +1,231 @@
+"""A TensIR program: typed, pure, in static single assignment form. Immutable; rewriting makes a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tensmith.errors import ProgramError
+from tensmith.files import sha256_bytes
+from tensmith.formula.arith import Array
+from tensmith.ir.infer import Facts, infer_node
+from tensmith.ir.op import Attrs, Node
+from tensmith.ir.types import TensorType
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What the file a program came from says beside the graph: kept so that export gives it back."""
+
+    opsets: Mapping[str, int] = field(default_factory=lambda: {"": 20})
+    ir_version: int = 10
+    producer: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    doc: str = ""
+    value_names: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Inputs, constants and nodes in an order in which every value is defined before its use.
+
+    `hints` are types for outputs of opaque nodes, which cannot be inferred.
+    """
+
+    name: str
+    inputs: Mapping[str, TensorType]
+    outputs: tuple[str, ...]
+    nodes: tuple[Node, ...]
+    constants: Mapping[str, Array]
+    hints: Mapping[str, TensorType] = field(default_factory=dict)
+    origin: Origin = field(default_factory=Origin)
+    # Inferred facts by node, shared with the programs made from this one (nodes are immutable).
+    _known: dict[Node, tuple[tuple[Any, ...], tuple[Facts, ...]]] = field(default_factory=dict, repr=False)
+
+    # Reading
+
+    @cached_property
+    def facts(self) -> Mapping[str, Facts]:
+        """Type and known value of every value. Raises ProgramError naming the node that is wrong."""
+        table: dict[str, Facts] = {name: Facts(type_, None) for name, type_ in self.inputs.items()}
+        for name, array in self.constants.items():
+            table[name] = _constant_facts(array)
+        for node in self.nodes:
+            missing = [name for name in node.inputs if name and name not in table]
+            if missing:
+                raise ProgramError(
+                    f"node {_label(node)} reads '{missing[0]}', which nothing before it defines"
+                )
+            given = tuple(table[name] if name else None for name in node.inputs)
+            cached = self._known.get(node)
+            if cached is None or any(a is not b and a != b for a, b in zip(cached[0], given)):
+                cached = (given, infer_node(node, given, self.hints))
+                self._known[node] = cached
+            for name, fact in zip(node.outputs, cached[1]):
+                if name in table:
+                    raise ProgramError(f"node {_label(node)} defines '{name}' a second time")
+                if name:
+                    table[name] = fact
+        for name in self.outputs:
+            if name not in table:
+                raise ProgramError(f"output '{name}' is not defined by any node")
+        return table
+
+    def type(self, value: str) -> TensorType:
+        """The type of a value."""
+        found = self.facts[value].type
+        if found is None:
+            raise ProgramError(f"the type of '{value}' is not known")
+        return found
+
+    @cached_property
+    def producers(self) -> Mapping[str, Node]:
+        """Value -> the node that defines it."""
+        return {name: node for node in self.nodes for name in node.outputs if name}
+
+    @cached_property
+    def consumers(self) -> Mapping[str, tuple[Node, ...]]:
+        """Value -> the nodes that read it, each once."""
+        table: dict[str, list[Node]] = {}
+        for node in self.nodes:
+            for name in dict.fromkeys(node.inputs):
+                if name:
+                    table.setdefault(name, []).append(node)
+        return {name: tuple(nodes) for name, nodes in table.items()}
+
+    @cached_property
+    def static_values(self) -> frozenset[str]:
+        """Values computed from constants alone."""
+        found = set(self.constants)
+        for node in self.nodes:
+            if node.opaque is None and node.inputs and all(n in found or not n for n in node.inputs):
+                found.update(name for name in node.outputs if name)
+        return frozenset(found)
+
+    def uses(self, value: str) -> int:
+        """How many nodes read a value, plus one if it is an output of the program."""
+        return len(self.consumers.get(value, ())) + (value in self.outputs)
+
+    def fresh(self, base: str) -> Iterator[str]:
+        """Names not used in this program, made from `base`."""
+        taken = self._taken
+        counter = 0
+        while True:
+            counter += 1
+            name = f"{base}.{counter}"
+            if name not in taken:
+                yield name
+
+    @cached_property
+    def _taken(self) -> frozenset[str]:
+        names = {name for node in self.nodes for name in (*node.inputs, *node.outputs)}
+        return frozenset(names | set(self.inputs) | set(self.constants))
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the program's text, constants by their own hashes: equal programs, equal digests."""
+        from tensmith.ir.text import print_program
+
+        return sha256_bytes(print_program(self, weights="hash").encode())
+
+    def __str__(self) -> str:
+        from tensmith.ir.text import print_program
+
+        return print_program(self, weights="elide")
+
+    # Rewriting
+
+    def edit(
+        self,
+        *,
+        remove: Iterable[Node] = (),
+        add: Iterable[Node] = (),
+        constants: Mapping[str, Array] | None = None,
+        alias: Mapping[str, str] | None = None,
+    ) -> Program:
+        """A program without `remove`, with `add` and new `constants`, every use of alias keys renamed.
+
+        An aliased program output keeps its name through an identity node. Nodes are put back in an order of
+        definition; values nobody reads stay (dead code is a rule of its own).
+        """
+        gone = set(remove)
+        names = dict(alias or {})
+        kept = [node for node in self.nodes if node not in gone]
+        if names:
+            kept = [_renamed(node, names) for node in kept]
+        nodes = [*kept, *(_renamed(node, names) for node in add)]
+        for output in self.outputs:
+            if output in names:
+                nodes.append(Node("identity", (names[output],), (output,)))
+        merged = dict(self.constants) if constants else self.constants
+        if constants:
+            assert isinstance(merged, dict)
+            merged.update(constants)
+        defined = set(self.inputs) | set(merged)
+        return replace(self, nodes=tuple(_in_order(nodes, defined)), constants=merged)
+
+    def with_constants(self, constants: Mapping[str, Array]) -> Program:
+        """The same graph with some constants replaced."""
+        return replace(self, constants={**self.constants, **constants})
+
+
+def make_node(op: str, inputs: Iterable[str], outputs: Iterable[str], attrs: Attrs | None = None) -> Node:
+    """A node with its op's default attributes filled in."""
+    from tensmith.ir.op import OPS
+
+    return Node(op, tuple(inputs), tuple(outputs), {**OPS[op].attributes, **(attrs or {})})
+
+
+def _constant_facts(array: Array) -> Facts:
+    known = array if array.dtype.kind in "iub" and array.size <= 4096 else None
+    return Facts(TensorType.of(array), known)
+
+
+def _label(node: Node) -> str:
+    return f"'{node.name or node.output}' ({node.op})"
+
+
+def _renamed(node: Node, names: Mapping[str, str]) -> Node:
+    if not any(name in names for name in node.inputs):
+        return node
+    return replace(node, inputs=tuple(names.get(name, name) for name in node.inputs))
+
+
+def _in_order(nodes: list[Node], defined: set[str]) -> Iterator[Node]:
+    """Nodes in an order of definition, as close to the given order as that allows."""
+    producer = {name: node for node in nodes for name in node.outputs if name}
+    done: set[Node] = set()
+    active: set[Node] = set()
+    for root in nodes:
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if node in done:
+                stack.pop()
+                continue
+            waiting = [
+                producer[name]
+                for name in node.inputs
+                if name in producer and name not in defined and producer[name] not in done
+            ]
+            if not waiting:
+                active.discard(node)
+                done.add(node)
+                stack.pop()
+                yield node
+                continue
+            if node in active:
+                raise ProgramError(f"node {_label(node)} depends on its own output")
+            active.add(node)
+            stack.extend(reversed(waiting))
+
+
+def array_bytes(array: Array) -> int:
+    """Bytes an array takes in memory with sub-byte types packed, as ONNX stores them."""
+    if array.dtype == np.dtype(object):
+        return sum(len(str(item)) for item in array.reshape(-1))
+    return (array.size * TensorType.of(array).bits + 7) // 8
