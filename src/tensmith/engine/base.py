@@ -1,0 +1,137 @@
+"""What every engine offers: `prepare` a model file into a session, `run` it, `bind` it for timing."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from tensmith.engine.signature import TensorSpec
+from tensmith.errors import EngineError
+from tensmith.registry import Registry
+
+Arrays = Mapping[str, np.ndarray[Any, Any]]
+
+
+class Session(ABC):
+    """A loaded model. `inputs` and `outputs` keep the symbolic sizes that the file declares."""
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+    @abstractmethod
+    def run(self, inputs: Arrays) -> dict[str, np.ndarray[Any, Any]]:
+        """One inference: name -> array in, name -> array out; EngineError when it fails."""
+
+    def bind(self, inputs: Arrays) -> Callable[[], object]:
+        """A call that repeats one inference on these inputs with the least overhead the engine allows.
+
+        This is what is timed: a deployed program binds its buffers once, too.
+        """
+        return lambda: self.run(inputs)
+
+    def close(self) -> None:
+        """Gives back what the session holds; it is not used afterwards."""
+        return None
+
+
+class Engine(Protocol):
+    """A runtime that loads ONNX files. Stateless: everything lives in its sessions."""
+
+    @property
+    def name(self) -> str:
+        """The name under which it is registered."""
+
+    def missing(self) -> str | None:
+        """Why it cannot run here, naming the extra to install; None if it can. Cheap: imports nothing."""
+
+    def version(self) -> str:
+        """The installed version; EngineError if it is missing."""
+
+    def start(self) -> None:
+        """Loads the runtime itself, so that what a model adds can be told apart; EngineError if missing."""
+
+    def prepare(
+        self, path: Path, threads: int, *, sizes: Mapping[str, int] | None = None, **settings: str
+    ) -> Session:
+        """Loads the model at `path` for `threads` threads.
+
+        `sizes` fixes symbolic sizes by name, which lets an engine specialise; the session then takes only
+        inputs of these sizes. `settings` are the engine's own, an unknown one is an EngineError, as is every
+        model that the engine cannot load.
+        """
+
+
+ENGINES: Registry[Engine] = Registry("engine", "tensmith.engine.engines")
+
+E = TypeVar("E", bound=Engine)
+
+
+def engine(cls: type[E]) -> type[E]:
+    """Class decorator: registers an instance of an engine under its name."""
+    instance = cls()
+    ENGINES.add(instance.name, instance)
+    return cls
+
+
+def available() -> tuple[str, ...]:
+    """Names of the engines that can run here."""
+    return tuple(name for name, item in ENGINES.items() if item.missing() is None)
+
+
+def refuse(name: str, settings: Mapping[str, str]) -> None:
+    """EngineError if there are settings that engine `name` does not know."""
+    if settings:
+        raise EngineError(f"engine '{name}' has no setting {', '.join(map(repr, sorted(settings)))}")
+
+
+def first_line(error: BaseException) -> str:
+    """The one sentence of an engine's exception that says what is wrong."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if not line.startswith(("Exception from", "Check '"))]
+    return (telling or lines or [type(error).__name__])[0][:300].rstrip(".")
+
+
+def check_inputs(specs: tuple[TensorSpec, ...], inputs: Arrays) -> None:
+    """EngineError unless `inputs` has exactly the arrays that `specs` ask for: names, dtypes, fixed sizes."""
+    if inputs.keys() != {spec.name for spec in specs}:
+        wanted = ", ".join(spec.name for spec in specs)
+        raise EngineError(f"the model takes the inputs {wanted}, but was given {', '.join(inputs) or 'none'}")
+    for spec in specs:
+        array = inputs[spec.name]
+        if array.dtype.name != spec.dtype and spec.dtype != "str":
+            raise EngineError(f"input '{spec.name}' is {array.dtype.name}, but the model takes {spec.dtype}")
+        if spec.shape is not None and not _fits(array.shape, spec.shape):
+            shape = list(spec.shape)
+            raise EngineError(
+                f"input '{spec.name}' has shape {list(array.shape)}, but the model takes {shape}"
+            )
+
+
+def _fits(shape: tuple[int, ...], declared: tuple[int | str, ...]) -> bool:
+    return len(shape) == len(declared) and all(
+        isinstance(size, str) or size == actual for actual, size in zip(shape, declared)
+    )
+
+
+def fix(spec: TensorSpec, sizes: Mapping[str, int]) -> tuple[int, ...] | None:
+    """`spec`'s shape with every symbol replaced from `sizes`; None if one is unknown."""
+    if spec.shape is None:
+        return None
+    shape = [size if isinstance(size, int) else sizes.get(size) for size in spec.shape]
+    known = tuple(size for size in shape if size is not None)
+    return known if len(known) == len(shape) else None
+
+
+def sizes_of(specs: tuple[TensorSpec, ...], inputs: Arrays) -> dict[str, int]:
+    """The value that each symbolic size takes in `inputs`; EngineError if they do not match `specs`."""
+    check_inputs(specs, inputs)
+    sizes: dict[str, int] = {}
+    for spec in specs:
+        for symbol, size in zip(spec.shape or (), inputs[spec.name].shape):
+            if isinstance(symbol, str) and sizes.setdefault(symbol, size) != size:
+                raise EngineError(f"the inputs give '{symbol}' both the sizes {sizes[symbol]} and {size}")
+    return sizes

@@ -1,0 +1,104 @@
+"""ONNX Runtime on the CPU, all graph optimizations: the default engine and the baseline."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensmith.engine.base import Arrays, Session, check_inputs, engine, first_line, refuse
+from tensmith.engine.signature import Signature, read_signature
+from tensmith.errors import EngineError
+
+_FATAL_ONLY = 4
+_LEVELS = {"all": "ORT_ENABLE_ALL", "basic": "ORT_ENABLE_BASIC", "none": "ORT_DISABLE_ALL"}
+
+
+class OnnxRuntimeSession(Session):
+    """One InferenceSession."""
+
+    def __init__(self, native: Any, signature: Signature) -> None:
+        self._native = native
+        self.inputs, self.outputs = signature.inputs, signature.outputs
+        self._names = [spec.name for spec in signature.outputs]
+
+    def run(self, inputs: Arrays) -> dict[str, np.ndarray[Any, Any]]:
+        check_inputs(self.inputs, inputs)
+        try:
+            return dict(zip(self._names, self._native.run(self._names, dict(inputs))))
+        except Exception as error:
+            raise EngineError(f"onnxruntime failed while running: {first_line(error)}") from error
+
+    def bind(self, inputs: Arrays) -> Callable[[], object]:
+        self.run(inputs)
+        binding = self._native.io_binding()
+        for name, array in inputs.items():
+            binding.bind_cpu_input(name, np.ascontiguousarray(array))
+        for name in self._names:
+            binding.bind_output(name, "cpu")
+        run = self._native.run_with_iobinding
+        return lambda: run(binding)
+
+    def close(self) -> None:
+        self._native = None
+
+
+@engine
+class OnnxRuntime:
+    """Setting `optimization`: "all" (default), "basic" or "none"."""
+
+    name = "onnxruntime"
+
+    def missing(self) -> str | None:
+        found = importlib.util.find_spec("onnxruntime")
+        return None if found else "onnxruntime is not installed: pip install onnxruntime"
+
+    def version(self) -> str:
+        if reason := self.missing():
+            raise EngineError(reason)
+        return importlib.metadata.version("onnxruntime")
+
+    def start(self) -> None:
+        if reason := self.missing():
+            raise EngineError(reason)
+        import onnxruntime  # noqa: F401 - for its effect
+
+    def prepare(
+        self,
+        path: Path,
+        threads: int,
+        *,
+        sizes: Mapping[str, int] | None = None,
+        optimization: str = "all",
+        **settings: str,
+    ) -> Session:
+        refuse(self.name, settings)
+        self.start()
+        signature = read_signature(path)
+        import onnxruntime
+
+        if optimization not in _LEVELS:
+            raise EngineError(
+                f"onnxruntime optimization is one of {', '.join(_LEVELS)}, not '{optimization}'"
+            )
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, _LEVELS[optimization])
+        options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.enable_mem_pattern = True
+        options.log_severity_level = _FATAL_ONLY
+        # Threads may spin inside an inference, where it makes this engine as fast as it can be, but stop with
+        # it: left spinning between inferences, they would slow down whoever is measured next.
+        options.add_session_config_entry("session.force_spinning_stop", "1")
+        for symbol, size in (sizes or {}).items():
+            options.add_free_dimension_override_by_name(symbol, size)
+        try:
+            native = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        except Exception as error:
+            raise EngineError(f"onnxruntime cannot load {path}: {first_line(error)}") from error
+        return OnnxRuntimeSession(native, signature)

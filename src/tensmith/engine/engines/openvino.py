@@ -1,0 +1,114 @@
+"""OpenVINO on the CPU, in the precision that the file states.
+
+Its own default computes fp32 models in bf16 on CPUs that can, without a word (relative error 1e-2); the
+precision hint forbids that unless the caller asks for it by name.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensmith.engine.base import Arrays, Session, check_inputs, engine, first_line, fix, refuse
+from tensmith.engine.signature import Signature, read_signature
+from tensmith.errors import EngineError
+
+_PRECISIONS = ("f32", "bf16", "f16")
+
+
+class OpenVinoSession(Session):
+    """One compiled model and the one infer request that is reused for every inference."""
+
+    def __init__(self, compiled: Any, signature: Signature) -> None:
+        self._request = compiled.create_infer_request()
+        self._compiled = compiled
+        self.inputs, self.outputs = signature.inputs, signature.outputs
+
+    def run(self, inputs: Arrays) -> dict[str, np.ndarray[Any, Any]]:
+        check_inputs(self.inputs, inputs)
+        try:
+            # The outputs are copied: the request writes its next answer into the same buffers.
+            results = self._request.infer(dict(inputs), share_inputs=True, share_outputs=False)
+        except Exception as error:
+            raise EngineError(f"openvino failed while running: {first_line(error)}") from error
+        return {spec.name: results[index] for index, spec in enumerate(self.outputs)}
+
+    def bind(self, inputs: Arrays) -> Callable[[], object]:
+        import openvino
+
+        self.run(inputs)
+        for name, array in inputs.items():
+            owned = np.array(array, order="C")
+            self._request.set_tensor(name, openvino.Tensor(owned, shared_memory=True))
+        infer = self._request.infer
+        return lambda: infer(None, share_outputs=True)
+
+    def close(self) -> None:
+        self._request = self._compiled = None
+
+
+@engine
+class OpenVino:
+    """Setting `precision`: "f32" (default), "bf16" or "f16" for what fp32 operators compute in."""
+
+    name = "openvino"
+
+    def missing(self) -> str | None:
+        found = importlib.util.find_spec("openvino")
+        return None if found else "openvino is not installed: pip install 'tensmith[openvino]'"
+
+    def version(self) -> str:
+        if reason := self.missing():
+            raise EngineError(reason)
+        return importlib.metadata.version("openvino")
+
+    def start(self) -> None:
+        if reason := self.missing():
+            raise EngineError(reason)
+        import openvino
+
+        openvino.Core()
+
+    def prepare(
+        self,
+        path: Path,
+        threads: int,
+        *,
+        sizes: Mapping[str, int] | None = None,
+        precision: str = "f32",
+        **settings: str,
+    ) -> Session:
+        refuse(self.name, settings)
+        self.start()
+        if precision not in _PRECISIONS:
+            raise EngineError(f"openvino precision is one of {', '.join(_PRECISIONS)}, not '{precision}'")
+        signature = read_signature(path)
+        import openvino
+
+        properties = {
+            "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_PRECISION_HINT": precision,
+            "INFERENCE_NUM_THREADS": threads,
+            # Left to the scheduler, as in every other engine: two runs pinned to the same core would halve
+            # each other.
+            "ENABLE_CPU_PINNING": False,
+        }
+        try:
+            core = openvino.Core()
+            model = core.read_model(str(path))
+            if shapes := _fixed_shapes(signature, sizes or {}):
+                model.reshape(shapes)
+            return OpenVinoSession(core.compile_model(model, "CPU", properties), signature)
+        except Exception as error:
+            raise EngineError(f"openvino cannot load {path}: {first_line(error)}") from error
+
+
+def _fixed_shapes(signature: Signature, sizes: Mapping[str, int]) -> dict[str, list[int]]:
+    """Static shapes of the inputs whose symbols are all known: kernels compiled for them are faster."""
+    shapes = {spec.name: fix(spec, sizes) for spec in signature.inputs} if sizes else {}
+    return {name: list(shape) for name, shape in shapes.items() if shape is not None}

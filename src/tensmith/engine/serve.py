@@ -1,0 +1,131 @@
+"""The child's side of a worker: one engine, one file, requests answered over stdin and stdout.
+
+    python -m tensmith.engine.serve MODULE NAME
+
+MODULE registers engine NAME; nothing but NumPy and that engine is imported. The process ends when its parent
+closes the pipe, and SIGALRM ends it when a request outlives its time and no parent is left to kill it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensmith.engine.base import ENGINES, Engine, Session
+from tensmith.engine.frame import Array, read_frame, write_frame
+from tensmith.engine.resident import peak_bytes, reset_peak, resident_bytes
+from tensmith.engine.signature import TensorSpec
+from tensmith.errors import EngineError
+
+Answer = tuple[dict[str, Any], dict[str, Array]]
+
+
+def _describe(specs: tuple[TensorSpec, ...]) -> list[list[Any]]:
+    return [[spec.name, spec.dtype, spec.shape] for spec in specs]
+
+
+class Server:
+    """Answers one request at a time; each method is a request of that name."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._session: Session | None = None
+        self._step: Callable[[], object] | None = None
+
+    def load(self, request: Mapping[str, Any], arrays: Mapping[str, Array]) -> Answer:
+        """Prepares the model; seconds taken, and resident bytes before, after and at most in between."""
+        self._engine.start()
+        before = resident_bytes()
+        reset_peak()
+        start = time.perf_counter()
+        self._session = self._engine.prepare(
+            Path(request["path"]), request["threads"], sizes=request["sizes"], **request["settings"]
+        )
+        seconds = time.perf_counter() - start
+        loaded = resident_bytes()
+        answer = {
+            "seconds": seconds,
+            "before": before,
+            "loaded": loaded,
+            "peak": max(loaded, peak_bytes() or 0),
+            "inputs": _describe(self._session.inputs),
+            "outputs": _describe(self._session.outputs),
+        }
+        return answer, {}
+
+    def run(self, request: Mapping[str, Any], arrays: Mapping[str, Array]) -> Answer:
+        """One inference on the arrays sent along."""
+        return {}, self._loaded().run(arrays)
+
+    def feed(self, request: Mapping[str, Any], arrays: Mapping[str, Array]) -> Answer:
+        """Keeps the arrays as the inputs of every `time` and `peak` that follows."""
+        self._step = self._loaded().bind(arrays)
+        return {}, {}
+
+    def time(self, request: Mapping[str, Any], arrays: Mapping[str, Array]) -> Answer:
+        """Nanoseconds of each of `count` inferences."""
+        step, clock = self._fed(), time.perf_counter_ns
+        elapsed = np.empty(request["count"], np.int64)
+        for index in range(len(elapsed)):
+            start = clock()
+            step()
+            elapsed[index] = clock() - start
+        return {}, {"nanoseconds": elapsed}
+
+    def peak(self, request: Mapping[str, Any], arrays: Mapping[str, Array]) -> Answer:
+        """The highest resident bytes over `count` inferences; `exact` is false if it was only sampled."""
+        step = self._fed()
+        exact = reset_peak()
+        highest = resident_bytes()
+        for _ in range(request["count"]):
+            step()
+            highest = max(highest, resident_bytes())
+        marked = peak_bytes() if exact else None
+        return {"bytes": max(highest, marked or 0), "exact": marked is not None}, {}
+
+    def _loaded(self) -> Session:
+        if self._session is None:
+            raise EngineError("no model is loaded")
+        return self._session
+
+    def _fed(self) -> Callable[[], object]:
+        if self._step is None:
+            raise EngineError("no inputs were fed")
+        return self._step
+
+
+def main() -> None:
+    """Serves until the pipe closes."""
+    module, name = sys.argv[1:]
+    # Native code likes to print: what it writes to stdout must not get between the frames.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    requests = sys.stdin.buffer
+    importlib.import_module(module)
+    server = Server(ENGINES[name])
+    handlers = {"load": server.load, "run": server.run, "feed": server.feed}
+    handlers |= {"time": server.time, "peak": server.peak}
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        while True:
+            request, arrays = read_frame(requests)
+            signal.alarm(request["alarm"])
+            try:
+                answer, results = handlers[request["do"]](request, arrays)
+            except Exception as error:
+                reason = str(error) if isinstance(error, EngineError) else f"{type(error).__name__}: {error}"
+                answer, results = {"error": reason}, {}
+            signal.alarm(0)
+            write_frame(answers, answer, results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+"""An engine in a process of its own: what it loads, how fast it is, and what happens when it dies.
+
+Engines are native code that reads foreign files, and their thread pools disturb each other inside one
+process. A worker keeps one engine with one file apart: a crash or a hang becomes an EngineError here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from tensmith.engine.base import ENGINES, Arrays, Session
+from tensmith.engine.frame import read_frame, write_frame
+from tensmith.engine.signature import TensorSpec
+from tensmith.errors import EngineError
+
+_ORPHAN_GRACE_S = 5
+
+
+@dataclass(frozen=True)
+class Load:
+    """What loading took: seconds; resident bytes of the process before, after, and at most in between."""
+
+    seconds: float
+    before: int
+    loaded: int
+    peak: int
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The highest resident bytes while running; `exact` is false where the system lets it only be sampled."""
+
+    resident: int
+    exact: bool
+
+
+class Worker(Session):
+    """A session in another process. Every request is killed after `timeout` seconds; use as a context."""
+
+    def __init__(
+        self,
+        engine: str,
+        path: Path,
+        threads: int = 1,
+        *,
+        sizes: Mapping[str, int] | None = None,
+        timeout: float = 120.0,
+        **settings: str,
+    ) -> None:
+        """Starts the process and loads the file; EngineError if either fails."""
+        self.engine, self.path = engine, path
+        self._timeout = timeout
+        module = type(ENGINES[engine]).__module__
+        self._log: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "tensmith.engine.serve", module, engine],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)},
+            start_new_session=True,  # Ctrl-C is for the parent, which closes its workers in order
+        )
+        try:
+            answer, _ = self._ask(
+                "load",
+                "loading",
+                path=str(path.absolute()),
+                threads=threads,
+                sizes=dict(sizes or {}),
+                settings=settings,
+            )
+        except BaseException:
+            self.close()
+            raise
+        self.load = Load(answer["seconds"], answer["before"], answer["loaded"], answer["peak"])
+        self.inputs, self.outputs = _specs(answer["inputs"]), _specs(answer["outputs"])
+
+    def run(self, inputs: Arrays) -> dict[str, np.ndarray[Any, Any]]:
+        return self._ask("run", "running", inputs)[1]
+
+    def feed(self, inputs: Arrays) -> None:
+        """Sets the inputs of every `time` and `peak` that follows, and runs once on them."""
+        self._ask("feed", "running", inputs)
+
+    def time(self, count: int) -> np.ndarray[Any, Any]:
+        """Nanoseconds of each of `count` inferences on the fed inputs: int64 [count]."""
+        return self._ask("time", "timing", count=count)[1]["nanoseconds"]
+
+    def peak(self, count: int) -> Peak:
+        """The highest resident memory over `count` inferences on the fed inputs."""
+        answer, _ = self._ask("peak", "running", count=count)
+        return Peak(answer["bytes"], answer["exact"])
+
+    def close(self) -> None:
+        """Ends the process, whatever it is doing."""
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout, self._log):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _ask(
+        self, do: str, doing: str, arrays: Arrays | None = None, **request: Any
+    ) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None and stdout is not None
+        if stdin.closed:
+            raise EngineError(f"the {self.engine} worker of {self.path} is closed")
+        header = {"do": do, "alarm": int(self._timeout) + _ORPHAN_GRACE_S, **request}
+        with self._deadline() as expired:
+            try:
+                write_frame(stdin, header, arrays)  # type: ignore[arg-type]
+                answer, results = read_frame(stdout)  # type: ignore[arg-type]
+            except (EOFError, OSError, ValueError, KeyError) as error:
+                raise EngineError(self._epitaph(doing, expired.is_set())) from error
+        if "error" in answer:
+            raise EngineError(answer["error"])
+        return answer, results
+
+    @contextlib.contextmanager
+    def _deadline(self) -> Iterator[threading.Event]:
+        """Kills the process after the timeout; reads and writes then end by themselves."""
+        expired = threading.Event()
+
+        def expire() -> None:
+            expired.set()
+            self._process.kill()
+
+        timer = threading.Timer(self._timeout, expire)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield expired
+        finally:
+            timer.cancel()
+
+    def _epitaph(self, doing: str, expired: bool) -> str:
+        what = f"{self.engine} {{}} while {doing} {self.path}"
+        if expired:
+            return what.format(f"did not answer within {self._timeout:g} s") + "; it was stopped"
+        self._process.kill()
+        code = self._process.wait()
+        how = f"exit code {code}"
+        if code < 0:
+            with contextlib.suppress(ValueError):
+                how = signal.Signals(-code).name
+        self._log.seek(0, os.SEEK_END)
+        self._log.seek(max(0, self._log.tell() - 4096))
+        lines = self._log.read().decode(errors="replace").strip().splitlines()
+        return what.format(f"died ({how})") + (f": {lines[-1][:300]}" if lines else "")
+
+
+def _specs(rows: list[list[Any]]) -> tuple[TensorSpec, ...]:
+    return tuple(
+        TensorSpec(name, dtype, None if shape is None else tuple(shape)) for name, dtype, shape in rows
+    )
