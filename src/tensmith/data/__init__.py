@@ -1,0 +1,31 @@
+"""Datasets in their standard on-disk formats: opened by name, read lazily, split into disjoint samples."""
+
+from tensmith.data.arrays import as_dataset
+from tensmith.data.dataset import Batch, Dataset, Part, View
+from tensmith.data.opening import READERS, Reader, open_dataset, reader
+from tensmith.data.preprocess import Choice, Preprocess, candidates, choose, parse_preprocess
+from tensmith.data.split import Splits, split
+from tensmith.data.tokenizers import ByteTokenizer, CharTokenizer, LlamaTokenizer, Tokenizer
+
+__all__ = [
+    "READERS",
+    "Batch",
+    "ByteTokenizer",
+    "CharTokenizer",
+    "Choice",
+    "Dataset",
+    "LlamaTokenizer",
+    "Part",
+    "Preprocess",
+    "Reader",
+    "Splits",
+    "Tokenizer",
+    "View",
+    "as_dataset",
+    "candidates",
+    "choose",
+    "open_dataset",
+    "parse_preprocess",
+    "reader",
+    "split",
+]

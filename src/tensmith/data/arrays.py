@@ -1,0 +1,117 @@
+"""Datasets from what a user has in Python: arrays, parts of arrays, or batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tensmith.data.dataset import ALL, Array, Dataset, Modality, Task, part_name
+from tensmith.data.parts import ArrayPart, checked_labels
+from tensmith.errors import DataError
+
+BATCHES_LIMIT = 8 << 30
+
+Pair = tuple[Array, Array | None]
+
+
+def dataset_of_arrays(name: str, pairs: Mapping[str, Pair], where: str) -> Dataset:
+    """A dataset of parts {name: (samples, labels)}; `where` names it in errors.
+
+    Integer labels [n] make a classification (classes: the largest plus one), float labels a regression.
+    """
+    for part, (samples, labels) in pairs.items():
+        if samples.ndim < 1 or not len(samples):
+            raise DataError(f"{where}: part '{part}' is empty; give it samples along the first axis")
+        if labels is not None and (labels.ndim < 1 or len(labels) != len(samples)):
+            raise DataError(
+                f"{where}: part '{part}' has {len(samples)} samples but labels {list(labels.shape)}; "
+                "they do not belong together"
+            )
+    task = _task([labels for _, labels in pairs.values()])
+    classes: int | None = None
+    if task == "classification":
+        pairs = {
+            part: (
+                samples,
+                None if labels is None else checked_labels(labels, None, f"{where}: part '{part}'"),
+            )
+            for part, (samples, labels) in pairs.items()
+        }
+        classes = 1 + max(int(labels.max()) for _, labels in pairs.values() if labels is not None)
+    first = next(iter(pairs.values()))[0]
+    modality: Modality = (
+        "image" if first.ndim == 4 or (first.ndim == 3 and first.dtype == np.uint8) else "array"
+    )
+    return Dataset(
+        name, task, classes, {part: ArrayPart(*pair) for part, pair in pairs.items()}, modality, (), where
+    )
+
+
+def _task(labels: list[Array | None]) -> Task:
+    kinds = {array.dtype.kind for array in labels if array is not None}
+    if not kinds:
+        return "unlabelled"
+    return "classification" if kinds <= set("iub") else "regression"
+
+
+def as_dataset(value: object, where: str = "data") -> Dataset:
+    """Makes a Dataset of a Dataset (itself), arrays (x, y), parts {"train": (x, y), ...}, or an iterable of
+    batches (x, y) or Batch, which is read once and kept in memory (at most 8 GiB)."""
+    if isinstance(value, Dataset):
+        return value
+    if isinstance(value, Mapping):
+        pairs = {part_name(str(name)) or str(name): _pair(pair, where) for name, pair in value.items()}
+        if not pairs:
+            raise DataError(f"{where} has no parts; give at least one as (x, y)")
+        return dataset_of_arrays("python", pairs, where)
+    if isinstance(value, tuple) and len(value) == 2:
+        return dataset_of_arrays("python", {ALL: _pair(value, where)}, where)
+    if isinstance(value, Iterable):
+        return dataset_of_arrays("python", {ALL: _joined(value, where)}, where)
+    raise DataError(
+        f"{where} is a {type(value).__name__}; give a Dataset, arrays (x, y), a dict of parts, or batches"
+    )
+
+
+def _pair(value: Any, where: str) -> Pair:
+    samples, labels = (value.inputs, value.labels) if hasattr(value, "inputs") else _two(value, where)
+    return _numeric(samples, where), None if labels is None else _numeric(labels, where)
+
+
+def _two(value: Any, where: str) -> tuple[Any, Any]:
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise DataError(
+            f"{where} gives a {type(value).__name__} where a pair (x, y) is expected; y may be None"
+        )
+    return value[0], value[1]
+
+
+def _numeric(value: Any, where: str) -> Array:
+    array = np.asarray(value)
+    if array.dtype.kind not in "iufb":
+        raise DataError(f"{where} holds {array.dtype} values; give numeric arrays")
+    return array
+
+
+def _joined(batches: Iterable[Any], where: str) -> Pair:
+    samples: list[Array] = []
+    labels: list[Array] = []
+    total = 0
+    for batch in batches:
+        x, y = _pair(batch, where)
+        samples.append(x)
+        labels += [] if y is None else [y]
+        total += x.nbytes
+        if total > BATCHES_LIMIT:
+            raise DataError(
+                f"{where} gives more than {BATCHES_LIMIT} bytes of batches; return a Dataset instead"
+            )
+    if not samples:
+        raise DataError(f"{where} gives no batches; at least one is needed")
+    if len({x.shape[1:] for x in samples}) > 1 or len(labels) not in (0, len(samples)):
+        raise DataError(
+            f"{where} gives batches of different shapes, or labels with only some; make them alike"
+        )
+    return np.concatenate(samples), np.concatenate(labels) if labels else None

@@ -1,0 +1,175 @@
+"""What a dataset is: named parts, read by index; views of a part; batches of a view."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tensmith.errors import DataError, UsageError
+
+Array = npt.NDArray[Any]
+Indices = Sequence[int] | npt.NDArray[np.integer[Any]]
+Task = Literal["classification", "language-model", "speech", "regression", "unlabelled"]
+Modality = Literal["image", "text", "audio", "array"]
+
+TRAIN, VALIDATION, TEST, ALL = "train", "validation", "test", "all"
+
+_PART_WORDS = {
+    "train": TRAIN,
+    "training": TRAIN,
+    "val": VALIDATION,
+    "valid": VALIDATION,
+    "validation": VALIDATION,
+    "dev": VALIDATION,
+    "test": TEST,
+    "testing": TEST,
+    "t10k": TEST,
+}
+
+
+def part_name(word: str) -> str | None:
+    """The part a folder or file name stands for ("val", "dev" -> "validation"), or None."""
+    return _PART_WORDS.get(word.lower())
+
+
+class Part(ABC):
+    """One part of a dataset ("train", "test"): samples that are read by index, when asked for.
+
+    `ragged` says that samples may differ in shape, so that only equal shapes can share a batch.
+    """
+
+    ragged: bool = False
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """The number of samples."""
+
+    @abstractmethod
+    def inputs(self, indices: Indices) -> Array:
+        """The samples at `indices`, first axis one entry an index.
+
+        Images: float32 [n, channels, height, width] in 0..255. Tokens: int64 [n, length]. Sound: float32
+        [n, length] in -1..1. Raises DataError when a sample is damaged or shapes differ.
+        """
+
+    @abstractmethod
+    def labels(self, indices: Indices) -> Array | None:
+        """The labels at `indices`: int64 [n] classes, int64 [n, length] next tokens, str [n] transcripts;
+        None for a part without labels."""
+
+
+class LazyParts(Mapping[str, Part]):
+    """Parts that are opened the first time they are asked for: listing their names reads nothing."""
+
+    def __init__(self, openers: Mapping[str, Callable[[], Part]]) -> None:
+        self._openers = dict(openers)
+        self._opened: dict[str, Part] = {}
+
+    def __getitem__(self, name: str) -> Part:
+        if name not in self._opened:
+            self._opened[name] = self._openers[name]()
+        return self._opened[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._openers)
+
+    def __len__(self) -> int:
+        return len(self._openers)
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Named parts of samples, and what they are for.
+
+    `classes` is the number of labels a model tells apart (a language model's: its vocabulary), None where
+    there is no such number. `source` is what the user wrote to name it. A `name` left empty becomes the
+    reader's kind.
+    """
+
+    name: str
+    task: Task
+    classes: int | None
+    parts: Mapping[str, Part]
+    modality: Modality = "array"
+    class_names: tuple[str, ...] = ()
+    source: str = ""
+
+    def part(self, name: str) -> Part:
+        """The part called `name`; DataError when there is none."""
+        if name not in self.parts:
+            raise DataError(
+                f"{self.source or self.name} has no part '{name}'; it has: {', '.join(self.parts)}"
+            )
+        return self.parts[name]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Inputs and labels of some samples; `labels` is None where there are none."""
+
+    inputs: Array
+    labels: Array | None
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Some samples of a part, in the order of `indices` (int64 [n])."""
+
+    part: Part
+    indices: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def take(self, count: int) -> View:
+        """The first `count` samples, or all when there are fewer."""
+        return View(self.part, self.indices[:count])
+
+    def labels(self) -> Array | None:
+        """The labels of all samples, without reading the inputs where the format allows it."""
+        return self.part.labels(self.indices)
+
+    def batches(self, batch_size: int) -> Iterator[Batch]:
+        """The samples in order, at most `batch_size` at a time, read as the iteration goes.
+
+        In a ragged part a batch holds neighbours of one shape, so nothing is ever padded.
+        """
+        if batch_size < 1:
+            raise UsageError(f"a batch holds at least one sample, not {batch_size}")
+        for start in range(0, len(self), batch_size):
+            chosen = self.indices[start : start + batch_size]
+            if self.part.ragged:
+                yield from _equal_shapes([self._batch(chosen[i : i + 1]) for i in range(len(chosen))])
+            else:
+                yield self._batch(chosen)
+
+    def _batch(self, indices: npt.NDArray[np.int64]) -> Batch:
+        return Batch(self.part.inputs(indices), self.part.labels(indices))
+
+
+def _equal_shapes(singles: list[Batch]) -> Iterator[Batch]:
+    """Joins neighbouring batches of one sample where their inputs and labels have the same shape."""
+    start = 0
+    for stop in range(1, len(singles) + 1):
+        if stop == len(singles) or _shapes(singles[stop]) != _shapes(singles[start]):
+            yield _joined(singles[start:stop])
+            start = stop
+
+
+def _shapes(batch: Batch) -> tuple[object, object]:
+    return batch.inputs.shape, None if batch.labels is None else batch.labels.shape
+
+
+def _joined(singles: list[Batch]) -> Batch:
+    if len(singles) == 1:
+        return singles[0]
+    labels = [batch.labels for batch in singles if batch.labels is not None]
+    return Batch(np.concatenate([b.inputs for b in singles]), np.concatenate(labels) if labels else None)

@@ -1,0 +1,82 @@
+"""From the words a user writes, "KIND:PATH?option=value", to a dataset."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import parse_qsl
+
+from tensmith.data.dataset import Dataset
+from tensmith.errors import UsageError
+from tensmith.registry import Registry
+
+
+class _Open(Protocol):
+    def __call__(self, path: str, /, **options: Any) -> Dataset: ...
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A kind of dataset: `summary` and `doc` for the documentation, `example` of how to name one."""
+
+    kind: str
+    example: str
+    doc: str
+    open: _Open
+
+    @property
+    def summary(self) -> str:
+        return self.doc.partition("\n")[0]
+
+
+READERS: Registry[Reader] = Registry("dataset", "tensmith.data.readers")
+
+
+def reader(*kinds: str, example: str) -> Callable[[Callable[..., Dataset]], Callable[..., Dataset]]:
+    """Registers `open(path, *, option=default, ...)` under each of `kinds`; its docstring documents them."""
+
+    def register(function: Callable[..., Dataset]) -> Callable[..., Dataset]:
+        for kind in kinds:
+            READERS.add(kind, Reader(kind, f"{kind}:{example}", inspect.getdoc(function) or "", function))
+        return function
+
+    return register
+
+
+def open_dataset(spec: str, **options: Any) -> Dataset:
+    """Opens "KIND:PATH", with options of the reader as arguments or as "KIND:PATH?option=value&option=value".
+
+    Reads as little as the format allows. Raises UsageError for an unknown kind or option, DataError when the
+    files are missing or damaged.
+    """
+    kind, colon, rest = spec.partition(":")
+    if not colon or not rest:
+        raise UsageError(f"name a dataset as KIND:PATH, not '{spec}'; kinds: {', '.join(READERS)}")
+    chosen = READERS[kind]
+    path, _, query = (rest, "", "") if Path(rest).exists() else rest.partition("?")
+    given = _converted(chosen, dict(parse_qsl(query, keep_blank_values=True)) | options)
+    dataset = chosen.open(path, **given)
+    return dataclasses.replace(dataset, name=dataset.name or kind, source=spec)
+
+
+def _converted(chosen: Reader, options: dict[str, Any]) -> dict[str, Any]:
+    """Checks option names against the reader's signature; text becomes int where that is annotated."""
+    parameters = list(inspect.signature(chosen.open).parameters.values())[1:]
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return options
+    known = {parameter.name: parameter for parameter in parameters}
+    for name, value in options.items():
+        if name not in known:
+            takes = f"it takes {', '.join(known)}" if known else "it takes none"
+            raise UsageError(f"dataset '{chosen.kind}' has no option '{name}'; {takes}")
+        if isinstance(value, str) and str(known[name].annotation).startswith("int"):
+            if not value.isdecimal():
+                raise UsageError(
+                    f"option '{name}' of dataset '{chosen.kind}' is a whole number, not '{value}'"
+                )
+            options[name] = int(value)
+    return options

@@ -1,0 +1,140 @@
+"""The three ways a part is stored: arrays, fixed-size records of a file, or one item at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tensmith.data.dataset import Array, Indices, Part
+from tensmith.data.storage import RandomFile
+from tensmith.errors import DataError
+
+Labels = npt.NDArray[np.int64]
+
+
+def checked_labels(labels: Array, classes: int | None, where: object) -> Labels:
+    """Integer class labels as int64 [n]; DataError names the first that lies outside 0..classes-1.
+
+    `classes` None asks only that no label is negative.
+    """
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1 or labels.dtype.kind not in "iub":
+        raise DataError(
+            f"{where}: labels must be one integer a sample, not {labels.dtype} {list(labels.shape)}; "
+            "turn one-hot labels into class numbers with argmax"
+        )
+    wrong = (labels < 0) if classes is None else (labels < 0) | (labels >= classes)
+    if wrong.any():
+        first = int(np.argmax(wrong))
+        known = "0 or more" if classes is None else f"0..{classes - 1}"
+        raise DataError(
+            f"{where}: label {int(labels[first])} of sample {first} is out of range, classes are {known}; "
+            "the file is damaged or of another dataset"
+        )
+    return labels.astype(np.int64)
+
+
+def checked_indices(indices: Indices, count: int) -> npt.NDArray[np.int64]:
+    """`indices` as int64 [n]; IndexError when one is not in 0..count-1."""
+    chosen = np.asarray(indices, dtype=np.int64)
+    if chosen.ndim != 1 or ((chosen < 0) | (chosen >= count)).any():
+        raise IndexError(f"sample indices must be a list of numbers in 0..{count - 1}")
+    return chosen
+
+
+def model_inputs(samples: Array) -> Array:
+    """Array samples in the layout that models read.
+
+    uint8 is images: [n,h,w] gets a channel axis, [n,h,w,c] becomes [n,c,h,w], and values stay 0..255 as
+    float32. Other floats become float32; other integers are tokens, int64.
+    """
+    if samples.dtype == np.uint8:
+        if samples.ndim == 3:
+            samples = samples[:, None]
+        elif samples.ndim == 4 and samples.shape[3] in (1, 3, 4) and samples.shape[1] not in (1, 3, 4):
+            samples = samples.transpose(0, 3, 1, 2)
+        return np.ascontiguousarray(samples, dtype=np.float32)
+    return np.ascontiguousarray(samples, dtype=np.int64 if samples.dtype.kind in "iub" else np.float32)
+
+
+class ArrayPart(Part):
+    """Samples along the first axis of an array (in memory or mapped); rows are converted as they are read."""
+
+    def __init__(self, samples: Array, labels: Array | None) -> None:
+        self._samples, self._labels = samples, labels
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def inputs(self, indices: Indices) -> Array:
+        return model_inputs(np.asarray(self._samples[checked_indices(indices, len(self))]))
+
+    def labels(self, indices: Indices) -> Array | None:
+        return None if self._labels is None else self._labels[checked_indices(indices, len(self))]
+
+
+@dataclass(frozen=True)
+class Records:
+    """`count` records of `size` bytes in a file: record i starts at `offset + i * stride`."""
+
+    file: RandomFile
+    offset: int
+    stride: int
+    size: int
+    count: int
+
+    def read(self, index: int) -> bytes:
+        return self.file.read_at(self.offset + index * self.stride, self.size)
+
+
+class RecordPart(Part):
+    """uint8 images [channels, height, width] in the records of one or more files, labels beside them."""
+
+    def __init__(self, files: Sequence[Records], shape: tuple[int, int, int], labels: Labels) -> None:
+        self._files, self._shape, self._labels = tuple(files), shape, labels
+        self._starts = np.cumsum([0, *(records.count for records in files)])
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def inputs(self, indices: Indices) -> Array:
+        chosen = checked_indices(indices, len(self))
+        which = np.searchsorted(self._starts, chosen, side="right") - 1
+        images = np.empty((len(chosen), int(np.prod(self._shape))), np.uint8)
+        for row, (file, index) in enumerate(zip(which, chosen)):
+            record = self._files[file].read(int(index - self._starts[file]))
+            images[row] = np.frombuffer(record, np.uint8)
+        return images.reshape(-1, *self._shape).astype(np.float32)
+
+    def labels(self, indices: Indices) -> Array:
+        return self._labels[checked_indices(indices, len(self))]
+
+
+class ItemPart(Part):
+    """Samples that a function reads one at a time: `read(i)` gives sample i without a batch axis.
+
+    `remedy` completes the message given when asked for samples of different shapes together.
+    """
+
+    def __init__(
+        self, count: int, read: Callable[[int], Array], labels: Array | None, *, ragged: bool, remedy: str
+    ) -> None:
+        self._count, self._read, self._labels, self._remedy = count, read, labels, remedy
+        self.ragged = ragged
+
+    def __len__(self) -> int:
+        return self._count
+
+    def inputs(self, indices: Indices) -> Array:
+        items = [self._read(int(index)) for index in checked_indices(indices, self._count)]
+        shapes = sorted({item.shape for item in items})
+        if len(shapes) != 1:
+            raise DataError(f"samples of shapes {shapes[:4]} cannot share a batch; {self._remedy}")
+        return np.stack(items)
+
+    def labels(self, indices: Indices) -> Array | None:
+        return None if self._labels is None else self._labels[checked_indices(indices, self._count)]

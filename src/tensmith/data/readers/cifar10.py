@@ -1,0 +1,107 @@
+"""CIFAR-10 as published: binary batches or python batches (Krizhevsky 2009), also compressed with xz or gzip.
+
+https://www.cs.toronto.edu/~kriz/cifar.html
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from tensmith.data.dataset import TEST, TRAIN, Dataset, LazyParts, Part
+from tensmith.data.opening import reader
+from tensmith.data.parts import Labels, RecordPart, Records, checked_labels
+from tensmith.data.storage import COMPRESSED_SUFFIXES, RandomFile, open_random, spilled
+from tensmith.data.unpickle import load_arrays
+from tensmith.errors import DataError
+
+CLASS_NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+SHAPE = (3, 32, 32)
+PIXELS = 3 * 32 * 32
+RECORD = 1 + PIXELS
+PICKLE_LIMIT = 256 << 20
+SUBFOLDERS = ("cifar-10-batches-bin", "cifar-10-batches-py")
+
+_FILE = re.compile(r"(?P<part>data|test)_batch(_\d+)?(?P<binary>\.bin)?(\.xz|\.gz)?")
+
+
+@reader("cifar10", example="DIR")
+def open_cifar10(path: str, /) -> Dataset:
+    """CIFAR-10: 32x32 colour images of 10 classes.
+
+    DIR holds data_batch_1.bin ... and test_batch.bin (binary version) or the same names without .bin (python
+    version), each as it is or as .xz or .gz. One such file works too.
+    """
+    root = Path(path).expanduser()
+    files = _batch_files(root)
+    openers = {part: _opener(paths) for part, paths in files.items() if paths}
+    if not openers:
+        raise DataError(
+            f"no CIFAR-10 batches at {root}: expected data_batch_*.bin and test_batch.bin (or the python "
+            "version, or .xz of either)"
+        )
+    return Dataset("cifar10", "classification", 10, LazyParts(openers), "image", CLASS_NAMES)
+
+
+def _batch_files(root: Path) -> dict[str, list[Path]]:
+    folders = [root / name for name in SUBFOLDERS if (root / name).is_dir()] or [root]
+    children = [root] if root.is_file() else sorted(folders[0].iterdir()) if folders[0].is_dir() else []
+    parts: dict[str, list[Path]] = {TRAIN: [], TEST: []}
+    taken: set[str] = set()
+    for child in children:
+        match = _FILE.fullmatch(child.name)
+        stem = child.name.removesuffix(child.suffix) if child.suffix in COMPRESSED_SUFFIXES else child.name
+        stem = stem.removesuffix(".bin")
+        if match and stem not in taken:  # one batch in two forms counts once
+            taken.add(stem)
+            parts[TEST if match["part"] == "test" else TRAIN].append(child)
+    return parts
+
+
+def _opener(paths: list[Path]) -> Callable[[], Part]:
+    return lambda: _open_part(paths)
+
+
+def _open_part(paths: list[Path]) -> Part:
+    with ThreadPoolExecutor() as pool:  # decompressing takes a second a file and runs outside Python's lock
+        batches = list(
+            pool.map(lambda path: _binary(path) if ".bin" in path.suffixes else _python(path), paths)
+        )
+    labels = np.concatenate([labels for _, labels in batches])
+    return RecordPart([records for records, _ in batches], SHAPE, labels)
+
+
+def _binary(path: Path) -> tuple[Records, Labels]:
+    file = open_random(path)
+    if file.size == 0 or file.size % RECORD:
+        raise DataError(
+            f"{path} holds {file.size} bytes, not a whole number of {RECORD}-byte CIFAR-10 records; "
+            "it is cut off or of another dataset"
+        )
+    firsts = [np.frombuffer(piece, np.uint8)[::RECORD] for piece in file.pieces(RECORD * 340)]
+    labels = checked_labels(np.concatenate(firsts), 10, path)
+    return Records(file, 1, RECORD, PIXELS, len(labels)), labels
+
+
+def _python(path: Path) -> tuple[Records, Labels]:
+    """A python batch; its pixels go to a temporary file, so that both versions are read alike."""
+    file = open_random(path)
+    if file.size > PICKLE_LIMIT:
+        raise DataError(f"{path} holds {file.size} bytes, too many for a CIFAR-10 batch; check the path")
+    content = load_arrays(file.read_at(0, file.size), str(path))
+    pixels, numbers = content.get("data"), content.get("labels")
+    if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.ndim != 2:
+        raise DataError(f"{path} has no uint8 array [n, {PIXELS}] called 'data'; it is not a CIFAR-10 batch")
+    if pixels.shape[1] != PIXELS or not isinstance(numbers, list) or len(numbers) != len(pixels):
+        raise DataError(
+            f"{path} must hold {PIXELS} pixels and one label an image; it is not a CIFAR-10 batch"
+        )
+    if not all(isinstance(number, int) for number in numbers):
+        raise DataError(f"{path} holds labels that are not integers; it is not a CIFAR-10 batch")
+    labels = checked_labels(np.array(numbers, np.int64), 10, path)
+    spill: RandomFile = spilled(iter([pixels.tobytes()]), str(path))
+    return Records(spill, 0, PIXELS, PIXELS, len(labels)), labels

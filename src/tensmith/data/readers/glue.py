@@ -1,0 +1,130 @@
+"""GLUE's tab-separated files (Wang et al. 2018): a header line, no quoting, one sample a line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from tensmith.data.dataset import Array, Dataset, Part, part_name
+from tensmith.data.opening import reader
+from tensmith.data.parts import ItemPart, checked_labels
+from tensmith.data.storage import RandomFile, open_random
+from tensmith.data.tokenizers import Tokenizer, find_tokenizer, token_reader
+from tensmith.data.tree import decoded
+from tensmith.errors import DataError
+
+LINE_LIMIT = 1 << 20
+TEXT_COLUMNS = (
+    ("sentence",),
+    ("sentence1", "sentence2"),
+    ("question", "sentence"),
+    ("question1", "question2"),
+    ("#1 String", "#2 String"),
+    ("premise", "hypothesis"),
+)
+LABEL_COLUMNS = ("label", "gold_label", "is_duplicate", "Quality")
+WORD_LABELS = (("entailment", "not_entailment"), ("entailment", "neutral", "contradiction"))
+
+
+@reader("sst2", "glue", example="DIR_OR_TSV")
+def open_glue(path: str, /, *, tokenizer: str | Tokenizer = "auto", max_length: int = 512) -> Dataset:
+    """GLUE tasks such as SST-2: train.tsv, dev.tsv and, where it has labels, test.tsv.
+
+    A sample is the tokens of its sentence (of two sentences: joined by a tab, as in the file), cut to
+    `max_length`. `?tokenizer=` is byte, char or a llama2.c tokenizer file; in Python any object that encodes.
+    """
+    root = Path(path).expanduser()
+    files = {root.stem: root} if root.is_file() else {file.stem: file for file in sorted(root.glob("*.tsv"))}
+    tables = {name: _Table(file) for name, file in files.items()}
+    labelled = {part_name(name) or name: table for name, table in tables.items() if table.label_words}
+    if not labelled:
+        raise DataError(f"no .tsv file with a label column at {root}; expected GLUE's train.tsv and dev.tsv")
+    words = sorted({word for table in labelled.values() for word in table.label_words})
+    names = _label_order(words, root)
+    texts = (table.text(i) for table in labelled.values() for i in range(len(table.label_words)))
+    chosen = find_tokenizer(tokenizer, root if root.is_dir() else root.parent, texts)
+    parts = {name: _part(table, names, chosen, max_length) for name, table in labelled.items()}
+    return Dataset("", "classification", len(names), parts, "text", tuple(names))
+
+
+class _Table:
+    """One file: where its lines begin, and the label word of each (none when there is no label column)."""
+
+    def __init__(self, path: Path) -> None:
+        self._file: RandomFile = open_random(path)
+        self._offsets = _line_offsets(self._file)
+        header = self._line(0).split("\t") if len(self._offsets) > 1 else []
+        self._width = len(header)
+        self._columns = next(
+            ([header.index(c) for c in cs] for cs in TEXT_COLUMNS if set(cs) <= set(header)), []
+        )
+        if not self._columns:
+            raise DataError(
+                f"{path} has no known text column in its first line {header[:8]}; expected GLUE's header"
+            )
+        label = next((header.index(name) for name in LABEL_COLUMNS if name in header), None)
+        rows = range(len(self._offsets) - 2)
+        self.label_words = [] if label is None else [self._row(index)[label].strip() for index in rows]
+
+    @property
+    def name(self) -> str:
+        return self._file.name
+
+    def text(self, index: int) -> str:
+        row = self._row(index)
+        return "\t".join(row[column].strip() for column in self._columns)
+
+    def _row(self, index: int) -> list[str]:
+        cells = self._line(index + 1).split("\t")
+        if len(cells) != self._width:
+            raise DataError(
+                f"{self.name} line {index + 2} has {len(cells)} columns, its header {self._width}; repair it"
+            )
+        return cells
+
+    def _line(self, number: int) -> str:
+        start, stop = int(self._offsets[number]), int(self._offsets[number + 1])
+        if stop - start > LINE_LIMIT:
+            raise DataError(
+                f"{self.name} line {number + 1} is longer than {LINE_LIMIT} bytes; it is not a GLUE file"
+            )
+        return decoded(self._file.read_at(start, stop - start), f"{self.name} line {number + 1}").rstrip(
+            "\r\n"
+        )
+
+
+def _line_offsets(file: RandomFile) -> Array:
+    """Where each line starts, and where the last one ends: int64 [lines + 1]."""
+    ends, base = [np.zeros(1, np.int64)], 0
+    for piece in file.pieces():
+        ends.append(np.flatnonzero(np.frombuffer(piece, np.uint8) == ord("\n")) + base + 1)
+        base += len(piece)
+    offsets = np.concatenate(ends)
+    return offsets if offsets[-1] == file.size else np.append(offsets, file.size)
+
+
+def _label_order(words: Sequence[str], root: Path) -> list[str]:
+    """Class names in index order: numbers count for themselves, words take the order GLUE models use."""
+    if all(word.isdecimal() for word in words):
+        numbers = [int(word) for word in words]
+        if max(numbers) >= 1000:
+            raise DataError(
+                f"{root}: label {max(numbers)} is out of range; GLUE tasks have a handful of classes"
+            )
+        return [str(number) for number in range(max(numbers) + 1)]
+    known = next((order for order in WORD_LABELS if set(words) <= set(order)), None)
+    if known is None:
+        raise DataError(
+            f"{root}: unknown labels {words[:5]}; expected 0, 1, ... or {', '.join(WORD_LABELS[1])}"
+        )
+    return list(known)
+
+
+def _part(table: _Table, names: Sequence[str], tokenizer: Tokenizer, max_length: int) -> Part:
+    numbers = {name: number for number, name in enumerate(names)}
+    labels = np.array([numbers[str(int(w)) if w.isdecimal() else w] for w in table.label_words], np.int64)
+    read = token_reader(table.text, tokenizer, max_length)
+    checked = checked_labels(labels, len(names), table.name)
+    return ItemPart(len(labels), read, checked, ragged=True, remedy="read texts of one length together")

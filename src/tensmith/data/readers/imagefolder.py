@@ -1,0 +1,131 @@
+"""Images in one folder a class, the layout of ImageNet and torchvision, in a folder or a tar file."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tensmith.data.dataset import ALL, Array, Dataset, Part, part_name
+from tensmith.data.opening import reader
+from tensmith.data.parts import ItemPart
+from tensmith.data.tree import Tree, expanded, open_tree
+from tensmith.errors import DataError
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+SUFFIXES = (".jpg", ".jpeg", ".png")
+ORDER_FILES = ("synsets.txt", "wnids.txt", "classes.txt")
+PIXEL_LIMIT = 64_000_000
+SIZE_LIMIT = 8192
+
+
+@reader("imagefolder", example="DIR_OR_TAR")
+def open_imagefolder(path: str, /, *, size: int = 0) -> Dataset:
+    """JPEG and PNG images, one subfolder a class, optionally below train/, val/ or test/.
+
+    Classes are numbered in the order of synsets.txt, wnids.txt or classes.txt (first word of each line) when
+    one lies inside or beside, else in alphabetical order. `?size=224` scales the short side to size*256/224
+    and crops the centre; without it all images of a batch must have one size.
+    """
+    if not 0 <= size <= SIZE_LIMIT:
+        raise DataError(
+            f"images of {size} pixels a side are out of range; choose a size of at most {SIZE_LIMIT}"
+        )
+    tree = open_tree(expanded(path))
+    images = tree.having(*SUFFIXES)
+    if not images:
+        raise DataError(f"no .jpg or .png images in {tree.root}; expected [val/]CLASS/IMAGE.jpg")
+    class_names = _class_order(tree) or sorted({PurePosixPath(name).parent.name for name in images})
+    numbers = {name: number for number, name in enumerate(class_names)}
+    parts: dict[str, list[str]] = {}
+    for name in images:
+        parent = PurePosixPath(name).parent
+        if parent.name not in numbers:
+            raise DataError(
+                f"{tree.root}/{name}: class '{parent.name}' is not in the class order file; add it there"
+            )
+        parts.setdefault(part_name(parent.parent.name) or ALL, []).append(name)
+    return Dataset(
+        "imagefolder",
+        "classification",
+        len(class_names),
+        {part: _part(tree, names, numbers, size) for part, names in parts.items()},
+        "image",
+        tuple(class_names),
+    )
+
+
+def _class_order(tree: Tree) -> list[str]:
+    for wanted in ORDER_FILES:
+        for name in tree.names:
+            if PurePosixPath(name).name == wanted:
+                return _first_words(tree.text(name), name)
+        beside = tree.root.parent / wanted
+        if tree.root.is_file() and beside.is_file():
+            return _first_words(beside.read_text(encoding="utf-8", errors="replace"), str(beside))
+    return []
+
+
+def _first_words(text: str, where: str) -> list[str]:
+    words = [line.split()[0] for line in text.splitlines() if line.strip()]
+    if len(set(words)) != len(words):
+        raise DataError(f"{where} names a class twice; every line must start with another class folder")
+    return words
+
+
+def _part(tree: Tree, names: Sequence[str], numbers: dict[str, int], size: int) -> Part:
+    labels = np.array([numbers[PurePosixPath(name).parent.name] for name in names], np.int64)
+    return ItemPart(
+        len(names), _image_reader(tree, names, size), labels, ragged=False, remedy="add ?size=224"
+    )
+
+
+def _image_reader(tree: Tree, names: Sequence[str], size: int) -> Callable[[int], Array]:
+    return lambda index: decode_image(tree.read(names[index]), size, f"{tree.root}/{names[index]}")
+
+
+def decode_image(data: bytes, size: int, where: str) -> Array:
+    """A JPEG or PNG file as float32 RGB [3, height, width] in 0..255.
+
+    `size` > 0: short side to size*256/224 (bicubic), then the centre size x size, as for ImageNet. Refuses
+    images past 64 million pixels before decoding them.
+    """
+    from PIL import Image
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # our own limit is below
+            image: Image.Image = Image.open(io.BytesIO(data), formats=("JPEG", "PNG"))
+        if image.width * image.height > PIXEL_LIMIT:
+            raise DataError(
+                f"{where} is {image.width}x{image.height} pixels, past the limit of {PIXEL_LIMIT}; scale it"
+            )
+        image = image.convert("RGB")
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise DataError(
+            f"{where} is not a readable JPEG or PNG image ({error}); get it again or remove it"
+        ) from error
+    if size:
+        image = _centre(image, size)
+    return np.ascontiguousarray(np.asarray(image, np.uint8).transpose(2, 0, 1), dtype=np.float32)
+
+
+def _centre(image: Image.Image, size: int) -> Image.Image:
+    from PIL import Image
+
+    short = round(size * 256 / 224)
+    scale = short / min(image.size)
+    width, height = (max(short, round(side * scale)) for side in image.size)
+    if width * height > PIXEL_LIMIT:
+        raise DataError(
+            f"an image of {image.width}x{image.height} pixels is too long and thin for size={size}; remove it"
+        )
+    left, top = (width - size) // 2, (height - size) // 2
+    scaled = image.resize((width, height), Image.Resampling.BICUBIC)
+    return scaled.crop((left, top, left + size, top + size))

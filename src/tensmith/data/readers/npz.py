@@ -1,0 +1,98 @@
+"""NumPy's .npz archives: arrays x, y, or x_train, y_train, x_test, y_test (the naming of Keras)."""
+
+from __future__ import annotations
+
+import math
+import struct
+import zipfile
+from pathlib import Path
+
+import numpy as np
+from numpy.lib import format as npy
+
+from tensmith.data.arrays import dataset_of_arrays
+from tensmith.data.dataset import ALL, TEST, TRAIN, VALIDATION, Array, Dataset
+from tensmith.data.opening import reader
+from tensmith.errors import DataError
+
+MEMBER_LIMIT = 8 << 30
+PARTS = {"": ALL, "_train": TRAIN, "_val": VALIDATION, "_validation": VALIDATION, "_test": TEST}
+
+
+@reader("npz", example="FILE.npz")
+def open_npz(path: str, /) -> Dataset:
+    """Arrays x and y, or x_train, y_train, x_test, y_test (also x_val, y_val); y may be missing.
+
+    uint8 is images ([n,h,w], [n,h,w,c] or [n,c,h,w]), other integers are tokens, floats are fed as they are.
+    Integer labels [n] make it a classification. Uncompressed archives (numpy.savez) are mapped, not loaded.
+    """
+    file = Path(path).expanduser()
+    try:
+        with zipfile.ZipFile(file) as archive:
+            members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+            pairs = {
+                part: (
+                    _member(file, archive, members["x" + suffix]),
+                    _optional(file, archive, members, "y" + suffix),
+                )
+                for suffix, part in PARTS.items()
+                if "x" + suffix in members
+            }
+    except FileNotFoundError as error:
+        raise DataError(f"no such file: {file}; check the path given after 'npz:'") from error
+    except (
+        OSError,
+        zipfile.BadZipFile,
+        ValueError,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+        struct.error,
+    ) as error:
+        raise DataError(f"{file} is not a readable .npz file ({error}); write it with numpy.savez") from error
+    if not pairs:
+        raise DataError(
+            f"{file} has no array x or x_train (it has {sorted(members)[:8]}); save with savez(x=..., y=...)"
+        )
+    return dataset_of_arrays("npz", pairs, str(file))
+
+
+def _optional(
+    file: Path, archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], name: str
+) -> Array | None:
+    return _member(file, archive, members[name]) if name in members else None
+
+
+def _member(file: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
+    """One array: mapped from the file where it is stored plain, else decompressed into memory."""
+    where = f"{file}:{info.filename}"
+    with archive.open(info) as stream:
+        version = npy.read_magic(stream)
+        read_header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(version)
+        if read_header is None:
+            raise DataError(f"{where} is of .npy version {version}; save arrays with plain dtypes")
+        shape, fortran, dtype = read_header(stream)
+        start = stream.tell()
+        if dtype.hasobject or dtype.kind not in "iufb":
+            raise DataError(f"{where} holds {dtype}, not numbers; save numeric arrays")
+        size = math.prod(shape) * dtype.itemsize
+        if size != info.file_size - start or size > MEMBER_LIMIT:
+            raise DataError(
+                f"{where} should hold {size} bytes (at most {MEMBER_LIMIT}), has {info.file_size - start}"
+            )
+        order = "F" if fortran else "C"
+        if info.compress_type == zipfile.ZIP_STORED and size:
+            offset = _data_offset(file, info) + start
+            return np.memmap(file, dtype, "r", offset, shape, order)  # type: ignore[call-overload,no-any-return]
+        data = stream.read(size)
+    if len(data) != size:
+        raise DataError(f"{where} ends early; get the file again")
+    return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
+
+
+def _data_offset(file: Path, info: zipfile.ZipInfo) -> int:
+    """Where a member's bytes start: after its local header, whose lengths differ from the directory's."""
+    with file.open("rb") as raw:
+        raw.seek(info.header_offset + 26)
+        name, extra = struct.unpack("<HH", raw.read(4))
+    return int(info.header_offset) + 30 + int(name) + int(extra)

@@ -1,0 +1,102 @@
+"""PCM sound files: RIFF WAVE in a folder or a tar file, labelled by name or by folder."""
+
+from __future__ import annotations
+
+import io
+import re
+import wave
+from collections.abc import Callable, Sequence
+from pathlib import PurePosixPath
+
+import numpy as np
+
+from tensmith.data.dataset import ALL, TEST, TRAIN, Array, Dataset, Part, part_name
+from tensmith.data.opening import reader
+from tensmith.data.parts import ItemPart
+from tensmith.data.tree import Tree, expanded, open_tree
+from tensmith.errors import DataError
+
+FSDD_TEST = range(5)
+_FSDD = re.compile(r"(?P<label>[^_]+)_(?P<speaker>[^_]+)_(?P<index>\d+)\.wav", re.IGNORECASE)
+
+
+@reader("wav", example="DIR_OR_TAR")
+def open_wav(path: str, /, *, length: int = 0) -> Dataset:
+    """Sound files, mono float32 in -1..1 (channels are averaged).
+
+    Named {label}_{speaker}_{index}.wav as in the Free Spoken Digit Dataset, where index 0 to 4 is the test
+    part; otherwise one subfolder a class, optionally below train/, val/ or test/. `?length=8000` cuts or pads
+    with silence to so many samples.
+    """
+    tree = open_tree(expanded(path))
+    sounds = tree.having(".wav")
+    if not sounds:
+        raise DataError(f"no .wav files in {tree.root}; expected LABEL_SPEAKER_INDEX.wav or CLASS/FILE.wav")
+    described = _by_name(sounds) or _by_folder(sounds)
+    class_names = sorted({label for _, label in described})
+    numbers = {name: number for number, name in enumerate(class_names)}
+    parts: dict[str, list[tuple[str, int]]] = {}
+    for name, (part, label) in zip(sounds, described):
+        parts.setdefault(part, []).append((name, numbers[label]))
+    return Dataset(
+        "wav",
+        "classification",
+        len(class_names),
+        {part: _part(tree, members, length) for part, members in parts.items()},
+        "audio",
+        tuple(class_names),
+    )
+
+
+def _by_name(sounds: Sequence[str]) -> list[tuple[str, str]]:
+    """(part, label) of each when all are named as in FSDD, else nothing."""
+    matches = [match for name in sounds if (match := _FSDD.fullmatch(PurePosixPath(name).name))]
+    if len(matches) < len(sounds):
+        return []
+    return [(TEST if int(match["index"]) in FSDD_TEST else TRAIN, match["label"]) for match in matches]
+
+
+def _by_folder(sounds: Sequence[str]) -> list[tuple[str, str]]:
+    parents = [PurePosixPath(name).parent for name in sounds]
+    return [(part_name(parent.parent.name) or ALL, parent.name) for parent in parents]
+
+
+def _part(tree: Tree, members: Sequence[tuple[str, int]], length: int) -> Part:
+    labels = np.array([label for _, label in members], np.int64)
+    read = _sound_reader(tree, [name for name, _ in members], length)
+    return ItemPart(len(members), read, labels, ragged=length == 0, remedy="add ?length=SAMPLES")
+
+
+def _sound_reader(tree: Tree, names: Sequence[str], length: int) -> Callable[[int], Array]:
+    def read(index: int) -> Array:
+        sound = decode_wav(tree.read(names[index]), f"{tree.root}/{names[index]}")
+        return np.pad(sound[:length], (0, max(0, length - len(sound)))) if length else sound
+
+    return read
+
+
+def decode_wav(data: bytes, where: str) -> Array:
+    """A PCM WAVE file of 8, 16, 24 or 32 bits as float32 [frames] in -1..1, channels averaged."""
+    try:
+        with wave.open(io.BytesIO(data)) as file:
+            width, channels, frames = file.getsampwidth(), file.getnchannels(), file.getnframes()
+            raw = file.readframes(frames)
+    except (wave.Error, EOFError, ValueError) as error:
+        raise DataError(f"{where} is not a PCM .wav file ({error}); convert it with sox or ffmpeg") from error
+    if len(raw) != frames * width * channels or not frames:
+        raise DataError(f"{where} should hold {frames} frames, but ends early; get it again")
+    mono: Array = _pcm(raw, width, where).reshape(-1, channels).mean(axis=1, dtype=np.float32)
+    return mono
+
+
+def _pcm(raw: bytes, width: int, where: str) -> Array:
+    """Little-endian samples as float32: 8 bits are unsigned around 128, wider ones signed."""
+    if width == 1:
+        return (np.frombuffer(raw, np.uint8).astype(np.float32) - 128) / 128
+    if width == 3:  # widened to 32 bits by a zero byte below
+        wide = np.zeros((len(raw) // 3, 4), np.uint8)
+        wide[:, 1:] = np.frombuffer(raw, np.uint8).reshape(-1, 3)
+        return (wide.view("<i4")[:, 0] / 2**31).astype(np.float32)
+    if width in (2, 4):
+        return (np.frombuffer(raw, f"<i{width}") / 2.0 ** (8 * width - 1)).astype(np.float32)
+    raise DataError(f"{where} has {8 * width}-bit samples; convert it to 16 bits")

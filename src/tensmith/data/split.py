@@ -1,0 +1,97 @@
+"""Three disjoint samples of a dataset: to calibrate on, to search on, and to judge by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tensmith.data.dataset import TEST, TRAIN, VALIDATION, Dataset, Part, View
+from tensmith.errors import DataError, UsageError
+
+Order = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """Disjoint views of one dataset. Nothing is ever chosen by looking at `held_out`."""
+
+    calibration: View
+    search: View
+    held_out: View
+
+
+def split(
+    dataset: Dataset, calibration: int = 512, search: int = 2000, held_out: int | None = None, seed: int = 0
+) -> Splits:
+    """Draws the three splits, the same ones for the same seed.
+
+    Held-out is the test part (else the validation part), whole unless a number is given; calibration and
+    search come from the training part. A dataset of one part gives all three, held-out at least half of it.
+    The numbers are upper limits: where samples are few, they shrink in proportion. Every split, and every
+    beginning of one, has the classes in the proportions of its part. Raises DataError when the samples
+    do not suffice for one in each split.
+    """
+    for count in (calibration, search) if held_out is None else (calibration, search, held_out):
+        if count < 1:
+            raise UsageError(f"a split holds at least one sample, not {count}")
+    fitting, judging = _two_parts(dataset)
+    source = dataset.source or dataset.name
+    order = balanced_order(dataset, fitting, seed)
+    if judging is fitting:
+        if held_out is None:
+            sizes = shares(len(order) // 2, (calibration, search), source)
+            sizes = (*sizes, len(order) - sum(sizes))
+        else:
+            sizes = shares(len(order), (calibration, search, held_out), source)
+        parts = np.split(order, np.cumsum(sizes))[:3]
+        return Splits(*(View(fitting, part) for part in parts))
+    sizes = shares(len(order), (calibration, search), source)
+    first, second = np.split(order, np.cumsum(sizes))[:2]
+    if not len(judging):
+        raise DataError(f"{source} has an empty test part; there is nothing to judge the result by")
+    last = np.arange(len(judging)) if held_out is None else balanced_order(dataset, judging, seed)[:held_out]
+    return Splits(View(fitting, first), View(fitting, second), View(judging, last))
+
+
+def _two_parts(dataset: Dataset) -> tuple[Part, Part]:
+    """The part to fit on and the part to judge by, which may be the same one."""
+    if not dataset.parts:
+        raise DataError(f"{dataset.source or dataset.name} has no samples; check the path")
+    names = [name for name in (TEST, VALIDATION) if name in dataset.parts]
+    fitting = TRAIN if TRAIN in dataset.parts else names[-1] if names else next(iter(dataset.parts))
+    return dataset.part(fitting), dataset.part(names[0] if names else fitting)
+
+
+def shares(room: int, wanted: Sequence[int], source: str) -> tuple[int, ...]:
+    """`wanted` sizes when they fit into `room` samples, else shrunk in proportion, each at least 1."""
+    if room < len(wanted):
+        raise DataError(
+            f"{source} has too few samples to split: every split needs one; give a larger dataset"
+        )
+    if sum(wanted) <= room:
+        return tuple(wanted)
+    sizes = [max(1, size * room // sum(wanted)) for size in wanted]
+    while sum(sizes) > room:
+        sizes[int(np.argmax(sizes))] -= 1
+    return tuple(sizes)
+
+
+def balanced_order(dataset: Dataset, part: Part, seed: int) -> Order:
+    """A seeded order of all samples of `part` in which every beginning, and so every slice, is balanced.
+
+    Sample r of the n of its class (in random order) takes place (r + u) / n, with u random in 0..1: classes
+    are spread evenly. Without classes the order is simply random.
+    """
+    random = np.random.default_rng(seed)
+    order = random.permutation(len(part))
+    labels = part.labels(np.arange(len(part))) if dataset.task == "classification" else None
+    if labels is None:
+        return order
+    place = np.empty(len(part))
+    for label in np.unique(labels):
+        members = order[labels[order] == label]
+        place[members] = (np.arange(len(members)) + random.random()) / len(members)
+    return order[np.argsort(place[order], kind="stable")]

@@ -1,0 +1,111 @@
+"""A folder or a tar file (also .xz, .gz), seen the same way: sorted file names, read one at a time."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from tensmith.data.storage import open_random
+from tensmith.errors import DataError
+
+FILE_LIMIT = 64 << 20
+TAR_SUFFIXES = (".tar", ".tar.xz", ".tar.gz", ".tgz")
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Regular files below `root`; `names` are relative, with forward slashes, sorted, without hidden ones."""
+
+    root: Path
+    names: tuple[str, ...]
+    _read: Callable[[str, int], bytes]
+
+    def read(self, name: str, limit: int = FILE_LIMIT) -> bytes:
+        """The contents of one file; DataError when it is larger than `limit` bytes."""
+        try:
+            return self._read(name, limit)
+        except OSError as error:
+            raise DataError(f"cannot read {self.root}/{name}: {error.strerror or error}") from error
+
+    def text(self, name: str) -> str:
+        """The contents of one UTF-8 file."""
+        return decoded(self.read(name), f"{self.root}/{name}")
+
+    def having(self, *suffixes: str) -> list[str]:
+        """The names that end in one of `suffixes` (compared in lower case)."""
+        return [name for name in self.names if name.lower().endswith(suffixes)]
+
+
+def decoded(data: bytes, where: str) -> str:
+    """`data` as UTF-8 text; DataError tells the first wrong byte."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{where} is not UTF-8 at byte {error.start}; convert it with iconv") from error
+
+
+def expanded(path: str) -> Path:
+    """A path as users write it, with ~ for their home."""
+    return Path(path).expanduser()
+
+
+def open_tree(path: Path) -> Tree:
+    """Opens a folder or a tar file; a folder of one tar file and no subfolder stands for that file."""
+    if path.is_file():
+        return _tar(path)
+    if not path.is_dir():
+        raise DataError(f"no such folder or tar file: {path}; check the path given after the dataset's kind")
+    tars = sorted(child for child in path.iterdir() if child.name.lower().endswith(TAR_SUFFIXES))
+    if len(tars) == 1 and not any(child.is_dir() for child in path.iterdir()):
+        return _tar(tars[0])
+    return _folder(path)
+
+
+def _visible(name: str) -> bool:
+    return not any(word.startswith(".") for word in PurePosixPath(name).parts)
+
+
+def _folder(root: Path) -> Tree:
+    names: list[str] = []
+    seen: set[str] = set()
+    for folder, subfolders, files in os.walk(root, followlinks=True):
+        real = os.path.realpath(folder)
+        if real in seen:  # a symbolic link back up
+            subfolders.clear()
+            continue
+        seen.add(real)
+        relative = Path(folder).relative_to(root)
+        names += [name for file in files if _visible(name := (relative / file).as_posix())]
+
+    def read(name: str, limit: int) -> bytes:
+        with (root / name).open("rb") as file:
+            data = file.read(limit + 1)
+        if len(data) > limit:
+            raise DataError(f"{root}/{name} is larger than {limit} bytes, too large for one sample")
+        return data
+
+    return Tree(root, tuple(sorted(names)), read)
+
+
+def _tar(path: Path) -> Tree:
+    file = open_random(path)
+    members: dict[str, tuple[int, int]] = {}
+    try:
+        with tarfile.open(fileobj=file.stream(), mode="r:") as archive:
+            for member in archive:
+                name = PurePosixPath(member.name).as_posix()
+                if member.isreg() and not member.issparse() and _visible(name):
+                    members[name] = (member.offset_data, member.size)
+    except (tarfile.TarError, ValueError, OverflowError, EOFError) as error:
+        raise DataError(f"{path} is not a readable tar file ({error}); get it again") from error
+
+    def read(name: str, limit: int) -> bytes:
+        offset, size = members[name]
+        if size > limit:
+            raise DataError(f"{path}:{name} is larger than {limit} bytes, too large for one sample")
+        return file.read_at(offset, size)
+
+    return Tree(path, tuple(sorted(members)), read)
