@@ -1,0 +1,125 @@
+"""Deciding that a polynomial is never negative, by bounding its variables one by one.
+
+Sound and incomplete: True is a proof for all values of the sizes, False means only that none was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from tensmith.formula.poly import Div, Poly, floor_div, map_divisions
+
+_ZERO = Poly.of(0)
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """What is known of variables: 0 <= index < extent, and size >= lower (1 where nothing is said)."""
+
+    extents: Mapping[str, Poly] = field(default_factory=dict)
+    lower: Mapping[str, int] = field(default_factory=dict)
+
+    def having(self, bound: Iterable[tuple[str, Poly]]) -> Ranges:
+        """These ranges and those of `bound`."""
+        return Ranges({**self.extents, **dict(bound)}, self.lower)
+
+    def never_negative(self, poly: Poly, depth: int = 8) -> bool:
+        """Whether poly >= 0 for all values in range."""
+        if all(c >= 0 for _, c in poly.terms) and not _below_zero(poly, self.lower):
+            return True
+        if depth == 0:
+            return False
+        for name in sorted(poly.symbols() & self.extents.keys()):
+            at_edge = self._at_worst_edge(poly, name, depth)
+            if at_edge is not None:
+                return self.never_negative(at_edge, depth - 1)
+        for division in _divisions(poly):
+            for bounded in self._bound_division(poly, division, depth):
+                if self.never_negative(bounded, depth - 1):
+                    return True
+        return self._sizes_suffice(poly)
+
+    def simplify(self, poly: Poly) -> Poly:
+        """`poly` with the divisions gone whose quotient the ranges determine."""
+        return map_divisions(poly, self._simplify_division)
+
+    def _simplify_division(self, division: Div) -> Poly:
+        top, bottom = self.simplify(division.top), self.simplify(division.bottom)
+        inner = _single_division(top)
+        if inner is not None:  # floor(floor(a / b) / c) = floor(a / (b * c))
+            top, bottom = inner.top, inner.bottom * bottom
+        result = floor_div(top, bottom)
+        rest = _single_division(result)
+        if (
+            rest is not None
+            and self.never_negative(rest.top)
+            and self.never_negative(rest.bottom - 1 - rest.top)
+        ):
+            return _ZERO
+        for atom in _divisions(result):
+            below = self.never_negative(atom.top) and self.never_negative(atom.bottom - 1 - atom.top)
+            if below:
+                result = map_divisions(result, lambda d, gone=atom: _ZERO if d == gone else _as_poly(d))  # type: ignore[misc]
+        return result
+
+    def _at_worst_edge(self, poly: Poly, name: str, depth: int) -> Poly | None:
+        factor = poly.coefficient(name)
+        if factor is None:
+            return None
+        if self.never_negative(factor, depth - 1):
+            return poly.substitute({name: 0})
+        if self.never_negative(-factor, depth - 1):
+            return poly.substitute({name: self.extents[name] - 1})
+        return None
+
+    def _bound_division(self, poly: Poly, division: Div, depth: int) -> Iterable[Poly]:
+        """Lower bounds of `poly` without `division`: b*floor(t/b) lies in t-b+1 .. t."""
+        stand_in = "quotient%"
+        replaced = map_divisions(poly, lambda d: Poly.symbol(stand_in) if d == division else _as_poly(d))
+        factor = replaced.coefficient(stand_in)
+        if factor is None:
+            return
+        rest = replaced - factor * Poly.symbol(stand_in)
+        share = floor_div(factor, division.bottom)
+        if share * division.bottom == factor:
+            if self.never_negative(share, depth - 1):
+                yield rest + share * (division.top - division.bottom + 1)
+            elif self.never_negative(-share, depth - 1):
+                yield rest + share * division.top
+        if self.never_negative(factor, depth - 1) and self.never_negative(division.top, depth - 1):
+            yield rest
+        if self.never_negative(-factor, depth - 1) and self.never_negative(division.top, depth - 1):
+            yield rest + factor * division.top  # floor(t / b) <= t
+
+    def _sizes_suffice(self, poly: Poly) -> bool:
+        """All coefficients are >= 0 once every size is written as its lower bound plus something >= 0."""
+        names = poly.symbols() - self.extents.keys()
+        shifted = poly.substitute({name: Poly.symbol(name) + self.lower.get(name, 1) for name in names})
+        return (
+            all(c >= 0 for _, c in shifted.terms)
+            and not _divisions(shifted)
+            and not (shifted.symbols() & self.extents.keys())
+        )
+
+
+@lru_cache(maxsize=4096)
+def _as_poly(division: Div) -> Poly:
+    return Poly(((((division, 1),), 1),))
+
+
+def _divisions(poly: Poly) -> list[Div]:
+    return list(dict.fromkeys(a for monomial, _ in poly.terms for a, _ in monomial if isinstance(a, Div)))
+
+
+def _single_division(poly: Poly) -> Div | None:
+    if len(poly.terms) == 1 and poly.terms[0][1] == 1 and len(poly.terms[0][0]) == 1:
+        atom, power = poly.terms[0][0][0]
+        return atom if power == 1 and isinstance(atom, Div) else None
+    return None
+
+
+def _below_zero(poly: Poly, lower: Mapping[str, int]) -> bool:
+    """Whether some variable of `poly` may be negative, so that positive coefficients prove nothing."""
+    return any(lower.get(name, 0) < 0 for name in poly.symbols()) or bool(_divisions(poly))

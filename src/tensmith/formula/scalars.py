@@ -1,0 +1,99 @@
+"""Scalar meanings written once and read twice: on arrays by an `Arith`, on index formulas here.
+
+A function `f(m, x, y)` that computes only with `m` runs in floats, in a prime field, and builds its own
+expression, so an op's meaning and its formula cannot drift apart.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from tensmith.formula.arith import Array
+from tensmith.formula.expr import Expr, as_expr, call
+
+T = TypeVar("T")
+
+# Functions whose values are truth values.
+PREDICATES = frozenset({"isnan", "isinf", "isposinf", "isneginf"})
+_MIRRORED = {"greater": "less", "greater_equal": "less_equal"}
+
+
+class Scalars(Protocol[T]):
+    """The part of an Arith that acts on each element alone; see `Arith` for the operations."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether arithmetic is that of the real numbers (or a field), without rounding."""
+
+    def const(self, value: float, like: T | None = None) -> T: ...  # noqa: D102
+    def add(self, a: T, b: T) -> T: ...  # noqa: D102
+    def sub(self, a: T, b: T) -> T: ...  # noqa: D102
+    def mul(self, a: T, b: T) -> T: ...  # noqa: D102
+    def div(self, a: T, b: T) -> T: ...  # noqa: D102
+    def call(self, function: str, *args: T) -> T: ...  # noqa: D102
+    def compare(self, relation: str, a: T, b: T) -> T: ...  # noqa: D102
+
+
+class Expressions:
+    """Builds the expression instead of computing the value."""
+
+    exact = True
+
+    def const(self, value: float, like: Expr | None = None) -> Expr:
+        """A number at its exact binary value."""
+        return as_expr(value)
+
+    def add(self, a: Expr, b: Expr) -> Expr:
+        """a + b."""
+        return a + b
+
+    def sub(self, a: Expr, b: Expr) -> Expr:
+        """a - b."""
+        return a - b
+
+    def mul(self, a: Expr, b: Expr) -> Expr:
+        """a * b."""
+        return a * b
+
+    def div(self, a: Expr, b: Expr) -> Expr:
+        """a * b ** -1."""
+        return a / b
+
+    def call(self, function: str, *args: Expr) -> Expr:
+        """An opaque call."""
+        return call(function, *args)
+
+    def compare(self, relation: str, a: Expr, b: Expr) -> Expr:
+        """1 where the relation holds, else 0; a > b is written b < a."""
+        if relation in _MIRRORED:
+            return call(_MIRRORED[relation], b, a)
+        return call(relation, a, b)
+
+
+EXPRESSIONS = Expressions()
+
+
+def where(condition: T, a: T, b: T) -> T:
+    """a where the condition holds, else b: a selection by value, opaque in formulas."""
+    result: Any
+    if isinstance(condition, Expr):
+        result = call("where", *(part for part in (condition, a, b) if isinstance(part, Expr)))
+    else:
+        result = np.where(condition, a, b)  # type: ignore[call-overload]
+    return result  # type: ignore[no-any-return]
+
+
+def predicate(m: Scalars[T], function: str, x: T) -> T:
+    """A function with truth values; an exact arithmetic gives random ones, as it does for comparisons."""
+    value = m.call(function, x)
+    result: Any = value
+    if isinstance(value, np.ndarray) and value.dtype != np.bool_:
+        result = as_truth(value)
+    return result  # type: ignore[no-any-return]
+
+
+def as_truth(residues: Array) -> Array:
+    """Random residues as random booleans."""
+    return np.asarray(residues & 1 == 1)
