@@ -1,0 +1,120 @@
+"""What this CPU can do, from /proc/cpuinfo and /sys (Linux; elsewhere nothing is guessed)."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+# The kernel's flag -> the name used here. x86 flags are in arch/x86/include/asm/cpufeatures.h, Arm's in
+# Documentation/arch/arm64/elf_hwcaps.rst.
+_FLAGS = {
+    "avx": "avx",
+    "avx2": "avx2",
+    "fma": "fma",
+    "f16c": "f16c",
+    "avx512f": "avx512f",
+    "avx512_vnni": "avx512_vnni",
+    "avx_vnni": "avx_vnni",
+    "avx512_bf16": "avx512_bf16",
+    "avx512_fp16": "avx512_fp16",
+    "amx_int8": "amx_int8",
+    "amx_bf16": "amx_bf16",
+    "asimd": "neon",
+    "neon": "neon",
+    "asimdhp": "fp16",
+    "asimddp": "dotprod",
+    "i8mm": "i8mm",
+    "bf16": "bf16",
+    "sve": "sve",
+}
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """A CPU as this process sees it: `cores` it may use, clock and data caches (L1 first) where known.
+
+    `family` is the x86 family number, 0 elsewhere.
+    """
+
+    architecture: str
+    vendor: str
+    model: str
+    family: int
+    features: frozenset[str]
+    cores: int
+    frequency_ghz: float | None
+    cache_bytes: tuple[int, ...]
+
+    @property
+    def has_int8_dot(self) -> bool:
+        """Whether one instruction multiplies int8 and adds up in int32, so that int8 never saturates."""
+        return not self.features.isdisjoint({"avx512_vnni", "avx_vnni", "amx_int8", "dotprod", "i8mm"})
+
+
+def parse_cpuinfo(text: str) -> dict[str, str]:
+    """The fields of the first processor in the text of /proc/cpuinfo, names in lower case."""
+    fields: dict[str, str] = {}
+    for line in text.splitlines():
+        name, colon, value = line.partition(":")
+        if not colon:
+            if fields:
+                break
+            continue
+        fields[name.strip().lower()] = value.strip()
+    return fields
+
+
+def features_of(flags: str) -> frozenset[str]:
+    """The features named by the `flags` (x86) or `Features` (Arm) line of /proc/cpuinfo."""
+    return frozenset(_FLAGS[flag] for flag in flags.split() if flag in _FLAGS)
+
+
+def parse_cache_size(text: str) -> int:
+    """Bytes of a size as /sys writes it: "32K", "1M"."""
+    match = re.fullmatch(r"(\d+)([KMG]?)", text.strip())
+    if match is None:
+        return 0
+    return int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[match[2]]
+
+
+def detect_cpu() -> Cpu:
+    """The CPU that this process runs on."""
+    fields = parse_cpuinfo(_read(Path("/proc/cpuinfo")))
+    return Cpu(
+        architecture=platform.machine(),
+        vendor=fields.get("vendor_id", fields.get("cpu implementer", "unknown")),
+        model=fields.get("model name", fields.get("model", platform.processor() or "unknown")),
+        family=int(fields.get("cpu family", "0")),
+        features=features_of(fields.get("flags", fields.get("features", ""))),
+        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        frequency_ghz=_frequency(fields),
+        cache_bytes=_caches(Path("/sys/devices/system/cpu/cpu0/cache")),
+    )
+
+
+def _frequency(fields: dict[str, str]) -> float | None:
+    """The highest frequency if the kernel knows it, else the present one (virtual machines: the nominal)."""
+    highest = _read(Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")).strip()
+    if highest.isdigit():
+        return int(highest) / 1e6
+    present = re.fullmatch(r"\d+(\.\d+)?", fields.get("cpu mhz", ""))
+    return float(present[0]) / 1e3 if present else None
+
+
+def _caches(folder: Path) -> tuple[int, ...]:
+    sizes: dict[int, int] = {}
+    for index in sorted(folder.glob("index*")):
+        level = _read(index / "level").strip()
+        if level.isdigit() and _read(index / "type").strip() != "Instruction":
+            sizes[int(level)] = parse_cache_size(_read(index / "size"))
+    return tuple(size for _, size in sorted(sizes.items()) if size)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
