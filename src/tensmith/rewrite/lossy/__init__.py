@@ -1,0 +1,1 @@
+"""Lossy methods, one a file: none claims exactness, and each is priced by measurement."""

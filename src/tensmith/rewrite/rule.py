@@ -1,0 +1,102 @@
+"""What a rewrite is: a rule, a site where it applies, and parameters; applied in steps that replay."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, TypeVar
+
+from tensmith.errors import ProgramError
+from tensmith.formula.bounds import Ranges
+from tensmith.formula.expr import Formula
+from tensmith.ir import Node, Program
+from tensmith.registry import Registry
+
+Kind = Literal["exact", "lossy"]
+
+# A site that is the whole program.
+EVERYWHERE = "*"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One rewrite: JSON in, JSON out, so that a trail can be stored, shown and replayed."""
+
+    rule: str
+    site: str = EVERYWHERE
+    params: Mapping[str, Any] = field(default_factory=dict)
+    kind: Kind = "exact"
+
+    def to_json(self) -> dict[str, Any]:
+        """The step as a JSON object."""
+        return {"rule": self.rule, "site": self.site, "params": dict(self.params), "kind": self.kind}
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> Step:
+        """The step of a JSON object."""
+        return Step(document["rule"], document["site"], document["params"], document["kind"])
+
+
+@dataclass(frozen=True)
+class Obligation:
+    """Two formulas that must be equal for all sizes; with a twin, one that must not be."""
+
+    name: str
+    left: Formula
+    right: Formula
+    ranges: Ranges = field(default_factory=Ranges)
+
+
+class Rule(ABC):
+    """An exact rewrite. `site` is the name of a value (the root's first output), or EVERYWHERE."""
+
+    name: ClassVar[str]
+    kind: ClassVar[Kind] = "exact"
+
+    @abstractmethod
+    def sites(self, program: Program) -> Iterator[str]:
+        """Every site where the rule applies now."""
+
+    @abstractmethod
+    def apply(self, program: Program, site: str) -> Program:
+        """The rewritten program; ProgramError if the rule does not apply at `site`."""
+
+    def applies(self, program: Program, site: str) -> bool:
+        """Whether the rule applies at `site`."""
+        return site in self.sites(program)
+
+    def why_not(self, program: Program, node: Node) -> str | None:
+        """Why the rule nearly applies at a node but does not; None if it applies or is nowhere near."""
+        return None
+
+    def obligations(self) -> Iterable[Obligation]:
+        """What must be proved for the rule to be sound."""
+        return ()
+
+    def twins(self) -> Iterable[Obligation]:
+        """Near misses of the obligations that must be refuted: a proof that proves these proves nothing."""
+        return ()
+
+
+EXACT: Registry[Rule] = Registry("exact rule", "tensmith.rewrite.exact")
+
+Class = TypeVar("Class", bound=type[Rule])
+
+
+def exact(name: str) -> Callable[[Class], Class]:
+    """Registers an exact rule class."""
+
+    def register(cls: Class) -> Class:
+        cls.name = name
+        EXACT.add(name, cls())
+        return cls
+
+    return register
+
+
+def no_match(rule: Rule, site: str) -> ProgramError:
+    """The error of applying a rule where it does not apply."""
+    return ProgramError(
+        f"rule '{rule.name}' does not apply at '{site}'; was the trail made from this program?"
+    )
