@@ -6,6 +6,7 @@ that a Reshape whose target is computed from a symbolic batch still gets a type.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -69,7 +70,7 @@ def _known_values(node: Node, call: Typed, types: tuple[TensorType | None, ...])
     if node.op == "shape":
         return (_shape_value(call, node),)
     first = types[0] if types else None
-    if first is None or first.floating or first.static is None or int(np.prod(first.static)) > _MAX_KNOWN:
+    if first is None or first.floating or first.static is None or math.prod(first.static) > _MAX_KNOWN:
         return unknown
     if not node.inputs or any(v is None for v, t in zip(call.values, call.types) if t is not None):
         return unknown

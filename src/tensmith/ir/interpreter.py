@@ -11,6 +11,7 @@ import onnx.reference
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Arith, Array, Floats
 from tensmith.ir.op import Node, Run
+from tensmith.ir.opaque import bind
 from tensmith.ir.program import Program
 from tensmith.ir.types import TensorType
 
@@ -44,7 +45,7 @@ def run_node(program: Program, node: Node, values: Mapping[str, Array], arith: A
     """The output arrays of one node."""
     inputs = tuple(values[name] if name else None for name in node.inputs)
     if node.opaque is not None:
-        return _run_opaque(node, inputs, arith)
+        return _run_opaque(program, node, inputs, arith)
     types = tuple(program.facts[name].type if name else None for name in node.inputs)
     out_types = tuple(program.facts[name].type if name else None for name in node.outputs)
     plain = not any(t is None or t.floating for t in (*types, *out_types) if t is not None)
@@ -63,31 +64,31 @@ def _cast(array: Array, type_: TensorType | None) -> Array:
     return array if type_ is None or array.dtype == type_.numpy else array.astype(type_.numpy)
 
 
-def _run_opaque(node: Node, inputs: tuple[Array | None, ...], arith: Arith) -> tuple[Array, ...]:
-    """An ONNX operator TensIR does not know, by ONNX's own reference; a random function in a field."""
+def _run_opaque(
+    program: Program, node: Node, inputs: tuple[Array | None, ...], arith: Arith
+) -> tuple[Array, ...]:
+    """An ONNX operator TensIR does not know, by ONNX's own reference; it has no meaning in a field."""
+    label = f"opaque node '{node.name or node.output}' ({node.op})"
     if arith.exact:
-        raise ProgramError(f"opaque node '{node.name or node.output}' ({node.op}) has no exact meaning")
-    proto = onnx.NodeProto()
-    proto.ParseFromString(node.opaque or b"")
+        raise ProgramError(f"{label} has no exact meaning")
+    proto = bind(node.opaque or b"", node.inputs, node.outputs, {*node.inputs, *node.outputs})
     given = {name: array for name, array in zip(node.inputs, inputs) if array is not None}
-    domains = {proto.domain: 1, "": onnx.defs.onnx_opset_version()}
+    outputs = [name for name in node.outputs if name]
+    untyped = onnx.TypeProto()
     graph = onnx.helper.make_graph(
         [proto],
         "opaque",
-        [onnx.helper.make_value_info(name, onnx.TypeProto()) for name in given],
-        [onnx.helper.make_value_info(name, onnx.TypeProto()) for name in node.outputs if name],
+        [onnx.helper.make_value_info(name, untyped) for name in given],
+        [onnx.helper.make_value_info(name, untyped) for name in outputs],
     )
-    model = onnx.helper.make_model(
-        graph, opset_imports=[onnx.helper.make_opsetid(d, v) for d, v in domains.items()]
-    )
+    opsets = [onnx.helper.make_opsetid(d, v) for d, v in {proto.domain: 1, **program.origin.opsets}.items()]
     try:
-        evaluator = onnx.reference.ReferenceEvaluator(model)
-        outputs = iter(evaluator.run(None, given))
+        evaluator = onnx.reference.ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=opsets))
+        found = dict(zip(outputs, evaluator.run(None, given)))
     except Exception as error:  # the reference raises whatever the operator's own code raises
-        raise ProgramError(
-            f"opaque node '{node.name or node.output}' ({node.op}) cannot run: {error}"
-        ) from error
-    return tuple(np.asarray(next(outputs)) if name else np.zeros(0) for name in node.outputs)
+        raise ProgramError(f"{label} cannot run: {error}") from error
+    # A sequence stays a list: only opaque nodes read it.
+    return tuple(found[name] if name else np.zeros(0) for name in node.outputs)
 
 
 def _last_reads(program: Program) -> dict[int, list[str]]:

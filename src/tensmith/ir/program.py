@@ -16,6 +16,9 @@ from tensmith.ir.infer import Facts, infer_node
 from tensmith.ir.op import Attrs, Node
 from tensmith.ir.types import TensorType
 
+# Metadata key under which a written file keeps the producer of the file it came from.
+PRODUCER_KEY = "tensmith.source_producer"
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -53,7 +56,7 @@ class Program:
         """Type and known value of every value. Raises ProgramError naming the node that is wrong."""
         table: dict[str, Facts] = {name: Facts(type_, None) for name, type_ in self.inputs.items()}
         for name, array in self.constants.items():
-            table[name] = _constant_facts(array)
+            table[name] = constant_facts(array)
         for node in self.nodes:
             missing = [name for name in node.inputs if name and name not in table]
             if missing:
@@ -180,7 +183,8 @@ def make_node(op: str, inputs: Iterable[str], outputs: Iterable[str], attrs: Att
     return Node(op, tuple(inputs), tuple(outputs), {**OPS[op].attributes, **(attrs or {})})
 
 
-def _constant_facts(array: Array) -> Facts:
+def constant_facts(array: Array) -> Facts:
+    """The type of a constant, and its value where shape arithmetic may read it."""
     known = array if array.dtype.kind in "iub" and array.size <= 4096 else None
     return Facts(TensorType.of(array), known)
 

@@ -1,0 +1,1 @@
+"""Writing programs out: one file a target."""

@@ -1,0 +1,113 @@
+"""The element types of ONNX tensors: their width, their integer view, and how sub-byte types are packed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Integers = np.ndarray[Any, np.dtype[np.int64]]
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+@dataclass(frozen=True)
+class ElementType:
+    """One `TensorProto.DataType`: `bits` wide; a float when it has a `mantissa`, else an integer or bit pattern."""
+
+    name: str
+    bits: int
+    signed: bool = False
+    mantissa: int = 0
+
+    def payload_bytes(self, elements: int) -> int:
+        """Bytes that `elements` of them take in raw_data (sub-byte types are packed, the last byte padded)."""
+        return (elements * self.bits + 7) // 8
+
+
+FLOAT = 1
+FLOAT64 = 11
+ELEMENT_TYPES: dict[int, ElementType] = {
+    FLOAT: ElementType("float32", 32, mantissa=23),
+    2: ElementType("uint8", 8),
+    3: ElementType("int8", 8, signed=True),
+    4: ElementType("uint16", 16),
+    5: ElementType("int16", 16, signed=True),
+    6: ElementType("int32", 32, signed=True),
+    7: ElementType("int64", 64, signed=True),
+    9: ElementType("bool", 8),
+    10: ElementType("float16", 16, mantissa=10),
+    FLOAT64: ElementType("float64", 64, mantissa=52),
+    12: ElementType("uint32", 32),
+    13: ElementType("uint64", 64),
+    16: ElementType("bfloat16", 16, mantissa=7),
+    17: ElementType("float8e4m3fn", 8),
+    18: ElementType("float8e4m3fnuz", 8),
+    19: ElementType("float8e5m2", 8),
+    20: ElementType("float8e5m2fnuz", 8),
+    21: ElementType("uint4", 4),
+    22: ElementType("int4", 4, signed=True),
+    23: ElementType("float4e2m1", 4),
+}
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """What both sides know of a tensor before its contents: element type and shape."""
+
+    type: ElementType
+    shape: tuple[int, ...]
+
+    @property
+    def elements(self) -> int:
+        """Product of the shape."""
+        count = 1
+        for extent in self.shape:
+            count *= extent
+        return count
+
+    @property
+    def byte_length(self) -> int:
+        """Length of the tensor's raw_data."""
+        return self.type.payload_bytes(self.elements)
+
+
+def bit_patterns(data: bytes, bits: int) -> np.ndarray[Any, Any]:
+    """Unsigned little-endian patterns of whole-byte elements, without a copy."""
+    return np.frombuffer(data, f"<u{bits // 8}")
+
+
+def unpack_small(data: bytes, bits: int) -> Bytes:
+    """Splits each byte into 8/bits elements, lowest bits first (the ONNX order of 4-bit types)."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    return ((np.frombuffer(data, np.uint8)[:, None] >> shifts) & np.uint8((1 << bits) - 1)).ravel()
+
+
+def pack_small(values: Integers, bits: int) -> bytes:
+    """Inverse of `unpack_small`; a last partial byte is padded with zeros."""
+    per_byte = 8 // bits
+    padded = np.zeros(-(-values.size // per_byte) * per_byte, np.uint8)
+    padded[: values.size] = values & ((1 << bits) - 1)
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    return (padded.reshape(-1, per_byte) << shifts).sum(axis=1, dtype=np.uint8).tobytes()
+
+
+def to_integers(data: bytes, element: ElementType, elements: int) -> Integers | None:
+    """Values of an integer tensor up to 32 bits wide; None when int64 cannot hold them or padding is not zero."""
+    if element.mantissa or element.bits > 32:
+        return None
+    if element.bits >= 8:
+        return np.frombuffer(data, f"<{'i' if element.signed else 'u'}{element.bits // 8}").astype(np.int64)
+    patterns = unpack_small(data, element.bits).astype(np.int64)
+    if patterns[elements:].any():
+        return None
+    values = patterns[:elements]
+    half = 1 << (element.bits - 1)
+    return (values ^ half) - half if element.signed else values
+
+
+def from_integers(values: Integers, element: ElementType) -> bytes:
+    """Inverse of `to_integers`; values wrap to the type's width."""
+    if element.bits < 8:
+        return pack_small(values, element.bits)
+    return values.astype(f"<u{element.bits // 8}").tobytes()

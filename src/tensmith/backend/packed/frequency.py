@@ -1,0 +1,83 @@
+"""Probability tables out of 2^15, from few parameters, by integer arithmetic only.
+
+Both sides must build the same table to the last bit on every machine, so no floating point enters here.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tensmith.backend.packed.elements import Integers
+from tensmith.backend.packed.rans import TOTAL
+
+DEGREES = (1, 3, 5, 9, 15, 31)  # of freedom: from Cauchy to nearly Gaussian
+MIN_LEVEL, MAX_LEVEL = -12, 40  # scale 2^(level / 4): from 1/8 to 1024
+MAX_INFLATION = 48
+_UNIT = 30  # fixed-point bits of a density
+
+
+def octaves(code: int, halvings: int) -> int:
+    """floor(2^(16 + code / 2^halvings)), exactly."""
+    value = 1 << ((16 << halvings) + code)
+    for _ in range(halvings):
+        value = math.isqrt(value)
+    return value
+
+
+def normalise(weights: Integers) -> Integers:
+    """Scales each row of non-negative weights [contexts, alphabet] to sum to 2^15, no entry below 1.
+
+    Rows must not be all zero and the alphabet must be at most 2^15 symbols.
+    """
+    spare_bits = max(0, int(weights.sum(axis=1).max()).bit_length() - 46)
+    weights = weights >> spare_bits
+    total = np.maximum(weights.sum(axis=1, keepdims=True), 1)
+    reserve = np.zeros_like(total)
+    while True:
+        table = np.maximum(weights * (TOTAL - reserve) // total, 1)
+        excess = table.sum(axis=1, keepdims=True) - TOTAL
+        if (excess <= 0).all():
+            break
+        reserve += np.maximum(excess, 0)
+    rows = np.arange(len(table))
+    table[rows, table.argmax(axis=1)] -= excess[:, 0]
+    return table
+
+
+def student(levels: Integers, degrees: int, low: int, high: int, zero: int = 0, edge: int = 0) -> Integers:
+    """Frequencies [levels, high - low + 1] of the integers low..high (low <= 0 <= high, |k| < 4096).
+
+    Student's t density at k / 2^(level / 4) with odd `degrees`, (1 + k^2 / (degrees scale^2))^-((degrees + 1) / 2).
+    `zero` adds a point mass of 2^(zero / 2 - 10) times the rest at 0 (pruned weights), `edge` one shared by both
+    ends (symmetric quantization puts every channel's largest weight there); code 0 adds none.
+    """
+    values = np.arange(low, high + 1, dtype=np.int64)
+    squared = np.array([degrees * octaves(int(level), 1) for level in levels], np.int64)[:, None]
+    ratio = ((squared << 20) // (squared + (values * values << 16))) << (_UNIT - 20)
+    weights = ratio.copy()
+    for _ in range((degrees + 1) // 2 - 1):
+        weights = weights * ratio >> _UNIT
+    rest = weights.sum(axis=1) >> 12
+    weights[:, -low] += _inflation(rest, zero)
+    weights[:, 0] += _inflation(rest, edge) // 2
+    weights[:, -1] += _inflation(rest, edge) // 2
+    return normalise(weights)
+
+
+def _inflation(rest: Integers, code: int) -> Integers:
+    """rest 2^12 * 2^(code / 2 - 10), or nothing for code 0."""
+    return rest * octaves(code, 1) >> 14 if code else np.zeros_like(rest)
+
+
+def histogram_codes(counts: Integers) -> bytes:
+    """A byte for each symbol: 0 when it never occurs, else 1 + its count in eighths of an octave."""
+    logs = np.rint(8 * np.log2(np.maximum(counts, 1)))
+    return np.where(counts > 0, 1 + np.minimum(logs, 254), 0).astype(np.uint8).tobytes()
+
+
+def histogram(codes: bytes) -> Integers:
+    """Frequencies [1, alphabet] from `histogram_codes`."""
+    weights = [octaves(code - 1, 3) if code else 0 for code in codes]
+    return normalise(np.array([weights], np.int64))

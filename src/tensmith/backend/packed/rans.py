@@ -1,0 +1,118 @@
+"""Interleaved range asymmetric numeral systems (rANS), vectorised over lanes.
+
+J. Duda, "Asymmetric numeral systems", arXiv:1311.2540; the interleaving follows F. Giesen, arXiv:1402.3392.
+Symbol i of a batch belongs to lane i mod lanes. Every lane's state lies in [2^16, 2^32) and is renormalised by
+16-bit words that all lanes share. Probabilities are integers out of 2^15. States persist over batches, so a
+whole model is one stream and pays for its lanes once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensmith.backend.packed.elements import Integers
+from tensmith.errors import ModelError
+
+PRECISION = 15
+TOTAL = 1 << PRECISION
+MAX_LANES = 4096
+_LOW = 1 << 16
+_WORD = 16
+_SYMBOLS_PER_LANE = 4096  # a lane costs four bytes: under 0.1 % of an 8-bit symbol stream
+
+Words = np.ndarray[Any, np.dtype[np.uint16]]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Symbols to code, as their intervals [start, start + frequency) out of 2^15; 1-D, equal lengths."""
+
+    starts: Words
+    frequencies: Words
+
+    @property
+    def bits(self) -> float:
+        """Ideal code length."""
+        return float(PRECISION * self.starts.size - np.log2(self.frequencies).sum())
+
+
+def batch_of(symbols: Integers, contexts: Integers, frequencies: Integers) -> Batch:
+    """The batch of `symbols[i]` under row `contexts[i]` of the table `frequencies` [contexts, alphabet]."""
+    starts = np.cumsum(frequencies, axis=1) - frequencies
+    return Batch(
+        starts[contexts, symbols].astype(np.uint16), frequencies[contexts, symbols].astype(np.uint16)
+    )
+
+
+def lanes_for(symbols: int) -> int:
+    """A power of two: enough lanes that NumPy's per-step cost vanishes, few enough that their states do."""
+    return min(MAX_LANES, 1 << max(0, (symbols // _SYMBOLS_PER_LANE).bit_length() - 1))
+
+
+def encode(batches: Sequence[Batch], lanes: int) -> bytes:
+    """One stream that `Decoder` reads batch after batch."""
+    states = np.full(lanes, _LOW, np.int64)
+    blocks: list[Words] = []
+    for batch in reversed(batches):
+        starts, frequencies = batch.starts.astype(np.int64), batch.frequencies.astype(np.int64)
+        for begin in reversed(range(0, starts.size, lanes)):
+            start, frequency = starts[begin : begin + lanes], frequencies[begin : begin + lanes]
+            state = states[: start.size]
+            full = state >= frequency << (2 * _WORD - PRECISION)
+            if full.any():
+                blocks.append((state[full] & 0xFFFF).astype(np.uint16))
+                state[full] >>= _WORD
+            quotient, remainder = np.divmod(state, frequency)
+            state[:] = (quotient << PRECISION) + remainder + start
+    return b"".join(
+        [states.astype("<u4").tobytes(), *(block.astype("<u2").tobytes() for block in reversed(blocks))]
+    )
+
+
+class Decoder:
+    """Reads batches in the order they were encoded; ModelError when the stream ends early."""
+
+    def __init__(self, data: bytes, lanes: int) -> None:
+        if not 1 <= lanes <= MAX_LANES or len(data) < 4 * lanes or len(data) % 2:
+            raise ModelError(
+                "the packed model's symbol stream is cut short; the file is damaged, fetch it again"
+            )
+        self._states = np.frombuffer(data, "<u4", lanes).astype(np.int64)
+        self._words = np.frombuffer(data, "<u2", offset=4 * lanes).astype(np.int64)
+        self.position = 0
+
+    def read(self, contexts: Integers, frequencies: Integers) -> Integers:
+        """One symbol for each context: inverse of `encode` on `batch_of(symbols, contexts, frequencies)`."""
+        alphabet = frequencies.shape[1]
+        flat = frequencies.ravel()
+        starts = (np.cumsum(frequencies, axis=1) - frequencies).ravel()
+        slots = np.repeat(np.arange(flat.size, dtype=np.int32), flat)  # context, slot -> context * A + symbol
+        bases = contexts << PRECISION
+        out = np.empty(contexts.size, np.int64)
+        lanes = self._states.size
+        for begin in range(0, contexts.size, lanes):
+            base = bases[begin : begin + lanes]
+            state = self._states[: base.size]
+            slot = state & (TOTAL - 1)
+            index = slots[base + slot]
+            out[begin : begin + lanes] = index
+            state[:] = flat[index] * (state >> PRECISION) + slot - starts[index]
+            hungry = np.flatnonzero(state < _LOW)
+            if hungry.size:
+                stop = self.position + hungry.size
+                if stop > self._words.size:
+                    raise ModelError(
+                        "the packed model's symbols end early; the file is damaged, fetch it again"
+                    )
+                state[hungry] = state[hungry] << _WORD | self._words[self.position : stop]
+                self.position = stop
+        return out - contexts * alphabet
+
+    def finish(self) -> None:
+        """ModelError unless every word was used and every lane is back at its first state."""
+        if self.position != self._words.size or (self._states != _LOW).any():
+            raise ModelError("the packed model's symbols do not end where they should; the file is damaged")

@@ -1,0 +1,185 @@
+"""Finds the tensor payloads inside a serialized ONNX model, and finds them again once they are cut out.
+
+The walker reads the protobuf wire format (https://protobuf.dev/programming-guides/encoding) just deep enough
+to meet every TensorProto. What is left after cutting the payloads, the *skeleton*, still holds every length
+and shape, so it alone says where the payloads belong and putting them back is concatenation: exact for any
+serializer, field order or unknown field.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensmith.backend.packed.elements import ELEMENT_TYPES, FLOAT, FLOAT64, TensorSpec
+from tensmith.errors import ModelError
+
+_MIN_PAYLOAD = 4  # below this a cut costs more than it saves
+_MAX_DEPTH = 64
+_MAX_RANK = 64
+_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
+_CHILDREN = {  # message, field number -> message; everything else is skipped over
+    ("model", 7): "graph",
+    ("model", 25): "function",
+    ("function", 7): "node",
+    ("graph", 1): "node",
+    ("graph", 5): "tensor",
+    ("node", 5): "attribute",
+    ("attribute", 5): "tensor",
+    ("attribute", 6): "graph",
+    ("attribute", 10): "tensor",
+    ("attribute", 11): "graph",
+}
+_DIMS, _DATA_TYPE, _FLOAT_DATA, _NAME, _RAW_DATA, _DOUBLE_DATA = 1, 2, 4, 8, 9, 10
+
+
+@dataclass(frozen=True)
+class Span:
+    """A tensor payload: its name, type and shape, and its offset in the whole model."""
+
+    name: str
+    spec: TensorSpec
+    start: int
+
+    @property
+    def stop(self) -> int:
+        """Offset just past the payload."""
+        return self.start + self.spec.byte_length
+
+
+def spans_of_model(model: bytes) -> list[Span]:
+    """The payloads of a whole model, in file order; ModelError when it is not a serialized ONNX model."""
+    walker = _Walker(model, holes=False)
+    walker.message("model", len(model), 0)
+    if not walker.found_graph:
+        raise ModelError("this is not an ONNX model: it holds no graph; pass a .onnx file")
+    return walker.spans
+
+
+def spans_of_skeleton(skeleton: bytes, size: int) -> list[Span]:
+    """The payloads that were cut out of a model of `size` bytes; ModelError when the two disagree."""
+    walker = _Walker(skeleton, holes=True)
+    walker.message("model", size, 0)
+    if walker.removed + len(skeleton) != size:
+        raise ModelError(
+            "the packed model's skeleton does not match its size; the file is damaged, fetch it again"
+        )
+    return walker.spans
+
+
+def cut(model: bytes, spans: list[Span]) -> bytes:
+    """The model without its payloads."""
+    starts = [0, *(span.stop for span in spans)]
+    stops = [*(span.start for span in spans), len(model)]
+    return b"".join(model[start:stop] for start, stop in zip(starts, stops))
+
+
+def join(skeleton: bytes, spans: list[Span], payloads: list[bytes]) -> bytes:
+    """Inverse of `cut`: `payloads[i]` is the content of `spans[i]`."""
+    pieces: list[bytes] = []
+    position = removed = 0
+    for span, payload in zip(spans, payloads, strict=True):
+        pieces += [skeleton[position : span.start - removed], payload]
+        position = span.start - removed
+        removed += len(payload)
+    return b"".join([*pieces, skeleton[position:]])
+
+
+class _Walker:
+    """Reads at offsets of the whole model; with `holes`, the payloads met so far are missing from `data`."""
+
+    def __init__(self, data: bytes, holes: bool) -> None:
+        self._data = data
+        self._holes = holes
+        self._at = 0
+        self.removed = 0
+        self.spans: list[Span] = []
+        self.found_graph = False
+
+    def _varint(self, stop: int) -> int:
+        value = 0
+        for shift in range(0, 70, 7):
+            position = self._at - self.removed
+            if self._at >= stop or position >= len(self._data):
+                raise _damaged(self._at)
+            self._at += 1
+            value |= (self._data[position] & 0x7F) << shift
+            if self._data[position] < 0x80:
+                return value
+        raise _damaged(self._at)
+
+    def _field(self, stop: int) -> tuple[int, int, int]:
+        """Field number, varint value, and the end of the field's content (which starts at the cursor)."""
+        tag = self._varint(stop)
+        number, kind = tag >> 3, tag & 7
+        value = length = 0
+        if kind == _VARINT:
+            value = self._varint(stop)
+        elif kind in (_FIXED64, _FIXED32):
+            length = 8 if kind == _FIXED64 else 4
+        elif kind == _LENGTH:
+            length = self._varint(stop)
+        else:
+            raise _damaged(self._at)
+        if number == 0 or self._at + length > stop:
+            raise _damaged(self._at)
+        return (number if kind in (_VARINT, _LENGTH) else -1), value, self._at + length
+
+    def message(self, kind: str, stop: int, depth: int) -> None:
+        """Walks one message up to `stop`, descending into those that may hold tensors."""
+        if depth > _MAX_DEPTH:
+            raise ModelError(
+                f"the model nests subgraphs more than {_MAX_DEPTH} messages deep; flatten it first"
+            )
+        while self._at < stop:
+            number, _, end = self._field(stop)
+            child = _CHILDREN.get((kind, number))
+            self.found_graph |= child == "graph"
+            if child == "tensor":
+                self._tensor(end)
+            elif child is not None:
+                self.message(child, end, depth + 1)
+            self._at = end
+
+    def _tensor(self, stop: int) -> None:
+        dims: list[int] = []
+        data_type = 0
+        name = ""
+        found: tuple[TensorSpec, int] | None = None
+        while self._at < stop:
+            number, value, end = self._field(stop)
+            if number == _DIMS:
+                dims += self._packed_varints(end) if end > self._at else [value]
+            elif number == _DATA_TYPE:
+                data_type = value
+            elif number == _NAME:
+                position = self._at - self.removed
+                name = self._data[position : position + end - self._at].decode(errors="replace")
+            elif found is None and _is_payload(number, data_type):
+                spec = TensorSpec(ELEMENT_TYPES[data_type], tuple(dims))
+                if len(dims) <= _MAX_RANK and end - self._at == spec.byte_length >= _MIN_PAYLOAD:
+                    found = spec, self._at
+                    self.removed += spec.byte_length if self._holes else 0
+            self._at = end
+        if found is not None:
+            self.spans.append(Span(name, *found))
+
+    def _packed_varints(self, end: int) -> list[int]:
+        values = []
+        while self._at < end:
+            values.append(self._varint(end))
+        return values
+
+
+def _is_payload(number: int, data_type: int) -> bool:
+    """Whether a field holds all elements of a known type as little-endian bytes."""
+    if number == _FLOAT_DATA:
+        return data_type == FLOAT
+    if number == _DOUBLE_DATA:
+        return data_type == FLOAT64
+    return number == _RAW_DATA and data_type in ELEMENT_TYPES
+
+
+def _damaged(offset: int) -> ModelError:
+    return ModelError(
+        f"the model's bytes are not a valid ONNX protobuf at offset {offset}; the file is damaged"
+    )

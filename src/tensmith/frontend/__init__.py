@@ -1,0 +1,1 @@
+"""Reading models into TensIR: ONNX files, PyTorch modules."""

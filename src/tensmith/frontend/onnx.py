@@ -1,0 +1,307 @@
+"""ONNX models as TensIR programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from tensmith.errors import ModelError, ProgramError
+from tensmith.formula.arith import Array
+from tensmith.frontend.onnx_file import OnnxFile, open_onnx
+from tensmith.frontend.onnx_order import in_order
+from tensmith.frontend.onnx_tensor import ExternalFiles, read_attribute, read_sparse, read_tensor
+from tensmith.frontend.onnx_types import Stated, Symbols, tensor_type
+from tensmith.ir.infer import Facts, infer_node
+from tensmith.ir.onnx_schema import UNKNOWN, find_schema, misfit, operator_name, standard_domain
+from tensmith.ir.op import REQUIRED, Node, Op, Typed, find_onnx
+from tensmith.ir.opaque import captures
+from tensmith.ir.program import PRODUCER_KEY, Origin, Program, constant_facts
+from tensmith.ir.types import TensorType
+
+
+def read_onnx(source: str | Path | bytes | onnx.ModelProto) -> Program:
+    """The program of an ONNX model: a path, a file's bytes, or a ModelProto.
+
+    Operators TensIR does not claim become opaque nodes. Raises ModelError for whatever is wrong with it.
+    """
+    file = open_onnx(source)
+    try:
+        return _Reader(file).program()
+    except ProgramError as error:
+        raise ModelError(f"{file.label}: {error}; export the model again") from error
+
+
+class _Opaque(Exception):
+    """Why a node stays opaque."""
+
+
+class _Reader:
+    """One pass over the graph: values get their facts in the order of definition."""
+
+    def __init__(self, file: OnnxFile) -> None:
+        self.label = file.label
+        self.model, self.graph, self.opsets = file.model, file.model.graph, file.opsets
+        self.external = ExternalFiles(file.folder)
+        self.symbols = Symbols()
+        self.facts: dict[str, Facts] = {}
+        self.constants: dict[str, Array] = {}
+        self.hints: dict[str, TensorType] = {}
+        self.nodes: list[Node] = []
+        self.known: dict[Node, tuple[tuple[Any, ...], tuple[Facts, ...]]] = {}
+        self.taken: set[str] = set()
+
+    def program(self) -> Program:
+        """The whole program."""
+        for tensor in self.graph.initializer:
+            where = f"{self.label}: initializer '{tensor.name}'"
+            self._define_constant(tensor.name, read_tensor(tensor, where, self.external))
+        for sparse in self.graph.sparse_initializer:
+            where = f"{self.label}: initializer '{sparse.values.name}'"
+            self._define_constant(sparse.values.name, read_sparse(sparse, where, self.external))
+        inputs = self._inputs()
+        self.stated = Stated(self.model, self.symbols)
+        self.taken = set(self.facts) | {name for node in self.graph.node for name in node.output}
+        for proto in in_order(self.graph.node, set(self.facts), self.label):
+            self._read_node(proto)
+        outputs = self._outputs()
+        return Program(
+            name=self.graph.name or "program", inputs=inputs, outputs=outputs, nodes=tuple(self.nodes),
+            constants=self.constants, hints=self.hints, origin=self._origin(), _known=self.known,
+        )  # fmt: skip
+
+    # Values
+
+    def _define(self, name: str, facts: Facts) -> None:
+        if not name:
+            raise ModelError(f"{self.label} has an initializer or input without a name; export it again")
+        if name in self.facts:
+            raise ModelError(f"{self.label} defines the value '{name}' twice; export it again")
+        self.facts[name] = facts
+
+    def _define_constant(self, name: str, array: Array) -> None:
+        self._define(name, constant_facts(array))
+        self.constants[name] = array
+
+    def _inputs(self) -> dict[str, TensorType]:
+        """Graph inputs; those with an initializer are constants (IR versions before 4 list them all)."""
+        found: dict[str, TensorType] = {}
+        for value in self.graph.input:
+            if value.name in self.constants:
+                continue
+            type_ = tensor_type(value.type, self.symbols)
+            if type_ is None:
+                raise ModelError(
+                    f"{self.label}: input '{value.name}' is not a tensor of a known type; "
+                    "export the model with tensor inputs"
+                )
+            self._define(value.name, Facts(type_, None))
+            found[value.name] = type_
+        return found
+
+    def _outputs(self) -> tuple[str, ...]:
+        names = tuple(value.name for value in self.graph.output)
+        for position, name in enumerate(names):
+            if name in names[:position]:
+                raise ModelError(f"{self.label} lists the output '{name}' twice; export it again")
+            if name not in self.facts:
+                raise ModelError(f"{self.label}: no node computes the output '{name}'; export it again")
+            if self.facts[name].type is None:
+                raise ModelError(
+                    f"{self.label}: output '{name}' is not a tensor of a known type; "
+                    "export the model with tensor outputs"
+                )
+        return names
+
+    def _origin(self) -> Origin:
+        metadata = {entry.key: entry.value for entry in self.model.metadata_props}
+        producer = f"{self.model.producer_name} {self.model.producer_version}".strip()
+        return Origin(
+            opsets=self.opsets,
+            ir_version=self.model.ir_version,
+            producer=metadata.pop(PRODUCER_KEY, producer),
+            metadata=metadata,
+            doc=self.model.doc_string,
+        )
+
+    # Nodes
+
+    def _read_node(self, proto: onnx.NodeProto) -> None:
+        if not any(proto.output):
+            return  # a pure node that defines nothing
+        if proto.op_type == "Constant" and standard_domain(proto.domain) == "":
+            self._define_constant(proto.output[0], self._constant(proto))
+            return
+        try:
+            node = self._claimed(proto)
+        except _Opaque:
+            node = self._opaque(proto)
+        given = tuple(self.facts[name] if name else None for name in node.inputs)
+        found = self._infer(node, given)
+        for name, facts in zip(node.outputs, found):
+            if name:
+                self._define(name, facts)
+        self.nodes.append(node)
+        self.known[node] = (given, found)
+
+    def _where(self, proto: onnx.NodeProto) -> str:
+        name = proto.name or next((name for name in proto.output if name), "")
+        return f"{self.label}: node '{name}' ({proto.op_type})"
+
+    def _constant(self, proto: onnx.NodeProto) -> Array:
+        where = self._where(proto)
+        if len(proto.attribute) != 1 or len(proto.output) != 1 or proto.input:
+            raise ModelError(f"{where} does not hold exactly one value; export the model again")
+        attribute = proto.attribute[0]
+        if attribute.name == "sparse_value":
+            return read_sparse(attribute.sparse_tensor, where, self.external)
+        value = read_attribute(attribute, where, self.external)
+        dtype = _CONSTANT_TYPES.get(attribute.name)
+        if dtype is None or value is NotImplemented:
+            raise ModelError(
+                f"{where} has the attribute '{attribute.name}', which is no constant; export the model again"
+            )
+        return value if isinstance(value, np.ndarray) else np.array(value, dtype)
+
+    def _infer(self, node: Node, given: tuple[Facts | None, ...]) -> tuple[Facts, ...]:
+        """Facts of the outputs; types that cannot be inferred are looked up in the file and kept as hints."""
+        found = infer_node(node, given, {})
+        unknown = [
+            name for name, facts in zip(node.outputs, found)
+            if name and (facts.type is None or facts.type.shape is None)
+        ]  # fmt: skip
+        for name in unknown:
+            hint = self.stated.find(name)
+            if hint is not None:
+                self.hints[name] = hint
+        return infer_node(node, given, self.hints) if unknown else found
+
+    def _opaque(self, proto: onnx.NodeProto) -> Node:
+        kept = onnx.NodeProto()
+        kept.CopyFrom(proto)
+        kept.doc_string = ""
+        del kept.metadata_props[:]
+        name = operator_name(proto.domain, proto.op_type)
+        inputs = (*proto.input, *captures(proto))
+        return Node(
+            name, inputs, tuple(proto.output), {}, proto.name, kept.SerializeToString(deterministic=True)
+        )
+
+    def _claimed(self, proto: onnx.NodeProto) -> Node:
+        """The TensIR node of an operator; raises _Opaque with a reason if TensIR does not claim this use."""
+        domain = standard_domain(proto.domain)
+        op = find_onnx(domain, proto.op_type)
+        version = self.opsets.get(domain, 1)
+        if op is None or version < op.since:
+            raise _Opaque(f"{proto.op_type} at opset {version} is not claimed")
+        given = [self.facts[name] if name else None for name in proto.input]
+        if any(facts is not None and facts.type is None for facts in given):
+            raise _Opaque("the type of an input is not known")
+        self._check(proto, domain, version, given)
+        attrs = self._attributes(proto, op, version)
+        inputs, attrs = self._moved(proto, op, version, attrs)
+        given = [self.facts[name] if name else None for name in inputs]
+        call = Typed(
+            attrs,
+            tuple(facts.type if facts else None for facts in given),
+            tuple(facts.value if facts else None for facts in given),
+            len(proto.output),
+        )
+        reason = op.accepts(call)
+        if reason is not None:
+            raise _Opaque(reason)
+        if any(facts is not None and facts.type is not None and facts.type.shape is None for facts in given):
+            try:
+                op.infer(call)
+            except ProgramError as error:
+                raise _Opaque(str(error)) from error
+        return Node(op.name, _trimmed(inputs), _trimmed(proto.output), attrs, proto.name)
+
+    def _check(self, proto: onnx.NodeProto, domain: str, version: int, given: Sequence[Facts | None]) -> None:
+        dtypes = ["" if f is None else UNKNOWN if f.type is None else f.type.dtype for f in given]
+        names = [attribute.name for attribute in proto.attribute]
+        reason = misfit(domain, proto.op_type, version, names, dtypes, len(proto.output))
+        if reason is None and len(set(names)) != len(names):
+            reason = "an attribute is given twice"
+        if reason is not None:
+            raise ModelError(f"{self._where(proto)} is wrong: {reason}; export the model again")
+
+    def _attributes(self, proto: onnx.NodeProto, op: Op, version: int) -> dict[str, Any]:
+        """All attributes of the op: those given, else the default of this opset, else the op's own."""
+        given = {attribute.name: attribute for attribute in proto.attribute}
+        unknown = [
+            name for name in given if name not in op.attributes and not _was_attribute(op, name, version)
+        ]
+        if unknown:
+            raise _Opaque(f"attribute '{unknown[0]}' is not claimed")
+        values: dict[str, Any] = {}
+        for name, default in op.attributes.items():
+            if name in given:
+                values[name] = read_attribute(given[name], self._where(proto), self.external)
+                if values[name] is NotImplemented or given[name].ref_attr_name:
+                    raise _Opaque(f"attribute '{name}' is of a kind that is not claimed")
+            elif default is REQUIRED:
+                raise ModelError(f"{self._where(proto)} lacks the attribute '{name}'; export the model again")
+            else:
+                values[name] = schema_default(op, name, version, default)
+        for name, attribute in given.items():
+            if name not in op.attributes:
+                values[name] = read_attribute(attribute, self._where(proto), self.external)
+        return values
+
+    def _moved(
+        self, proto: onnx.NodeProto, op: Op, version: int, attrs: dict[str, Any]
+    ) -> tuple[list[str], dict[str, Any]]:
+        """Attributes of old opsets become constant inputs, as newer opsets have them."""
+        inputs = list(proto.input)
+        for name, (position, _) in op.moved.items():
+            if not _was_attribute(op, name, version):
+                continue
+            value = attrs.pop(name, None)
+            if value is None:
+                continue
+            inputs += [""] * (position + 1 - len(inputs))
+            constant = self._free_name(f"{next(filter(None, proto.output))}.{name}")
+            dtype = np.float32 if isinstance(value, float) else np.int64
+            self._define_constant(constant, np.array(value, dtype))
+            inputs[position] = constant
+        return inputs, attrs
+
+    def _free_name(self, base: str) -> str:
+        name = base
+        while name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        return name
+
+
+_CONSTANT_TYPES: dict[str, Any] = {
+    "value": object, "value_int": np.int64, "value_ints": np.int64, "value_float": np.float32,
+    "value_floats": np.float32, "value_string": object, "value_strings": object,
+}  # fmt: skip
+
+
+def _was_attribute(op: Op, name: str, version: int) -> bool:
+    return name in op.moved and version < op.moved[name][1]
+
+
+def schema_default(op: Op, name: str, version: int, default: Any) -> Any:
+    """The default of an attribute at an opset, which newer opsets may have changed."""
+    schema = find_schema(op.domain, op.onnx, version)
+    if schema is None or default is None or name not in schema.attributes:
+        return default
+    proto = schema.attributes[name].default_value
+    if proto.type == onnx.AttributeProto.UNDEFINED:
+        return default
+    return read_attribute(proto, f"the default of {op.onnx}.{name}", ExternalFiles(None))
+
+
+def _trimmed(names: Sequence[str]) -> tuple[str, ...]:
+    """Names without the omitted ones at the end."""
+    count = len(names)
+    while count and not names[count - 1]:
+        count -= 1
+    return tuple(names[:count])

@@ -1,0 +1,89 @@
+"""Types an ONNX file states: of its inputs, and of values that cannot be inferred."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import onnx
+
+from tensmith.formula.poly import Dim, Poly
+from tensmith.frontend.onnx_file import weightless
+from tensmith.ir.onnx_schema import ELEMENT_TYPES
+from tensmith.ir.types import TensorType
+
+
+class Symbols:
+    """The sizes a file leaves open: each name it gives is one variable, each unnamed size a new one."""
+
+    def __init__(self) -> None:
+        self._of_param: dict[str, str] = {}
+        self._taken: set[str] = set()
+
+    def named(self, param: str) -> Poly:
+        """The variable of a dim_param, whose name is made an identifier."""
+        if param not in self._of_param:
+            base = re.sub(r"\W", "_", param, flags=re.ASCII)
+            self._of_param[param] = self._free(base if base[0].isalpha() or base[0] == "_" else f"d{base}")
+        return Poly.symbol(self._of_param[param])
+
+    def fresh(self) -> Poly:
+        """A variable of its own."""
+        return Poly.symbol(self._free("unknown"))
+
+    def _free(self, base: str) -> str:
+        name, count = base, 0
+        while name in self._taken:
+            count += 1
+            name = f"{base}_{count}"
+        self._taken.add(name)
+        return name
+
+    def dim(self, proto: onnx.TensorShapeProto.Dimension) -> Dim:
+        """One size; a negative one means unknown, as some exporters write it."""
+        if proto.dim_param:
+            return self.named(proto.dim_param)
+        if proto.HasField("dim_value") and proto.dim_value >= 0:
+            return proto.dim_value
+        return self.fresh()
+
+
+def tensor_type(proto: onnx.TypeProto, symbols: Symbols) -> TensorType | None:
+    """The type a file states; None for sequences, maps, optionals and unknown element types."""
+    element = ELEMENT_TYPES.get(proto.tensor_type.elem_type) if proto.HasField("tensor_type") else None
+    if element is None:
+        return None
+    if not proto.tensor_type.HasField("shape"):
+        return TensorType(element, None)
+    return TensorType(element, tuple(map(symbols.dim, proto.tensor_type.shape.dim)))
+
+
+class Stated:
+    """Types the file states or ONNX's own shape inference finds, looked up only where needed."""
+
+    def __init__(self, model: onnx.ModelProto, symbols: Symbols) -> None:
+        self._model = model
+        self._symbols = symbols
+        self._stated = _protos((*model.graph.value_info, *model.graph.output))
+        self._inferred: dict[str, onnx.TypeProto] | None = None
+
+    def find(self, name: str) -> TensorType | None:
+        """The type of a value if it is a tensor and known."""
+        if name not in self._stated:
+            if self._inferred is None:
+                self._inferred = self._infer()
+            proto = self._inferred.get(name)
+        else:
+            proto = self._stated[name]
+        return None if proto is None else tensor_type(proto, self._symbols)
+
+    def _infer(self) -> dict[str, onnx.TypeProto]:
+        try:
+            model = onnx.shape_inference.infer_shapes(weightless(self._model), data_prop=True)
+        except Exception:  # inference is a help; without it the types stay unknown
+            return {}
+        return _protos((*model.graph.value_info, *model.graph.output))
+
+
+def _protos(values: Iterable[onnx.ValueInfoProto]) -> dict[str, onnx.TypeProto]:
+    return {value.name: value.type for value in values}
