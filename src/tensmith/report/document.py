@@ -1,0 +1,163 @@
+"""What a report is made from: one JSON document, typed here field by field.
+
+A document is plain dicts, lists, strings and numbers, so it can be stored, sent and rendered again later.
+`front` is the content of `front.json` (see front.schema.json); the rest is context around it. The trail that
+is shown is the one inside each front point, so there is no second copy that could disagree.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict
+
+Evidence = Literal["proved", "bounded", "checked", "tested", "measured", "estimated"]
+
+METRICS = (
+    "accuracy",
+    "file_bytes",
+    "packed_bytes",
+    "weight_bytes",
+    "peak_bytes",
+    "latency_ms",
+    "speedup",
+    "size_ratio",
+    "energy_mj",
+)
+
+
+class Metric(TypedDict):
+    """A figure with its 95% interval; `low` and `high` equal `value` where the figure is exact."""
+
+    value: float
+    low: float
+    high: float
+    unit: str
+    evidence: Evidence
+
+
+Metrics = dict[str, Metric]
+"""Metric by name, names from METRICS; a candidate that was dropped early may lack some."""
+
+
+class Step(TypedDict):
+    """One rewrite of a trail: `rule` applied at `site` (a layer name) with `params`."""
+
+    rule: str
+    kind: Literal["exact", "lossy"]
+    site: str
+    params: dict[str, Any]
+    evidence: Evidence
+
+
+class Point(TypedDict):
+    """One model of the front; `files` gives each file's SHA-256."""
+
+    id: str
+    metrics: Metrics
+    engine: str
+    trail: list[Step]
+    files: dict[str, str]
+
+
+class Baseline(TypedDict):
+    """The best stock runtime on the original model, which every speed-up is against."""
+
+    engine: str
+    metrics: Metrics
+
+
+class Original(TypedDict):
+    """The model as it came."""
+
+    metrics: Metrics
+
+
+class Front(TypedDict):
+    """The content of front.json, schema 1."""
+
+    schema: int
+    baseline: Baseline
+    original: Original
+    points: list[Point]
+
+
+class Context(TypedDict):
+    """What was run, on what, and how to run it again."""
+
+    model: str
+    data: str
+    target: str
+    threads: int
+    batch: int
+    seed: int
+    command: str
+    versions: dict[str, str]
+    chosen: str
+    """Id of the front point that was written to best/."""
+    prefer: str
+    accuracy_name: str
+    """What `accuracy` is: "top-1 accuracy", "agreement with the original", "nats per token"."""
+    accuracy_better: Literal["higher", "lower"]
+    accuracy_limit: float | None
+    """The worst accuracy the budget allows, in the accuracy's unit; None without a budget."""
+
+
+class Peer(TypedDict):
+    """A reference: what one engine's own plain int8 reaches on the same model and data."""
+
+    name: str
+    metrics: Metrics
+
+
+class Layer(TypedDict):
+    """One layer of the original, and what the chosen point made of it; None where a figure is not known."""
+
+    name: str
+    op: str
+    shape: str
+    bytes_before: int
+    bytes_after: int
+    ms_before: float | None
+    ms_after: float | None
+    ms_evidence: Evidence
+    sensitivity: float | None
+    """Accuracy lost, in the accuracy's unit, when this layer alone gets its treatment."""
+    sensitivity_evidence: Evidence
+    treatment: str
+
+
+class Tried(TypedDict):
+    """A candidate of the search: `status` in a word ("front", "dominated", "rejected", "failed"), and why."""
+
+    id: str
+    status: str
+    reason: str
+    metrics: Metrics
+
+
+class Claim(TypedDict):
+    """One statement of the certificate of the chosen point, with what it rests on."""
+
+    claim: str
+    evidence: Evidence
+    detail: str
+    assumptions: list[str]
+
+
+class Report(TypedDict):
+    """Everything `report.html` shows. `notes` are sentences a reader must not miss."""
+
+    front: Front
+    context: Context
+    peers: list[Peer]
+    layers: list[Layer]
+    tried: list[Tried]
+    evidence: list[Claim]
+    notes: list[str]
+
+
+def point_of(front: Front, identifier: str) -> Point:
+    """The front point with that id; the first point where the id is unknown. Fronts are never empty."""
+    for point in front["points"]:
+        if point["id"] == identifier:
+            return point
+    return front["points"][0]

@@ -1,0 +1,84 @@
+"""A picture of a front (PNG, SVG or PDF by the file's ending), for a README or a paper."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tensmith.errors import MissingExtra, OutputError
+from tensmith.files import atomic_path
+from tensmith.report.document import Metric, Metrics, Report
+from tensmith.report.escape import printable
+from tensmith.report.plots import span, start_metrics, steps_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+AXES = {"speedup", "size_ratio"}
+KINDS = {".png", ".svg", ".pdf"}
+INK, QUIET, FRONT, PEER, TRIED = "#1b1d20", "#5d636b", "#1659c7", "#a86400", "#b9bec5"
+
+
+def save_figure(report: Report, path: Path, dpi: int = 160) -> None:
+    """Draws speed-up against size ratio: front, original, peers and the candidates tried.
+
+    Raises MissingExtra without matplotlib, OutputError where `path` cannot be written or has another ending.
+    """
+    if path.suffix not in KINDS:
+        raise OutputError(f"cannot draw a '{path.suffix}' file: {path}; name it .png, .svg or .pdf")
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtra("drawing a picture of a front", "figure") from error
+    # Text stays as it is in SVG; names from strangers are not read as mathematics.
+    import matplotlib
+
+    with matplotlib.rc_context({"font.size": 9, "text.parse_math": False, "svg.fonttype": "none"}):
+        figure = Figure(figsize=(7.2, 4.8), layout="constrained", facecolor="white")
+        _draw(figure.subplots(), report)
+        figure.legend(loc="outside lower center", ncols=3, frameon=False, labelcolor=INK, handletextpad=0.4)
+        with atomic_path(path) as temporary:
+            figure.savefig(temporary, format=path.suffix[1:], dpi=dpi)
+
+
+def _draw(axes: Axes, report: Report) -> None:
+    front = report["front"]
+    points = [point["metrics"] for point in front["points"]]
+    peers = [peer for peer in report["peers"] if peer["metrics"].keys() >= AXES]
+    cloud = [each["metrics"] for each in report["tried"] if each["metrics"].keys() >= AXES]
+    across, up = ([metrics[name]["value"] for metrics in cloud] for name in ("speedup", "size_ratio"))
+    axes.plot(across, up, "o", color=TRIED, markersize=3, alpha=0.6, label="tried", zorder=1)
+    corners = steps_of(front["points"], "size_ratio", higher=True)
+    axes.plot(*zip(*corners), color=FRONT, linewidth=1, linestyle=":", drawstyle="steps-pre", zorder=2)
+    start = start_metrics(front)
+    _marks(axes, [start], "s", INK, "original")
+    for peer, symbol in zip(peers, itertools.cycle("D^vp*h")):
+        _marks(axes, [peer["metrics"]], symbol, PEER, printable(peer["name"], 40))
+    _marks(axes, points, "o", FRONT, "tensmith front")
+    framed = [start, *points, *(peer["metrics"] for peer in peers)]
+    axes.set_xlim(*span(framed, "speedup"))
+    axes.set_ylim(*span(framed, "size_ratio"))
+    axes.xaxis.set_major_formatter("{x:g}×")
+    axes.yaxis.set_major_formatter("{x:g}×")
+    axes.set_xlabel(f"speed-up over {printable(front['baseline']['engine'])} (measured, 95% intervals)")
+    axes.set_ylabel("original size over shipped size")
+    axes.set_title(printable(report["context"]["model"]), loc="left", fontsize=11, color=INK)
+    axes.grid(color="#e8e9e7", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(TRIED)
+    axes.tick_params(color=TRIED, labelcolor=QUIET)
+
+
+def _marks(axes: Axes, metrics: list[Metrics], symbol: str, colour: str, label: str) -> None:
+    """Points with their interval bars."""
+    across, up = ([each[name] for each in metrics] for name in ("speedup", "size_ratio"))
+    axes.errorbar(
+        [m["value"] for m in across], [m["value"] for m in up], xerr=_arms(across), yerr=_arms(up),
+        fmt=symbol, color=colour, markersize=6, elinewidth=1, capsize=2, label=label, zorder=3,
+    )  # fmt: skip
+
+
+def _arms(metrics: list[Metric]) -> list[list[float]]:
+    return [[m["value"] - m["low"] for m in metrics], [m["high"] - m["value"] for m in metrics]]

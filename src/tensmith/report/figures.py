@@ -1,0 +1,78 @@
+"""Figures as people read them: units, sensible digits, intervals, evidence words."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tensmith.report.document import Metric
+
+LABELS = {
+    "accuracy": "accuracy",
+    "file_bytes": "file loaded",
+    "packed_bytes": "file shipped",
+    "weight_bytes": "weights",
+    "peak_bytes": "peak memory",
+    "latency_ms": "latency",
+    "speedup": "speed-up",
+    "size_ratio": "size ratio",
+    "energy_mj": "energy",
+}
+
+
+class Figure(NamedTuple):
+    """A metric as text; `interval` is empty where the figure is exact."""
+
+    value: str
+    interval: str
+    evidence: str
+
+    def __str__(self) -> str:
+        interval = f" [{self.interval}]" if self.interval else ""
+        return f"{self.value}{interval}, {self.evidence}"
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """`value` to `digits` significant digits, zeros kept; with an exponent only where it is far from 1."""
+    if value != 0 and not 1e-4 <= abs(value) < 1e6:
+        return f"{value:.{digits - 1}e}"
+    text = f"{value:#.{digits}g}"
+    return f"{float(text):.0f}" if "e" in text else text.rstrip(".")
+
+
+def byte_parts(count: float) -> tuple[str, str]:
+    """Bytes in decimal units, three digits: ("286", "kB")."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if abs(count) >= 0.9995 * size:
+            return significant(count / size), unit
+    return f"{count:.0f}", "B"
+
+
+def byte_text(count: float) -> str:
+    """Bytes in decimal units, three digits: 286 kB, 1.09 MB."""
+    return " ".join(byte_parts(count))
+
+
+def value_parts(name: str, value: float, unit: str) -> tuple[str, str]:
+    """One value of metric `name`: its number, and its unit with the space before it."""
+    if name.endswith("_bytes"):
+        number, unit = byte_parts(value)
+        return number, f" {unit}"
+    if name in ("speedup", "size_ratio"):
+        return f"{value:.2f}", "×"
+    if is_percent(unit):
+        return f"{value:.2f}", " %"
+    return significant(value, 4 if name == "accuracy" else 3), f" {unit}" if unit else ""
+
+
+def is_percent(unit: str) -> bool:
+    """Whether differences in `unit` are called points."""
+    return unit in ("%", "percent", "per cent")
+
+
+def figure(name: str, metric: Metric) -> Figure:
+    """The metric as text; both ends of an interval share the unit where they have the same one."""
+    value, low, high = (value_parts(name, metric[key], metric["unit"]) for key in ("value", "low", "high"))
+    if metric["low"] == metric["high"]:
+        return Figure("".join(value), "", metric["evidence"])
+    start = low[0] if low[1] == high[1] else "".join(low)
+    return Figure("".join(value), f"{start} to {''.join(high)}", metric["evidence"])

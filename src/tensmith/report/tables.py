@@ -1,0 +1,245 @@
+"""The tables and lists of the page, as HTML; all text from the document goes through html_text."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable
+
+from tensmith.report.document import Claim, Layer, Metrics, Point, Report, Step, Tried, point_of
+from tensmith.report.escape import html_text
+from tensmith.report.figures import LABELS, byte_text, figure, is_percent, significant
+
+POINT_COLUMNS = (
+    *("speedup", "size_ratio", "accuracy", "latency_ms", "packed_bytes", "file_bytes"),
+    *("weight_bytes", "peak_bytes", "energy_mj"),
+)
+MOST_ROWS = 400
+MOST_SITES = 30
+MOST_LINES = 80
+LONG = 40
+
+
+def cell(name: str, metrics: Metrics) -> str:
+    """A table cell: the figure, its interval and its evidence word under it; sortable by value."""
+    if name not in metrics:
+        return '<td class="num none" data-sort="">–</td>'
+    shown = figure(name, metrics[name])
+    interval = f"{html_text(shown.interval)}<br>" if shown.interval else ""
+    return (
+        f'<td class="num" data-sort="{float(metrics[name]["value"])!r}">{html_text(shown.value)}'
+        f"<small>{interval}{word(shown.evidence)}</small></td>"
+    )
+
+
+def word(evidence: str) -> str:
+    """An evidence word, marked up so that the page can explain it."""
+    return f'<i class="word {html_text(evidence)}">{html_text(evidence)}</i>'
+
+
+def table(head: Iterable[str], rows: Iterable[str], kind: str) -> str:
+    """A sortable table in a box that scrolls on its own, downwards too where long; `head` cells are HTML."""
+    lines = list(rows)
+    long = " long" if len(lines) > LONG else ""
+    titles = "".join(f'<th scope="col"><button type="button">{title}</button></th>' for title in head)
+    body = "\n".join(lines)
+    return (
+        f'<div class="scroll{long}" tabindex="0"><table class="{kind}"><thead><tr>{titles}</tr></thead>'
+        f"<tbody>\n{body}\n</tbody></table></div>"
+    )
+
+
+def tiles(report: Report) -> str:
+    """The chosen point's main figures, large."""
+    metrics = point_of(report["front"], report["context"]["chosen"])["metrics"]
+    names = {
+        "speedup": f"speed-up over {report['front']['baseline']['engine']}",
+        "size_ratio": "original size over shipped size",
+        "accuracy": f"{report['context']['accuracy_name']}, held-out",
+        "peak_bytes": "peak memory",
+    }
+    shown = [(label, figure(name, metrics[name])) for name, label in names.items() if name in metrics]
+    return "\n".join(
+        f'<div class="tile"><b>{html_text(value)}</b><span>{html_text(label)}</span>'
+        f"<small>{html_text(interval)} {word(evidence)}</small></div>"
+        for label, (value, interval, evidence) in shown
+    )
+
+
+def points_table(report: Report) -> str:
+    """The baseline, the front points and the peers: every metric with interval and evidence."""
+    front, chosen = report["front"], report["context"]["chosen"]
+    columns = [name for name in POINT_COLUMNS if any(name in point["metrics"] for point in front["points"])]
+
+    def row(kind: str, title: str, engine: str, metrics: Metrics) -> str:
+        cells = "".join(cell(name, metrics) for name in columns)
+        return (
+            f'<tr class="{kind}"><th scope="row">{title}<small>{html_text(engine)}</small></th>{cells}</tr>'
+        )
+
+    rows = [row("original", "original", front["baseline"]["engine"], front["baseline"]["metrics"])]
+    for point in front["points"]:
+        mark = ' <span class="mark">chosen</span>' if point["id"] == chosen else ""
+        rows.append(row("point", html_text(point["id"]) + mark, point["engine"], point["metrics"]))
+    rows += [row("peer", html_text(peer["name"]), "reference", peer["metrics"]) for peer in report["peers"]]
+    return table(["model", *(LABELS[name] for name in columns)], rows, "points")
+
+
+def bar(after: float | None, before: float | None, most: float, text: str) -> str:
+    """A cell with two bars on one scale: faint for before, full for after."""
+    if after is None and before is None:
+        return '<td class="num none" data-sort="">–</td>'
+    widths = [
+        0.0 if value is None or most <= 0 else 100 * max(value, 0.0) / most for value in (before, after)
+    ]
+    sort = before if before is not None else after
+    bars = f'<s style="width:{widths[0]:.1f}%"></s><u style="width:{widths[1]:.1f}%"></u>'
+    return (
+        f'<td class="bar" data-sort="{float(sort or 0)!r}">'
+        f'<span class="track" aria-hidden="true">{bars}</span>{html_text(text)}</td>'
+    )
+
+
+def _headed(title: str, words: list[str]) -> str:
+    """A column title with the evidence words of its figures."""
+    return f"{title} <small>{' '.join(word(w) for w in sorted(set(words)))}</small>"
+
+
+def layers_table(layers: list[Layer], unit: str) -> str:
+    """One row a layer: weights, time and sensitivity as bars, and the treatment. `unit` is the accuracy's."""
+    if not layers:
+        return '<p class="quiet">No per-layer figures were recorded.</p>'
+    shown = layers[:MOST_ROWS]
+    most_bytes = max(max(layer["bytes_before"], layer["bytes_after"]) for layer in shown)
+    most_ms = max(max(layer["ms_before"] or 0.0, layer["ms_after"] or 0.0) for layer in shown)
+    most_loss = max(layer["sensitivity"] or 0.0 for layer in shown)
+    times, losses = (
+        [layer["ms_evidence"] for layer in shown],
+        [layer["sensitivity_evidence"] for layer in shown],
+    )
+    mixed = len(set(times)) > 1, len(set(losses)) > 1
+
+    def row(layer: Layer) -> str:
+        size = f"{byte_text(layer['bytes_before'])} → {byte_text(layer['bytes_after'])}"
+        time = f"{_ms(layer['ms_before'])} → {_ms(layer['ms_after'])} ms"
+        time += f" {layer['ms_evidence']}" if mixed[0] else ""
+        loss = "" if layer["sensitivity"] is None else f"{layer['sensitivity']:.2f}"
+        loss += f" {layer['sensitivity_evidence']}" if mixed[1] else ""
+        return (
+            f'<tr><th scope="row" title="{html_text(layer["name"])}">{html_text(layer["name"], 48)}'
+            f"<small>{html_text(layer['op'])} {html_text(layer['shape'])}</small></th>"
+            f"<td>{html_text(layer['treatment'])}</td>"
+            + bar(layer["bytes_after"], layer["bytes_before"], most_bytes, size)
+            + bar(layer["ms_after"], layer["ms_before"], most_ms, time)
+            + bar(layer["sensitivity"], None, most_loss, loss)
+            + "</tr>"
+        )
+
+    head = [
+        "layer",
+        "treatment",
+        _headed("weights", ["measured"]),
+        _headed("time", list(times)),
+        _headed(f"alone it costs ({'points' if is_percent(unit) else html_text(unit)})", list(losses)),
+    ]
+    return table(head, map(row, shown), "layers") + _cut(len(layers), "layers, in model order")
+
+
+def _ms(value: float | None) -> str:
+    return "–" if value is None else significant(value)
+
+
+def _cut(count: int, what: str) -> str:
+    """Says so where rows were left out."""
+    return f'<p class="quiet">Shown: {MOST_ROWS:,} of {count:,} {what}.</p>' if count > MOST_ROWS else ""
+
+
+def trail(point: Point, is_open: bool) -> str:
+    """The steps of one point; the same step at many sites is one line."""
+
+    def same(step: Step) -> tuple[str, str, str, str]:
+        return step["kind"], step["rule"], json.dumps(step["params"], sort_keys=True), step["evidence"]
+
+    lines: list[str] = []
+    for (kind, rule, params, evidence), steps in itertools.groupby(point["trail"], same):
+        sites = [step["site"] for step in steps]
+        settings = ", ".join(f"{key} = {value}" for key, value in json.loads(params).items())
+        lines.append(
+            f'<li class="{html_text(kind)}"><i class="kind">{html_text(kind)}</i> <b>{html_text(rule)}</b> '
+            f"<code>{html_text(settings)}</code> {_sites(sites)} {word(evidence)}</li>"
+        )
+    body = (
+        f'<ol class="trail">{"".join(lines)}</ol>' if lines else '<p class="quiet">No step: the original.</p>'
+    )
+    count = len(point["trail"])
+    title = f"{html_text(point['id'])} <small>{count} step{'' if count == 1 else 's'}</small>"
+    return f"<details{' open' if is_open else ''}><summary>{title}</summary>{body}</details>"
+
+
+def _sites(sites: list[str]) -> str:
+    if len(sites) == 1:
+        return f'<span class="site">at {html_text(sites[0], 80)}</span>'
+    listed = ", ".join(html_text(site, 80) for site in sites[:MOST_SITES])
+    more = f" and {len(sites) - MOST_SITES} more" if len(sites) > MOST_SITES else ""
+    return f'<details class="site"><summary>at {len(sites)} sites</summary>{listed}{more}</details>'
+
+
+def trails(report: Report) -> str:
+    """The chosen point's trail open, the others closed under it."""
+    chosen = point_of(report["front"], report["context"]["chosen"])
+    others = [point for point in report["front"]["points"] if point["id"] != chosen["id"]]
+    return "\n".join([trail(chosen, True), *(trail(point, False) for point in others)])
+
+
+def claims(evidence: list[Claim]) -> str:
+    """The certificate's statements with what each rests on."""
+    if not evidence:
+        return '<p class="quiet">No certificate was recorded.</p>'
+    items = []
+    for claim in evidence:
+        assumptions = "".join(f"<li>{html_text(text, 400)}</li>" for text in claim["assumptions"])
+        under = f"<ul>{assumptions}</ul>" if assumptions else ""
+        items.append(
+            f"<dt>{word(claim['evidence'])} {html_text(claim['claim'], 400)}</dt>"
+            f"<dd>{html_text(claim['detail'], 2000)}{under}</dd>"
+        )
+    return f'<dl class="claims">{"".join(items)}</dl>'
+
+
+def evenly(tried: list[Tried]) -> list[Tried]:
+    """At most MOST_ROWS candidates, spread evenly through the run."""
+    if len(tried) <= MOST_ROWS:
+        return tried
+    return [tried[index * len(tried) // MOST_ROWS] for index in range(MOST_ROWS)]
+
+
+def tried_table(tried: list[Tried]) -> str:
+    """Every candidate and what became of it."""
+    if not tried:
+        return '<p class="quiet">No candidates were recorded.</p>'
+    rows = [
+        f'<tr><th scope="row">{html_text(each["id"], 40)}</th><td>{html_text(each["status"], 40)}</td>'
+        f"<td>{html_text(each['reason'])}</td>"
+        + "".join(cell(name, each["metrics"]) for name in ("speedup", "size_ratio", "accuracy"))
+        + "</tr>"
+        for each in evenly(tried)
+    ]
+    head = ["candidate", "status", "why", LABELS["speedup"], LABELS["size_ratio"], LABELS["accuracy"]]
+    cut = _cut(len(tried), "candidates, evenly through the run")
+    return table(head, rows, "tried") + cut
+
+
+def reproduce(report: Report) -> str:
+    """The command, the versions and the hashes of the chosen files."""
+    context, point = report["context"], point_of(report["front"], report["context"]["chosen"])
+    facts = {
+        "data": context["data"],
+        "target": context["target"],
+        "threads": f"{context['threads']}",
+        "batch": f"{context['batch']}",
+        "seed": f"{context['seed']}",
+        "versions": ", ".join(f"{name} {version}" for name, version in context["versions"].items()),
+    }
+    facts |= {f"SHA-256 of {name}": digest for name, digest in point["files"].items()}
+    rows = "".join(f"<dt>{html_text(k, 80)}</dt><dd>{html_text(v, 2000)}</dd>" for k, v in facts.items())
+    return f'<pre>{html_text(context["command"], 4000)}</pre><dl class="facts">{rows}</dl>'
