@@ -1,0 +1,1 @@
+"""Proofs of rules, exact checks of whole programs, and the certificates that record both."""

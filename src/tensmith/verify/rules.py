@@ -1,0 +1,139 @@
+"""Are the exact rules sound? Obligations are proved for all sizes, wrong twins refuted by an example."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from tensmith.errors import ProgramError
+from tensmith.formula.arith import PrimeField
+from tensmith.formula.evaluate import evaluate
+from tensmith.formula.expr import Add, Call, Expr, Formula, Guard, Mul, Pow, Read, Reduce
+from tensmith.formula.normal import explain_difference
+from tensmith.formula.poly import Poly
+from tensmith.formula.smt import prove_equal
+from tensmith.rewrite.rule import EXACT, Obligation, Rule
+
+Verdict = Literal["proved", "refuted", "open"]
+
+_PRIME = 1_048_573
+_LARGEST = 3
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What is known of one obligation, and how: the method, or the sizes of a counterexample."""
+
+    obligation: str
+    verdict: Verdict
+    how: str
+
+
+def judge(obligation: Obligation, attempts: int = 40) -> Judgement:
+    """Proves an obligation (normal form, then SMT) or refutes it on small random tensors."""
+    difference = explain_difference(obligation.left, obligation.right, obligation.ranges)
+    if difference is None:
+        return Judgement(obligation.name, "proved", "equal normal forms")
+    witness = counterexample(obligation, attempts)
+    if witness is not None:
+        return Judgement(obligation.name, "refuted", witness)
+    if prove_equal(obligation.left, obligation.right, obligation.ranges):
+        return Judgement(obligation.name, "proved", "z3: the negation is unsatisfiable")
+    return Judgement(obligation.name, "open", difference)
+
+
+def judge_rule(rule: Rule) -> Iterator[Judgement]:
+    """Judgements of all obligations of a rule."""
+    for obligation in rule.obligations():
+        yield judge(obligation)
+
+
+def unsound(rules: Iterable[Rule] | None = None) -> list[str]:
+    """Rules with an obligation that is not proved or a twin that is not refuted, as sentences."""
+    found = []
+    for rule in EXACT.values() if rules is None else rules:
+        found += [
+            f"{j.obligation} is {j.verdict}: {j.how}"
+            for j in map(judge, rule.obligations())
+            if j.verdict != "proved"
+        ]
+        found += [
+            f"wrong twin {j.obligation} is {j.verdict}, not refuted"
+            for j in map(judge, rule.twins())
+            if j.verdict != "refuted"
+        ]
+    return found
+
+
+def counterexample(obligation: Obligation, attempts: int) -> str | None:
+    """Sizes at which the two sides differ on random residues; None if `attempts` tries find none.
+
+    Opaque functions are random functions there, so a difference is one for some choice of the functions.
+    """
+    seed = int.from_bytes(hashlib.sha256(obligation.name.encode()).digest()[:8], "little")
+    generator = np.random.default_rng(seed)
+    sides = (obligation.left, obligation.right)
+    names = sorted(set().union(*(_size_names(side) for side in sides)))
+    ranks = {name: rank for side in sides for name, rank in _tensors(side.body).items()}
+    for attempt in range(attempts):
+        lower = obligation.ranges.lower
+        sizes = {n: int(generator.integers(lower.get(n, 1), lower.get(n, 1) + _LARGEST)) for n in names}
+        field = PrimeField(_PRIME, attempt)
+        # Generous shapes: every subscript either side can form stays inside.
+        tensors = {
+            name: field.random(name, (64,) * rank if rank < 4 else (24,) * rank)
+            for name, rank in ranks.items()
+        }
+        try:
+            left, right = (evaluate(side, tensors, sizes, field) for side in sides)
+        except ProgramError:
+            continue
+        if left.size == 0 or right.size == 0:
+            continue
+        if not np.array_equal(left, right):
+            return "differs at " + ", ".join(f"{name}={size}" for name, size in sizes.items())
+    return None
+
+
+def _size_names(formula: Formula) -> set[str]:
+    bound = set(formula.indices)
+    names = set().union(*(dim.symbols() for dim in formula.shape), set())
+
+    def visit(expr: Expr) -> None:
+        match expr:
+            case Reduce(_, var, extent, body):
+                bound.add(var)
+                names.update(extent.symbols())
+                visit(body)
+            case Guard(conditions, body):
+                names.update(*(c.symbols() for c in conditions))
+                visit(body)
+            case Read(_, indices):
+                names.update(*(i.symbols() for i in indices))
+            case Add(args) | Mul(args) | Call(_, args):
+                for arg in args:
+                    visit(arg)
+            case Pow(base, _):
+                visit(base)
+            case _:
+                poly = getattr(expr, "poly", None)
+                if isinstance(poly, Poly):
+                    names.update(poly.symbols())
+
+    visit(formula.body)
+    return names - bound
+
+
+def _tensors(expr: Expr) -> dict[str, int]:
+    match expr:
+        case Read(name, indices):
+            return {name: len(indices)}
+        case Reduce(_, _, _, body) | Guard(_, body) | Pow(body, _):
+            return _tensors(body)
+        case Add(args) | Mul(args) | Call(_, args):
+            return {name: rank for arg in args for name, rank in _tensors(arg).items()}
+    return {}
