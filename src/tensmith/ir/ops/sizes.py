@@ -1,0 +1,149 @@
+"""Arithmetic on sizes and positions that the data-moving families share; sizes may be symbolic.
+
+Every symbol is the size of some dimension, so it is taken to be at least 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from onnx.helper import tensor_dtype_to_np_dtype
+
+from tensmith.errors import ProgramError
+from tensmith.formula.arith import Array
+from tensmith.formula.expr import Expr, Scalar, as_expr, fresh, guard
+from tensmith.formula.poly import Dim, Monomial, Poly, floor_div, product, simplify_dim
+from tensmith.ir.op import Typed
+from tensmith.ir.types import Shape, dtype_name
+
+
+def onnx_dtype(code: int) -> str:
+    """TensIR's name of an ONNX element type number."""
+    try:
+        return dtype_name(np.dtype(tensor_dtype_to_np_dtype(code)))
+    except KeyError as error:
+        raise ProgramError(f"{code} is no ONNX element type that TensIR knows") from error
+
+
+def fresh_size() -> Poly:
+    """A size nothing is known about."""
+    return Poly.symbol(fresh("n"))
+
+
+def fresh_shape(rank: int) -> Shape:
+    """Sizes nothing is known about."""
+    return tuple(fresh_size() for _ in range(rank))
+
+
+def as_dims(value: Array) -> Shape:
+    """A known array of sizes or positions as a flat tuple."""
+    return tuple(map(simplify_dim, np.asarray(value).reshape(-1).tolist()))
+
+
+def as_ints(dims: Iterable[Dim]) -> tuple[int, ...]:
+    """Sizes that must be numbers by now."""
+    found = tuple(dims)
+    if any(isinstance(dim, Poly) for dim in found):
+        raise ProgramError(f"sizes {', '.join(map(str, found))} must be numbers here")
+    return tuple(int(dim) for dim in found)  # type: ignore[arg-type]
+
+
+def vector_length(call: Typed, index: int) -> int | None:
+    """The length of a one-dimensional input where it is static."""
+    static = call.type(index).static
+    return static[0] if static is not None and len(static) == 1 else None
+
+
+def dims_or_fresh(call: Typed, index: int) -> Shape | None:
+    """The sizes an input holds; fresh ones where only their number is known, None where not even that."""
+    value = call.value(index)
+    if value is not None:
+        return as_dims(value)
+    length = vector_length(call, index)
+    return None if length is None else fresh_shape(length)
+
+
+def lower_bound(size: Dim) -> int | None:
+    """The least value of a size: each symbol 1, where no coefficient of a symbol is negative."""
+    poly = Poly.of(size)
+    if any(m and (c < 0 or any(not isinstance(atom, str) for atom, _ in m)) for m, c in poly.terms):
+        return None
+    return sum(coefficient for _, coefficient in poly.terms)
+
+
+def is_negative(position: Dim) -> bool:
+    """Whether a position is surely below zero: no coefficient is positive, and one is negative."""
+    terms = Poly.of(position).terms
+    return bool(terms) and all(coefficient < 0 for _, coefficient in terms)
+
+
+def quotient(dims: Sequence[Dim], divisors: Sequence[Dim]) -> Dim:
+    """product(dims) / product(divisors), which the caller knows to be whole."""
+    left, right = list(dims), []
+    for divisor in divisors:
+        if divisor in left:
+            left.remove(divisor)
+        else:
+            right.append(divisor)
+    top, bottom = Poly.of(product(left)), Poly.of(product(right))
+    if bottom == 0:
+        return 0
+    exact = exact_quotient(top, bottom)
+    return simplify_dim(floor_div(top, bottom) if exact is None else exact)
+
+
+def exact_quotient(top: Poly, bottom: Poly) -> Poly | None:
+    """q with q * bottom = top as polynomials, by long division; None if there is none."""
+    lead, scale = max(bottom.terms, key=_grade)
+    result, rest = Poly.of(0), top
+    while rest.terms:
+        monomial, coefficient = max(rest.terms, key=_grade)
+        powers = dict(monomial)
+        for atom, power in lead:
+            powers[atom] = powers.get(atom, 0) - power
+        if coefficient % scale or any(power < 0 for power in powers.values()):
+            return None
+        factor = Poly.from_terms({tuple((a, p) for a, p in powers.items() if p): coefficient // scale})
+        result, rest = result + factor, rest - factor * bottom
+    return result
+
+
+def _grade(term: tuple[Monomial, int]) -> tuple[int, list[tuple[str, int]]]:
+    """Total degree, then the powers by atom: an order that products keep."""
+    monomial = term[0]
+    return sum(p for _, p in monomial), sorted(((str(a), p) for a, p in monomial), reverse=True)
+
+
+def flat_position(indices: Iterable[Poly], shape: Sequence[Dim]) -> Poly:
+    """The row-major position of an element."""
+    position = Poly.of(0)
+    for index, size in zip(indices, shape):
+        position = position if size == 1 else position * size + index
+    return position
+
+
+def unflatten(position: Poly, shape: Sequence[Dim]) -> tuple[Poly, ...]:
+    """The subscripts of the element at a row-major position."""
+    subscripts: list[Poly] = []
+    leading = True
+    for axis, size in enumerate(shape):
+        if size == 1:
+            subscripts.append(Poly.of(0))
+            continue
+        index = floor_div(position, Poly.of(product(shape[axis + 1 :])))
+        subscripts.append(index if leading else index % size)
+        leading = False
+    return tuple(subscripts)
+
+
+def select(conditions: Sequence[Poly], inside: Scalar, otherwise: Scalar) -> Expr:
+    """`inside` where every condition is >= 0, else `otherwise`.
+
+    The complement is split into disjoint guards by the first condition that fails, so that an infinite
+    value on one side never meets the other in a sum.
+    """
+    result = guard(conditions, inside) if conditions else as_expr(inside)
+    for position, condition in enumerate(conditions):
+        result = result + guard((*conditions[:position], -condition - 1), as_expr(otherwise))
+    return result
