@@ -17,10 +17,14 @@ Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 
 class Session(ABC):
-    """A loaded model. `inputs` and `outputs` keep the symbolic sizes that the file declares."""
+    """A loaded model. `inputs` and `outputs` keep the symbolic sizes that the file declares.
+
+    `operators` are the names of the operators in the file, as far as the engine tells.
+    """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+    operators: frozenset[str] = frozenset()
 
     @abstractmethod
     def run(self, inputs: Arrays) -> dict[str, np.ndarray[Any, Any]]:

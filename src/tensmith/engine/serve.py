@@ -59,6 +59,7 @@ class Server:
             "peak": max(loaded, peak_bytes() or 0),
             "inputs": _describe(self._session.inputs),
             "outputs": _describe(self._session.outputs),
+            "operators": sorted(self._session.operators),
         }
         return answer, {}
 

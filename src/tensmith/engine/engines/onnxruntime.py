@@ -24,6 +24,7 @@ class OnnxRuntimeSession(Session):
     def __init__(self, native: Any, signature: Signature) -> None:
         self._native = native
         self.inputs, self.outputs = signature.inputs, signature.outputs
+        self.operators = signature.operators
         self._names = [spec.name for spec in signature.outputs]
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray[Any, Any]]:

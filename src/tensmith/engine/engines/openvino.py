@@ -28,6 +28,7 @@ class OpenVinoSession(Session):
         self._request = compiled.create_infer_request()
         self._compiled = compiled
         self.inputs, self.outputs = signature.inputs, signature.outputs
+        self.operators = signature.operators
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray[Any, Any]]:
         check_inputs(self.inputs, inputs)

@@ -1,0 +1,1 @@
+"""What a candidate is worth: accuracy, size, latency, memory, energy, each with its uncertainty."""

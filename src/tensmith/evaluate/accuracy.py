@@ -1,0 +1,212 @@
+"""Runs a model over a view of data, a batch at a time, and keeps one small outcome a sample."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from tensmith.engine.base import Session, check_inputs
+from tensmith.engine.signature import TensorSpec
+from tensmith.errors import DataError, EngineError
+from tensmith.evaluate.outcome import Array, Classification, LanguageModel, Score
+
+Inputs = Array | Mapping[str, Array]
+Model = Callable[[Inputs], dict[str, Array]]
+Preprocess = Callable[[Array], Array]
+
+_MOST_SAMPLES = 64
+_MOST_BYTES = 16 << 20
+_ASSUMED_SIZE = 128
+_ASSUMED_ITEM = 4
+
+# They take one scale from all values of a batch, so that a sample's answer depends on its neighbours.
+_BATCH_DEPENDENT = frozenset({"DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"})
+
+
+class Batch(Protocol):
+    """Samples [n, ...] for the model's only input, or by input name; labels [n] or [n, length]."""
+
+    @property
+    def inputs(self) -> Inputs:
+        """The samples."""
+
+    @property
+    def labels(self) -> Array | None:
+        """Their labels, if there are any."""
+
+
+class View(Protocol):
+    """Samples in a fixed order."""
+
+    def batches(self, batch_size: int) -> Iterator[Batch]:
+        """The samples, at most `batch_size` at a time."""
+
+
+V = TypeVar("V")
+
+
+def classify(
+    session: Session, view: View, *, preprocess: Preprocess | None = None, batch_size: int | None = None
+) -> Classification:
+    """Top-1 answers of the first output, [n, classes], with the labels int64 [n] if there are any.
+
+    DataError if samples do not fit the model, a label is out of range, or the view is empty.
+    """
+    model = as_model(session, preprocess)
+    predicted: list[Array] = []
+    labels: list[Array] = []
+    for batch in view.batches(batch_size or best_batch_size(session)):
+        logits = model(batch.inputs)[session.outputs[0].name]
+        scores = logits.reshape(len(logits), -1).astype(np.float32, copy=False)
+        if scores.shape[1] < 2:
+            raise DataError("the model's first output has one number a sample; give an evaluation function")
+        predicted.append(np.where(np.isnan(scores).any(axis=1), -1, scores.argmax(axis=1)))
+        if batch.labels is not None:
+            labels.append(_checked(batch.labels, (len(scores),), scores.shape[1]))
+    if not predicted:
+        raise DataError("there are no samples to evaluate on; give data that is not empty")
+    return Classification(np.concatenate(predicted), np.concatenate(labels) if labels else None)
+
+
+def model_language(session: Session, view: View, *, batch_size: int | None = None) -> LanguageModel:
+    """Cross-entropy of the first output, logits [n, length, vocabulary], at labels int64 [n, length].
+
+    A label is the token that follows; negative ones are not counted. EngineError if an answer is NaN.
+    """
+    model = as_model(session)
+    nats: list[float] = []
+    tokens: list[int] = []
+    for batch in view.batches(batch_size or best_batch_size(session)):
+        logits = model(batch.inputs)[session.outputs[0].name]
+        if batch.labels is None or logits.ndim != 3:
+            raise DataError(
+                "a language model needs logits [n, length, vocabulary] and the tokens that follow"
+            )
+        for row, following in zip(logits, _checked(batch.labels, logits.shape[:2], logits.shape[2])):
+            counted = following >= 0
+            nats.append(_cross_entropy(row[counted], following[counted]))
+            tokens.append(int(counted.sum()))
+    if sum(tokens) == 0:
+        raise DataError("there are no tokens to evaluate on; give data that is not empty")
+    if not np.isfinite(nats).all():
+        raise EngineError("the model's answers are not numbers (NaN or infinity) on this engine")
+    return LanguageModel(np.array(nats), np.array(tokens))
+
+
+def score(
+    session: Session,
+    view: V,
+    evaluation: Callable[[Model, V], float],
+    *,
+    preprocess: Preprocess | None = None,
+    unit: str = "score",
+    higher_is_better: bool = True,
+) -> Score:
+    """What the user's `evaluation(model, view)` returns; DataError if that is not a finite number."""
+    value = evaluation(as_model(session, preprocess), view)
+    if not isinstance(value, (int, float, np.floating)) or not math.isfinite(value):
+        raise DataError(f"the evaluation function returned {value!r}; it must return a finite number")
+    return Score(float(value), unit, higher_is_better)
+
+
+def best_batch_size(session: Session) -> int:
+    """Samples to run at once: as the file fixes it, or many (up to 64, 16 MiB) if the size is symbolic.
+
+    With an operator that quantizes by the batch it is 1: what is deployed sees one sample at a time.
+    """
+    fixed = _fixed_batch(session)
+    if fixed is not None:
+        return fixed
+    specs = (*session.inputs, *session.outputs)
+    if session.operators & _BATCH_DEPENDENT or not all(spec.shape for spec in specs):
+        return 1
+    return max(1, min(_MOST_SAMPLES, _MOST_BYTES // max(1, sum(map(_sample_bytes, specs)))))
+
+
+def as_model(session: Session, preprocess: Preprocess | None = None) -> Model:
+    """`session` as a function of any number of samples, whatever batch the file fixes.
+
+    Samples are preprocessed, named and cast; DataError if they do not fit the model.
+    """
+    fixed = _fixed_batch(session)
+
+    def run(samples: Inputs) -> dict[str, Array]:
+        named = _named(session.inputs, samples, preprocess)
+        count = min(map(len, named.values()), default=0)
+        if fixed is None or count == fixed:
+            return _run(session, named)
+        parts = [_run(session, part) for part in _in_parts(named, count, fixed)]
+        return {name: np.concatenate([part[name] for part in parts])[:count] for name in parts[0]}
+
+    return run
+
+
+def _run(session: Session, named: dict[str, Array]) -> dict[str, Array]:
+    try:
+        check_inputs(session.inputs, named)
+    except EngineError as error:
+        raise DataError(f"the data does not fit the model: {error}") from error
+    return session.run(named)
+
+
+def _named(specs: tuple[TensorSpec, ...], samples: Inputs, preprocess: Preprocess | None) -> dict[str, Array]:
+    if not isinstance(samples, Mapping):
+        if len(specs) != 1:
+            wanted = ", ".join(spec.name for spec in specs)
+            raise DataError(
+                f"the model takes the inputs {wanted}, but the data has one; name them in the data"
+            )
+        samples = {specs[0].name: preprocess(samples) if preprocess else samples}
+    dtypes = {spec.name: spec.dtype for spec in specs}
+    return {name: _cast(array, dtypes.get(name)) for name, array in samples.items()}
+
+
+def _cast(array: Array, dtype: str | None) -> Array:
+    """`array` as the model's dtype where that is the same kind of number, else untouched."""
+    kinds = {"f": ("float16", "float32", "float64"), "i": ("int8", "int16", "int32", "int64")}
+    if dtype in kinds.get(array.dtype.kind, ()):
+        return np.ascontiguousarray(array, dtype)
+    return np.ascontiguousarray(array)
+
+
+def _fixed_batch(session: Session) -> int | None:
+    sizes = [spec.shape[0] for spec in session.inputs if spec.shape]
+    fixed = [size for size in sizes if isinstance(size, int)]
+    return max(1, fixed[0]) if fixed else None
+
+
+def _in_parts(named: dict[str, Array], count: int, size: int) -> Iterator[dict[str, Array]]:
+    """Batches of exactly `size`; the last one is filled up with its last sample."""
+    for start in range(0, count, size):
+        rows = np.minimum(np.arange(start, start + size), count - 1)
+        yield {name: array[rows] for name, array in named.items()}
+
+
+def _sample_bytes(spec: TensorSpec) -> int:
+    sizes = [size if isinstance(size, int) else _ASSUMED_SIZE for size in (spec.shape or ())[1:]]
+    return _ASSUMED_ITEM * math.prod(sizes)
+
+
+def _checked(labels: Array, shape: tuple[int, ...], classes: int) -> Array:
+    if labels.shape != shape or labels.dtype.kind not in "iu":
+        raise DataError(
+            f"labels {labels.dtype} {list(labels.shape)} do not fit answers {list(shape)}; "
+            "give an evaluation function for this task"
+        )
+    lowest = 0 if labels.ndim == 1 else -math.inf
+    if labels.size and (labels.max() >= classes or labels.min() < lowest):
+        wrong = labels.max() if labels.max() >= classes else labels.min()
+        raise DataError(f"label {wrong} is out of range: the model tells {classes} classes apart")
+    return labels.astype(np.int64)
+
+
+def _cross_entropy(logits: Array, labels: Array) -> float:
+    """Sum of -log softmax(logits)[labels], logits [n, classes]."""
+    if not len(labels):
+        return 0.0
+    top = logits.max(axis=1, keepdims=True)
+    log_sum = np.log(np.exp(logits - top).sum(axis=1, dtype=np.float64)) + top[:, 0]
+    return float((log_sum - logits[np.arange(len(labels)), labels]).sum())

@@ -1,0 +1,115 @@
+"""Every engine on every file, taking turns: what `tensmith bench` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensmith.engine.base import ENGINES, Arrays, available
+from tensmith.engine.signature import TensorSpec, read_signature
+from tensmith.engine.worker import Worker
+from tensmith.errors import EngineError, UsageError
+from tensmith.evaluate.latency import Contender, Latency, summarize, take_turns
+
+_LENGTH = 128
+_FLOATS = ("float16", "float32", "float64")
+_PIXELS = ("uint8", "int8")
+_INDICES = ("bool", "int32", "int64", "uint32", "uint64", "int16", "uint16")
+_MOST_ELEMENTS = 1 << 28
+
+
+@dataclass(frozen=True)
+class BenchResult:
+    """Latencies in the order asked for, the first the baseline; `failures` says why the others have none."""
+
+    contenders: tuple[Contender, ...]
+    latencies: Mapping[Contender, Latency]
+    failures: Mapping[Contender, str]
+
+    @property
+    def baseline(self) -> str | None:
+        """The name of what every ratio is against: the first contender that runs."""
+        return next((latency.baseline for latency in self.latencies.values()), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """{"models": [{"path", "engines": [{"engine", "latency_ms", "ratio"}]}]}, null with an "error"."""
+        models: dict[Path, list[dict[str, Any]]] = {}
+        for contender in self.contenders:
+            models.setdefault(contender.path, []).append(self._row(contender))
+        return {"models": [{"path": str(path), "engines": rows} for path, rows in models.items()]}
+
+    def _row(self, contender: Contender) -> dict[str, Any]:
+        if contender in self.failures:
+            error = self.failures[contender]
+            return {"engine": contender.engine, "latency_ms": None, "ratio": None, "error": error}
+        found = self.latencies[contender]
+        latency, ratio = found.latency.to_json(), found.ratio.to_json()
+        return {"engine": contender.engine, "latency_ms": latency, "ratio": ratio}
+
+
+def bench(
+    paths: Sequence[Path],
+    engines: Sequence[str] | None = None,
+    threads: int = 1,
+    batch: int = 1,
+    seconds: float = 10.0,
+    seed: int = 0,
+    progress: Callable[[str], None] = lambda _: None,
+) -> BenchResult:
+    """Interleaved latencies of all `engines` (default: all that are installed) on all files.
+
+    Inputs are random: normal floats, small integers; a symbolic first size becomes `batch`, others 128.
+    UsageError on an unknown engine or no file; EngineError if nothing at all can run.
+    """
+    names = list(engines) if engines else list(available())
+    if not paths or not names or threads < 1 or batch < 1:
+        raise UsageError("bench needs at least one model, one engine, one thread and a batch of one")
+    for name in names:
+        if reason := ENGINES[name].missing():
+            raise EngineError(reason)
+    contenders = tuple(dict.fromkeys(Contender(name, path) for path in paths for name in names))
+    failures: dict[Contender, str] = {}
+    with ExitStack() as stack:
+        workers: dict[Contender, Worker] = {}
+        for contender in contenders:
+            progress(f"loading {contender.name}")
+            try:
+                inputs = random_inputs(read_signature(contender.path).inputs, batch, seed)
+                workers[contender] = stack.enter_context(contender.start(inputs, threads))
+            except EngineError as error:
+                failures[contender] = str(error)
+        if not workers:
+            raise EngineError(next(iter(failures.values())))
+        progress(f"timing {len(workers)} in turns for {seconds:g} s")
+        rounds = take_turns([worker.time for worker in workers.values()], seconds, seed)
+    latencies = dict(zip(workers, summarize(tuple(workers), rounds, seed)))
+    return BenchResult(contenders, latencies, failures)
+
+
+def random_inputs(specs: tuple[TensorSpec, ...], batch: int = 1, seed: int = 0) -> Arrays:
+    """Arrays that fit `specs`: standard normal floats; 0 or 1 where the dtype is an index."""
+    generator = np.random.default_rng(seed)
+    return {spec.name: _random(spec, batch, generator) for spec in specs}
+
+
+def _random(spec: TensorSpec, batch: int, generator: np.random.Generator) -> np.ndarray[Any, Any]:
+    if spec.shape is None:
+        raise EngineError(f"input '{spec.name}' has no declared shape, so nothing fitting can be made up")
+    shape = [
+        size if isinstance(size, int) else batch if axis == 0 else _LENGTH
+        for axis, size in enumerate(spec.shape)
+    ]
+    if np.prod(shape, dtype=np.float64) > _MOST_ELEMENTS:
+        raise EngineError(f"input '{spec.name}' has shape {shape}, too large to make up")
+    if spec.dtype in _FLOATS:
+        return generator.standard_normal(shape).astype(spec.dtype)
+    if spec.dtype in _PIXELS:
+        return generator.integers(0, 100, shape).astype(spec.dtype)
+    if spec.dtype in _INDICES:  # 0 and 1 are valid tokens, masks and segment numbers alike
+        return generator.integers(0, 2, shape).astype(spec.dtype)
+    raise EngineError(f"input '{spec.name}' is {spec.dtype}, for which nothing can be made up")

@@ -1,0 +1,120 @@
+"""Energy of an inference: a hardware counter where there is one (measured), else a table (estimated).
+
+CPU: Intel RAPL through Linux powercap. GPU: NVML's total energy counter. Both count the whole package or
+board, idle power included, so only the difference to a run that does nothing else is meaningful.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tensmith.evaluate.metric import Metric, spread
+from tensmith.evaluate.statistics import median_interval
+from tensmith.hardware.target import Target
+
+_POWERCAP = Path("/sys/class/powercap")
+_REPEATS = 9
+_PJ_IN_MJ = 1e-9
+
+
+@dataclass(frozen=True)
+class Counter:
+    """An energy counter: `read` gives microjoules, starting over after `wrap` (None: never)."""
+
+    name: str
+    read: Callable[[], int]
+    wrap: int | None = None
+
+    def spent(self, before: int, after: int) -> int:
+        """Microjoules between two readings."""
+        return after - before if self.wrap is None or after >= before else after - before + self.wrap
+
+
+def rapl_counter(folder: Path = _POWERCAP) -> Counter | None:
+    """The energy of all CPU packages; None where the machine has no counter or does not let us read it."""
+    zones = sorted(zone for zone in folder.glob("intel-rapl:*") if zone.name.count(":") == 1)
+    try:
+        wraps = [int((zone / "max_energy_range_uj").read_text()) for zone in zones]
+        counters = [Counter(zone.name, _reader(zone / "energy_uj"), wrap) for zone, wrap in zip(zones, wraps)]
+        for counter in counters:
+            counter.read()
+    except (OSError, ValueError):
+        return None
+    if len(counters) == 1:
+        return counters[0]
+    return _Sum(counters).counter() if counters else None
+
+
+def _reader(file: Path) -> Callable[[], int]:
+    return lambda: int(file.read_text())
+
+
+class _Sum:
+    """Several counters as one that never wraps."""
+
+    def __init__(self, counters: list[Counter]) -> None:
+        self._counters = counters
+        self._last = [counter.read() for counter in counters]
+        self._total = 0
+
+    def counter(self) -> Counter:
+        return Counter("+".join(counter.name for counter in self._counters), self._read)
+
+    def _read(self) -> int:
+        now = [counter.read() for counter in self._counters]
+        self._total += sum(
+            c.spent(before, after) for c, before, after in zip(self._counters, self._last, now)
+        )
+        self._last = now
+        return self._total
+
+
+def nvml_counter(device: int = 0) -> Counter | None:
+    """The energy of one NVIDIA board (nvmlDeviceGetTotalEnergyConsumption, Volta and later), else None."""
+    try:
+        nvml = ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return None
+    handle, total = ctypes.c_void_p(), ctypes.c_ulonglong()
+    if nvml.nvmlInit_v2() or nvml.nvmlDeviceGetHandleByIndex_v2(device, ctypes.byref(handle)):
+        return None
+    if nvml.nvmlDeviceGetTotalEnergyConsumption(handle, ctypes.byref(total)):
+        return None
+
+    def read() -> int:
+        nvml.nvmlDeviceGetTotalEnergyConsumption(handle, ctypes.byref(total))
+        return total.value * 1000
+
+    return Counter(f"nvml:{device}", read)
+
+
+def measure_energy(counter: Counter, run: Callable[[int], object], count: int) -> Metric:
+    """Millijoules an inference, where `run(count)` does `count` of them; choose it to last a second or so."""
+    run(count)
+    samples = []
+    for _ in range(_REPEATS):
+        before = counter.read()
+        run(count)
+        samples.append(counter.spent(before, counter.read()) / 1000 / count)
+    values = np.array(samples)
+    return spread(float(np.median(values)), *median_interval(values), "mJ")
+
+
+def estimate_energy(target: Target, macs: Mapping[str, float], moved: float, working_set: float) -> Metric:
+    """Millijoules from the target's table: multiply-adds by dtype, and `moved` bytes read and written.
+
+    Bytes cost a cache access if `working_set` bytes (weights and the largest activations) fit the last cache,
+    else a memory access; the interval runs from all of them the one way to all of them the other.
+    """
+    table = target.energy
+    compute = sum(count * table.of(dtype) for dtype, count in macs.items())
+    low, high = compute + moved * table.sram_byte, compute + moved * table.dram_byte
+    fits = bool(target.cache_bytes) and working_set <= target.cache_bytes[-1]
+    value = low if fits else high
+    return Metric(value * _PJ_IN_MJ, low * _PJ_IN_MJ, high * _PJ_IN_MJ, "mJ", "estimated")

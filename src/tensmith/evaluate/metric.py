@@ -1,0 +1,64 @@
+"""A measured number and what is known about it: the only form in which tensmith prints one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+from tensmith.errors import OutputError
+
+Evidence = Literal["proved", "bounded", "checked", "tested", "measured", "estimated"]
+EVIDENCE: tuple[Evidence, ...] = get_args(Evidence)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """`value` with its 95% interval `low`..`high`, in `unit`, and the kind of `evidence` behind it.
+
+    An exact number has low = value = high.
+    """
+
+    value: float
+    low: float
+    high: float
+    unit: str
+    evidence: Evidence
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low <= self.value <= self.high):
+            raise ValueError(f"{self.value} does not lie in the interval {self.low}..{self.high}")
+        if self.evidence not in EVIDENCE:
+            raise ValueError(f"evidence is one of {', '.join(EVIDENCE)}, not {self.evidence!r}")
+
+    def to_json(self) -> dict[str, Any]:
+        """Exactly the keys value, low, high, unit, evidence."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Metric:
+        """The metric that `to_json` wrote; OutputError if it is damaged."""
+        try:
+            numbers = {name: float(fields[name]) for name in ("value", "low", "high")}
+            if len(fields) != 5 or not isinstance(fields["unit"], str):
+                raise ValueError("a metric has the keys value, low, high, unit, evidence")
+            return cls(**numbers, unit=fields["unit"], evidence=fields["evidence"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise OutputError(f"damaged metric {dict(fields)!r}: {error}") from error
+
+    def __str__(self) -> str:
+        """`0.75 ms (0.74 to 0.77, measured)`; the interval only where there is one."""
+        interval = "" if self.low == self.high else f"{self.low:.4g} to {self.high:.4g}, "
+        unit = self.unit if self.unit in ("", "%") else f" {self.unit}"
+        return f"{self.value:.4g}{unit} ({interval}{self.evidence})"
+
+
+def exact(value: float, unit: str, evidence: Evidence = "measured") -> Metric:
+    """A metric without spread."""
+    return Metric(value, value, value, unit, evidence)
+
+
+def spread(value: float, low: float, high: float, unit: str, evidence: Evidence = "measured") -> Metric:
+    """A metric whose interval is widened to hold its value, which a bootstrap does not promise."""
+    return Metric(value, min(low, value), max(high, value), unit, evidence)
