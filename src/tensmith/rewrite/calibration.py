@@ -1,0 +1,93 @@
+"""What lossy methods may ask about the values a program computes on calibration data.
+
+The methods see only this protocol; who runs the program (an engine, floors above) is not their business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from tensmith.formula.arith import Array
+from tensmith.ir import Program
+
+_BINS = 2048
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """A histogram of the magnitudes' signed values over [low, high], and the exact extremes seen.
+
+    counts: [2048]; bin i covers low + i*(high-low)/2048 and up. Histograms of batches merge by widening, so
+    one pass over the data suffices.
+    """
+
+    low: float
+    high: float
+    counts: Array
+
+    @staticmethod
+    def of(values: Array) -> Histogram:
+        """The histogram of one batch. Not-a-number and infinite values are left out."""
+        finite = values[np.isfinite(values)].astype(np.float64, copy=False)
+        if finite.size == 0:
+            return Histogram(0.0, 0.0, np.zeros(_BINS))
+        low, high = float(finite.min()), float(finite.max())
+        if low == high:
+            counts = np.zeros(_BINS)
+            counts[0] = finite.size
+            return Histogram(low, high, counts)
+        counts, _ = np.histogram(finite, bins=_BINS, range=(low, high))
+        return Histogram(low, high, counts.astype(np.float64))
+
+    @property
+    def centres(self) -> Array:
+        """The middle of each bin: [2048]."""
+        width = (self.high - self.low) / _BINS
+        return np.asarray(self.low + width * (np.arange(_BINS) + 0.5))
+
+    def merged(self, other: Histogram) -> Histogram:
+        """Both histograms over the union of their ranges; counts move to the bin of their centre."""
+        if not self.counts.any():
+            return other
+        if not other.counts.any():
+            return self
+        low, high = min(self.low, other.low), max(self.high, other.high)
+        counts = np.zeros(_BINS)
+        for part in (self, other):
+            if high == low:
+                counts[0] += part.counts.sum()
+                continue
+            place = ((part.centres - low) * (_BINS / (high - low))).astype(np.int64).clip(0, _BINS - 1)
+            np.add.at(counts, place, part.counts)
+        return Histogram(low, high, counts)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """First and second moments of what a weight multiplies, over calibration positions.
+
+    For a convolution, rows are im2col patches: depth d = C/group * prod(kernel), one matrix a group.
+    For a matmul, d is the contracted size. second: [group, d, d], mean of outer products; first: [group, d];
+    count: positions averaged over.
+    """
+
+    first: Array
+    second: Array
+    count: int
+
+
+class Calibration(Protocol):
+    """Statistics of a program's values over the calibration split, computed when asked for."""
+
+    def histograms(self, program: Program, values: Iterable[str]) -> Mapping[str, Histogram]:
+        """Histograms of the named floating values."""
+
+    def moment(self, program: Program, site: str) -> Moment:
+        """Moments of the first input of the conv, gemm or matmul node that defines `site`."""
+
+    def means(self, program: Program, values: Iterable[str]) -> Mapping[str, Array]:
+        """Per-channel means (axis 1; the last axis where the rank is below 3) of the named values: [C]."""
