@@ -18,10 +18,10 @@ from report_sample import metric, metrics, sample
 from tensmith.errors import OutputError
 from tensmith.report.document import Report
 from tensmith.report.escape import html_text, plot_text, printable, script_json
-from tensmith.report.figures import byte_text, figure, significant
 from tensmith.report.headline import headline
 from tensmith.report.page import render, write_report
 from tensmith.report.plots import front_plot, steps_of, treatment
+from tensmith.report.quantity import byte_text, quantity, significant
 from tensmith.report.tables import MOST_ROWS, evenly
 
 HOSTILE = [
@@ -183,6 +183,16 @@ def test_headline_says_faster_only_when_the_interval_excludes_one(
     assert ("faster" in headline(report)) == (value - spread > 1)
 
 
+def test_headline_tells_the_paired_loss_where_it_is_known() -> None:
+    report = sample()
+    assert headline(report).endswith(
+        "with top-1 accuracy 92.30 % (92.06 to 92.54 %, measured) where the original has 92.58 % "
+        "(measured; paired, the loss is 0.28 points, 0.09 to 0.47 points)."
+    )
+    report["context"]["accuracy_drop"] = None
+    assert headline(report).endswith("where the original has 92.58 % (measured).")
+
+
 def test_headline_never_calls_an_estimate_faster() -> None:
     report = sample()
     report["front"]["points"][2]["metrics"]["speedup"] = metric("speedup", 3.0, evidence="estimated")
@@ -212,10 +222,10 @@ def test_bytes_in_decimal_units(count: float, text: str) -> None:
 
 
 def test_figures_carry_interval_and_evidence() -> None:
-    assert str(figure("accuracy", metric("accuracy", 92.3, 0.24))) == "92.30 % [92.06 to 92.54 %], measured"
-    assert str(figure("file_bytes", metric("file_bytes", 1_090_000))) == "1.09 MB, measured"
+    assert str(quantity("accuracy", metric("accuracy", 92.3, 0.24))) == "92.30 % [92.06 to 92.54 %], measured"
+    assert str(quantity("file_bytes", metric("file_bytes", 1_090_000))) == "1.09 MB, measured"
     nats = metric("accuracy", 1.2345, 0.001, unit="nats per token")
-    assert str(figure("accuracy", nats)) == "1.234 nats per token [1.234 to 1.235 nats per token], measured"
+    assert str(quantity("accuracy", nats)) == "1.234 nats per token [1.234 to 1.235 nats per token], measured"
 
 
 def test_steps_are_the_points_no_other_beats() -> None:

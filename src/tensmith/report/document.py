@@ -7,7 +7,7 @@ is shown is the one inside each front point, so there is no second copy that cou
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 Evidence = Literal["proved", "bounded", "checked", "tested", "measured", "estimated"]
 
@@ -39,13 +39,14 @@ Metrics = dict[str, Metric]
 
 
 class Step(TypedDict):
-    """One rewrite of a trail: `rule` applied at `site` (a layer name) with `params`."""
+    """One rewrite of a trail: `rule` applied at `site` (a layer, or "*" for everywhere) with `params`."""
 
     rule: str
     kind: Literal["exact", "lossy"]
     site: str
     params: dict[str, Any]
-    evidence: Evidence
+    evidence: NotRequired[Evidence]
+    """Left out where the kind says it: exact rules are proved, the price of lossy ones is measured."""
 
 
 class Point(TypedDict):
@@ -99,6 +100,8 @@ class Context(TypedDict):
     accuracy_better: Literal["higher", "lower"]
     accuracy_limit: float | None
     """The worst accuracy the budget allows, in the accuracy's unit; None without a budget."""
+    accuracy_drop: Metric | None
+    """What the chosen point lost against the original, paired sample by sample; below 0 it gained."""
 
 
 class Peer(TypedDict):
@@ -153,6 +156,11 @@ class Report(TypedDict):
     tried: list[Tried]
     evidence: list[Claim]
     notes: list[str]
+
+
+def step_evidence(step: Step) -> Evidence:
+    """The evidence word of a step."""
+    return step.get("evidence", "proved" if step["kind"] == "exact" else "measured")
 
 
 def point_of(front: Front, identifier: str) -> Point:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tensmith.report.document import Metric, Report, point_of
 from tensmith.report.escape import printable
-from tensmith.report.figures import figure
+from tensmith.report.quantity import quantity
 
 
 def speed_words(speedup: Metric, baseline: str) -> str:
     """Says "faster" or "slower" only where a measured interval excludes 1; names the baseline."""
-    ratio = figure("speedup", speedup)
+    ratio = quantity("speedup", speedup)
     shown = f"{ratio.value} its speed ({ratio.interval or 'exact'}, {ratio.evidence})"
     if speedup["evidence"] != "measured":
         return f"is not timed against the original on {baseline}: {shown}"
@@ -22,20 +22,21 @@ def speed_words(speedup: Metric, baseline: str) -> str:
 
 def size_words(ratio: Metric) -> str:
     """Size of what is shipped, against the original file."""
-    shown = figure("size_ratio", ratio)
+    shown = quantity("size_ratio", ratio)
     if ratio["low"] > 1:
         return f"in a file {shown.value} smaller ({shown.evidence})"
     return f"in a file that is not smaller ({shown.value}, {shown.evidence})"
 
 
-def accuracy_words(ours: Metric, original: Metric, name: str) -> str:
-    """Our accuracy beside the original's; both are on held-out data."""
-    shown, before = figure("accuracy", ours), figure("accuracy", original)
+def accuracy_words(ours: Metric, original: Metric, drop: Metric | None, name: str) -> str:
+    """Our accuracy beside the original's, both on held-out data; the paired difference where it is known."""
+    shown, before = quantity("accuracy", ours), quantity("accuracy", original)
     interval = f"{shown.interval}, " if shown.interval else ""
-    return (
-        f"with {name} {shown.value} ({interval}{shown.evidence}; "
-        f"the original: {before.value}, {before.evidence})"
-    )
+    words = f"with {name} {shown.value} ({interval}{shown.evidence}) where the original has {before.value}"
+    if drop is None:
+        return f"{words} ({before.evidence})"
+    lost = quantity("accuracy_drop", drop)
+    return f"{words} ({before.evidence}; paired, the loss is {lost.value}, {lost.interval or 'exact'})"
 
 
 def headline(report: Report) -> str:
@@ -44,6 +45,9 @@ def headline(report: Report) -> str:
     metrics = point_of(front, context["chosen"])["metrics"]
     speed = speed_words(metrics["speedup"], printable(front["baseline"]["engine"]))
     accuracy = accuracy_words(
-        metrics["accuracy"], front["original"]["metrics"]["accuracy"], printable(context["accuracy_name"])
+        metrics["accuracy"],
+        front["original"]["metrics"]["accuracy"],
+        context["accuracy_drop"],
+        printable(context["accuracy_name"]),
     )
     return f"The chosen model {speed}, {size_words(metrics['size_ratio'])}, {accuracy}."

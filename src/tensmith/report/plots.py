@@ -11,7 +11,7 @@ from typing import Any
 
 from tensmith.report.document import Front, Metric, Metrics, Point, Report, Step
 from tensmith.report.escape import plot_text, printable
-from tensmith.report.figures import LABELS, figure
+from tensmith.report.quantity import LABELS, quantity
 from tensmith.report.tables import evenly
 
 HOVERED = ("speedup", "size_ratio", "accuracy", "latency_ms", "packed_bytes", "peak_bytes")
@@ -34,7 +34,9 @@ def hover(title: str, under: str, metrics: Metrics) -> str:
     """Hover text: a title, one line a metric with interval and evidence, then wrapped plain text."""
     lines = [f"<b>{plot_text(title)}</b>"]
     lines += [
-        f"{LABELS[name]} {plot_text(str(figure(name, metrics[name])))}" for name in HOVERED if name in metrics
+        f"{LABELS[name]} {plot_text(str(quantity(name, metrics[name])))}"
+        for name in HOVERED
+        if name in metrics
     ]
     wrapped = textwrap.wrap(printable(under, 240), 48)
     return "<br>".join(lines + [plot_text(line) for line in wrapped])

@@ -6,9 +6,19 @@ import itertools
 import json
 from collections.abc import Iterable
 
-from tensmith.report.document import Claim, Layer, Metrics, Point, Report, Step, Tried, point_of
+from tensmith.report.document import (
+    Claim,
+    Layer,
+    Metrics,
+    Point,
+    Report,
+    Step,
+    Tried,
+    point_of,
+    step_evidence,
+)
 from tensmith.report.escape import html_text
-from tensmith.report.figures import LABELS, byte_text, figure, is_percent, significant
+from tensmith.report.quantity import LABELS, byte_text, is_percent, quantity, significant
 
 POINT_COLUMNS = (
     *("speedup", "size_ratio", "accuracy", "latency_ms", "packed_bytes", "file_bytes"),
@@ -24,7 +34,7 @@ def cell(name: str, metrics: Metrics) -> str:
     """A table cell: the figure, its interval and its evidence word under it; sortable by value."""
     if name not in metrics:
         return '<td class="num none" data-sort="">–</td>'
-    shown = figure(name, metrics[name])
+    shown = quantity(name, metrics[name])
     interval = f"{html_text(shown.interval)}<br>" if shown.interval else ""
     return (
         f'<td class="num" data-sort="{float(metrics[name]["value"])!r}">{html_text(shown.value)}'
@@ -58,7 +68,7 @@ def tiles(report: Report) -> str:
         "accuracy": f"{report['context']['accuracy_name']}, held-out",
         "peak_bytes": "peak memory",
     }
-    shown = [(label, figure(name, metrics[name])) for name, label in names.items() if name in metrics]
+    shown = [(label, quantity(name, metrics[name])) for name, label in names.items() if name in metrics]
     return "\n".join(
         f'<div class="tile"><b>{html_text(value)}</b><span>{html_text(label)}</span>'
         f"<small>{html_text(interval)} {word(evidence)}</small></div>"
@@ -158,7 +168,7 @@ def trail(point: Point, is_open: bool) -> str:
     """The steps of one point; the same step at many sites is one line."""
 
     def same(step: Step) -> tuple[str, str, str, str]:
-        return step["kind"], step["rule"], json.dumps(step["params"], sort_keys=True), step["evidence"]
+        return step["kind"], step["rule"], json.dumps(step["params"], sort_keys=True), step_evidence(step)
 
     lines: list[str] = []
     for (kind, rule, params, evidence), steps in itertools.groupby(point["trail"], same):
@@ -177,6 +187,8 @@ def trail(point: Point, is_open: bool) -> str:
 
 
 def _sites(sites: list[str]) -> str:
+    if sites == ["*"]:
+        return '<span class="site">everywhere</span>'
     if len(sites) == 1:
         return f'<span class="site">at {html_text(sites[0], 80)}</span>'
     listed = ", ".join(html_text(site, 80) for site in sites[:MOST_SITES])

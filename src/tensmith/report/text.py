@@ -10,8 +10,8 @@ from rich.text import Text
 
 from tensmith.report.document import Front, Metrics
 from tensmith.report.escape import printable
-from tensmith.report.figures import LABELS, figure
 from tensmith.report.plots import start_metrics
+from tensmith.report.quantity import LABELS, quantity
 
 COLUMNS = ("speedup", "size_ratio", "accuracy", "latency_ms", "packed_bytes")
 
@@ -65,7 +65,7 @@ def _row(metrics: Metrics, shared: dict[str, str]) -> list[Text]:
         if name not in metrics:
             cells.append(Text("–"))
             continue
-        shown = figure(name, metrics[name])
+        shown = quantity(name, metrics[name])
         interval = f" [{shown.interval}]" if shown.interval else ""
         word = "" if shared[name] else f", {shown.evidence}"
         cells.append(Text(f"{shown.value}{interval}{word}"))

@@ -19,7 +19,7 @@ LABELS = {
 }
 
 
-class Figure(NamedTuple):
+class Quantity(NamedTuple):
     """A metric as text; `interval` is empty where the figure is exact."""
 
     value: str
@@ -61,6 +61,8 @@ def value_parts(name: str, value: float, unit: str) -> tuple[str, str]:
         return f"{value:.2f}", "×"
     if is_percent(unit):
         return f"{value:.2f}", " %"
+    if name == "accuracy_drop" and unit == "pt":
+        return f"{value:.2f}", " points"
     return significant(value, 4 if name == "accuracy" else 3), f" {unit}" if unit else ""
 
 
@@ -69,10 +71,10 @@ def is_percent(unit: str) -> bool:
     return unit in ("%", "percent", "per cent")
 
 
-def figure(name: str, metric: Metric) -> Figure:
+def quantity(name: str, metric: Metric) -> Quantity:
     """The metric as text; both ends of an interval share the unit where they have the same one."""
     value, low, high = (value_parts(name, metric[key], metric["unit"]) for key in ("value", "low", "high"))
     if metric["low"] == metric["high"]:
-        return Figure("".join(value), "", metric["evidence"])
+        return Quantity("".join(value), "", metric["evidence"])
     start = low[0] if low[1] == high[1] else "".join(low)
-    return Figure("".join(value), f"{start} to {''.join(high)}", metric["evidence"])
+    return Quantity("".join(value), f"{start} to {''.join(high)}", metric["evidence"])
