@@ -83,7 +83,8 @@ class Choice:
 def choose(tried: Iterable[Preprocess], score: Callable[[Preprocess], float]) -> Choice:
     """Scores every candidate (higher is better) and keeps the best; of equals, the earlier one.
 
-    A score of NaN never wins. Raises DataError when no candidate has a score.
+    The mean log-likelihood of the labels makes a good score: accuracy ties between near candidates, most of
+    all on training images. A score of NaN never wins. Raises DataError when no candidate has a score.
     """
     scores = tuple((preprocess, score(preprocess)) for preprocess in tried)
     scored = [(preprocess, value) for preprocess, value in scores if not math.isnan(value)]

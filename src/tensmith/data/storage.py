@@ -111,4 +111,6 @@ def _xz_pieces(path: Path) -> Iterator[bytes]:
                 piece, pending = decoder.decompress(pending, PIECE), b""
                 if piece:
                     yield piece
-            pending = decoder.unused_data.lstrip(b"\0") or file.read(PIECE).lstrip(b"\0")
+            pending = decoder.unused_data.lstrip(b"\0")
+            while not pending and (piece := file.read(PIECE)):  # zeros may stand between streams
+                pending = piece.lstrip(b"\0")

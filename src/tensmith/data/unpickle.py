@@ -185,6 +185,7 @@ def _constructor(module: object, name: object) -> _Constructor:
         "dtype": ("numpy",),
         "_frombuffer": _BUFFER_MODULES,
         "encode": ("_codecs",),
+        "bytes": ("__builtin__",),
     }
     if not isinstance(name, str) or module not in known.get(name, ()):
         raise _Refused(f"it names {module}.{name}")
@@ -201,6 +202,8 @@ def _called(function: Any, arguments: Any) -> Any:
             return _ArrayBox(_array(shape, dtype, order == "F", data))
         case _Constructor("encode"), (str(text), "latin1"):  # how Python 3 writes bytes for Python 2
             return text.encode("latin-1")
+        case _Constructor("bytes"), ():  # and empty ones
+            return b""
     raise _Refused(f"a call of {getattr(function, 'name', type(function).__name__)} with other arguments")
 
 

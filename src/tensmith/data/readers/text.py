@@ -19,6 +19,7 @@ from tensmith.errors import DataError, UsageError
 
 SEPARATOR = b"<|endoftext|>"
 STORY_LIMIT = 16 << 20
+SHORTEST = 8  # so that a window holds at least two characters of up to four bytes
 CACHED = 1024
 
 
@@ -31,8 +32,8 @@ def open_text(path: str, /, *, tokenizer: str | Tokenizer = "auto", max_length: 
     valid*.txt, test*.txt. `?tokenizer=` is byte, char or a llama2.c tokenizer file; without it, the tok*.bin
     beside the text if there is one, else bytes. Samples differ in length: batches join equal ones only.
     """
-    if max_length < 1:
-        raise UsageError(f"max_length is at least 1, not {max_length}")
+    if max_length < SHORTEST:
+        raise UsageError(f"max_length is at least {SHORTEST}, not {max_length}")
     root = Path(path).expanduser()
     files = [root] if root.is_file() else sorted(root.glob("*.txt"))
     named = {_part_of(file): file for file in files}
@@ -82,14 +83,15 @@ class _Stories:
 class _Windows:
     """Windows of `length` + 1 bytes that share one byte with the next, so that every byte is once a label.
 
-    Window edges move right to the next start of a character.
+    Window edges move right to the next start of a character. What is left after the last whole window is
+    dropped; a text shorter than one window is a window.
     """
 
     def __init__(self, file: RandomFile, length: int) -> None:
         self._file, self._length = file, length
 
     def __len__(self) -> int:
-        return -(-(self._file.size - 1) // self._length)
+        return max(1, (self._file.size - 1) // self._length) if self._file.size > 1 else 0
 
     def read(self, index: int) -> str:
         start = self._edge(index * self._length)
@@ -98,7 +100,7 @@ class _Windows:
 
     def _edge(self, position: int) -> int:
         following = self._file.read_at(position, min(4, self._file.size - position))
-        return position + next((i for i, byte in enumerate(following) if byte & 0xC0 != 0x80), 0)
+        return position + next((i for i, byte in enumerate(following) if byte & 0xC0 != 0x80), len(following))
 
 
 def _text(file: RandomFile, length: int) -> _Text:

@@ -1,0 +1,158 @@
+"""Datasets of arrays: .npz files, a user's own function, and objects in Python."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tensmith.data import Dataset, as_dataset, open_dataset
+from tensmith.errors import DataError, UsageError
+
+IMAGES = np.random.default_rng(2).integers(0, 256, (6, 5, 4, 3), np.uint8)
+LABELS = np.array([0, 1, 2, 0, 1, 2], np.uint8)
+
+
+def everything(dataset: Dataset, part: str = "all") -> np.ndarray:
+    return dataset.part(part).inputs(np.arange(len(dataset.part(part))))
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_npz_images_become_nchw(tmp_path: Path, save) -> None:
+    save(tmp_path / "d.npz", x=IMAGES, y=LABELS)
+    dataset = open_dataset(f"npz:{tmp_path / 'd.npz'}")
+    assert (dataset.task, dataset.classes, dataset.modality) == ("classification", 3, "image")
+    assert np.array_equal(everything(dataset), IMAGES.transpose(0, 3, 1, 2))
+    assert dataset.part("all").labels([2, 5]).tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+@pytest.mark.parametrize(
+    ("array", "expected", "dtype"),
+    [
+        (np.asfortranarray(np.arange(12.0).reshape(4, 3)), np.arange(12).reshape(4, 3), np.float32),
+        (np.arange(8, dtype=">i2").reshape(4, 2), np.arange(8).reshape(4, 2), np.int64),
+        (IMAGES[:, :, :, 0], IMAGES[:, None, :, :, 0], np.float32),
+        (IMAGES.transpose(0, 3, 1, 2), IMAGES.transpose(0, 3, 1, 2), np.float32),
+    ],
+)
+def test_npz_arrays_keep_their_values(tmp_path: Path, save, array, expected, dtype) -> None:
+    save(tmp_path / "d.npz", x=array)
+    dataset = open_dataset(f"npz:{tmp_path / 'd.npz'}")
+    assert dataset.task == "unlabelled" and dataset.part("all").labels([0]) is None
+    assert everything(dataset).dtype == dtype and np.array_equal(everything(dataset), expected)
+
+
+def test_npz_has_parts_as_keras_names_them(tmp_path: Path) -> None:
+    np.savez(
+        tmp_path / "d.npz", x_train=IMAGES, y_train=LABELS[:, None], x_test=IMAGES[:2], y_test=LABELS[:2]
+    )
+    dataset = open_dataset(f"npz:{tmp_path / 'd.npz'}")
+    assert {name: len(part) for name, part in dataset.parts.items()} == {"train": 6, "test": 2}
+    assert dataset.part("train").labels([1]).tolist() == [1]
+
+
+def test_float_labels_make_a_regression(tmp_path: Path) -> None:
+    np.savez(tmp_path / "d.npz", x=np.ones((2, 3)), y=np.ones(2))
+    dataset = open_dataset(f"npz:{tmp_path / 'd.npz'}")
+    assert (dataset.task, dataset.classes) == ("regression", None)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"z": IMAGES}, r"no array x or x_train \(it has \['z'\]"),
+        ({"x": IMAGES, "y": LABELS[:3]}, "do not belong together"),
+        ({"x": IMAGES[:0], "y": LABELS[:0]}, "is empty"),
+        ({"x": IMAGES, "y": LABELS.astype(int) - 1}, "label -1 of sample 0"),
+        ({"x": IMAGES, "y": np.eye(6, dtype=int)}, "argmax"),
+        ({"x": np.array(["a", None], object)}, "not numbers"),
+        ({"x": np.array(["a", "b"])}, "not numbers"),
+    ],
+)
+def test_npz_content_that_cannot_be_used_is_refused(tmp_path: Path, arrays, message: str) -> None:
+    np.savez(tmp_path / "d.npz", **arrays)
+    with pytest.raises(DataError, match=message):
+        open_dataset(f"npz:{tmp_path / 'd.npz'}")
+
+
+def test_damaged_npz_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "d.npz"
+    np.savez(path, x=IMAGES, y=LABELS)
+    whole = path.read_bytes()
+    mutants = [b"", b"PK", whole[: len(whole) // 2], whole.replace(b"(6, 5, 4, 3)", b"(9, 5, 4, 3)")]
+    for mutant in mutants:
+        path.write_bytes(mutant)
+        with pytest.raises(DataError, match=r"d\.npz"):
+            open_dataset(f"npz:{path}")
+    with pytest.raises(DataError, match="no such file"):
+        open_dataset(f"npz:{tmp_path / 'missing.npz'}")
+
+
+SOURCE = """
+import numpy as np
+from tensmith.data import as_dataset
+x, y = np.zeros((4, 2), np.float32), np.array([0, 1, 1, 0])
+def pair(): return x, y
+def parts(): return {"train": (x, y), "val": (x[:1], None)}
+def batches(size="2"): return ((x[i:i + int(size)], y[i:i + int(size)]) for i in range(0, 4, int(size)))
+def dataset(): return as_dataset((x, y))
+def unpaired(): return [x]
+def empty(): return []
+def number(): return 3
+def uneven(): return [(x, y), (x[:, :1], y)]
+def wrong(): raise KeyError("k")
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_data_for_test", raising=False)
+    (tmp_path / "own_data_for_test.py").write_text(SOURCE)
+    return "python:own_data_for_test"
+
+
+@pytest.mark.parametrize("function", ["pair", "batches", "batches?size=3", "dataset"])
+def test_a_function_of_the_current_folder_gives_the_data(module: str, function: str) -> None:
+    dataset = open_dataset(f"{module}:{function}")
+    assert (dataset.classes, dataset.task, len(dataset.part("all"))) == (2, "classification", 4)
+    assert dataset.part("all").labels([0, 1, 2, 3]).tolist() == [0, 1, 1, 0]
+    assert str(Path.cwd()) not in sys.path
+
+
+def test_a_function_may_give_parts(module: str) -> None:
+    dataset = open_dataset(f"{module}:parts")
+    assert {name: len(part) for name, part in dataset.parts.items()} == {"train": 4, "validation": 1}
+    assert dataset.part("validation").labels([0]) is None
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "message"),
+    [
+        (":unpaired", DataError, "a pair"),
+        (":empty", DataError, "no batches"),
+        (":number", DataError, "is a int"),
+        (":uneven", DataError, "different shapes"),
+        (":wrong", DataError, "failed with KeyError: 'k'"),
+        (":pair?a=1", DataError, "failed with TypeError"),
+        (":absent", UsageError, "no function 'absent'"),
+        ("", UsageError, "MODULE:FUNCTION"),
+        ("x:pair", UsageError, "cannot import 'own_data_for_testx'"),
+    ],
+)
+def test_a_function_that_fails_is_named(module: str, function: str, kind: type, message: str) -> None:
+    with pytest.raises(kind, match=message):
+        open_dataset(f"{module}{function}")
+
+
+def test_a_dataset_stays_itself() -> None:
+    dataset = as_dataset((IMAGES, LABELS))
+    assert as_dataset(dataset) is dataset
+
+
+def test_asking_for_a_missing_part_lists_those_there_are() -> None:
+    with pytest.raises(DataError, match="no part 'test'; it has: all"):
+        as_dataset((IMAGES, LABELS), "mine").part("test")

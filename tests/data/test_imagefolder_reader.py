@@ -1,0 +1,159 @@
+"""Image folders and tar files: class order, parts, sizes, and images that must not be decoded."""
+
+from __future__ import annotations
+
+import io
+import struct
+import tarfile
+import zlib
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from tensmith.data import open_dataset
+from tensmith.errors import DataError
+
+
+def png(colour: tuple[int, int, int], size: tuple[int, int] = (6, 4)) -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", size, colour).save(file, "PNG")
+    return file.getvalue()
+
+
+FILES = {
+    "val/zebra/1.png": png((255, 0, 0)),
+    "val/ant/2.PNG": png((0, 255, 0)),
+    "train/ant/3.png": png((0, 0, 255)),
+    "train/ant/.hidden.png": b"",
+    "train/ant/notes.md": b"",
+}
+
+
+def folder(root: Path, files: dict[str, bytes] = FILES) -> Path:
+    for name, content in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(content)
+    return root
+
+
+def tar(path: Path, mode: str = "w", files: dict[str, bytes] = FILES) -> Path:
+    with tarfile.open(path, mode) as archive:
+        for name, content in files.items():
+            info = tarfile.TarInfo("./" + name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return path
+
+
+def shown(dataset) -> dict[str, list[tuple[int, list[float]]]]:
+    """part -> (label, colour of the first pixel) of every image."""
+    return {
+        name: [(int(part.labels([i])[0]), part.inputs([i])[0, :, 0, 0].tolist()) for i in range(len(part))]
+        for name, part in dataset.parts.items()
+    }
+
+
+EXPECTED = {
+    "train": [(0, [0, 0, 255])],
+    "validation": [(0, [0, 255, 0]), (1, [255, 0, 0])],
+}
+
+
+def test_classes_are_alphabetical_and_parts_come_from_folders(tmp_path: Path) -> None:
+    dataset = open_dataset(f"imagefolder:{folder(tmp_path)}")
+    assert dataset.class_names == ("ant", "zebra")
+    assert shown(dataset) == EXPECTED
+    assert dataset.part("train").inputs([0]).shape == (1, 3, 4, 6)
+
+
+@pytest.mark.parametrize(("name", "mode"), [("a.tar", "w"), ("a.tar.xz", "w:xz"), ("a.tgz", "w:gz")])
+def test_a_tar_file_reads_like_its_folder(tmp_path: Path, name: str, mode: str) -> None:
+    path = tar(tmp_path / name, mode)
+    assert shown(open_dataset(f"imagefolder:{path}")) == EXPECTED
+    assert shown(open_dataset(f"imagefolder:{tmp_path}")) == EXPECTED  # the folder of one tar file
+
+
+def test_an_order_file_numbers_the_classes(tmp_path: Path) -> None:
+    tar(tmp_path / "a.tar")
+    (tmp_path / "synsets.txt").write_text("zebra, a striped horse\ncow\nant small\n".replace(",", " "))
+    dataset = open_dataset(f"imagefolder:{tmp_path}")
+    assert (dataset.classes, dataset.class_names) == (3, ("zebra", "cow", "ant"))
+    assert dataset.part("validation").labels([0, 1]).tolist() == [2, 0]
+
+
+def test_a_class_missing_from_the_order_file_is_named(tmp_path: Path) -> None:
+    folder(tmp_path, {**FILES, "wnids.txt": b"ant\n"})
+    with pytest.raises(DataError, match="class 'zebra' is not in the class order"):
+        open_dataset(f"imagefolder:{tmp_path}")
+
+
+def test_different_sizes_share_a_batch_only_when_scaled(tmp_path: Path) -> None:
+    folder(tmp_path, {"a/1.png": png((9, 9, 9), (40, 30)), "b/2.png": png((9, 9, 9), (20, 64))})
+    with pytest.raises(DataError, match="size=224"):
+        open_dataset(f"imagefolder:{tmp_path}").part("all").inputs([0, 1])
+    images = open_dataset(f"imagefolder:{tmp_path}?size=28").part("all").inputs([0, 1])
+    assert images.shape == (2, 3, 28, 28) and (images == 9).all()
+
+
+def test_scaling_keeps_the_centre(tmp_path: Path) -> None:
+    image = Image.new("RGB", (96, 32))
+    image.paste((255, 255, 255), (32, 0, 64, 32))
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    folder(tmp_path, {"a/1.png": file.getvalue()})
+    assert open_dataset(f"imagefolder:{tmp_path}", size=28).part("all").inputs([0]).min() > 250
+
+
+def bomb(width: int, height: int) -> bytes:
+    """A PNG of a few hundred bytes that claims to be `width` x `height`."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"IDAT", zlib.compress(b"\0"))
+        + chunk(b"IEND", b"")
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (bomb(10_000, 10_000), "past the limit|readable"),
+        (bomb(60_000, 60_000), "readable"),
+        (bomb(8, 8), "readable"),
+        (png((1, 2, 3))[:40], "readable"),
+        (b"GIF89a", "readable"),
+        (b"", "readable"),
+    ],
+)
+def test_bombs_and_damage_are_refused(tmp_path: Path, content: bytes, message: str) -> None:
+    folder(tmp_path, {"a/1.png": content})
+    with pytest.raises(DataError, match=message):
+        open_dataset(f"imagefolder:{tmp_path}").part("all").inputs([0])
+
+
+def test_a_thin_image_cannot_be_blown_up(tmp_path: Path) -> None:
+    folder(tmp_path, {"a/1.png": png((0, 0, 0), (60_000, 1))})
+    with pytest.raises(DataError, match="long and thin"):
+        open_dataset(f"imagefolder:{tmp_path}?size=224").part("all").inputs([0])
+
+
+def test_nothing_to_read_is_said(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"no \.jpg or \.png"):
+        open_dataset(f"imagefolder:{tmp_path}")
+    with pytest.raises(DataError, match="no such folder"):
+        open_dataset(f"imagefolder:{tmp_path / 'missing'}")
+    (tmp_path / "a.tar").write_bytes(b"no tar" * 200)
+    with pytest.raises(DataError, match="not a readable tar"):
+        open_dataset(f"imagefolder:{tmp_path}")
+
+
+def test_links_that_lead_back_up_end(tmp_path: Path) -> None:
+    folder(tmp_path, {"a/1.png": png((1, 1, 1))})
+    (tmp_path / "a" / "up").symlink_to(tmp_path, target_is_directory=True)
+    assert len(open_dataset(f"imagefolder:{tmp_path}").part("all")) == 1

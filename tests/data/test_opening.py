@@ -1,0 +1,54 @@
+"""Naming a dataset: kinds, options, documentation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tensmith.data import READERS, open_dataset
+from tensmith.errors import UsageError
+
+KINDS = {
+    "aclimdb",
+    "cifar10",
+    "fashion_mnist",
+    "glue",
+    "imagefolder",
+    "librispeech",
+    "mnist",
+    "npz",
+    "python",
+}
+KINDS |= {"sst2", "text", "wav"}
+
+
+def test_every_kind_documents_itself() -> None:
+    assert set(READERS) >= KINDS
+    for kind, reader in READERS.items():
+        assert reader.example.startswith(f"{kind}:")
+        assert reader.summary.endswith(".") and len(reader.doc) > len(reader.summary)
+
+
+@pytest.mark.parametrize("spec", ["", "cifar10", "cifar10:", "/a/folder"])
+def test_a_name_without_kind_or_path_lists_the_kinds(spec: str) -> None:
+    with pytest.raises(UsageError, match=r"KIND:PATH.*cifar10"):
+        open_dataset(spec)
+
+
+def test_unknown_kinds_and_options_list_the_known(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"unknown dataset 'imagnet'; known: .*imagefolder"):
+        open_dataset("imagnet:x")
+    with pytest.raises(UsageError, match="no option 'sise'; it takes size"):
+        open_dataset(f"imagefolder:{tmp_path}?sise=3")
+    with pytest.raises(UsageError, match="no option 'a'; it takes none"):
+        open_dataset(f"cifar10:{tmp_path}", a=1)
+    with pytest.raises(UsageError, match="whole number, not 'big'"):
+        open_dataset(f"imagefolder:{tmp_path}?size=big")
+
+
+def test_a_path_with_a_question_mark_is_a_path(tmp_path: Path) -> None:
+    np.savez(tmp_path / "what?.npz", x=np.zeros((2, 2)))
+    spec = f"npz:{tmp_path / 'what?.npz'}"
+    assert open_dataset(spec).source == spec

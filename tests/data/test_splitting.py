@@ -1,0 +1,92 @@
+"""Splits are disjoint, seeded, balanced, and never silently empty."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensmith.data import Dataset, as_dataset, split
+from tensmith.errors import DataError, UsageError
+
+
+def dataset(**parts: list[int]) -> Dataset:
+    """Parts with these labels; sample i of a part is the number i."""
+    return as_dataset({name: (np.arange(len(y))[:, None], np.array(y, int)) for name, y in parts.items()})
+
+
+LABELS = st.lists(st.integers(0, 4), min_size=6, max_size=80)
+COUNT = st.integers(1, 60)
+
+
+@given(LABELS, st.none() | LABELS, COUNT, COUNT, st.none() | COUNT, st.integers(0, 3))
+def test_splits_are_disjoint_within_their_part_and_repeat(
+    train, test, calibration, search, held_out, seed
+) -> None:
+    data = dataset(train=train) if test is None else dataset(train=train, test=test)
+    first, second = (split(data, calibration, search, held_out, seed) for _ in range(2))
+    views = (first.calibration, first.search, first.held_out)
+    samples = [
+        ("test" if v.part is not first.search.part else "train", int(i)) for v in views for i in v.indices
+    ]
+    assert len(set(samples)) == len(samples)
+    assert all(len(view) >= 1 for view in views)
+    assert all(view.indices.max() < len(view.part) for view in views)
+    assert len(first.calibration) <= calibration and len(first.search) <= search
+    for view, again in zip(views, (second.calibration, second.search, second.held_out)):
+        assert np.array_equal(view.indices, again.indices)
+    if test is None and held_out is None:
+        assert len(samples) == len(train) and 2 * len(first.held_out) >= len(train)
+
+
+@given(st.permutations([0] * 20 + [1] * 20 + [2] * 40), st.integers(1, 39), st.integers(0, 9))
+def test_every_beginning_of_a_split_is_balanced(labels, count, seed) -> None:
+    splits = split(dataset(train=labels, test=[0, 1]), 40, 40, seed=seed)
+    for view in (splits.calibration, splits.search):
+        counts = np.bincount(view.take(count).labels(), minlength=3)
+        assert np.all(np.abs(counts - count * np.array([0.25, 0.25, 0.5])) < 2)
+
+
+def test_another_seed_gives_another_sample() -> None:
+    data = dataset(train=[0, 1] * 50, test=[0])
+    one, two = (split(data, 20, 20, seed=seed).calibration.indices for seed in (0, 1))
+    assert not np.array_equal(one, two)
+
+
+def test_the_test_part_is_held_out_whole_and_in_order() -> None:
+    splits = split(dataset(train=[0] * 9, validation=[0] * 8, test=[0] * 7), 2, 3)
+    assert [len(v) for v in (splits.calibration, splits.search)] == [2, 3]
+    assert splits.held_out.indices.tolist() == list(range(7))
+
+
+def test_without_a_test_part_the_validation_part_is_held_out() -> None:
+    data = dataset(train=[0] * 9, validation=[0] * 8)
+    splits = split(data, 2, 3)
+    assert splits.held_out.part is data.part("validation") and splits.search.part is data.part("train")
+
+
+def test_without_a_training_part_validation_is_fitted_on() -> None:
+    data = dataset(validation=[0] * 8, test=[0] * 5)
+    splits = split(data, 2, 3)
+    assert splits.search.part is data.part("validation") and splits.held_out.part is data.part("test")
+
+
+def test_too_few_samples_are_an_error() -> None:
+    for data in (dataset(train=[0, 1, 0]), dataset(train=[0], test=[0, 1])):
+        with pytest.raises(DataError, match="too few samples"):
+            split(data)
+    with pytest.raises(UsageError, match="at least one"):
+        split(dataset(train=[0] * 9), calibration=0)
+    with pytest.raises(DataError, match="no samples"):
+        split(Dataset("d", "classification", 2, {}))
+
+
+def test_batches_cover_a_view_in_order() -> None:
+    view = split(dataset(train=[0, 1] * 10, test=[0]), 7, 5).calibration
+    batches = list(view.batches(3))
+    assert [len(batch) for batch in batches] == [3, 3, 1]
+    assert np.concatenate([batch.inputs[:, 0] for batch in batches]).tolist() == view.indices.tolist()
+    assert np.concatenate([batch.labels for batch in batches]).tolist() == view.labels().tolist()
+    with pytest.raises(UsageError):
+        next(view.batches(0))
