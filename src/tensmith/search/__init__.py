@@ -1,0 +1,1 @@
+"""Finding good candidates: what to try next, what to keep, and what survives an interruption."""

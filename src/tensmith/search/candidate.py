@@ -1,0 +1,67 @@
+"""A candidate: a plan, the engine that runs it best, and what was measured of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tensmith.evaluate.metric import Metric
+from tensmith.search.plan import Plan
+
+Status = Literal["accepted", "rejected", "failed"]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """`drop` is what it loses on the search split, in the budget's unit (points, or per cent of a loss).
+
+    `rejected` candidates ran and broke a budget; `failed` ones could not be built or run. `reason` says
+    which budget, or what went wrong. `file` is relative to the run's folder.
+    """
+
+    id: str
+    plan: Plan
+    status: Status
+    reason: str = ""
+    engine: str = ""
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    drop: Metric | None = None
+    file: str = ""
+
+    @property
+    def bytes(self) -> float:
+        """Shipped size in bytes."""
+        return self.metrics["packed_bytes"].value
+
+    @property
+    def latency(self) -> float:
+        """Milliseconds an inference."""
+        return self.metrics["latency_ms"].value
+
+    def to_json(self) -> dict[str, Any]:
+        """The candidate as a JSON object."""
+        return {
+            "id": self.id,
+            "plan": self.plan.to_json(),
+            "status": self.status,
+            "reason": self.reason,
+            "engine": self.engine,
+            "metrics": {name: metric.to_json() for name, metric in self.metrics.items()},
+            "drop": self.drop.to_json() if self.drop else None,
+            "file": self.file,
+        }
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> Candidate:
+        """The candidate of a JSON object."""
+        return Candidate(
+            document["id"],
+            Plan.from_json(document["plan"]),
+            document["status"],
+            document["reason"],
+            document["engine"],
+            {name: Metric.from_json(metric) for name, metric in document["metrics"].items()},
+            Metric.from_json(document["drop"]) if document["drop"] else None,
+            document["file"],
+        )

@@ -1,0 +1,52 @@
+"""What is wanted: budgets that must hold, and one fitness to order what holds them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tensmith.evaluate.metric import Metric
+from tensmith.search.candidate import Candidate
+
+PREFERENCES = ("size", "latency", "balanced")
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Budgets (None: no limit) and the weights of the fitness.
+
+    max_drop: points of accuracy (or per cent of a loss) against the original; max_bytes: shipped file;
+    max_latency_ms: an inference.
+    """
+
+    max_drop: float = 0.5
+    max_bytes: int | None = None
+    max_latency_ms: float | None = None
+    alpha: float = 1.0
+    beta: float = 1.0
+
+    def over_budget(self, metrics: Mapping[str, Metric], drop: Metric | None) -> str | None:
+        """Which budget is broken, as a sentence; None if all hold. Figures not measured yet break none.
+
+        A drop breaks its budget by its value: its interval says how sure that is, and is shown.
+        """
+        if drop is not None and drop.value > self.max_drop:
+            return f"loses {drop.value:.2f} {drop.unit}, more than {self.max_drop:g}"
+        size, latency = metrics.get("packed_bytes"), metrics.get("latency_ms")
+        if size is not None and self.max_bytes is not None and size.value > self.max_bytes:
+            return f"ships {size.value:.0f} bytes, more than {self.max_bytes}"
+        if latency is not None and self.max_latency_ms is not None and latency.value > self.max_latency_ms:
+            return f"takes {latency.value:.3g} ms, more than {self.max_latency_ms:g}"
+        return None
+
+    def fitness(self, candidate: Candidate, original_bytes: float) -> float:
+        """alpha * accuracy retention + beta * (throughput gain + size gain) / 2, higher is better.
+
+        Gains are log2 of the ratios, so that halving twice counts twice; retention is 1 minus the share of
+        the drop budget used up.
+        """
+        used = candidate.drop.value / self.max_drop if candidate.drop and self.max_drop > 0 else 0.0
+        speed = max(candidate.metrics["speedup"].value, 1e-9)
+        size = max(original_bytes / max(candidate.bytes, 1.0), 1e-9)
+        return self.alpha * (1 - max(used, 0.0)) + self.beta * (math.log2(speed) + math.log2(size)) / 2

@@ -1,0 +1,59 @@
+"""A plan: the lossy steps of one candidate, in the one order in which they act."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from tensmith.rewrite.method import LOSSY
+from tensmith.rewrite.rule import Step
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Lossy steps for the simplified program, and the engine settings they are meant for.
+
+    Two plans with the same steps and settings are the same plan, in whatever order the steps were added.
+    """
+
+    steps: tuple[Step, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def of(steps: Iterable[Step], settings: Mapping[str, str] | None = None) -> Plan:
+        """The plan of `steps`, put in order: structure, then weights, then numbers."""
+        ordered = sorted(steps, key=lambda step: (LOSSY[step.rule].stage, step.rule, step.site))
+        return Plan(tuple(ordered), dict(settings or {}))
+
+    def having(self, step: Step) -> Plan:
+        """This plan with `step` in place of any step of the same rule at the same site."""
+        kept = (s for s in self.steps if (s.rule, s.site) != (step.rule, step.site))
+        return Plan.of((*kept, step), self.settings)
+
+    def find(self, rule: str, site: str = "*") -> Step | None:
+        """The step of `rule` at `site`."""
+        return next((s for s in self.steps if (s.rule, s.site) == (rule, site)), None)
+
+    @cached_property
+    def key(self) -> str:
+        """SHA-256 of the plan's JSON."""
+        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as a JSON object."""
+        return {"steps": [step.to_json() for step in self.steps], "settings": dict(self.settings)}
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> Plan:
+        """The plan of a JSON object."""
+        return Plan(tuple(map(Step.from_json, document["steps"])), dict(document["settings"]))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Plan) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
