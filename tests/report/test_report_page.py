@@ -162,6 +162,13 @@ def test_a_front_that_is_not_valid_writes_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_chosen_point_that_is_not_on_the_front_is_refused() -> None:
+    report = sample()
+    report["context"]["chosen"] = "999"
+    with pytest.raises(OutputError, match="no point '999'; its points: 003, 041"):
+        render(report)
+
+
 @pytest.mark.parametrize(
     ("value", "spread", "words"),
     [
@@ -243,6 +250,15 @@ def test_plot_frames_the_front_not_the_cloud() -> None:
     assert front_plot(report)["chosen"] == 2
 
 
+def test_where_less_is_better_the_plot_says_so() -> None:
+    report = sample()
+    report["context"] |= {"accuracy_better": "lower", "accuracy_limit": None}  # type: ignore[typeddict-item]
+    plot = front_plot(report)
+    assert plot["higher"] == {"size_ratio": True, "accuracy": False}
+    assert plot["limit"] is None
+    assert plot["steps"]["accuracy"] == [[1.31, 92.11], [2.55, 92.12]]
+
+
 def test_treatment_counts_steps() -> None:
     trail = sample()["front"]["points"][2]["trail"]
     assert treatment(trail) == "prune_channels × 4, quantize_static × 19, 20 exact steps"
@@ -261,6 +277,7 @@ def test_a_bare_report_renders() -> None:
     report |= {"peers": [], "layers": [], "tried": [], "evidence": [], "notes": []}  # type: ignore[typeddict-item]
     report["front"]["points"] = report["front"]["points"][:1]
     report["front"]["points"][0]["trail"] = []
+    report["context"] |= {"chosen": "003", "accuracy_limit": None, "accuracy_drop": None}  # type: ignore[typeddict-item]
     text = " ".join(Outline(render(report)).text)
     assert "No step: the original." in text
     assert "No certificate was recorded." in text

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+from tensmith.errors import OutputError
+
 Evidence = Literal["proved", "bounded", "checked", "tested", "measured", "estimated"]
 
 METRICS = (
@@ -164,8 +166,9 @@ def step_evidence(step: Step) -> Evidence:
 
 
 def point_of(front: Front, identifier: str) -> Point:
-    """The front point with that id; the first point where the id is unknown. Fronts are never empty."""
+    """The front point with that id. Raises OutputError where there is none."""
     for point in front["points"]:
         if point["id"] == identifier:
             return point
-    return front["points"][0]
+    known = ", ".join(point["id"] for point in front["points"])
+    raise OutputError(f"the front holds no point '{identifier}'; its points: {known}")

@@ -9,7 +9,7 @@ import collections
 import textwrap
 from typing import Any
 
-from tensmith.report.document import Front, Metric, Metrics, Point, Report, Step
+from tensmith.report.document import Front, Metric, Metrics, Point, Report, Step, point_of
 from tensmith.report.escape import plot_text, printable
 from tensmith.report.quantity import LABELS, quantity
 from tensmith.report.tables import evenly
@@ -106,7 +106,7 @@ def front_plot(report: Report) -> dict[str, Any]:
         "limit": limit,
         "ranges": {name: span(framed, name, limit if name == "accuracy" else None) for name in AXES},
         "steps": {view: steps_of(points, view, view != "accuracy" or higher) for view in VIEWS},
-        "chosen": next((i for i, point in enumerate(points) if point["id"] == context["chosen"]), 0),
+        "chosen": points.index(point_of(front, context["chosen"])),
         "front": [
             mark(
                 f"{p['id']} (chosen)" if p["id"] == context["chosen"] else p["id"],

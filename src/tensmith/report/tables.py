@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tensmith.report.document import (
     Claim,
@@ -95,7 +95,7 @@ def points_table(report: Report) -> str:
     return table(["model", *(LABELS[name] for name in columns)], rows, "points")
 
 
-def bar(after: float | None, before: float | None, most: float, text: str) -> str:
+def bar(after: float | None, before: float | None, most: float, text: str, kind: str = "") -> str:
     """A cell with two bars on one scale: faint for before, full for after."""
     if after is None and before is None:
         return '<td class="num none" data-sort="">–</td>'
@@ -105,12 +105,12 @@ def bar(after: float | None, before: float | None, most: float, text: str) -> st
     sort = before if before is not None else after
     bars = f'<s style="width:{widths[0]:.1f}%"></s><u style="width:{widths[1]:.1f}%"></u>'
     return (
-        f'<td class="bar" data-sort="{float(sort or 0)!r}">'
+        f'<td class="bar {kind}" data-sort="{float(sort or 0)!r}">'
         f'<span class="track" aria-hidden="true">{bars}</span>{html_text(text)}</td>'
     )
 
 
-def _headed(title: str, words: list[str]) -> str:
+def _headed(title: str, words: Sequence[str]) -> str:
     """A column title with the evidence words of its figures."""
     return f"{title} <small>{' '.join(word(w) for w in sorted(set(words)))}</small>"
 
@@ -123,40 +123,43 @@ def layers_table(layers: list[Layer], unit: str) -> str:
     most_bytes = max(max(layer["bytes_before"], layer["bytes_after"]) for layer in shown)
     most_ms = max(max(layer["ms_before"] or 0.0, layer["ms_after"] or 0.0) for layer in shown)
     most_loss = max(layer["sensitivity"] or 0.0 for layer in shown)
-    times, losses = (
-        [layer["ms_evidence"] for layer in shown],
-        [layer["sensitivity_evidence"] for layer in shown],
-    )
+    times = [layer["ms_evidence"] for layer in shown]
+    losses = [layer["sensitivity_evidence"] for layer in shown]
     mixed = len(set(times)) > 1, len(set(losses)) > 1
 
     def row(layer: Layer) -> str:
         size = f"{byte_text(layer['bytes_before'])} → {byte_text(layer['bytes_after'])}"
         time = f"{_ms(layer['ms_before'])} → {_ms(layer['ms_after'])} ms"
         time += f" {layer['ms_evidence']}" if mixed[0] else ""
-        loss = "" if layer["sensitivity"] is None else f"{layer['sensitivity']:.2f}"
+        loss = _loss(layer["sensitivity"], unit)
         loss += f" {layer['sensitivity_evidence']}" if mixed[1] else ""
         return (
             f'<tr><th scope="row" title="{html_text(layer["name"])}">{html_text(layer["name"], 48)}'
             f"<small>{html_text(layer['op'])} {html_text(layer['shape'])}</small></th>"
-            f"<td>{html_text(layer['treatment'])}</td>"
             + bar(layer["bytes_after"], layer["bytes_before"], most_bytes, size)
             + bar(layer["ms_after"], layer["ms_before"], most_ms, time)
-            + bar(layer["sensitivity"], None, most_loss, loss)
-            + "</tr>"
+            + bar(layer["sensitivity"], None, most_loss, loss, "loss")
+            + f"<td>{html_text(layer['treatment'])}</td></tr>"
         )
 
     head = [
         "layer",
-        "treatment",
         _headed("weights", ["measured"]),
-        _headed("time", list(times)),
-        _headed(f"alone it costs ({'points' if is_percent(unit) else html_text(unit)})", list(losses)),
+        _headed("time", times),
+        _headed(f"alone it costs ({'points' if is_percent(unit) else html_text(unit)})", losses),
+        "treatment",
     ]
     return table(head, map(row, shown), "layers") + _cut(len(layers), "layers, in model order")
 
 
 def _ms(value: float | None) -> str:
     return "–" if value is None else significant(value)
+
+
+def _loss(value: float | None, unit: str) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.2f}" if is_percent(unit) else significant(value, 2)
 
 
 def _cut(count: int, what: str) -> str:
@@ -178,6 +181,9 @@ def trail(point: Point, is_open: bool) -> str:
             f'<li class="{html_text(kind)}"><i class="kind">{html_text(kind)}</i> <b>{html_text(rule)}</b> '
             f"<code>{html_text(settings)}</code> {_sites(sites)} {word(evidence)}</li>"
         )
+    if len(lines) > MOST_LINES:
+        more = len(lines) - MOST_LINES
+        lines[MOST_LINES:] = [f'<li class="quiet">{more} more lines; front.json holds every step</li>']
     body = (
         f'<ol class="trail">{"".join(lines)}</ol>' if lines else '<p class="quiet">No step: the original.</p>'
     )
