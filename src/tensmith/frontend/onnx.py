@@ -16,7 +16,7 @@ from tensmith.frontend.onnx_order import in_order
 from tensmith.frontend.onnx_tensor import ExternalFiles, read_attribute, read_sparse, read_tensor
 from tensmith.frontend.onnx_types import Stated, Symbols, tensor_type
 from tensmith.ir.infer import Facts, infer_node
-from tensmith.ir.onnx_schema import UNKNOWN, find_schema, misfit, operator_name, standard_domain
+from tensmith.ir.onnx_schema import UNKNOWN, misfit, operator_name, schema_default, standard_domain
 from tensmith.ir.op import REQUIRED, Node, Op, Typed, find_onnx
 from tensmith.ir.opaque import captures
 from tensmith.ir.program import PRODUCER_KEY, Origin, Program, constant_facts
@@ -246,7 +246,7 @@ class _Reader:
             elif default is REQUIRED:
                 raise ModelError(f"{self._where(proto)} lacks the attribute '{name}'; export the model again")
             else:
-                values[name] = schema_default(op, name, version, default)
+                values[name] = schema_default(op.domain, op.onnx, version, name, default)
         for name, attribute in given.items():
             if name not in op.attributes:
                 values[name] = read_attribute(attribute, self._where(proto), self.external)
@@ -286,17 +286,6 @@ _CONSTANT_TYPES: dict[str, Any] = {
 
 def _was_attribute(op: Op, name: str, version: int) -> bool:
     return name in op.moved and version < op.moved[name][1]
-
-
-def schema_default(op: Op, name: str, version: int, default: Any) -> Any:
-    """The default of an attribute at an opset, which newer opsets may have changed."""
-    schema = find_schema(op.domain, op.onnx, version)
-    if schema is None or default is None or name not in schema.attributes:
-        return default
-    proto = schema.attributes[name].default_value
-    if proto.type == onnx.AttributeProto.UNDEFINED:
-        return default
-    return read_attribute(proto, f"the default of {op.onnx}.{name}", ExternalFiles(None))
 
 
 def _trimmed(names: Sequence[str]) -> tuple[str, ...]:

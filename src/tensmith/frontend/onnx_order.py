@@ -24,7 +24,8 @@ def in_order(protos: Sequence[onnx.NodeProto], defined: set[str], label: str) ->
     for name in readers.keys() - defined - {name for proto in protos for name in proto.output}:
         node = protos[readers[name][0]]
         raise ModelError(
-            f"{label}: node '{node.name or node.op_type}' reads '{name}', which nothing defines; export it again"
+            f"{label}: node '{node.name or node.op_type}' reads '{name}', which nothing defines; "
+            "export it again"
         )
     missing = [len(names - defined) for names in reads]
     heap = [position for position, count in enumerate(missing) if not count]  # ascending, so a heap

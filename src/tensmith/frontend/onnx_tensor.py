@@ -13,7 +13,7 @@ from onnx import AttributeProto, TensorProto
 
 from tensmith.errors import ModelError
 from tensmith.formula.arith import Array
-from tensmith.ir.onnx_schema import ELEMENT_TYPES
+from tensmith.ir.onnx_schema import ELEMENT_TYPES, tidy_float
 from tensmith.ir.types import BITS, DTYPES
 
 # A sparse tensor may name this many times more elements than its file spends on it.
@@ -192,11 +192,6 @@ def read_sparse(sparse: onnx.SparseTensorProto, where: str, external: ExternalFi
     dense = np.zeros(count, values.dtype)
     dense[flat] = values[: len(flat)]
     return dense.reshape(shape)
-
-
-def tidy_float(value: float) -> float:
-    """The shortest decimal that is the same float32: ONNX stores 1e-05 as 9.999999747378752e-06."""
-    return float(str(np.float32(value)))
 
 
 def read_attribute(attribute: AttributeProto, where: str, external: ExternalFiles) -> Any:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import lru_cache
+from typing import Any
 
+import numpy as np
 import onnx
 from onnx.defs import OpSchema
 
@@ -44,6 +46,27 @@ def find_schema(domain: str, op_type: str, version: int) -> OpSchema | None:
         return onnx.defs.get_schema(op_type, version, domain)
     except onnx.defs.SchemaError:
         return None
+
+
+def tidy_float(value: float) -> float:
+    """The shortest decimal that is the same float32: ONNX stores 1e-05 as 9.999999747378752e-06."""
+    return float(str(np.float32(value)))
+
+
+def schema_default(domain: str, op_type: str, version: int, attribute: str, default: Any) -> Any:
+    """The default an attribute has at an opset, which newer opsets may have changed; else `default`."""
+    schema = find_schema(domain, op_type, version)
+    if schema is None or default is None or attribute not in schema.attributes:
+        return default
+    proto = schema.attributes[attribute].default_value
+    if proto.type == onnx.AttributeProto.UNDEFINED:
+        return default
+    value = onnx.helper.get_attribute_value(proto)
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, float):
+        return tidy_float(value)
+    return tuple(value) if isinstance(value, list) else value
 
 
 @lru_cache(maxsize=8192)

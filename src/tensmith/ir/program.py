@@ -115,7 +115,7 @@ class Program:
 
     def fresh(self, base: str) -> Iterator[str]:
         """Names not used in this program, made from `base`."""
-        taken = self._taken
+        taken = self.names
         counter = 0
         while True:
             counter += 1
@@ -124,7 +124,8 @@ class Program:
                 yield name
 
     @cached_property
-    def _taken(self) -> frozenset[str]:
+    def names(self) -> frozenset[str]:
+        """Every value name in use."""
         names = {name for node in self.nodes for name in (*node.inputs, *node.outputs)}
         return frozenset(names | set(self.inputs) | set(self.constants))
 
