@@ -99,3 +99,19 @@ def test_hostile_names_do_nothing(tab: Page, tmp_path: Path) -> None:
     assert tab.evaluate("document.querySelectorAll('img, iframe, main a').length") == 0
     assert tab.requests() == [(tmp_path / "report.html").as_uri()]
     assert tab.complaints() == []
+
+
+def test_a_page_with_foreign_script_is_stopped_and_noticed(
+    tab: Page, report_path: Path, tmp_path: Path
+) -> None:
+    """The wrong twin of the tests above: silence there means nothing unless noise is heard here."""
+    foreign = "<script>document.title = 'owned'</script><img src='http://127.0.0.1:9/x'></body>"
+    twin = tmp_path / "twin.html"
+    twin.write_text(report_path.read_text().replace("</body>", foreign))
+    tab.events.clear()
+    tab.open(twin, 1280, 900)
+    tab.until(READY)
+    assert tab.evaluate("document.title") != "owned"
+    violations = [e["params"]["entry"]["text"] for e in tab.complaints() if e["method"] == "Log.entryAdded"]
+    assert any("script-src" in text for text in violations)
+    assert any("img-src" in text for text in violations)
