@@ -53,6 +53,12 @@ class Rule(ABC):
 
     name: ClassVar[str]
     kind: ClassVar[Kind] = "exact"
+    # "simplify" rules run until none applies; "fold" rules come last, once: they turn what constants compute
+    # into constants, which rounds, and so must not stand between the start and an exact comparison. "offer"
+    # rules do not make a program simpler by themselves; a search may pick them.
+    phase: ClassVar[Literal["simplify", "fold", "offer"]] = "simplify"
+    # Rules of a phase are tried in rising order.
+    order: ClassVar[int] = 50
 
     @abstractmethod
     def sites(self, program: Program) -> Iterator[str]:

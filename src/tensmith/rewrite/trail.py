@@ -48,6 +48,16 @@ def exhaust(start: Traced, rules: Sequence[Rule], limit: int = 20_000) -> Traced
     return traced
 
 
+def in_phase(phase: str) -> list[Rule]:
+    """The exact rules of a phase, in the order they are tried."""
+    return sorted((rule for rule in EXACT.values() if rule.phase == phase), key=lambda r: (r.order, r.name))
+
+
+def simplify(program: Program) -> Traced:
+    """The program with every exact rule that makes it simpler applied, constants folded last."""
+    return exhaust(exhaust(Traced(program), in_phase("simplify")), in_phase("fold"))
+
+
 def replay_exact(
     program: Program, trail: Iterable[Step], on_step: Callable[[Step], None] | None = None
 ) -> Program:

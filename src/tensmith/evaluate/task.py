@@ -1,0 +1,69 @@
+"""What a model is judged by: one function from a loaded model and a view of data to an outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tensmith.data import Dataset, View
+from tensmith.engine.base import Session
+from tensmith.errors import UsageError
+from tensmith.evaluate.accuracy import Model, Preprocess, classify, model_language, score
+from tensmith.evaluate.outcome import Classification, Outcome
+
+Measure = Literal["accuracy", "agreement", "loss", "score"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """How models are judged. `evaluation` is the user's own function of (model, view), if there is one."""
+
+    measure: Measure
+    preprocess: Preprocess | None = None
+    evaluation: Callable[[Model, Any], float] | None = None
+
+    @property
+    def title(self) -> str:
+        """What the figure called accuracy is."""
+        return {
+            "accuracy": "top-1 accuracy",
+            "agreement": "agreement with the original",
+            "loss": "nats a token",
+            "score": "score",
+        }[self.measure]
+
+    @property
+    def better(self) -> Literal["higher", "lower"]:
+        """Which way is better."""
+        return "lower" if self.measure == "loss" else "higher"
+
+    def outcome(self, session: Session, view: View, original: Outcome | None) -> Outcome:
+        """What `session` answers on `view`. Agreement is with `original`, or with itself where None."""
+        if self.evaluation is not None:
+            return score(session, view, self.evaluation, preprocess=self.preprocess)
+        if self.measure == "loss":
+            return model_language(session, view)
+        answers = classify(session, view, preprocess=self.preprocess)
+        if self.measure == "accuracy":
+            return answers
+        truth = original.predicted if isinstance(original, Classification) else answers.predicted
+        return Classification(answers.predicted, truth)
+
+
+def choose_measure(dataset: Dataset, wanted: str, evaluation: Callable[..., float] | None) -> Measure:
+    """The measure that fits the data; UsageError if `wanted` ("auto" or a name) does not."""
+    if evaluation is not None:
+        return "score"
+    fitting: tuple[Measure, ...] = {
+        "classification": ("accuracy", "agreement"),
+        "language-model": ("loss",),
+        "unlabelled": ("agreement",),
+    }.get(dataset.task, ())  # type: ignore[assignment]
+    for measure in fitting:
+        if wanted in ("auto", measure):
+            return measure
+    raise UsageError(
+        f"measure '{wanted}' does not fit {dataset.source or dataset.name} (a {dataset.task} dataset); "
+        + (f"use {' or '.join(fitting)}" if fitting else "give an evaluation function from Python")
+    )
