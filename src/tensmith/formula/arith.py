@@ -70,7 +70,10 @@ FUNCTIONS: dict[str, Any] = {
     "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "tanh": np.tanh, "erf": _erf,
     "floor": np.floor, "ceil": np.ceil, "round": _round_even, "sign": np.sign, "abs": np.abs,
     "maximum": np.maximum, "minimum": np.minimum, "pow": np.power,
-    "fmod": np.fmod, "mod": np.mod, "isnan": np.isnan, "isinf": np.isinf,
+    "fmod": np.fmod, "mod": np.mod, "trunc": np.trunc,
+    "isnan": np.isnan, "isinf": np.isinf, "isposinf": np.isposinf, "isneginf": np.isneginf,
+    "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor,
+    "bitwise_not": np.bitwise_not, "left_shift": np.left_shift, "right_shift": np.right_shift,
 }  # fmt: skip
 
 _RELATIONS: dict[str, Any] = {

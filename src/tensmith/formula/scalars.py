@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from tensmith.formula.arith import Array
-from tensmith.formula.expr import Expr, as_expr, call
+from tensmith.formula.expr import Expr, Scalar, as_expr, call
 
 T = TypeVar("T")
 
@@ -27,13 +27,13 @@ class Scalars(Protocol[T]):
     def exact(self) -> bool:
         """Whether arithmetic is that of the real numbers (or a field), without rounding."""
 
-    def const(self, value: float, like: T | None = None) -> T: ...  # noqa: D102
-    def add(self, a: T, b: T) -> T: ...  # noqa: D102
-    def sub(self, a: T, b: T) -> T: ...  # noqa: D102
-    def mul(self, a: T, b: T) -> T: ...  # noqa: D102
-    def div(self, a: T, b: T) -> T: ...  # noqa: D102
-    def call(self, function: str, *args: T) -> T: ...  # noqa: D102
-    def compare(self, relation: str, a: T, b: T) -> T: ...  # noqa: D102
+    def const(self, value: float, like: T | None = None) -> T: ...
+    def add(self, a: T, b: T) -> T: ...
+    def sub(self, a: T, b: T) -> T: ...
+    def mul(self, a: T, b: T) -> T: ...
+    def div(self, a: T, b: T) -> T: ...
+    def call(self, function: str, *args: T) -> T: ...
+    def compare(self, relation: str, a: T, b: T) -> T: ...
 
 
 class Expressions:
@@ -41,7 +41,7 @@ class Expressions:
 
     exact = True
 
-    def const(self, value: float, like: Expr | None = None) -> Expr:
+    def const(self, value: Scalar, like: Expr | None = None) -> Expr:
         """A number at its exact binary value."""
         return as_expr(value)
 
@@ -77,12 +77,9 @@ EXPRESSIONS = Expressions()
 
 def where(condition: T, a: T, b: T) -> T:
     """a where the condition holds, else b: a selection by value, opaque in formulas."""
-    result: Any
-    if isinstance(condition, Expr):
-        result = call("where", *(part for part in (condition, a, b) if isinstance(part, Expr)))
-    else:
-        result = np.where(condition, a, b)  # type: ignore[call-overload]
-    return result  # type: ignore[no-any-return]
+    parts: tuple[Any, Any, Any] = (condition, a, b)
+    chosen: Any = call("where", *parts) if isinstance(condition, Expr) else np.where(*parts)
+    return chosen  # type: ignore[no-any-return]
 
 
 def predicate(m: Scalars[T], function: str, x: T) -> T:

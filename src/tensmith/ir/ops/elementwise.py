@@ -1,108 +1,145 @@
-"""Ops that act on each element alone, with broadcasting: declared by one line of meaning each."""
+"""Ops that act on each element alone, with broadcasting: a function of scalars is the whole declaration.
+
+    @elementwise("LeakyRelu")
+    def leaky_relu(m, x, *, alpha=0.01):
+        return where(m.compare("less", x, m.const(0, x)), m.mul(m.const(alpha, x), x), x)
+
+`m` is the arithmetic: NumPy's, a prime field's, or the one that builds the formula. Keyword parameters are
+the ONNX attributes with their defaults; a positional parameter with a default is an optional input.
+"""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from tensmith.errors import ProgramError
 from tensmith.formula.arith import Arith, Array
-from tensmith.formula.expr import Expr, Formula, call, compute
-from tensmith.ir.op import Op, Run, Symbolic, Typed, op
+from tensmith.formula.expr import Expr, Formula, compute
+from tensmith.formula.scalars import EXPRESSIONS
+from tensmith.ir.op import Attrs, Op, Run, Symbolic, Typed, op
 from tensmith.ir.ops.shared import broadcast_read, broadcast_shapes
 from tensmith.ir.types import TensorType
 
+Meaning = TypeVar("Meaning", bound=Callable[..., Any])
+
+
+def single(value: float) -> float:
+    """A float attribute as ONNX stores it, in 32 bits."""
+    return float(np.float32(value))
+
 
 class Elementwise(Op):
-    """y[i] = element(a[i], b[i], ...), inputs broadcast; the output has the first input's element type."""
+    """y[i] = meaning(a[i], b[i], ...), inputs broadcast.
+
+    The output has the element type `result`, or that of input number `like`.
+    """
+
+    meaning: ClassVar[Callable[..., Any]]
+    result: ClassVar[str | None] = None
+    like: ClassVar[int] = 0
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """The broadcast of the shapes."""
         types = [t for t in call.types if t is not None]
+        dtype = self.result or call.type(self.like).dtype
         if any(t.shape is None for t in types):
-            return (TensorType(types[0].dtype, None),)
-        return (TensorType(types[0].dtype, broadcast_shapes(*(t.dims for t in types))),)
-
-    def formula(self, call: Symbolic) -> tuple[Formula, ...]:
-        """One scalar expression at each position."""
-        tensors = [t for t in call.inputs if t is not None]
-        shape = broadcast_shapes(*(t.shape for t in tensors))
-        return (compute(shape, lambda *i: self.element(call, *(broadcast_read(t, i) for t in tensors))),)
-
-    def element(self, use: Symbolic, *args: Expr) -> Expr:
-        """The scalar expression."""
-        raise NotImplementedError
-
-
-def binary(
-    name: str, onnx: str, meaning: Callable[[Arith, Array, Array], Array],
-    scalar: Callable[[Expr, Expr], Expr], *, commutative: bool = False,
-) -> None:  # fmt: skip
-    """Declares an op of two arguments."""
-
-    @op(name, onnx=onnx)
-    class Binary(Elementwise):
-        def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
-            return (meaning(arith, call[0], call[1]),)
-
-        def element(self, use: Symbolic, *args: Expr) -> Expr:
-            return scalar(args[0], args[1])
-
-    Binary.commutative = commutative
-    Binary.__doc__ = f"y = {onnx}(a, b), element by element with broadcasting. ONNX {onnx}."
-
-
-def unary(name: str, onnx: str, function: str | None = None) -> None:
-    """Declares an op of one argument that is a named scalar function."""
-    primitive = function or name
-
-    @op(name, onnx=onnx)
-    class Unary(Elementwise):
-        def run(self, use: Run, arith: Arith) -> tuple[Array, ...]:
-            return (arith.call(primitive, use[0]),)
-
-        def element(self, use: Symbolic, *args: Expr) -> Expr:
-            return call(primitive, args[0])
-
-    Unary.__doc__ = f"y = {primitive}(x), element by element. ONNX {onnx}."
-
-
-binary("add", "Add", lambda m, a, b: m.add(a, b), lambda a, b: a + b, commutative=True)
-binary("sub", "Sub", lambda m, a, b: m.sub(a, b), lambda a, b: a - b)
-binary("mul", "Mul", lambda m, a, b: m.mul(a, b), lambda a, b: a * b, commutative=True)
-
-for _name, _onnx in {
-    "exp": "Exp",
-    "log": "Log",
-    "tanh": "Tanh",
-    "erf": "Erf",
-    "sin": "Sin",
-    "cos": "Cos",
-}.items():
-    unary(_name, _onnx)
-
-
-@op("relu", onnx="Relu")
-class Relu(Elementwise):
-    """y = max(x, 0). ONNX Relu."""
+            return (TensorType(dtype, None),)
+        return (TensorType(dtype, broadcast_shapes(*(t.dims for t in types))),)
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
-        """Maximum with the constant zero."""
-        return (arith.call("maximum", call[0], arith.const(0.0, like=call[0])),)
+        """The meaning over arrays."""
+        return (np.asarray(self._apply(arith, call.attrs, *call.inputs)),)
 
-    def element(self, use: Symbolic, *args: Expr) -> Expr:
-        """maximum(x, 0)."""
-        return call("maximum", args[0], 0)
+    def formula(self, call: Symbolic) -> tuple[Formula, ...]:
+        """The meaning as one expression at each position."""
+        shape = broadcast_shapes(*(t.shape for t in call.inputs if t is not None))
+
+        def element(*at: Any) -> Expr:
+            reads = (None if t is None else broadcast_read(t, at) for t in call.inputs)
+            value: Expr = self._apply(EXPRESSIONS, call.attrs, *reads)
+            return value
+
+        return (compute(shape, element),)
+
+    def _apply(self, m: Any, attrs: Attrs, *args: Any) -> Any:
+        given = {name: _rounded(attrs[name]) for name in self.attributes}
+        return type(self).meaning(m, *args, **given)
+
+
+def _rounded(value: Any) -> Any:
+    return single(value) if isinstance(value, float) else value
+
+
+def elementwise(
+    onnx: str,
+    name: str | None = None,
+    *,
+    result: str | None = None,
+    like: int = 0,
+    commutative: bool = False,
+    since: int = 1,
+    base: type[Elementwise] = Elementwise,
+) -> Callable[[Meaning], Meaning]:
+    """Declares an op by its meaning; the function's own name is the op's unless `name` is given."""
+
+    def declare(meaning: Meaning) -> Meaning:
+        parameters = inspect.signature(meaning).parameters.values()
+        attributes = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+        fields = {
+            "__doc__": f"{meaning.__doc__ or onnx} ONNX {onnx}.",
+            "__module__": meaning.__module__,
+            "meaning": staticmethod(meaning),
+            "result": result,
+            "like": like,
+            "commutative": commutative,
+        }
+        declared = type(onnx, (base,), fields)
+        op(name or meaning.__name__, onnx=onnx, attributes=attributes, since=since)(declared)
+        return meaning
+
+    return declare
 
 
 @op("identity", onnx="Identity")
 class Identity(Elementwise):
     """y = x. ONNX Identity."""
 
-    def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
-        """The same array."""
-        return (np.asarray(call[0]),)
+    meaning = staticmethod(lambda m, x: x)
 
-    def element(self, use: Symbolic, *args: Expr) -> Expr:
+
+@op("dropout", onnx="Dropout", attributes={"seed": None})
+class Dropout(Op):
+    """y = x, as dropout is at inference; the mask is all true. ONNX Dropout.
+
+    x: any shape; ratio and training_mode: scalars, without effect at inference.
+    """
+
+    def accepts(self, call: Typed) -> str | None:
+        """Training mode draws random numbers, so only a known false is accepted."""
+        mode = call.value(2)
+        if not call.has(2) or (mode is not None and not bool(np.any(mode))):
+            return None
+        return "training_mode is true or not a constant"
+
+    def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
+        """x's type, and its shape in booleans for the mask."""
+        x = call.type(0)
+        return (x, x.with_dtype("bool"))[: call.n_outputs]
+
+    def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """x itself."""
-        return args[0]
+        mode = call.get(2)
+        if mode is not None and bool(np.any(mode)):
+            raise ProgramError(
+                "dropout in training mode draws random numbers; export the model for inference"
+            )
+        return (call[0], np.ones(call[0].shape, dtype=np.bool_))[: len(call.out_types)]
+
+    def formula(self, call: Symbolic) -> tuple[Formula, ...]:
+        """x, and ones."""
+        x = call[0]
+        return (x, compute(x.shape, lambda *_: 1))[: call.n_outputs]

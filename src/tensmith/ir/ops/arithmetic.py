@@ -1,0 +1,190 @@
+"""Arithmetic on elements: sums, products, quotients, powers, extremes, rounding, functions of one number."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import reduce as fold
+from typing import Any
+
+import numpy as np
+
+from tensmith.errors import ProgramError
+from tensmith.formula.arith import Arith, Array
+from tensmith.formula.expr import Expr, Formula, compute
+from tensmith.formula.poly import Dim
+from tensmith.formula.scalars import EXPRESSIONS, Scalars, T
+from tensmith.ir.op import Attrs, Run, Symbolic, op
+from tensmith.ir.ops.elementwise import Elementwise, elementwise
+from tensmith.ir.ops.shared import broadcast_read, broadcast_shapes
+from tensmith.ir.ops.sizes import lower_bound
+
+
+@elementwise("Add", commutative=True)
+def add(m: Scalars[T], a: T, b: T) -> T:
+    """y = a + b."""
+    return m.add(a, b)
+
+
+@elementwise("Sub")
+def sub(m: Scalars[T], a: T, b: T) -> T:
+    """y = a - b."""
+    return m.sub(a, b)
+
+
+@elementwise("Mul", commutative=True)
+def mul(m: Scalars[T], a: T, b: T) -> T:
+    """y = a * b."""
+    return m.mul(a, b)
+
+
+@elementwise("Neg")
+def neg(m: Scalars[T], x: T) -> T:
+    """y = 0 - x."""
+    return m.sub(m.const(0, x), x)
+
+
+@elementwise("Reciprocal")
+def reciprocal(m: Scalars[T], x: T) -> T:
+    """y = 1 / x."""
+    return m.div(m.const(1, x), x)
+
+
+@op("div", onnx="Div")
+class Div(Elementwise):
+    """y = a / b; integers are divided towards zero. ONNX Div. The formula is real division."""
+
+    def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
+        """Real division, truncated division of integers, floor division of sizes (never negative)."""
+        a, b = call[0], call[1]
+        if arith.exact or a.dtype.kind not in "iuO":
+            return (arith.div(a, b),)
+        quotient = np.asarray(a // b)
+        if quotient.dtype == object or a.dtype.kind == "u":
+            return (quotient,)
+        above = np.logical_and(quotient < 0, quotient * b != a)
+        return (np.asarray(quotient + above.astype(quotient.dtype)),)
+
+    def _apply(self, m: Any, attrs: Attrs, *args: Any) -> Any:
+        return m.div(*args)
+
+
+@op("mod", onnx="Mod", attributes={"fmod": 0})
+class Mod(Elementwise):
+    """y = a mod b with the sign of b (fmod = 0), or C's fmod with the sign of a (fmod = 1). ONNX Mod."""
+
+    def _apply(self, m: Any, attrs: Attrs, *args: Any) -> Any:
+        return m.call("fmod" if attrs["fmod"] else "mod", *args)
+
+
+# Exponents whose power is a product, a quotient or a root.
+_PLAIN_EXPONENTS = (*map(Fraction, range(9)), Fraction(-1), Fraction(1, 2), Fraction(-1, 2))
+
+
+def _plain_power(m: Scalars[T], x: T, exponent: Fraction) -> T:
+    """x ** exponent, by multiplication, division and sqrt alone."""
+    base = m.call("sqrt", x) if exponent.denominator == 2 else x
+    count = abs(exponent.numerator)
+    product = fold(m.mul, [base] * count) if count else m.const(1, x)
+    return product if exponent >= 0 else m.div(m.const(1, x), product)
+
+
+@op("pow", onnx="Pow")
+class Pow(Elementwise):
+    """y = base ** exponent in base's element type; plain constant exponents are products. ONNX Pow."""
+
+    def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
+        """NumPy's power; in a field a plain uniform exponent is recognised by its residue."""
+        base, exponent = call[0], call[1]
+        if not arith.exact:
+            return (np.asarray(np.power(base, exponent)),)
+        residues = arith.const(exponent)
+        shape = np.broadcast_shapes(base.shape, exponent.shape)
+        for plain in _PLAIN_EXPONENTS:
+            if residues.size and np.all(residues == arith.const(float(plain))):
+                return (np.broadcast_to(_plain_power(arith, base, plain), shape),)
+        return (arith.call("pow", base, residues),)
+
+    def formula(self, call: Symbolic) -> tuple[Formula, ...]:
+        """A plain power, or an opaque one where the exponent is not one known constant."""
+        base, exponent = call[0], call[1]
+        known = call.values[1] if len(call.values) > 1 else None
+        plain = None
+        if known is not None and known.size and np.all(known == known.flat[0]):
+            plain = Fraction(float(known.flat[0]))
+
+        def element(*at: Any) -> Expr:
+            x = broadcast_read(base, at)
+            if plain in _PLAIN_EXPONENTS:
+                return _plain_power(EXPRESSIONS, x, plain)
+            return EXPRESSIONS.call("pow", x, broadcast_read(exponent, at))
+
+        return (compute(broadcast_shapes(base.shape, exponent.shape), element),)
+
+
+@elementwise("Sum", commutative=True)
+def sum(m: Scalars[T], *terms: T) -> T:
+    """y = a + b + ..., of any number of tensors."""
+    return fold(m.add, terms)
+
+
+@elementwise("Mean", commutative=True)
+def mean(m: Scalars[T], *terms: T) -> T:
+    """y = (a + b + ...) / n, of any number of tensors."""
+    return m.div(fold(m.add, terms), m.const(len(terms), terms[0]))
+
+
+class Extreme(Elementwise):
+    """The maximum or minimum of any number of tensors, of sizes too where their order is known."""
+
+    def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
+        """Two at a time; sizes are compared by their bounds."""
+        if not arith.exact and any(x is not None and x.dtype == object for x in call.inputs):
+            larger: Any = np.frompyfunc(_larger if self.name == "max" else _smaller, 2, 1)
+            return (np.asarray(fold(larger, call.inputs), dtype=object),)
+        return super().run(call, arith)
+
+
+def _larger(a: Dim, b: Dim) -> Dim:
+    for high, low in ((a, b), (b, a)):
+        bound = lower_bound(high - low)
+        if bound is not None and bound >= 0:
+            return high
+    raise ProgramError(f"which of {a} and {b} is larger is not known")
+
+
+def _smaller(a: Dim, b: Dim) -> Dim:
+    return b if _larger(a, b) is a else a
+
+
+@elementwise("Max", commutative=True, base=Extreme)
+def max(m: Scalars[T], *terms: T) -> T:
+    """y = max(a, b, ...), of any number of tensors."""
+    return fold(lambda a, b: m.call("maximum", a, b), terms)
+
+
+@elementwise("Min", commutative=True, base=Extreme)
+def min(m: Scalars[T], *terms: T) -> T:
+    """y = min(a, b, ...), of any number of tensors."""
+    return fold(lambda a, b: m.call("minimum", a, b), terms)
+
+
+@elementwise("Clip")
+def clip(m: Scalars[T], x: T, low: T | None = None, high: T | None = None) -> T:
+    """y = min(max(x, low), high); a bound left out does not bound."""
+    y = x if low is None else m.call("maximum", x, low)
+    return y if high is None else m.call("minimum", y, high)
+
+
+def _function(name: str, onnx: str) -> None:
+    def meaning(m: Scalars[T], x: T) -> T:
+        return m.call(name, x)
+
+    meaning.__doc__ = f"y = {name}(x)."
+    elementwise(onnx, name)(meaning)
+
+
+for _onnx in (
+    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor",
+    "Log", "Round", "Sign", "Sin", "Sinh", "Sqrt", "Tan", "Tanh",
+):  # fmt: skip
+    _function(_onnx.lower(), _onnx)
