@@ -1,0 +1,224 @@
+"""Between real numbers and the grids of low-bit types: scales, zero points, per tensor, axis or block."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+
+from tensmith.errors import ProgramError
+from tensmith.formula.arith import Arith, Array
+from tensmith.formula.expr import Expr, Formula, compute
+from tensmith.formula.expr import call as opaque
+from tensmith.formula.poly import Poly
+from tensmith.ir.op import Attrs, Op, Run, Symbolic, Typed, op
+from tensmith.ir.ops.shared import normal_axis
+from tensmith.ir.ops.sizes import onnx_dtype
+from tensmith.ir.types import DTYPES, TensorType
+
+
+def integer_range(dtype: str) -> tuple[int, int] | None:
+    """Least and greatest value of an integer element type; None for the small floats."""
+    if dtype[0] not in "iu":
+        return None
+    info = ml_dtypes.iinfo(DTYPES[dtype])
+    return int(info.min), int(info.max)
+
+
+def saturate(value: Array, dtype: str, arith: Arith) -> Array:
+    """Values kept inside an integer type's range. In a field that is a random function, as max is."""
+    bounds = integer_range(dtype)
+    assert bounds is not None
+    low, high = (arith.const(bound, like=value) for bound in bounds)
+    return arith.call("minimum", arith.call("maximum", value, low), high)
+
+
+def to_grid(scaled: Array, zero_point: Array | None, dtype: str, arith: Arith) -> Array:
+    """round(scaled) + zero_point, saturated, in the array type of `dtype`; residues in a field."""
+    value = arith.call("round", scaled)
+    if zero_point is not None:
+        value = arith.add(value, arith.const(zero_point, like=value))
+    value = saturate(value, dtype, arith)
+    return value if arith.exact else value.astype(DTYPES[dtype])
+
+
+def centred(q: Array, zero_point: Array | None, arith: Arith) -> Array:
+    """q - zero_point, wide enough to be exact.
+
+    float64 holds every sum of products of low-bit integers; 64-bit ones (residues, between integer ops of a
+    run in a field) stay integers.
+    """
+    wide = np.int64 if q.dtype.itemsize == 8 else np.float64
+    value = arith.const(q) if arith.exact else q.astype(wide)
+    if zero_point is None:
+        return value
+    return arith.sub(value, arith.const(zero_point) if arith.exact else zero_point.astype(wide))
+
+
+def over_axis(parameter: Array, x: Array, attrs: Attrs) -> Array:
+    """A scale or zero point (one, one per slice of the axis, or one per block) made to broadcast to x."""
+    if parameter.ndim == 0 or (parameter.size == 1 and not attrs.get("block_size")):
+        return parameter.reshape(())
+    axis = normal_axis(attrs["axis"], x.ndim)
+    block = attrs.get("block_size")
+    if block:
+        return np.repeat(parameter, block, axis=axis)[
+            tuple(slice(0, n) if d == axis else slice(None) for d, n in enumerate(x.shape))
+        ]
+    return parameter.reshape(tuple(-1 if d == axis else 1 for d in range(x.ndim)))
+
+
+def read_over_axis(parameter: Formula, at: tuple[Poly, ...], attrs: Attrs) -> Expr:
+    """The scale or zero point that belongs to the element at `at`."""
+    if parameter.rank == 0:
+        return parameter[()]
+    if parameter.rank == 1 and not attrs["block_size"]:
+        alone = parameter.shape[0] == 1
+        return parameter[(Poly.of(0) if alone else at[normal_axis(attrs["axis"], len(at))],)]
+    axis = normal_axis(attrs["axis"], len(at))
+    return parameter[tuple(i // attrs["block_size"] if d == axis else i for d, i in enumerate(at))]
+
+
+@op(
+    "quantize_linear",
+    onnx="QuantizeLinear",
+    attributes={"axis": 1, "saturate": 1, "block_size": 0, "output_dtype": 0, "precision": 0},
+    since=10,
+)
+class QuantizeLinear(Op):
+    """y = saturate(round(x / scale) + zero_point), halves to even; small floats are cast.
+
+    ONNX QuantizeLinear; inputs x, y_scale, y_zero_point. A scale holds one value, one per slice of `axis`, or with block_size one
+    per block of that many slices.
+    """
+
+    def accepts(self, call: Typed) -> str | None:
+        """Division happens in the scale's own precision."""
+        precision = call.attrs["precision"]
+        if precision and onnx_dtype(precision) != call.type(1).dtype:
+            return f"precision={onnx_dtype(precision)} differs from the scale's {call.type(1).dtype}"
+        return None
+
+    @staticmethod
+    def _dtype(attrs: Attrs, zero_point: TensorType | None) -> str:
+        if zero_point is not None:
+            return zero_point.dtype
+        return onnx_dtype(attrs["output_dtype"]) if attrs["output_dtype"] else "u8"
+
+    def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
+        """x's shape in the zero point's element type (else output_dtype, else u8)."""
+        check_parameters(call)
+        return (call.type(0).with_dtype(self._dtype(call.attrs, call.type(2) if call.has(2) else None)),)
+
+    def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
+        """Divide, then onto the grid."""
+        x, zero_point = call[0], call.get(2)
+        dtype = self._dtype(call.attrs, call.types[2] if len(call.types) > 2 else None)
+        scaled = arith.div(arith.const(x, like=call[1]), over_axis(call[1], x, call.attrs))
+        if integer_range(dtype) is not None:
+            offset = None if zero_point is None else over_axis(zero_point, x, call.attrs)
+            return (to_grid(scaled, offset, dtype, arith),)
+        if arith.exact:
+            return (arith.call(f"cast_{dtype}", scaled),)
+        return (cast_small_float(scaled, dtype, bool(call.attrs["saturate"])),)
+
+    def formula(self, call: Symbolic) -> tuple[Formula, ...]:
+        """The formula of the class docstring; a zero point must be known, for its element type's range."""
+        x, scale, zero_point = call[0], call[1], call.get(2)
+        known = TensorType.of(call.value(2)) if zero_point is not None else None
+        bounds = integer_range(self._dtype(call.attrs, known))
+        if bounds is None:
+            raise ProgramError("quantization to small floats has no formula")
+
+        def element(*at: Poly) -> Expr:
+            value: Expr = opaque("round", x[at] / read_over_axis(scale, at, call.attrs))
+            if zero_point is not None:
+                value = value + read_over_axis(zero_point, at, call.attrs)
+            return opaque("minimum", opaque("maximum", value, bounds[0]), bounds[1])
+
+        return (compute(x.shape, element),)
+
+
+def cast_small_float(value: Array, dtype: str, saturating: bool) -> Array:
+    """Floats of 8 bits or fewer; values out of range become the largest when saturating."""
+    target = DTYPES[dtype]
+    if saturating:
+        largest = float(ml_dtypes.finfo(target).max)
+        value = np.where(np.isnan(value), value, np.clip(value, -largest, largest)).astype(value.dtype)
+    return np.asarray(value.astype(target))
+
+
+def check_parameters(call: Typed) -> None:
+    """The scale's size must fit the axis it goes along, or its blocks."""
+    x, scale = call.type(0).shape, call.type(1).static
+    if x is None or scale is None or not scale or call.attrs["block_size"]:
+        return
+    if len(scale) > 1:
+        raise ProgramError(f"a scale of shape {list(scale)} needs block_size")
+    size = x[normal_axis(call.attrs["axis"], len(x))] if scale[0] != 1 else 1
+    if isinstance(size, int) and size != scale[0]:
+        raise ProgramError(f"{scale[0]} scales along axis {call.attrs['axis']} of size {size}")
+
+
+@op(
+    "dequantize_linear",
+    onnx="DequantizeLinear",
+    attributes={"axis": 1, "block_size": 0, "output_dtype": 0},
+    since=10,
+)
+class DequantizeLinear(Op):
+    """y = (x - zero_point) * scale; scale and zero point as in QuantizeLinear. ONNX DequantizeLinear."""
+
+    def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
+        """x's shape in the scale's element type, unless output_dtype names one."""
+        check_parameters(call)
+        code = call.attrs["output_dtype"]
+        return (call.type(0).with_dtype(onnx_dtype(code) if code else call.type(1).dtype),)
+
+    def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
+        """Subtract, multiply."""
+        q, zero_point = call[0], call.get(2)
+        scale = over_axis(call[1], q, call.attrs)
+        if arith.exact:
+            offset = None if zero_point is None else over_axis(zero_point, q, call.attrs)
+            return (arith.mul(centred(q, offset, arith), scale),)
+        value = q.astype(np.float64 if q.dtype.itemsize >= 4 else np.float32)
+        if zero_point is not None:
+            value = arith.sub(value, over_axis(zero_point, q, call.attrs).astype(value.dtype))
+        return (arith.mul(value, scale.astype(np.result_type(value.dtype, np.float32))),)
+
+    def formula(self, call: Symbolic) -> tuple[Formula, ...]:
+        """The formula of the class docstring."""
+        q, scale, zero_point = call[0], call[1], call.get(2)
+
+        def element(*at: Poly) -> Expr:
+            value = q[at]
+            if zero_point is not None:
+                value = value - read_over_axis(zero_point, at, call.attrs)
+            return value * read_over_axis(scale, at, call.attrs)
+
+        return (compute(q.shape, element),)
+
+
+@op("dynamic_quantize_linear", onnx="DynamicQuantizeLinear", since=11)
+class DynamicQuantizeLinear(Op):
+    """u8 values, scale and zero point from x's own range, zero included. ONNX DynamicQuantizeLinear.
+
+    scale = (max(x, 0) - min(x, 0)) / 255; zero_point = saturate(round(-min(x, 0) / scale)).
+    """
+
+    def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
+        """x's shape in u8, then two scalars."""
+        x = call.type(0)
+        return (x.with_dtype("u8"), TensorType(x.dtype, ()), TensorType("u8", ()))
+
+    def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
+        """The formulas of the class docstring."""
+        x = call[0]
+        zero = arith.const(0, like=x)
+        high = arith.call("maximum", arith.max(x, None), zero)
+        low = arith.sub(zero, arith.call("maximum", arith.max(arith.sub(zero, x), None), zero))
+        scale = arith.div(arith.sub(high, low), arith.const(255, like=x))
+        if not arith.exact and scale == 0:
+            scale = np.ones_like(scale)
+        zero_point = to_grid(arith.div(arith.sub(zero, low), scale), None, "u8", arith)
+        return to_grid(arith.div(x, scale), zero_point, "u8", arith), scale, zero_point
