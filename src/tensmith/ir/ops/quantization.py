@@ -87,8 +87,8 @@ def read_over_axis(parameter: Formula, at: tuple[Poly, ...], attrs: Attrs) -> Ex
 class QuantizeLinear(Op):
     """y = saturate(round(x / scale) + zero_point), halves to even; small floats are cast.
 
-    ONNX QuantizeLinear; inputs x, y_scale, y_zero_point. A scale holds one value, one per slice of `axis`, or with block_size one
-    per block of that many slices.
+    ONNX QuantizeLinear; inputs x, y_scale, y_zero_point. A scale holds one value, one per slice of `axis`, or
+    with block_size one per block of that many slices.
     """
 
     def accepts(self, call: Typed) -> str | None:
