@@ -67,3 +67,8 @@ def test_empty_or_foreign_compressed_files_are_refused(tmp_path: Path, name: str
         if content or name == "f.xz":
             with pytest.raises(DataError, match="damaged or cut off"):
                 storage.open_random(tmp_path / name)
+
+
+def test_a_full_temporary_folder_is_said() -> None:
+    with pytest.raises(DataError, match="set TMPDIR"):
+        storage._write(open("/dev/full", "wb"), b"x", "f.xz")  # noqa: PTH123, SIM115

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
 from tensmith.data.dataset import Dataset
-from tensmith.errors import UsageError
+from tensmith.errors import DataError, UsageError
 from tensmith.registry import Registry
 
 
@@ -59,7 +59,12 @@ def open_dataset(spec: str, **options: Any) -> Dataset:
     chosen = READERS[kind]
     path, _, query = (rest, "", "") if Path(rest).exists() else rest.partition("?")
     given = _converted(chosen, dict(parse_qsl(query, keep_blank_values=True)) | options)
-    dataset = chosen.open(path, **given)
+    try:
+        dataset = chosen.open(path, **given)
+    except OSError as error:
+        raise DataError(
+            f"cannot read {error.filename or path}: {error.strerror}; check its permissions"
+        ) from error
     return dataclasses.replace(dataset, name=dataset.name or kind, source=spec)
 
 

@@ -75,9 +75,17 @@ def spilled(pieces: Iterator[bytes], name: str) -> RandomFile:
     """The bytes of `pieces` in an unnamed temporary file, which goes away with the object."""
     file = tempfile.TemporaryFile(prefix="tensmith-")  # noqa: SIM115 - lives as long as the RandomFile
     for piece in pieces:
-        file.write(piece)
-    file.flush()
+        _write(file, piece, name)
     return RandomFile(file, name)
+
+
+def _write(file: IO[bytes], piece: bytes, name: str) -> None:
+    try:
+        file.write(piece)
+        file.flush()
+    except OSError as error:
+        where = tempfile.gettempdir()
+        raise DataError(f"no room in {where} to decompress {name} ({error.strerror}); set TMPDIR") from error
 
 
 def _bounded(pieces: Iterator[bytes], path: Path) -> Iterator[bytes]:

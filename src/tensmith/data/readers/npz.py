@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import lzma
 import math
 import struct
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,9 @@ from tensmith.errors import DataError
 
 MEMBER_LIMIT = 8 << 30
 PARTS = {"": ALL, "_train": TRAIN, "_val": VALIDATION, "_validation": VALIDATION, "_test": TEST}
+
+# what zipfile and NumPy raise on a damaged archive; RuntimeError: it is encrypted
+_DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, ValueError, EOFError, RuntimeError)
 
 
 @reader("npz", example="FILE.npz")
@@ -40,15 +45,7 @@ def open_npz(path: str, /) -> Dataset:
             }
     except FileNotFoundError as error:
         raise DataError(f"no such file: {file}; check the path given after 'npz:'") from error
-    except (
-        OSError,
-        zipfile.BadZipFile,
-        ValueError,
-        EOFError,
-        NotImplementedError,
-        RuntimeError,
-        struct.error,
-    ) as error:
+    except (OSError, *_DAMAGED) as error:
         raise DataError(f"{file} is not a readable .npz file ({error}); write it with numpy.savez") from error
     if not pairs:
         raise DataError(

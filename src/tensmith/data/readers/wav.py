@@ -81,7 +81,7 @@ def decode_wav(data: bytes, where: str) -> Array:
         with wave.open(io.BytesIO(data)) as file:
             width, channels, frames = file.getsampwidth(), file.getnchannels(), file.getnframes()
             raw = file.readframes(frames)
-    except (wave.Error, EOFError, ValueError) as error:
+    except (wave.Error, EOFError, ValueError, RuntimeError) as error:
         raise DataError(f"{where} is not a PCM .wav file ({error}); convert it with sox or ffmpeg") from error
     if len(raw) != frames * width * channels or not frames:
         raise DataError(f"{where} should hold {frames} frames, but ends early; get it again")
