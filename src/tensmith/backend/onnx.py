@@ -214,7 +214,8 @@ def _node(program: Program, node: Node, opset: int) -> onnx.NodeProto:
         op_type=op.onnx, domain=op.domain, name=node.name, input=inputs, output=node.outputs
     )
     for name, value in values.items():
-        kind = schema.attributes[name].type.value if schema and name in schema.attributes else None  # type: ignore[attr-defined]
+        formal = schema.attributes.get(name) if schema else None
+        kind = None if formal is None else int(formal.type)  # type: ignore[call-overload]
         value = inline_tensor("", value) if isinstance(value, np.ndarray) else value
         proto.attribute.append(onnx.helper.make_attribute(name, value, attr_type=kind))
     return proto
