@@ -95,8 +95,10 @@ def refuse(name: str, settings: Mapping[str, str]) -> None:
 def first_line(error: BaseException) -> str:
     """The one sentence of an engine's exception that says what is wrong."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if not line.startswith(("Exception from", "Check '"))]
-    return (telling or lines or [type(error).__name__])[0][:300].rstrip(".")
+    bullets = [line.removeprefix("-- ") for line in lines if line.startswith("-- ")]
+    preamble = ("Exception from", "Check '")
+    telling = [line for line in lines if not line.startswith(preamble) and not line.endswith(":")]
+    return (bullets or telling or lines or [type(error).__name__])[0][:300].rstrip(".")
 
 
 def check_inputs(specs: tuple[TensorSpec, ...], inputs: Arrays) -> None:

@@ -1,0 +1,72 @@
+"""An engine that misbehaves on request; a worker imports this file by its module name."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensmith.engine.base import Arrays, Session, engine
+from tensmith.engine.signature import TensorSpec
+from tensmith.errors import EngineError
+
+
+class FakeSession(Session):
+    """Doubles its input x [n], unless told to fail."""
+
+    inputs = outputs = (TensorSpec("x", "float32", ("n",)),)
+
+    def __init__(self, behaviour: str) -> None:
+        self._behaviour = behaviour
+
+    def run(self, inputs: Arrays) -> dict[str, np.ndarray[Any, Any]]:
+        if self._behaviour == "crash":
+            os.write(2, b"something native went wrong\n")
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if self._behaviour == "hang":
+            time.sleep(60)
+        if self._behaviour == "stopped":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        if self._behaviour == "raise":
+            raise RuntimeError("no such kernel")
+        if self._behaviour == "grow":
+            np.ones(64 << 20, np.uint8).sum()
+        if self._behaviour == "print":
+            os.write(1, b"a chatty library\n")
+        return {"x": 2 * inputs["x"]}
+
+
+@engine
+class FakeEngine:
+    """Not among the engines that can run, so that no other test picks it."""
+
+    name = "fake"
+
+    def missing(self) -> str | None:
+        return "it is for tests only"
+
+    def version(self) -> str:
+        return "0"
+
+    def start(self) -> None:
+        pass
+
+    def prepare(
+        self,
+        path: Path,
+        threads: int,
+        *,
+        sizes: Mapping[str, int] | None = None,
+        behaviour: str = "",
+        **settings: str,
+    ) -> Session:
+        if behaviour == "refuse":
+            raise EngineError(f"fake cannot load {path}: it does not want to")
+        if behaviour == "exit":
+            os._exit(3)
+        return FakeSession(behaviour)

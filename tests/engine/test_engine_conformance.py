@@ -1,0 +1,145 @@
+"""Every engine answers like the ONNX standard's own reference, and refuses like every other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.reference
+import pytest
+from tiny_models import MODELS, conv_relu, matmul
+
+from tensmith.engine import ENGINES, Worker, available
+from tensmith.errors import EngineError, UsageError
+
+pytestmark = pytest.mark.parametrize("engine", available())
+
+
+@pytest.fixture
+def matmul_path(tmp_path: Path) -> Path:
+    path = tmp_path / "matmul.onnx"
+    onnx.save(matmul()[0], path)
+    return path
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_answers_are_the_reference_s(engine: str, name: str, tmp_path: Path) -> None:
+    model, inputs = MODELS[name]()
+    path = tmp_path / f"{name}.onnx"
+    onnx.save(model, path)
+    expected = onnx.reference.ReferenceEvaluator(model).run(None, inputs)
+    session = ENGINES[engine].prepare(path, 1)
+    answers = session.run(inputs)
+    assert [spec.name for spec in session.outputs] == list(answers)
+    for answer, truth in zip(answers.values(), expected):
+        # A sum of K products in float32 is off by at most about K * eps * sum of |products|.
+        bound = 27 * np.finfo(np.float32).eps * 27 * 16
+        np.testing.assert_allclose(answer, truth, rtol=0, atol=bound)
+    session.close()
+
+
+def test_any_batch_runs_where_the_batch_is_symbolic(engine: str, matmul_path: Path) -> None:
+    session = ENGINES[engine].prepare(matmul_path, 1)
+    x = np.random.default_rng(1).standard_normal((7, 16)).astype(np.float32)
+    whole = session.run({"x": x})["logits"]
+    single = [session.run({"x": x[i : i + 1]})["logits"][0] for i in range(7)]
+    np.testing.assert_allclose(whole, single, rtol=0, atol=1e-5)
+
+
+def test_an_earlier_answer_is_not_overwritten(engine: str, matmul_path: Path) -> None:
+    session = ENGINES[engine].prepare(matmul_path, 1)
+    first = session.run({"x": np.ones((2, 16), np.float32)})["logits"]
+    kept = first.copy()
+    session.run({"x": np.zeros((2, 16), np.float32)})
+    np.testing.assert_array_equal(first, kept)
+
+
+def test_binding_leaves_run_as_it_was(engine: str, matmul_path: Path) -> None:
+    session = ENGINES[engine].prepare(matmul_path, 1, sizes={"batch": 1})
+    ones = np.ones((1, 16), np.float32)
+    before = session.run({"x": ones})["logits"]
+    bound = np.zeros((1, 16), np.float32)
+    step = session.bind({"x": bound})
+    step()
+    np.testing.assert_array_equal(session.run({"x": ones})["logits"], before)
+    np.testing.assert_array_equal(bound, 0)
+
+
+def test_the_signature_keeps_symbols(engine: str, matmul_path: Path) -> None:
+    session = ENGINES[engine].prepare(matmul_path, 1, sizes={"batch": 1})
+    assert session.inputs[0].shape == ("batch", 16)
+    assert session.inputs[0].dtype == "float32"
+    assert session.operators == {"MatMul", "Softmax"}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({}, "takes the inputs x, but was given none"),
+        ({"y": np.zeros((1, 3, 8, 8), np.float32)}, "takes the inputs x, but was given y"),
+        ({"x": np.zeros((1, 3, 8, 8))}, "float64, but the model takes float32"),
+        ({"x": np.zeros((1, 3, 9, 8), np.float32)}, "shape .1, 3, 9, 8., but the model takes .1, 3, 8, 8."),
+    ],
+)
+def test_wrong_inputs_are_named(
+    engine: str, inputs: dict[str, np.ndarray], message: str, tmp_path: Path
+) -> None:
+    onnx.save(conv_relu()[0], tmp_path / "m.onnx")
+    session = ENGINES[engine].prepare(tmp_path / "m.onnx", 1)
+    with pytest.raises(EngineError, match=message):
+        session.run(inputs)
+
+
+def test_a_model_it_cannot_load_is_one_sentence(engine: str, tmp_path: Path) -> None:
+    model, _ = matmul()
+    model.graph.node[1].op_type = "NoSuchOperator"
+    path = tmp_path / "odd.onnx"
+    onnx.save(model, path)
+    with pytest.raises(EngineError, match=f"^{engine} cannot load .*odd.onnx: .*NoSuchOperator") as caught:
+        ENGINES[engine].prepare(path, 1)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(None, "cannot read"), (b"", "empty"), (b"garbage!", "not a complete ONNX"), ("half", "not a complete")],
+)
+def test_a_damaged_file_is_one_sentence(
+    engine: str, content: bytes | str | None, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "damaged.onnx"
+    if content is not None:
+        whole = matmul()[0].SerializeToString()
+        path.write_bytes(whole[: len(whole) // 2] if isinstance(content, str) else content)
+    with pytest.raises(EngineError, match=message) as caught:
+        ENGINES[engine].prepare(path, 1)
+    assert "damaged.onnx" in str(caught.value)
+
+
+def test_unknown_settings_are_refused(engine: str, matmul_path: Path) -> None:
+    with pytest.raises(EngineError, match="no setting 'colour'"):
+        ENGINES[engine].prepare(matmul_path, 1, colour="red")
+
+
+def test_a_worker_answers_like_the_engine(engine: str, matmul_path: Path) -> None:
+    x = np.random.default_rng(2).standard_normal((3, 16)).astype(np.float32)
+    expected = ENGINES[engine].prepare(matmul_path, 1).run({"x": x})
+    with Worker(engine, matmul_path) as worker:
+        answers = worker.run({"x": x})
+        assert worker.inputs[0].shape == ("batch", 16)
+        worker.feed({"x": x})
+        assert worker.time(5).shape == (5,)
+        assert (worker.time(5) > 0).all()
+        assert worker.peak(2).resident >= worker.load.before > 0
+    for name, array in expected.items():
+        np.testing.assert_array_equal(answers[name], array)
+
+
+def test_an_installed_engine_has_a_version(engine: str) -> None:
+    assert ENGINES[engine].version()[0].isdigit()
+
+
+def test_an_unknown_engine_lists_the_known(engine: str) -> None:
+    with pytest.raises(UsageError, match=engine):
+        ENGINES["nosuch"]

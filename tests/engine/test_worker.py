@@ -1,0 +1,142 @@
+"""Whatever happens in a worker, the parent goes on and says what it was."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import fake_engine  # noqa: F401 - registers the engine "fake"
+import numpy as np
+import psutil
+import pytest
+
+from tensmith.engine import ENGINES, Worker, available
+from tensmith.engine.frame import read_frame, write_frame
+from tensmith.errors import EngineError
+
+X = {"x": np.arange(3, dtype=np.float32)}
+PATH = Path("model.fake")
+
+
+def test_a_worker_runs_and_ends() -> None:
+    with Worker("fake", PATH) as worker:
+        np.testing.assert_array_equal(worker.run(X)["x"], [0, 2, 4])
+        process = worker._process
+    assert process.returncode is not None
+    with pytest.raises(EngineError, match="is closed"):
+        worker.run(X)
+    worker.close()
+
+
+def test_a_crash_becomes_an_error_with_the_last_words() -> None:
+    with (
+        Worker("fake", PATH, behaviour="crash") as worker,
+        pytest.raises(
+            EngineError, match=r"fake died \(SIGSEGV\) while running .*something native went wrong"
+        ),
+    ):
+        worker.run(X)
+
+
+@pytest.mark.parametrize("behaviour", ["hang", "stopped"])
+def test_a_hang_is_ended(behaviour: str) -> None:
+    with (
+        Worker("fake", PATH, behaviour=behaviour, timeout=1.5) as worker,
+        pytest.raises(EngineError, match=r"did not answer within 1.5 s while running .*; it was stopped"),
+    ):
+        worker.run(X)
+
+
+def test_a_crash_while_loading_is_an_error() -> None:
+    with pytest.raises(EngineError, match=r"fake died \(exit code 3\) while loading"):
+        Worker("fake", PATH, behaviour="exit")
+
+
+def test_an_engine_s_own_error_passes_through_unchanged() -> None:
+    with pytest.raises(EngineError, match=r"^fake cannot load .*model.fake: it does not want to$"):
+        Worker("fake", PATH, behaviour="refuse")
+
+
+def test_a_worker_survives_an_error() -> None:
+    with Worker("fake", PATH, behaviour="raise") as worker:
+        for _ in range(2):
+            with pytest.raises(EngineError, match="RuntimeError: no such kernel"):
+                worker.run(X)
+
+
+def test_what_a_library_prints_does_not_disturb() -> None:
+    with Worker("fake", PATH, behaviour="print") as worker:
+        np.testing.assert_array_equal(worker.run(X)["x"], [0, 2, 4])
+
+
+def test_timing_needs_inputs() -> None:
+    with Worker("fake", PATH) as worker, pytest.raises(EngineError, match="no inputs were fed"):
+        worker.time(1)
+
+
+def test_the_peak_holds_what_was_given_back() -> None:
+    with Worker("fake", PATH, behaviour="grow") as worker:
+        worker.feed(X)
+        peak = worker.peak(1)
+    if peak.exact:
+        assert peak.resident - worker.load.before > 48 << 20
+
+
+def test_no_worker_outlives_its_parent() -> None:
+    code = (
+        "import os, sys, pathlib, fake_engine; from tensmith.engine import Worker;"
+        "worker = Worker('fake', pathlib.Path('model.fake'));"
+        "os.write(1, str(worker._process.pid).encode()); os.kill(os.getpid(), 9)"
+    )
+    folder = str(Path(__file__).parent)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder)
+    process = psutil.Process(int(result.stdout)) if psutil.pid_exists(int(result.stdout)) else None
+    if process is not None:
+        psutil.wait_procs([process], timeout=10)
+        assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_worker_imports_its_engine_and_little_else() -> None:
+    heavy = ["onnx", "pydantic", "typer", "torch", "pandas", *available()]
+    code = f"import sys, tensmith.engine.serve; print([name for name in {heavy} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_a_missing_engine_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    reason = ENGINES["openvino"].missing()
+    assert reason is not None and "tensmith[openvino]" in reason
+    with pytest.raises(EngineError, match="openvino is not installed"):
+        ENGINES["openvino"].start()
+
+
+def test_frames_carry_headers_and_arrays() -> None:
+    stream = io.BytesIO()
+    arrays = {
+        "a": np.arange(6, dtype=np.int64).reshape(2, 3).T,
+        "b": np.array(True),
+        "empty": np.zeros((0, 4), np.float16),
+    }
+    write_frame(stream, {"do": "it"}, arrays)
+    stream.seek(0)
+    header, received = read_frame(stream)
+    assert header == {"do": "it"}
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(received[name], array)
+        assert received[name].dtype == array.dtype
+
+
+@pytest.mark.parametrize("data", [b"", b"\x01", b"\x05\x00\x00\x00{}"])
+def test_a_short_frame_is_an_end(data: bytes) -> None:
+    with pytest.raises(EOFError):
+        read_frame(io.BytesIO(data))
+
+
+def test_a_frame_is_bounded_and_never_unpickled() -> None:
+    with pytest.raises(ValueError, match="a header of"):
+        read_frame(io.BytesIO(b"\xff\xff\xff\xff"))
+    with pytest.raises(ValueError, match="allow_pickle"):
+        write_frame(io.BytesIO(), {}, {"x": np.array([object()])})

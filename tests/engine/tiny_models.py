@@ -1,0 +1,78 @@
+"""Small ONNX models that every engine must run, and inputs for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+_RNG = np.random.default_rng(0)
+
+
+def _model(
+    nodes: list[onnx.NodeProto],
+    inputs: list[onnx.ValueInfoProto],
+    outputs: list[onnx.ValueInfoProto],
+    weights: Arrays,
+) -> onnx.ModelProto:
+    initializers = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    graph = helper.make_graph(nodes, "tiny", inputs, outputs, initializers)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+def _float(name: str, shape: list[int | str]) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+
+def conv_relu() -> tuple[onnx.ModelProto, Arrays]:
+    """Fixed batch: 3x3 convolution with padding and bias, then Relu."""
+    weights = {
+        "w": _RNG.standard_normal((4, 3, 3, 3)).astype(np.float32),
+        "b": _RNG.standard_normal(4).astype(np.float32),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["y"]),
+    ]
+    model = _model(nodes, [_float("x", [1, 3, 8, 8])], [_float("y", [1, 4, 8, 8])], weights)
+    return model, {"x": _RNG.standard_normal((1, 3, 8, 8)).astype(np.float32)}
+
+
+def matmul() -> tuple[onnx.ModelProto, Arrays]:
+    """Symbolic batch and two outputs: x @ w, and its softmax."""
+    weights = {"w": _RNG.standard_normal((16, 10)).astype(np.float32)}
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["logits"]),
+        helper.make_node("Softmax", ["logits"], ["probabilities"], axis=-1),
+    ]
+    outputs = [_float("logits", ["batch", 10]), _float("probabilities", ["batch", 10])]
+    model = _model(nodes, [_float("x", ["batch", 16])], outputs, weights)
+    return model, {"x": _RNG.standard_normal((5, 16)).astype(np.float32)}
+
+
+def quantized_matmul() -> tuple[onnx.ModelProto, Arrays]:
+    """int8 in QDQ form; integers small enough for AVX2's 16-bit sums, scales powers of two: exact."""
+    weights = {
+        "w": _RNG.integers(-31, 32, (16, 4)).astype(np.int8),
+        "ws": np.array(2.0**-5, np.float32),
+        "wz": np.array(0, np.int8),
+        "xs": np.array(2.0**-4, np.float32),
+        "xz": np.array(64, np.uint8),
+    }
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "xs", "xz"], ["xq"]),
+        helper.make_node("DequantizeLinear", ["xq", "xs", "xz"], ["xd"]),
+        helper.make_node("DequantizeLinear", ["w", "ws", "wz"], ["wd"]),
+        helper.make_node("MatMul", ["xd", "wd"], ["y"]),
+    ]
+    model = _model(nodes, [_float("x", ["batch", 16])], [_float("y", ["batch", 4])], weights)
+    return model, {"x": (_RNG.integers(-60, 60, (3, 16)) / 16).astype(np.float32)}
+
+
+MODELS = {make.__name__: make for make in (conv_relu, matmul, quantized_matmul)}

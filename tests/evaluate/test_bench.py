@@ -1,0 +1,65 @@
+"""Bench: every engine on every file, one JSON shape, failures beside results."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tensmith.engine import TensorSpec, available
+from tensmith.errors import EngineError, UsageError
+from tensmith.evaluate.bench import bench, random_inputs
+from tensmith.evaluate.metric import Metric
+
+
+def test_json_has_the_agreed_shape(linear: Path, linear_batch_3: Path) -> None:
+    said: list[str] = []
+    result = bench([linear, linear_batch_3], batch=2, seconds=0.2, progress=said.append)
+    fields = json.loads(json.dumps(result.to_json()))
+    assert list(fields) == ["models"]
+    assert [model["path"] for model in fields["models"]] == [str(linear), str(linear_batch_3)]
+    for model in fields["models"]:
+        assert [row["engine"] for row in model["engines"]] == list(available())
+        for row in model["engines"]:
+            assert set(row) == {"engine", "latency_ms", "ratio"}
+            assert Metric.from_json(row["latency_ms"]).unit == "ms"
+            assert Metric.from_json(row["ratio"]).unit == "x"
+    first = fields["models"][0]["engines"][0]
+    assert first["ratio"]["low"] == first["ratio"]["high"] == 1
+    assert result.baseline == f"{available()[0]}:linear.onnx"
+    assert said[-1].startswith("timing")
+
+
+def test_a_file_that_fails_does_not_stop_the_others(linear: Path) -> None:
+    broken = linear.with_name("broken.onnx")
+    broken.write_bytes(b"garbage!")
+    result = bench([broken, linear], ["onnxruntime"], seconds=0.1)
+    failed, ran = (model["engines"][0] for model in result.to_json()["models"])
+    assert failed["latency_ms"] is None and failed["ratio"] is None and "broken.onnx" in failed["error"]
+    assert ran["ratio"]["value"] == 1
+    with pytest.raises(EngineError, match=r"broken\.onnx"):
+        bench([broken], ["onnxruntime"], seconds=0.1)
+
+
+def test_bad_usage_is_refused(linear: Path) -> None:
+    with pytest.raises(UsageError, match="unknown engine 'nosuch'"):
+        bench([linear], ["nosuch"])
+    with pytest.raises(UsageError, match="at least one model"):
+        bench([])
+    with pytest.raises(UsageError, match="at least one model"):
+        bench([linear], threads=0)
+
+
+def test_random_inputs_fit_every_dtype() -> None:
+    dtypes = ["float16", "float32", "float64", "int32", "int64", "uint8", "int8", "bool"]
+    specs = tuple(TensorSpec(dtype, dtype, ("n", 3, "length")) for dtype in dtypes)
+    for name, array in random_inputs(specs, batch=2).items():
+        assert array.dtype == np.dtype(name) and array.shape == (2, 3, 128)
+    with pytest.raises(EngineError, match="nothing can be made up"):
+        random_inputs((TensorSpec("s", "str", (1,)),))
+    with pytest.raises(EngineError, match="no declared shape"):
+        random_inputs((TensorSpec("s", "float32", None),))
+    with pytest.raises(EngineError, match="too large"):
+        random_inputs((TensorSpec("s", "float32", (1 << 40,)),))

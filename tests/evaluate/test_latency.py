@@ -1,0 +1,75 @@
+"""Turns alternate, ratios pair by round, and "faster" is said only when the interval excludes 1."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tensmith.engine import available
+from tensmith.errors import EngineError
+from tensmith.evaluate.latency import Contender, compare, summarize, take_turns
+
+A, B = Contender("onnxruntime", Path("a.onnx")), Contender("openvino", Path("b.onnx"))
+
+
+def rounds_of(ratio: float, noise: float, count: int = 60, seed: int = 0) -> np.ndarray:
+    """Baseline about 1 ms with a heavy common drift; the other takes 1/ratio of it, with noise of its own."""
+    generator = np.random.default_rng(seed)
+    drift = 1e6 * np.exp(np.cumsum(generator.normal(0, 0.1, count)))
+    own = np.exp(generator.normal(0, noise, (count, 2)))
+    return np.stack([drift, drift / ratio], axis=1) * own
+
+
+@pytest.mark.parametrize(
+    ("ratio", "verdict"), [(1.05, "faster"), (0.95, "slower"), (1.0, "no difference shown")]
+)
+def test_pairing_sees_through_drift(ratio: float, verdict: str) -> None:
+    baseline, ours = summarize([A, B], rounds_of(ratio, 0.02))
+    assert ours.verdict == verdict
+    assert ours.ratio.low <= ratio <= ours.ratio.high
+    assert ours.baseline == baseline.contender.name == "onnxruntime:a.onnx"
+    assert (baseline.ratio.low, baseline.ratio.high) == (1, 1)
+    assert (ours.latency.unit, ours.latency.evidence, ours.rounds) == ("ms", "measured", 60)
+
+
+def test_faster_is_seldom_said_of_equals() -> None:
+    verdicts = [summarize([A, B], rounds_of(1.0, 0.05, 30, seed))[1].verdict for seed in range(200)]
+    # At the 95% level some 10 to 16 of 200; 30 is more than three sigma above.
+    assert sum(verdict != "no difference shown" for verdict in verdicts) <= 30
+
+
+def test_contenders_take_turns_and_the_first_inference_of_a_turn_is_dropped() -> None:
+    turns: list[str] = []
+
+    def timer(name: str, nanoseconds: int):
+        def time(count: int) -> np.ndarray:
+            turns.append(name)
+            return np.array([100 * nanoseconds] + [nanoseconds] * (count - 1))
+
+        return time
+
+    rounds = take_turns([timer("a", 1_000_000), timer("b", 2_000_000)], seconds=60)
+    assert "".join(turns).endswith("ab" * len(rounds))
+    assert (rounds == [1e6, 2e6]).all()
+    assert len(rounds) < 20, "exact ratios need no more rounds"
+
+
+def test_the_time_is_kept() -> None:
+    generator = np.random.default_rng(0)
+    noisy = lambda count: generator.uniform(1e6, 9e6, count)  # noqa: E731
+    assert len(take_turns([noisy, noisy], seconds=0)) == 8
+
+
+def test_real_engines_race(linear: Path) -> None:
+    contenders = [Contender(engine, linear) for engine in available()]
+    results = compare(contenders, {"x": np.ones((1, 4), np.float32)}, seconds=0.2)
+    assert [result.contender for result in results] == contenders
+    assert all(result.latency.low > 0 for result in results)
+
+
+def test_one_that_cannot_run_is_named(linear: Path) -> None:
+    with pytest.raises(EngineError, match=r"nosuch\.onnx"):
+        missing = Contender("onnxruntime", linear.with_name("nosuch.onnx"))
+        compare([Contender("onnxruntime", linear), missing], {"x": np.ones((1, 4), np.float32)})

@@ -1,0 +1,113 @@
+"""Memory is what a file adds, size is of all its files, energy comes with the right word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from linear_model import save_linear
+from onnx import TensorProto, helper, numpy_helper
+
+from tensmith.errors import ModelError
+from tensmith.evaluate.energy import Counter, estimate_energy, measure_energy, nvml_counter, rapl_counter
+from tensmith.evaluate.latency import Contender
+from tensmith.evaluate.memory import measure_memory
+from tensmith.evaluate.size import file_bytes, weight_bytes
+from tensmith.hardware import load_target
+
+
+def test_memory_counts_the_weights(tmp_path: Path) -> None:
+    weights = np.random.default_rng(0).standard_normal((2048, 4096))
+    path = save_linear(tmp_path / "big.onnx", "batch", weights)
+    memory = measure_memory(Contender("onnxruntime", path), {"x": np.ones((1, 2048), np.float32)})
+    assert 32 << 20 <= memory.running.value < 256 << 20
+    assert memory.engine.value > 10 << 20
+    assert memory.running.low <= memory.running.value <= memory.running.high
+
+
+def test_sizes_with_and_without_external_data(tmp_path: Path) -> None:
+    path = save_linear(tmp_path / "inside.onnx", "batch", np.zeros((64, 64)))
+    assert file_bytes(path).value == path.stat().st_size
+    assert weight_bytes(path).value == 64 * 64 * 4
+    outside = tmp_path / "outside.onnx"
+    onnx.save(onnx.load(path), outside, save_as_external_data=True, location="outside.data", size_threshold=0)
+    assert file_bytes(outside).value == outside.stat().st_size + 64 * 64 * 4
+    assert weight_bytes(outside).value == 64 * 64 * 4
+    (tmp_path / "outside.data").unlink()
+    with pytest.raises(ModelError, match=r"outside\.data"):
+        file_bytes(outside)
+
+
+def test_constants_and_four_bits_count(tmp_path: Path) -> None:
+    constant = helper.make_node("Constant", [], ["c"], value=numpy_helper.from_array(np.zeros(10, np.int8)))
+    use = helper.make_node("Identity", ["c"], ["y"])
+    packed = helper.make_tensor("q", TensorProto.INT4, [5], [1, 2, 3, 4, 5])
+    output = helper.make_tensor_value_info("y", TensorProto.INT8, [10])
+    path = tmp_path / "m.onnx"
+    path.write_bytes(
+        helper.make_model(helper.make_graph([constant, use], "g", [], [output], [packed])).SerializeToString()
+    )
+    assert weight_bytes(path).value == 10 + 3
+
+
+@pytest.mark.parametrize("location", ["../secret", "", "/etc/passwd"])
+def test_files_outside_the_folder_are_refused(tmp_path: Path, location: str) -> None:
+    path = save_linear(tmp_path / "m.onnx", "batch", np.zeros((4, 4)))
+    model = onnx.load(path)
+    onnx.external_data_helper.set_external_data(model.graph.initializer[0], location=location)
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(ModelError, match="outside its folder"):
+        file_bytes(path)
+
+
+def test_not_a_model(tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(b"\xff" * 40)
+    for path in (tmp_path / "m.onnx", tmp_path / "nosuch.onnx"):
+        with pytest.raises(ModelError, match=path.name):
+            weight_bytes(path)
+
+
+def test_estimated_energy_follows_the_table() -> None:
+    target = load_target("raspberry-pi-4")
+    small = estimate_energy(target, {"fp32": 1e6}, 1e6, working_set=1e5)
+    large = estimate_energy(target, {"fp32": 1e6}, 1e6, working_set=1e8)
+    assert small.evidence == large.evidence == "estimated"
+    assert small.value == pytest.approx((1e6 * 4.6 + 1e6 * 1.25) * 1e-9)
+    assert large.value == pytest.approx((1e6 * 4.6 + 1e6 * 160) * 1e-9)
+    assert (small.low, small.high) == (large.low, large.high)
+    int8 = estimate_energy(target, {"int8": 1e6}, 0, working_set=1e5)
+    assert int8.value == pytest.approx(0.3e-3)
+
+
+def test_a_counter_is_measured_and_wraps() -> None:
+    reading = 0
+
+    def run(count: int) -> None:
+        nonlocal reading
+        reading = (reading + 5_000 * count) % 60_000
+
+    metric = measure_energy(Counter("fake", lambda: reading, wrap=60_000), run, count=4)
+    assert (metric.value, metric.unit, metric.evidence) == (5.0, "mJ", "measured")
+
+
+def test_rapl_sums_packages_and_skips_their_parts(tmp_path: Path) -> None:
+    for zone, energy in (("intel-rapl:0", 100), ("intel-rapl:1", 900), ("intel-rapl:0:0", 50)):
+        (tmp_path / zone).mkdir()
+        (tmp_path / zone / "energy_uj").write_text(f"{energy}\n")
+        (tmp_path / zone / "max_energy_range_uj").write_text("1000\n")
+    counter = rapl_counter(tmp_path)
+    assert counter is not None
+    before = counter.read()
+    (tmp_path / "intel-rapl:0" / "energy_uj").write_text("130")
+    (tmp_path / "intel-rapl:1" / "energy_uj").write_text("20")
+    assert counter.spent(before, counter.read()) == 30 + 120
+
+
+def test_no_counter_is_none(tmp_path: Path) -> None:
+    assert rapl_counter(tmp_path) is None
+    (tmp_path / "intel-rapl:0").mkdir()
+    assert rapl_counter(tmp_path) is None
+    counter = nvml_counter()
+    assert counter is None or counter.read() >= 0

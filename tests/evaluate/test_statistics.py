@@ -1,0 +1,74 @@
+"""Intervals agree with published values and cover what they promise to cover."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensmith.evaluate.statistics import bootstrap, median_interval, tango, wilson
+
+# Of 400 intervals at the 95% level, fewer than 366 cover with probability below 0.2% (binomial).
+TRIALS, FEWEST_COVERING = 400, 366
+
+
+def test_wilson_published_values() -> None:
+    """Newcombe, Statistics in Medicine 1998 (two-sided intervals), table I, method 3."""
+    assert wilson(81, 263) == pytest.approx((0.2553, 0.3662), abs=5e-5)
+    assert wilson(15, 148) == pytest.approx((0.0624, 0.1605), abs=5e-5)
+    assert wilson(0, 20) == pytest.approx((0.0, 0.1611), abs=5e-5)
+    assert wilson(1, 29) == pytest.approx((0.0061, 0.1718), abs=5e-5)
+
+
+def test_tango_published_values() -> None:
+    """Fagerland, Lydersen, Laake, Statistics in Medicine 2014: 21 children, 1 against 7 discordant pairs."""
+    assert tango(1, 7, 21) == pytest.approx((-0.517, -0.026), abs=1e-3)
+
+
+def test_tango_is_not_empty_without_discordant_pairs() -> None:
+    low, high = tango(0, 0, 1000)
+    assert -0.005 < low < -0.003 and 0.003 < high < 0.005
+
+
+@given(st.integers(0, 30), st.integers(0, 30), st.integers(1, 500))
+def test_tango_is_antisymmetric_and_holds_the_estimate(gained: int, lost: int, concordant: int) -> None:
+    pairs = gained + lost + concordant
+    low, high = tango(gained, lost, pairs)
+    mirrored = tango(lost, gained, pairs)
+    assert -1 <= low <= (gained - lost) / pairs <= high <= 1
+    assert mirrored == pytest.approx((-high, -low), abs=1e-9)
+
+
+def test_tango_covers() -> None:
+    generator = np.random.default_rng(0)
+    gained, lost, pairs = 0.02, 0.035, 400
+    draws = generator.multinomial(pairs, [gained, lost, 1 - gained - lost], TRIALS)
+    intervals = [tango(int(g), int(b), pairs) for g, b, _ in draws]
+    assert sum(low <= gained - lost <= high for low, high in intervals) >= FEWEST_COVERING
+
+
+def test_the_median_s_interval_covers() -> None:
+    generator = np.random.default_rng(1)
+    samples = generator.lognormal(0, 0.2, (TRIALS, 40))
+    covered = 0
+    for row in samples:
+        low, high = median_interval(row)
+        covered += low <= 1.0 <= high
+    # The percentile bootstrap of a median of 40 is a little short of 95%: at least 92%, less three sigma.
+    assert covered >= TRIALS * (0.92 - 3 * np.sqrt(0.92 * 0.08 / TRIALS))
+
+
+def test_the_bootstrap_is_deterministic_and_seeded() -> None:
+    samples = np.random.default_rng(2).standard_normal(30)
+    assert median_interval(samples, 5) == median_interval(samples, 5)
+    means = [bootstrap(samples, lambda rows: rows.mean(axis=1), seed) for seed in (5, 6)]
+    assert means[0] != means[1]
+
+
+def test_the_bootstrap_of_a_mean_is_the_normal_interval() -> None:
+    samples = np.random.default_rng(3).standard_normal(2000)
+    low, high = bootstrap(samples, lambda rows: rows.mean(axis=1))
+    half = 1.96 * samples.std() / np.sqrt(len(samples))
+    # 2000 resamples know a 2.5% quantile to about 4% of the half-width (one sigma).
+    assert (low, high) == pytest.approx((samples.mean() - half, samples.mean() + half), abs=0.15 * half)
