@@ -1,0 +1,105 @@
+"""Weights changed a column at a time, the columns not yet treated making up for the error.
+
+For a layer y = w x with calibration moment H = E[x x^T], changing column j of w by -e costs least when the
+later columns move by -e / U[j,j] * U[j, j+1:], with U upper triangular and U^T U = H^-1: optimal brain
+surgeon (Hassibi & Stork 1993) in the order and form of GPTQ (Frantar et al. 2023) and SparseGPT (Frantar &
+Alistarh 2023). Rows are independent and treated together; columns go in blocks, so that most of the work is
+matrix products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+
+from tensmith.errors import ProgramError
+from tensmith.formula.arith import Array
+
+# (column [rows], its index in the weights) -> what the column becomes.
+TreatColumn: TypeAlias = Callable[[Array, int], Array]
+# (columns of the block [rows, b], their indices [b], diagonal of U [b]) -> how to treat each column.
+BeginBlock: TypeAlias = Callable[[Array, Array, Array], TreatColumn]
+
+_BLOCK = 128
+
+
+def damped(second: Array, damping: float = 0.01) -> Array:
+    """second [d, d] with `damping` times its mean diagonal added to the diagonal: positive definite.
+
+    An all-zero matrix (inputs never active) becomes the identity.
+    """
+    if not np.isfinite(second).all():
+        raise ProgramError("calibration gave values that are not finite; check the data and the model")
+    mean = float(np.trace(second)) / max(1, len(second))
+    symmetric = (second + second.T) / 2
+    return np.asarray(symmetric + (damping * mean if mean > 0 else 1.0) * np.eye(len(second)))
+
+
+def damped_cholesky(second: Array, damping: float = 0.01) -> Array:
+    """U [d, d], upper triangular, with U^T U = (second + damping * mean diagonal)^-1."""
+    # The Cholesky factor of the reversed matrix is, reversed back, an upper factor V with V V^T = H.
+    reversed_factor = np.linalg.cholesky(damped(second, damping)[::-1, ::-1])
+    return _upper_inverse(reversed_factor[::-1, ::-1])
+
+
+def _upper_inverse(upper: Array) -> Array:
+    """The inverse of an upper triangular matrix, by halves."""
+    d = len(upper)
+    if d <= _BLOCK:
+        return np.triu(np.linalg.inv(upper))
+    half = d // 2
+    first, last = _upper_inverse(upper[:half, :half]), _upper_inverse(upper[half:, half:])
+    corner = -first @ (upper[:half, half:] @ last)
+    return np.block([[first, corner], [np.zeros((d - half, half)), last]])
+
+
+def compensated(
+    weights: Array,
+    second: Array,
+    begin_block: BeginBlock,
+    *,
+    damping: float = 0.01,
+    largest_first: bool = False,
+) -> Array:
+    """weights [rows, d] with every column treated, in blocks of 128, and the error fed forward.
+
+    `second` [d, d] is the moment of the inputs. With `largest_first`, columns go in falling order of their
+    input's energy, so that the ones that matter most have the most columns left to make up for them.
+    """
+    diagonal = np.diag(second)
+    order = np.argsort(-diagonal, kind="stable") if largest_first else np.arange(len(diagonal))
+    factor = damped_cholesky(second[np.ix_(order, order)], damping)
+    result = weights[:, order].astype(np.float64)
+    for start in range(0, len(order), _BLOCK):
+        stop = min(start + _BLOCK, len(order))
+        block, local = result[:, start:stop], factor[start:stop, start:stop]  # a view: changed in place
+        treat = begin_block(block, order[start:stop], np.diag(local))
+        errors = np.empty_like(block)
+        for j in range(stop - start):
+            column = treat(block[:, j], int(order[start + j]))
+            errors[:, j] = (block[:, j] - column) / local[j, j]
+            block[:, j:] -= np.outer(errors[:, j], local[j, j:])
+            block[:, j] = column
+        result[:, stop:] -= errors @ factor[start:stop, stop:]
+    restored = np.empty_like(result)
+    restored[:, order] = result
+    return restored
+
+
+def compensated_rounding(
+    weights: Array,
+    second: Array,
+    round_column: TreatColumn,
+    *,
+    damping: float = 0.01,
+    largest_first: bool = False,
+) -> Array:
+    """weights [rows, d] with `round_column(column [rows], index)` applied to every column (GPTQ)."""
+    return compensated(weights, second, lambda *_: round_column, damping=damping, largest_first=largest_first)
+
+
+def output_error(change: Array, second: Array) -> float:
+    """E |change x|^2 over rows: trace(change H change^T), for change [rows, d] and second [d, d]."""
+    return float(np.einsum("rd,rd->", change @ second, change))

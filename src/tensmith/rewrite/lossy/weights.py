@@ -1,0 +1,134 @@
+"""Layers with constant weights, and weights as the rows that calibration moments speak about.
+
+A layer is a conv, gemm or matmul whose second input is a constant. Its weights as rows are [groups, rows, d]:
+one row an output channel, d what the row is multiplied with, in the order of `Moment`. A constant that
+several nodes read is one tensor and stays one: a new value reaches all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tensmith.errors import ProgramError
+from tensmith.formula.arith import Array
+from tensmith.ir import Node, Program
+from tensmith.rewrite.calibration import Calibration, Moment
+from tensmith.rewrite.rule import EVERYWHERE
+
+_OPS = ("conv", "gemm", "matmul")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A conv, gemm or matmul node by its output `site`, and the constant that holds its weights."""
+
+    site: str
+    op: str
+    weight: str
+    shape: tuple[int, ...]
+    groups: int
+    node: Node
+
+    @property
+    def transposed(self) -> bool:
+        """Whether the stored matrix is [d, rows] rather than [rows, d]."""
+        return self.op == "matmul" or (self.op == "gemm" and not self.node.attrs["transB"])
+
+    @property
+    def bias(self) -> str:
+        """The name of the bias input, "" without one."""
+        return self.node.inputs[2] if len(self.node.inputs) > 2 else ""
+
+    def rows(self, weights: Array) -> Array:
+        """A weight tensor as float64 rows [groups, rows, d]."""
+        matrix = weights.T if self.transposed else weights
+        size = matrix.shape[0] // self.groups
+        return matrix.reshape(self.groups, size, int(np.prod(matrix.shape[1:]))).astype(np.float64)
+
+    def tensor(self, rows: Array, like: Array) -> Array:
+        """Rows [groups, rows, d] back in the layout and the element type of `like`."""
+        matrix = rows.reshape(rows.shape[0] * rows.shape[1], rows.shape[2])
+        return (matrix.T if self.transposed else matrix).reshape(like.shape).astype(like.dtype)
+
+
+def weight_constant(program: Program, value: str) -> str | None:
+    """The constant that `value` is, through identities; None if it is computed."""
+    while value in program.producers and program.producers[value].op == "identity":
+        value = program.producers[value].inputs[0]
+    return value if value in program.constants else None
+
+
+def layer_of(program: Program, node: Node) -> Layer | None:
+    """The layer that a node is, or None: floating weights, known shape, two axes unless a convolution."""
+    if node.opaque is not None or node.op not in _OPS or len(node.inputs) < 2:
+        return None
+    name = weight_constant(program, node.inputs[1])
+    if name is None or not program.type(name).floating:
+        return None
+    shape = program.constants[name].shape
+    if 0 in shape or (node.op != "conv" and len(shape) != 2):
+        return None
+    return Layer(node.output, node.op, name, shape, node.attrs.get("group", 1), node)
+
+
+def weighted_layers(program: Program) -> list[Layer]:
+    """Every layer, in the order of the program."""
+    return [layer for node in program.nodes if (layer := layer_of(program, node)) is not None]
+
+
+def find_layer(program: Program, site: str) -> Layer:
+    """The layer whose output is `site`; ProgramError if there is none."""
+    node = program.producers.get(site)
+    layer = layer_of(program, node) if node is not None else None
+    if layer is None:
+        raise ProgramError(f"'{site}' is not the output of a conv, gemm or matmul with constant weights")
+    return layer
+
+
+def layers_at(program: Program, site: str) -> list[Layer]:
+    """All layers for EVERYWHERE, one for each constant; else the one at `site`. Never an empty list."""
+    if site != EVERYWHERE:
+        return [find_layer(program, site)]
+    first = {layer.weight: layer for layer in reversed(weighted_layers(program))}
+    if not first:
+        raise ProgramError("the program has no conv, gemm or matmul with constant weights")
+    return list(reversed(first.values()))
+
+
+def tied_layers(program: Program, layer: Layer) -> list[Layer]:
+    """Every layer that reads the weights of `layer` in the same layout, itself first."""
+    others = [
+        other
+        for other in weighted_layers(program)
+        if other.weight == layer.weight
+        and other.site != layer.site
+        and (other.transposed, other.groups) == (layer.transposed, layer.groups)
+    ]
+    return [layer, *others]
+
+
+def sole_reader(program: Program, layer: Layer) -> bool:
+    """Whether nothing but this layer reads its weights, so that their shape may change."""
+    return layer.node.inputs[1] == layer.weight and program.uses(layer.weight) == 1
+
+
+def shared_moment(program: Program, layer: Layer, calibration: Calibration) -> Moment:
+    """The moments of what the weights multiply, over all layers tied to them."""
+    moments = [calibration.moment(program, tied.site) for tied in tied_layers(program, layer)]
+    if len(moments) == 1:
+        return moments[0]
+    count = sum(moment.count for moment in moments)
+    first = sum(moment.first * (moment.count / count) for moment in moments)
+    second = sum(moment.second * (moment.count / count) for moment in moments)
+    return Moment(np.asarray(first), np.asarray(second), count)
+
+
+def with_rows(program: Program, changed: Mapping[Layer, Array]) -> Program:
+    """The program with the weights of some layers replaced by rows [groups, rows, d] of the same shape."""
+    constants = {
+        layer.weight: layer.tensor(rows, program.constants[layer.weight]) for layer, rows in changed.items()
+    }
+    return program.with_constants(constants)
