@@ -114,13 +114,13 @@ def where(m: Scalars[T], condition: T, a: T, b: T) -> T:
     return choose(condition, a, b)
 
 
-@elementwise("IsNaN", "is_nan", result="bool")
-def is_nan(m: Scalars[T], x: T) -> T:
+@elementwise("IsNaN", "isnan", result="bool")
+def isnan(m: Scalars[T], x: T) -> T:
     """y = whether x is NaN."""
     return predicate(m, "isnan", x)
 
 
-@op("is_inf", onnx="IsInf", attributes={"detect_negative": 1, "detect_positive": 1})
+@op("isinf", onnx="IsInf", attributes={"detect_negative": 1, "detect_positive": 1})
 class IsInf(Elementwise):
     """y = whether x is infinite, of the signs asked for. ONNX IsInf."""
 
