@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar, cast
 import ml_dtypes
 import numpy as np
 
+from tensmith.formula import scalars
 from tensmith.formula.arith import Arith, Array
 from tensmith.formula.evaluate import reduce_axis
 from tensmith.formula.expr import Expr, Formula, Scalar, as_expr, compute, reduce, total
@@ -88,6 +89,13 @@ FORMULAS = Formulas()
 def _lift(function: Callable[..., Expr], *tensors: Formula) -> Formula:
     shape = broadcast_shapes(*(t.shape for t in tensors))
     return compute(shape, lambda *at: function(*(broadcast_read(t, at) for t in tensors)))
+
+
+def where(condition: T, a: T, b: T) -> T:
+    """a where the condition holds, else b."""
+    if isinstance(condition, Formula):
+        return cast(T, FORMULAS.call("where", condition, *cast(tuple[Formula, Formula], (a, b))))
+    return scalars.where(condition, a, b)
 
 
 def shape_of(x: Any) -> Shape:
