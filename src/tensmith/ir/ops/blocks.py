@@ -54,9 +54,12 @@ class DepthToSpace(Op):
         return (compute((n, channels, h * b, w * b), element),)
 
 
-@op("space_to_depth", onnx="SpaceToDepth", attributes={"blocksize": REQUIRED})
+@op("space_to_depth", onnx="SpaceToDepth", attributes={"blocksize": REQUIRED, "mode": "DCR"})
 class SpaceToDepth(Op):
-    """[N, C, H*b, W*b] -> [N, b*b*C, H, W]: y[n, (p*b + q)*C + c, h, w] = x[n, c, h*b + p, w*b + q]."""
+    """[N, C, H*b, W*b] -> [N, b*b*C, H, W]: y[n, k, h, w] = x[n, c, h*b + p, w*b + q]. ONNX SpaceToDepth.
+
+    The channel k of offset (p, q) is (p*b + q)*C + c in mode DCR and (c*b + p)*b + q in mode CRD.
+    """
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """Channels times b*b, both spatial sizes divided by b."""
@@ -72,7 +75,8 @@ class SpaceToDepth(Op):
         """A transpose of split axes."""
         x, b = call[0], call.attrs["blocksize"]
         n, c, h, w = x.shape
-        split = x.reshape(n, c, h // b, b, w // b, b).transpose(0, 3, 5, 1, 2, 4)
+        order = (0, 3, 5, 1, 2, 4) if call.attrs["mode"] == "DCR" else (0, 1, 3, 5, 2, 4)
+        split = x.reshape(n, c, h // b, b, w // b, b).transpose(order)
         return (split.reshape(n, c * b * b, h // b, w // b),)
 
     def formula(self, call: Symbolic) -> tuple[Formula, ...]:
@@ -81,8 +85,11 @@ class SpaceToDepth(Op):
         n, c, h, w = x.shape
 
         def element(image: Poly, channel: Poly, row: Poly, column: Poly) -> Expr:
-            offset = channel // c
-            return x[(image, channel % c, row * b + offset // b, column * b + offset % b)]
+            if call.attrs["mode"] == "DCR":
+                offset, source = channel // c, channel % c
+            else:
+                offset, source = channel % (b * b), channel // (b * b)
+            return x[(image, source, row * b + offset // b, column * b + offset % b)]
 
         return (compute((n, c * (b * b), quotient([h], [b]), quotient([w], [b])), element),)
 

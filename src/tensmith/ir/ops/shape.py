@@ -95,9 +95,16 @@ class ConstantOfShape(Op):
         return (compute(as_dims(call.value(0)), lambda *_: as_expr(value)),)
 
 
-@op("range", onnx="Range")
+@op("range", onnx="Range", attributes={"stash_type": 1})
 class Range(Op):
-    """start, start + delta, ... below (or above, for a negative delta) limit. ONNX Range."""
+    """start, start + delta, ... below (or above, for a negative delta) limit. ONNX Range.
+
+    16-bit floats are computed in 32 bits, which is what stash_type = 1 says.
+    """
+
+    def accepts(self, call: Typed) -> str | None:
+        """Only the default precision of 16-bit floats."""
+        return None if call.attrs["stash_type"] == 1 else f"stash_type={call.attrs['stash_type']}"
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """max(0, ceil((limit - start) / delta)) elements; a symbolic range is taken to be not empty."""
@@ -122,6 +129,8 @@ class Range(Op):
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """Index times delta plus start; in a field the length comes from the type."""
         start, limit, delta = call[0], call[1], call[2]
+        if not arith.exact and start.dtype.itemsize == 2 and start.dtype.kind not in "iu":
+            start, limit, delta = (value.astype(np.float32) for value in (start, limit, delta))
         type_ = call.out_types[0]
         if arith.exact:
             if type_ is None or type_.static is None:
