@@ -1,0 +1,68 @@
+"""Dynamic 8-bit matrix products: weights int8, activations quantized on the fly by their own range."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from tensmith.errors import ProgramError
+from tensmith.ir import Program, make_node
+from tensmith.rewrite.calibration import Calibration
+from tensmith.rewrite.lossy.grid import Grid, bits_of, on_grid
+from tensmith.rewrite.lossy.weights import Layer, weighted_layers
+from tensmith.rewrite.method import NUMBERS, Method, lossy
+from tensmith.rewrite.rule import EVERYWHERE
+
+
+@lossy(
+    "dynamic_int8", stage=NUMBERS, promise="8-bit matrix products, ranges of activations taken as they come"
+)
+class DynamicInt8(Method):
+    """y = matmul(x, w) becomes matmul_integer(q(x), codes) * (scale(x) * scales).
+
+    Only matrix products; in the form ONNX Runtime runs as one kernel. params: as int8 for weights.
+    """
+
+    def sites(self, program: Program) -> Iterator[str]:
+        """All at once, or one matrix product."""
+        yield EVERYWHERE
+        yield from (layer.site for layer in _products(program))
+
+    def apply(
+        self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration
+    ) -> Program:
+        """The program with the matrix products at `site` in 8 bits."""
+        skip = frozenset(params.get("skip", ()))
+        chosen = [p for p in _products(program) if site in (EVERYWHERE, p.site) and p.site not in skip]
+        if not chosen:
+            raise ProgramError(f"there is no matrix product with constant weights at '{site}'")
+        for layer in chosen:
+            grid = on_grid(program, layer, bits_of(params, layer.site), params, calibration)
+            program = _replaced(program, layer, grid)
+        return program
+
+
+def _products(program: Program) -> list[Layer]:
+    return [layer for layer in weighted_layers(program) if layer.op == "matmul"]
+
+
+def _replaced(program: Program, layer: Layer, grid: Grid) -> Program:
+    site, x = layer.site, layer.node.inputs[0]
+    names = {part: f"{site}.{part}" for part in ("q", "scale", "zero", "sum", "wide", "factor")}
+    constants = {
+        f"{site}.codes": grid.codes,
+        f"{site}.scales": grid.scales,
+        f"{site}.w_zero": np.zeros((), np.int8),
+    }
+    nodes = [
+        make_node("dynamic_quantize_linear", (x,), (names["q"], names["scale"], names["zero"])),
+        make_node(
+            "matmul_integer", (names["q"], f"{site}.codes", names["zero"], f"{site}.w_zero"), (names["sum"],)
+        ),
+        make_node("cast", (names["sum"],), (names["wide"],), {"to": 1}),
+        make_node("mul", (names["scale"], f"{site}.scales"), (names["factor"],)),
+        make_node("mul", (names["wide"], names["factor"]), (site,)),
+    ]
+    return program.edit(remove=[layer.node], add=nodes, constants=constants)

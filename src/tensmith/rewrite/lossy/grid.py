@@ -1,0 +1,89 @@
+"""Weights on an integer grid: symmetric, one scale an output channel, any number of bits from 2 to 8."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensmith.errors import ProgramError
+from tensmith.formula.arith import Array
+from tensmith.ir import Program
+from tensmith.rewrite.calibration import Calibration
+from tensmith.rewrite.lossy.compensation import compensated_rounding
+from tensmith.rewrite.lossy.weights import Layer, shared_moment
+
+_FRACTIONS = np.linspace(0.4, 1.0, 25)
+_TINY = 1e-12
+
+
+@dataclass(frozen=True)
+class Grid:
+    """codes: int8, the layout of the weights; scales: float32 [rows], one an output channel."""
+
+    codes: Array
+    scales: Array
+    axis: int
+
+
+def on_grid(
+    program: Program, layer: Layer, bits: int, params: Mapping[str, Any], calibration: Calibration
+) -> Grid:
+    """The weights of a layer as codes within +-(2**(bits-1) - 1) and scales.
+
+    params["scales"]: "max" (the largest weight is representable) or "mse" (least error, inputs weighed by
+    their energy). params["rounding"]: "nearest" or "compensated" (later columns make up for the error).
+    """
+    if not 2 <= bits <= 8:
+        raise ProgramError(f"weights take 2 to 8 bits, not {bits}")
+    weights = program.constants[layer.weight]
+    rows = layer.rows(weights)
+    rounding, choice = params.get("rounding", "nearest"), params.get("scales", "max")
+    if rounding not in ("nearest", "compensated") or choice not in ("max", "mse"):
+        raise ProgramError(f"unknown rounding '{rounding}' or scales '{choice}'")
+    top = 2 ** (bits - 1) - 1
+    needed = rounding == "compensated" or choice == "mse"
+    second = shared_moment(program, layer, calibration).second if needed else None
+    scales = _scales(rows, top, None if choice == "max" or second is None else second)
+    if rounding == "compensated" and second is not None:
+        codes = np.stack([_compensated(r, s, h, top) for r, s, h in zip(rows, scales, second)])
+    else:
+        codes = np.clip(np.rint(rows / scales[..., None]), -top, top)
+    axis = weights.ndim - 1 if layer.transposed else 0
+    return Grid(layer.tensor(codes, weights).astype(np.int8), scales.reshape(-1).astype(np.float32), axis)
+
+
+def _scales(rows: Array, top: int, second: Array | None) -> Array:
+    """Scales [group, rows] in float32 precision for rows [group, rows, d]."""
+    largest = np.maximum(np.abs(rows).max(axis=2), _TINY) / top
+    if second is None:
+        return np.asarray(largest.astype(np.float32).astype(np.float64))
+    energy = np.stack([np.diag(h) for h in second])[:, None, :] + _TINY
+    best, least = largest, np.full(largest.shape, np.inf)
+    for fraction in _FRACTIONS:
+        scale = largest * fraction
+        error = np.clip(np.rint(rows / scale[..., None]), -top, top) * scale[..., None] - rows
+        cost = np.sum(error**2 * energy, axis=2)
+        best = np.where(cost < least, scale, best)
+        least = np.minimum(least, cost)
+    return np.asarray(best.astype(np.float32).astype(np.float64))
+
+
+def _compensated(rows: Array, scales: Array, second: Array, top: int) -> Array:
+    """Codes [rows, d] of one group."""
+
+    def round_column(column: Array, _: int) -> Array:
+        return np.asarray(np.clip(np.rint(column / scales), -top, top) * scales)
+
+    rounded = compensated_rounding(rows, second, round_column, largest_first=True)
+    return np.rint(rounded / scales[:, None])
+
+
+def bits_of(params: Mapping[str, Any], site: str) -> int:
+    """The bits a layer gets: its own in params["bits"], else params["default_bits"] (8)."""
+    value = dict(params.get("bits", {})).get(site, params.get("default_bits", 8))
+    if not isinstance(value, int):
+        raise ProgramError(f"bits of '{site}' are {value!r}, not a whole number")
+    return value

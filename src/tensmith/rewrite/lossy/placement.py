@@ -1,0 +1,94 @@
+"""Which values of a program are quantized, so that engines find whole chains of 8-bit kernels.
+
+Every operand and every result of a convolution or matrix product that is treated; both operands and the
+result of a residual add between them; all operands of a concatenation, on one grid. A rectifier whose only
+effect is to cut at zero disappears: an unsigned grid that starts at zero cuts just so (Jacob et al. 2018).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tensmith.ir import Node, Program
+from tensmith.rewrite.lossy.weights import Layer, weighted_layers
+
+# Ops whose result is their input's values moved: it stays on the input's grid.
+_MOVING = frozenset({"max_pool", "reshape", "flatten", "squeeze", "unsqueeze", "transpose"})
+_RECTIFIERS = frozenset({"relu", "clip"})
+
+
+@dataclass
+class Placement:
+    """values: what is quantized, in the order of the program; same: value -> the value whose grid it shares.
+
+    rectified: value before a rectifier that may disappear -> value after it, and the upper bound of a clip.
+    """
+
+    layers: list[Layer]
+    values: list[str] = field(default_factory=list)
+    same: dict[str, str] = field(default_factory=dict)
+    rectified: dict[str, tuple[str, float | None]] = field(default_factory=dict)
+
+    def grid_of(self, value: str) -> str:
+        """The value whose range decides the grid of `value`."""
+        while value in self.same:
+            value = self.same[value]
+        return value
+
+
+def place(program: Program, skip: frozenset[str]) -> Placement:
+    """The placement that treats every layer but those in `skip`."""
+    layers = [layer for layer in weighted_layers(program) if layer.site not in skip]
+    placement = Placement(layers)
+    treated = {layer.site for layer in layers}
+    chosen: set[str] = set()
+    for node in program.nodes:
+        if node.output in treated:
+            chosen.update((node.inputs[0], *_result(program, node, placement)))
+        elif node.op == "add" and _joins_layers(program, node, treated | chosen):
+            chosen.update((*node.inputs, *_result(program, node, placement)))
+        elif node.op == "concat" and all(name in chosen for name in node.inputs):
+            chosen.add(node.output)
+            placement.same |= {name: node.output for name in node.inputs if name not in placement.same}
+        elif node.op in _MOVING and node.inputs[0] in chosen and program.type(node.output).floating:
+            chosen.add(node.output)
+            placement.same.setdefault(node.output, node.inputs[0])
+    order = [*program.inputs, *(name for node in program.nodes for name in node.outputs)]
+    placement.values = [name for name in order if name in chosen and name not in program.constants]
+    return placement
+
+
+def _joins_layers(program: Program, node: Node, known: set[str]) -> bool:
+    """Whether an add is residual: both operands computed, at least one on a chain that is treated."""
+    if any(name in program.static_values for name in node.inputs):
+        return False
+    shapes = {program.type(name).shape for name in node.inputs}
+    return len(shapes) == 1 and any(name in known for name in node.inputs)
+
+
+def _result(program: Program, node: Node, placement: Placement) -> Iterator[str]:
+    """The value to quantize after `node`: past a rectifier it can swallow; none if it leaves the program."""
+    readers = program.consumers.get(node.output, ())
+    if node.output in program.outputs:
+        return
+    if len(readers) == 1 and readers[0].op in _RECTIFIERS:
+        bounds = _bounds(program, readers[0])
+        if bounds is not None and readers[0].output not in program.outputs:
+            placement.rectified[node.output] = (readers[0].output, bounds[1])
+            yield readers[0].output
+            return
+    yield node.output
+
+
+def _bounds(program: Program, node: Node) -> tuple[float, float | None] | None:
+    """(0, upper bound or None) of a rectifier; None if it cuts elsewhere."""
+    if node.op == "relu":
+        return 0.0, None
+    limits: list[float | None] = []
+    for name in (*node.inputs[1:], "", "")[:2]:
+        array = program.constants.get(name)
+        if name and (array is None or array.size != 1):
+            return None
+        limits.append(None if array is None else float(array.reshape(-1)[0]))
+    return None if limits[0] != 0.0 else (0.0, limits[1])

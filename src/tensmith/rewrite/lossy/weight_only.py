@@ -1,0 +1,71 @@
+"""Weights on a coarse grid, activations left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tensmith.errors import ProgramError
+from tensmith.formula.arith import Array
+from tensmith.ir import Node, Program, make_node
+from tensmith.rewrite.calibration import Calibration
+from tensmith.rewrite.lossy.grid import Grid, bits_of, on_grid
+from tensmith.rewrite.lossy.weights import Layer, layers_at, tied_layers
+from tensmith.rewrite.method import NUMBERS, Method, lossy
+
+
+@lossy("weight_only", stage=NUMBERS, promise="weights on a grid of few levels, activations untouched")
+class WeightOnly(Method):
+    """params: as int8 for weights (bits, default_bits, scales, rounding, skip), and `stored`.
+
+    stored "codes": int8 (or int4 up to 4 bits) tensors and a dequantization in the program: small in memory
+    where the engine keeps them so. "floats": the same values as floats: the graph and its speed unchanged,
+    and the packed file as small.
+    """
+
+    def apply(
+        self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration
+    ) -> Program:
+        """The program with the weights of every layer at `site` rounded; tied weights stay tied."""
+        stored = params.get("stored", "codes")
+        if stored not in ("codes", "floats"):
+            raise ProgramError(f"stored is 'codes' or 'floats', not '{stored}'")
+        skip = frozenset(params.get("skip", ()))
+        for layer in layers_at(program, site):
+            if skip.isdisjoint(tied.site for tied in tied_layers(program, layer)):
+                bits = bits_of(params, layer.site)
+                grid = on_grid(program, layer, bits, params, calibration)
+                program = (
+                    _with_codes(program, layer, grid, bits)
+                    if stored == "codes"
+                    else _with_floats(program, layer, grid)
+                )
+        return program
+
+
+def _spread(scales: Array, codes: Array, axis: int) -> Array:
+    return scales.reshape(tuple(-1 if d == axis else 1 for d in range(codes.ndim)))
+
+
+def _with_floats(program: Program, layer: Layer, grid: Grid) -> Program:
+    values = grid.codes.astype(np.float32) * _spread(grid.scales, grid.codes, grid.axis)
+    return program.with_constants({layer.weight: values.astype(program.constants[layer.weight].dtype)})
+
+
+def _with_codes(program: Program, layer: Layer, grid: Grid, bits: int) -> Program:
+    codes = grid.codes.astype(ml_dtypes.int4) if bits <= 4 else grid.codes
+    scales = grid.scales.astype(program.constants[layer.weight].dtype)
+    names = [f"{layer.weight}.{part}" for part in ("codes", "scale", "zero")]
+    constants = dict(zip(names, (codes, scales, np.zeros(scales.shape, codes.dtype))))
+    opened = f"{layer.weight}.dequantized"
+    node = make_node("dequantize_linear", names, (opened,), {"axis": grid.axis})
+    nodes: list[Node] = [node]
+    for other in program.nodes:
+        inputs = tuple(opened if name == layer.weight else name for name in other.inputs)
+        nodes.append(replace(other, inputs=inputs) if inputs != other.inputs else other)
+    kept = {name: array for name, array in program.constants.items() if name != layer.weight}
+    return replace(program, nodes=tuple(nodes), constants={**kept, **constants})

@@ -1,0 +1,222 @@
+"""Turns plans into measured candidates: build the program, write the file, judge it, time it.
+
+Everything is measured through the engine that would ship and the very file that would be deployed. What is
+costly and depends on less than the plan is kept: programs by the steps that made them, latencies by the
+structure of the graph (the values of weights do not change how long a dense kernel takes).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from tensmith.backend.onnx import write_onnx
+from tensmith.backend.packed import pack
+from tensmith.data import View
+from tensmith.engine.base import Arrays, available
+from tensmith.engine.worker import Worker
+from tensmith.errors import EngineError, ProgramError, TensmithError
+from tensmith.evaluate import size
+from tensmith.evaluate.calibrator import Calibrator
+from tensmith.evaluate.latency import Contender, Latency, compare
+from tensmith.evaluate.metric import Metric, exact
+from tensmith.evaluate.outcome import Outcome
+from tensmith.evaluate.task import Task
+from tensmith.ir import Program
+from tensmith.ir.text import print_program
+from tensmith.rewrite.method import apply_lossy
+from tensmith.rewrite.rule import Step
+from tensmith.rewrite.trail import Traced, exhaust, in_phase, simplify
+from tensmith.search.candidate import Candidate
+from tensmith.search.checkpoint import Checkpoint
+from tensmith.search.objective import Objective
+from tensmith.search.plan import Plan
+
+# The plan of the model as it came: no rewrites at all, not even exact ones.
+UNTOUCHED = Plan(settings={"untouched": "yes"})
+
+_QUICK_SECONDS = 1.5
+_KEPT_PROGRAMS = 24
+
+
+@dataclass
+class Workshop:
+    """One model, its data and its device. `model` is the original file; `folder` takes what is built.
+
+    original: what the untouched model answers on the search split, set by `open_for_search`.
+    """
+
+    model: Path
+    program: Program
+    task: Task
+    search_view: View
+    calibration: Calibrator
+    objective: Objective
+    checkpoint: Checkpoint
+    folder: Path
+    example: Arrays
+    engines: tuple[str, ...] = field(default_factory=available)
+    baseline_engine: str = "onnxruntime"
+    threads: int = 1
+    judging_threads: int = 2
+    seed: int = 0
+    original: Outcome | None = None
+    _built: dict[str, Traced] = field(default_factory=dict)
+
+    # Building
+
+    def build(self, plan: Plan) -> Traced:
+        """The program of a plan with its whole trail. TensmithError if a step does not fit."""
+        if plan == UNTOUCHED:
+            return Traced(self.program)
+        traced = self._after(plan.steps)
+        return traced if not plan.steps else self._finished(traced, plan)
+
+    def _after(self, steps: Sequence[Step]) -> Traced:
+        """The simplified program after some lossy steps; prefixes are shared between plans."""
+        key = Plan(tuple(steps)).key
+        if key not in self._built:
+            if steps:
+                before = self._after(steps[:-1])
+                program = apply_lossy(before.program, steps[-1], self.calibration)
+                made = before.then(program, steps[-1])
+            else:
+                made = simplify(self.program)
+            while len(self._built) >= _KEPT_PROGRAMS:
+                self._built.pop(next(k for k in self._built if k != Plan().key))
+            self._built[key] = made
+        return self._built[key]
+
+    def _finished(self, traced: Traced, plan: Plan) -> Traced:
+        return exhaust(exhaust(traced, in_phase("simplify")), in_phase("fold"))
+
+    # Measuring
+
+    def try_plan(self, plan: Plan) -> Candidate:
+        """The measured candidate of a plan: from the checkpoint if it was tried before, else built now.
+
+        Never raises for what a candidate does wrong: that makes it a failed one, with the reason.
+        """
+        identifier = f"c{plan.key[:10]}"
+        path = self.folder / f"{identifier}.onnx"
+        try:
+            traced = self.build(plan)
+            self._write(traced.program, plan, path)
+            candidate = self._measured(
+                Candidate(identifier, plan, "accepted", file=path.name), traced.program
+            )
+        except TensmithError as error:
+            candidate = Candidate(identifier, plan, "failed", str(error))
+        self.checkpoint.add(candidate)
+        return candidate
+
+    def rebuild(self, candidate: Candidate) -> Path:
+        """The file of a candidate, written again if it is gone."""
+        path = self.folder / candidate.file
+        if not path.exists():
+            self._write(self.build(candidate.plan).program, candidate.plan, path)
+        return path
+
+    def _write(self, program: Program, plan: Plan, path: Path) -> None:
+        if plan == UNTOUCHED:
+            path.write_bytes(self.model.read_bytes())
+        else:
+            write_onnx(program, path)
+
+    def _measured(self, candidate: Candidate, program: Program) -> Candidate:
+        path = self.folder / candidate.file
+        stored, shipped = size.file_bytes(path), exact(len(pack(path.read_bytes())), "bytes")
+        metrics = {
+            "file_bytes": stored,
+            "packed_bytes": min(stored, shipped, key=lambda metric: metric.value),
+            "weight_bytes": size.weight_bytes(path),
+        }
+        reason = self.objective.over_budget(metrics, None)
+        if reason:
+            return replace(candidate, metrics=metrics, status="rejected", reason=reason)
+        engine, latency, speedup = self.timing(candidate.plan, program, path)
+        metrics |= {"latency_ms": latency, "speedup": speedup}
+        candidate = replace(candidate, engine=engine, metrics=metrics)
+        outcome = self.judge(path, engine, candidate.plan.settings, self.search_view, self.original)
+        metrics["accuracy"] = outcome.metric()
+        drop = outcome.drop(self.original) if self.original is not None else None
+        reason = self.objective.over_budget(metrics, drop)
+        return replace(
+            candidate,
+            metrics=metrics,
+            drop=drop,
+            status="rejected" if reason else "accepted",
+            reason=reason or "",
+        )
+
+    def judge(
+        self, path: Path, engine: str, settings: Mapping[str, str], view: View, original: Outcome | None
+    ) -> Outcome:
+        """What a file answers on a view, in a process of its own; accuracy needs no quiet machine."""
+        with Worker(engine, path, self.judging_threads, timeout=600, **engine_settings(settings)) as worker:
+            return self.task.outcome(worker, view, original)
+
+    def timing(self, plan: Plan, program: Program, path: Path) -> tuple[str, Metric, Metric]:
+        """(engine, latency, speed-up over the baseline) of the fastest engine allowed for this structure."""
+        key = f"latency/{self.threads}/{structure(program)}/{sorted(plan.settings.items())}"
+        known = self.checkpoint.fact(key)
+        if known is None:
+            fastest = min(self._race(plan, path), key=lambda found: found.latency.value)
+            known = {
+                "engine": fastest.contender.engine,
+                "latency": fastest.latency.to_json(),
+                "ratio": fastest.ratio.to_json(),
+            }
+            self.checkpoint.note(key, known)
+        return known["engine"], Metric.from_json(known["latency"]), Metric.from_json(known["ratio"])
+
+    def _race(self, plan: Plan, path: Path) -> list[Latency]:
+        wanted = plan.settings.get("engine")
+        names = [name for name in self.engines if wanted in (None, name)]
+        if not names:
+            raise EngineError(f"engine '{wanted}' is not available here; see tensmith doctor")
+        baseline = Contender(self.baseline_engine, self.model)
+        settings = tuple(sorted(engine_settings(plan.settings).items()))
+        found, errors = [], []
+        for name in names:
+            try:
+                contender = Contender(name, path, settings)
+                found.append(compare([baseline, contender], self.example, self.threads, _QUICK_SECONDS)[1])
+            except EngineError as error:
+                errors.append(str(error))
+        if not found:
+            raise EngineError("; ".join(errors))
+        return found
+
+
+def engine_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """The part of a plan's settings that the engine itself takes."""
+    return {name: value for name, value in settings.items() if name not in ("engine", "untouched")}
+
+
+def structure(program: Program) -> str:
+    """A digest of the graph and all types, but not of the values of its floating or 8-bit constants."""
+    text = print_program(program, weights="elide")
+    small = {
+        name: array.tobytes()
+        for name, array in program.constants.items()
+        if array.dtype.kind in "iub" and array.dtype.itemsize > 1 and array.size <= 64
+    }
+    digest = hashlib.sha256(text.encode())
+    for name, data in sorted(small.items()):
+        digest.update(name.encode() + b"\0" + data)
+    return digest.hexdigest()
+
+
+def example_inputs(program: Program, view: View, task: Task) -> dict[str, np.ndarray]:  # type: ignore[type-arg]
+    """One sample of the data as the model's input: what latency is measured on."""
+    batch = next(iter(view.batches(1)))
+    (name, *others) = program.inputs
+    if others:
+        raise ProgramError("the model has several inputs; give them by name in the data")
+    array = task.preprocess(batch.inputs) if task.preprocess else batch.inputs
+    return {name: np.ascontiguousarray(array, dtype=program.inputs[name].numpy)}
