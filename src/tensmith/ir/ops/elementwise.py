@@ -22,6 +22,7 @@ from tensmith.formula.expr import Expr, Formula, compute
 from tensmith.formula.scalars import EXPRESSIONS
 from tensmith.ir.op import Attrs, Op, Run, Symbolic, Typed, op
 from tensmith.ir.ops.shared import broadcast_read, broadcast_shapes
+from tensmith.ir.tensors import widen
 from tensmith.ir.types import TensorType
 
 Meaning = TypeVar("Meaning", bound=Callable[..., Any])
@@ -51,8 +52,8 @@ class Elementwise(Op):
         return (TensorType(dtype, broadcast_shapes(*(t.dims for t in types))),)
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
-        """The meaning over arrays."""
-        return (np.asarray(self._apply(arith, call.attrs, *call.inputs)),)
+        """The meaning over arrays, 16-bit floats in 32 bits so that only the result is rounded."""
+        return (np.asarray(self._apply(arith, call.attrs, *map(widen, call.inputs))),)
 
     def formula(self, call: Symbolic) -> tuple[Formula, ...]:
         """The meaning as one expression at each position."""

@@ -149,6 +149,14 @@ def arg_extreme(x: Array, axis: int, name: str, last: bool, arith: Arith) -> Arr
     return np.asarray(find(x, axis=axis)).astype(np.int64)
 
 
-_ARG = {"axis": 0, "keepdims": 1, "select_last_index": 0}
-op("arg_max", onnx="ArgMax", attributes=_ARG)(type("ArgMax", (ArgExtreme,), {"__doc__": ArgExtreme.__doc__}))
-op("arg_min", onnx="ArgMin", attributes=_ARG)(type("ArgMin", (ArgExtreme,), {"__doc__": ArgExtreme.__doc__}))
+_POSITION = {"axis": 0, "keepdims": 1, "select_last_index": 0}
+
+
+@op("arg_max", onnx="ArgMax", attributes=_POSITION)
+class ArgMax(ArgExtreme):
+    """The position of the largest element along `axis`. ONNX ArgMax."""
+
+
+@op("arg_min", onnx="ArgMin", attributes=_POSITION)
+class ArgMin(ArgExtreme):
+    """The position of the smallest element along `axis`. ONNX ArgMin."""
