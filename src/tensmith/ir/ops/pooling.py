@@ -247,16 +247,20 @@ class AveragePool(Pool):
         return (self.window_formula(call, value),)
 
 
-def power_mean(m: Arith, x: Array, p: int, axes: tuple[int, ...], keepdims: bool) -> Array:
-    """(sum |x|**p) ** (1/p) over axes, p a positive integer."""
+def powered(m: Arith, x: Array, p: int) -> Array:
+    """|x| ** p, p a positive integer."""
     base = x if p % 2 == 0 else m.call("abs", x)
-    powered = base
+    result = base
     for _ in range(p - 1):
-        powered = m.mul(powered, base)
-    sums = m.sum(powered, axes, keepdims)
+        result = m.mul(result, base)
+    return result
+
+
+def root(m: Arith, sums: Array, p: int) -> Array:
+    """sums ** (1/p)."""
     if p == 1:
         return sums
-    return m.call("sqrt", sums) if p == 2 else m.call("pow", sums, m.const(1.0 / p, like=x))
+    return m.call("sqrt", sums) if p == 2 else m.call("pow", sums, m.const(1.0 / p, like=sums))
 
 
 def _power(x: Expr, p: int) -> Expr:
@@ -268,12 +272,12 @@ class LpPool(Pool):
     """y[n,c,o] = sum(r; |x[n, c, o*stride + r*dilation - pad]| ** p) ** (1/p). ONNX LpPool."""
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
-        """Padding is zero and adds nothing."""
-        window = Window.of(call.attrs, call[0].shape[2:])
+        """Powers first: padding is zero and adds nothing to their sums."""
+        x, p = call[0], call.attrs["p"]
+        window = Window.of(call.attrs, x.shape[2:])
         n = len(window.kernel)
-        return (
-            power_mean(arith, window.views(call[0]), call.attrs["p"], tuple(range(2 + n, 2 + 2 * n)), False),
-        )
+        sums = arith.sum(window.views(powered(arith, x, p)), tuple(range(2 + n, 2 + 2 * n)))
+        return (root(arith, sums, p),)
 
     def formula(self, call: Symbolic) -> tuple[Formula, ...]:
         """The formula of the class docstring."""
@@ -342,8 +346,10 @@ class GlobalLpPool(GlobalPool):
     """y[n,c] = sum(r; |x[n,c,r]| ** p) ** (1/p). ONNX GlobalLpPool."""
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
-        """See power_mean."""
-        return (power_mean(arith, call[0], call.attrs["p"], tuple(range(2, call[0].ndim)), True),)
+        """Powers, their sum over the spatial axes, its root."""
+        x, p = call[0], call.attrs["p"]
+        sums = arith.sum(powered(arith, x, p), tuple(range(2, x.ndim)), keepdims=True)
+        return (root(arith, sums, p),)
 
     def whole(self, call: Symbolic, read: Callable[..., Expr], spatial: Shape) -> Expr:
         """The norm."""

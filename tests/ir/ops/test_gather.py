@@ -1,0 +1,80 @@
+"""Picking and putting elements: conformance with ONNX."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conformance import check, random
+
+from tensmith.formula.arith import Array, Floats
+from tensmith.formula.evaluate import evaluate
+from tensmith.formula.expr import tensor
+from tensmith.formula.poly import Poly
+from tensmith.ir.op import OPS, Symbolic, Typed
+from tensmith.ir.types import TensorType
+
+
+def choose(low: int, high: int, *shape: int) -> Array:
+    return np.random.default_rng(1).integers(low, high, shape)
+
+
+@pytest.mark.parametrize(
+    ("indices", "axis"), [(np.array([1, 3]), 1), (np.array(-1), 0), (np.array([[0, 3], [-1, 2]]), 1)]
+)
+def test_gather(indices: Array, axis: int) -> None:
+    check("gather", [random(4, 5, 6), indices], {"axis": axis})
+
+
+def test_gather_by_unknown_indices_is_a_sum_of_comparisons() -> None:
+    x, indices = random(4, 3), np.array([[2, -1], [0, 3]])
+    reads = (tensor("x", 4, 3), tensor("i", 2, 2))
+    (formula,) = OPS["gather"].formula(Symbolic({"axis": 0}, reads, (None, None)))
+    np.testing.assert_allclose(evaluate(formula, {"x": x, "i": indices}, {}, Floats()), x[indices])
+
+
+def test_gather_on_a_symbolic_shape() -> None:
+    sizes = np.array([Poly.symbol("B"), 3], dtype=object)
+    op = OPS["gather"]
+    types = (TensorType("i64", (2,)), TensorType("i64", ()))
+    assert op.infer(Typed({"axis": 0}, types, (sizes, np.array(0)))) == (TensorType("i64", ()),)
+
+
+def test_gather_elements() -> None:
+    check("gather_elements", [random(4, 5), choose(-4, 4, 3, 5)], {"axis": 0}, formula=False)
+    check("gather_elements", [random(4, 5, 3), choose(-5, 5, 4, 2, 2)], {"axis": 1}, formula=False)
+
+
+def test_gather_nd() -> None:
+    check("gather_nd", [random(4, 5, 6), choose(-4, 4, 3, 2)], formula=False)
+    check("gather_nd", [random(2, 5, 6), choose(0, 5, 2, 3, 1)], {"batch_dims": 1}, formula=False)
+
+
+@pytest.mark.parametrize("reduction", ["add", "mul", "max", "min"])
+def test_scatter_combines_repeated_positions(reduction: str) -> None:
+    attrs = {"reduction": reduction}
+    check("scatter_elements", [random(6, 5), choose(0, 6, 4, 5), random(4, 5, seed=2)], attrs, formula=False)
+    check("scatter_nd", [random(6, 5), choose(-6, 6, 7, 1), random(7, 5, seed=2)], attrs, formula=False)
+
+
+def test_scatter_replaces() -> None:
+    places = np.array([[0, 1, 2], [3, 4, 5]])
+    check("scatter_elements", [random(6, 3), places, random(2, 3, seed=2)], formula=False)
+    check("scatter_nd", [random(6, 3), np.array([[5], [-5]]), random(2, 3, seed=2)], formula=False)
+
+
+def test_one_hot() -> None:
+    check("one_hot", [np.array([1, -1, 7, 2]), np.array(4), random(2)], formula=False)
+    check("one_hot", [np.array([[1, -1], [7, 2]]), np.array([4]), random(2)], {"axis": 1}, formula=False)
+
+
+def test_compress_and_non_zero() -> None:
+    condition = np.array([True, False, True])
+    check("compress", [random(4, 5), condition], {"axis": 0}, formula=False)
+    check("compress", [random(4, 5), condition], formula=False)
+    check("non_zero", [choose(0, 2, 3, 4)], formula=False, symbolic=False)
+
+
+def test_top_k() -> None:
+    k = np.array([3])
+    check("top_k", [choose(0, 5, 3, 7), k], n_outputs=2, formula=False)
+    check("top_k", [random(5, 4, 7), k], {"axis": 0, "largest": 0}, n_outputs=2, formula=False)

@@ -1,0 +1,101 @@
+"""Resize: values against ONNX's reference in every mode, and types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from conformance import check, close, one_node, random
+from onnx.reference import ReferenceEvaluator
+
+from tensmith.formula.arith import Array, Floats
+from tensmith.formula.evaluate import evaluate
+from tensmith.formula.expr import tensor
+from tensmith.formula.poly import Poly
+from tensmith.ir.op import OPS, Run, Symbolic, Typed
+from tensmith.ir.types import TensorType
+
+COORDINATES = ["half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "asymmetric", "align_corners"]
+RESIZE = OPS["resize"]
+
+
+def by_scales(x: Array, scales: list[float], attrs: dict[str, Any]) -> None:
+    """The inferred type and the values for known scales are those of ONNX's reference."""
+    inputs = (x, None, np.array(scales, np.float32))
+    full = {**RESIZE.attributes, **attrs}
+    types = tuple(None if i is None else TensorType.of(i) for i in inputs)
+    use = Typed(full, types, (None, *inputs[1:]))
+    assert RESIZE.accepts(use) is None
+    (type_,) = RESIZE.infer(use)
+    (got,) = RESIZE.run(Run(full, inputs, types, (type_,)), Floats())
+    given = {f"x{i}": array for i, array in enumerate(inputs) if array is not None}
+    right = ReferenceEvaluator(one_node(RESIZE, inputs, attrs, 1, 19)).run(None, given)[0]
+    assert type_ == TensorType.of(right)
+    close(got.astype(np.float32), right, atol=1e-5)
+
+
+@pytest.mark.parametrize("coordinates", COORDINATES)
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_modes_to_sizes(mode: str, coordinates: str) -> None:
+    attrs = {"mode": mode, "coordinate_transformation_mode": coordinates}
+    for sizes in ((1, 2, 7, 3), (1, 2, 8, 10)):
+        inputs = [random(1, 2, 4, 5), None, None, np.array(sizes)]
+        check("resize", inputs, attrs, opset=19, formula=False, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("coordinates", COORDINATES[:4])
+def test_modes_by_scales(mode: str, coordinates: str) -> None:
+    attrs = {"mode": mode, "coordinate_transformation_mode": coordinates}
+    for scales in ([1, 1, 0.6, 2.5], [1, 1, 2, 0.5]):
+        by_scales(random(1, 2, 4, 6), scales, attrs)
+
+
+@pytest.mark.parametrize("rounding", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
+def test_rounding(rounding: str) -> None:
+    attrs = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": rounding}
+    by_scales(random(1, 2, 4, 6), [1, 1, 2, 0.5], attrs)
+
+
+@pytest.mark.parametrize(("antialias", "exclude"), [(0, 1), (1, 0), (1, 1)])
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_antialias_and_exclude_outside(mode: str, antialias: int, exclude: int) -> None:
+    attrs = {"mode": mode, "antialias": antialias, "exclude_outside": exclude}
+    by_scales(random(1, 1, 8, 9), [1, 1, 0.6, 0.4], attrs)
+
+
+def test_crop_and_resize() -> None:
+    attrs = {
+        "mode": "linear",
+        "coordinate_transformation_mode": "tf_crop_and_resize",
+        "extrapolation_value": 10.0,
+    }
+    roi = np.array([0, 0, 0.4, 0.6, 1, 1, 1.2, 1.7], np.float32)
+    inputs = [random(1, 1, 4, 4), roi, None, np.array([1, 1, 3, 5])]
+    check("resize", inputs, attrs, opset=19, formula=False, field=False, atol=1e-5)
+
+
+@pytest.mark.parametrize("policy", ["not_larger", "not_smaller"])
+def test_kept_aspect_ratio(policy: str) -> None:
+    inputs = [random(1, 2, 4, 6), None, None, np.array([7, 8])]
+    attrs = {"keep_aspect_ratio_policy": policy, "axes": (2, 3)}
+    check("resize", inputs, attrs, opset=19, formula=False)
+
+
+def test_a_whole_factor_repeats_each_element() -> None:
+    for style in ({}, {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}):
+        full = {**RESIZE.attributes, **style}
+        x, scales = random(1, 2, 3, 4), np.array([1, 1, 2, 3], np.float32)
+        reads = (tensor("x", *x.shape), None, tensor("scales", 4))
+        (formula,) = RESIZE.formula(Symbolic(full, reads, (None, None, scales)))
+        types = (TensorType.of(x), None, TensorType.of(scales))
+        (y,) = RESIZE.run(Run(full, (x, None, scales), types, (None,)), Floats())
+        close(evaluate(formula, {"x": x}, {}, Floats()).astype(np.float32), y)
+
+
+def test_symbolic_sizes_keep_their_scale() -> None:
+    h = Poly.symbol("H")
+    types = (TensorType("f32", (1, 3, h, h)), None, TensorType("f32", (4,)))
+    use = Typed(RESIZE.attributes, types, (None, None, np.array([1, 1, 2, 0.5], np.float32)))
+    assert RESIZE.infer(use) == (TensorType("f32", (1, 3, h * 2, h // 2)),)

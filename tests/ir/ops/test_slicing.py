@@ -1,0 +1,126 @@
+"""Concat, split, slice and pad: conformance, and types on symbolic sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conformance import check, random
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensmith.errors import ProgramError
+from tensmith.formula.arith import Array
+from tensmith.formula.poly import Dim, Poly
+from tensmith.ir.op import OPS, Typed
+from tensmith.ir.ops.slicing import resolve_slice
+from tensmith.ir.types import TensorType
+
+S = Poly.symbol("S")
+FAR = 2**63 - 1
+
+
+def ints(*values: int) -> Array:
+    return np.array(values, dtype=np.int64)
+
+
+def test_concat() -> None:
+    check("concat", [random(2, 3), random(2, 1), random(2, 2)], {"axis": 1})
+    check("concat", [random(2, 3), random(1, 3)], {"axis": -2})
+
+
+def test_concat_of_shapes_that_disagree_is_an_error() -> None:
+    with pytest.raises(ProgramError, match="cannot be joined"):
+        OPS["concat"].infer(
+            Typed({"axis": 0}, (TensorType("f32", (2, 3)), TensorType("f32", (2, 4))), (None, None))
+        )
+
+
+def test_split() -> None:
+    check("split", [random(6, 4)], {"axis": 0}, n_outputs=3, opset=13)
+    check("split", [random(7, 4)], {"num_outputs": 3}, n_outputs=3, symbolic=False)
+    check("split", [random(7, 4), ints(1, 3)], {"axis": 1}, n_outputs=2)
+
+
+def test_parts_must_add_up() -> None:
+    with pytest.raises(ProgramError, match="do not add up"):
+        OPS["split"].infer(
+            Typed(
+                {"axis": 0, "num_outputs": None},
+                (TensorType("f32", (5,)), TensorType("i64", (2,))),
+                (None, ints(2, 2)),
+                2,
+            )
+        )
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "axis", "step"),
+    [
+        (1, 3, 0, 1),
+        (0, FAR, 1, 2),
+        (-1, -FAR, 0, -1),
+        (3, -FAR, 0, -2),
+        (-3, -1, 1, 1),
+        (5, 1, 1, -1),
+        (-100, 100, 0, 1),
+        (100, -100, 0, -3),
+        (4, -6, 1, -1),
+        (3, 1, 0, 1),
+    ],
+)
+def test_slice(start: int, end: int, axis: int, step: int) -> None:
+    check("slice", [random(5, 6), ints(start), ints(end), ints(axis), ints(step)], symbolic=False)
+
+
+def test_slice_of_every_axis_by_default() -> None:
+    check("slice", [random(5, 6), ints(1, 2), ints(4, -1)], symbolic=False)
+    check("slice", [random(5, 6), ints(1, 2), ints(4, -1), None, ints(2, 1)], symbolic=False)
+
+
+bounds = st.integers(-9, 9) | st.sampled_from([FAR, -FAR])
+
+
+@given(st.integers(0, 6), bounds, bounds, st.sampled_from([-3, -2, -1, 1, 2, 3]))
+def test_resolved_slices_are_those_of_numpy(size: int, start: int, end: int, step: int) -> None:
+    first, count = resolve_slice(size, start, end, step)
+    assert isinstance(first, int) and isinstance(count, int)
+    stop = None if step < 0 and end < -size else end
+    assert list(range(size)[start:stop:step]) == [first + step * i for i in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "step", "expected"),
+    [
+        (1, FAR, 1, (1, S - 1)),
+        (0, -1, 1, (0, S - 1)),
+        (0, 1, 1, (0, 1)),
+        (-1, FAR, 1, (S - 1, 1)),
+        (-1, -FAR, -1, (S - 1, S)),
+        (0, FAR, 2, (0, (S + 1) // 2)),
+    ],
+)
+def test_slices_of_symbolic_sizes(start: int, end: int, step: int, expected: tuple[Dim, Dim]) -> None:
+    assert resolve_slice(S, start, end, step) == expected
+
+
+def test_what_is_not_provable_is_a_fresh_size() -> None:
+    """S may be 3, and then S[:5] has 3 elements."""
+    _, count = resolve_slice(S, 0, 5, 1)
+    assert isinstance(count, Poly) and count != 5 and count != S
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])
+def test_pad(mode: str) -> None:
+    check("pad", [random(4, 5), ints(1, 2, 2, 1)], {"mode": mode})
+    check("pad", [random(4, 5), ints(2, 1), None, ints(-1)], {"mode": mode})
+
+
+def test_pad_with_a_value_and_cuts() -> None:
+    value = np.array(3.5, np.float32)
+    check("pad", [random(4, 5), ints(1, 2, 2, 1), value])
+    check("pad", [random(4, 5), ints(1, -2, -1, 1), value])
+    check("pad", [random(4, 5), ints(1, 0, 0, 1), np.array(-np.inf, np.float32)], field=False)
+
+
+def test_pad_of_integers() -> None:
+    check("pad", [np.arange(6).reshape(2, 3), ints(1, 0, 0, 2), np.array(9)])
