@@ -20,10 +20,11 @@ from tensmith.ir.onnx_schema import (
     find_schema,
     misfit,
     schema_default,
+    standard_domain,
 )
 from tensmith.ir.op import REQUIRED, Node
 from tensmith.ir.opaque import bind, parse
-from tensmith.ir.program import PRODUCER_KEY, Program, array_bytes
+from tensmith.ir.program import PRODUCER_KEY, Origin, Program, array_bytes
 from tensmith.ir.types import TensorType
 
 _PROTOBUF_LIMIT = 2**31 - 1
@@ -69,10 +70,7 @@ def _build(program: Program, write_tensor: WriteTensor) -> onnx.ModelProto:
     for name, type_ in program.hints.items():
         if name in program.producers and name not in program.outputs:
             graph.value_info.append(_value(name, type_))
-    imports = [
-        onnx.helper.make_opsetid(domain, version)
-        for domain, version in {**_domains(program), **origin.opsets, "": opset}.items()
-    ]
+    imports = [onnx.helper.make_opsetid(*entry) for entry in _opsets(program, opset).items()]
     model = onnx.ModelProto(
         graph=graph, opset_import=imports, producer_name="tensmith", doc_string=origin.doc
     )
@@ -84,10 +82,16 @@ def _build(program: Program, write_tensor: WriteTensor) -> onnx.ModelProto:
     return model
 
 
-def _domains(program: Program) -> dict[str, int]:
-    """Domains of the program's operators, at version 1 unless the program says otherwise."""
-    found = {node.definition.domain for node in program.nodes if node.opaque is None}
-    return dict.fromkeys(found | {parse(node.opaque).domain for node in program.nodes if node.opaque}, 1)
+def _opsets(program: Program, opset: int) -> dict[str, int]:
+    """The opsets of the program's file, and version 1 of domains that only rewrites brought in."""
+    used = {
+        parse(node.opaque).domain if node.opaque is not None else node.definition.domain
+        for node in program.nodes
+    }
+    domains = {standard_domain(domain) for domain in used}
+    added = dict.fromkeys(sorted(domains - program.origin.opsets.keys()), 1)
+    found = {**program.origin.opsets, **added}
+    return {**found, "": opset} if "" in found else found
 
 
 # Types
@@ -113,7 +117,7 @@ def _dim(dim: Dim) -> int | str | None:
 
 def _required_opset(program: Program) -> int:
     """The program's own opset, or the first newer one in which every node can be said."""
-    own = program.origin.opsets.get("", NEWEST_OPSET)
+    own = program.origin.opsets.get("", Origin().opsets[""])
     for version in range(own, NEWEST_OPSET + 1):
         reasons = (_misfit(program, node, version) for node in program.nodes if node.opaque is None)
         reason = next((reason for reason in reasons if reason is not None), None)
@@ -199,7 +203,8 @@ def _folded(program: Program, opset: int) -> frozenset[str]:
 def _node(program: Program, node: Node, opset: int) -> onnx.NodeProto:
     if node.opaque is not None:
         proto = bind(node.opaque, node.inputs, node.outputs, program.names)
-        proto.name = node.name
+        if node.name:
+            proto.name = node.name
         return proto
     op = node.definition
     schema = find_schema(op.domain, op.onnx, opset)

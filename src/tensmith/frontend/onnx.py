@@ -119,9 +119,10 @@ class _Reader:
     def _origin(self) -> Origin:
         metadata = {entry.key: entry.value for entry in self.model.metadata_props}
         producer = f"{self.model.producer_name} {self.model.producer_version}".strip()
+        needed = onnx.helper.find_min_ir_version_for(list(self.model.opset_import), ignore_unknown=True)
         return Origin(
             opsets=self.opsets,
-            ir_version=self.model.ir_version,
+            ir_version=max(self.model.ir_version, needed),
             producer=metadata.pop(PRODUCER_KEY, producer),
             metadata=metadata,
             doc=self.model.doc_string,
@@ -182,8 +183,8 @@ class _Reader:
     def _opaque(self, proto: onnx.NodeProto) -> Node:
         kept = onnx.NodeProto()
         kept.CopyFrom(proto)
-        kept.doc_string = ""
-        del kept.metadata_props[:]
+        for field in ("name", "doc_string", "metadata_props"):
+            kept.ClearField(field)
         name = operator_name(proto.domain, proto.op_type)
         inputs = (*proto.input, *captures(proto))
         return Node(

@@ -23,7 +23,7 @@ class Symbols:
     def named(self, param: str) -> Poly:
         """The variable of a dim_param, whose name is made an identifier."""
         if param not in self._of_param:
-            base = re.sub(r"\W", "_", param, flags=re.ASCII)
+            base = re.sub(r"[^\w.]", "_", param, flags=re.ASCII)
             self._of_param[param] = self._free(base if base[0].isalpha() or base[0] == "_" else f"d{base}")
         return Poly.symbol(self._of_param[param])
 

@@ -7,6 +7,7 @@ that a Reshape whose target is computed from a symbolic batch still gets a type.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -54,9 +55,36 @@ def infer_node(
         types = node.definition.infer(call)
     except ProgramError as error:
         raise ProgramError(f"node '{node.name or node.output}' ({node.op}): {error}") from error
+    types = _named_sizes(node, types)
     values = _known_values(node, call, types)
     merged = tuple(_merge(type_, hints.get(name)) for name, type_ in zip(node.outputs, types))
     return tuple(Facts(type_, value) for type_, value in zip(merged, values))
+
+
+def _named_sizes(node: Node, types: tuple[TensorType | None, ...]) -> tuple[TensorType | None, ...]:
+    """Sizes known only at run time, which type rules make fresh, named after the value that first has them.
+
+    So the same node always has the same types, and texts of programs parse.
+    """
+    names: dict[str, Poly] = {}
+    for output, type_ in zip(node.outputs, types):
+        shape = () if type_ is None or type_.shape is None else type_.shape
+        unnamed = [s for dim in shape if isinstance(dim, Poly) for s in sorted(dim.symbols()) if "%" in s]
+        for symbol in dict.fromkeys(unnamed):
+            names.setdefault(symbol, Poly.symbol(f"n.{_escaped(output)}.{len(names)}"))
+    if not names:
+        return types
+    return tuple(
+        type_
+        if type_ is None or type_.shape is None
+        else type_.with_shape([d.substitute(names) if isinstance(d, Poly) else d for d in type_.shape])
+        for type_ in types
+    )
+
+
+def _escaped(name: str) -> str:
+    """An identifier that no other name gives."""
+    return re.sub(r"[^A-Za-z0-9_]", lambda match: f".{ord(match.group()):x}.", name)
 
 
 def _merge(inferred: TensorType | None, hint: TensorType | None) -> TensorType | None:

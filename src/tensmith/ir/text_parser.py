@@ -35,6 +35,7 @@ from tensmith.ir.types import DTYPES, TensorType
 _SPACE = re.compile(r"(?:\s|#[^\n]*)*")
 _NAME = re.compile(r"[\w./$-]+(?::+[\w./$-]+)*", re.ASCII)
 _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_SIZE = re.compile(r"[A-Za-z_][\w.]*", re.ASCII)
 _STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 _BASE64 = re.compile(r'base64"([A-Za-z0-9+/=]*)"')
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
@@ -221,7 +222,7 @@ class _Parser:
             base = Poly.of(self.nested(self.size))
             self.expect(")")
         else:
-            word = self.try_take(_WORD)
+            word = self.try_take(_SIZE)
             base = Poly.symbol(word) if word is not None else Poly.of(self.integer())
         if not self.accept("**"):
             return base
