@@ -6,13 +6,12 @@ import numpy as np
 
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Arith, Array
-from tensmith.formula.expr import Expr, Formula, compute, total
-from tensmith.formula.poly import Poly
+from tensmith.formula.expr import Formula, compute
 from tensmith.ir.op import Op, Run, Symbolic, Typed, op
 from tensmith.ir.ops.convolution import Conv
+from tensmith.ir.ops.matmul import MatMul
 from tensmith.ir.ops.quantization import centred, to_grid
-from tensmith.ir.ops.shared import broadcast_read, broadcast_shapes
-from tensmith.ir.types import Shape, TensorType
+from tensmith.ir.types import TensorType
 
 
 def requantize(call: Run, sums: Array, channel: int, arith: Arith) -> Array:
@@ -44,24 +43,18 @@ def matrix_offset(zero_point: Array | None, left: bool) -> Array | None:
     return zero_point[:, None] if left and zero_point.ndim == 1 else zero_point
 
 
-def matmul_shape(a: TensorType, b: TensorType) -> Shape | None:
-    """The shape of a matrix product with leading axes broadcast, as NumPy's matmul."""
-    if a.shape is None or b.shape is None:
-        return None
-    left = a.shape if len(a.shape) > 1 else (1, *a.shape)
-    right = b.shape if len(b.shape) > 1 else (*b.shape, 1)
-    if isinstance(left[-1], int) and isinstance(right[-2], int) and left[-1] != right[-2]:
-        raise ProgramError(f"a {a} and b {b} do not multiply: {left[-1]} columns, {right[-2]} rows")
-    rows = left[-2:-1] if len(a.shape) > 1 else ()
-    columns = right[-1:] if len(b.shape) > 1 else ()
-    return (*broadcast_shapes(left[:-2], right[:-2]), *rows, *columns)
+def _matrices(call: Typed, b: int) -> Typed:
+    """The use as MatMul would see it; `b` is the position of the right matrix."""
+    return Typed({}, (call.type(0), call.type(b)), (None, None))
 
 
-def matmul_cost(a: TensorType, out: TensorType | None) -> int:
-    """Output elements times the inner size."""
-    if out is None or out.static is None or a.static is None:
-        return 0
-    return int(np.prod(out.static)) * a.static[-1]
+def _shifted(q: Formula, zero_point: Formula | None) -> Formula:
+    """q - zero_point, one zero point for the whole tensor."""
+    if zero_point is None:
+        return q
+    if zero_point.rank > 0:
+        raise ProgramError("the formula of an integer product takes scalar zero points only")
+    return compute(q.shape, lambda *i: q[i] - zero_point[()])
 
 
 @op("matmul_integer", onnx="MatMulInteger", since=10)
@@ -70,7 +63,8 @@ class MatMulInteger(Op):
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """The shape of a matrix product."""
-        return (TensorType("i32", matmul_shape(call.type(0), call.type(1))),)
+        (found,) = MatMul().infer(_matrices(call, 1))
+        return (None if found is None else found.with_dtype("i32"),)
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """One matrix product; every type is an integer's, so `arith` is never a field."""
@@ -79,24 +73,13 @@ class MatMulInteger(Op):
         return (arith.matmul(a, b).astype(np.int64),)
 
     def formula(self, call: Symbolic) -> tuple[Formula, ...]:
-        """The formula of the class docstring, for matrices and one zero point each."""
-        a, b, a_zero, b_zero = call[0], call[1], call.get(2), call.get(3)
-        if min(a.rank, b.rank) < 2 or any(z is not None and z.rank > 0 for z in (a_zero, b_zero)):
-            raise ProgramError("matmul_integer has a formula for matrices and scalar zero points only")
-
-        def element(*at: Poly) -> Expr:
-            def term(k: Poly) -> Expr:
-                left = broadcast_read(a, (*at[:-1], k))
-                right = broadcast_read(b, (*at[:-2], k, at[-1]))
-                return (left - (a_zero[()] if a_zero else 0)) * (right - (b_zero[()] if b_zero else 0))
-
-            return total(a.shape[-1], term)
-
-        return (compute((*broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]), element),)
+        """MatMul's formula of the shifted tensors, for scalar zero points."""
+        a, b = _shifted(call[0], call.get(2)), _shifted(call[1], call.get(3))
+        return MatMul().formula(Symbolic({}, (a, b)))
 
     def cost(self, call: Typed, outputs: tuple[TensorType | None, ...]) -> int:
-        """See matmul_cost."""
-        return matmul_cost(call.type(0), outputs[0])
+        """As MatMul."""
+        return MatMul().cost(_matrices(call, 1), outputs)
 
 
 @op("q_linear_matmul", onnx="QLinearMatMul", since=10)
@@ -105,7 +88,8 @@ class QLinearMatMul(Op):
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """The shape of a matrix product in y_zero_point's element type."""
-        return (TensorType(call.type(7).dtype, matmul_shape(call.type(0), call.type(3))),)
+        (found,) = MatMul().infer(_matrices(call, 3))
+        return (None if found is None else found.with_dtype(call.type(7).dtype),)
 
     def accepts(self, call: Typed) -> str | None:
         """Integers only; opset 21 also has small floats."""
@@ -118,8 +102,8 @@ class QLinearMatMul(Op):
         return (requantize(call, arith.matmul(a, b), -1, arith),)
 
     def cost(self, call: Typed, outputs: tuple[TensorType | None, ...]) -> int:
-        """See matmul_cost."""
-        return matmul_cost(call.type(0), outputs[0])
+        """As MatMul."""
+        return MatMul().cost(_matrices(call, 3), outputs)
 
 
 def _convolve(call: Run, x: Array, w: Array, bias: Array | None, arith: Arith) -> Array:
@@ -144,12 +128,8 @@ class ConvInteger(Conv):
 
     def formula(self, call: Symbolic) -> tuple[Formula, ...]:
         """Conv's formula of the shifted tensors, for scalar zero points."""
-        shifted = []
-        for q, zero in ((call[0], call.get(2)), (call[1], call.get(3))):
-            if zero is not None and zero.rank > 0:
-                raise ProgramError("conv_integer has a formula for scalar zero points only")
-            shifted.append(q if zero is None else compute(q.shape, lambda *i, q=q, z=zero: q[i] - z[()]))
-        return super().formula(Symbolic(call.attrs, tuple(shifted)))
+        x, w = _shifted(call[0], call.get(2)), _shifted(call[1], call.get(3))
+        return super().formula(Symbolic(call.attrs, (x, w)))
 
 
 @op("q_linear_conv", onnx="QLinearConv", attributes=Conv.attributes, since=10)

@@ -8,22 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from onnx.helper import tensor_dtype_to_np_dtype
 
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.formula.expr import Expr, Scalar, as_expr, fresh, guard
 from tensmith.formula.poly import Dim, Monomial, Poly, floor_div, product, simplify_dim
+from tensmith.ir.onnx_schema import ELEMENT_TYPES
 from tensmith.ir.op import Typed
-from tensmith.ir.types import Shape, dtype_name
+from tensmith.ir.types import Shape
 
 
 def onnx_dtype(code: int) -> str:
     """TensIR's name of an ONNX element type number."""
-    try:
-        return dtype_name(np.dtype(tensor_dtype_to_np_dtype(code)))
-    except KeyError as error:
-        raise ProgramError(f"{code} is no ONNX element type that TensIR knows") from error
+    if code not in ELEMENT_TYPES:
+        raise ProgramError(f"{code} is no ONNX element type that TensIR knows")
+    return ELEMENT_TYPES[code]
 
 
 def fresh_size() -> Poly:
