@@ -55,9 +55,7 @@ class Equation:
                 found[letter] = broadcast_shapes((found.get(letter, 1),), (size,))[0]
         missing = set(self.result) - found.keys()
         if missing:
-            raise ProgramError(
-                f"the result of an einsum has axes no operand has: {', '.join(sorted(missing))}"
-            )
+            raise ProgramError(f"no operand of the einsum has the result's axes {', '.join(sorted(missing))}")
         return found
 
 
