@@ -13,7 +13,7 @@ Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 @dataclass(frozen=True)
 class ElementType:
-    """One `TensorProto.DataType`: `bits` wide; a float when it has a `mantissa`, else an integer or bit pattern."""
+    """One `TensorProto.DataType`, `bits` wide: a float if it has a `mantissa`, else an integer."""
 
     name: str
     bits: int
@@ -21,7 +21,7 @@ class ElementType:
     mantissa: int = 0
 
     def payload_bytes(self, elements: int) -> int:
-        """Bytes that `elements` of them take in raw_data (sub-byte types are packed, the last byte padded)."""
+        """Bytes that `elements` of them take in raw_data (sub-byte types packed, the last byte padded)."""
         return (elements * self.bits + 7) // 8
 
 
@@ -89,11 +89,12 @@ def pack_small(values: Integers, bits: int) -> bytes:
     padded = np.zeros(-(-values.size // per_byte) * per_byte, np.uint8)
     padded[: values.size] = values & ((1 << bits) - 1)
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    return (padded.reshape(-1, per_byte) << shifts).sum(axis=1, dtype=np.uint8).tobytes()
+    packed: Bytes = (padded.reshape(-1, per_byte) << shifts).sum(axis=1, dtype=np.uint8)
+    return packed.tobytes()
 
 
 def to_integers(data: bytes, element: ElementType, elements: int) -> Integers | None:
-    """Values of an integer tensor up to 32 bits wide; None when int64 cannot hold them or padding is not zero."""
+    """Values of an integer tensor up to 32 bits wide; None for other types and for nonzero padding."""
     if element.mantissa or element.bits > 32:
         return None
     if element.bits >= 8:

@@ -36,7 +36,7 @@ def normalise(weights: Integers) -> Integers:
     total = np.maximum(weights.sum(axis=1, keepdims=True), 1)
     reserve = np.zeros_like(total)
     while True:
-        table = np.maximum(weights * (TOTAL - reserve) // total, 1)
+        table: Integers = np.maximum(weights * (TOTAL - reserve) // total, 1)
         excess = table.sum(axis=1, keepdims=True) - TOTAL
         if (excess <= 0).all():
             break
@@ -49,9 +49,9 @@ def normalise(weights: Integers) -> Integers:
 def student(levels: Integers, degrees: int, low: int, high: int, zero: int = 0, edge: int = 0) -> Integers:
     """Frequencies [levels, high - low + 1] of the integers low..high (low <= 0 <= high, |k| < 4096).
 
-    Student's t density at k / 2^(level / 4) with odd `degrees`, (1 + k^2 / (degrees scale^2))^-((degrees + 1) / 2).
-    `zero` adds a point mass of 2^(zero / 2 - 10) times the rest at 0 (pruned weights), `edge` one shared by both
-    ends (symmetric quantization puts every channel's largest weight there); code 0 adds none.
+    Student's t density with odd `degrees`: (1 + k^2 / (degrees s^2))^-((degrees + 1) / 2), s = 2^(level / 4).
+    `zero` adds a point mass of 2^(zero / 2 - 10) times the rest at 0 (pruned weights), `edge` one shared by
+    both ends (symmetric quantization puts every channel's largest weight there); code 0 adds none.
     """
     values = np.arange(low, high + 1, dtype=np.int64)
     squared = np.array([degrees * octaves(int(level), 1) for level in levels], np.int64)[:, None]
@@ -59,7 +59,7 @@ def student(levels: Integers, degrees: int, low: int, high: int, zero: int = 0, 
     weights = ratio.copy()
     for _ in range((degrees + 1) // 2 - 1):
         weights = weights * ratio >> _UNIT
-    rest = weights.sum(axis=1) >> 12
+    rest = weights.sum(axis=1) >> 20
     weights[:, -low] += _inflation(rest, zero)
     weights[:, 0] += _inflation(rest, edge) // 2
     weights[:, -1] += _inflation(rest, edge) // 2
@@ -67,8 +67,8 @@ def student(levels: Integers, degrees: int, low: int, high: int, zero: int = 0, 
 
 
 def _inflation(rest: Integers, code: int) -> Integers:
-    """rest 2^12 * 2^(code / 2 - 10), or nothing for code 0."""
-    return rest * octaves(code, 1) >> 14 if code else np.zeros_like(rest)
+    """rest 2^20 * 2^(code / 2 - 10), or nothing for code 0."""
+    return rest * octaves(code, 1) >> 6 if code else np.zeros_like(rest)
 
 
 def histogram_codes(counts: Integers) -> bytes:

@@ -1,9 +1,9 @@
 """Interleaved range asymmetric numeral systems (rANS), vectorised over lanes.
 
-J. Duda, "Asymmetric numeral systems", arXiv:1311.2540; the interleaving follows F. Giesen, arXiv:1402.3392.
-Symbol i of a batch belongs to lane i mod lanes. Every lane's state lies in [2^16, 2^32) and is renormalised by
-16-bit words that all lanes share. Probabilities are integers out of 2^15. States persist over batches, so a
-whole model is one stream and pays for its lanes once.
+J. Duda, "Asymmetric numeral systems", arXiv:1311.2540; interleaved as in F. Giesen, arXiv:1402.3392.
+Symbol i of a batch belongs to lane i mod lanes. Every lane's state lies in [2^16, 2^32) and is renormalised
+by 16-bit words that all lanes share. Probabilities are integers out of 2^15. States persist over batches, so
+a whole model is one stream and pays for its lanes once.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ TOTAL = 1 << PRECISION
 MAX_LANES = 4096
 _LOW = 1 << 16
 _WORD = 16
+_UNLIMITED = 1 << 62
 _SYMBOLS_PER_LANE = 4096  # a lane costs four bytes: under 0.1 % of an 8-bit symbol stream
 
 Words = np.ndarray[Any, np.dtype[np.uint16]]
+Contexts = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Batch:
         return float(PRECISION * self.starts.size - np.log2(self.frequencies).sum())
 
 
-def batch_of(symbols: Integers, contexts: Integers, frequencies: Integers) -> Batch:
+def batch_of(symbols: Integers, contexts: Contexts, frequencies: Integers) -> Batch:
     """The batch of `symbols[i]` under row `contexts[i]` of the table `frequencies` [contexts, alphabet]."""
     starts = np.cumsum(frequencies, axis=1) - frequencies
     return Batch(
@@ -83,23 +85,29 @@ class Decoder:
             )
         self._states = np.frombuffer(data, "<u4", lanes).astype(np.int64)
         self._words = np.frombuffer(data, "<u2", offset=4 * lanes).astype(np.int64)
+        self._left = lanes * 2 * _SYMBOLS_PER_LANE if lanes < MAX_LANES else _UNLIMITED
         self.position = 0
 
-    def read(self, contexts: Integers, frequencies: Integers) -> Integers:
+    def read(self, contexts: Contexts, frequencies: Integers) -> Integers:
         """One symbol for each context: inverse of `encode` on `batch_of(symbols, contexts, frequencies)`."""
+        self._left -= contexts.size
+        if self._left <= 0:
+            raise ModelError("the packed model has too few lanes for its symbols; the file is damaged")
         alphabet = frequencies.shape[1]
         flat = frequencies.ravel()
         starts = (np.cumsum(frequencies, axis=1) - frequencies).ravel()
-        slots = np.repeat(np.arange(flat.size, dtype=np.int32), flat)  # context, slot -> context * A + symbol
-        bases = contexts << PRECISION
-        out = np.empty(contexts.size, np.int64)
+        intervals = starts + (np.arange(len(frequencies)) << PRECISION).repeat(alphabet)
+        slots = np.repeat(np.arange(flat.size, dtype=np.int32), flat) if contexts.size > flat.sum() else None
+        out = np.empty(contexts.size, np.int32)
         lanes = self._states.size
         for begin in range(0, contexts.size, lanes):
-            base = bases[begin : begin + lanes]
-            state = self._states[: base.size]
+            context = contexts[begin : begin + lanes].astype(np.int64)
+            state = self._states[: context.size]
             slot = state & (TOTAL - 1)
-            index = slots[base + slot]
-            out[begin : begin + lanes] = index
+            key = (context << PRECISION) + slot
+            # A table costs 2^15 entries for each context; few symbols are found faster by bisection.
+            index = slots[key] if slots is not None else np.searchsorted(intervals, key, side="right") - 1
+            out[begin : begin + lanes] = index - context * alphabet
             state[:] = flat[index] * (state >> PRECISION) + slot - starts[index]
             hungry = np.flatnonzero(state < _LOW)
             if hungry.size:
@@ -110,7 +118,7 @@ class Decoder:
                     )
                 state[hungry] = state[hungry] << _WORD | self._words[self.position : stop]
                 self.position = stop
-        return out - contexts * alphabet
+        return out.astype(np.int64)
 
     def finish(self) -> None:
         """ModelError unless every word was used and every lane is back at its first state."""

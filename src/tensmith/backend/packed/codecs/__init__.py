@@ -1,0 +1,1 @@
+"""Tensor codecs, one file each; the smallest result wins for each tensor."""

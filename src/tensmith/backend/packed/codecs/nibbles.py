@@ -1,0 +1,31 @@
+"""Byte tensors that hold two 4-bit weights a byte, as block-quantized matmuls store them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tensmith.backend.packed.codec import codec
+from tensmith.backend.packed.elements import TensorSpec, pack_small, unpack_small
+from tensmith.backend.packed.integers import decode_integers, encode_integers
+from tensmith.backend.packed.streams import Encoded, Reader
+
+
+@codec("nibbles")
+class Nibbles:
+    """An uint8 tensor [..., n] read as 4-bit integers [..., 2n], low half first."""
+
+    tag = 2
+
+    def encode(self, data: bytes, spec: TensorSpec) -> Encoded | None:
+        """None for any other element type."""
+        if spec.type.name != "uint8":
+            return None
+        return encode_integers(unpack_small(data, 4).astype(np.int64), _shape(spec))
+
+    def decode(self, reader: Reader, spec: TensorSpec) -> bytes:
+        """Inverse of `encode`."""
+        return pack_small(decode_integers(reader, _shape(spec), 2 * spec.elements), 4)
+
+
+def _shape(spec: TensorSpec) -> tuple[int, ...]:
+    return (*spec.shape[:-1], 2 * spec.shape[-1]) if spec.shape else (2,)

@@ -1,0 +1,145 @@
+"""Packing a model file and getting it back, byte for byte."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from tensmith import files
+from tensmith.backend.packed import container, derived, wire
+from tensmith.backend.packed.codec import decode_tensor, encode_tensor
+from tensmith.backend.packed.elements import TensorSpec
+from tensmith.backend.packed.rans import encode, lanes_for
+from tensmith.backend.packed.streams import Encoded, Reader
+from tensmith.errors import ModelError, OutputError
+
+_SMALL_BYTES = 512  # smaller payloads of one type are coded as one vector
+
+
+@dataclass(frozen=True)
+class TensorRow:
+    """How one tensor is stored. `bits` per element counts its share of what is shared."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    codec: str
+    bits: float
+
+
+def pack(model: bytes) -> bytes:
+    """A serialized ONNX model (weights inline) as a packed file, verified by unpacking it.
+
+    Deterministic. ModelError when `model` is not an ONNX file, OutputError when it cannot be packed.
+    """
+    spans = wire.spans_of_model(model)
+    payloads = [model[span.start : span.stop] for span in spans]
+    specs = [span.spec for span in spans]
+    derivations = derived.find(specs, payloads)
+    streams = [Encoded(derived.write(derivations))]
+    for members in _groups(specs, derivations):
+        streams.append(encode_tensor(b"".join(payloads[index] for index in members), _joint(specs, members)))
+    batches = [batch for stream in streams for batch in stream.batches]
+    lanes = lanes_for(sum(batch.starts.size for batch in batches))
+    packed = container.write(
+        container.Container(
+            model_size=len(model),
+            model_sha256=hashlib.sha256(model).digest(),
+            lanes=lanes,
+            skeleton=wire.cut(model, spans),
+            parameters=b"".join(stream.parameters for stream in streams),
+            plain=b"".join(stream.plain for stream in streams),
+            symbols=encode(batches, lanes) if batches else encode([], 1),
+        )
+    )
+    if unpack(packed, max_bytes=max(len(model), 1)) != model:
+        raise OutputError(
+            "the packed file does not unpack to the model; keep the .onnx file and report this model"
+        )
+    return packed
+
+
+def unpack(packed: bytes, max_bytes: int = container.MAX_MODEL_BYTES) -> bytes:
+    """The very model that was packed; ModelError when `packed` is damaged, too new or above `max_bytes`."""
+    return _decode(packed, max_bytes)[0]
+
+
+def describe(packed: bytes, max_bytes: int = container.MAX_MODEL_BYTES) -> list[TensorRow]:
+    """One row a tensor, in file order: where the bits go."""
+    return _decode(packed, max_bytes)[1]
+
+
+def pack_file(source: Path, target: Path) -> None:
+    """Packs the .onnx file `source` into `target`, atomically."""
+    files.write_bytes(target, pack(_read(source)))
+
+
+def unpack_file(source: Path, target: Path) -> None:
+    """Unpacks `source` into the .onnx file `target`, atomically."""
+    files.write_bytes(target, unpack(_read(source)))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ModelError(
+            f"cannot read {path}: {error.strerror or error}; check the path and its permissions"
+        ) from error
+
+
+def _groups(specs: list[TensorSpec], derivations: list[derived.Derivation]) -> list[list[int]]:
+    """Payloads coded together: large ones alone, small ones of a type as one, derived ones not at all."""
+    skipped = {item.target for item in derivations}
+    groups: list[list[int]] = []
+    small: dict[str, list[int]] = {}
+    for index, spec in enumerate(specs):
+        if index in skipped:
+            continue
+        if spec.byte_length >= _SMALL_BYTES:
+            groups.append([index])
+        else:
+            small.setdefault(spec.type.name, []).append(index)
+    return groups + list(small.values())
+
+
+def _joint(specs: list[TensorSpec], members: list[int]) -> TensorSpec:
+    """What a group is coded as: a lone tensor as itself, several as one vector of all their elements."""
+    first = specs[members[0]]
+    if len(members) == 1:
+        return first
+    length = sum(specs[index].byte_length for index in members)
+    return TensorSpec(first.type, (length * 8 // first.type.bits,))
+
+
+def _decode(packed: bytes, max_bytes: int) -> tuple[bytes, list[TensorRow]]:
+    box = container.read(packed, max_bytes)
+    spans = wire.spans_of_skeleton(box.skeleton, box.model_size)
+    specs = [span.spec for span in spans]
+    reader = Reader(box.parameters, box.plain, box.symbols, box.lanes)
+    derivations = derived.read(reader.parameters, specs)
+    payloads = [b""] * len(specs)
+    coding = {item.target: ("derived", 0.0) for item in derivations}
+    shares = [stored / max(len(data), 1) for stored, data in zip(box.stored, box.sections)][1:]
+    for members in _groups(specs, derivations):
+        spec, before = _joint(specs, members), reader.used()
+        name, data = decode_tensor(reader, spec)
+        spent = sum(8 * share * (now - was) for share, now, was in zip(shares, reader.used(), before))
+        coding |= dict.fromkeys(members, (name, spent / spec.elements))
+        start = 0
+        for index in members:
+            payloads[index] = data[start : start + specs[index].byte_length]
+            start += specs[index].byte_length
+    reader.finish()
+    derived.apply(derivations, payloads)
+    model = wire.join(box.skeleton, spans, payloads)
+    if hashlib.sha256(model).digest() != box.model_sha256:
+        raise ModelError(
+            "the packed model does not unpack to the model it was made from; the file is damaged"
+        )
+    rows = [
+        TensorRow(span.name, span.spec.type.name, span.spec.shape, *coding[index])
+        for index, span in enumerate(spans)
+    ]
+    return model, rows

@@ -1,0 +1,170 @@
+"""Integers whose spread is a product of a row's and a column's: quantized weights.
+
+Weight [o, i, ...] is drawn from a Student distribution of scale row[o] * column[i], both in quarter octaves.
+Output channels differ in spread even after per-channel quantization (the scale follows their largest weight,
+not their typical one), and input channels differ by what the layer before gives them. Conditioning on both
+takes 2 to 6 % off the zero-order entropy of trained networks, for about 0.01 bits a weight of parameters; a
+parametric shape needs no stored histogram, so small layers gain too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tensmith.backend.packed.elements import Integers
+from tensmith.backend.packed.frequency import DEGREES, MAX_INFLATION, MAX_LEVEL, MIN_LEVEL, student
+from tensmith.backend.packed.rans import PRECISION, Batch, Contexts, batch_of
+from tensmith.backend.packed.streams import Encoded, Reader, number
+
+_MAX_VALUE = 2047
+_LIMIT = 1 << 41
+_REACH = 32  # a row's or column's level lies within this of the tensor's
+_LEVEL_DEGREES = 15
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """The distribution common to a tensor: base level, tail and point masses (codes of `student`)."""
+
+    base: int
+    tail: int = 2
+    zero: int = 0
+    edge: int = 0
+
+    def frequencies(self, levels: Integers, low: int, high: int) -> Integers:
+        return student(levels, DEGREES[self.tail], low, high, self.zero, self.edge)
+
+
+def encode(values: Integers, shape: tuple[int, ...]) -> Encoded:
+    """`values` (1-D, the row-major elements of `shape`), not all equal, spanning at most 2048 integers."""
+    center = int(np.median(values))
+    centered = values - center
+    low, high = int(centered.min()), int(centered.max())
+    best: Encoded | None = None
+    for rows, columns in _level_choices(np.abs(centered), *_extents(shape, values.size)):
+        base = int(np.median(rows))
+        fitted = _fit(centered, rows - base, columns, _Shape(base), low, high)
+        levels, contexts = _contexts(_grid(rows - base, columns, fitted.base), values.size)
+        header = [center, low, high, fitted.base, fitted.tail, fitted.zero, fitted.edge]
+        encoded = (
+            Encoded(b"".join(map(number, header)))
+            + _encode_levels(rows - base)
+            + _encode_levels(columns)
+            + Encoded(batches=(batch_of(centered - low, contexts, fitted.frequencies(levels, low, high)),))
+        )
+        if best is None or encoded.bits < best.bits:
+            best = encoded
+    assert best is not None
+    return best
+
+
+def decode(reader: Reader, shape: tuple[int, ...], count: int) -> Integers:
+    """Inverse of `encode`; `count` is the product of `shape`."""
+    take = reader.parameters.number
+    center = take(-_LIMIT, _LIMIT)
+    low, high = take(-_MAX_VALUE, 0), take(0, _MAX_VALUE)
+    fitted = _Shape(
+        take(MIN_LEVEL - _REACH, MAX_LEVEL + _REACH),
+        take(0, len(DEGREES) - 1),
+        take(0, MAX_INFLATION),
+        take(0, MAX_INFLATION),
+    )
+    row_count, column_count = _extents(shape, count)
+    rows, columns = _decode_levels(reader, row_count), _decode_levels(reader, column_count)
+    levels, contexts = _contexts(_grid(rows, columns, fitted.base), count)
+    return reader.symbols(contexts, fitted.frequencies(levels, low, high)) + (low + center)
+
+
+def _extents(shape: tuple[int, ...], count: int) -> tuple[int, int]:
+    """Rows and columns: the first two axes, where there are two of them."""
+    return (shape[0], shape[1]) if len(shape) > 1 and count else (1, 1)
+
+
+def _grid(rows: Integers, columns: Integers, base: int) -> Integers:
+    """The level of each row and column, [rows, columns]."""
+    grid: Integers = np.clip(rows[:, None] + columns + base, MIN_LEVEL, MAX_LEVEL)
+    return grid
+
+
+def _contexts(grid: Integers, count: int) -> tuple[Integers, Contexts]:
+    """The distinct levels, ascending, and for each of `count` elements the index of its own."""
+    lowest = int(grid.min())
+    present = np.bincount((grid - lowest).ravel()) > 0
+    index = (np.cumsum(present) - 1).astype(np.uint8)[grid - lowest]
+    return np.flatnonzero(present) + lowest, np.repeat(index.ravel(), count // grid.size)
+
+
+def _level_choices(magnitudes: Integers, rows: int, columns: int) -> Iterator[tuple[Integers, Integers]]:
+    """Levels of rows and columns to try: one spread for all, one a row, one a row and column."""
+
+    def levels(spread: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Integers:
+        found = np.rint(4 * np.log2(np.maximum(spread, 1e-3))).astype(np.int64)
+        middle = int(np.median(found))
+        clipped: Integers = np.clip(found, middle - _REACH, middle + _REACH)
+        return clipped
+
+    mean = magnitudes.reshape(rows, columns, -1).mean(axis=2)
+    yield levels(mean.mean(keepdims=True)[0]).repeat(rows), np.zeros(columns, np.int64)
+    row, column = np.ones(rows), np.ones(columns)
+    for _ in range(6):  # alternating least relative error; converges in a few rounds
+        row = np.maximum((mean / column).mean(axis=1), 1e-3)
+        column = np.maximum((mean / row[:, None]).mean(axis=0), 1e-3)
+    if rows > 1:
+        yield levels(mean.mean(axis=1)), np.zeros(columns, np.int64)
+    if columns > 1:
+        middle = float(np.median(column))
+        column_levels = levels(column / middle)
+        yield levels(row * middle), np.clip(column_levels, -_REACH, _REACH)
+
+
+def _fit(centered: Integers, rows: Integers, columns: Integers, start: _Shape, low: int, high: int) -> _Shape:
+    """The shape of least code length, by coordinate descent on the tensor's histogram for each level."""
+    alphabet = high - low + 1
+    levels, contexts = _contexts(rows[:, None] + columns, centered.size)
+    counts = np.bincount(contexts * np.int64(alphabet) + (centered - low), minlength=levels.size * alphabet)
+    counts = counts.reshape(levels.size, alphabet)
+    known: dict[_Shape, float] = {}
+
+    def cost(shape: _Shape) -> float:
+        if shape not in known:
+            table = shape.frequencies(np.clip(levels + shape.base, MIN_LEVEL, MAX_LEVEL), low, high)
+            known[shape] = PRECISION * centered.size - float((counts * np.log2(table)).sum())
+        return known[shape]
+
+    best = start
+    for step in (8, 3, 1):
+        inflations = [-step, 0, step]
+        for field, moves, top in (
+            ("tail", (-2, -1, 0, 1, 2), len(DEGREES) - 1),
+            ("base", (-1, 0, 1), MAX_LEVEL),
+            ("zero", inflations, MAX_INFLATION),
+            ("edge", inflations, MAX_INFLATION),
+        ):
+            here = getattr(best, field)
+            bottom = MIN_LEVEL - _REACH if field == "base" else 0
+            near = [min(max(here + move, bottom), top) for move in moves]
+            best = min((replace(best, **{field: value}) for value in near), key=cost)
+    return best
+
+
+def _encode_levels(levels: Integers) -> Encoded:
+    """Levels in -32..32, themselves under a Student distribution whose scale is a parameter."""
+    if levels.size == 1:
+        return Encoded()
+    choices: list[tuple[int, Batch]] = []
+    for spread in range(MIN_LEVEL, 4 * 4):
+        table = student(np.array([spread]), _LEVEL_DEGREES, -_REACH, _REACH)
+        choices.append((spread, batch_of(levels + _REACH, np.zeros(levels.size, np.uint8), table)))
+    spread, batch = min(choices, key=lambda choice: choice[1].bits)
+    return Encoded(number(spread), batches=(batch,))
+
+
+def _decode_levels(reader: Reader, count: int) -> Integers:
+    if count == 1:
+        return np.zeros(1, np.int64)
+    spread = reader.parameters.number(MIN_LEVEL, 4 * 4)
+    table = student(np.array([spread]), _LEVEL_DEGREES, -_REACH, _REACH)
+    return reader.same_context(count, table) - _REACH
