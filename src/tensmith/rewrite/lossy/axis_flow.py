@@ -1,0 +1,468 @@
+"""How channels pass through each op: a rule an op family, and what a node changes when channels go.
+
+A rule sets the labels of the outputs from those of the inputs (see axis_labels). An edit rebuilds a node
+whose attributes or constant inputs speak of the channels: a depthwise convolution's group count, a slice's
+bounds, a reshape's target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from tensmith.formula.arith import Array
+from tensmith.formula.poly import product
+from tensmith.ir import Node, Program
+from tensmith.ir.op import Typed
+from tensmith.ir.ops.elementwise import Elementwise
+from tensmith.ir.ops.pooling import GlobalPool, Pool
+from tensmith.ir.ops.reduction import Reduction
+from tensmith.ir.ops.shape import Renaming, whole_groups
+from tensmith.ir.ops.slicing import full_pads, resolve_slice
+from tensmith.ir.types import Shape
+from tensmith.rewrite.lossy.axis_labels import AxisLabels, End, Labels, Place, Rule, flows
+
+
+@dataclass
+class Cut:
+    """What is left of each axis; new constants gather in `constants`."""
+
+    program: Program
+    kept: Callable[[Place], Array | None]
+    constants: dict[str, Array] = field(default_factory=dict)
+    _names: dict[str, Iterator[str]] = field(default_factory=dict)
+
+    def integers(self, node: Node, values: Sequence[int]) -> str:
+        """The name of a new int64 constant."""
+        names = self._names.setdefault(node.output, self.program.fresh(node.output))
+        name = next(names)
+        self.constants[name] = np.array(values, dtype=np.int64)
+        return name
+
+
+Edit: TypeAlias = Callable[[Cut, Node], Node]
+EDITS: dict[str, Edit] = {}
+
+
+def edits(*ops: str) -> Callable[[Edit], Edit]:
+    """Registers how nodes of some ops are rebuilt."""
+
+    def register(edit: Edit) -> Edit:
+        EDITS.update(dict.fromkeys(ops, edit))
+        return edit
+
+    return register
+
+
+def by_family(node: Node) -> Rule | None:
+    """The rule of an op without one of its own, by the class it is declared with."""
+    if isinstance(node.definition, Elementwise):
+        return aligned
+    if isinstance(node.definition, (Pool, GlobalPool)):
+        return channelwise
+    if isinstance(node.definition, Reduction):
+        return reduction
+    return renaming if isinstance(node.definition, Renaming) else None
+
+
+def _ints(program: Program, node: Node, index: int) -> list[int] | None:
+    """A known integer input as a list; None if it is missing or not known."""
+    call = Typed(node.attrs, (), tuple(program.facts[name].value if name else None for name in node.inputs))
+    found = call.ints(index)
+    return None if found is None else list(found)
+
+
+def _unknown(program: Program, node: Node, *indices: int) -> bool:
+    """Whether some of these inputs are there but not known."""
+    given = [index for index in indices if index < len(node.inputs) and node.inputs[index]]
+    return any(_ints(program, node, index) is None for index in given)
+
+
+def _through(labels: AxisLabels, value: str) -> list[Labels]:
+    """The labels of all axes of a value."""
+    return [labels.of((value, axis)) for axis in range(labels.rank(value))]
+
+
+# Layers
+
+
+@flows("conv")
+def convolution(labels: AxisLabels, node: Node) -> None:
+    """Channels end at axis 1 of the weights and start at axis 0; depthwise ones pass."""
+    x, w = node.inputs[:2]
+    bias = [(name, 0) for name in node.inputs[2:3]]
+    groups, rank = node.attrs["group"], labels.rank(w)
+    filters, depth = labels.size((w, 0)), labels.size((w, 1))
+    if filters is None or depth is None:
+        return labels.stop(node)
+    into = labels.of((x, 1))
+    if groups > 1 and depth == 1:
+        out = labels.same([(w, 0), *bias], None if into is None else np.repeat(into, filters // groups))
+    else:
+        if into is not None:  # every group loses the same channels
+            for group in range(1, groups):
+                labels.join(into[:depth], into[group * depth : (group + 1) * depth])
+            labels.consumers.append(End(node.output, into))
+        labels.same([(w, 1)], None if into is None else into[:depth])
+        start = labels.fresh(filters // groups)
+        out = labels.same([(w, 0), *bias], None if start is None else np.tile(start, groups))
+        if out is not None:
+            labels.producers.append(End(node.output, out))
+    labels.freeze(x, [0, *range(2, rank)])
+    labels.set(node.output, [labels.of((x, 0)), out, *[None] * (rank - 2)])
+
+
+@edits("conv")
+def convolution_edit(cut: Cut, node: Node) -> Node:
+    """Depthwise: as many groups as channels are left."""
+    depth = cut.program.type(node.inputs[1]).dims[1]
+    kept = cut.kept((node.inputs[0], 1))
+    if kept is None or depth != 1 or node.attrs["group"] == 1:
+        return node
+    return replace(node, attrs={**node.attrs, "group": int(kept.sum())})
+
+
+@flows("gemm")
+def gemm(labels: AxisLabels, node: Node) -> None:
+    """y = A' B' + C: rows of A' pass, the contracted axes are one, columns of B' start if B is constant."""
+    a, b = node.inputs[:2]
+    flip_a, flip_b = bool(node.attrs["transA"]), bool(node.attrs["transB"])
+    columns = _product(
+        labels, node, (a, 0 if flip_a else 1), (b, 1 if flip_b else 0), (b, 0 if flip_b else 1)
+    )
+    rows = labels.of((a, 1 if flip_a else 0))
+    for c in filter(None, node.inputs[2:3]):
+        offset = 2 - labels.rank(c)
+        for axis in range(labels.rank(c)):
+            labels.same([(c, axis)], columns if axis + offset else rows)
+    labels.set(node.output, [rows, columns])
+
+
+@flows("matmul")
+def matmul(labels: AxisLabels, node: Node) -> None:
+    """The contracted axes are one; batch axes align; columns start where the right side is constant."""
+    a, b = node.inputs
+    if labels.rank(a) < 2 or labels.rank(b) < 2:
+        return labels.stop(node)
+    ra, rb = labels.rank(a), labels.rank(b)
+    columns = _product(labels, node, (a, ra - 1), (b, rb - 2), (b, rb - 1))
+    batch = _broadcast(labels, [(a, ra - 2), (b, rb - 2)], max(ra, rb) - 2)
+    labels.set(node.output, [*batch, labels.of((a, ra - 2)), columns])
+
+
+def _product(labels: AxisLabels, node: Node, left: Place, right: Place, columns: Place) -> Labels:
+    """Joins the contracted axes and gives the labels of the columns."""
+    into = labels.same([left, right])
+    if columns[0] not in labels.program.constants:
+        return labels.of(columns)
+    if into is not None:
+        labels.consumers.append(End(node.output, into))
+    start = labels.same([columns], labels.fresh(labels.size(columns)))
+    if start is not None:
+        labels.producers.append(End(node.output, start))
+    return start
+
+
+# Position by position
+
+
+def _broadcast(labels: AxisLabels, values: Sequence[tuple[str, int]], rank: int) -> list[Labels]:
+    """Labels of the first axes of values [(name, how many)], aligned from the right to `rank` axes."""
+    found: list[Labels] = []
+    for axis in range(rank):
+        places = [(name, axis - rank + count) for name, count in values if axis - rank + count >= 0]
+        found.append(labels.same(places))
+    return found
+
+
+def aligned(labels: AxisLabels, node: Node) -> None:
+    """Elementwise ops: axes align from the right, as they broadcast."""
+    values = [(name, labels.rank(name)) for name in node.inputs if name]
+    out = _broadcast(labels, values, labels.rank(node.output))
+    for name in node.outputs:
+        labels.set(name, out)
+
+
+@flows("cast", "cast_like", "dropout")
+def first_input(labels: AxisLabels, node: Node) -> None:
+    """The shape of the first input; the others give a type or a switch."""
+    for name in node.outputs:
+        labels.set(name, _through(labels, node.inputs[0]))
+
+
+def channelwise(labels: AxisLabels, node: Node) -> None:
+    """Pools: batch and channel pass, space is left."""
+    x = node.inputs[0]
+    labels.freeze(x, range(2, labels.rank(x)))
+    for name in node.outputs[1:]:
+        if name:  # positions of maxima count through all channels
+            return labels.stop(node)
+    labels.set(node.output, [*_through(labels, x)[:2], *[None] * (labels.rank(x) - 2)])
+
+
+@flows("batch_normalization", "instance_normalization")
+def channel_norm(labels: AxisLabels, node: Node) -> None:
+    """Every parameter has one entry a channel."""
+    x = node.inputs[0]
+    channel = labels.same([(x, 1), *((name, 0) for name in node.inputs[1:])])
+    rest = _through(labels, x)
+    labels.set(node.output, [rest[0], channel, *rest[2:]])
+
+
+@flows("layer_normalization", "rms_normalization")
+def layer_norm(labels: AxisLabels, node: Node) -> None:
+    """Scale and bias align with x; the statistics are then over the channels that are left."""
+    if any(node.outputs[1:]):
+        return labels.stop(node)
+    aligned(labels, node)
+
+
+@flows("softmax", "log_softmax")
+def softmax(labels: AxisLabels, node: Node) -> None:
+    """Needs every entry along its axis."""
+    x = node.inputs[0]
+    labels.freeze(x, [node.attrs["axis"] % labels.rank(x)])
+    labels.set(node.output, _through(labels, x))
+
+
+def reduction(labels: AxisLabels, node: Node) -> None:
+    """Needs every entry along the axes it reduces; the others pass."""
+    x, rank = node.inputs[0], labels.rank(node.inputs[0])
+    given = _ints(labels.program, node, 1)
+    if _unknown(labels.program, node, 1):
+        return labels.stop(node)
+    nothing = () if node.attrs["noop_with_empty_axes"] else range(rank)
+    axes = {axis % rank for axis in given} if given else set(nothing)
+    labels.freeze(x, sorted(axes))
+    keep = bool(node.attrs["keepdims"])
+    passing = [
+        None if axis in axes else own
+        for axis, own in enumerate(_through(labels, x))
+        if keep or axis not in axes
+    ]
+    labels.set(node.output, passing)
+
+
+@flows("shape")
+def shape(labels: AxisLabels, node: Node) -> None:
+    """Sizes are read as they are."""
+    start, end = node.attrs["start"], node.attrs["end"]
+    x = node.inputs[0]
+    labels.freeze(x, range(labels.rank(x))[start:end])
+    labels.set(node.output, [None])
+
+
+# Axes moved, split and put together
+
+
+@flows("transpose")
+def transpose(labels: AxisLabels, node: Node) -> None:
+    """Labels move with their axes."""
+    own = _through(labels, node.inputs[0])
+    perm = node.attrs["perm"] or tuple(reversed(range(len(own))))
+    labels.set(node.output, [own[axis] for axis in perm])
+
+
+def renaming(labels: AxisLabels, node: Node) -> None:
+    """Reshapes: an axis passes alone, or merged with others whose positions then belong to its channels."""
+    x, y = node.inputs[0], node.output
+    source, target = labels.program.type(x).dims, labels.program.type(y).dims
+    found: list[Labels] = [None] * len(target)
+    for from_axes, to_axes in whole_groups(source, target):
+        run = range(len(source))[from_axes]
+        tracked = [axis for axis in run if labels.of((x, axis)) is not None]
+        wide = [axis for axis in range(len(target))[to_axes] if target[axis] != 1]
+        shape = [labels.size((x, axis)) for axis in run]
+        if len(tracked) == 1 and len(wide) == 1 and None not in shape:
+            own = labels.of((x, tracked[0]))
+            assert own is not None
+            view = own.reshape([-1 if axis == tracked[0] else 1 for axis in run])
+            found[wide[0]] = np.broadcast_to(view, shape).reshape(-1)  # type: ignore[arg-type]
+        else:
+            labels.freeze(x, tracked)
+    if any(label is not None for label in found) and _target(labels.program, node, target, found) is None:
+        return labels.stop(node)
+    labels.set(y, found)
+
+
+def _target(program: Program, node: Node, shape: Shape, labels: Sequence[Labels | Array]) -> list[int] | None:
+    """A reshape's target for an output of this shape: at most one symbolic size, which is -1.
+
+    Empty where the old one serves, because it leaves the sizes that shrink to 0 or -1; None where no target
+    can say it.
+    """
+    if node.op == "flatten":
+        return []
+    if node.op != "reshape":
+        return [] if node.inputs[1:] else None
+    value = program.facts[node.inputs[1]].value
+    old = [] if value is None else np.asarray(value).reshape(-1).tolist()
+    if len(old) == len(shape) and all(own is None or item in (0, -1) for item, own in zip(old, labels)):
+        return []
+    wanted = [size if isinstance(size, int) else -1 for size in shape]
+    return wanted if wanted.count(-1) <= 1 else None
+
+
+@edits("reshape")
+def reshape_edit(cut: Cut, node: Node) -> Node:
+    """The target with the sizes that are left."""
+    dims = cut.program.type(node.output).dims
+    kept = [cut.kept((node.output, axis)) for axis in range(len(dims))]
+    shape = tuple(size if own is None else int(own.sum()) for size, own in zip(dims, kept))
+    if shape == dims or product(shape) == 0:
+        return node
+    target = _target(cut.program, node, shape, kept)
+    if not target:
+        return node
+    return replace(node, inputs=(node.inputs[0], cut.integers(node, target)))
+
+
+@flows("concat")
+def concat(labels: AxisLabels, node: Node) -> None:
+    """One after the other along the axis, aligned along the others."""
+    rank = labels.rank(node.output)
+    axis = node.attrs["axis"] % rank
+    found = [labels.same([(name, d) for name in node.inputs]) if d != axis else None for d in range(rank)]
+    parts = [labels.of((name, axis)) for name in node.inputs]
+    sizes = [labels.size((name, axis)) for name in node.inputs]
+    if any(part is not None for part in parts) and None not in sizes:
+        whole = [
+            labels.new(size or 0, frozen=True) if part is None else part for part, size in zip(parts, sizes)
+        ]
+        found[axis] = np.concatenate(whole)
+    else:
+        for name in node.inputs:
+            labels.freeze(name, [axis])
+    labels.set(node.output, found)
+
+
+@flows("split")
+def split(labels: AxisLabels, node: Node) -> None:
+    """Parts of the labels along the axis."""
+    x = node.inputs[0]
+    axis = node.attrs["axis"] % labels.rank(x)
+    own = _through(labels, x)
+    along = own[axis]
+    if along is not None and not all(node.outputs):
+        return labels.stop(node)
+    start = 0
+    for name in filter(None, node.outputs):
+        part = None
+        if along is not None:
+            size = labels.size((name, axis)) or 0
+            part, start = along[start : start + size], start + size
+        labels.set(name, [*own[:axis], part, *own[axis + 1 :]])
+
+
+@edits("split")
+def split_edit(cut: Cut, node: Node) -> Node:
+    """The sizes of the parts that are left."""
+    axis = node.attrs["axis"] % len(cut.program.type(node.inputs[0]).dims)
+    whole = cut.kept((node.inputs[0], axis))
+    if whole is None or whole.all():
+        return node
+    sizes = [cut.program.type(name).dims[axis] for name in node.outputs]
+    ends = np.cumsum([int(size) for size in sizes])[:-1]
+    left = [int(part.sum()) for part in np.split(whole, ends)]
+    attrs = {**node.attrs, "num_outputs": None}
+    return replace(node, inputs=(node.inputs[0], cut.integers(node, left)), attrs=attrs)
+
+
+@flows("slice")
+def slicing(labels: AxisLabels, node: Node) -> None:
+    """Part of the labels of a sliced axis, if the step is 1; whole axes pass."""
+    x = node.inputs[0]
+    own = _through(labels, x)
+    cuts = _slices(labels.program, node)
+    if cuts is None:
+        return labels.stop(node)
+    for axis, (first, count, step) in cuts.items():
+        label = own[axis]
+        if label is not None:
+            if step != 1 or count == 0:
+                return labels.stop(node)
+            own[axis] = label[first : first + count]
+    labels.set(node.output, own)
+
+
+def _slices(program: Program, node: Node) -> dict[int, tuple[int, int, int]] | None:
+    """Axis -> (first, count, step) for the named axes of known size; None if bounds are not known."""
+    dims = program.type(node.inputs[0]).dims
+    starts, ends, axes, steps = (_ints(program, node, index) for index in range(1, 5))
+    if starts is None or ends is None or _unknown(program, node, 3, 4):
+        return None
+    axes = list(range(len(starts))) if axes is None else axes
+    steps = [1] * len(starts) if steps is None else steps
+    found = {}
+    for axis, start, end, step in zip(axes, starts, ends, steps):
+        size = dims[axis % len(dims)]
+        if isinstance(size, int):
+            first, count = resolve_slice(size, start, end, step)
+            found[axis % len(dims)] = (int(first), int(count), step)  # type: ignore[arg-type]
+    return found
+
+
+@edits("slice")
+def slice_edit(cut: Cut, node: Node) -> Node:
+    """Bounds count the channels that are left; axes sliced whole or untouched keep theirs."""
+    cuts = _slices(cut.program, node) or {}
+    masks = {axis: cut.kept((node.inputs[0], axis)) for axis in cuts}
+    if all(mask is None or mask.all() or cuts[axis][1] == len(mask) for axis, mask in masks.items()):
+        return node
+    starts, ends, axes = (_ints(cut.program, node, index) for index in range(1, 4))
+    assert starts is not None and ends is not None
+    rank = len(cut.program.type(node.inputs[0]).dims)
+    for position, axis in enumerate(axes or range(len(starts))):
+        mask = masks.get(axis % rank)
+        if mask is not None:
+            first, count, _ = cuts[axis % rank]
+            starts[position] = int(mask[:first].sum())
+            ends[position] = starts[position] + int(mask[first : first + count].sum())
+    names = (cut.integers(node, starts), cut.integers(node, ends))
+    return replace(node, inputs=(node.inputs[0], *names, *node.inputs[3:]))
+
+
+@flows("pad")
+def pad(labels: AxisLabels, node: Node) -> None:
+    """Padded channels are channels too (they may be joined with real ones by a residual add)."""
+    x, program = node.inputs[0], labels.program
+    pads, axes = _ints(program, node, 1), _ints(program, node, 3)
+    if pads is None or _unknown(program, node, 3):
+        return labels.stop(node)
+    begins, ends = full_pads(labels.rank(x), np.array(pads), None if axes is None else np.array(axes))
+    own = _through(labels, x)
+    for axis, (begin, end) in enumerate(zip(begins, ends)):
+        label = own[axis]
+        if label is None or (begin == 0 and end == 0):
+            continue
+        if node.attrs["mode"] != "constant" or begin < 0 or end < 0:  # type: ignore[operator]
+            return labels.stop(node)
+        own[axis] = np.concatenate([labels.new(int(begin)), label, labels.new(int(end))])  # type: ignore[arg-type]
+    labels.set(node.output, own)
+
+
+@edits("pad")
+def pad_edit(cut: Cut, node: Node) -> Node:
+    """As many padded channels as are left."""
+    rank = len(cut.program.type(node.output).dims)
+    pads, axes = _ints(cut.program, node, 1), _ints(cut.program, node, 3)
+    kept = [cut.kept((node.output, axis)) for axis in range(rank)]
+    if pads is None or all(mask is None or mask.all() for mask in kept):
+        return node
+    both = full_pads(rank, np.array(pads), None if axes is None else np.array(axes))
+    begins, ends = ([int(size) for size in side] for side in both)  # type: ignore[arg-type]
+    for axis, mask in enumerate(kept):
+        if mask is not None:
+            last = len(mask) - ends[axis]
+            begins[axis], ends[axis] = int(mask[: begins[axis]].sum()), int(mask[last:].sum())
+    name = cut.integers(node, [*begins, *ends])
+    return replace(node, inputs=(node.inputs[0], name, *node.inputs[2:3]))
+
+
+def edited(cut: Cut, node: Node) -> Node:
+    """The node for the axes that are left."""
+    edit = None if node.opaque is not None else EDITS.get(node.op)
+    return node if edit is None else edit(cut, node)
