@@ -2,9 +2,9 @@
 
     evaluate(formula, {"x": x}, {"N": 4}, Floats())
 
-Floating tensors are computed in float64, integers in int64, object arrays (Python integers, Fractions) exactly,
-and residues in their prime field. Memory is the product of the sizes of the output and of every reduction
-around one read, so this is for tests and for small sizes.
+Floating tensors are computed in float64, integers in int64, object arrays (Python integers, Fractions)
+exactly, and residues in their prime field. Memory is the product of the sizes of the output and of every
+reduction around one read, so this is for tests and for small sizes.
 """
 
 from __future__ import annotations
