@@ -1,0 +1,83 @@
+"""Channel pruning: whole channels removed wherever they go, so that the program's shapes really shrink."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from tensmith.formula.arith import Array
+from tensmith.ir import Program
+from tensmith.rewrite.calibration import Calibration
+from tensmith.rewrite.lossy.channel_scores import (
+    Reading,
+    activity,
+    by_consumer,
+    eliminated,
+    magnitude,
+    refitted,
+)
+from tensmith.rewrite.lossy.dependency import ChannelGroup, find_group, groups, without_channels
+from tensmith.rewrite.lossy.parameters import Parameters
+from tensmith.rewrite.method import STRUCTURE, Method, lossy
+
+
+@lossy(
+    "channel_pruning",
+    stage=STRUCTURE,
+    promise="removes whole channels from every layer they pass through, for smaller and faster layers",
+)
+class ChannelPruning(Method):
+    """site: the id of a channel group. params: keep (how many) or ratio (the share that goes); multiple (what
+    is kept is rounded up to it); criterion "activation", "obs" or "l1"; reconstruct (consumers are refitted).
+
+    Channels that carry nothing on the calibration data go as well, whatever is to be kept, except by "l1"; a
+    ratio of 0 removes only those.
+    """
+
+    def sites(self, program: Program) -> Iterator[str]:
+        """The channel groups."""
+        yield from (group.id for group in groups(program))
+
+    def apply(
+        self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration
+    ) -> Program:
+        """Constants sliced, shapes smaller, outputs of the same types."""
+        reader = Parameters(self.name, params)
+        keep, ratio = reader.count("keep"), reader.number("ratio", low=0, high=1)
+        multiple = reader.count("multiple", 1) or 1
+        criterion = reader.choice("criterion", "activation", "obs", "l1")
+        reconstruct = reader.flag("reconstruct", True)
+        reader.done()
+        if (keep is None) == (ratio is None):
+            raise reader.wrong("give either keep, a number of channels, or ratio, the share that goes")
+        group = find_group(program, site)
+        wanted = (
+            keep if keep is not None else max(1, group.size - math.floor((ratio or 0) * group.size + 0.5))
+        )
+        needs_data = (criterion != "l1" or reconstruct) and bool(group.consumers)
+        read = dict(by_consumer(program, group, calibration)) if needs_data else {}
+        scores = magnitude(program, group)
+        if read and criterion != "l1":
+            scores = activity(group, list(read.values()), centred=reconstruct)
+            wanted = min(wanted, max(1, int(np.sum(scores > 0))))
+        kept = min(group.size, math.ceil(wanted / multiple) * multiple)
+        if kept >= group.size:
+            raise reader.wrong(
+                f"group '{site}' has {group.size} channels and would keep them all; ask for fewer"
+            )
+        removed = _lowest(group, scores, list(read.values()), group.size - kept, criterion)
+        if reconstruct:
+            program = refitted(program, read, removed)
+        return without_channels(program, find_group(program, site), removed)
+
+
+def _lowest(
+    group: ChannelGroup, scores: Array, read: list[list[Reading]], count: int, criterion: str
+) -> Array:
+    """The numbers of the `count` channels to remove."""
+    if criterion == "obs" and read:
+        return eliminated(group, read, count)
+    return np.argsort(scores, kind="stable")[:count]

@@ -1,0 +1,194 @@
+"""How much each channel of a group matters, and how its consumers make up for those that go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tensmith.formula.arith import Array
+from tensmith.ir import Node, Program
+from tensmith.rewrite.calibration import Calibration
+from tensmith.rewrite.lossy.compensation import damped
+from tensmith.rewrite.lossy.dependency import ChannelGroup, Use
+from tensmith.rewrite.lossy.weights import Layer, find_layer, sole_reader
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """One group of a consumer: rows [rows, d] against inputs with these moments, d positions of channels.
+
+    first: the mean of the inputs [d]; second: their second moments [d, d]; channels: the channel of each of
+    the d positions, -1 for inputs that stay whatever is removed.
+    """
+
+    rows: Array
+    first: Array
+    second: Array
+    channels: Array
+
+    @property
+    def covariance(self) -> Array:
+        """Second moments about the mean."""
+        return np.asarray(self.second - np.outer(self.first, self.first))
+
+
+def readings(program: Program, use: Use, calibration: Calibration) -> list[Reading]:
+    """What a consumer multiplies, group by group."""
+    layer = find_layer(program, use.site)
+    moment = calibration.moment(program, use.site)
+    rows = layer.rows(program.constants[layer.weight])
+    channels = np.repeat(use.channels.reshape(layer.groups, -1), _taps(layer), axis=1)
+    return [Reading(*parts) for parts in zip(rows, moment.first, moment.second, channels)]
+
+
+def _taps(layer: Layer) -> int:
+    """Kernel positions: how many inputs of a row belong to one channel."""
+    return int(np.prod(layer.shape[2:])) if layer.op == "conv" else 1
+
+
+def magnitude(program: Program, group: ChannelGroup) -> Array:
+    """Sum of |w| of the rows a channel starts in, each layer's sums relative to their mean: [size]."""
+    scores = np.zeros(group.size)
+    for use in group.producers:
+        layer = find_layer(program, use.site)
+        rows = np.abs(layer.rows(program.constants[layer.weight])).sum(axis=2).reshape(-1)
+        scores += _gathered(rows / max(float(rows.mean()), 1e-30), use.channels, group.size)
+    return scores
+
+
+def activity(group: ChannelGroup, read: list[list[Reading]], centred: bool) -> Array:
+    """sum(w^2) * E[x^2] over the consumers' inputs, relative to each consumer's output energy: [size].
+
+    With `centred`, the variance stands in for E[x^2], since a bias can make up for a constant.
+    """
+    scores = np.zeros(group.size)
+    for parts in read:
+        energy = sum(float(np.einsum("rd,rd->", p.rows @ p.second, p.rows)) for p in parts)
+        for part in parts:
+            power = np.diag(part.covariance if centred else part.second).clip(0)
+            costs = (part.rows**2).sum(axis=0) * power / max(energy, 1e-30)
+            scores += _gathered(costs, part.channels, group.size)
+    return scores
+
+
+def eliminated(group: ChannelGroup, read: list[list[Reading]], count: int) -> Array:
+    """The `count` channels that go one at a time, each the one whose loss the others make up for best.
+
+    Optimal brain surgeon on whole channels: with P the inverse covariance of a consumer's inputs and J the
+    positions of a channel, its loss costs trace(W_J P_JJ^-1 W_J^T); W and P are updated after each.
+    """
+    states = [_Elimination(part, len(parts)) for parts in read for part in parts]
+    alive = np.ones(group.size, dtype=bool)
+    order: list[int] = []
+    for _ in range(count):
+        costs = np.zeros(group.size)
+        for state in states:
+            state.add_costs(costs, alive)
+        costs[~alive] = np.inf
+        worst = int(np.argmin(costs))
+        alive[worst] = False
+        order.append(worst)
+        for state in states:
+            state.remove(worst)
+    return np.array(order, dtype=np.int64)
+
+
+class _Elimination:
+    """The weights and the inverse covariance of one reading while channels go."""
+
+    def __init__(self, part: Reading, groups: int) -> None:
+        covariance = damped(part.covariance)
+        self._energy = max(float(np.einsum("rd,rd->", part.rows @ part.second, part.rows)) * groups, 1e-30)
+        self._weights = part.rows.copy()
+        self._inverse = np.linalg.inv(covariance)
+        order = np.argsort(part.channels, kind="stable")
+        numbers, starts = np.unique(part.channels[order], return_index=True)
+        places = np.split(order, starts[1:])
+        self._places = {int(n): place for n, place in zip(numbers, places) if n >= 0}
+
+    def add_costs(self, costs: Array, alive: Array) -> None:
+        for size in {len(place) for place in self._places.values()}:
+            own = [n for n, place in self._places.items() if len(place) == size and alive[n]]
+            if not own:
+                continue
+            at = np.stack([self._places[n] for n in own])  # [n, size]
+            blocks = self._inverse[at[:, :, None], at[:, None, :]]
+            weights = self._weights[:, at].transpose(1, 2, 0)  # [n, size, rows]
+            costs[own] += np.einsum("nkr,nkr->n", weights, np.linalg.solve(blocks, weights)) / self._energy
+
+    def remove(self, channel: int) -> None:
+        place = self._places.pop(channel, None)
+        if place is None:
+            return
+        pivot = np.linalg.solve(self._inverse[np.ix_(place, place)], self._inverse[place])
+        self._weights -= self._weights[:, place] @ pivot
+        self._inverse -= self._inverse[:, place] @ pivot
+
+
+def refitted(program: Program, read: dict[str, list[Reading]], removed: Array) -> Program:
+    """The program whose consumers make up, by least squares, for the channels in `removed`.
+
+    W' = W C[:,S] (C[S,S] + damping)^-1 over the inputs S that stay (He, Zhang & Sun, ICCV 2017), with C the
+    covariance and the bias b' = b + (W - W' on S) E[x] where the layer has room for one, else C = E[x x^T].
+    A layer whose weights others read too keeps them.
+    """
+    for site, parts in read.items():
+        layer = find_layer(program, site)
+        if not sole_reader(program, layer):
+            continue
+        biased = _takes_bias(program, layer)
+        fits = [_fit(part, removed, biased) for part in parts]
+        array = program.constants[layer.weight]
+        constants = {layer.weight: layer.tensor(np.stack(fits), array)}
+        if not biased:
+            program = program.with_constants(constants)
+            continue
+        shift = np.concatenate([(p.rows - fit) @ p.first for p, fit in zip(parts, fits)])
+        bias = next(program.fresh(f"{site}.bias"))
+        old = program.constants[layer.bias] if layer.bias else np.zeros(len(shift), array.dtype)
+        constants[bias] = (old + shift.reshape(old.shape)).astype(array.dtype)
+        node = replace(layer.node, inputs=(*layer.node.inputs[:2], bias))
+        program = _replaced(program, layer.node, node).with_constants(constants)
+    return program
+
+
+def _fit(part: Reading, removed: Array, biased: bool) -> Array:
+    """New rows, zero where the removed channels were."""
+    stays = ~np.isin(part.channels, removed)
+    moments = damped(part.covariance if biased else part.second, 1e-4)
+    fit = np.zeros_like(part.rows)
+    right = (part.rows @ moments[:, stays]).T
+    fit[:, stays] = np.linalg.solve(moments[np.ix_(stays, stays)], right).T
+    return fit
+
+
+def _takes_bias(program: Program, layer: Layer) -> bool:
+    if layer.bias and layer.bias not in program.constants:
+        return False
+    if layer.op == "conv":
+        return True
+    attrs = layer.node.attrs
+    if layer.op != "gemm" or attrs["alpha"] != 1 or attrs["beta"] != 1:
+        return False
+    rows = layer.shape[1] if layer.transposed else layer.shape[0]
+    return not layer.bias or program.constants[layer.bias].size == rows
+
+
+def _replaced(program: Program, old: Node, new: Node) -> Program:
+    return replace(program, nodes=tuple(new if node is old else node for node in program.nodes))
+
+
+def _gathered(values: Array, channels: Array, size: int) -> Array:
+    """Sums of `values` by channel: [size]."""
+    member = channels >= 0
+    return np.bincount(channels[member], values[member], size)
+
+
+def by_consumer(
+    program: Program, group: ChannelGroup, calibration: Calibration
+) -> Iterator[tuple[str, list[Reading]]]:
+    """(site, readings) of each consumer."""
+    for use in group.consumers:
+        yield use.site, readings(program, use, calibration)

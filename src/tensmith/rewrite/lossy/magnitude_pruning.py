@@ -1,0 +1,120 @@
+"""Magnitude pruning: the weights that matter least become zero.
+
+They matter by size (Han et al. 2015), or by what their loss costs when the other weights of the row make up
+for it (optimal brain surgeon; SparseGPT, Frantar & Alistarh 2023).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tensmith.formula.arith import Array
+from tensmith.ir import Program
+from tensmith.rewrite.calibration import Calibration
+from tensmith.rewrite.lossy.compensation import TreatColumn, compensated, damped_cholesky
+from tensmith.rewrite.lossy.parameters import Parameters
+from tensmith.rewrite.lossy.weights import Layer, layers_at, shared_moment, weighted_layers, with_rows
+from tensmith.rewrite.method import WEIGHTS, Method, lossy
+from tensmith.rewrite.rule import EVERYWHERE
+
+
+@lossy(
+    "magnitude_pruning",
+    stage=WEIGHTS,
+    promise="sets the weights that matter least to zero, so that they need not be stored",
+)
+class MagnitudePruning(Method):
+    """params: sparsity in 0..1, the share of weights that is zero afterwards (in every layer for scope
+    "layer", over all of them for "global"); criterion "l1" or "obs"."""
+
+    def sites(self, program: Program) -> Iterator[str]:
+        """Every layer, and all at once."""
+        layers = weighted_layers(program)
+        yield from [EVERYWHERE] if layers else []
+        yield from (layer.site for layer in layers)
+
+    def apply(
+        self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration
+    ) -> Program:
+        """Constants of the same shape with more zeros; a constant that several layers read changes once."""
+        reader = Parameters(self.name, params)
+        sparsity = reader.number("sparsity", low=0, high=1)
+        scope, criterion = reader.choice("scope", "layer", "global"), reader.choice("criterion", "l1", "obs")
+        reader.done()
+        if not sparsity:
+            raise reader.wrong("sparsity is missing or 0; give the share of weights to remove")
+        layers = layers_at(program, site)
+        weights = [layer.rows(program.constants[layer.weight]) for layer in layers]
+        if criterion == "l1":
+            shares = _shares([np.abs(rows) for rows in weights], sparsity, scope)
+            changed = [smallest_to_zero(rows, share) for rows, share in zip(weights, shares)]
+        else:
+            changed = self._compensated(program, layers, weights, sparsity, scope, calibration)
+        return with_rows(program, dict(zip(layers, changed)))
+
+    def _compensated(
+        self,
+        program: Program,
+        layers: Sequence[Layer],
+        weights: Sequence[Array],
+        sparsity: float,
+        scope: str,
+        calibration: Calibration,
+    ) -> list[Array]:
+        moments = [shared_moment(program, layer, calibration).second for layer in layers]
+        shares = [sparsity] * len(layers)
+        if scope == "global":
+            costs = [_relative_costs(rows, second) for rows, second in zip(weights, moments)]
+            shares = _shares(costs, sparsity, scope)
+        return [
+            np.stack([surgeon(w, h, share) for w, h in zip(rows, second)])
+            for rows, second, share in zip(weights, moments, shares)
+        ]
+
+
+def _shares(scores: Sequence[Array], sparsity: float, scope: str) -> list[float]:
+    """The share of each layer that goes when the lowest scores of all go."""
+    if scope == "layer":
+        return [sparsity] * len(scores)
+    flat = np.concatenate([score.reshape(-1) for score in scores])
+    count = round(sparsity * flat.size)
+    threshold = np.partition(flat, count - 1)[count - 1] if count else -np.inf
+    return [float(np.mean(score <= threshold)) for score in scores]
+
+
+def smallest_to_zero(rows: Array, share: float) -> Array:
+    """The array with round(share * size) entries of least magnitude zero; of equals, the first go."""
+    result = rows.copy().reshape(-1)
+    result[np.argsort(np.abs(result), kind="stable")[: round(share * result.size)]] = 0
+    return result.reshape(rows.shape)
+
+
+def surgeon(weights: Array, second: Array, share: float) -> Array:
+    """weights [rows, d] with `share` of them zero and the others moved so that the outputs stay close.
+
+    In each block of columns the weights of least w^2 / U[j,j]^2 go. The ones already zero go first.
+    """
+
+    def begin(block: Array, columns: Array, diagonal: Array) -> TreatColumn:
+        cost = np.abs(block) / diagonal
+        cost[weights[:, columns] == 0] = -1
+        gone = np.zeros(block.size, dtype=bool)
+        gone[np.argsort(cost.reshape(-1), kind="stable")[: round(share * block.size)]] = True
+        mask = dict(zip(columns.tolist(), gone.reshape(block.shape).T))
+        return lambda column, index: np.where(mask[index], 0, column)
+
+    return compensated(weights, second, begin, largest_first=True)
+
+
+def _relative_costs(rows: Array, second: Array) -> Array:
+    """What each weight's removal alone adds to its layer's output error, relative to the output's energy."""
+    costs = []
+    for w, h in zip(rows, second):
+        factor = damped_cholesky(h)
+        inverse_diagonal = np.einsum("kj,kj->j", factor, factor)
+        costs.append(w**2 / inverse_diagonal)
+    energy = sum(float(np.einsum("rd,rd->", w @ h, w)) for w, h in zip(rows, second))
+    return np.stack(costs) / max(energy, 1e-30)

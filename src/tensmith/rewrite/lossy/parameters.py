@@ -1,0 +1,58 @@
+"""Reading a method's parameters: plain JSON values, checked, with nothing left over."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from tensmith.errors import ProgramError
+
+
+class Parameters:
+    """Takes parameters by name; `done` refuses the ones nobody took."""
+
+    def __init__(self, method: str, params: Mapping[str, Any]) -> None:
+        self._method, self._left = method, dict(params)
+
+    def number(self, name: str, default: float | None = None, *, low: float, high: float) -> float | None:
+        """A number in low <= x < high; `default` where it is not given."""
+        value = self._left.pop(name, default)
+        if value is None:
+            return None
+        real = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not real or not math.isfinite(value) or not low <= value < high:
+            raise self.wrong(f"{name} is {value!r}; give a number from {low} to below {high}")
+        return float(value)
+
+    def count(self, name: str, default: int | None = None, *, low: int = 1) -> int | None:
+        """A whole number of at least `low`; `default` where it is not given."""
+        value = self._left.pop(name, default)
+        if value is None:
+            return None
+        if not isinstance(value, int) or isinstance(value, bool) or value < low:
+            raise self.wrong(f"{name} is {value!r}; give a whole number of at least {low}")
+        return value
+
+    def choice(self, name: str, *options: str) -> str:
+        """One of some words; the first where it is not given."""
+        value = self._left.pop(name, options[0])
+        if value not in options:
+            raise self.wrong(f"{name} is {value!r}; choose one of {', '.join(options)}")
+        return str(value)
+
+    def flag(self, name: str, default: bool) -> bool:
+        """true or false."""
+        value = self._left.pop(name, default)
+        if not isinstance(value, bool):
+            raise self.wrong(f"{name} is {value!r}; give true or false")
+        return value
+
+    def done(self) -> None:
+        """ProgramError if a parameter is left that the method does not have."""
+        if self._left:
+            raise self.wrong(f"there is no parameter {', '.join(sorted(self._left))}")
+
+    def wrong(self, what: str) -> ProgramError:
+        """The error of a parameter that makes no sense."""
+        return ProgramError(f"lossy method '{self._method}': {what}")
