@@ -1,1 +1,25 @@
 """tensmith makes trained models smaller and faster, and says exactly what it knows about the result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from tensmith.compression import compress
+    from tensmith.deploy.front import Front
+    from tensmith.deploy.model import load
+
+__all__ = ["Front", "__version__", "compress", "load"]
+
+# Imported at first use: `tensmith --help` must not wait for numpy and onnx.
+_HOMES = {"compress": "tensmith.compression", "Front": "tensmith.deploy.front", "load": "tensmith.deploy.model"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tensmith' has no attribute '{name}'")
+    import importlib
+
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -32,6 +32,10 @@ _FLAGS = {
 }
 
 
+# Features with one instruction that multiplies int8 and adds up in int32.
+INT8_DOT = frozenset({"avx512_vnni", "avx_vnni", "amx_int8", "dotprod", "i8mm"})
+
+
 @dataclass(frozen=True)
 class Cpu:
     """A CPU as this process sees it: `cores` it may use, clock and data caches (L1 first) where known.
@@ -51,7 +55,7 @@ class Cpu:
     @property
     def has_int8_dot(self) -> bool:
         """Whether one instruction multiplies int8 and adds up in int32, so that int8 never saturates."""
-        return not self.features.isdisjoint({"avx512_vnni", "avx_vnni", "amx_int8", "dotprod", "i8mm"})
+        return not self.features.isdisjoint(INT8_DOT)
 
 
 def parse_cpuinfo(text: str) -> dict[str, str]:

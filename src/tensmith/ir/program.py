@@ -186,7 +186,8 @@ def make_node(op: str, inputs: Iterable[str], outputs: Iterable[str], attrs: Att
 
 def constant_facts(array: Array) -> Facts:
     """The type of a constant, and its value where shape arithmetic may read it."""
-    known = array if array.dtype.kind in "iub" and array.size <= 4096 else None
+    limit = {"i": 4096, "u": 4096, "b": 4096, "f": 64}.get(array.dtype.kind, 0)
+    known = array if array.size <= limit else None
     return Facts(TensorType.of(array), known)
 
 

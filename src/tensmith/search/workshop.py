@@ -26,6 +26,7 @@ from tensmith.evaluate.latency import Contender, Latency, compare
 from tensmith.evaluate.metric import Metric, exact
 from tensmith.evaluate.outcome import Outcome
 from tensmith.evaluate.task import Task
+from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.ir.text import print_program
 from tensmith.rewrite.method import apply_lossy
@@ -36,11 +37,15 @@ from tensmith.search.checkpoint import Checkpoint
 from tensmith.search.objective import Objective
 from tensmith.search.plan import Plan
 
-# The plan of the model as it came: no rewrites at all, not even exact ones.
-UNTOUCHED = Plan(settings={"untouched": "yes"})
+# The best stock runtime at fp32, on the model as it came: what every speed-up is against.
+BASELINE_ENGINE = "onnxruntime"
+# The plan of that: no rewrites at all, not even exact ones.
+UNTOUCHED = Plan(settings={"untouched": "yes", "engine": BASELINE_ENGINE})
 
 _QUICK_SECONDS = 1.5
 _KEPT_PROGRAMS = 24
+# Integer constants up to this many elements are shapes and axes, not weights.
+_SHAPING = 16
 
 
 @dataclass
@@ -60,7 +65,6 @@ class Workshop:
     folder: Path
     example: Arrays
     engines: tuple[str, ...] = field(default_factory=available)
-    baseline_engine: str = "onnxruntime"
     threads: int = 1
     judging_threads: int = 2
     seed: int = 0
@@ -157,7 +161,9 @@ class Workshop:
         self, path: Path, engine: str, settings: Mapping[str, str], view: View, original: Outcome | None
     ) -> Outcome:
         """What a file answers on a view, in a process of its own; accuracy needs no quiet machine."""
-        with Worker(engine, path, self.judging_threads, timeout=600, **engine_settings(settings)) as worker:
+        with Worker(
+            engine, path, self.judging_threads, sizes=None, timeout=600.0, **engine_settings(settings)
+        ) as worker:
             return self.task.outcome(worker, view, original)
 
     def timing(self, plan: Plan, program: Program, path: Path) -> tuple[str, Metric, Metric]:
@@ -179,7 +185,7 @@ class Workshop:
         names = [name for name in self.engines if wanted in (None, name)]
         if not names:
             raise EngineError(f"engine '{wanted}' is not available here; see tensmith doctor")
-        baseline = Contender(self.baseline_engine, self.model)
+        baseline = Contender(BASELINE_ENGINE, self.model)
         settings = tuple(sorted(engine_settings(plan.settings).items()))
         found, errors = [], []
         for name in names:
@@ -199,20 +205,18 @@ def engine_settings(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def structure(program: Program) -> str:
-    """A digest of the graph and all types, but not of the values of its floating or 8-bit constants."""
-    text = print_program(program, weights="elide")
-    small = {
-        name: array.tobytes()
+    """A digest of the graph, all types and the integers that shape it, but not of the values of weights."""
+    blank = {
+        name: array
+        if array.dtype.kind in "iub" and array.dtype.itemsize > 1 and array.size <= _SHAPING
+        else (np.broadcast_to(np.zeros((), array.dtype), array.shape))
         for name, array in program.constants.items()
-        if array.dtype.kind in "iub" and array.dtype.itemsize > 1 and array.size <= 64
     }
-    digest = hashlib.sha256(text.encode())
-    for name, data in sorted(small.items()):
-        digest.update(name.encode() + b"\0" + data)
-    return digest.hexdigest()
+    text = print_program(replace(program, constants=blank), weights="elide")
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
-def example_inputs(program: Program, view: View, task: Task) -> dict[str, np.ndarray]:  # type: ignore[type-arg]
+def example_inputs(program: Program, view: View, task: Task) -> dict[str, Array]:
     """One sample of the data as the model's input: what latency is measured on."""
     batch = next(iter(view.batches(1)))
     (name, *others) = program.inputs

@@ -1,0 +1,243 @@
+"""The compress road: a model, its data, a device and a budget go in; a front of files that run comes out.
+
+read -> simplify (exact) -> search (lossy plans, measured) -> settle (held-out, once) -> write
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensmith.config import Config, make_config
+from tensmith.data import (
+    Dataset,
+    Splits,
+    as_dataset,
+    candidates,
+    choose,
+    open_dataset,
+    parse_preprocess,
+    split,
+)
+from tensmith.deploy.folder import RunFolder, file_identity
+from tensmith.deploy.front import Front
+from tensmith.deploy.settle import MOST_POINTS, settle
+from tensmith.deploy.write import write_run
+from tensmith.engine.base import ENGINES, available
+from tensmith.errors import ModelError, UsageError
+from tensmith.evaluate.calibrator import Calibrator
+from tensmith.evaluate.likelihood import mean_log_likelihood
+from tensmith.evaluate.task import Task, choose_measure
+from tensmith.frontend.onnx import read_onnx
+from tensmith.hardware import INT8_DOT, Target, load_target
+from tensmith.ir import Program
+from tensmith.search.beam import beam_search
+from tensmith.search.candidate import Candidate
+from tensmith.search.objective import Objective
+from tensmith.search.plan import Plan
+from tensmith.search.sensitivity import Sensitivity, layer_sensitivity
+from tensmith.search.space import Space
+from tensmith.search.workshop import BASELINE_ENGINE, Workshop, example_inputs
+
+Progress = Callable[[str], None]
+
+_PREPROCESS_SAMPLES = 300
+_SENSITIVITY_SHARE = 0.05
+_TIMING_SECONDS = 60.0
+_MOST_FINAL_SHARE = 0.5
+
+
+@dataclass
+class Interrupted(Exception):
+    """Ctrl-C: the search stopped early; what it had found was measured for good and written."""
+
+    front: Front
+
+
+@dataclass
+class _Run:
+    """What the parts of one compression share."""
+
+    config: Config
+    progress: Progress
+    started: float = field(default_factory=time.monotonic)
+    sensitivity: dict[str, Sensitivity] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    seconds_a_sample: float = 0.0
+    interrupted: bool = False
+
+    def tell(self, sentence: str) -> None:
+        """Shows a sentence now and in the report."""
+        self.notes.append(sentence[0].upper() + sentence[1:] + ".")
+        self.progress(sentence)
+
+
+def compress(
+    model: str | Path | Any,
+    data: str | Dataset | Any = "",
+    *,
+    output: str | Path = "tensmith-out",
+    evaluation: Callable[..., float] | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Front:
+    """The Pareto front of `model` on `data`, written to the folder `output`.
+
+    model: path of an .onnx file. data: "KIND:PATH", a Dataset, or (x, y) arrays; `evaluation(model, view)`
+    replaces the task's own measure by a number of yours, higher is better. options: the fields of
+    `config.Config` (max_drop, prefer, time_budget in seconds, threads, seed, ...).
+    Raises TensmithError for bad input, Interrupted (holding the front) after Ctrl-C.
+    """
+    config = make_config(model=str(model), data=data if isinstance(data, str) else "", **options)
+    run = _Run(config, progress or (lambda _: None))
+    program = _read(Path(config.model))
+    dataset = as_dataset(data) if not isinstance(data, (str, Dataset)) else data
+    if isinstance(dataset, str):
+        if not dataset:
+            raise UsageError("compression needs data: --data KIND:PATH, for example cifar10:DIR")
+        dataset = open_dataset(dataset)
+    splits = split(
+        dataset, config.calibration_samples, config.search_samples, config.held_out_samples, config.seed
+    )
+    target = load_target(config.target)
+    with RunFolder(Path(output), config, file_identity(Path(config.model)), resume) as folder:
+        workshop = _open_workshop(run, folder, program, splits, _task(run, dataset, splits, evaluation))
+        tried = _search(run, workshop, splits, target)
+        settled = settle(workshop, tried, splits.held_out, target, run.progress)
+        write_run(
+            folder, config, workshop, settled, tried, run.sensitivity, target, run.notes, _title(dataset)
+        )
+    front = Front.read(output)
+    if run.interrupted:
+        raise Interrupted(front)
+    return front
+
+
+def _read(path: Path) -> Program:
+    program = read_onnx(path)
+    for name, array in program.constants.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all() and array.size > 1:
+            raise ModelError(f"{path}: weight '{name}' holds NaN or infinity; export a model that works")
+    return program
+
+
+def _title(dataset: Dataset) -> str:
+    return dataset.source or dataset.name
+
+
+def _task(run: _Run, dataset: Dataset, splits: Splits, evaluation: Callable[..., float] | None) -> Task:
+    """How the model is judged, with the preprocessing its inputs need."""
+    measure = choose_measure(dataset, run.config.measure, evaluation)
+    wanted = run.config.preprocess
+    if dataset.modality != "image":
+        return Task(measure, None, evaluation)
+    if wanted != "auto":
+        return Task(measure, parse_preprocess(wanted), evaluation)
+    view = splits.calibration.take(_PREPROCESS_SAMPLES)
+    channels = next(iter(view.batches(1))).inputs.shape[1]
+    model = Path(run.config.model)
+    found = choose(candidates(channels), lambda p: mean_log_likelihood(model, view, p, _cores()))
+    run.tell(f"preprocessing '{found.best.name}' was chosen: the model works best under it")
+    return Task(measure, found.best, evaluation)
+
+
+def _open_workshop(run: _Run, folder: RunFolder, program: Program, splits: Splits, task: Task) -> Workshop:
+    """Everything that measures. The original is judged first: what fails there is the input's fault."""
+    config = run.config
+    engines = config.engines or available()
+    for name in engines:
+        if reason := ENGINES[name].missing():
+            raise UsageError(f"engine '{name}' cannot run here: {reason}")
+    workshop = Workshop(
+        model=Path(config.model),
+        program=program,
+        task=task,
+        search_view=splits.search,
+        calibration=Calibrator(splits.calibration, len(splits.calibration), task.preprocess, _cores()),
+        objective=Objective(config.max_drop, config.max_size, config.max_latency, config.alpha, config.beta),
+        checkpoint=folder.checkpoint,
+        folder=folder.work,
+        example=example_inputs(program, splits.search, task),
+        engines=engines,
+        threads=config.threads,
+        judging_threads=_cores(),
+        seed=config.seed,
+    )
+    began = time.monotonic()
+    workshop.original = workshop.judge(workshop.model, BASELINE_ENGINE, {}, splits.search, None)
+    run.seconds_a_sample = (time.monotonic() - began) / max(1, len(splits.search))
+    return workshop
+
+
+def _search(run: _Run, workshop: Workshop, splits: Splits, target: Target) -> list[Candidate]:
+    """Tries plans until only the time of the final measurement is left, or Ctrl-C."""
+    known = {candidate.plan.key: candidate for candidate in workshop.checkpoint.candidates()}
+    tried: list[Candidate] = []
+
+    def attempt(plan: Plan) -> Candidate:
+        candidate = known.get(plan.key) or workshop.try_plan(plan)
+        tried.append(candidate)
+        run.progress(describe(candidate))
+        return candidate
+
+    def sensitivity() -> dict[str, Sensitivity]:
+        run.progress("sensitivity of each layer")
+        run.sensitivity = layer_sensitivity(
+            workshop.build(Plan()).program,
+            splits.calibration,
+            workshop.task.preprocess,
+            workshop.calibration,
+            _cores(),
+            _SENSITIVITY_SHARE * run.config.time_budget,
+        )
+        return run.sensitivity
+
+    space = Space(
+        workshop.build(Plan()).program,
+        workshop.engines,
+        narrow=target.kind == "cpu" and target.isa.isdisjoint(INT8_DOT),
+        half_precision=not target.isa.isdisjoint({"avx512_bf16", "amx_bf16"}),
+        sensitivity=sensitivity,
+    )
+    deadline = run.started + run.config.time_budget - _final_seconds(run, splits)
+    original_bytes = float(workshop.model.stat().st_size)
+    try:
+        beam_search(space, attempt, workshop.objective, original_bytes, deadline)
+    except KeyboardInterrupt:
+        if not tried:
+            raise
+        run.interrupted = True
+        run.tell("the search was interrupted; more time may find better points (--resume)")
+    if tried[0].status == "failed":
+        raise ModelError(f"the model as it is cannot be measured: {tried[0].reason}")
+    return tried
+
+
+def _final_seconds(run: _Run, splits: Splits) -> float:
+    """Time to keep for the final measurement: held-out accuracy of each point, then timing."""
+    judging = run.seconds_a_sample * len(splits.held_out) * (MOST_POINTS / 2 + 1)
+    return min(judging + _TIMING_SECONDS, _MOST_FINAL_SHARE * run.config.time_budget)
+
+
+def describe(candidate: Candidate) -> str:
+    """One line about a candidate: what it is, what it reached, what stands against it."""
+    words = [f"{candidate.id} {candidate.status}"]
+    if "speedup" in candidate.metrics:
+        words.append(f"{candidate.metrics['speedup'].value:.2f}x faster on {candidate.engine}")
+    if "packed_bytes" in candidate.metrics:
+        words.append(f"{candidate.metrics['packed_bytes'].value:.0f} bytes")
+    if candidate.drop is not None:
+        words.append(f"drop {candidate.drop.value:.2f} {candidate.drop.unit}")
+    rules = ", ".join(dict.fromkeys(step.rule for step in candidate.plan.steps)) or "no lossy step"
+    return f"{'; '.join(words)} [{rules}]" + (f": {candidate.reason}" if candidate.reason else "")
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,96 @@
+"""The configuration of a compression: what `config.yaml` holds, and what every option means."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tensmith.errors import UsageError
+
+_MOST_CONFIG_BYTES = 1 << 20
+_TIME_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
+_SIZE_UNITS = {
+    "b": 1,
+    "kb": 1000,
+    "mb": 1000**2,
+    "gb": 1000**3,
+    "kib": 1 << 10,
+    "mib": 1 << 20,
+    "gib": 1 << 30,
+    "": 1,
+}
+
+
+class Config(BaseModel):
+    """One run. Times in seconds, sizes in bytes, latencies in milliseconds, drops in points or per cent."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model: str
+    data: str = ""
+    preprocess: str = "auto"
+    measure: Literal["auto", "accuracy", "agreement", "loss", "score"] = "auto"
+    target: str = "host"
+    engines: tuple[str, ...] = ()
+    threads: int = Field(1, ge=1, le=1024)
+    max_drop: float = Field(0.5, ge=0)
+    max_size: int | None = Field(None, gt=0)
+    max_latency: float | None = Field(None, gt=0)
+    alpha: float = Field(1.0, ge=0)
+    beta: float = Field(1.0, ge=0)
+    prefer: Literal["size", "latency", "balanced"] = "balanced"
+    search: str = "beam"
+    hardware: bool = True
+    time_budget: float = Field(600.0, gt=0)
+    calibration_samples: int = Field(256, ge=1)
+    search_samples: int = Field(2000, ge=1)
+    held_out_samples: int | None = Field(None, ge=1)
+    seed: int = Field(0, ge=0, lt=2**32)
+
+    def to_yaml(self) -> str:
+        """The configuration as YAML, every default spelled out."""
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
+
+
+def make_config(**options: Any) -> Config:
+    """A configuration from options; UsageError naming the option that is wrong."""
+    try:
+        return Config(**options)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "configuration"
+        raise UsageError(f"option '{place}': {first['msg']} (got {first['input']!r})") from error
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The options in a YAML file; UsageError if it is missing, too large, or not a mapping."""
+    try:
+        if path.stat().st_size > _MOST_CONFIG_BYTES:
+            raise UsageError(f"{path} is over 1 MB; a configuration is a short YAML file")
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UsageError(f"cannot read the configuration {path}: {error}") from error
+    if not isinstance(document, dict) or not all(isinstance(key, str) for key in document):
+        raise UsageError(f"{path} holds no options; start from the config.yaml of a finished run")
+    return document
+
+
+def parse_seconds(text: str) -> float:
+    """Seconds of "90", "90s", "10m" or "1.5h"."""
+    return _with_unit(text, _TIME_UNITS, "a time such as 90s, 10m or 1h")
+
+
+def parse_bytes(text: str) -> int:
+    """Bytes of "500000", "500KB" or "1.5MiB"."""
+    return int(_with_unit(text, _SIZE_UNITS, "a size such as 500KB or 2MiB"))
+
+
+def _with_unit(text: str, units: dict[str, Any], wanted: str) -> float:
+    found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([a-zA-Z]*)\s*", text)
+    if found is None or found[2].lower() not in units or float(found[1]) <= 0:
+        raise UsageError(f"'{text}' is not {wanted}")
+    return float(found[1]) * float(units[found[2].lower()])

@@ -1,0 +1,119 @@
+"""The output folder of a run: nobody else's, locked while the run goes on."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from tensmith.config import Config
+from tensmith.errors import OutputError
+from tensmith.files import sha256_bytes, sha256_file, write_text
+from tensmith.search.checkpoint import Checkpoint
+
+_OURS = "run.sqlite"
+_BEYOND_IDENTITY = ("time_budget", "prefer", "threads")
+
+
+class RunFolder:
+    """OUT of `tensmith compress`. Use as a context: the lock is held until its end.
+
+    OutputError if the folder cannot be written, holds something else, holds another run, or is in use.
+    """
+
+    def __init__(self, path: Path, config: Config, model_sha256: str, resume: bool) -> None:
+        self.path = path
+        self.work = path / "work"
+        self._prepare(resume)
+        self._lock = self._locked()
+        try:
+            self.checkpoint = Checkpoint(path / _OURS)
+            self._same_run(config, model_sha256, resume)
+            write_text(path / "config.yaml", config.to_yaml())
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def _prepare(self, resume: bool) -> None:
+        ours = (self.path / _OURS).exists()
+        if self.path.exists() and not self.path.is_dir():
+            raise OutputError(f"{self.path} is a file; choose another --output")
+        if ours and not resume:
+            raise OutputError(
+                f"{self.path} holds a run already; go on with it by --resume, or choose another --output"
+            )
+        if self.path.exists() and not ours and any(item.name != ".lock" for item in self.path.iterdir()):
+            raise OutputError(f"{self.path} is not empty and not a run of tensmith; choose another --output")
+        if resume and not ours:
+            raise OutputError(f"{self.path} holds no run to resume; leave --resume out")
+        try:
+            self.work.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(
+                f"cannot make {self.path}: {error.strerror}; choose another --output"
+            ) from error
+
+    def _locked(self) -> IO[str]:
+        try:
+            file = (self.path / ".lock").open("a+")
+        except OSError as error:
+            raise OutputError(
+                f"cannot write to {self.path}: {error.strerror}; choose another --output"
+            ) from error
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            file.close()
+            raise OutputError(
+                f"another run is working in {self.path}; wait for it or choose another --output"
+            ) from error
+        return file
+
+    def _same_run(self, config: Config, model_sha256: str, resume: bool) -> None:
+        """A resumed run must ask the same question: only how long and what to prefer may change."""
+        asked = config.model_dump(mode="json")
+        for name in _BEYOND_IDENTITY:
+            asked.pop(name)
+        identity = {"config": asked, "model": model_sha256}
+        before = self.checkpoint.fact("identity")
+        if resume and before is not None and before != identity:
+            changed = [k for k, v in asked.items() if before["config"].get(k) != v] or ["the model file"]
+            raise OutputError(
+                f"{self.path} was made with another {changed[0]}; resume with the same options, "
+                "or choose another --output"
+            )
+        self.checkpoint.note("identity", identity)
+
+    def __enter__(self) -> RunFolder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.checkpoint.close()
+        self._lock.close()
+
+    def fresh(self, name: str) -> Path:
+        """An empty folder beside the final one, to be filled and then put in its place by `publish`."""
+        path = self.path / f".{name}.new"
+        shutil.rmtree(path, ignore_errors=True)
+        path.mkdir(parents=True)
+        return path
+
+    def publish(self, name: str) -> None:
+        """Puts the filled folder in place of the old one; at no moment is neither there for good."""
+        final, new, old = self.path / name, self.path / f".{name}.new", self.path / f".{name}.old"
+        shutil.rmtree(old, ignore_errors=True)
+        if final.exists():
+            final.replace(old)
+        new.replace(final)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def file_identity(path: Path) -> str:
+    """SHA-256 of a model file and of the data file beside it, if there is one."""
+    beside = path.with_name(path.name + ".data")
+    hashes = [sha256_file(file) for file in (path, beside) if file.exists()]
+    return hashes[0] if len(hashes) == 1 else sha256_bytes("".join(hashes).encode())

@@ -1,0 +1,119 @@
+"""The front of a finished run, read from its folder: what `tensmith.compress` returns."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tensmith.errors import MissingExtra, OutputError, UsageError
+from tensmith.evaluate.metric import Metric
+from tensmith.files import sha256_file
+from tensmith.report.schema import validate_front
+
+if TYPE_CHECKING:
+    import pandas
+
+_MOST_BYTES = 64 << 20
+PREFERENCES = {
+    "size": lambda m: m["packed_bytes"].value,
+    "latency": lambda m: m["latency_ms"].value,
+    "balanced": lambda m: m["packed_bytes"].value * m["latency_ms"].value,
+}
+
+
+@dataclass(frozen=True)
+class FrontPoint:
+    """One model of the front and the folder that holds its files."""
+
+    id: str
+    engine: str
+    metrics: Mapping[str, Metric]
+    trail: tuple[Mapping[str, Any], ...]
+    files: Mapping[str, str]
+    folder: Path
+
+    def save(self, path: str | Path) -> Path:
+        """Copies the model to `path`: the packed file if `path` ends in .packed, else the ONNX file.
+
+        OutputError if a file is missing or is not the one that was measured.
+        """
+        target = Path(path)
+        name = "model.packed" if target.suffix == ".packed" else "model.onnx"
+        if name not in self.files:
+            raise OutputError(f"point {self.id} has no {name}; it has {', '.join(self.files)}")
+        source = self.folder / name
+        if not source.exists() or sha256_file(source) != self.files[name]:
+            raise OutputError(f"{source} is missing or is not the file that was measured; run again")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+        return target
+
+
+@dataclass(frozen=True)
+class Front:
+    """The Pareto front of a run. `document` is the content of front.json."""
+
+    folder: Path
+    document: Mapping[str, Any]
+    points: tuple[FrontPoint, ...]
+
+    @staticmethod
+    def read(folder: str | Path) -> Front:
+        """The front in the output folder of a run; OutputError if there is none or it is damaged."""
+        folder = Path(folder)
+        path = folder / "front.json"
+        try:
+            if path.stat().st_size > _MOST_BYTES:
+                raise OutputError(f"{path} is too large to be a front; it is damaged")
+            document = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise OutputError(
+                f"{folder} holds no readable front.json ({error}); run tensmith compress"
+            ) from error
+        validate_front(document)
+        points = tuple(
+            FrontPoint(
+                point["id"],
+                point["engine"],
+                {name: Metric.from_json(metric) for name, metric in point["metrics"].items()},
+                tuple(point["trail"]),
+                point["files"],
+                folder / "candidates" / f"{number:03d}",
+            )
+            for number, point in enumerate(document["points"])
+        )
+        return Front(folder, document, points)
+
+    def best(self, prefer: str = "balanced") -> FrontPoint:
+        """The point to deploy: the smallest, the fastest, or the one with the best product of both."""
+        if prefer not in PREFERENCES:
+            raise UsageError(f"prefer is one of {', '.join(PREFERENCES)}, not '{prefer}'")
+        return min(self.points, key=lambda point: PREFERENCES[prefer](point.metrics))
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """One row a point: id, engine, and value, low, high and evidence of each metric."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise MissingExtra("Front.to_dataframe", "dataframe") from error
+        rows = []
+        for point in self.points:
+            row: dict[str, Any] = {"id": point.id, "engine": point.engine}
+            for name, metric in point.metrics.items():
+                row |= {
+                    name: metric.value,
+                    f"{name}_low": metric.low,
+                    f"{name}_high": metric.high,
+                    f"{name}_evidence": metric.evidence,
+                }
+            rows.append(row)
+        return pandas.DataFrame(rows)
+
+    def __str__(self) -> str:
+        from tensmith.report.text import front_text
+
+        return front_text(self.document)  # type: ignore[arg-type]

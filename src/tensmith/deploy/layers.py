@@ -1,0 +1,82 @@
+"""The per-layer story of a point: what each layer weighs, takes and got."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tensmith.deploy.settle import sizes_of_example
+from tensmith.evaluate.count import node_costs
+from tensmith.hardware import Target
+from tensmith.hardware.cost import op_seconds
+from tensmith.ir import Program
+from tensmith.ir.program import array_bytes
+from tensmith.rewrite.lossy.grid import bits_of
+from tensmith.rewrite.lossy.weights import weighted_layers
+from tensmith.rewrite.rule import EVERYWHERE
+from tensmith.search.candidate import Candidate
+from tensmith.search.plan import Plan
+from tensmith.search.sensitivity import Sensitivity
+from tensmith.search.workshop import Workshop
+
+
+def layer_rows(
+    workshop: Workshop, chosen: Candidate, sensitivity: Mapping[str, Sensitivity], target: Target
+) -> list[dict[str, Any]]:
+    """Rows for the report: times are roofline estimates, sensitivity is measured at PROBE_BITS bits."""
+    simplified = workshop.build(Plan()).program
+    final = workshop.build(chosen.plan).program
+    before, after = (_milliseconds(workshop, program, target) for program in (simplified, final))
+    rows = []
+    for layer in weighted_layers(simplified):
+        probed = sensitivity.get(layer.site)
+        rows.append(
+            {
+                "name": layer.site,
+                "op": layer.op,
+                "shape": " x ".join(map(str, layer.shape)),
+                "bytes_before": array_bytes(simplified.constants[layer.weight]),
+                "bytes_after": _weight_bytes(final, layer.site),
+                "ms_before": before.get(layer.site),
+                "ms_after": after.get(layer.site),
+                "ms_evidence": "estimated",
+                "sensitivity": probed.flips if probed else None,
+                "sensitivity_evidence": "measured",
+                "treatment": treatment(chosen.plan, layer.site),
+            }
+        )
+    return rows
+
+
+def treatment(plan: Plan, site: str) -> str:
+    """What a plan does to one layer, in words."""
+    words = []
+    for step in plan.steps:
+        if step.site not in (EVERYWHERE, site):
+            continue
+        if site in step.params.get("skip", ()):
+            words.append(f"left in float by {step.rule}")
+        elif step.rule in ("int8", "weight_only", "dynamic_int8"):
+            words.append(f"{step.rule}, {bits_of(step.params, site)}-bit weights")
+        else:
+            shown = ", ".join(f"{key} {value}" for key, value in step.params.items() if key != "bits")
+            words.append(f"{step.rule} ({shown})" if shown else step.rule)
+    words += [f"{name} {value}" for name, value in plan.settings.items() if name == "precision"]
+    return "; ".join(words) or "exact rewrites only"
+
+
+def _milliseconds(workshop: Workshop, program: Program, target: Target) -> dict[str, float]:
+    return {
+        node.output: 1e3 * op_seconds(target, cost, workshop.threads)
+        for node, cost in node_costs(program, sizes_of_example(workshop))
+    }
+
+
+def _weight_bytes(program: Program, site: str) -> int:
+    """Bytes of the constants that the weights of a layer come from, dequantization included."""
+    node = program.producers.get(site)
+    if node is None or len(node.inputs) < 2:
+        return 0
+    source = program.producers.get(node.inputs[1])
+    names = source.inputs if source is not None else (node.inputs[1],)
+    return sum(array_bytes(program.constants[name]) for name in names if name in program.constants)

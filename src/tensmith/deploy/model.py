@@ -1,0 +1,87 @@
+"""A deployed model, loaded: called on arrays, printed as TensIR, saved as ONNX."""
+
+from __future__ import annotations
+
+import tempfile
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensmith.backend.packed import unpack
+from tensmith.engine.base import ENGINES, Session
+from tensmith.errors import ModelError
+from tensmith.evaluate.accuracy import as_model
+from tensmith.files import write_bytes
+from tensmith.frontend.onnx import read_onnx
+from tensmith.ir import Program
+
+_PACKED_SUFFIX = ".packed"
+
+
+class Model:
+    """An .onnx or .packed file as a function of arrays.
+
+    model(x) takes the only input, or name -> array; it returns the only output, or name -> array.
+    """
+
+    def __init__(self, path: str | Path, engine: str = "onnxruntime", threads: int = 1) -> None:
+        self.path = Path(path)
+        self._engine, self._threads = engine, threads
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    @cached_property
+    def onnx_bytes(self) -> bytes:
+        """The ONNX file, unpacked if need be: exactly the bytes that were measured."""
+        try:
+            data = self.path.read_bytes()
+        except OSError as error:
+            raise ModelError(f"cannot read {self.path}: {error.strerror}; check the path") from error
+        return unpack(data) if self.path.suffix == _PACKED_SUFFIX else data
+
+    @cached_property
+    def program(self) -> Program:
+        """The model as a TensIR program."""
+        return read_onnx(self.path if self.path.suffix != _PACKED_SUFFIX else self.onnx_bytes)
+
+    @cached_property
+    def session(self) -> Session:
+        """The model loaded into its engine."""
+        path = self.path
+        if path.suffix == _PACKED_SUFFIX:
+            self._folder = tempfile.TemporaryDirectory(prefix="tensmith-")
+            path = Path(self._folder.name) / "model.onnx"
+            path.write_bytes(self.onnx_bytes)
+        return ENGINES[self._engine].prepare(path, self._threads)
+
+    def __call__(self, inputs: np.ndarray[Any, Any] | dict[str, np.ndarray[Any, Any]]) -> Any:
+        """One inference on any number of samples."""
+        outputs = as_model(self.session)(inputs)
+        return next(iter(outputs.values())) if len(outputs) == 1 else outputs
+
+    def save(self, path: str | Path) -> Path:
+        """Writes the ONNX file to `path`."""
+        write_bytes(Path(path), self.onnx_bytes)
+        return Path(path)
+
+    def __str__(self) -> str:
+        return str(self.program)
+
+
+def load(path: str | Path, engine: str = "onnxruntime", threads: int = 1) -> Model:
+    """The model in an .onnx or .packed file, or in the folder of a front point. ModelError if unreadable."""
+    path = Path(path)
+    if path.is_dir():
+        found = [path / name for name in ("model.onnx", "model.packed") if (path / name).exists()]
+        if not found:
+            raise ModelError(
+                f"{path} holds no model.onnx and no model.packed; give the folder of a front point"
+            )
+        path = found[0]
+    if not path.is_file():
+        raise ModelError(f"{path} does not exist; check the path")
+    model = Model(path, engine, threads)
+    if path.suffix == _PACKED_SUFFIX:
+        _ = model.onnx_bytes  # a damaged file is refused now, not at the first call
+    return model

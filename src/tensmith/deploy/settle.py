@@ -1,0 +1,167 @@
+"""The final measurement: the front, once, on held-out data, every latency in one interleaved run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from tensmith.data import View
+from tensmith.evaluate import size
+from tensmith.evaluate.count import node_costs
+from tensmith.evaluate.energy import estimate_energy
+from tensmith.evaluate.latency import Contender, compare
+from tensmith.evaluate.memory import measure_memory
+from tensmith.evaluate.metric import Metric, exact
+from tensmith.evaluate.outcome import Outcome
+from tensmith.hardware import Target
+from tensmith.ir import Program
+from tensmith.search.candidate import Candidate
+from tensmith.search.front import front
+from tensmith.search.workshop import BASELINE_ENGINE, UNTOUCHED, Workshop, engine_settings
+
+MOST_POINTS = 8
+_SECONDS_A_CONTENDER = 3.0
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The front with its final metrics, smallest first; `drops` by candidate id, on held-out data.
+
+    lost: candidates that held the budget on the search split and not on held-out data.
+    """
+
+    points: list[Candidate]
+    drops: dict[str, Metric]
+    lost: list[Candidate]
+    original: dict[str, Metric]
+    peers: dict[str, dict[str, Metric]]
+
+
+def shortlist(candidates: Sequence[Candidate], most: int = MOST_POINTS) -> list[Candidate]:
+    """The front, thinned to `most` points: both ends stay, then those with the best size x latency."""
+    points = front(candidates)
+    if len(points) <= most:
+        return points
+    ends = [points[0], points[-1]]
+    middle = sorted(points[1:-1], key=lambda c: c.bytes * c.latency)[: most - 2]
+    return sorted([*ends, *middle], key=lambda c: (c.bytes, c.latency))
+
+
+def settle(
+    workshop: Workshop,
+    candidates: Sequence[Candidate],
+    held_out: View,
+    target: Target,
+    progress: Callable[[str], None],
+) -> Settled:
+    """Measures the front's points, the original and each engine's plain int8 for good.
+
+    A point that breaks the drop budget on held-out data leaves the front: held-out data is a gate here and
+    never a guide, and with at most eight points behind it the gate biases little. The original always stays.
+    """
+    untouched = next(c for c in candidates if c.plan == UNTOUCHED)
+    chosen = [c for c in shortlist(candidates) if c.plan != UNTOUCHED]
+    progress("accuracy of the original on held-out data")
+    reference = workshop.judge(workshop.model, BASELINE_ENGINE, {}, held_out, None)
+    outcomes: dict[str, Outcome] = {untouched.id: reference}
+    for candidate in chosen:
+        progress(f"accuracy of {candidate.id} on held-out data")
+        path = workshop.rebuild(candidate)
+        outcomes[candidate.id] = workshop.judge(
+            path, candidate.engine, candidate.plan.settings, held_out, reference
+        )
+    drops = {identifier: outcome.drop(reference) for identifier, outcome in outcomes.items()}
+    kept = [c for c in chosen if drops[c.id].value <= workshop.objective.max_drop]
+    lost = [
+        replace(
+            c, status="rejected", reason=f"loses {drops[c.id].value:.2f} {drops[c.id].unit} on held-out data"
+        )
+        for c in chosen
+        if c not in kept
+    ]
+    peers = _plain_int8(workshop, candidates)
+    timed = _timed(workshop, [untouched, *kept], peers, progress)
+    measured = [
+        replace(c, metrics=_metrics(workshop, c, outcomes[c.id], timed[c.id], target))
+        for c in [untouched, *kept]
+    ]
+    points = front(measured) or measured[:1]
+    peer_metrics = {
+        name: {**dict(candidate.metrics), **dict(zip(("latency_ms", "speedup"), timed[name]))}
+        for name, (candidate, _) in peers.items()
+    }
+    return Settled(points, drops, lost, dict(measured[0].metrics), peer_metrics)
+
+
+def _plain_int8(workshop: Workshop, candidates: Sequence[Candidate]) -> dict[str, tuple[Candidate, str]]:
+    """What plain int8 (min-max, nothing else) is on each engine: name -> (candidate, engine)."""
+    for candidate in candidates:
+        if len(candidate.plan.steps) != 1 or "latency_ms" not in candidate.metrics:
+            continue
+        (step,) = candidate.plan.steps
+        if step.rule == "int8" and step.params.get("calibration") == "minmax" and "bits" not in step.params:
+            return {f"plain int8 ({engine})": (candidate, engine) for engine in workshop.engines}
+    return {}
+
+
+def _timed(
+    workshop: Workshop,
+    candidates: Sequence[Candidate],
+    peers: dict[str, tuple[Candidate, str]],
+    progress: Callable[[str], None],
+) -> dict[str, tuple[Metric, Metric]]:
+    """(latency, speed-up) of each candidate and peer, in one run that takes turns; the baseline leads."""
+    progress("latency of all points, taking turns")
+    names: list[str] = []
+    contenders = [Contender(BASELINE_ENGINE, workshop.model)]
+    for candidate in candidates:
+        settings = tuple(sorted(engine_settings(candidate.plan.settings).items()))
+        path = workshop.model if candidate.plan == UNTOUCHED else workshop.rebuild(candidate)
+        names.append(candidate.id)
+        contenders.append(Contender(candidate.engine, path, settings))
+    for name, (candidate, engine) in peers.items():
+        names.append(name)
+        contenders.append(Contender(engine, workshop.rebuild(candidate)))
+    seconds = _SECONDS_A_CONTENDER * len(contenders)
+    results = compare(contenders, workshop.example, workshop.threads, seconds, workshop.seed)
+    return {name: (found.latency, found.ratio) for name, found in zip(names, results[1:])}
+
+
+def _metrics(
+    workshop: Workshop, candidate: Candidate, outcome: Outcome, timed: tuple[Metric, Metric], target: Target
+) -> dict[str, Metric]:
+    path = workshop.model if candidate.plan == UNTOUCHED else workshop.rebuild(candidate)
+    settings = tuple(sorted(engine_settings(candidate.plan.settings).items()))
+    memory = measure_memory(Contender(candidate.engine, path, settings), workshop.example, workshop.threads)
+    original = size.file_bytes(workshop.model).value
+    packed = candidate.metrics["packed_bytes"]
+    return {
+        "accuracy": outcome.metric(),
+        "file_bytes": size.file_bytes(path),
+        "packed_bytes": packed,
+        "weight_bytes": size.weight_bytes(path),
+        "peak_bytes": memory.running,
+        "latency_ms": timed[0],
+        "speedup": timed[1],
+        "size_ratio": exact(original / packed.value, "x"),
+        "energy_mj": energy(workshop.build(candidate.plan).program, target, sizes_of_example(workshop)),
+    }
+
+
+def sizes_of_example(workshop: Workshop) -> dict[str, int]:
+    """The sizes that the model's symbols take for the sample that latency is measured on."""
+    sizes: dict[str, int] = {}
+    for name, type_ in workshop.program.inputs.items():
+        for dim, actual in zip(type_.dims, workshop.example[name].shape):
+            sizes.update({str(dim): actual} if not isinstance(dim, int) else {})
+    return sizes
+
+
+def energy(program: Program, target: Target, sizes: dict[str, int]) -> Metric:
+    """Millijoules an inference, estimated from the target's table by counting operations and bytes."""
+    macs: dict[str, float] = {}
+    moved = 0.0
+    for _, cost in node_costs(program, sizes):
+        macs[cost.dtype] = macs.get(cost.dtype, 0.0) + cost.macs + cost.elementwise_ops
+        moved += cost.bytes_read + cost.bytes_written
+    return estimate_energy(target, macs, moved, moved)

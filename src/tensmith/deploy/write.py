@@ -1,0 +1,149 @@
+"""Writes what a run leaves behind: the points' folders, front.json, report.html."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tensmith import __version__
+from tensmith.backend.packed import pack
+from tensmith.config import Config
+from tensmith.deploy.folder import RunFolder
+from tensmith.deploy.layers import layer_rows
+from tensmith.deploy.settle import Settled
+from tensmith.engine.base import ENGINES
+from tensmith.evaluate.metric import Metric
+from tensmith.files import sha256_file, write_bytes, write_text
+from tensmith.hardware import Target
+from tensmith.search.candidate import Candidate
+from tensmith.search.front import best
+from tensmith.search.sensitivity import Sensitivity
+from tensmith.search.workshop import BASELINE_ENGINE, UNTOUCHED, Workshop
+from tensmith.verify.certificate import write_certificate
+
+
+def write_run(
+    folder: RunFolder,
+    config: Config,
+    workshop: Workshop,
+    settled: Settled,
+    tried: Sequence[Candidate],
+    sensitivity: Mapping[str, Sensitivity],
+    target: Target,
+    notes: list[str],
+    data_name: str,
+) -> dict[str, Any]:
+    """Writes the folder of a finished run and returns the content of front.json."""
+    chosen = best(settled.points, config.prefer)
+    points = _write_points(folder, workshop, settled, chosen)
+    original = {name: metric.to_json() for name, metric in settled.original.items()}
+    baseline = {"engine": BASELINE_ENGINE, "metrics": original}
+    front = {"schema": 1, "baseline": baseline, "original": {"metrics": original}, "points": points}
+    write_text(folder.path / "front.json", json.dumps(front, indent=1))
+    report = {
+        "front": front,
+        "context": _context(config, workshop, settled, chosen, target, data_name),
+        "peers": [
+            {"name": name, "metrics": {key: metric.to_json() for key, metric in metrics.items()}}
+            for name, metrics in settled.peers.items()
+        ],
+        "layers": layer_rows(workshop, chosen, sensitivity, target),
+        "tried": [_tried(candidate, settled) for candidate in tried],
+        "evidence": json.loads((folder.path / "best" / "certificate.json").read_text())["claims"],
+        "notes": notes,
+    }
+    write_text(folder.path / "report.json", json.dumps(report))
+    from tensmith.report.page import write_report
+
+    write_report(report, folder.path / "report.html")  # type: ignore[arg-type]
+    return front
+
+
+def _write_points(
+    folder: RunFolder, workshop: Workshop, settled: Settled, chosen: Candidate
+) -> list[dict[str, Any]]:
+    """candidates/NNN for each point and best/ for the chosen one, each complete before it is seen."""
+    made = folder.fresh("candidates")
+    points = []
+    for number, candidate in enumerate(settled.points):
+        place = made / f"{number:03d}"
+        place.mkdir()
+        files = _write_point(place, workshop, candidate, settled)
+        points.append(
+            {
+                "id": candidate.id,
+                "metrics": {name: metric.to_json() for name, metric in candidate.metrics.items()},
+                "engine": candidate.engine,
+                "trail": [step.to_json() for step in workshop.build(candidate.plan).trail],
+                "files": files,
+            }
+        )
+        if candidate.id == chosen.id:
+            shutil.copytree(place, folder.fresh("best"), dirs_exist_ok=True)
+    folder.publish("candidates")
+    folder.publish("best")
+    return points
+
+
+def _write_point(place: Path, workshop: Workshop, candidate: Candidate, settled: Settled) -> dict[str, str]:
+    source = workshop.model if candidate.plan == UNTOUCHED else workshop.rebuild(candidate)
+    model = place / "model.onnx"
+    shutil.copyfile(source, model)
+    model.chmod(0o644)
+    packed = pack(model.read_bytes())
+    if len(packed) < model.stat().st_size:
+        write_bytes(place / "model.packed", packed)
+    write_certificate(
+        place,
+        original=workshop.model,
+        start=workshop.program,
+        trail=workshop.build(candidate.plan).trail,
+        metrics={name: metric.to_json() for name, metric in candidate.metrics.items()},
+        drop=settled.drops[candidate.id].to_json(),
+    )
+    return {file.name: sha256_file(file) for file in sorted(place.iterdir())}
+
+
+def _tried(candidate: Candidate, settled: Settled) -> dict[str, Any]:
+    status: str = candidate.status
+    reason = candidate.reason
+    if candidate.id in {point.id for point in settled.points}:
+        status = "front"
+    elif candidate.status == "accepted":
+        lost = next((c for c in settled.lost if c.id == candidate.id), None)
+        status, reason = ("rejected", lost.reason) if lost else ("dominated", "another is smaller and faster")
+    metrics = {name: metric.to_json() for name, metric in candidate.metrics.items()}
+    return {"id": candidate.id, "status": status, "reason": reason, "metrics": metrics}
+
+
+def _context(
+    config: Config, workshop: Workshop, settled: Settled, chosen: Candidate, target: Target, data_name: str
+) -> dict[str, Any]:
+    original = settled.original["accuracy"]
+    sign = 1 if workshop.task.better == "lower" else -1
+    limit = original.value + sign * config.max_drop * (original.value / 100 if sign > 0 else 1)
+    engines = {name: ENGINES[name].version() for name in workshop.engines}
+    return {
+        "model": workshop.model.name,
+        "data": data_name,
+        "target": target.name,
+        "threads": workshop.threads,
+        "batch": 1,
+        "seed": config.seed,
+        "command": f"tensmith compress --config {workshop.folder.parent / 'config.yaml'} --output NEW",
+        "versions": {"tensmith": __version__, "python": sys.version.split()[0], **engines},
+        "chosen": chosen.id,
+        "prefer": config.prefer,
+        "accuracy_name": workshop.task.title,
+        "accuracy_better": workshop.task.better,
+        "accuracy_limit": limit,
+        "accuracy_drop": _json(settled.drops.get(chosen.id)),
+    }
+
+
+def _json(metric: Metric | None) -> dict[str, Any] | None:
+    return metric.to_json() if metric is not None else None
