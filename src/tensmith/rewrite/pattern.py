@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from functools import cached_property
 
 from tensmith.formula.bounds import Ranges
 from tensmith.ir import Node, Program
-from tensmith.rewrite.rule import Obligation, Rule, no_match
+from tensmith.rewrite.rule import Edit, NodeRule, Obligation
 from tensmith.rewrite.term import Case, Match, Term, Use, Var, build, formula, match
 
 
-class PatternRule(Rule):
+class PatternRule(NodeRule):
     """left -> right(match), where check(match) finds nothing against it.
 
     `right` gets a Match when rewriting and a Case when proving, and may use only what both offer: has,
@@ -38,54 +39,41 @@ class PatternRule(Rule):
     def cases(self) -> Iterable[Case]:
         """The symbolic instances that cover what `check` lets through."""
 
-    def sites(self, program: Program) -> Iterator[str]:
-        """Outputs of the nodes where the pattern matches and the check passes."""
-        op = self.left().op
-        for node in program.nodes:
-            if node.op == op and isinstance(self._find(program, node.output), Match):
-                yield node.output
+    @cached_property
+    def pattern(self) -> Use:
+        """The left side, made once."""
+        return self.left()
 
-    def applies(self, program: Program, site: str) -> bool:
-        """Whether the pattern matches at `site`."""
-        return isinstance(self._find(program, site), Match)
+    @property
+    def roots(self) -> frozenset[str]:  # type: ignore[override]
+        """The op at the root of the left side."""
+        return frozenset({self.pattern.op})
 
-    def apply(self, program: Program, site: str) -> Program:
-        """The program with the matched nodes replaced; values they defined that are read elsewhere stay."""
-        found = self._find(program, site)
+    def rewrite(self, program: Program, node: Node) -> Edit | str:
+        """The matched nodes replaced."""
+        found = match(self.pattern, program, node.output)
         if isinstance(found, str):
-            raise no_match(self, site)
+            return found
+        reason = self.check(found)
+        if reason is not None:
+            return reason
         replacement = self.right(found)
-        (root, *_) = found.nodes
         if isinstance(replacement, Var):
-            return program.edit(remove=[root], alias={site: found.values[replacement.name]})
-        nodes, constants, _ = build(replacement, found, root.outputs)
-        return program.edit(remove=found.nodes, add=nodes, constants=constants)
-
-    def why_not(self, program: Program, node: Node) -> str | None:
-        """The reason of a near miss at `node`."""
-        if node.op != self.left().op:
-            return None
-        found = self._find(program, node.output)
-        return found or None if isinstance(found, str) else None
+            return Edit(remove=(node,), alias={node.output: found.values[replacement.name]})
+        nodes, constants, _ = build(replacement, found, node.outputs)
+        return Edit(remove=tuple(found.nodes), add=tuple(nodes), constants=constants)
 
     def obligations(self) -> Iterable[Obligation]:
         """left = right in every case."""
         for case in self.cases():
-            yield self._obligation(case, self.right(case))
+            yield claim(f"{self.name}/{case.name}", self.pattern, self.right(case), case)
 
     def twins(self) -> Iterable[Obligation]:
         """left = wrong in every case: to be refuted."""
         for case in self.cases():
-            yield self._obligation(case, self.wrong(case))
+            yield claim(f"{self.name}/{case.name}", self.pattern, self.wrong(case), case)
 
-    def _find(self, program: Program, value: str) -> Match | str:
-        found = match(self.left(), program, value)
-        if isinstance(found, str):
-            return found
-        return self.check(found) or found
 
-    def _obligation(self, case: Case, right: Term) -> Obligation:
-        ranges = Ranges(lower=case.lower)
-        return Obligation(
-            f"{self.name}/{case.name}", formula(self.left(), case), formula(right, case), ranges
-        )
+def claim(name: str, left: Term, right: Term, case: Case) -> Obligation:
+    """The obligation that two terms are equal in a symbolic instance."""
+    return Obligation(name, formula(left, case), formula(right, case), Ranges(lower=case.lower))

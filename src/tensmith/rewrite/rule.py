@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeVar
 
 from tensmith.errors import ProgramError
+from tensmith.formula.arith import Array
 from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import Formula
 from tensmith.ir import Node, Program
@@ -59,18 +60,33 @@ class Rule(ABC):
     phase: ClassVar[Literal["simplify", "fold", "offer"]] = "simplify"
     # Rules of a phase are tried in rising order.
     order: ClassVar[int] = 50
+    # A rule that changes no formula says here why it is sound; every other rule has obligations.
+    structural: ClassVar[str] = ""
 
     @abstractmethod
+    def candidates(self, program: Program) -> Iterable[str]:
+        """Sites worth an attempt: all where the rule applies, cheaply found, and maybe others."""
+
+    @abstractmethod
+    def attempt(self, program: Program, site: str) -> Program | None:
+        """The rewritten program, or None if the rule does not apply at `site`."""
+
     def sites(self, program: Program) -> Iterator[str]:
         """Every site where the rule applies now."""
-
-    @abstractmethod
-    def apply(self, program: Program, site: str) -> Program:
-        """The rewritten program; ProgramError if the rule does not apply at `site`."""
+        return (site for site in self.candidates(program) if self.applies(program, site))
 
     def applies(self, program: Program, site: str) -> bool:
         """Whether the rule applies at `site`."""
-        return site in self.sites(program)
+        return self.attempt(program, site) is not None
+
+    def apply(self, program: Program, site: str) -> Program:
+        """The rewritten program; ProgramError if the rule does not apply at `site`."""
+        result = self.attempt(program, site)
+        if result is None:
+            raise ProgramError(
+                f"rule '{self.name}' does not apply at '{site}'; was the trail made from this program?"
+            )
+        return result
 
     def why_not(self, program: Program, node: Node) -> str | None:
         """Why the rule nearly applies at a node but does not; None if it applies or is nowhere near."""
@@ -83,6 +99,67 @@ class Rule(ABC):
     def twins(self) -> Iterable[Obligation]:
         """Near misses of the obligations that must be refuted: a proof that proves these proves nothing."""
         return ()
+
+
+class ProgramRule(Rule):
+    """A rule that treats the whole program in one step."""
+
+    def candidates(self, program: Program) -> Iterable[str]:
+        """The whole program."""
+        return (EVERYWHERE,)
+
+    def attempt(self, program: Program, site: str) -> Program | None:
+        """See rewrite."""
+        return self.rewrite(program) if site == EVERYWHERE else None
+
+    @abstractmethod
+    def rewrite(self, program: Program) -> Program | None:
+        """The rewritten program, or None if there is nothing to do."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What a rule does to a program; see Program.edit."""
+
+    remove: tuple[Node, ...] = ()
+    add: tuple[Node, ...] = ()
+    constants: Mapping[str, Array] = field(default_factory=dict)
+    alias: Mapping[str, str] = field(default_factory=dict)
+
+
+class NodeRule(Rule):
+    """A rule at one node, named by its first output."""
+
+    # Ops of the nodes it looks at.
+    roots: ClassVar[frozenset[str]]
+
+    @abstractmethod
+    def rewrite(self, program: Program, node: Node) -> Edit | str:
+        """The edit at a node of one of `roots`, or why there is none ("" where the rule is nowhere near)."""
+
+    def candidates(self, program: Program) -> Iterable[str]:
+        """Nodes of the right ops."""
+        return [node.output for node in program.nodes if node.op in self.roots]
+
+    def applies(self, program: Program, site: str) -> bool:
+        """Whether there is an edit."""
+        return isinstance(self._edit(program, site), Edit)
+
+    def attempt(self, program: Program, site: str) -> Program | None:
+        """The program after the edit."""
+        found = self._edit(program, site)
+        if isinstance(found, str):
+            return None
+        return program.edit(remove=found.remove, add=found.add, constants=found.constants, alias=found.alias)
+
+    def why_not(self, program: Program, node: Node) -> str | None:
+        """The reason of a near miss at `node`."""
+        found = self._edit(program, node.output)
+        return found or None if isinstance(found, str) else None
+
+    def _edit(self, program: Program, site: str) -> Edit | str:
+        node = program.producers.get(site)
+        return self.rewrite(program, node) if node is not None and node.op in self.roots else ""
 
 
 EXACT: Registry[Rule] = Registry("exact rule", "tensmith.rewrite.exact")
@@ -99,10 +176,3 @@ def exact(name: str) -> Callable[[Class], Class]:
         return cls
 
     return register
-
-
-def no_match(rule: Rule, site: str) -> ProgramError:
-    """The error of applying a rule where it does not apply."""
-    return ProgramError(
-        f"rule '{rule.name}' does not apply at '{site}'; was the trail made from this program?"
-    )

@@ -10,20 +10,21 @@ attributes under the name "conv"; as a right side, `attrs=m.attrs["conv"]` gives
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, Union
 
 import numpy as np
 
 from tensmith.errors import ProgramError
-from tensmith.formula.arith import Array
-from tensmith.formula.expr import Formula, compute
+from tensmith.formula.arith import Array, Floats
+from tensmith.formula.evaluate import evaluate
+from tensmith.formula.expr import Formula, Scalar, compute
 from tensmith.formula.poly import Dim, Poly
 from tensmith.ir.op import OPS, Attrs, Node, Symbolic
 from tensmith.ir.program import Program, make_node
 from tensmith.ir.types import TensorType
 
-Term: TypeAlias = Union["Var", "Const", "Use", None]
+Term: TypeAlias = Union["Var", "Const", "Table", "Use", None]
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,19 @@ class Const:
     """A constant that a right side brings along."""
 
     value: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A constant given by its index formula, in the element type of a variable."""
+
+    shape: tuple[Dim, ...]
+    element: Callable[..., Scalar]
+    like: Var
+
+    def array(self, dtype: np.dtype[Any]) -> Array:
+        """The constant, where the shape is static."""
+        return evaluate(compute(self.shape, self.element), {}, {}, Floats()).astype(dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +79,7 @@ ops = _Ops()
 
 
 def _as_term(arg: Any) -> Term:
-    if arg is None or isinstance(arg, (Var, Const, Use)):
+    if arg is None or isinstance(arg, (Var, Const, Table, Use)):
         return arg
     return Const(np.asarray(arg))
 
@@ -92,9 +106,15 @@ class Match:
         return self.type(var).dims
 
     def value(self, var: Var) -> Array | None:
-        """The value if it is known before running: a constant, or shape arithmetic."""
-        name = self.values[var.name]
+        """The value if it is known before running: a constant, or shape arithmetic. None if omitted too."""
+        name = self.values.get(var.name)
+        if not name:
+            return None
         return self.program.constants.get(name, self.program.facts[name].value)
+
+    def number(self, value: float, like: Var) -> Const:
+        """A scalar constant in the element type of a variable."""
+        return Const(np.asarray(value, dtype=self.type(like).numpy))
 
 
 def match(term: Term, program: Program, value: str) -> Match | str:
@@ -162,6 +182,8 @@ def _match_arg(arg: Term, name: str, state: Match) -> str | None:
             known = state.program.constants.get(name)
             same = known is not None and known.shape == value.shape and bool(np.all(known == value))
             return None if same else ""
+        case Table():
+            return ""
         case Use():
             node = state.program.producers.get(name)
             if node is None or node.op != arg.op:
@@ -180,9 +202,10 @@ def _match_arg(arg: Term, name: str, state: Match) -> str | None:
 def build(term: Term, found: Match, outputs: Sequence[str]) -> tuple[list[Node], dict[str, Array], str]:
     """(nodes, constants, root value) of a right side; the root node takes the names in `outputs`.
 
-    Equal subterms (the same object) become one node.
+    Equal subterms (the same object) become one node. A new node keeps the name of a replaced one of its op.
     """
     nodes: list[Node] = []
+    labels = {node.op: node.name for node in reversed(found.nodes)}
     constants: dict[str, Array] = {}
     names = found.program.fresh(outputs[0])
     done: dict[int, str] = {}
@@ -197,13 +220,16 @@ def build(term: Term, found: Match, outputs: Sequence[str]) -> tuple[list[Node],
         name = wanted[0] if wanted else next(names)
         if isinstance(part, Const):
             constants[name] = part.value
+        elif isinstance(part, Table):
+            constants[name] = part.array(found.type(part.like).numpy)
         else:
             inputs = [emit(arg, None) for arg in part.args]
             while inputs and not inputs[-1]:
                 inputs.pop()
             if isinstance(part.attrs, str):
                 raise ProgramError(f"right side of a rule captures attributes of {part.op}")
-            nodes.append(make_node(part.op, inputs, wanted or (name,), part.attrs))
+            made = make_node(part.op, inputs, wanted or (name,), part.attrs)
+            nodes.append(replace(made, name=labels.pop(part.op, "")))
         done[id(part)] = name
         return name
 
@@ -233,6 +259,10 @@ class Case:
         """The known value of a variable, where the case fixes one."""
         return self.values.get(var.name)
 
+    def number(self, value: float, like: Var) -> Const:
+        """A scalar constant."""
+        return Const(np.asarray(value))
+
 
 def formula(term: Term, case: Case) -> Formula:
     """The formula of a term in a symbolic instance."""
@@ -246,6 +276,8 @@ def formula(term: Term, case: Case) -> Formula:
                 return case.tensors.get(name)
             case Const(value):
                 return _constant_formula(value)
+            case Table(shape, element):
+                return compute(shape, element)
             case Use(op, args, attrs):
                 if id(part) not in done:
                     given = case.attrs[attrs] if isinstance(attrs, str) else (attrs or {})

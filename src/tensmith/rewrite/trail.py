@@ -30,22 +30,17 @@ def exhaust(start: Traced, rules: Sequence[Rule], limit: int = 20_000) -> Traced
     Every rule must make the program simpler by some measure, or this would not end; `limit` bounds the
     steps all the same.
     """
-    traced = start
+    program, steps = start.program, []
     changed = True
-    while changed and len(traced.trail) - len(start.trail) < limit:
+    while changed and len(steps) < limit:
         changed = False
         for rule in rules:
-            while True:
-                sites = list(rule.sites(traced.program))
-                before = len(traced.trail)
-                for site in sites:
-                    if rule.applies(traced.program, site):
-                        step = Step(rule.name, site)
-                        traced = traced.then(rule.apply(traced.program, site), step)
-                if len(traced.trail) == before:
-                    break
-                changed = True
-    return traced
+            for site in rule.candidates(program):
+                after = rule.attempt(program, site)
+                if after is not None:
+                    program, changed = after, True
+                    steps.append(Step(rule.name, site))
+    return start.then(program, *steps)
 
 
 def in_phase(phase: str) -> list[Rule]:
@@ -53,9 +48,20 @@ def in_phase(phase: str) -> list[Rule]:
     return sorted((rule for rule in EXACT.values() if rule.phase == phase), key=lambda r: (r.order, r.name))
 
 
-def simplify(program: Program) -> Traced:
-    """The program with every exact rule that makes it simpler applied, constants folded last."""
-    return exhaust(exhaust(Traced(program), in_phase("simplify")), in_phase("fold"))
+def simplify(program: Program, *, fold: bool = True) -> Traced:
+    """The program with every exact rule that makes it simpler applied, and its constants folded.
+
+    Without `fold` what constants compute stays in the program, so that it equals the start in every
+    arithmetic; folding rounds once where the start would have rounded at every step.
+    """
+    simpler = exhaust(Traced(program), in_phase("simplify"))
+    if not fold:
+        return simpler
+    folded = exhaust(simpler, in_phase("fold"))
+    while folded.trail != simpler.trail:  # a folded constant may turn out to be 0, 1 or another's equal
+        simpler = exhaust(folded, in_phase("simplify"))
+        folded = exhaust(simpler, in_phase("fold"))
+    return folded
 
 
 def replay_exact(

@@ -1,0 +1,149 @@
+"""Constant folding: what constants compute is computed now, in float64, and rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from tensmith.errors import ProgramError
+from tensmith.formula.arith import Array, Floats
+from tensmith.ir import Node, Program, TensorType
+from tensmith.ir.op import Run
+from tensmith.rewrite.rule import ProgramRule, exact
+
+# What these give depends on the rounding of what they take, so they take it as declared.
+_AS_DECLARED = frozenset({"quantize_linear", "dynamic_quantize_linear", "cast", "cast_like"})
+# Folding these would give back the size that compression took away.
+_COMPRESSED = frozenset({"dequantize_linear"})
+# Bits by which a folded value may be larger than the constants it frees.
+_GROWTH = 1 << 17
+_FLOATS = Floats()
+
+
+@exact("fold_constants")
+class FoldConstants(ProgramRule):
+    """Values computed from constants alone become constants, whole trees at once.
+
+    A value stays computed where its constant would be larger than those it frees: a tensor of one repeated
+    number, or a transposed second copy of weights that something else reads too.
+    """
+
+    phase = "fold"
+    structural = "the ops that define a value are run, in float64, and the result is rounded once"
+
+    def rewrite(self, program: Program) -> Program | None:
+        """All values worth it, at once."""
+        nodes = _foldable(program)
+        while True:
+            roots = _roots(program, nodes)
+            heavy = {node for node in nodes if set(node.outputs) & _too_large(program, nodes, roots)}
+            if not heavy:
+                break
+            nodes = _foldable(program, without=heavy | (set(program.nodes) - set(nodes)))
+        if not roots:
+            return None
+        constants = dict(program.constants)
+        for name, array in _values(program, nodes, roots):
+            constants[name] = _rounded(array, program.type(name))
+        gone = set(nodes)
+        return replace(
+            program, nodes=tuple(node for node in program.nodes if node not in gone), constants=constants
+        )
+
+
+def _foldable(program: Program, without: Iterable[Node] = ()) -> list[Node]:
+    """Nodes that compute from constants alone, in order."""
+    excluded, static, found = set(without), set(program.constants), []
+    for node in program.nodes:
+        skip = node in excluded or node.opaque is not None or node.op in _COMPRESSED or not node.inputs
+        if skip or not all(name in static for name in node.inputs if name):
+            continue
+        types = [program.facts[name].type for name in node.outputs if name]
+        if any(t is None or t.static is None for t in types) or set(node.outputs) & set(program.outputs):
+            continue
+        found.append(node)
+        static.update(node.outputs)
+    return found
+
+
+def _roots(program: Program, nodes: list[Node]) -> list[str]:
+    """Values of foldable nodes that other nodes read."""
+    inside = set(nodes)
+    return [
+        name
+        for node in nodes
+        for name in node.outputs
+        if any(reader not in inside for reader in program.consumers.get(name, ()))
+    ]
+
+
+def _too_large(program: Program, nodes: list[Node], roots: list[str]) -> set[str]:
+    """Roots whose constants would take more room than they free."""
+    leaves: dict[str, frozenset[str]] = {}
+    for node in nodes:
+        parts = [leaves.get(name, frozenset({name})) for name in node.inputs if name]
+        for name in node.outputs:
+            leaves[name] = frozenset().union(*parts)
+    inside = set(nodes)
+    shared: dict[str, int] = {}
+    for root in roots:
+        for leaf in leaves[root]:
+            shared[leaf] = shared.get(leaf, 0) + 1
+    freed = {
+        leaf
+        for leaf, count in shared.items()
+        if count == 1 and leaf not in program.outputs and inside.issuperset(program.consumers[leaf])
+    }
+    return {
+        root
+        for root in roots
+        if _bits(program, root) - sum(_bits(program, leaf) for leaf in leaves[root] & freed) > _GROWTH
+    }
+
+
+def _bits(program: Program, name: str) -> int:
+    type_ = program.type(name)
+    return int(np.prod(type_.static or (0,))) * type_.bits
+
+
+def _values(program: Program, nodes: list[Node], roots: list[str]) -> Iterator[tuple[str, Array]]:
+    """The roots' values, floats in 64 bits; values no later node needs are let go."""
+    wanted = set(roots)
+    last = {name: node for node in nodes for name in node.inputs}
+    values: dict[str, Array] = {}
+    for node in nodes:
+        for name in node.inputs:
+            if name and name not in values:
+                values[name] = _widened(program.constants[name], program.type(name))
+        for name, array in zip(node.outputs, _run(program, node, values)):
+            if name in wanted:
+                yield name, array
+            values[name] = _widened(array, program.type(name)) if name else array
+        for name in node.inputs:
+            if last[name] is node:
+                values.pop(name, None)
+
+
+def _run(program: Program, node: Node, values: Mapping[str, Array]) -> tuple[Array, ...]:
+    types = tuple(program.type(name) if name else None for name in node.inputs)
+    inputs = tuple(values[name] if name else None for name in node.inputs)
+    if node.op in _AS_DECLARED:
+        inputs = tuple(x if x is None or t is None else _rounded(x, t) for x, t in zip(inputs, types))
+    out_types = tuple(program.type(name) if name else None for name in node.outputs)
+    try:
+        with np.errstate(all="ignore"):
+            return node.definition.run(Run(node.attrs, inputs, types, out_types), _FLOATS)
+    except (ValueError, IndexError, TypeError) as error:
+        raise ProgramError(
+            f"node '{node.name or node.output}' ({node.op}) cannot be folded: {error}"
+        ) from error
+
+
+def _widened(array: Array, type_: TensorType) -> Array:
+    return array.astype(np.float64) if type_.floating else array
+
+
+def _rounded(array: Array, type_: TensorType) -> Array:
+    return np.ascontiguousarray(array, dtype=type_.numpy).reshape(array.shape)

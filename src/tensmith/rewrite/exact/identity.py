@@ -1,0 +1,197 @@
+"""Nodes that give back one of their inputs, and are cut out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from tensmith.formula.expr import tensor
+from tensmith.formula.poly import Poly
+from tensmith.ir import Node, Program
+from tensmith.rewrite.pattern import claim
+from tensmith.rewrite.rule import Obligation, ProgramRule, exact
+from tensmith.rewrite.term import Case, Term, Var, ops
+from tensmith.rewrite.values import known, operand, uniform
+
+# Gives the input that a node's output would equal if their types are the same, or "".
+Finder = Callable[[Program, Node], str]
+
+
+def _first(program: Program, node: Node) -> str:
+    """Same shape, same elements: the row-major order leaves no other choice."""
+    return node.inputs[0]
+
+
+def _only(program: Program, node: Node) -> str:
+    """The one input, of ops that join several."""
+    return node.inputs[0] if len([name for name in node.inputs if name]) == 1 else ""
+
+
+def _neutral(number: float, *, either: bool) -> Finder:
+    """Of x op number, or also of number op x."""
+
+    def find(program: Program, node: Node) -> str:
+        left, right = node.inputs
+        if uniform(program, right) == number:
+            return left
+        return right if either and uniform(program, left) == number else ""
+
+    return find
+
+
+def _unmasked(program: Program, node: Node) -> str:
+    mask = node.outputs[1] if len(node.outputs) > 1 else ""
+    return "" if mask and program.uses(mask) else node.inputs[0]
+
+
+def _zero_pads(program: Program, node: Node) -> str:
+    pads = known(program, node.inputs[1])
+    return node.inputs[0] if pads is not None and not np.any(pads) else ""
+
+
+def _unit_steps(program: Program, node: Node) -> str:
+    steps = operand(node, 4)
+    value = known(program, steps) if steps else np.ones(1)
+    return node.inputs[0] if value is not None and np.all(value == 1) else ""
+
+
+def _order_kept(program: Program, node: Node) -> str:
+    """A transpose that leaves the order of the axes longer than 1 alone."""
+    shape = program.type(node.inputs[0]).dims
+    perm = node.attrs["perm"] or tuple(reversed(range(len(shape))))
+    long = [axis for axis in perm if shape[axis] != 1]
+    return node.inputs[0] if long == sorted(long) else ""
+
+
+def _single_part(program: Program, node: Node) -> str:
+    return node.inputs[0] if len(node.outputs) == 1 else ""
+
+
+def _chosen(program: Program, node: Node) -> str:
+    condition = known(program, node.inputs[0])
+    if condition is None or condition.size == 0:
+        return ""
+    if np.all(condition):
+        return node.inputs[1]
+    return "" if np.any(condition) else node.inputs[2]
+
+
+FINDERS: Mapping[str, Finder] = {
+    "identity": _first, "cast": _first, "cast_like": _first,
+    "reshape": _first, "flatten": _first, "squeeze": _first, "unsqueeze": _first,
+    "expand": _first, "tile": _first,
+    "concat": _only, "sum": _only, "mean": _only, "max": _only, "min": _only, "clip": _only,
+    "dropout": _unmasked, "pad": _zero_pads, "slice": _unit_steps, "transpose": _order_kept,
+    "split": _single_part, "where": _chosen,
+    "add": _neutral(0, either=True), "sub": _neutral(0, either=False),
+    "mul": _neutral(1, either=True), "div": _neutral(1, either=False), "pow": _neutral(1, either=False),
+}  # fmt: skip
+
+
+@exact("no_operation")
+class NoOperation(ProgramRule):
+    """A node whose output is one of its inputs, in value and in type, is cut out."""
+
+    order = 4
+
+    def rewrite(self, program: Program) -> Program | None:
+        """Every such node at once."""
+        cut: dict[str, str] = {}
+        nodes = []
+        for node in program.nodes:
+            source = _source(program, node)
+            if source is None or (node.output in program.outputs and not _can_rename(program, cut, source)):
+                nodes.append(_read_instead(node, cut))
+            else:
+                _forward(program, cut, node.output, cut.get(source, source))
+        if not cut:
+            return None
+        # A value that was given the name of an output is renamed where it is made, too.
+        nodes = [replace(n, outputs=tuple(cut.get(o, o) if o else o for o in n.outputs)) for n in nodes]
+        return replace(program, nodes=tuple(_read_instead(node, cut) for node in nodes))
+
+    def obligations(self) -> Iterable[Obligation]:
+        """One for each kind of node cut out."""
+        for name, term, case in _claims(neutral=True):
+            yield claim(f"{self.name}/{name}", term, X, case)
+
+    def twins(self) -> Iterable[Obligation]:
+        """Numbers next to the neutral ones, and positions that move."""
+        for name, term, case in _claims(neutral=False):
+            yield claim(f"{self.name}/{name}", term, X, case)
+
+
+def _source(program: Program, node: Node) -> str | None:
+    """The input that the node's first output equals, or None."""
+    finder = None if node.opaque is not None else FINDERS.get(node.op)
+    if finder is None or any(program.uses(name) for name in node.outputs[1:] if name):
+        return None
+    if program.facts[node.output].type is None:
+        return None
+    source = finder(program, node)
+    return source if source and program.facts[source].type == program.type(node.output) else None
+
+
+def _can_rename(program: Program, cut: Mapping[str, str], source: str) -> bool:
+    """Whether a value may take the name of an output: made by a node, and no output itself."""
+    current = cut.get(source, source)
+    return current in program.producers and current not in program.outputs
+
+
+def _forward(program: Program, cut: dict[str, str], old: str, new: str) -> None:
+    """Whoever reads `old` reads `new`; an output keeps its name, so there the names change places."""
+    keep, gone = (old, new) if old in program.outputs else (new, old)
+    for name, target in cut.items():
+        if target == gone:
+            cut[name] = keep
+    cut[gone] = keep
+
+
+def _read_instead(node: Node, cut: Mapping[str, str]) -> Node:
+    if not any(name in cut for name in node.inputs):
+        return node
+    return replace(node, inputs=tuple(cut.get(name, name) for name in node.inputs))
+
+
+# What is proved
+
+X = Var("x")
+
+
+def _claims(neutral: bool) -> Iterator[tuple[str, Term, Case]]:
+    """(name, term that equals x, instance); with `neutral` false, terms that nearly do."""
+    n, c = Poly.symbol("N"), Poly.symbol("C")
+    case = Case("", {"x": tensor("x", n, c)})
+    zero, one = (0, 1) if neutral else (1, 2)
+    small = Case("", {"x": tensor("x", 5, c)})
+    square = Case("", {"x": tensor("x", n, n)})
+    narrow = Case("", {"x": tensor("x", 1, 1, c)})
+    yield "add", ops.add(X, zero), case
+    yield "sub", ops.sub(X, zero), case
+    yield "mul", ops.mul(one, X), case
+    yield "div", ops.div(X, one), case
+    yield "pow", ops.pow(X, one), case
+    yield "pad", ops.pad(X, np.array([zero, 0, -zero, 0])), small
+    yield "where", ops.where(np.array(zero == 0), X, ops.neg(X)), case
+    yield "transpose", ops.transpose(X, attrs={"perm": (0, 1) if neutral else (1, 0)}), square
+    yield "slice", ops.slice(X, np.array([0 if neutral else -1]), np.array([5 if neutral else -9]), None,
+                             np.array([1 if neutral else -1])), small  # fmt: skip
+    if neutral:
+        unit = np.array([1])
+        yield "transpose of ones", ops.transpose(X, attrs={"perm": (1, 0, 2)}), narrow
+        yield "identity", ops.identity(X), case
+        yield "dropout", ops.dropout(X), case
+        yield "cast", ops.cast(X, attrs={"to": 1}), case
+        yield "reshape", ops.reshape(X, np.array([0, -1])), case
+        yield "squeeze", ops.squeeze(ops.unsqueeze(X, unit), unit), case
+        yield "flatten", ops.flatten(X), case
+        yield "expand", ops.expand(X, np.array([1, 1])), case
+        yield "tile", ops.tile(X, np.array([1, 1])), case
+        yield "concat", ops.concat(X, attrs={"axis": 0}), case
+        yield "split", ops.split(X, attrs={"axis": 0}), case
+        yield "sum", ops.sum(X), case
+        yield "mean", ops.mean(X), case
+        yield "max", ops.max(X), case
+        yield "clip", ops.clip(X), case

@@ -1,0 +1,61 @@
+"""What is known of values without running a program: rules ask here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tensmith.formula.arith import Array
+from tensmith.ir import Node, Program
+
+# Ops whose output holds the elements of their first input and no others.
+_SAME_ELEMENTS = frozenset(
+    {"identity", "reshape", "flatten", "squeeze", "unsqueeze", "transpose", "expand", "tile", "slice"}
+)
+_FEW = 64
+
+
+def known(program: Program, name: str) -> Array | None:
+    """A value known before running, as numbers: a constant, or shape arithmetic without symbols."""
+    constant = program.constants.get(name)
+    if constant is not None:
+        return constant
+    value = program.facts[name].value if name else None
+    return None if value is None or value.dtype == object else value
+
+
+def uniform(program: Program, name: str) -> float | None:
+    """The one number that every element of a static value is; None if there is none, or not known."""
+    while name not in program.constants:
+        node = program.producers.get(name)
+        if node is None or node.op not in _SAME_ELEMENTS:
+            return None
+        name = node.inputs[0]
+    flat = program.constants[name].reshape(-1)
+    if flat.size == 0 or flat.dtype.kind in "OSU":
+        return None
+    # Almost every tensor that is not uniform shows it in its first few elements.
+    if np.any(flat[:_FEW] != flat[0]) or np.any(flat != flat[0]):
+        return None
+    return float(flat[0])
+
+
+def ints(program: Program, name: str) -> tuple[int, ...] | None:
+    """A known integer vector."""
+    value = known(program, name) if name else None
+    return None if value is None else tuple(int(item) for item in value.reshape(-1))
+
+
+def operand(node: Node, position: int) -> str:
+    """An input by position, "" where it is omitted."""
+    return node.inputs[position] if position < len(node.inputs) else ""
+
+
+def freeze(value: object) -> object:
+    """An attribute value as something that can be a dictionary key."""
+    if isinstance(value, np.ndarray):
+        return (str(value.dtype), value.shape, value.tobytes())
+    if isinstance(value, Mapping):
+        return tuple(sorted((key, freeze(item)) for key, item in value.items()))
+    return value
