@@ -31,7 +31,7 @@ from tensmith.rewrite.method import STRUCTURE, Method, lossy
 )
 class ChannelPruning(Method):
     """site: the id of a channel group. params: keep (how many) or ratio (the share that goes); multiple (what
-    is kept is rounded up to it); criterion "activation", "obs" or "l1"; reconstruct (consumers are refitted).
+    is kept is rounded up to it); criterion "obs", "activation" or "l1"; reconstruct (consumers are refitted).
 
     Channels that carry nothing on the calibration data go as well, whatever is to be kept, except by "l1"; a
     ratio of 0 removes only those.
@@ -48,7 +48,7 @@ class ChannelPruning(Method):
         reader = Parameters(self.name, params)
         keep, ratio = reader.count("keep"), reader.number("ratio", low=0, high=1)
         multiple = reader.count("multiple", 1) or 1
-        criterion = reader.choice("criterion", "activation", "obs", "l1")
+        criterion = reader.choice("criterion", "obs", "activation", "l1")
         reconstruct = reader.flag("reconstruct", True)
         reader.done()
         if (keep is None) == (ratio is None):

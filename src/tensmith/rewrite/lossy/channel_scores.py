@@ -12,7 +12,14 @@ from tensmith.ir import Node, Program
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.compensation import damped
 from tensmith.rewrite.lossy.dependency import ChannelGroup, Use
-from tensmith.rewrite.lossy.weights import Layer, find_layer, sole_reader
+from tensmith.rewrite.lossy.weights import (
+    Layer,
+    find_layer,
+    shifted_bias,
+    sole_reader,
+    takes_bias,
+    without_unused,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +145,7 @@ def refitted(program: Program, read: dict[str, list[Reading]], removed: Array) -
         layer = find_layer(program, site)
         if not sole_reader(program, layer):
             continue
-        biased = _takes_bias(program, layer)
+        biased = takes_bias(program, layer)
         fits = [_fit(part, removed, biased) for part in parts]
         array = program.constants[layer.weight]
         constants = {layer.weight: layer.tensor(np.stack(fits), array)}
@@ -147,11 +154,10 @@ def refitted(program: Program, read: dict[str, list[Reading]], removed: Array) -
             continue
         shift = np.concatenate([(p.rows - fit) @ p.first for p, fit in zip(parts, fits)])
         bias = next(program.fresh(f"{site}.bias"))
-        old = program.constants[layer.bias] if layer.bias else np.zeros(len(shift), array.dtype)
-        constants[bias] = (old + shift.reshape(old.shape)).astype(array.dtype)
+        constants[bias] = shifted_bias(program, layer, shift)
         node = replace(layer.node, inputs=(*layer.node.inputs[:2], bias))
         program = _replaced(program, layer.node, node).with_constants(constants)
-    return program
+    return without_unused(program)
 
 
 def _fit(part: Reading, removed: Array, biased: bool) -> Array:
@@ -162,18 +168,6 @@ def _fit(part: Reading, removed: Array, biased: bool) -> Array:
     right = (part.rows @ moments[:, stays]).T
     fit[:, stays] = np.linalg.solve(moments[np.ix_(stays, stays)], right).T
     return fit
-
-
-def _takes_bias(program: Program, layer: Layer) -> bool:
-    if layer.bias and layer.bias not in program.constants:
-        return False
-    if layer.op == "conv":
-        return True
-    attrs = layer.node.attrs
-    if layer.op != "gemm" or attrs["alpha"] != 1 or attrs["beta"] != 1:
-        return False
-    rows = layer.shape[1] if layer.transposed else layer.shape[0]
-    return not layer.bias or program.constants[layer.bias].size == rows
 
 
 def _replaced(program: Program, old: Node, new: Node) -> Program:

@@ -1,0 +1,122 @@
+"""Weight clustering: every weight of a tensor becomes one of few values, its codebook (Han et al. 2016)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from tensmith.errors import ProgramError
+from tensmith.formula.arith import Array
+from tensmith.ir import Program
+from tensmith.rewrite.calibration import Calibration
+from tensmith.rewrite.lossy.compensation import compensated_rounding
+from tensmith.rewrite.lossy.parameters import Parameters
+from tensmith.rewrite.lossy.weights import Layer, layers_at, shared_moment, weighted_layers, with_rows
+from tensmith.rewrite.method import WEIGHTS, Method, lossy
+from tensmith.rewrite.rule import EVERYWHERE
+
+_ROUNDS = 100
+
+
+@lossy(
+    "weight_clustering",
+    stage=WEIGHTS,
+    promise="makes all weights of a tensor one of few values, so that a short code stands for each",
+)
+class WeightClustering(Method):
+    """params: bits 1..8, for 2^bits values a tensor; init "linear" or "quantile"; criterion "weights" (plain
+    k-means), "data" (weights count by their input's energy) or "obs" (and later columns make up for errors).
+
+    Zeros stay zeros, as one of the values.
+    """
+
+    def sites(self, program: Program) -> Iterator[str]:
+        """Every layer, and all at once."""
+        layers = weighted_layers(program)
+        yield from [EVERYWHERE] if layers else []
+        yield from (layer.site for layer in layers)
+
+    def apply(
+        self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration
+    ) -> Program:
+        """Constants of the same shape with few values; one that several layers read changes once.
+
+        Tensors with as few values already stay; ProgramError if that is all of them.
+        """
+        reader = Parameters(self.name, params)
+        bits, init = reader.count("bits"), reader.choice("init", "linear", "quantile")
+        criterion = reader.choice("criterion", "weights", "data", "obs")
+        reader.done()
+        if bits is None or bits > 8:
+            raise reader.wrong("give bits, a whole number from 1 to 8")
+        layers = [
+            layer
+            for layer in layers_at(program, site)
+            if len(np.unique(program.constants[layer.weight])) > 2**bits
+        ]
+        if not layers:
+            raise ProgramError(
+                f"the weights at '{site}' have at most {2**bits} values already; use fewer bits"
+            )
+        changed: dict[Layer, Array] = {}
+        for layer in layers:
+            rows = layer.rows(program.constants[layer.weight])
+            second = None if criterion == "weights" else shared_moment(program, layer, calibration).second
+            importance = np.ones_like(rows)
+            if second is not None:
+                energy = np.einsum("gdd->gd", second)
+                importance *= np.maximum(energy, 1e-9 * max(float(energy.max()), 1e-30))[:, None]
+            codebook = k_means(rows, importance, 2**bits, init)
+            if second is not None and criterion == "obs":
+                changed[layer] = np.stack([_compensated(w, h, codebook) for w, h in zip(rows, second)])
+            else:
+                changed[layer] = nearest(rows, codebook)
+        return with_rows(program, changed)
+
+
+def k_means(values: Array, importance: Array, count: int, init: str) -> Array:
+    """At most `count` rising values of small sum of importance * (value - nearest)^2, by Lloyd's rounds.
+
+    In one dimension clusters are intervals, so a round is two look-ups in sums over the sorted values. If
+    some values are zero, zero is among the result, and stands for nothing else in the rounds.
+    """
+    flat, weight = values.reshape(-1), importance.reshape(-1)
+    zeros = bool((flat == 0).any())
+    order = np.argsort(flat[flat != 0], kind="stable")
+    ordered, mass = flat[flat != 0][order], weight[flat != 0][order]
+    total = np.concatenate([[0.0], np.cumsum(mass)])
+    moment = np.concatenate([[0.0], np.cumsum(mass * ordered)])
+    wanted = count - zeros
+    if init == "linear":
+        centres = np.linspace(ordered[0], ordered[-1], wanted) if wanted > 1 else ordered[:1]
+    else:
+        shares = total[-1] * (np.arange(wanted) + 0.5) / wanted
+        centres = ordered[np.searchsorted(total[1:], shares).clip(0, len(ordered) - 1)]
+    for _ in range(_ROUNDS):
+        borders = np.searchsorted(ordered, (centres[1:] + centres[:-1]) / 2)
+        edges = np.concatenate([[0], borders, [len(ordered)]])
+        masses = total[edges[1:]] - total[edges[:-1]]
+        sums = moment[edges[1:]] - moment[edges[:-1]]
+        moved = np.where(masses > 0, sums / np.where(masses > 0, masses, 1), centres)
+        if np.array_equal(moved, centres):
+            break
+        centres = np.sort(moved)
+    return np.unique(np.concatenate([centres, [0.0]]) if zeros else centres)
+
+
+def nearest(values: Array, codebook: Array) -> Array:
+    """Each value's nearest in the rising codebook; zeros stay zeros."""
+    places = np.searchsorted((codebook[1:] + codebook[:-1]) / 2, values)
+    return np.where(values == 0, 0.0, codebook[places])
+
+
+def _compensated(weights: Array, second: Array, codebook: Array) -> Array:
+    """weights [rows, d] on the codebook, a column at a time, zeros kept."""
+    zero = weights == 0
+
+    def round_column(column: Array, index: int) -> Array:
+        return np.where(zero[:, index], 0.0, nearest(column, codebook))
+
+    return compensated_rounding(weights, second, round_column, largest_first=True)
