@@ -6,6 +6,7 @@ moments) is small and of fixed size.
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -22,6 +23,7 @@ from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
 from tensmith.ir.ops.convolution import window_attrs, windows
 from tensmith.rewrite.calibration import Histogram, Moment
+from tensmith.rewrite.lossy.weights import weighted_layers
 
 _GROUP_BYTES = 8 << 20
 _MOST_BATCH = 16
@@ -35,6 +37,7 @@ class Calibrator:
         self._view, self._samples = view, samples
         self._preprocess, self._threads = preprocess, threads
         self._cache: dict[tuple[str, str, str], Any] = {}
+        self._spill = tempfile.TemporaryDirectory(prefix="tensmith-moments-")
 
     def histograms(self, program: Program, values: Iterable[str]) -> Mapping[str, Histogram]:
         """See Calibration."""
@@ -58,28 +61,53 @@ class Calibrator:
         return {name: sums / max(count, 1) for name, (sums, count) in totals.items()}
 
     def moment(self, program: Program, site: str) -> Moment:
-        """See Calibration. At most 32768 positions are used, drawn evenly over the samples."""
-        node = program.producers[site]
-        value = node.inputs[0]
+        """See Calibration. At most 32768 positions are used, drawn evenly over the samples.
+
+        The layers after `site` are gathered in the same pass, as far as memory allows, and wait on disk.
+        """
+        folder = Path(self._spill.name) / program.digest
+        path = _spill_path(folder, site)
+        if not path.exists():
+            folder.mkdir(exist_ok=True)
+            for name, moment in self._moments(program, self._moment_group(program, site, folder)).items():
+                second = moment.second.astype(np.float32)
+                np.savez(_spill_path(folder, name), first=moment.first, second=second, count=moment.count)
+        with np.load(path, allow_pickle=False) as found:
+            return Moment(found["first"], found["second"].astype(np.float64), int(found["count"]))
+
+    def _moment_group(self, program: Program, site: str, folder: Path) -> list[str]:
+        """`site` and layers after it whose moments and inputs together stay within bounds."""
+        layers = weighted_layers(program)
+        start = next((i for i, layer in enumerate(layers) if layer.site == site), None)
+        if start is None:
+            raise ProgramError(f"'{site}' is not the output of a conv, gemm or matmul with constant weights")
+        chosen: list[str] = []
+        size = 0
+        for layer in layers[start:]:
+            depth = int(np.prod(layer.shape)) // (layer.shape[0] if not layer.transposed else layer.shape[-1])
+            size += 8 * layer.groups * depth**2 + _bytes_a_sample(program, layer.node.inputs[0])
+            if chosen and size > _GROUP_BYTES:
+                break
+            if not _spill_path(folder, layer.site).exists():
+                chosen.append(layer.site)
+        return chosen
+
+    def _moments(self, program: Program, sites: list[str]) -> dict[str, Moment]:
+        nodes = {site: program.producers[site] for site in sites}
         generator = np.random.default_rng(0)
         rows_a_sample = max(1, _POSITIONS // max(1, self._samples))
-
-        def update(name: str, array: Array, before: Moment | None) -> Moment:
-            patches = _patches(program, node, array)  # [group, rows, d]
-            keep = min(patches.shape[1], rows_a_sample * len(array))
-            if keep < patches.shape[1]:
-                patches = patches[:, np.sort(generator.choice(patches.shape[1], keep, replace=False))]
-            rows = patches.astype(np.float64)
-            first, second = rows.sum(axis=1), rows.swapaxes(1, 2) @ rows
-            total, count = (first, second), keep
-            if before is not None:
-                total = (first + before.first * before.count, second + before.second * before.count)
-                count += before.count
-            return Moment(total[0] / count, total[1] / count, count)
-
-        found = self._over_data(program, f"moment of {site}", [value], update)
-        moment: Moment = found[value]
-        return moment
+        totals: dict[str, tuple[Array, Array, int]] = {}
+        for arrays in self._run(program, list(dict.fromkeys(node.inputs[0] for node in nodes.values()))):
+            for site, node in nodes.items():
+                rows = _patches(program, node, arrays[node.inputs[0]], rows_a_sample, generator)
+                part = (rows.sum(axis=1, dtype=np.float64), rows.swapaxes(1, 2) @ rows, rows.shape[1])
+                before = totals.get(site)
+                totals[site] = (
+                    part
+                    if before is None
+                    else (before[0] + part[0], before[1] + part[1].astype(np.float64), before[2] + part[2])
+                )
+        return {site: Moment(first / n, second / n, n) for site, (first, second, n) in totals.items()}
 
     def _over_data(
         self, program: Program, kind: str, values: list[str], update: Callable[[str, Array, Any], Any]
@@ -142,21 +170,29 @@ def _bytes_a_sample(program: Program, value: str) -> int:
     return 4 * int(np.prod([dim if isinstance(dim, int) else 64 for dim in dims[1:]], initial=1))
 
 
-def _patches(program: Program, node: Node, array: Array) -> Array:
-    """What each output position multiplies with the weights: [group, rows, d]."""
-    if node.op == "conv":
-        shape = program.type(node.inputs[1]).static
-        if shape is None:
-            raise ProgramError(f"the weights of '{node.output}' have no fixed shape")
-        kernel = shape[2:]
-        strides, dilations, pads = window_attrs(node.attrs, array.shape[2:], kernel)
-        view = windows(array, kernel, strides, dilations, pads)  # [N, C, out..., kernel...]
-        n, groups = len(kernel), node.attrs["group"]
-        order = (0, *range(2, 2 + n), 1, *range(2 + n, 2 + 2 * n))
-        rows = view.transpose(order).reshape(-1, groups, int(np.prod(shape[1:])))
-        return rows.swapaxes(0, 1)
-    if node.op in ("matmul", "gemm"):
+def _patches(
+    program: Program, node: Node, array: Array, rows_a_sample: int, generator: np.random.Generator
+) -> Array:
+    """What randomly drawn output positions multiply with the weights: float32 [group, rows, d]."""
+    if node.op != "conv":
         if node.op == "gemm" and node.attrs["transA"]:
             array = array.swapaxes(-1, -2)
-        return array.reshape(1, -1, array.shape[-1])
-    raise ProgramError(f"'{node.output}' is a {node.op}; moments are of conv, gemm and matmul")
+        flat = array.reshape(-1, array.shape[-1])
+        keep = min(len(flat), rows_a_sample * len(array))
+        return flat[generator.choice(len(flat), keep, replace=False)][None].astype(np.float32)
+    shape = program.type(node.inputs[1]).static
+    if shape is None:
+        raise ProgramError(f"the weights of '{node.output}' have no fixed shape")
+    n, groups = len(shape) - 2, node.attrs["group"]
+    strides, dilations, pads = window_attrs(node.attrs, array.shape[2:], shape[2:])
+    view = windows(array, shape[2:], strides, dilations, pads)  # [N, C, out..., kernel...]
+    placed = view.transpose(0, *range(2, 2 + n), 1, *range(2 + n, 2 + 2 * n))
+    positions = int(np.prod(placed.shape[: 1 + n]))
+    keep = min(positions, rows_a_sample * len(array))
+    chosen = np.unravel_index(generator.choice(positions, keep, replace=False), placed.shape[: 1 + n])
+    rows = placed[chosen].reshape(keep, groups, int(np.prod(shape[1:])))
+    return rows.swapaxes(0, 1).astype(np.float32)
+
+
+def _spill_path(folder: Path, site: str) -> Path:
+    return folder / f"{hashlib.sha256(site.encode()).hexdigest()[:32]}.npz"

@@ -1,0 +1,72 @@
+"""What a program does, counted: multiply-adds and bytes of each node, for the roofline and for energy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from tensmith.formula.poly import Poly
+from tensmith.hardware.cost import OpCost
+from tensmith.ir import Node, Program, TensorType
+from tensmith.ir.op import Typed
+
+_COST_DTYPES = {"f16": "fp16", "bf16": "bf16"}
+# Ops that engines take into the kernel beside them: a quantized convolution reads and writes 8-bit values.
+_SCAFFOLDING = frozenset({"quantize_linear", "dequantize_linear", "identity"})
+
+
+def node_costs(program: Program, sizes: Mapping[str, int] | None = None) -> Iterator[tuple[Node, OpCost]]:
+    """Each node with its cost, symbolic sizes taken from `sizes` (1 where not given)."""
+    for node in program.nodes:
+        if node.opaque is not None or node.op in _SCAFFOLDING:
+            continue
+        given = [_fixed(program, name, sizes or {}) for name in node.inputs]
+        made = [_fixed(program, name, sizes or {}) for name in node.outputs]
+        if any(t is None for t in (*given, *made)):
+            continue
+        call = Typed(
+            node.attrs, tuple(given), tuple(program.facts[n].value if n else None for n in node.inputs)
+        )
+        macs = node.definition.cost(call, tuple(made))
+        read = sum(_moved(program, name, type_) for name, type_ in zip(node.inputs, given) if type_)
+        written = sum(_moved(program, name, type_) for name, type_ in zip(node.outputs, made) if type_)
+        elements = 0 if macs else sum(_elements(type_) for type_ in made if type_)
+        yield node, OpCost(macs, elements, read, written, _computed_in(program, node))
+
+
+def _fixed(program: Program, name: str, sizes: Mapping[str, int]) -> TensorType | None:
+    type_ = program.facts[name].type if name else None
+    if type_ is None or type_.shape is None:
+        return None
+    dims = [
+        int(dim.evaluate({s: sizes.get(s, 1) for s in dim.symbols()})) if isinstance(dim, Poly) else dim
+        for dim in type_.shape
+    ]
+    return type_.with_shape(dims)
+
+
+def _elements(type_: TensorType) -> int:
+    return int(np.prod(type_.static or (0,), dtype=np.int64))
+
+
+def _moved(program: Program, name: str, type_: TensorType) -> float:
+    """Bytes of a value as it is stored: 8-bit where a quantization stands around it."""
+    source = program.producers.get(name)
+    if source is not None and source.op == "dequantize_linear":
+        type_ = type_.with_dtype(program.type(source.inputs[0]).dtype)
+    readers = program.consumers.get(name, ())
+    if readers and all(reader.op == "quantize_linear" for reader in readers):
+        type_ = type_.with_dtype(program.type(readers[0].output).dtype)
+    return _elements(type_) * type_.bits / 8
+
+
+def _computed_in(program: Program, node: Node) -> str:
+    stored = []
+    for name in node.inputs[:2]:
+        source = program.producers.get(name) if name else None
+        stored.append(source is not None and source.op == "dequantize_linear")
+    if len(stored) == 2 and all(stored):
+        return "int8"
+    first = program.facts[node.inputs[0]].type if node.inputs and node.inputs[0] else None
+    return _COST_DTYPES.get(first.dtype, "fp32") if first else "fp32"

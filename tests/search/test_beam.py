@@ -1,0 +1,85 @@
+"""The beam seeds, extends, bisects against the budget, and stops in time."""
+
+import time
+from pathlib import Path
+
+import numpy as np
+
+from tensmith.evaluate.metric import Metric, exact
+from tensmith.ir import Program, TensorType, make_node
+from tensmith.search.beam import beam_search
+from tensmith.search.candidate import Candidate
+from tensmith.search.objective import Objective
+from tensmith.search.plan import Plan
+from tensmith.search.sensitivity import Sensitivity, allocate_bits
+from tensmith.search.space import Space
+from tensmith.search.workshop import UNTOUCHED
+
+
+def two_layers() -> Program:
+    generator = np.random.default_rng(0)
+    constants = {name: generator.normal(size=(64, 64)).astype("f") for name in ("w1", "w2")}
+    nodes = (make_node("matmul", ("x", "w1"), ("h",)), make_node("matmul", ("h", "w2"), ("y",)))
+    return Program("two", {"x": TensorType("f32", (1, 64))}, ("y",), nodes, constants)
+
+
+SENSITIVITY = {"h": Sensitivity(1.0, 5.0), "y": Sensitivity(0.01, 0.1)}
+
+
+def simulated(plan: Plan) -> Candidate:
+    """A stand-in for measurement whose drop grows as bits fall: what the search must cope with."""
+    bits = next((dict(s.params.get("bits", {})) for s in plan.steps), {})
+    mean = np.mean([bits.get(site, 8) for site in SENSITIVITY]) if plan.steps else 32.0
+    drop = float(np.exp2(4 - mean)) if plan.steps else 0.0
+    metrics = {
+        "packed_bytes": exact(1000 * mean, "bytes"),
+        "latency_ms": exact(1.0, "ms"),
+        "speedup": exact(2.0 if plan.steps else 1.0, "x"),
+    }
+    status = "accepted" if drop <= 0.5 else "rejected"
+    return Candidate(plan.key[:8], plan, status, "", "e", metrics, Metric(drop, drop, drop, "pt", "measured"))  # type: ignore[arg-type]
+
+
+def run(seconds: float = 60.0) -> list[Candidate]:
+    space = Space(two_layers(), ("onnxruntime",), sensitivity=lambda: SENSITIVITY)
+    return beam_search(space, simulated, Objective(0.5), 32000.0, time.monotonic() + seconds)
+
+
+def test_the_model_itself_and_its_exact_rewrite_come_first() -> None:
+    assert [c.plan for c in run()[:2]] == [UNTOUCHED, Plan()]
+
+
+def test_it_goes_below_eight_bits_up_to_the_budget() -> None:
+    tried = run()
+    accepted = [c.bytes for c in tried if c.status == "accepted"]
+    assert min(accepted) < 6000
+    assert any(c.status == "rejected" for c in tried), "the budget was never reached"
+
+
+def test_no_plan_is_tried_twice_and_the_walk_is_the_same_every_time() -> None:
+    first, second = run(), run()
+    keys = [c.plan.key for c in first]
+    assert len(set(keys)) == len(keys)
+    assert keys == [c.plan.key for c in second]
+
+
+def test_without_time_only_the_first_seeds_are_tried() -> None:
+    assert len(run(seconds=-1.0)) == 3
+
+
+def test_the_layer_that_hurts_more_keeps_more_bits() -> None:
+    for level in np.arange(-4.0, 20.0):
+        bits = allocate_bits(two_layers(), SENSITIVITY, float(level))
+        assert bits["h"] >= bits["y"]
+    assert set(allocate_bits(two_layers(), SENSITIVITY, -30.0).values()) == {8}
+    assert set(allocate_bits(two_layers(), SENSITIVITY, 60.0).values()) == {2}
+
+
+def test_narrow_integers_never_exceed_seven_bits(tmp_path: Path) -> None:
+    space = Space(two_layers(), ("onnxruntime",), narrow=True, sensitivity=lambda: SENSITIVITY)
+    tried = beam_search(space, simulated, Objective(0.5), 1.0, time.monotonic() + 60)
+    for plan in (c.plan for c in tried):
+        for step in plan.steps:
+            if step.rule == "int8":
+                assert step.params["default_bits"] == 7
+                assert max(step.params.get("bits", {"": 7}).values()) <= 7

@@ -1,0 +1,69 @@
+"""What was tried is on disk, and what is damaged is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from tensmith.errors import OutputError
+from tensmith.evaluate.metric import Metric, exact
+from tensmith.rewrite.rule import Step
+from tensmith.search.candidate import Candidate
+from tensmith.search.checkpoint import Checkpoint
+from tensmith.search.plan import Plan
+
+
+def candidate(bits: int) -> Candidate:
+    plan = Plan.of([Step("int8", params={"default_bits": bits}, kind="lossy")])
+    drop = Metric(0.1, 0.0, 0.2, "pt", "measured")
+    return Candidate(
+        f"c{bits}", plan, "accepted", "", "onnxruntime", {"file_bytes": exact(9, "bytes")}, drop, "f"
+    )
+
+
+def test_candidates_come_back_in_order_and_equal(tmp_path: Path) -> None:
+    first = Checkpoint(tmp_path / "run.sqlite")
+    for bits in (8, 6, 4):
+        first.add(candidate(bits))
+    first.note("a", {"b": [1, 2.5, None]})
+    # Read by a second connection while the first is open: what was added is on disk already.
+    second = Checkpoint(tmp_path / "run.sqlite")
+    assert list(second.candidates()) == [candidate(8), candidate(6), candidate(4)]
+    assert second.fact("a") == {"b": [1, 2.5, None]}
+    assert second.fact("missing") is None
+
+
+def test_the_same_plan_is_stored_once(tmp_path: Path) -> None:
+    store = Checkpoint(tmp_path / "run.sqlite")
+    store.add(candidate(8))
+    store.add(candidate(8))
+    assert len(list(store.candidates())) == 1
+
+
+def test_a_damaged_file_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "run.sqlite"
+    path.write_bytes(b"not a database, but long enough to be read as a page header of one" * 20)
+    before = path.read_bytes()
+    with pytest.raises(OutputError, match=r"run\.sqlite is damaged"):
+        Checkpoint(path)
+    assert path.read_bytes() == before
+
+
+def test_a_damaged_row_is_refused(tmp_path: Path) -> None:
+    store = Checkpoint(tmp_path / "run.sqlite")
+    store._write("INSERT INTO candidates (key, body) VALUES (?, ?)", ("k", '{"id": 3}'))
+    with pytest.raises(OutputError, match="damaged"):
+        list(store.candidates())
+
+
+def test_another_schema_is_refused(tmp_path: Path) -> None:
+    Checkpoint(tmp_path / "run.sqlite").note("schema", 99)
+    with pytest.raises(OutputError, match="schema 99"):
+        Checkpoint(tmp_path / "run.sqlite")
+
+
+def test_a_plan_is_its_steps_in_any_order() -> None:
+    steps = [Step("int8", kind="lossy"), Step("magnitude_pruning", "a", {"sparsity": 0.5}, "lossy")]
+    assert Plan.of(steps) == Plan.of(steps[::-1])
+    assert Plan.of(steps).steps[0].rule == "magnitude_pruning"  # weights before numbers
+    assert Plan.of(steps) != Plan.of(steps[:1])
+    assert Plan.from_json(Plan.of(steps).to_json()) == Plan.of(steps)
