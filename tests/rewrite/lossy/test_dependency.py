@@ -1,0 +1,132 @@
+"""Channel groups: what must go together goes together, and what nobody reads may go."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lossy_samples import (
+    SAMPLES,
+    Net,
+    chain,
+    fire,
+    flattened,
+    grouped,
+    mobile,
+    option_a,
+    residual,
+    run,
+    transformer,
+)
+
+from tensmith.errors import ProgramError
+from tensmith.formula.arith import Array
+from tensmith.ir import Program
+from tensmith.rewrite.lossy.dependency import ChannelGroup, find_group, groups, without_channels
+from tensmith.rewrite.lossy.weights import find_layer, with_rows
+
+
+def sizes(program: Program) -> list[int]:
+    return [group.size for group in groups(program)]
+
+
+def test_groups_are_where_channels_start() -> None:
+    assert sizes(chain()) == [8, 12, 10]
+    assert sizes(residual()) == [8, 6, 6]
+    assert sizes(mobile()) == [6, 12, 4]
+    assert sizes(fire()) == [4, 6, 6, 5]
+    assert sizes(flattened()) == [6, 9]
+
+
+def test_a_stream_that_widens_by_zeros_is_two_groups() -> None:
+    stream, inner, added = groups(option_a())
+    assert (stream.size, inner.size, added.size) == (4, 8, 4)
+    assert [use.site for use in stream.producers] == ["v0", added.producers[0].site]
+
+
+def test_groups_of_a_convolution_lose_the_same_channels() -> None:
+    assert sizes(grouped()) == [6, 4, 6]  # 12 inputs and 8 filters in 2 groups
+
+
+def test_inputs_and_outputs_of_the_program_are_protected() -> None:
+    assert sizes(transformer()) == [16]  # the stream is an output, and is added to an input
+
+
+def test_an_unknown_op_protects_its_channels() -> None:
+    net = Net()
+    x = net.conv("x", 8)
+    net.op("flatten", net.op("top_k", x, net.constant([2], np.int64), outputs=2))
+    assert groups(net.program(net.head(net.conv(x, 4))))[0].size == 4
+
+
+def test_a_missing_group_is_refused() -> None:
+    with pytest.raises(ProgramError, match="group of removable channels"):
+        find_group(chain(), "v4")
+
+
+def blinded(program: Program, group: ChannelGroup, removed: Array) -> Program:
+    """The program whose consumers do not look at the removed channels."""
+    changed = {}
+    for use in group.consumers:
+        layer = find_layer(program, use.site)
+        rows = layer.rows(program.constants[layer.weight])
+        gone = np.isin(use.channels, removed).reshape(layer.groups, -1)
+        mask = np.repeat(gone, rows.shape[2] // gone.shape[1], axis=1)
+        changed[layer] = np.where(mask[:, None, :], 0, rows)
+    return with_rows(program, changed)
+
+
+def assert_removable(program: Program, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    for group in (group for group in groups(program) if group.size > 1):
+        removed = np.sort(random.choice(group.size, int(random.integers(1, group.size)), replace=False))
+        before = blinded(program, group, removed)
+        after = without_channels(before, group, removed)
+        assert sum(a.nbytes for a in after.constants.values()) < sum(
+            a.nbytes for a in before.constants.values()
+        )
+        np.testing.assert_allclose(run(after, 3), run(before, 3), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_channels_that_nobody_reads_may_go(name: str) -> None:
+    for seed in range(3):
+        assert_removable(SAMPLES[name](), seed)
+
+
+STEPS = ("conv", "norm", "depthwise", "residual", "fire", "grouped", "pool", "cut", "widen", "scale")
+
+
+def grown(steps: list[str], seed: int) -> Program:
+    net = Net(seed)
+    x = net.conv("x", 8)
+    for step in steps:
+        c = net.channels(x)
+        if step == "conv":
+            x = net.op("relu", net.conv(x, 4 + (c + 3) % 6))
+        elif step == "norm":
+            x = net.norm(x)
+        elif step == "depthwise":
+            x = net.conv(x, c, group=c)
+        elif step == "residual":
+            x = net.op("add", x, net.conv(net.op("sigmoid", net.conv(x, 5, 1)), c, bias=False))
+        elif step == "fire":
+            x = net.op("concat", x, net.op("relu", net.conv(x, 4)), axis=1)
+        elif step == "grouped":
+            x = net.conv(net.conv(x, 6, 1), 9, group=3)
+        elif step == "pool":
+            x = net.op("average_pool", x, kernel_shape=(3, 3), pads=(1, 1, 1, 1))
+        elif step == "cut":
+            x = net.op("slice", x, *(net.constant(v, np.int64) for v in ([1], [c], [1])))
+        elif step == "widen":
+            x = net.op("pad", x, net.constant([0, 1, 0, 0, 0, 2, 0, 0], np.int64))
+        else:
+            x = net.op("mul", x, net.constant(net.random.normal(size=(c, 1, 1))))
+    return net.program(net.head(x))
+
+
+@settings(max_examples=40)
+@given(steps=st.lists(st.sampled_from(STEPS), max_size=6), seed=st.integers(0, 99))
+def test_channels_that_nobody_reads_may_go_from_any_network(steps: list[str], seed: int) -> None:
+    assert_removable(grown(steps, seed), seed)
