@@ -1,0 +1,1 @@
+"""The stock tools that tensmith is compared with: cases, makers of their files, their timing, the table."""

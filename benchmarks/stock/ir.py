@@ -1,0 +1,86 @@
+"""OpenVINO's own format (.xml and .bin), which NNCF writes: an engine for this benchmark alone.
+
+The same session and properties as tensmith's engine for ONNX files, so that both are timed alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tensmith.engine.base import Arrays, Session, engine, first_line
+from tensmith.engine.engines.openvino import OpenVino, OpenVinoSession
+from tensmith.engine.signature import Signature, TensorSpec
+from tensmith.engine.worker import Worker
+from tensmith.errors import EngineError
+from tensmith.evaluate.latency import Contender
+
+
+@engine
+class OpenVinoIr(OpenVino):
+    """Setting `precision` as in `openvino`. The symbol of a dynamic size is `input.axis`."""
+
+    name = "openvino-ir"
+
+    def prepare(
+        self,
+        path: Path,
+        threads: int,
+        *,
+        sizes: Mapping[str, int] | None = None,
+        precision: str = "f32",
+        **settings: str,
+    ) -> Session:
+        self.start()
+        import openvino
+
+        properties = {
+            "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_PRECISION_HINT": precision,
+            "INFERENCE_NUM_THREADS": threads,
+            "ENABLE_CPU_PINNING": False,
+        }
+        try:
+            core = openvino.Core()
+            model = core.read_model(str(path))
+            signature = _signature(model)
+            if sizes:
+                model.reshape({spec.name: _static(spec, sizes) for spec in signature.inputs})
+            return OpenVinoSession(core.compile_model(model, "CPU", properties), signature)
+        except Exception as error:
+            raise EngineError(f"openvino cannot load {path}: {first_line(error)}") from error
+
+
+def _signature(model: Any) -> Signature:
+    operators = frozenset(node.get_type_name() for node in model.get_ops())
+    return Signature(tuple(map(_spec, model.inputs)), tuple(map(_spec, model.outputs)), operators)
+
+
+def _spec(port: Any) -> TensorSpec:
+    name = port.any_name
+    shape = tuple(
+        f"{name}.{axis}" if size.is_dynamic else size.get_length()
+        for axis, size in enumerate(port.partial_shape)
+    )
+    return TensorSpec(name, port.element_type.to_dtype().name, shape)
+
+
+def _static(spec: TensorSpec, sizes: Mapping[str, int]) -> list[int]:
+    return [size if isinstance(size, int) else sizes[size] for size in spec.shape or ()]
+
+
+@dataclass(frozen=True)
+class IrContender(Contender):
+    """A contender whose file is an .xml."""
+
+    def start(self, inputs: Arrays, threads: int, timeout: float = 120.0) -> Worker:
+        sizes = {f"{name}.{axis}": n for name, array in inputs.items() for axis, n in enumerate(array.shape)}
+        worker = Worker(self.engine, self.path, threads, sizes=sizes, timeout=timeout, **dict(self.settings))
+        try:
+            worker.feed(inputs)
+        except BaseException:
+            worker.close()
+            raise
+        return worker
