@@ -30,7 +30,8 @@ def exhaust(start: Traced, rules: Sequence[Rule], limit: int = 20_000) -> Traced
     Every rule must make the program simpler by some measure, or this would not end; `limit` bounds the
     steps all the same.
     """
-    program, steps = start.program, []
+    program = start.program
+    steps: list[Step] = []
     changed = True
     while changed and len(steps) < limit:
         changed = False

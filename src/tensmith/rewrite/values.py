@@ -14,6 +14,7 @@ _SAME_ELEMENTS = frozenset(
     {"identity", "reshape", "flatten", "squeeze", "unsqueeze", "transpose", "expand", "tile", "slice"}
 )
 _FEW = 64
+_SMALL = 1024
 
 
 def known(program: Program, name: str) -> Array | None:
@@ -41,10 +42,19 @@ def uniform(program: Program, name: str) -> float | None:
     return float(flat[0])
 
 
-def ints(program: Program, name: str) -> tuple[int, ...] | None:
-    """A known integer vector."""
-    value = known(program, name) if name else None
-    return None if value is None else tuple(int(item) for item in value.reshape(-1))
+def owned(program: Program, name: str) -> bool:
+    """Whether a static value comes from constants that serve nothing else, small ones aside."""
+    pending = [name]
+    while pending:
+        current = pending.pop()
+        array = program.constants.get(current)
+        if array is not None and array.size <= _SMALL:
+            continue
+        if program.uses(current) > 1:
+            return False
+        node = program.producers.get(current)
+        pending.extend(source for source in (node.inputs if node else ()) if source)
+    return True
 
 
 def operand(node: Node, position: int) -> str:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
+from tensmith.formula.expr import compute
 from tensmith.formula.poly import Dim, Poly
 from tensmith.rewrite.exact.batch_norm import B, W, X, conv_case, gemm_case, plain_gemm
 from tensmith.rewrite.pattern import PatternRule
 from tensmith.rewrite.rule import exact
 from tensmith.rewrite.term import Case, Match, Term, Use, Var, ops
+from tensmith.rewrite.values import uniform
 
-C = Var("c", static=True)
+C, ZEROS = Var("c", static=True), Var("zeros", static=True)
+# Weights that need not be constant.
+WEIGHTS = Var("w")
 
 
 def per_channel(m: Match, rank: int) -> str | None:
@@ -228,3 +233,66 @@ class MulIntoGemm(_AfterGemm):
 
     def _side(self, m: Match | Case) -> Use:
         return _column(2) if m.attrs["gemm"]["transB"] else _vector()
+
+
+class _ZeroBias(PatternRule):
+    """A bias of zeros is left out."""
+
+    order = 6
+
+    def check(self, m: Match) -> str | None:
+        """All zeros."""
+        return None if uniform(m.program, m.values["zeros"]) == 0 else ""
+
+
+@exact("zero_bias_of_conv")
+class ZeroBiasOfConv(_ZeroBias):
+    """conv(x, w, 0) = conv(x, w)."""
+
+    def left(self) -> Use:
+        """A convolution with a bias."""
+        return ops.conv(X, WEIGHTS, ZEROS, attrs="conv")
+
+    def right(self, m: Match | Case) -> Term:
+        """None."""
+        return ops.conv(X, WEIGHTS, attrs=m.attrs["conv"])
+
+    def wrong(self, m: Match | Case) -> Term:
+        """A bias of ones."""
+        return ops.add(ops.conv(X, WEIGHTS, attrs=m.attrs["conv"]), 1)
+
+    def cases(self) -> Iterable[Case]:
+        """One and two spatial dimensions."""
+        for n in (1, 2):
+            case = conv_case(n, False, {})
+            zeros = compute((Poly.symbol("G") * Poly.symbol("K"),), lambda _: 0)
+            yield replace(case, tensors={**case.tensors, "zeros": zeros})
+
+
+@exact("zero_bias_of_gemm")
+class ZeroBiasOfGemm(_ZeroBias):
+    """gemm(x, w, 0) = gemm(x, w)."""
+
+    def left(self) -> Use:
+        """A gemm with a bias."""
+        return ops.gemm(X, WEIGHTS, ZEROS, attrs="gemm")
+
+    def check(self, m: Match) -> str | None:
+        """All zeros, and no wider than the product."""
+        shape = m.shape(ZEROS)
+        return super().check(m) if len(shape) < 2 or shape[0] == 1 else "the bias may broadcast the product"
+
+    def right(self, m: Match | Case) -> Term:
+        """None."""
+        return ops.gemm(X, WEIGHTS, attrs=m.attrs["gemm"])
+
+    def wrong(self, m: Match | Case) -> Term:
+        """A bias of ones."""
+        return ops.add(ops.gemm(X, WEIGHTS, attrs=m.attrs["gemm"]), 1)
+
+    def cases(self) -> Iterable[Case]:
+        """Weights either way round."""
+        for transposed in (0, 1):
+            case = gemm_case(transposed, False, {})
+            zeros = compute((Poly.symbol("K"),), lambda _: 0)
+            yield replace(case, tensors={**case.tensors, "zeros": zeros})

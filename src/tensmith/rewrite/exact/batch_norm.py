@@ -66,7 +66,7 @@ class BatchNormIntoConv(PatternRule):
         filters = Poly.symbol("G") * Poly.symbol("K")
         for n in (1, 2, 3):
             for bias in (True, False):
-                yield conv_case(n, bias, {name: (filters,) for name in _STATISTICS})
+                yield conv_case(n, bias, dict.fromkeys(_STATISTICS, (filters,)))
 
 
 @exact("batch_norm_before_conv")
@@ -110,7 +110,7 @@ class BatchNormBeforeConv(PatternRule):
         channels = Poly.symbol("C")
         for n in (1, 2):
             for bias in (True, False):
-                statistics = {name: (channels,) for name in _STATISTICS}
+                statistics = dict.fromkeys(_STATISTICS, (channels,))
                 yield conv_case(n, bias, statistics, grouped=False, padded=False)
 
 
@@ -126,7 +126,7 @@ class _Gemm(PatternRule):
         size = Poly.symbol(self.size)
         for transposed in (0, 1):
             for bias in (True, False):
-                yield gemm_case(transposed, bias, {name: (size,) for name in _STATISTICS})
+                yield gemm_case(transposed, bias, dict.fromkeys(_STATISTICS, (size,)))
 
     # The size the statistics have: K, the columns of y, or C, those of x.
     size = "K"

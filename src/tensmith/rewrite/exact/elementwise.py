@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
+import numpy as np
+
+from tensmith.formula.arith import Array
 from tensmith.formula.expr import tensor
-from tensmith.formula.poly import Poly
+from tensmith.formula.poly import Dim, Poly
 from tensmith.ir import Node, Program
-from tensmith.rewrite.pattern import PatternRule
-from tensmith.rewrite.rule import exact
+from tensmith.ir.ops.shared import broadcast_shapes
+from tensmith.rewrite.pattern import PatternRule, claim
+from tensmith.rewrite.rule import Edit, NodeRule, Obligation, exact
 from tensmith.rewrite.term import Case, Match, Term, Use, Var, ops
 
 X, Y = Var("x"), Var("y")
+C, D = Var("c", static=True), Var("d", static=True)
 
 _UNARY = (
     "relu", "leaky_relu", "elu", "sigmoid", "hard_sigmoid", "hard_swish", "gelu", "softplus", "tanh", "erf",
@@ -55,10 +61,6 @@ def _scalar(program: Program, name: str) -> object:
     return None if type_ is None else type_.with_shape(())
 
 
-def _plane(*names: str) -> dict[str, object]:
-    return {name: tensor(name, Poly.symbol("N"), Poly.symbol("C")) for name in names}
-
-
 @exact("product_with_reciprocal")
 class ProductWithReciprocal(PatternRule):
     """x * (1 / y) = x / y."""
@@ -82,3 +84,106 @@ class ProductWithReciprocal(PatternRule):
         n, c = Poly.symbol("N"), Poly.symbol("C")
         yield Case("equal", {"x": tensor("x", n, c), "y": tensor("y", n, c)})
         yield Case("broadcast", {"x": tensor("x", n, c), "y": tensor("y", n, 1)})
+
+
+class _AddUp(PatternRule):
+    """(x op c) op d = x op (c op d), c and d constant."""
+
+    order = 43
+    op = "add"
+    inverse = "sub"
+
+    def left(self) -> Use:
+        """The op twice in a row."""
+        return self._use(self.op, self._use(self.op, X, C), D)
+
+    def check(self, m: Match) -> str | None:
+        """Neither constant broadcasts x, and together they are no larger than one of them."""
+        shape, sizes = m.type(X).shape, (m.shape(C), m.shape(D))
+        if shape is None or m.program.type(m.nodes[0].output).shape != shape:
+            return "a constant broadcasts the value"
+        both = broadcast_shapes(*sizes)
+        return None if both in sizes else "the constants together are larger than each"
+
+    def right(self, m: Match | Case) -> Term:
+        """The constants first."""
+        return self._use(self.op, X, self._use(self.op, C, D))
+
+    def wrong(self, m: Match | Case) -> Term:
+        """The inverse of one."""
+        return self._use(self.op, X, self._use(self.inverse, C, D))
+
+    @staticmethod
+    def _use(op: str, a: Term, b: Term) -> Use:
+        made: Use = getattr(ops, op)(a, b)
+        return made
+
+    def cases(self) -> Iterable[Case]:
+        """A number a column, and one for all."""
+        n, c = Poly.symbol("N"), Poly.symbol("C")
+        yield Case("columns", {"x": tensor("x", n, c), "c": tensor("c", c), "d": tensor("d", c)})
+        yield Case("number", {"x": tensor("x", n, c), "c": tensor("c", c), "d": tensor("d")})
+
+
+@exact("add_constants")
+class AddConstants(_AddUp):
+    """(x + c) + d = x + (c + d)."""
+
+
+@exact("multiply_constants")
+class MultiplyConstants(_AddUp):
+    """(x * c) * d = x * (c * d)."""
+
+    op = "mul"
+    inverse = "div"
+
+
+@exact("expand_before_elementwise")
+class ExpandBeforeElementwise(NodeRule):
+    """f(expand(x), y) = f(x, y), where y gives f its shape anyway."""
+
+    order = 44
+    roots = frozenset({*PAIRS, "pow", "max", "min", "where", "equal", "less", "greater", "and", "or"})
+
+    def rewrite(self, program: Program, node: Node) -> Edit | str:
+        """Every operand that need not be expanded."""
+        out = program.facts[node.output].type
+        inputs = list(node.inputs)
+        shapes = {name: type_.shape for name in inputs if (type_ := program.facts[name].type) is not None}
+        if out is None or out.shape is None or len(shapes) < len(set(inputs)) or None in shapes.values():
+            return ""
+        for position, name in enumerate(node.inputs):
+            made = program.producers.get(name)
+            if made is None or made.op != "expand":
+                continue
+            source = program.facts[made.inputs[0]].type
+            if source is None or source.shape is None:
+                continue
+            others = [shapes[other] or () for p, other in enumerate(inputs) if p != position]
+            if broadcast_shapes(source.shape, *others) == out.shape and _sure(source.shape, *others):
+                inputs[position] = made.inputs[0]
+                shapes[made.inputs[0]] = source.shape
+        if tuple(inputs) == node.inputs:
+            return ""
+        return Edit(remove=(node,), add=(replace(node, inputs=tuple(inputs)),))
+
+    def obligations(self) -> Iterable[Obligation]:
+        """For every function of two elements."""
+        return self._claims(np.array([1, 1]))
+
+    def twins(self) -> Iterable[Obligation]:
+        """An expand that y does not make up for."""
+        return self._claims(np.array([4, 1, 1]))
+
+    def _claims(self, target: Array) -> Iterator[Obligation]:
+        n, c = Poly.symbol("N"), Poly.symbol("C")
+        case = Case("", {"x": tensor("x", n, 1), "y": tensor("y", n, c)})
+        for name, apply in PAIRS.items():
+            yield claim(f"{self.name}/{name}", apply(ops.expand(X, target), Y), apply(X, Y), case)
+
+
+def _sure(*shapes: Sequence[Dim]) -> bool:
+    """Whether sizes that meet are equal or 1 for sure, whatever their symbols stand for."""
+    rank = max(map(len, shapes))
+    padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
+    return all(len({size for size in sizes if size != 1}) <= 1 for sizes in zip(*padded))

@@ -38,7 +38,8 @@ class FoldConstants(ProgramRule):
         nodes = _foldable(program)
         while True:
             roots = _roots(program, nodes)
-            heavy = {node for node in nodes if set(node.outputs) & _too_large(program, nodes, roots)}
+            large = _too_large(program, nodes, roots)
+            heavy = {node for node in nodes if large.intersection(node.outputs)}
             if not heavy:
                 break
             nodes = _foldable(program, without=heavy | (set(program.nodes) - set(nodes)))

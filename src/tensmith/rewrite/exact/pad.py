@@ -12,6 +12,7 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.formula.expr import Formula, compute, tensor
 from tensmith.formula.poly import Dim, Poly
+from tensmith.ir.ops.sizes import as_ints
 from tensmith.ir.ops.slicing import full_pads
 from tensmith.rewrite.exact.batch_norm import B, W, X, conv_case
 from tensmith.rewrite.pattern import PatternRule
@@ -27,10 +28,11 @@ def zero_pads(m: Match, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]] | 
     if m.attrs["pad"]["mode"] != "constant" or (m.has(FILL) and uniform(m.program, m.values["fill"]) != 0):
         return "the padding is not zero"
     try:
-        begins, ends = full_pads(rank, _numbers(m, PADS), _numbers(m, AXES) if m.has(AXES) else None)
+        sides = full_pads(rank, _numbers(m, PADS), _numbers(m, AXES) if m.has(AXES) else None)
     except ProgramError as error:
         return str(error)
-    return (begins, ends) if all(p >= 0 for p in (*begins, *ends)) else "the padding cuts"  # type: ignore[return-value]
+    begins, ends = map(as_ints, sides)
+    return (begins, ends) if all(width >= 0 for width in (*begins, *ends)) else "the padding cuts"
 
 
 def _numbers(m: Match, var: Var) -> Array:
@@ -63,8 +65,10 @@ def _object_array(items: Sequence[Dim]) -> Array:
 
 def _padded(n: int) -> tuple[Formula, Array]:
     """The pads operand of n spatial dimensions: its formula, which nobody reads, and its symbolic value."""
-    begins, ends = ([0, 0, *(Poly.symbol(f"{side}{d}") for d in range(n))] for side in "be")
-    return compute((4 + 2 * n,), lambda _: 0), _object_array([*begins, *ends])
+    widths: list[Dim] = []
+    for side in "be":
+        widths += [0, 0, *(Poly.symbol(f"{side}{d}") for d in range(n))]
+    return compute((4 + 2 * n,), lambda _: 0), _object_array(widths)
 
 
 @exact("pad_into_conv")

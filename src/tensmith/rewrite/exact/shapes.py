@@ -9,9 +9,10 @@ import numpy as np
 
 from tensmith.formula.arith import Array
 from tensmith.formula.expr import compute, tensor
-from tensmith.formula.poly import Dim, Poly
+from tensmith.formula.poly import Dim, Poly, simplify_dim
 from tensmith.ir import Program
 from tensmith.ir.ops.shape import Reshape
+from tensmith.rewrite.exact.reshape import literal_shape
 from tensmith.rewrite.pattern import PatternRule
 from tensmith.rewrite.rule import ProgramRule, exact
 from tensmith.rewrite.term import Case, Match, Term, Use, Var, ops
@@ -93,22 +94,11 @@ class ReshapeToLiteral(LiteralTarget):
         return ops.reshape(X, np.append(literal[:-2], literal[:-3:-1]), attrs={"allowzero": 0})
 
     def literal(self, m: Match | Case) -> Array | None:
-        """Numbers as they are, one unknown size as -1, others as 0 where x has them at the same place."""
+        """See literal_shape."""
         value = m.value(TARGET)
         assert value is not None
-        source, target = m.shape(X), Reshape().target(m.shape(X), m.attrs["reshape"], value)
-        if any(dim == 0 for dim in target):
-            return None
-        unknown = [axis for axis, dim in enumerate(target) if isinstance(dim, Poly) and dim.constant is None]
-        kept = [axis for axis in unknown if axis < len(source) and source[axis] == target[axis]]
-        moved = [axis for axis in unknown if axis not in kept]
-        if len(moved) > 1:
-            return None
-        rest = moved or unknown[:1]
-        return np.array(
-            [-1 if a in rest else 0 if a in kept else int(dim) for a, dim in enumerate(map(_number, target))],
-            dtype=np.int64,
-        )
+        target = Reshape().target(m.shape(X), m.attrs["reshape"], value)
+        return literal_shape(m.shape(X), tuple(map(simplify_dim, target)))
 
     def cases(self) -> Iterable[Case]:
         """Axes merged, and axes split."""
@@ -127,10 +117,6 @@ class ReshapeToLiteral(LiteralTarget):
             attrs,
             {"target": _sizes(n, c, 4, h)},
         )
-
-
-def _number(dim: Dim) -> int:
-    return dim if isinstance(dim, int) else dim.constant or 0
 
 
 @exact("expand_to_literal")

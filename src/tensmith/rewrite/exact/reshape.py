@@ -1,0 +1,138 @@
+"""Views of views: whatever only renames positions in row-major order is one reshape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tensmith.formula.arith import Array
+from tensmith.formula.expr import tensor
+from tensmith.formula.poly import Dim, Poly
+from tensmith.ir import Node, Program, make_node
+from tensmith.rewrite.pattern import claim
+from tensmith.rewrite.rule import Edit, NodeRule, Obligation, exact
+from tensmith.rewrite.term import Case, Term, Use, Var, ops
+
+RENAMING = frozenset({"reshape", "flatten", "squeeze", "unsqueeze"})
+_REDUCTIONS = frozenset({"reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"})
+
+X = Var("x")
+
+
+def literal_shape(source: Sequence[Dim], target: Sequence[Dim]) -> Array | None:
+    """A reshape operand in numbers: one unknown size as -1, others 0 where `source` has them in place.
+
+    None where that does not say it.
+    """
+    if any(dim == 0 for dim in target):
+        return None
+    unknown = [axis for axis, dim in enumerate(target) if not isinstance(dim, int)]
+    kept = [axis for axis in unknown if axis < len(source) and source[axis] == target[axis]]
+    moved = [axis for axis in unknown if axis not in kept]
+    if len(moved) > 1:
+        return None
+    rest = moved or unknown[:1]
+    numbers = (-1 if a in rest else 0 if a in kept else dim for a, dim in enumerate(target))
+    return np.array(list(numbers), dtype=np.int64)
+
+
+@exact("merge_reshapes")
+class MergeReshapes(NodeRule):
+    """reshape(reshape(x, s), t) = reshape(x, t); also of flatten, squeeze and unsqueeze."""
+
+    order = 14
+    roots = RENAMING
+
+    def rewrite(self, program: Program, node: Node) -> Edit | str:
+        """One reshape from the inner source to the outer shape."""
+        inner = program.producers.get(node.inputs[0])
+        if inner is None or inner.op not in RENAMING:
+            return ""
+        source, target = program.facts[inner.inputs[0]].type, program.facts[node.output].type
+        if source is None or target is None or source.shape is None or target.shape is None:
+            return "a shape is not known"
+        if source == target:
+            return Edit(remove=(node,), alias={node.output: inner.inputs[0]})
+        if program.uses(inner.output) > 1:
+            return f"'{inner.output}' ({inner.op}) is also used elsewhere"
+        literal = literal_shape(source.shape, target.shape)
+        if literal is None:
+            return f"shape {list(map(str, target.shape))} has too many unknown sizes"
+        operand = next(program.fresh(node.output))
+        made = make_node("reshape", (inner.inputs[0], operand), node.outputs)
+        return Edit(remove=(node, inner), add=(replace(made, name=node.name),), constants={operand: literal})
+
+    def obligations(self) -> Iterable[Obligation]:
+        """Axes merged and split, by every pair of ops."""
+        return _pairs(self.name, lambda sizes: sizes)
+
+    def twins(self) -> Iterable[Obligation]:
+        """The target's sizes in another order."""
+        return _pairs(self.name, lambda sizes: sizes[::-1])
+
+
+def _pairs(rule: str, turn: Callable[[list[Dim]], list[Dim]]) -> Iterator[Obligation]:
+    n, c, h = map(Poly.symbol, "NCH")
+    cube = Case("", {"x": tensor("x", n, c, h)})
+    to: Callable[[Term, list[Dim]], Use] = lambda x, sizes: ops.reshape(x, _sizes(sizes))  # noqa: E731
+    middle = to(X, [n, c * h])
+    ends: list[tuple[str, Use, list[Dim]]] = [
+        ("merge, merge", to(middle, [n * c * h, 1]), [n * c * h, 1]),
+        ("merge, split", to(middle, [n, h, c]), [n, h, c]),
+        ("merge, unsqueeze", ops.unsqueeze(middle, np.array([0])), [1, n, c * h]),
+        ("flatten, reshape", to(ops.flatten(X), [n, h, c]), [n, h, c]),
+        ("unsqueeze, flatten", ops.flatten(ops.unsqueeze(X, np.array([1])), attrs={"axis": 3}), [n * c, h]),
+        ("squeeze, unsqueeze", ops.unsqueeze(ops.squeeze(to(X, [n, 1, c, h])), np.array([3])), [n, c, h, 1]),
+    ]
+    for name, left, sizes in ends:
+        yield claim(f"{rule}/{name}", left, to(X, turn(sizes)), cube)
+
+
+def _sizes(sizes: Sequence[Dim]) -> Array:
+    array = np.empty(len(sizes), dtype=object)
+    array[:] = sizes
+    return array
+
+
+@exact("reduction_drops_axes")
+class ReductionDropsAxes(NodeRule):
+    """reshape(reduce(x, axes)) = reduce(x, axes) without the reduced axes, where that is the shape."""
+
+    order = 15
+    roots = RENAMING
+
+    def rewrite(self, program: Program, node: Node) -> Edit | str:
+        """The reduction drops its axes itself."""
+        inner = program.producers.get(node.inputs[0])
+        if inner is None or inner.op not in _REDUCTIONS or not inner.attrs["keepdims"]:
+            return ""
+        before, after = program.type(inner.inputs[0]), program.type(node.output)
+        middle = program.type(inner.output)
+        if before.shape is None or middle.shape is None or after.shape is None:
+            return "a shape is not known"
+        kept = tuple(b for b, a in zip(before.shape, middle.shape) if a == b and b != 1)
+        if kept != after.shape or any(dim == 1 for dim in before.shape):
+            return "the reshape does more than drop the reduced axes"
+        if program.uses(inner.output) > 1:
+            return f"'{inner.output}' ({inner.op}) is also used elsewhere"
+        made = replace(inner, outputs=node.outputs, attrs={**inner.attrs, "keepdims": 0})
+        return Edit(remove=(node, inner), add=(made,))
+
+    def obligations(self) -> Iterable[Obligation]:
+        """Two axes of a batch of images."""
+        return self._claims([2, 3])
+
+    def twins(self) -> Iterable[Obligation]:
+        """Other axes."""
+        return self._claims([1, 2])
+
+    def _claims(self, axes: list[int]) -> Iterator[Obligation]:
+        sizes = tuple(map(Poly.symbol, "NCCC"))
+        case = Case("", {"x": tensor("x", *sizes)})
+        for op in sorted(_REDUCTIONS):
+            reduce = getattr(ops, op)
+            right = reduce(X, np.array(axes), attrs={"keepdims": 0})
+            kept = reduce(X, np.array([2, 3]))
+            yield claim(f"{self.name}/{op}", ops.reshape(kept, np.array([0, 0])), right, case)
