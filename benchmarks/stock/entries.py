@@ -30,10 +30,14 @@ PEERS = {
 
 @dataclass(frozen=True)
 class Entry:
-    """One file set on one engine. `packed` is tensmith's own coded file; `failure` says why there is none."""
+    """One file set on one engine. `failure` says why there is none.
+
+    runtime: onnxruntime or openvino. packed: tensmith's own coded file.
+    """
 
     peer: str
     variant: str
+    runtime: str
     contender: Contender | None
     files: tuple[Path, ...] = ()
     packed: Path | None = None
@@ -45,9 +49,9 @@ def originals(model: Path) -> list[Entry]:
     """The delivered file: the baseline first, then OpenVINO in fp32 and in its default on CPUs with bf16."""
     bf16 = Contender("openvino", model, (("precision", "bf16"),))
     return [
-        Entry("ONNX Runtime fp32", "as delivered", Contender("onnxruntime", model), (model,)),
-        Entry("OpenVINO fp32", "as delivered", Contender("openvino", model), (model,)),
-        Entry("OpenVINO bf16", "as delivered", bf16, (model,)),
+        Entry("ONNX Runtime fp32", "as delivered", "onnxruntime", Contender("onnxruntime", model), (model,)),
+        Entry("OpenVINO fp32", "as delivered", "openvino", Contender("openvino", model), (model,)),
+        Entry("OpenVINO bf16", "as delivered", "openvino", bf16, (model,)),
     ]
 
 
@@ -57,11 +61,11 @@ def made(case: Case, data: Path, folder: Path, limit: float) -> Iterator[Entry]:
         for maker, variant in makers:
             home = folder / maker
             record = home / "made.json"
-            if not record.exists():
+            if not record.exists() or json.loads(record.read_text()).get("limit", limit) < limit:
                 home.mkdir(parents=True, exist_ok=True)
                 failure = _make(maker, case, data, home, limit)
                 if failure:
-                    write_text(record, json.dumps({"failure": failure}))
+                    write_text(record, json.dumps({"failure": failure, "limit": limit}))
             yield _entry(peer, variant, home, json.loads(record.read_text()))
 
 
@@ -90,11 +94,14 @@ def _make(maker: str, case: Case, data: Path, home: Path, limit: float) -> str:
 
 def _entry(peer: str, variant: str, home: Path, record: dict[str, str]) -> Entry:
     if "failure" in record:
-        return Entry(peer, variant, None, failure=record["failure"])
+        runtime = "openvino" if home.name.startswith("nncf") else "onnxruntime"
+        return Entry(peer, variant, runtime, None, failure=record["failure"])
     path = home / record["file"]
     if path.suffix == ".xml":
-        return Entry(peer, variant, IrContender("openvino-ir", path), (path, path.with_suffix(".bin")))
-    return Entry(peer, variant, Contender("onnxruntime", path), (path,), note=record["note"])
+        files = (path, path.with_suffix(".bin"))
+        return Entry(peer, variant, "openvino", IrContender("openvino-ir", path), files)
+    contender = Contender("onnxruntime", path)
+    return Entry(peer, variant, "onnxruntime", contender, (path,), note=record["note"])
 
 
 def front(folder: Path) -> list[Entry]:
@@ -115,5 +122,5 @@ def front(folder: Path) -> list[Entry]:
         (model,) = (path for path in paths if path.suffix == ".onnx")
         written = tuple(path for path in paths if path == model or path.name == "model.onnx.data")
         packed = next((path for path in paths if path.suffix == ".packed"), None)
-        entries.append(Entry(TENSMITH, point["id"], Contender(engine, model, pairs), written, packed))
+        entries.append(Entry(TENSMITH, point["id"], engine, Contender(engine, model, pairs), written, packed))
     return entries

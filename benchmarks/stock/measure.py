@@ -54,7 +54,7 @@ def measure(
     latencies = _race(contenders, example, seconds, seed, failures)
     original = outcomes[entries[0]]
     return [
-        Row(entry.peer, entry.variant, failure=failures[entry])
+        Row(entry.peer, entry.variant, entry.runtime, failure=failures[entry])
         if entry in failures
         else _row(case, entry, latencies[entry], outcomes[entry], original)
         for entry in entries
@@ -102,7 +102,7 @@ def _row(
     return Row(
         entry.peer,
         entry.variant,
-        latency.contender.engine.partition("-")[0],
+        entry.runtime,
         latency.latency,
         latency.ratio,
         written,
