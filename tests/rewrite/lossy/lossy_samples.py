@@ -50,7 +50,7 @@ class Net:
 
     def norm(self, x: str) -> str:
         c = self.channels(x)
-        parts = [self.random.normal(size=c), self.random.normal(size=c), self.random.normal(size=c)]
+        parts = [self.random.uniform(0.5, 2, size=c), *(self.random.normal(size=(2, c)) * 0.1)]
         variance = self.constant(self.random.uniform(0.5, 2, size=c))
         return self.op("batch_normalization", x, *map(self.constant, parts), variance)
 

@@ -62,8 +62,9 @@ def compensated(
     *,
     damping: float = 0.01,
     largest_first: bool = False,
+    block: int = _BLOCK,
 ) -> Array:
-    """weights [rows, d] with every column treated, in blocks of 128, and the error fed forward.
+    """weights [rows, d] with every column treated, a block of columns at a time, and the error fed forward.
 
     `second` [d, d] is the moment of the inputs. With `largest_first`, columns go in falling order of their
     input's energy, so that the ones that matter most have the most columns left to make up for them.
@@ -72,16 +73,16 @@ def compensated(
     order = np.argsort(-diagonal, kind="stable") if largest_first else np.arange(len(diagonal))
     factor = damped_cholesky(second[np.ix_(order, order)], damping)
     result = weights[:, order].astype(np.float64)
-    for start in range(0, len(order), _BLOCK):
-        stop = min(start + _BLOCK, len(order))
-        block, local = result[:, start:stop], factor[start:stop, start:stop]  # a view: changed in place
-        treat = begin_block(block, order[start:stop], np.diag(local))
-        errors = np.empty_like(block)
+    for start in range(0, len(order), block):
+        stop = min(start + block, len(order))
+        columns, local = result[:, start:stop], factor[start:stop, start:stop]  # a view: changed in place
+        treat = begin_block(columns, order[start:stop], np.diag(local))
+        errors = np.empty_like(columns)
         for j in range(stop - start):
-            column = treat(block[:, j], int(order[start + j]))
-            errors[:, j] = (block[:, j] - column) / local[j, j]
-            block[:, j:] -= np.outer(errors[:, j], local[j, j:])
-            block[:, j] = column
+            column = treat(columns[:, j], int(order[start + j]))
+            errors[:, j] = (columns[:, j] - column) / local[j, j]
+            columns[:, j:] -= np.outer(errors[:, j], local[j, j:])
+            columns[:, j] = column
         result[:, stop:] -= errors @ factor[start:stop, stop:]
     restored = np.empty_like(result)
     restored[:, order] = result

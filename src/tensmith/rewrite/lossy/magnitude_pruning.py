@@ -20,6 +20,9 @@ from tensmith.rewrite.lossy.weights import Layer, layers_at, shared_moment, weig
 from tensmith.rewrite.method import WEIGHTS, Method, lossy
 from tensmith.rewrite.rule import EVERYWHERE
 
+# Columns whose zeros are chosen at once. Few, since each choice should see what the one before moved.
+_BLOCK = 32
+
 
 @lossy(
     "magnitude_pruning",
@@ -69,10 +72,11 @@ class MagnitudePruning(Method):
         if scope == "global":
             costs = [_relative_costs(rows, second) for rows, second in zip(weights, moments)]
             shares = _shares(costs, sparsity, scope)
-        return [
-            np.stack([surgeon(w, h, share) for w, h in zip(rows, second)])
-            for rows, second, share in zip(weights, moments, shares)
-        ]
+        changed = []
+        for rows, second, share in zip(weights, moments, shares):
+            quota = Quota(share)
+            changed.append(np.stack([surgeon(w, h, quota) for w, h in zip(rows, second)]))
+        return changed
 
 
 def _shares(scores: Sequence[Array], sparsity: float, scope: str) -> list[float]:
@@ -92,8 +96,22 @@ def smallest_to_zero(rows: Array, share: float) -> Array:
     return result.reshape(rows.shape)
 
 
-def surgeon(weights: Array, second: Array, share: float) -> Array:
-    """weights [rows, d] with `share` of them zero and the others moved so that the outputs stay close.
+class Quota:
+    """Deals out round(share * size) in portions, so that the portions add up to what is due in all."""
+
+    def __init__(self, share: float) -> None:
+        self._share, self._seen, self._taken = share, 0, 0
+
+    def take(self, size: int) -> int:
+        """What is due of the next `size`."""
+        self._seen += size
+        due = round(self._share * self._seen) - self._taken
+        self._taken += due
+        return due
+
+
+def surgeon(weights: Array, second: Array, quota: Quota) -> Array:
+    """weights [rows, d] with a share of them zero and the others moved so that the outputs stay close.
 
     In each block of columns the weights of least w^2 / U[j,j]^2 go. The ones already zero go first.
     """
@@ -102,11 +120,11 @@ def surgeon(weights: Array, second: Array, share: float) -> Array:
         cost = np.abs(block) / diagonal
         cost[weights[:, columns] == 0] = -1
         gone = np.zeros(block.size, dtype=bool)
-        gone[np.argsort(cost.reshape(-1), kind="stable")[: round(share * block.size)]] = True
+        gone[np.argsort(cost.reshape(-1), kind="stable")[: quota.take(block.size)]] = True
         mask = dict(zip(columns.tolist(), gone.reshape(block.shape).T))
         return lambda column, index: np.where(mask[index], 0, column)
 
-    return compensated(weights, second, begin, largest_first=True)
+    return compensated(weights, second, begin, largest_first=True, block=_BLOCK)
 
 
 def _relative_costs(rows: Array, second: Array) -> Array:

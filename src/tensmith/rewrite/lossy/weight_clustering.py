@@ -86,6 +86,8 @@ def k_means(values: Array, importance: Array, count: int, init: str) -> Array:
     zeros = bool((flat == 0).any())
     order = np.argsort(flat[flat != 0], kind="stable")
     ordered, mass = flat[flat != 0][order], weight[flat != 0][order]
+    if not ordered.size:
+        return np.zeros(1)
     total = np.concatenate([[0.0], np.cumsum(mass)])
     moment = np.concatenate([[0.0], np.cumsum(mass * ordered)])
     wanted = count - zeros
