@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from tensmith.config import Config, make_config
 from tensmith.data import (
     Dataset,
     Splits,
+    View,
     as_dataset,
     candidates,
     choose,
@@ -27,29 +29,35 @@ from tensmith.data import (
 )
 from tensmith.deploy.folder import RunFolder, file_identity
 from tensmith.deploy.front import Front
-from tensmith.deploy.settle import MOST_POINTS, settle
+from tensmith.deploy.settle import MOST_POINTS, settle, sizes_of_example
 from tensmith.deploy.write import write_run
 from tensmith.engine.base import ENGINES, available
 from tensmith.errors import ModelError, UsageError
 from tensmith.evaluate.calibrator import Calibrator
+from tensmith.evaluate.count import node_costs
 from tensmith.evaluate.likelihood import mean_log_likelihood
 from tensmith.evaluate.task import Task, choose_measure
 from tensmith.frontend.onnx import read_onnx
-from tensmith.hardware import INT8_DOT, Target, load_target
+from tensmith.hardware import INT8_DOT, Target, load_target, op_seconds
+from tensmith.interrupt import postponed
 from tensmith.ir import Program
+from tensmith.rewrite.lossy.weights import weighted_layers
+from tensmith.rewrite.trail import simplify
 from tensmith.search.beam import beam_search
 from tensmith.search.candidate import Candidate
 from tensmith.search.objective import Objective
 from tensmith.search.plan import Plan
 from tensmith.search.sensitivity import Sensitivity, layer_sensitivity
 from tensmith.search.space import Space
-from tensmith.search.workshop import BASELINE_ENGINE, Workshop, example_inputs
+from tensmith.search.workshop import BASELINE_ENGINE, UNTOUCHED, Workshop, example_inputs
 
 Progress = Callable[[str], None]
 
 _PREPROCESS_SAMPLES = 300
 _SENSITIVITY_SHARE = 0.05
 _TIMING_SECONDS = 60.0
+_PROBE_SAMPLES = 100
+_JUDGING_SHARE = 0.015
 _MOST_FINAL_SHARE = 0.5
 
 
@@ -97,27 +105,76 @@ def compress(
     """
     config = make_config(model=str(model), data=data if isinstance(data, str) else "", **options)
     run = _Run(config, progress or (lambda _: None))
-    program = _read(Path(config.model))
-    dataset = as_dataset(data) if not isinstance(data, (str, Dataset)) else data
-    if isinstance(dataset, str):
-        if not dataset:
-            raise UsageError("compression needs data: --data KIND:PATH, for example cifar10:DIR")
-        dataset = open_dataset(dataset)
-    splits = split(
-        dataset, config.calibration_samples, config.search_samples, config.held_out_samples, config.seed
-    )
-    target = load_target(config.target)
+    given = _given(config, data)
     with RunFolder(Path(output), config, file_identity(Path(config.model)), resume) as folder:
-        workshop = _open_workshop(run, folder, program, splits, _task(run, dataset, splits, evaluation))
-        tried = _search(run, workshop, splits, target)
-        settled = settle(workshop, tried, splits.held_out, target, run.progress)
-        write_run(
-            folder, config, workshop, settled, tried, run.sensitivity, target, run.notes, _title(dataset)
-        )
+        task = _task(run, given.dataset, given.splits, evaluation)
+        workshop = _open_workshop(run, folder, given.program, given.splits, task)
+        tried = _search(run, workshop, given.splits, given.target)
+        with nullcontext(lambda: True) if run.interrupted else postponed() as interrupted:
+            settled = settle(workshop, tried, _held_out(run, given.splits), given.target, run.progress)
+            title = _title(given.dataset)
+            write_run(
+                folder, config, workshop, settled, tried, run.sensitivity, given.target, run.notes, title
+            )
+            run.interrupted = interrupted()
     front = Front.read(output)
     if run.interrupted:
         raise Interrupted(front)
     return front
+
+
+def preview(
+    model: str | Path, data: Any = "", *, progress: Progress | None = None, **options: Any
+) -> dict[str, Any]:
+    """What `compress` would do, as plain JSON values; reads the model and the data and writes nothing."""
+    config = make_config(model=str(model), data=data if isinstance(data, str) else "", **options)
+    run = _Run(config, progress or (lambda _: None))
+    given = _given(config, data)
+    engines = _engines(config)
+    simplified = simplify(given.program).program
+    task = _task(run, given.dataset, given.splits, None)
+    space = _space(simplified, engines, given.target)
+    return {
+        "model": config.model,
+        "nodes": {"read": len(given.program.nodes), "simplified": len(simplified.nodes)},
+        "layers": [
+            {"name": layer.site, "op": layer.op, "shape": list(layer.shape)}
+            for layer in weighted_layers(simplified)
+        ],
+        "opaque": sorted({node.op for node in simplified.nodes if node.opaque is not None}),
+        "data": _title(given.dataset),
+        "samples": {name: len(getattr(given.splits, name)) for name in ("calibration", "search", "held_out")},
+        "measure": task.measure,
+        "preprocess": getattr(task.preprocess, "name", None),
+        "target": given.target.name,
+        "threads": config.threads,
+        "time_budget": config.time_budget,
+        "engines": list(engines),
+        "seeds": [describe_plan(idea.plan) for idea in space.seeds()],
+        "config": config.model_dump(mode="json"),
+    }
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What a compression starts from."""
+
+    program: Program
+    dataset: Dataset
+    splits: Splits
+    target: Target
+
+
+def _given(config: Config, data: Any) -> _Given:
+    """Model, data and device, read; raises TensmithError for whichever is wrong."""
+    program = _read(Path(config.model))
+    if isinstance(data, str) and not data:
+        raise UsageError("compression needs data: --data KIND:PATH, for example cifar10:DIR")
+    dataset = open_dataset(data) if isinstance(data, str) else as_dataset(data)
+    splits = split(
+        dataset, config.calibration_samples, config.search_samples, config.held_out_samples, config.seed
+    )
+    return _Given(program, dataset, splits, load_target(config.target))
 
 
 def _read(path: Path) -> Program:
@@ -148,13 +205,16 @@ def _task(run: _Run, dataset: Dataset, splits: Splits, evaluation: Callable[...,
     return Task(measure, found.best, evaluation)
 
 
+def _engines(config: Config) -> tuple[str, ...]:
+    for name in config.engines:
+        if reason := ENGINES[name].missing():
+            raise UsageError(f"engine '{name}' cannot run here: {reason}")
+    return config.engines or available()
+
+
 def _open_workshop(run: _Run, folder: RunFolder, program: Program, splits: Splits, task: Task) -> Workshop:
     """Everything that measures. The original is judged first: what fails there is the input's fault."""
     config = run.config
-    engines = config.engines or available()
-    for name in engines:
-        if reason := ENGINES[name].missing():
-            raise UsageError(f"engine '{name}' cannot run here: {reason}")
     workshop = Workshop(
         model=Path(config.model),
         program=program,
@@ -165,15 +225,29 @@ def _open_workshop(run: _Run, folder: RunFolder, program: Program, splits: Split
         checkpoint=folder.checkpoint,
         folder=folder.work,
         example=example_inputs(program, splits.search, task),
-        engines=engines,
+        engines=_engines(config),
         threads=config.threads,
         judging_threads=_cores(),
         seed=config.seed,
     )
-    began = time.monotonic()
-    workshop.original = workshop.judge(workshop.model, BASELINE_ENGINE, {}, splits.search, None)
-    run.seconds_a_sample = (time.monotonic() - began) / max(1, len(splits.search))
+    _fit_to_budget(run, workshop, splits)
     return workshop
+
+
+def _fit_to_budget(run: _Run, workshop: Workshop, splits: Splits) -> None:
+    """Judges the original, on as much of the search split as lets some sixty candidates be judged in time."""
+    probe = splits.search.take(_PROBE_SAMPLES)
+    began = time.monotonic()
+    workshop.original = workshop.judge(workshop.model, BASELINE_ENGINE, {}, probe, None)
+    run.seconds_a_sample = (time.monotonic() - began) / len(probe)
+    affordable = int(run.config.time_budget * _JUDGING_SHARE / run.seconds_a_sample)
+    workshop.search_view = splits.search.take(max(affordable, _PROBE_SAMPLES))
+    if len(workshop.search_view) < len(splits.search):
+        run.tell(f"candidates were judged on {len(workshop.search_view)} samples, to fit the time budget")
+    if len(workshop.search_view) > len(probe):
+        began = time.monotonic()
+        workshop.original = workshop.judge(workshop.model, BASELINE_ENGINE, {}, workshop.search_view, None)
+        run.seconds_a_sample = (time.monotonic() - began) / len(workshop.search_view)
 
 
 def _search(run: _Run, workshop: Workshop, splits: Splits, target: Target) -> list[Candidate]:
@@ -199,13 +273,7 @@ def _search(run: _Run, workshop: Workshop, splits: Splits, target: Target) -> li
         )
         return run.sensitivity
 
-    space = Space(
-        workshop.build(Plan()).program,
-        workshop.engines,
-        narrow=target.kind == "cpu" and target.isa.isdisjoint(INT8_DOT),
-        half_precision=not target.isa.isdisjoint({"avx512_bf16", "amx_bf16"}),
-        sensitivity=sensitivity,
-    )
+    space = _space(workshop.build(Plan()).program, workshop.engines, target, sensitivity)
     deadline = run.started + run.config.time_budget - _final_seconds(run, splits)
     original_bytes = float(workshop.model.stat().st_size)
     try:
@@ -218,6 +286,37 @@ def _search(run: _Run, workshop: Workshop, splits: Splits, target: Target) -> li
     if tried[0].status == "failed":
         raise ModelError(f"the model as it is cannot be measured: {tried[0].reason}")
     return tried
+
+
+def _space(
+    program: Program,
+    engines: tuple[str, ...],
+    target: Target,
+    sensitivity: Callable[[], dict[str, Sensitivity]] = dict,
+) -> Space:
+    return Space(
+        program,
+        engines,
+        narrow=target.kind == "cpu" and target.isa.isdisjoint(INT8_DOT),
+        half_precision=not target.isa.isdisjoint({"avx512_bf16", "amx_bf16"}),
+        sensitivity=sensitivity,
+    )
+
+
+def _held_out(run: _Run, splits: Splits) -> View:
+    """The held-out split, or as much of it as the final measurement can afford."""
+    seconds = run.seconds_a_sample * (MOST_POINTS + 1)
+    affordable = int(_MOST_FINAL_SHARE * run.config.time_budget / max(seconds, 1e-9))
+    view = splits.held_out.take(max(affordable, _PROBE_SAMPLES))
+    if len(view) < len(splits.held_out):
+        run.tell(f"{len(view)} of {len(splits.held_out)} held-out samples were used, to fit the time budget")
+    return view
+
+
+def _roofline(workshop: Workshop, program: Program, target: Target) -> dict[str, float]:
+    """Seconds that each layer takes at best on the target, by site."""
+    costs = node_costs(program, sizes_of_example(workshop))
+    return {node.output: op_seconds(target, cost, workshop.threads) for node, cost in costs if cost.macs}
 
 
 def _final_seconds(run: _Run, splits: Splits) -> float:
@@ -235,8 +334,20 @@ def describe(candidate: Candidate) -> str:
         words.append(f"{candidate.metrics['packed_bytes'].value:.0f} bytes")
     if candidate.drop is not None:
         words.append(f"drop {candidate.drop.value:.2f} {candidate.drop.unit}")
-    rules = ", ".join(dict.fromkeys(step.rule for step in candidate.plan.steps)) or "no lossy step"
-    return f"{'; '.join(words)} [{rules}]" + (f": {candidate.reason}" if candidate.reason else "")
+    return f"{'; '.join(words)} [{describe_plan(candidate.plan)}]" + (
+        f": {candidate.reason}" if candidate.reason else ""
+    )
+
+
+def describe_plan(plan: Plan) -> str:
+    """The methods of a plan, and the settings it is meant for."""
+    if plan == UNTOUCHED:
+        return "the model as it came"
+    methods = [
+        " ".join([step.rule, *(f"{v}" for v in step.params.values() if isinstance(v, str))])
+        for step in plan.steps
+    ]
+    return ", ".join([*methods, *plan.settings.values()]) or "exact rewrites alone"
 
 
 def _cores() -> int:

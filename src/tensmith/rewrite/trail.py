@@ -55,9 +55,12 @@ def simplify(program: Program, *, fold: bool = True) -> Traced:
     Without `fold` what constants compute stays in the program, so that it equals the start in every
     arithmetic; folding rounds once where the start would have rounded at every step.
     """
-    simpler = exhaust(Traced(program), in_phase("simplify"))
-    if not fold:
-        return simpler
+    return simplified(Traced(program)) if fold else exhaust(Traced(program), in_phase("simplify"))
+
+
+def simplified(traced: Traced) -> Traced:
+    """What `traced` led to with every exact rule that makes it simpler applied, and its constants folded."""
+    simpler = exhaust(traced, in_phase("simplify"))
     folded = exhaust(simpler, in_phase("fold"))
     while folded.trail != simpler.trail:  # a folded constant may turn out to be 0, 1 or another's equal
         simpler = exhaust(folded, in_phase("simplify"))

@@ -1,4 +1,4 @@
-"""A plan: the lossy steps of one candidate, in the one order in which they act."""
+"""A plan: the chosen steps of one candidate, in the one order in which they act."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tensmith.rewrite.rule import Step
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Lossy steps for the simplified program, and the engine settings they are meant for.
+    """Steps for the simplified program (exact offers first, then lossy ones), and settings for the engine.
 
     Two plans with the same steps and settings are the same plan, in whatever order the steps were added.
     """
@@ -25,8 +25,8 @@ class Plan:
 
     @staticmethod
     def of(steps: Iterable[Step], settings: Mapping[str, str] | None = None) -> Plan:
-        """The plan of `steps`, put in order: structure, then weights, then numbers."""
-        ordered = sorted(steps, key=lambda step: (LOSSY[step.rule].stage, step.rule, step.site))
+        """The plan of `steps`, put in order: exact, then structure, then weights, then numbers."""
+        ordered = sorted(steps, key=lambda step: (_stage(step), step.rule, step.site))
         return Plan(tuple(ordered), dict(settings or {}))
 
     def having(self, step: Step) -> Plan:
@@ -57,3 +57,7 @@ class Plan:
 
     def __hash__(self) -> int:
         return hash(self.key)
+
+
+def _stage(step: Step) -> int:
+    return 0 if step.kind == "exact" else LOSSY[step.rule].stage

@@ -6,13 +6,16 @@ search walks the same way and finds its candidates in the checkpoint.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tensmith.ir import Program
+from tensmith.rewrite.lossy.dependency import ChannelGroup, groups
 from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.rewrite.rule import Step
+from tensmith.rewrite.trail import in_phase
 from tensmith.search.candidate import Candidate
 from tensmith.search.plan import Plan
 from tensmith.search.sensitivity import Sensitivity, allocate_bits
@@ -28,6 +31,10 @@ _CALIBRATIONS: tuple[Mapping[str, Any], ...] = (
     {"calibration": "entropy"},
 )
 _BITS_RULES = ("int8", "weight_only")
+# A quarter of a group's channels goes at a time; what stays is a multiple of what vector kernels like.
+_CHANNEL_RATIO = 0.25
+_CHANNEL_MULTIPLES = (16, 8, 4, 1)
+_LEAST_DAMAGE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -42,14 +49,20 @@ class Idea:
 
 @dataclass
 class Space:
-    """Plans for one simplified program. `narrow` limits integer weights to 7 bits (CPUs without VNNI)."""
+    """Plans for one simplified program.
+
+    narrow: integer weights take at most 7 bits (CPUs without VNNI). layer_seconds: the target's roofline time
+    of each layer by site; without it (`--no-hardware`) no move looks at the device.
+    """
 
     program: Program
     engines: tuple[str, ...]
+    layer_seconds: Mapping[str, float] = field(default_factory=dict)
     narrow: bool = False
     half_precision: bool = False
     sensitivity: Callable[[], Mapping[str, Sensitivity]] = dict
     _cached: Mapping[str, Sensitivity] | None = field(default=None, repr=False)
+    _groups: list[ChannelGroup] | None = field(default=None, repr=False)
 
     @property
     def highest(self) -> int:
@@ -82,8 +95,12 @@ class Space:
         """What to try next to an idea that was measured.
 
         An accepted one goes to fewer bits by its stride; a rejected one is approached again from the last
-        accepted level with half the stride: a bisection of the price that the budget bears.
+        accepted level with half the stride: a bisection of the price that the budget bears. With a device in
+        sight, an accepted one also takes the exact forms that engines may prefer, and loses channels where
+        that saves most time for the damage.
         """
+        if outcome.status == "accepted" and idea.level is None and self.layer_seconds:
+            yield from self._offers(idea)
         step = next((s for s in idea.plan.steps if s.rule in _BITS_RULES), None)
         if step is None:
             return
@@ -92,6 +109,8 @@ class Space:
                 yield from self._at_level(idea, step, _FIRST_LEVEL, _STRIDES[0])
             else:
                 yield from self._at_level(idea, step, idea.level + idea.stride, idea.stride)
+            if self.layer_seconds:
+                yield from self._fewer_channels(idea)
         elif outcome.status == "rejected":
             if idea.level is None:
                 yield from self._with_skips(idea, step)
@@ -100,6 +119,35 @@ class Space:
                 if smaller:
                     level = idea.level - idea.stride + smaller[0]
                     yield from self._at_level(idea, step, level, smaller[0])
+
+    def _offers(self, idea: Idea) -> Iterator[Idea]:
+        """The plan with one more of the exact rewrites that are a matter of taste of the engine."""
+        for rule in in_phase("offer"):
+            if idea.plan.find(rule.name) is None and any(True for _ in rule.sites(self.program)):
+                yield Idea(idea.plan.having(Step(rule.name)), idea.family)
+
+    def _fewer_channels(self, idea: Idea) -> Iterator[Idea]:
+        """The next channel group to shrink by a quarter, by time saved for divergence risked."""
+        taken = {step.site for step in idea.plan.steps if step.rule == "channel_pruning"}
+        ranked = [group for group in self._ranked_groups() if group.id not in taken]
+        for group in ranked[:1]:
+            multiple = next(m for m in _CHANNEL_MULTIPLES if group.size >= 2 * m or m == 1)
+            params = {"ratio": _CHANNEL_RATIO, "multiple": multiple}
+            if math.ceil(group.size * (1 - _CHANNEL_RATIO) / multiple) * multiple < group.size:
+                step = Step("channel_pruning", group.id, params, "lossy")
+                yield Idea(idea.plan.having(step), idea.family, idea.level, idea.stride)
+
+    def _ranked_groups(self) -> list[ChannelGroup]:
+        """Channel groups, the most roofline time for the least probed divergence first."""
+
+        def worth(group: ChannelGroup) -> float:
+            sites = {use.site for use in (*group.producers, *group.consumers)}
+            damage = sum(s.divergence for site, s in self._sensitivities().items() if site in sites)
+            return sum(self.layer_seconds.get(site, 0.0) for site in sites) / (damage + _LEAST_DAMAGE)
+
+        if self._groups is None:
+            self._groups = sorted(groups(self.program), key=lambda group: (-worth(group), group.id))
+        return self._groups
 
     def _at_level(self, idea: Idea, step: Step, level: float, stride: float) -> Iterator[Idea]:
         bits = allocate_bits(self.program, self._sensitivities(), level, 2, self.highest)
@@ -117,8 +165,12 @@ class Space:
         yield Idea(idea.plan.having(Step(step.rule, step.site, params, "lossy")), idea.family, level, stride)
 
     def _with_skips(self, idea: Idea, step: Step) -> Iterator[Idea]:
-        """The most sensitive layers left in float: twice as many each time, up to half of all."""
-        ranked = sorted(self._sensitivities().items(), key=lambda item: -item[1].divergence)
+        """The most sensitive layers for their time left in float: twice as many each time, up to half."""
+
+        def relief(item: tuple[str, Sensitivity]) -> float:
+            return item[1].divergence / self.layer_seconds.get(item[0], 1.0)
+
+        ranked = sorted(self._sensitivities().items(), key=relief, reverse=True)
         count = max(1, 2 * len(step.params.get("skip", ())))
         if count <= len(ranked) // 2:
             skip = sorted(site for site, _ in ranked[:count])

@@ -19,19 +19,20 @@ from tensmith.backend.packed import pack
 from tensmith.data import View
 from tensmith.engine.base import Arrays, available
 from tensmith.engine.worker import Worker
-from tensmith.errors import EngineError, ProgramError, TensmithError
+from tensmith.errors import EngineError, OutputError, ProgramError, TensmithError
 from tensmith.evaluate import size
 from tensmith.evaluate.calibrator import Calibrator
 from tensmith.evaluate.latency import Contender, Latency, compare
 from tensmith.evaluate.metric import Metric, exact
 from tensmith.evaluate.outcome import Outcome
 from tensmith.evaluate.task import Task
+from tensmith.files import write_bytes
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.ir.text import print_program
 from tensmith.rewrite.method import apply_lossy
-from tensmith.rewrite.rule import Step
-from tensmith.rewrite.trail import Traced, exhaust, in_phase, simplify
+from tensmith.rewrite.rule import EVERYWHERE, EXACT, Step
+from tensmith.rewrite.trail import Traced, exhaust, simplified, simplify
 from tensmith.search.candidate import Candidate
 from tensmith.search.checkpoint import Checkpoint
 from tensmith.search.objective import Objective
@@ -77,33 +78,34 @@ class Workshop:
         """The program of a plan with its whole trail. TensmithError if a step does not fit."""
         if plan == UNTOUCHED:
             return Traced(self.program)
-        traced = self._after(plan.steps)
-        return traced if not plan.steps else self._finished(traced, plan)
+        return simplified(self._after(plan.steps))
 
     def _after(self, steps: Sequence[Step]) -> Traced:
-        """The simplified program after some lossy steps; prefixes are shared between plans."""
+        """The simplified program after some steps; prefixes are shared between plans."""
         key = Plan(tuple(steps)).key
         if key not in self._built:
-            if steps:
-                before = self._after(steps[:-1])
-                program = apply_lossy(before.program, steps[-1], self.calibration)
-                made = before.then(program, steps[-1])
-            else:
-                made = simplify(self.program)
+            made = self._stepped(self._after(steps[:-1]), steps[-1]) if steps else simplify(self.program)
             while len(self._built) >= _KEPT_PROGRAMS:
                 self._built.pop(next(k for k in self._built if k != Plan().key))
             self._built[key] = made
         return self._built[key]
 
-    def _finished(self, traced: Traced, plan: Plan) -> Traced:
-        return exhaust(exhaust(traced, in_phase("simplify")), in_phase("fold"))
+    def _stepped(self, before: Traced, step: Step) -> Traced:
+        """One step later; an exact step at EVERYWHERE stands for every site of its rule."""
+        if step.kind == "lossy":
+            return before.then(apply_lossy(before.program, step, self.calibration), step)
+        rule = EXACT[step.rule]
+        if step.site == EVERYWHERE:
+            return simplified(exhaust(before, [rule]))
+        return simplified(before.then(rule.apply(before.program, step.site), step))
 
     # Measuring
 
     def try_plan(self, plan: Plan) -> Candidate:
         """The measured candidate of a plan: from the checkpoint if it was tried before, else built now.
 
-        Never raises for what a candidate does wrong: that makes it a failed one, with the reason.
+        Never raises for what a candidate does wrong: that makes it a failed one, with the reason. OutputError
+        when the disk is full.
         """
         identifier = f"c{plan.key[:10]}"
         path = self.folder / f"{identifier}.onnx"
@@ -114,6 +116,8 @@ class Workshop:
                 Candidate(identifier, plan, "accepted", file=path.name), traced.program
             )
         except TensmithError as error:
+            if isinstance(error, OutputError) and isinstance(error.__cause__, OSError):
+                raise  # the disk's fault and not the candidate's
             candidate = Candidate(identifier, plan, "failed", str(error))
         self.checkpoint.add(candidate)
         return candidate
@@ -127,7 +131,7 @@ class Workshop:
 
     def _write(self, program: Program, plan: Plan, path: Path) -> None:
         if plan == UNTOUCHED:
-            path.write_bytes(self.model.read_bytes())
+            write_bytes(path, self.model.read_bytes())
         else:
             write_onnx(program, path)
 
