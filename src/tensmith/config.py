@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from tensmith.errors import UsageError
 
@@ -25,10 +26,21 @@ _SIZE_UNITS = {
 }
 
 
-class Config(BaseModel):
-    """One run. Times in seconds, sizes in bytes, latencies in milliseconds, drops in points or per cent."""
+def _seconds(value: Any) -> Any:
+    return parse_seconds(value) if isinstance(value, str) else value
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+
+def _bytes(value: Any) -> Any:
+    return parse_bytes(value) if isinstance(value, str) else value
+
+
+class Config(BaseModel):
+    """One run. Times in seconds (or "10m"), sizes in bytes (or "500KB"), latencies in milliseconds.
+
+    Drops are in points of accuracy, or in per cent of a loss.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     model: str
     data: str = ""
@@ -38,14 +50,14 @@ class Config(BaseModel):
     engines: tuple[str, ...] = ()
     threads: int = Field(1, ge=1, le=1024)
     max_drop: float = Field(0.5, ge=0)
-    max_size: int | None = Field(None, gt=0)
+    max_size: Annotated[int | None, BeforeValidator(_bytes)] = Field(None, gt=0)
     max_latency: float | None = Field(None, gt=0)
     alpha: float = Field(1.0, ge=0)
     beta: float = Field(1.0, ge=0)
     prefer: Literal["size", "latency", "balanced"] = "balanced"
-    search: str = "beam"
+    search: Literal["beam"] = "beam"
     hardware: bool = True
-    time_budget: float = Field(600.0, gt=0)
+    time_budget: Annotated[float, BeforeValidator(_seconds)] = Field(600.0, gt=0)
     calibration_samples: int = Field(256, ge=1)
     search_samples: int = Field(2000, ge=1)
     held_out_samples: int | None = Field(None, ge=1)
@@ -93,4 +105,7 @@ def _with_unit(text: str, units: dict[str, Any], wanted: str) -> float:
     found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([a-zA-Z]*)\s*", text)
     if found is None or found[2].lower() not in units or float(found[1]) <= 0:
         raise UsageError(f"'{text}' is not {wanted}")
-    return float(found[1]) * float(units[found[2].lower()])
+    value = float(found[1]) * float(units[found[2].lower()])
+    if not math.isfinite(value):
+        raise UsageError(f"'{text}' is too large to be {wanted}")
+    return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import shutil
 from pathlib import Path
@@ -14,7 +15,10 @@ from tensmith.files import sha256_bytes, sha256_file, write_text
 from tensmith.search.checkpoint import Checkpoint
 
 _OURS = "run.sqlite"
-_BEYOND_IDENTITY = ("time_budget", "prefer", "threads")
+# What a resumed run may change. The model is known by its hash, not by its path.
+_BEYOND_IDENTITY = ("model", "time_budget", "prefer", "threads")
+# What a run that was killed before its first candidate leaves behind.
+_LEFTOVERS = {".lock", "work"}
 
 
 class RunFolder:
@@ -26,6 +30,7 @@ class RunFolder:
     def __init__(self, path: Path, config: Config, model_sha256: str, resume: bool) -> None:
         self.path = path
         self.work = path / "work"
+        self._resumed = resume
         self._prepare(resume)
         self._lock = self._locked()
         try:
@@ -44,7 +49,7 @@ class RunFolder:
             raise OutputError(
                 f"{self.path} holds a run already; go on with it by --resume, or choose another --output"
             )
-        if self.path.exists() and not ours and any(item.name != ".lock" for item in self.path.iterdir()):
+        if self.path.exists() and not ours and any(self._foreign(item) for item in self.path.iterdir()):
             raise OutputError(f"{self.path} is not empty and not a run of tensmith; choose another --output")
         if resume and not ours:
             raise OutputError(f"{self.path} holds no run to resume; leave --resume out")
@@ -54,6 +59,10 @@ class RunFolder:
             raise OutputError(
                 f"cannot make {self.path}: {error.strerror}; choose another --output"
             ) from error
+
+    @staticmethod
+    def _foreign(item: Path) -> bool:
+        return item.name not in _LEFTOVERS or (item.is_dir() and any(item.iterdir()))
 
     def _locked(self) -> IO[str]:
         try:
@@ -92,8 +101,19 @@ class RunFolder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        empty = kind is not None and not self._resumed and next(self.checkpoint.candidates(), None) is None
         self.checkpoint.close()
+        if empty:
+            self._withdraw()
         self._lock.close()
+
+    def _withdraw(self) -> None:
+        """Takes back a folder in which nothing was measured, so that the same command can be given again."""
+        for item in (*self.path.glob(f"{_OURS}*"), self.path / "config.yaml", self.path / ".lock"):
+            item.unlink(missing_ok=True)
+        shutil.rmtree(self.work, ignore_errors=True)
+        with contextlib.suppress(OSError):  # it was there before, with something in it
+            self.path.rmdir()
 
     def fresh(self, name: str) -> Path:
         """An empty folder beside the final one, to be filled and then put in its place by `publish`."""
