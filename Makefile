@@ -1,0 +1,53 @@
+# make demo   compress the digits network of examples/ and say where the report is
+# make test   lint, types and tests, in an environment made for them
+# make bench  the measurements behind the README
+# make docs   the generated pages of docs/
+#
+# PYTHON=python3.12 make test    to choose the interpreter that the environment in .venv is made with
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO := build/demo
+WORKERS ?= 2
+
+.PHONY: demo test bench docs clean
+
+demo: $(VENV)/.for-demo
+	@rm -rf $(DEMO)
+	$(BIN)/tensmith compress examples/digits/digits.onnx --data npz:examples/digits/digits.npz \
+		--time-budget 60s --output $(DEMO)
+
+test: $(VENV)/.for-test
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --timeout 600
+
+bench: $(VENV)/.for-bench
+	$(BIN)/python benchmarks/run.py
+
+docs: $(VENV)/.for-test
+	$(BIN)/python -m tensmith.frontend.conformance docs/operators.md
+	$(BIN)/python docs/generate.py
+
+clean:
+	rm -rf build dist
+
+# Stamps: each environment is installed once, and again when pyproject.toml asks for other packages.
+$(VENV)/.pip:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@touch $@
+
+$(VENV)/.for-demo: pyproject.toml | $(VENV)/.pip
+	$(BIN)/python -m pip install --quiet --editable '.[openvino]'
+	@touch $@
+
+$(VENV)/.for-test: pyproject.toml | $(VENV)/.pip
+	$(BIN)/python -m pip install --quiet --editable '.[openvino,torch]' --group dev
+	@touch $@
+
+$(VENV)/.for-bench: pyproject.toml | $(VENV)/.pip
+	$(BIN)/python -m pip install --quiet --editable '.[openvino,torch,peers]' --group dev
+	@touch $@

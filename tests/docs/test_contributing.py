@@ -1,0 +1,56 @@
+"""The examples of CONTRIBUTING.md are whole: each section's files, in a folder of their own, pass."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+# ```language file-name, up to the closing fence: file name -> content.
+BLOCK = re.compile(r"^```\w+ (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SECTIONS = {
+    title: dict(BLOCK.findall(body))
+    for title, body in re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+}
+
+
+def test_every_way_to_grow_has_an_example() -> None:
+    assert list(SECTIONS) == [
+        "An op", "An exact rule", "A lossy method", "An engine", "A dataset", "A target"
+    ]  # fmt: skip
+    assert all(any(name.startswith("test_") for name in files) for files in SECTIONS.values())
+    assert PAGE.count("```") == 2 * sum(map(len, SECTIONS.values())), "a block without a file name is not run"
+
+
+@pytest.mark.parametrize("title", SECTIONS)
+def test_examples_run(title: str, tmp_path: Path) -> None:
+    for name, content in SECTIONS[title].items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    # In a process of its own, so that what the examples register stays out of the other tests.
+    helpers = [tmp_path, ROOT / "tests" / "ir" / "ops", ROOT / "tests" / "engine"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, helpers))},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_links_lead_somewhere() -> None:
+    links = re.findall(r"\]\(([^)#:]+)\)", PAGE)
+    assert [link for link in links if not (ROOT / link).exists()] == []
+    paths = re.findall(r"`((?:src|tests|benchmarks)/[\w/.]+)`", PAGE)
+    inside = re.findall(r"`((?:ir|rewrite|search|data|engine)/[\w/.]+)`", PAGE)
+    missing = [path for path in paths if not (ROOT / path).exists()]
+    missing += [path for path in inside if not (ROOT / "src" / "tensmith" / path).exists()]
+    assert missing == []
