@@ -27,14 +27,16 @@ from tensmith.rewrite.lossy.weights import weighted_layers
 
 _GROUP_BYTES = 8 << 20
 _MOST_BATCH = 16
-_POSITIONS = 32_768
+# Positions a moment is averaged over: so many for each of its unknowns, within bounds.
+_POSITIONS_A_DEPTH = 8
+_FEWEST_POSITIONS, _MOST_POSITIONS = 4096, 32_768
 
 
 class Calibrator:
     """A `Calibration` over one view of data. Results are kept for the program they were computed for."""
 
     def __init__(self, view: View, samples: int, preprocess: Preprocess | None, threads: int) -> None:
-        self._view, self._samples = view, samples
+        self._view, self._samples = view, max(1, samples)
         self._preprocess, self._threads = preprocess, threads
         self._cache: dict[tuple[str, str, str], Any] = {}
         self._spill = tempfile.TemporaryDirectory(prefix="tensmith-moments-")
@@ -61,7 +63,7 @@ class Calibrator:
         return {name: sums / max(count, 1) for name, (sums, count) in totals.items()}
 
     def moment(self, program: Program, site: str) -> Moment:
-        """See Calibration. At most 32768 positions are used, drawn evenly over the samples.
+        """See Calibration. Positions are drawn evenly over the samples.
 
         The layers after `site` are gathered in the same pass, as far as memory allows, and wait on disk.
         """
@@ -95,11 +97,11 @@ class Calibrator:
     def _moments(self, program: Program, sites: list[str]) -> dict[str, Moment]:
         nodes = {site: program.producers[site] for site in sites}
         generator = np.random.default_rng(0)
-        rows_a_sample = max(1, _POSITIONS // max(1, self._samples))
         totals: dict[str, tuple[Array, Array, int]] = {}
         for arrays in self._run(program, list(dict.fromkeys(node.inputs[0] for node in nodes.values()))):
             for site, node in nodes.items():
-                rows = _patches(program, node, arrays[node.inputs[0]], rows_a_sample, generator)
+                wanted = self._positions(program, node) * len(arrays[node.inputs[0]]) // self._samples
+                rows = _patches(program, node, arrays[node.inputs[0]], max(1, wanted), generator)
                 part = (rows.sum(axis=1, dtype=np.float64), rows.swapaxes(1, 2) @ rows, rows.shape[1])
                 before = totals.get(site)
                 totals[site] = (
@@ -108,6 +110,10 @@ class Calibrator:
                     else (before[0] + part[0], before[1] + part[1].astype(np.float64), before[2] + part[2])
                 )
         return {site: Moment(first / n, second / n, n) for site, (first, second, n) in totals.items()}
+
+    def _positions(self, program: Program, node: Node) -> int:
+        depth = int(np.prod((program.type(node.inputs[1]).static or (0, 1))[1:]))
+        return min(_MOST_POSITIONS, max(_FEWEST_POSITIONS, _POSITIONS_A_DEPTH * depth))
 
     def _over_data(
         self, program: Program, kind: str, values: list[str], update: Callable[[str, Array, Any], Any]
@@ -171,14 +177,14 @@ def _bytes_a_sample(program: Program, value: str) -> int:
 
 
 def _patches(
-    program: Program, node: Node, array: Array, rows_a_sample: int, generator: np.random.Generator
+    program: Program, node: Node, array: Array, wanted: int, generator: np.random.Generator
 ) -> Array:
     """What randomly drawn output positions multiply with the weights: float32 [group, rows, d]."""
     if node.op != "conv":
         if node.op == "gemm" and node.attrs["transA"]:
             array = array.swapaxes(-1, -2)
         flat = array.reshape(-1, array.shape[-1])
-        keep = min(len(flat), rows_a_sample * len(array))
+        keep = min(len(flat), wanted)
         return flat[generator.choice(len(flat), keep, replace=False)][None].astype(np.float32)
     shape = program.type(node.inputs[1]).static
     if shape is None:
@@ -188,7 +194,7 @@ def _patches(
     view = windows(array, shape[2:], strides, dilations, pads)  # [N, C, out..., kernel...]
     placed = view.transpose(0, *range(2, 2 + n), 1, *range(2 + n, 2 + 2 * n))
     positions = int(np.prod(placed.shape[: 1 + n]))
-    keep = min(positions, rows_a_sample * len(array))
+    keep = min(positions, wanted)
     chosen = np.unravel_index(generator.choice(positions, keep, replace=False), placed.shape[: 1 + n])
     rows = placed[chosen].reshape(keep, groups, int(np.prod(shape[1:])))
     return rows.swapaxes(0, 1).astype(np.float32)
