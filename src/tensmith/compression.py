@@ -29,7 +29,7 @@ from tensmith.data import (
 )
 from tensmith.deploy.folder import RunFolder, file_identity
 from tensmith.deploy.front import Front
-from tensmith.deploy.settle import MOST_POINTS, settle, sizes_of_example
+from tensmith.deploy.settle import MOST_POINTS, SECONDS_A_CONTENDER, settle, sizes_of_example
 from tensmith.deploy.write import write_run
 from tensmith.engine.base import ENGINES, available
 from tensmith.errors import ModelError, UsageError
@@ -56,6 +56,7 @@ Progress = Callable[[str], None]
 _PREPROCESS_SAMPLES = 300
 _SENSITIVITY_SHARE = 0.05
 _TIMING_SECONDS = 60.0
+_TIMING_SHARE = 0.02
 _PROBE_SAMPLES = 100
 _JUDGING_SHARE = 0.015
 _MOST_FINAL_SHARE = 0.5
@@ -111,7 +112,9 @@ def compress(
         workshop = _open_workshop(run, folder, given.program, given.splits, task)
         tried = _search(run, workshop, given.splits, given.target)
         with nullcontext(lambda: True) if run.interrupted else postponed() as interrupted:
-            settled = settle(workshop, tried, _held_out(run, given.splits), given.target, run.progress)
+            held_out = _held_out(run, given.splits)
+            timing = min(SECONDS_A_CONTENDER, _TIMING_SHARE * config.time_budget)
+            settled = settle(workshop, tried, held_out, given.target, run.progress, timing)
             title = _title(given.dataset)
             write_run(
                 folder, config, workshop, settled, tried, run.sensitivity, given.target, run.notes, title

@@ -20,7 +20,7 @@ from tensmith.search.front import front
 from tensmith.search.workshop import BASELINE_ENGINE, UNTOUCHED, Workshop, engine_settings
 
 MOST_POINTS = 8
-_SECONDS_A_CONTENDER = 3.0
+SECONDS_A_CONTENDER = 3.0
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ def settle(
     held_out: View,
     target: Target,
     progress: Callable[[str], None],
+    timing_seconds: float = SECONDS_A_CONTENDER,
 ) -> Settled:
     """Measures the front's points, the original and each engine's plain int8 for good.
 
@@ -80,7 +81,7 @@ def settle(
         if c not in kept
     ]
     peers = _plain_int8(workshop, candidates)
-    timed = _timed(workshop, [untouched, *kept], peers, progress)
+    timed = _timed(workshop, [untouched, *kept], peers, progress, timing_seconds)
     measured = [
         replace(c, metrics=_metrics(workshop, c, outcomes[c.id], timed[c.id], target))
         for c in [untouched, *kept]
@@ -114,6 +115,7 @@ def _timed(
     candidates: Sequence[Candidate],
     peers: dict[str, tuple[Candidate, str]],
     progress: Callable[[str], None],
+    timing_seconds: float,
 ) -> dict[str, tuple[Metric, Metric]]:
     """(latency, speed-up) of each candidate and peer, in one run that takes turns; the baseline leads."""
     progress("latency of all points, taking turns")
@@ -127,7 +129,7 @@ def _timed(
     for name, (candidate, engine) in peers.items():
         names.append(name)
         contenders.append(Contender(engine, workshop.rebuild(candidate)))
-    seconds = _SECONDS_A_CONTENDER * len(contenders)
+    seconds = timing_seconds * len(contenders)
     results = compare(contenders, workshop.example, workshop.threads, seconds, workshop.seed)
     return {name: (found.latency, found.ratio) for name, found in zip(names, results[1:])}
 

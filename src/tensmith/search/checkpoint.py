@@ -32,6 +32,8 @@ class Checkpoint:
                 "(number INTEGER PRIMARY KEY, key TEXT UNIQUE NOT NULL, body TEXT NOT NULL);"
             )
             version = self.fact("schema")
+        except sqlite3.OperationalError as error:
+            raise self._unwritable(error) from error
         except sqlite3.Error as error:
             raise self._damaged(error) from error
         if version is None:
@@ -82,7 +84,7 @@ class Checkpoint:
             with self._db:
                 self._db.execute(statement, values)
         except sqlite3.OperationalError as error:
-            raise OutputError(f"cannot write {self.path}: {error}; free some space, then --resume") from error
+            raise self._unwritable(error) from error
         except sqlite3.Error as error:
             raise self._damaged(error) from error
 
@@ -91,6 +93,9 @@ class Checkpoint:
             return json.loads(text)
         except ValueError as error:
             raise self._damaged(error) from error
+
+    def _unwritable(self, error: Exception) -> OutputError:
+        return OutputError(f"cannot write {self.path}: {error}; free some space, then --resume")
 
     def _damaged(self, error: Exception) -> OutputError:
         return OutputError(

@@ -1,0 +1,17 @@
+"""The command line: `tensmith COMMAND`, one file a command. Nothing heavy is imported before one runs."""
+
+from __future__ import annotations
+
+import importlib
+
+from tensmith.cli.command import app
+
+# In the order of `tensmith --help`.
+_COMMANDS = ("compress", "bench", "unpack", "explain", "report", "targets", "doctor")
+
+
+def main() -> None:
+    """The console script `tensmith`. Exit codes: 0 done, 1 failed, 2 bad usage, 130 interrupted."""
+    for name in _COMMANDS:
+        importlib.import_module(f"tensmith.cli.{name}")
+    app()

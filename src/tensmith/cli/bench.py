@@ -1,0 +1,94 @@
+"""`tensmith bench`: interleaved latencies of every engine on every file."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tensmith.cli.command import Answer, command
+from tensmith.cli.progress import progress
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@command(example="tensmith bench model.onnx out/best/model.packed --threads 1 --seconds 20")
+def bench(
+    models: Annotated[
+        list[Path], typer.Argument(metavar="MODEL...", help="ONNX files, or .packed ones of tensmith.")
+    ],
+    engines: Annotated[
+        str | None, typer.Option(help="Engines to time, as A,B. [default: all installed]")
+    ] = None,
+    threads: Annotated[int, typer.Option(help="Threads of an inference.")] = 1,
+    batch: Annotated[int, typer.Option(help="Samples of an inference, where the file leaves it open.")] = 1,
+    seconds: Annotated[float, typer.Option(help="How long to measure.")] = 10.0,
+    seed: Annotated[int, typer.Option(help="Seed of the inputs and of the order.")] = 0,
+) -> Answer:
+    """Time models side by side, taking turns; ratios are against the first engine on the first model.
+
+    A ratio above 1 is faster than that. Intervals hold 95%.
+    """
+    from tensmith.errors import UsageError
+    from tensmith.evaluate.bench import bench as measure
+
+    if not 0 < seconds < float("inf"):
+        raise UsageError(f"--seconds is a positive number, not {seconds:g}")
+    if seed < 0:
+        raise UsageError(f"--seed is a whole number from 0, not {seed}")
+    names = [name.strip() for name in engines.split(",") if name.strip()] if engines is not None else None
+    if names == []:
+        raise UsageError("--engines names no engine; give some as A,B, or leave it out")
+    with tempfile.TemporaryDirectory(prefix="tensmith-") as folder, progress("reading the models") as tell:
+        files = {
+            _onnx_file(path, Path(folder) / str(n)): path for n, path in enumerate(dict.fromkeys(models))
+        }
+        result = measure(list(files), names, threads, batch, seconds, seed, tell)
+        document = result.to_json()
+    for row in document["models"]:
+        row["path"] = str(files[Path(row["path"])])
+    return Answer(document, [_table(document)])
+
+
+def _onnx_file(path: Path, folder: Path) -> Path:
+    """The file that engines load: `path` itself, or what it unpacks to."""
+    from tensmith.backend.packed import unpack_file
+    from tensmith.errors import ModelError
+
+    if not path.is_file():
+        raise ModelError(f"{path} does not exist or is not a file; check the path")
+    if path.suffix != ".packed":
+        return path
+    unpacked = folder / f"{path.stem}.onnx"
+    unpack_file(path, unpacked)
+    return unpacked
+
+
+def _table(document: dict[str, Any]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name, justify in (
+        ("model", "left"),
+        ("engine", "left"),
+        ("latency, ms", "right"),
+        ("ratio", "right"),
+    ):
+        table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    for model in document["models"]:
+        for row in model["engines"]:
+            cells = [_metric(row["latency_ms"]), _metric(row["ratio"], "x")]
+            if "error" in row:
+                cells = [f"failed: {row['error']}", ""]
+            table.add_row(*map(Text, (model["path"], row["engine"], *cells)))
+    return table
+
+
+def _metric(metric: dict[str, Any] | None, unit: str = "") -> str:
+    if metric is None:
+        return ""
+    return f"{metric['value']:.4g}{unit} [{metric['low']:.4g} to {metric['high']:.4g}]"

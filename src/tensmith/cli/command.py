@@ -1,0 +1,159 @@
+"""What every command shares: --json and --debug, errors as one sentence, exit codes, Ctrl-C."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import inspect
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from tensmith import __version__
+from tensmith.errors import TensmithError
+
+INTERRUPTED = 130
+_WIDTH_OF_FILES = 160
+
+app = typer.Typer(
+    name="tensmith",
+    help="Makes trained models smaller and faster, and says exactly what it knows about the result.",
+    epilog="Example: tensmith compress model.onnx --data cifar10:DIR --max-drop 0.5",
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,  # plain help: loading rich would cost half the time of `tensmith --help`
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command found: `document` for --json; for people `shown`, sentences and rich renderables."""
+
+    document: Any
+    shown: Sequence[Any]
+    exit_code: int = 0
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tensmith {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+_JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document, and nothing else, on stdout.")]
+_DEBUG = Annotated[bool, typer.Option("--debug", help="Print the whole traceback of an error.")]
+
+
+def command(
+    example: str, aborted: str = "nothing was written"
+) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
+    """Registers a function as the command of its name, and gives it --json and --debug.
+
+    `aborted` says what an interrupt that the function does not handle leaves behind.
+    """
+
+    def register(function: Callable[..., Answer]) -> Callable[..., Answer]:
+        def run(*, json: bool, debug: bool, **options: Any) -> None:
+            raise typer.Exit(_outcome(lambda: function(**options), json, debug, aborted))
+
+        signature = inspect.signature(function, eval_str=True)
+        parameters = [
+            *signature.parameters.values(),
+            *(
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
+                for name, kind in (("json", _JSON), ("debug", _DEBUG))
+            ),
+        ]
+        run.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            parameters=parameters, return_annotation=None
+        )
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        app.command(function.__name__, help=inspect.getdoc(function), epilog=f"\b\nExample: {example}")(run)
+        return function
+
+    return register
+
+
+def _outcome(call: Callable[[], Answer], as_json: bool, debug: bool, aborted: str) -> int:
+    """The exit code of a command; what it found is printed, what went wrong is one sentence on stderr."""
+    try:
+        with _termination_as_interrupt():
+            answer = call()
+        _print(answer, as_json)
+        return answer.exit_code
+    except TensmithError as error:
+        code, sentence = error.exit_code, str(error)
+    except KeyboardInterrupt:
+        code, sentence = INTERRUPTED, f"interrupted; {aborted}"
+    except BrokenPipeError:  # the reader of our output has gone: nobody is left to tell
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        code, sentence = 1, _system_sentence(error)
+    except MemoryError:
+        code, sentence = 1, "there is not enough memory; close other programs or use a smaller model"
+    except Exception as error:
+        first = (str(error).splitlines() or [""])[0]
+        code = 1
+        sentence = f"tensmith failed ({type(error).__name__}: {first}); see why with --debug, and report it"
+    if debug:
+        traceback.print_exc()
+    print(f"error: {' '.join(sentence.split())}", file=sys.stderr)
+    return code
+
+
+def _system_sentence(error: OSError) -> str:
+    where = f" ({error.filename})" if error.filename else ""
+    advice = {
+        errno.ENOSPC: "free some space",
+        errno.EDQUOT: "free some space",
+        errno.EFBIG: "raise the limit on file sizes (ulimit -f)",
+        errno.EACCES: "check the permissions",
+        errno.EPERM: "check the permissions",
+        errno.EROFS: "choose a place that can be written",
+        errno.ENOENT: "check the path",
+        errno.EMFILE: "raise the limit on open files (ulimit -n)",
+    }.get(error.errno or 0, "see why with --debug")
+    return f"the system refused{where}: {error.strerror or error}; {advice}"
+
+
+@contextlib.contextmanager
+def _termination_as_interrupt() -> Iterator[None]:
+    """SIGTERM does what Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _print(answer: Answer, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(answer.document, indent=1, default=str))
+        sys.stdout.flush()
+        return
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() else _WIDTH_OF_FILES
+    console = Console(markup=False, highlight=False, emoji=False, width=width)
+    for item in answer.shown:
+        console.print(item, soft_wrap=isinstance(item, str))
+    sys.stdout.flush()

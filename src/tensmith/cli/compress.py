@@ -1,0 +1,175 @@
+"""`tensmith compress`: a model, its data and a budget go in; a folder with a Pareto front comes out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tensmith.cli.command import INTERRUPTED, Answer, command
+from tensmith.cli.progress import progress
+
+if TYPE_CHECKING:
+    from tensmith.config import Config
+    from tensmith.deploy.front import Front
+
+# Every option is None unless it is given: the defaults are those of tensmith.config.Config.
+
+
+@command(
+    example="tensmith compress model.onnx --data cifar10:DIR --max-drop 0.5 --time-budget 10m",
+    aborted="whatever was measured is kept: go on by repeating the command with --resume",
+)
+def compress(
+    model: Annotated[
+        str | None, typer.Argument(metavar="[MODEL]", help="The .onnx file; may be left out with --config.")
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="KIND:PATH", help="Its data: cifar10:DIR, imagefolder:DIR, npz:FILE."),
+    ] = None,
+    preprocess: Annotated[
+        str | None,
+        typer.Option(help="auto, raw, unit, imagenet, or MEAN/STD of images in 0..1. [default: auto]"),
+    ] = None,
+    measure: Annotated[
+        str | None, typer.Option(help="auto, accuracy, agreement, loss or score. [default: auto]")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="The device, see `tensmith targets`. [default: host]")
+    ] = None,
+    engines: Annotated[
+        str | None, typer.Option(help="Engines to choose from, as A,B. [default: all installed]")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads of an inference. [default: 1]")] = None,
+    max_drop: Annotated[
+        float | None,
+        typer.Option(help="Accuracy that may be lost: points, or per cent of a loss. [default: 0.5]"),
+    ] = None,
+    max_size: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Largest file to ship: 500KB, 2MiB.")
+    ] = None,
+    max_latency: Annotated[float | None, typer.Option(help="Longest inference, in ms.")] = None,
+    prefer: Annotated[
+        str | None,
+        typer.Option(metavar="POINT", help="What best/ is: size, latency or balanced. [default: balanced]"),
+    ] = None,
+    time_budget: Annotated[
+        str | None, typer.Option(metavar="TIME", help="90s, 10m or 1h. [default: 10m]")
+    ] = None,
+    search: Annotated[str | None, typer.Option(help="How to search: beam. [default: beam]")] = None,
+    hardware: Annotated[
+        bool | None,
+        typer.Option("--hardware/--no-hardware", help="Let the device guide the search. [default: on]"),
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="Weight of accuracy in the search's fitness. [default: 1]")
+    ] = None,
+    beta: Annotated[float | None, typer.Option(help="Weight of speed and size in it. [default: 1]")] = None,
+    calibration_samples: Annotated[
+        int | None, typer.Option(help="Training samples to calibrate on. [default: 256]")
+    ] = None,
+    search_samples: Annotated[
+        int | None, typer.Option(help="Training samples to search on. [default: 2000]")
+    ] = None,
+    held_out_samples: Annotated[
+        int | None, typer.Option(help="Test samples to judge the front by. [default: all]")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of all that is drawn. [default: 0]")] = None,
+    output: Annotated[Path, typer.Option(help="The folder to write.")] = Path("tensmith-out"),
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
+    config: Annotated[
+        Path | None, typer.Option(help="Repeat a run from its config.yaml; other options override it.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done; write nothing.")
+    ] = False,
+) -> Answer:
+    """Compress a model for a device within an accuracy budget.
+
+    Writes a folder: report.html, front.json, best/ (the model to deploy) and candidates/ (the whole front).
+    Ctrl-C ends the search and writes what it found (exit code 130); a second one stops at once.
+    """
+    given = {
+        "model": model, "data": data, "preprocess": preprocess, "measure": measure, "target": target,
+        "engines": None if engines is None else _names(engines), "threads": threads,
+        "max_drop": max_drop, "max_size": max_size, "max_latency": max_latency, "prefer": prefer,
+        "time_budget": time_budget, "search": search, "hardware": hardware, "alpha": alpha, "beta": beta,
+        "calibration_samples": calibration_samples, "search_samples": search_samples,
+        "held_out_samples": held_out_samples, "seed": seed,
+    }  # fmt: skip
+    settings = _configuration({name: value for name, value in given.items() if value is not None}, config)
+    if dry_run:
+        return _preview(settings)
+    from tensmith.compression import Interrupted
+    from tensmith.compression import compress as run
+
+    with progress("reading the model") as tell:
+        try:
+            front = run(**settings.model_dump(), output=output, resume=resume, progress=tell)
+            interrupted = False
+        except Interrupted as stop:
+            front, interrupted = stop.front, True
+    return _answer(front, settings, interrupted)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _configuration(given: dict[str, Any], file: Path | None) -> Config:
+    """The options given on the command line over those of the file over the defaults."""
+    from tensmith.config import make_config, read_config
+    from tensmith.errors import UsageError
+
+    options = {**(read_config(file) if file is not None else {}), **given}
+    if not options.get("model"):
+        raise UsageError("no model is given; name an .onnx file, or a finished run's config.yaml by --config")
+    return make_config(**options)
+
+
+def _answer(front: Front, config: Config, interrupted: bool) -> Answer:
+    from tensmith.report.text import front_table
+
+    chosen = front.best(config.prefer).id
+    document = {
+        "output": str(front.folder),
+        "report": str(front.folder / "report.html"),
+        "best": str(front.folder / "best"),
+        "chosen": chosen,
+        "interrupted": interrupted,
+        "front": front.document,
+    }
+    shown = [
+        front_table(front.document, chosen),  # type: ignore[arg-type]
+        "",
+        f"to deploy  {front.folder / 'best'}",
+        f"report     {front.folder / 'report.html'}",
+    ]
+    if interrupted:
+        shown.append("The run was interrupted; go on by repeating the command with --resume.")
+    return Answer(document, shown, INTERRUPTED if interrupted else 0)
+
+
+def _preview(config: Config) -> Answer:
+    from tensmith.compression import preview
+
+    with progress("reading the model") as tell:
+        document = preview(**config.model_dump(), progress=tell)
+    nodes, samples = document["nodes"], document["samples"]
+    shown = [
+        f"model          {document['model']}: {nodes['read']} nodes, {nodes['simplified']} once simplified",
+        f"layers         {len(document['layers'])} with weights",
+        f"opaque         {', '.join(document['opaque']) or 'none'}",
+        f"data           {document['data']}: {samples['calibration']} samples to calibrate, "
+        f"{samples['search']} to search, {samples['held_out']} to judge",
+        f"measure        {document['measure']}",
+        f"preprocessing  {document['preprocess'] or 'none'}",
+        f"target         {document['target']}, threads {document['threads']}, {document['time_budget']:g} s",
+        f"engines        {', '.join(document['engines'])}",
+        "first plans",
+        *(f"  {plan}" for plan in document["seeds"]),
+        "Nothing was written.",
+    ]
+    return Answer(document, shown)

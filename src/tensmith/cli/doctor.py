@@ -1,0 +1,141 @@
+"""`tensmith doctor`: what is installed, what is missing, and what this machine can do."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import re
+from typing import Any
+
+from tensmith import __version__
+from tensmith.cli.command import Answer, command
+from tensmith.cli.progress import progress
+
+_GIB = 1 << 30
+
+
+@command(example="tensmith doctor")
+def doctor() -> Answer:
+    """Show what is installed, which extras are missing and how to get them, and what this CPU can do; run a
+    tiny model on every engine. Exit code 1 if an installed engine fails."""
+    from tensmith.engine.base import available
+
+    with progress("measuring the machine") as tell:
+        document = {
+            "tensmith": __version__,
+            "python": platform.python_version(),
+            "packages": _packages(""),
+            "extras": {extra: _packages(extra) for extra in _extras()},
+            "machine": _machine(),
+        }
+        engines = []
+        for name in available():
+            tell(f"testing {name}")
+            engines.append(_tested(name))
+    document["engines"] = engines
+    return Answer(document, _lines(document), int(any(engine["error"] for engine in engines)))
+
+
+def _extras() -> list[str]:
+    try:
+        return list(importlib.metadata.metadata("tensmith").get_all("Provides-Extra") or [])
+    except importlib.metadata.PackageNotFoundError:  # run from a source tree that is not installed
+        return []
+
+
+def _packages(extra: str) -> dict[str, str | None]:
+    """The version of each package that tensmith, or one of its extras, asks for; None where it is missing."""
+    try:
+        required = importlib.metadata.requires("tensmith") or []
+    except importlib.metadata.PackageNotFoundError:
+        return {}
+    found: dict[str, str | None] = {}
+    for line in required:
+        marked = re.search(r"extra\s*==\s*['\"]([^'\"]+)", line)
+        name = re.match(r"[A-Za-z0-9._-]+", line)
+        if name is not None and (marked[1] if marked else "") == extra:
+            found[name[0]] = _version(name[0])
+    return found
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _machine() -> dict[str, Any]:
+    from tensmith.evaluate.energy import nvml_counter, rapl_counter
+    from tensmith.hardware import detect_cpu, detect_host
+
+    cpu, host = detect_cpu(), detect_host()
+    return {
+        "cpu": cpu.model,
+        "architecture": cpu.architecture,
+        "features": sorted(cpu.features),
+        "int8_dot": cpu.has_int8_dot,
+        "threads": cpu.cores,
+        "frequency_ghz": cpu.frequency_ghz,
+        "cache_bytes": list(cpu.cache_bytes),
+        "ram_bytes": host.ram_bytes,
+        "peak_gflops": host.peak_gflops,
+        "bandwidth_gbs": host.bandwidth_gbs,
+        "sources": host.sources.model_dump(),
+        "rapl": rapl_counter() is not None,
+        "nvml": nvml_counter() is not None,
+    }
+
+
+def _tested(name: str) -> dict[str, Any]:
+    from tensmith.engine.base import ENGINES
+    from tensmith.engine.selftest import self_test
+    from tensmith.errors import TensmithError
+
+    engine = ENGINES[name]
+    try:
+        return {"engine": name, "version": engine.version(), "seconds": self_test(name), "error": None}
+    except TensmithError as error:
+        return {"engine": name, "version": None, "seconds": None, "error": str(error)}
+
+
+def _lines(document: dict[str, Any]) -> list[str]:
+    machine = document["machine"]
+    peaks = ", ".join(f"{dtype} {rate:,.0f}" for dtype, rate in machine["peak_gflops"].items())
+    caches = ", ".join(f"{size / 1024:,.0f} KiB" for size in machine["cache_bytes"])
+    lines = [
+        f"tensmith {document['tensmith']}, Python {document['python']}",
+        "",
+        "Machine",
+        f"  cpu        {machine['cpu']}, {machine['architecture']}",
+        f"  threads    {machine['threads']}",
+        f"  features   {', '.join(machine['features']) or 'none known'}",
+        f"  int8       {'one-step dot products' if machine['int8_dot'] else 'no dot product: 7-bit weights'}",
+        f"  peak       {peaks} billion operations a second, estimated",
+        f"  memory     {machine['bandwidth_gbs']:.1f} GB/s, measured; {machine['ram_bytes'] / _GIB:.1f} GiB",
+        f"  caches     {caches or 'not known'}",
+        f"  energy     {_energy(machine)}",
+        "",
+        "Engines",
+    ]
+    for engine in document["engines"]:
+        verdict = engine["error"] or f"works, {engine['seconds']:.1f} s to start and answer"
+        lines.append(f"  {engine['engine']} {engine['version'] or ''}: {verdict}")
+    lines += ["", "Packages", *(f"  {_package(item)}" for item in document["packages"].items())]
+    if document["extras"]:
+        lines += ["", "Extras"]
+    for extra, packages in document["extras"].items():
+        missing = any(version is None for version in packages.values())
+        advice = f"; get it by: pip install 'tensmith[{extra}]'" if missing else ""
+        lines.append(f"  {extra}: {', '.join(map(_package, packages.items()))}{advice}")
+    return lines
+
+
+def _energy(machine: dict[str, Any]) -> str:
+    counters = [name for name, there in (("RAPL", machine["rapl"]), ("NVML", machine["nvml"])) if there]
+    return f"{' and '.join(counters)} counters" if counters else "no counter (RAPL, NVML): only estimated"
+
+
+def _package(item: tuple[str, str | None]) -> str:
+    name, version = item
+    return f"{name} {version or 'missing'}"

@@ -1,0 +1,110 @@
+"""`tensmith explain`: why a layer got its treatment, which rules fired, and which nearly did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tensmith.cli.command import Answer, command
+
+_SITES_SHOWN = 6
+_REASONS_SHOWN = 12
+
+
+@command(example="tensmith explain out --layer layer1.0.conv1")
+def explain(
+    subject: Annotated[Path, typer.Argument(metavar="OUT|MODEL", help="A run's folder, or an .onnx file.")],
+    layer: Annotated[str | None, typer.Option(help="Only this layer, by its name in the table.")] = None,
+    original: Annotated[
+        Path | None, typer.Option(help="The run's original model, if it is not where it was.")
+    ] = None,
+    target: Annotated[str, typer.Option(help="The device that a model's times are estimated for.")] = "host",
+) -> Answer:
+    """Say why each layer got this treatment: what it weighs, what it costs, how sensitive it is; which exact
+    rules fired, and which nearly did and why not."""
+    from tensmith.explain import explain_model, explain_run
+
+    if subject.is_dir():
+        document = explain_run(subject, layer, original)
+        return Answer(document, list(_run(document)))
+    document = explain_model(subject, target, layer)
+    return Answer(document, list(_model(document)))
+
+
+def _run(document: dict[str, Any]) -> Iterator[Any]:
+    yield f"{document['run']}: the chosen point is {document['chosen']}, on {document['engine']}"
+    yield ""
+    rows = (
+        (row["name"], row["op"], row["shape"], f"{row['bytes_before']:,} -> {row['bytes_after']:,}",
+         f"{_number(row['ms_before'])} -> {_number(row['ms_after'])}", _number(row["sensitivity"]),
+         row["treatment"])
+        for row in document["layers"]
+    )  # fmt: skip
+    yield _table(("layer", "op", "weights", "bytes", "ms, estimated", "sensitivity", "treatment"), rows)
+    yield ""
+    yield "Lossy steps, their price measured"
+    for step in document["lossy"]:
+        yield f"  {step['rule']} at {step['site']}"
+    if not document["lossy"]:
+        yield "  none"
+    yield from _rules(document)
+    if document["rejected"]:
+        yield "Tried and not taken"
+        for row in document["rejected"][:_REASONS_SHOWN]:
+            yield f"  {row['id']} {row['status']}: {row['reason']}"
+        if len(document["rejected"]) > _REASONS_SHOWN:
+            yield f"  and {len(document['rejected']) - _REASONS_SHOWN} more, all in --json"
+    if document["note"]:
+        yield f"Note: {document['note']}."
+
+
+def _model(document: dict[str, Any]) -> Iterator[Any]:
+    nodes = document["nodes"]
+    yield f"{document['model']}: {nodes['read']} nodes, {nodes['simplified']} once simplified"
+    yield ""
+    rows = (
+        (row["name"], row["op"], row["shape"], f"{row['bytes']:,}", _number(row["multiply_adds"]),
+         _number(row["ms"]))
+        for row in document["layers"]
+    )  # fmt: skip
+    yield _table(("layer", "op", "weights", "bytes", "multiply-adds", "ms, estimated"), rows)
+    yield ""
+    yield from _rules(document)
+
+
+def _rules(document: dict[str, Any]) -> Iterator[str]:
+    yield "Exact rules that fired, each proved"
+    for row in document["fired"]:
+        some = [*row["sites"][:_SITES_SHOWN], *(["..."] if len(row["sites"]) > _SITES_SHOWN else [])]
+        yield f"  {row['rule']}, {len(row['sites'])}x: {', '.join(some)}"
+    if not document["fired"]:
+        yield "  none"
+    if document["near_misses"] is not None:
+        yield "Rules that nearly fired"
+        for row in document["near_misses"]:
+            yield f"  {row['rule']} at {row['site']}: {row['reason']}"
+        if not document["near_misses"]:
+            yield "  none"
+    if document["opaque"]:
+        yield "Opaque operators, left as they are"
+        for row in document["opaque"]:
+            yield f"  {row['op']} at {row['site']}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
+
+
+def _table(names: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Any:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name in names:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table

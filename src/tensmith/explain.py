@@ -1,0 +1,184 @@
+"""Why a model, or a layer of a finished run, got the treatment it got: rules that fired, and near misses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tensmith.config import read_config
+from tensmith.errors import ModelError, OutputError, UsageError
+from tensmith.evaluate.count import node_costs
+from tensmith.files import sha256_file
+from tensmith.frontend.onnx import read_onnx
+from tensmith.hardware import Target, load_target
+from tensmith.hardware.cost import op_seconds
+from tensmith.ir import Program
+from tensmith.ir.program import array_bytes
+from tensmith.report.document import Report, point_of
+from tensmith.report.stored import read_report
+from tensmith.rewrite.explain import near_misses
+from tensmith.rewrite.lossy.weights import weighted_layers
+from tensmith.rewrite.rule import EVERYWHERE, EXACT, Step
+from tensmith.rewrite.trail import simplify
+
+Document = dict[str, Any]
+
+
+def explain_model(path: Path, target: str, layer: str | None = None) -> Document:
+    """What the exact rules do to a model, and what is left: layers, near misses, opaque operators.
+
+    Times are roofline estimates for one thread of `target`. UsageError if there is no such layer.
+    """
+    program = read_onnx(path)
+    traced = simplify(program)
+    layers = _layers(traced.program, load_target(target))
+    sites = _chosen([row["name"] for row in layers], layer, str(path))
+    around = _around(traced.program, layer)
+    return {
+        "model": str(path),
+        "nodes": {"read": len(program.nodes), "simplified": len(traced.program.nodes)},
+        "layers": [row for row in layers if row["name"] in sites],
+        "fired": _steps(_touching(program, traced.trail, layer)),
+        "near_misses": _misses(traced.program, around),
+        "opaque": _opaque(traced.program),
+    }
+
+
+def explain_run(folder: Path, layer: str | None = None, original: Path | None = None) -> Document:
+    """Why the chosen point of a finished run treats its layers as it does.
+
+    Which rules nearly fired is told by the original model: the one named in config.yaml, or `original`.
+    Without it `near_misses` is None and `note` says why. OutputError if the run is damaged.
+    """
+    report = read_report(folder)
+    point = point_of(report["front"], report["context"]["chosen"])
+    layers = [dict(row) for row in report["layers"]]
+    sites = _chosen([row["name"] for row in layers], layer, str(folder))
+    trail = [Step.from_json(step) for step in point["trail"]]
+    exact = [step for step in trail if step.kind == "exact"]
+    document: Document = {
+        "run": str(folder),
+        "chosen": point["id"],
+        "engine": point["engine"],
+        "layers": [row for row in layers if row["name"] in sites],
+        "lossy": [step.to_json() for step in trail if step.kind == "lossy"],
+        "rejected": _rejected(report),
+    }
+    program, note = _original(folder, original)
+    if program is None:
+        return document | {"fired": _steps(exact), "near_misses": None, "opaque": None, "note": note}
+    simplified = simplify(program).program
+    return document | {
+        "fired": _steps(_touching(program, exact, layer)),
+        "near_misses": _misses(simplified, _around(simplified, layer)),
+        "opaque": _opaque(simplified),
+        "note": note,
+    }
+
+
+def _chosen(names: Sequence[str], layer: str | None, where: str) -> set[str]:
+    if layer is not None and layer not in names:
+        some = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+        raise UsageError(f"{where} has no layer '{layer}'; its layers: {some or 'none'}")
+    return set(names) if layer is None else {layer}
+
+
+def _layers(program: Program, target: Target) -> list[Document]:
+    costs = {node.output: cost for node, cost in node_costs(program)}
+    rows = []
+    for layer in weighted_layers(program):
+        cost = costs.get(layer.site)
+        rows.append(
+            {
+                "name": layer.site,
+                "op": layer.op,
+                "shape": " x ".join(map(str, layer.shape)),
+                "bytes": array_bytes(program.constants[layer.weight]),
+                "multiply_adds": cost.macs if cost else None,
+                "ms": 1e3 * op_seconds(target, cost) if cost else None,
+                "ms_evidence": "estimated",
+            }
+        )
+    return rows
+
+
+def _touching(program: Program, trail: Iterable[Step], layer: str | None) -> list[Step]:
+    """The exact steps that change `layer` or a node beside it, found by replaying them; all without one.
+
+    Stops at the first step that does not replay: steps after a lossy one are of another program.
+    """
+    if layer is None:
+        return list(trail)
+    found = []
+    for step in trail:
+        after = EXACT[step.rule].attempt(program, step.site) if step.rule in EXACT else None
+        if after is None:
+            break
+        changed = set(program.nodes) ^ set(after.nodes)
+        if any(layer in (*node.inputs, *node.outputs) for node in changed):
+            found.append(step)
+        program = after
+    return found
+
+
+def _steps(steps: Iterable[Step]) -> list[Document]:
+    """Sites by rule, in the order in which the rules first fired."""
+    sites: dict[str, list[str]] = {}
+    for step in steps:
+        sites.setdefault(step.rule, []).append(step.site)
+    return [{"rule": rule, "sites": where} for rule, where in sites.items()]
+
+
+def _around(program: Program, layer: str | None) -> set[str] | None:
+    """A layer, what feeds it and what reads it; None for everywhere."""
+    if layer is None or layer not in program.producers:
+        return None
+    readers = (node.output for node in program.consumers.get(layer, ()))
+    feeders = (
+        program.producers[name].output
+        for name in program.producers[layer].inputs
+        if name in program.producers
+    )
+    return {layer, *readers, *feeders}
+
+
+def _misses(program: Program, around: set[str] | None) -> list[Document]:
+    return [
+        {"rule": miss.rule, "site": miss.site, "reason": miss.reason}
+        for miss in near_misses(program)
+        if around is None or miss.site in around or miss.site == EVERYWHERE
+    ]
+
+
+def _opaque(program: Program) -> list[Document]:
+    return [{"site": node.output, "op": node.op} for node in program.nodes if node.opaque is not None]
+
+
+def _rejected(report: Report) -> list[Mapping[str, str]]:
+    """Candidates that were built and not taken, with the reason."""
+    return [
+        {"id": tried["id"], "status": tried["status"], "reason": tried["reason"]}
+        for tried in report["tried"]
+        if tried["status"] in ("rejected", "failed")
+    ]
+
+
+def _original(folder: Path, given: Path | None) -> tuple[Program | None, str]:
+    """The model that a run started from, or why it is not here."""
+    path = given
+    if path is None:
+        name = read_config(folder / "config.yaml").get("model")
+        if not isinstance(name, str):
+            raise OutputError(f"{folder / 'config.yaml'} names no model; name it by --original")
+        path = Path(name)
+        if not path.is_file():
+            return None, f"{path} is not here, so near misses are not known; name it by --original"
+    try:
+        return read_onnx(
+            path
+        ), f"near misses are those of {path} (sha256 {sha256_file(path)[:12]}), simplified"
+    except ModelError:
+        if given is not None:
+            raise
+        return None, f"{path} cannot be read, so near misses are not known; name it by --original"
