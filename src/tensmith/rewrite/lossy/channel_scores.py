@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from tensmith.formula.arith import Array
-from tensmith.ir import Node, Program
+from tensmith.ir import Program
 from tensmith.rewrite.calibration import Calibration
+from tensmith.rewrite.lossy.bias_correction import takes_bias, with_bias_shifts
 from tensmith.rewrite.lossy.compensation import damped
 from tensmith.rewrite.lossy.dependency import ChannelGroup, Use
-from tensmith.rewrite.lossy.weights import (
-    Layer,
-    find_layer,
-    shifted_bias,
-    sole_reader,
-    takes_bias,
-    without_unused,
-)
+from tensmith.rewrite.lossy.weights import Layer, find_layer, sole_reader, with_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,23 +135,18 @@ def refitted(program: Program, read: dict[str, list[Reading]], removed: Array) -
     covariance and the bias b' = b + (W - W' on S) E[x] where the layer has room for one, else C = E[x x^T].
     A layer whose weights others read too keeps them.
     """
+    rows: dict[Layer, Array] = {}
+    shifts: dict[str, Array] = {}
     for site, parts in read.items():
         layer = find_layer(program, site)
         if not sole_reader(program, layer):
             continue
         biased = takes_bias(program, layer)
         fits = [_fit(part, removed, biased) for part in parts]
-        array = program.constants[layer.weight]
-        constants = {layer.weight: layer.tensor(np.stack(fits), array)}
-        if not biased:
-            program = program.with_constants(constants)
-            continue
-        shift = np.concatenate([(p.rows - fit) @ p.first for p, fit in zip(parts, fits)])
-        bias = next(program.fresh(f"{site}.bias"))
-        constants[bias] = shifted_bias(program, layer, shift)
-        node = replace(layer.node, inputs=(*layer.node.inputs[:2], bias))
-        program = _replaced(program, layer.node, node).with_constants(constants)
-    return without_unused(program)
+        rows[layer] = np.stack(fits)
+        if biased:
+            shifts[site] = np.concatenate([(p.rows - fit) @ p.first for p, fit in zip(parts, fits)])
+    return with_bias_shifts(with_rows(program, rows), shifts)
 
 
 def _fit(part: Reading, removed: Array, biased: bool) -> Array:
@@ -168,10 +157,6 @@ def _fit(part: Reading, removed: Array, biased: bool) -> Array:
     right = (part.rows @ moments[:, stays]).T
     fit[:, stays] = np.linalg.solve(moments[np.ix_(stays, stays)], right).T
     return fit
-
-
-def _replaced(program: Program, old: Node, new: Node) -> Program:
-    return replace(program, nodes=tuple(new if node is old else node for node in program.nodes))
 
 
 def _gathered(values: Array, channels: Array, size: int) -> Array:

@@ -20,14 +20,13 @@ from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
 from tensmith.ir.program import make_node
 from tensmith.rewrite.calibration import Calibration
+from tensmith.rewrite.lossy.bias_correction import shifted_bias, takes_bias
 from tensmith.rewrite.lossy.compensation import damped
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.weights import (
     Layer,
     find_layer,
-    shifted_bias,
     sole_reader,
-    takes_bias,
     weighted_layers,
     without_unused,
 )

@@ -14,9 +14,10 @@ import numpy as np
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.rewrite.calibration import Calibration
+from tensmith.rewrite.lossy.bias_correction import layer_inputs, with_fitted_rows
 from tensmith.rewrite.lossy.compensation import TreatColumn, compensated, damped_cholesky
 from tensmith.rewrite.lossy.parameters import Parameters
-from tensmith.rewrite.lossy.weights import Layer, layers_at, shared_moment, weighted_layers, with_rows
+from tensmith.rewrite.lossy.weights import Layer, layers_at, weighted_layers, with_rows
 from tensmith.rewrite.method import WEIGHTS, Method, lossy
 from tensmith.rewrite.rule import EVERYWHERE
 
@@ -51,11 +52,10 @@ class MagnitudePruning(Method):
             raise reader.wrong("sparsity is missing or 0; give the share of weights to remove")
         layers = layers_at(program, site)
         weights = [layer.rows(program.constants[layer.weight]) for layer in layers]
-        if criterion == "l1":
-            shares = _shares([np.abs(rows) for rows in weights], sparsity, scope)
-            changed = [smallest_to_zero(rows, share) for rows, share in zip(weights, shares)]
-        else:
-            changed = self._compensated(program, layers, weights, sparsity, scope, calibration)
+        if criterion == "obs":
+            return self._compensated(program, layers, weights, sparsity, scope, calibration)
+        shares = _shares([np.abs(rows) for rows in weights], sparsity, scope)
+        changed = [smallest_to_zero(rows, share) for rows, share in zip(weights, shares)]
         return with_rows(program, dict(zip(layers, changed)))
 
     def _compensated(
@@ -66,17 +66,18 @@ class MagnitudePruning(Method):
         sparsity: float,
         scope: str,
         calibration: Calibration,
-    ) -> list[Array]:
-        moments = [shared_moment(program, layer, calibration).second for layer in layers]
+    ) -> Program:
+        inputs = {layer: layer_inputs(program, layer, calibration) for layer in layers}
+        moments = [inputs[layer].second for layer in layers]
         shares = [sparsity] * len(layers)
         if scope == "global":
             costs = [_relative_costs(rows, second) for rows, second in zip(weights, moments)]
             shares = _shares(costs, sparsity, scope)
-        changed = []
-        for rows, second, share in zip(weights, moments, shares):
+        changed = {}
+        for layer, rows, second, share in zip(layers, weights, moments, shares):
             quota = Quota(share)
-            changed.append(np.stack([surgeon(w, h, quota) for w, h in zip(rows, second)]))
-        return changed
+            changed[layer] = np.stack([surgeon(w, h, quota) for w, h in zip(rows, second)])
+        return with_fitted_rows(program, changed, inputs)
 
 
 def _shares(scores: Sequence[Array], sparsity: float, scope: str) -> list[float]:

@@ -115,26 +115,6 @@ def sole_reader(program: Program, layer: Layer) -> bool:
     return layer.node.inputs[1] == layer.weight and program.uses(layer.weight) == 1
 
 
-def takes_bias(program: Program, layer: Layer) -> bool:
-    """Whether a constant can be added to each output channel of the layer itself."""
-    if layer.bias and layer.bias not in program.constants:
-        return False
-    if layer.op == "conv":
-        return True
-    attrs = layer.node.attrs
-    if layer.op != "gemm" or attrs["alpha"] != 1 or attrs["beta"] != 1:
-        return False
-    rows = layer.shape[1] if layer.transposed else layer.shape[0]
-    return not layer.bias or program.constants[layer.bias].size == rows
-
-
-def shifted_bias(program: Program, layer: Layer, shift: Array) -> Array:
-    """The layer's bias, or zeros, plus `shift` [rows]; for a layer that takes a bias."""
-    like = program.constants[layer.bias or layer.weight]
-    old = like if layer.bias else np.zeros(len(shift))
-    return np.asarray((old + shift.reshape(old.shape)).astype(like.dtype))
-
-
 def without_unused(program: Program) -> Program:
     """The program without constants that nothing reads."""
     constants = {name: array for name, array in program.constants.items() if program.uses(name)}

@@ -1,0 +1,87 @@
+"""Biases that make up for the mean of what a change of weights does to a layer's output.
+
+With x of mean m, (W - W') x has the mean (W - W') m, which a bias gives back; what is left to care about is
+the covariance of x rather than E[x x^T] (Nagel et al. 2019, section 4.2, with exact means).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tensmith.formula.arith import Array
+from tensmith.ir import Program
+from tensmith.rewrite.calibration import Calibration
+from tensmith.rewrite.lossy.weights import Layer, find_layer, tied_layers, with_rows, without_unused
+
+
+def takes_bias(program: Program, layer: Layer) -> bool:
+    """Whether a constant can be added to each output channel of the layer itself."""
+    if layer.bias and layer.bias not in program.constants:
+        return False
+    if layer.op == "conv":
+        return True
+    attrs = layer.node.attrs
+    if layer.op != "gemm" or attrs["alpha"] != 1 or attrs["beta"] != 1:
+        return False
+    rows = layer.shape[1] if layer.transposed else layer.shape[0]
+    return not layer.bias or program.constants[layer.bias].size == rows
+
+
+def shifted_bias(program: Program, layer: Layer, shift: Array) -> Array:
+    """The layer's bias, or zeros, plus `shift` [rows]; for a layer that takes a bias."""
+    like = program.constants[layer.bias or layer.weight]
+    old = like if layer.bias else np.zeros(len(shift))
+    return np.asarray((old + shift.reshape(old.shape)).astype(like.dtype))
+
+
+def with_bias_shifts(program: Program, shifts: Mapping[str, Array]) -> Program:
+    """The program with `shifts` [rows] by site added to biases; each layer gets a bias of its own."""
+    constants = dict(program.constants)
+    changed = {}
+    for site, shift in shifts.items():
+        layer = find_layer(program, site)
+        name = next(program.fresh(f"{site}.bias"))
+        constants[name] = shifted_bias(program, layer, shift)
+        changed[layer.node] = replace(layer.node, inputs=(*layer.node.inputs[:2], name))
+    nodes = tuple(changed.get(node, node) for node in program.nodes)
+    return without_unused(replace(program, nodes=nodes, constants=constants))
+
+
+@dataclass(frozen=True)
+class LayerInputs:
+    """Moments of what a layer's weights multiply, in all layers that read them.
+
+    second: [groups, d, d], about the mean where biases can give that back; means: by site [groups, d], empty
+    where they cannot.
+    """
+
+    second: Array
+    means: Mapping[str, Array]
+
+
+def layer_inputs(program: Program, layer: Layer, calibration: Calibration) -> LayerInputs:
+    """The moments to fit changed weights by."""
+    tied = tied_layers(program, layer)
+    moments = {own.site: calibration.moment(program, own.site) for own in tied}
+    count = sum(moment.count for moment in moments.values())
+    second = np.asarray(sum(moment.second * (moment.count / count) for moment in moments.values()))
+    if not all(takes_bias(program, own) for own in tied):
+        return LayerInputs(second, {})
+    for moment in moments.values():
+        second = second - moment.first[:, :, None] * moment.first[:, None, :] * (moment.count / count)
+    return LayerInputs(second, {site: moment.first for site, moment in moments.items()})
+
+
+def with_fitted_rows(
+    program: Program, changed: Mapping[Layer, Array], inputs: Mapping[Layer, LayerInputs]
+) -> Program:
+    """The program with rows replaced as in `with_rows`, and the means of the outputs given back."""
+    shifts: dict[str, Array] = {}
+    for layer, rows in changed.items():
+        error = layer.rows(program.constants[layer.weight]) - rows
+        for site, mean in inputs[layer].means.items():
+            shifts[site] = np.einsum("grd,gd->gr", error, mean).reshape(-1)
+    return with_bias_shifts(with_rows(program, changed), shifts)
