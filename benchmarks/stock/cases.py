@@ -61,8 +61,8 @@ CASES = {
         Case("resnet20_cifar10", _CIFAR, "imagenet", "accuracy", 0.5, ((2.2, 0), (0, 5), (2, 3.8))),
         Case("resnet56_cifar10", _CIFAR, "imagenet", "accuracy", 0.5, ((2.7, 0), (0, 5), (2.4, 3.8))),
         Case("resnet8_wide_cifar10", _CIFAR, "raw", "accuracy", 0.5, ((2.8, 0), (0, 6), (2.6, 4))),
-        Case("squeezenet1_1_imagenet", _IMAGENET, "imagenet", "agreement", 1.0, ((2.5, 0), (0, 5))),
-        Case("mobilenetv2_imagenet", _IMAGENET, "imagenet", "agreement", 1.0, ((2.4, 0), (0, 4.5))),
+        Case("squeezenet1_1_imagenet", _IMAGENET, "imagenet", "accuracy", 1.0, ((2.5, 0), (0, 5))),
+        Case("mobilenetv2_imagenet", _IMAGENET, "imagenet", "accuracy", 1.0, ((2.4, 0), (0, 4.5))),
         Case("stories260k", _STORIES, None, "loss", 1.0, ((1, 3.5),)),
     )
 }
