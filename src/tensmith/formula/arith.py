@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -76,6 +77,18 @@ FUNCTIONS: dict[str, Any] = {
     "bitwise_not": np.bitwise_not, "left_shift": np.left_shift, "right_shift": np.right_shift,
 }  # fmt: skip
 
+# Functions that are positive on the reals are random functions without a zero: one may divide by them.
+POSITIVE = frozenset({"exp", "sqrt"})
+
+_LOWEST, _HIGHEST = -1200, 1100
+
+
+@lru_cache(maxsize=64)
+def _powers_of_two(p: int) -> Array:
+    """2**e mod p for every exponent e from _LOWEST on that a float64 needs."""
+    return np.array([pow(2, e, p) for e in range(_LOWEST, _HIGHEST)], dtype=np.int64)
+
+
 _RELATIONS: dict[str, Any] = {
     "less": np.less,
     "less_equal": np.less_equal,
@@ -131,6 +144,29 @@ class Floats:
         return np.asarray(_RELATIONS[relation](a, b))
 
 
+# Multiply-adds of one tile: what OpenBLAS does in the calling thread. Its own threads spin while they wait,
+# which costs more than they give where fields already run in threads, or where the machine is busy.
+_TILE = 2**18
+
+
+def _product(a: Array, b: Array) -> Array:
+    """The float64 product of stacks of matrices, tile by tile."""
+    rows, depth, columns = a.shape[-2], a.shape[-1], b.shape[-1]
+    if rows * depth * columns <= _TILE:
+        return np.asarray(np.matmul(a, b))
+    tall, deep = min(rows, 32), min(depth, 256)
+    wide = _TILE // (tall * deep)
+    result = np.zeros((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), rows, columns))
+    for j in range(0, columns, wide):
+        for k in range(0, depth, deep):
+            block = np.ascontiguousarray(b[..., k : k + deep, j : j + wide])
+            for i in range(0, rows, tall):
+                result[..., i : i + tall, j : j + wide] += np.matmul(
+                    a[..., i : i + tall, k : k + deep], block
+                )
+    return result
+
+
 @dataclass(frozen=True)
 class PrimeField:
     """Arithmetic modulo a prime p < 2**21, on int64 arrays holding 0 .. p-1.
@@ -149,11 +185,12 @@ class PrimeField:
             return np.asarray(array.astype(np.int64) % self.p)
         values = array.astype(np.float64)
         finite = np.isfinite(values)
-        mantissa, exponent = np.frexp(np.where(finite, values, 0.0))
+        bounded = bool(np.all(finite))
+        mantissa, exponent = np.frexp(values if bounded else np.where(finite, values, 0.0))
         whole = np.asarray(mantissa * 2.0**53).astype(np.int64)
-        low, high = -1200, 1100
-        powers = np.array([pow(2, e, self.p) for e in range(low, high)], dtype=np.int64)
-        residues = (whole % self.p) * powers[exponent.astype(np.int64) - 53 - low] % self.p
+        residues = (whole % self.p) * _powers_of_two(self.p)[exponent - (53 + _LOWEST)] % self.p
+        if bounded:
+            return np.asarray(residues)
         # Infinities and NaN are no field elements: each gets one fixed value of its own.
         codes = np.where(np.isnan(values), 0, np.where(values > 0, 1, 2))
         return np.where(finite, residues, self._mix("non-finite", codes))
@@ -187,15 +224,13 @@ class PrimeField:
         left, right = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
         if right.ndim == 1:
             return np.asarray(self.matmul(a, np.asarray(b)[:, None])[..., 0])
-        if left.shape[-1] == 0:
-            return np.asarray(np.matmul(left, right).astype(np.int64))
-        result: Array | None = None
-        for start in range(0, left.shape[-1], terms):
-            part = np.matmul(left[..., start : start + terms], right[..., start : start + terms, :])
-            part = part.astype(np.int64) % self.p
-            result = part if result is None else (result + part) % self.p
-        assert result is not None
-        return result
+        if left.ndim == 1:
+            return np.asarray(self.matmul(np.asarray(a)[None, :], b)[..., 0, :])
+        total = np.zeros((), dtype=np.int64)
+        for start in range(0, max(left.shape[-1], 1), terms):
+            part = _product(left[..., start : start + terms], right[..., start : start + terms, :])
+            total = (total + part.astype(np.int64)) % self.p
+        return np.asarray(total)
 
     def sum(self, a: Array, axis: int | tuple[int, ...] | None, keepdims: bool = False) -> Array:
         """See Arith."""
@@ -213,6 +248,8 @@ class PrimeField:
             a, b = np.broadcast_arrays(*args)
             first, second = np.minimum(a, b), np.maximum(a, b)
             return np.where(first == second, first, self._mix(function, first, second))
+        if function in POSITIVE:
+            return np.asarray(1 + self._mix(function, *args) % (self.p - 1))
         return self._mix(function, *args)
 
     def compare(self, relation: str, a: Array, b: Array) -> Array:
@@ -230,7 +267,11 @@ class PrimeField:
         return generator.integers(0, self.p, size=shape, dtype=np.int64)
 
     def _mix(self, function: str, *args: Array) -> Array:
-        """A keyed hash of field elements into the field (splitmix64 finaliser, Steele et al. 2014)."""
+        """A keyed hash of field elements into the field."""
+        return np.asarray(self._hash(function, *args) % np.uint64(self.p)).astype(np.int64)
+
+    def _hash(self, function: str, *args: Array) -> Array:
+        """A keyed hash of field elements into 64 bits (splitmix64 finaliser, Steele et al. 2014)."""
         digest = hashlib.sha256(f"{self.seed}/{self.p}/{function}".encode()).digest()
         state: Any = np.uint64(int.from_bytes(digest[:8], "little"))
         for position, arg in enumerate(args):
@@ -242,4 +283,4 @@ class PrimeField:
                 mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
                 mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
                 state = mixed ^ (mixed >> np.uint64(31))
-        return np.asarray(np.asarray(state) % np.uint64(self.p)).astype(np.int64)
+        return np.asarray(state)

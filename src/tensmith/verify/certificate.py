@@ -1,0 +1,115 @@
+"""The certificate of a front point: what was proved, checked, bounded and measured, and on what it rests."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tensmith import __version__
+from tensmith.backend.onnx import to_onnx
+from tensmith.errors import ProgramError
+from tensmith.files import sha256_bytes, sha256_file, write_text
+from tensmith.ir import Program
+from tensmith.report.document import Metrics
+from tensmith.rewrite.rule import Step
+from tensmith.verify.claims import claims
+from tensmith.verify.programs import FieldCheck
+from tensmith.verify.proofs import RuleProof, prove_rules
+from tensmith.verify.runs import FoldError, Stretch, check_exact
+from tensmith.verify.schema import NAME, SCHEMA, Certificate, Figure, Proof, RunCheck, TrailStep, seal
+
+
+def make_certificate(
+    start: Program,
+    original: Path,
+    trail: Sequence[Step],
+    files: Mapping[str, Path],
+    metrics: Metrics,
+    folder: Path,
+    *,
+    seed: int = 0,
+    seconds: float = 60.0,
+) -> dict[str, Any]:
+    """The certificate of the files that a trail led to, as JSON.
+
+    start: the program of the file `original`. files: name in `folder` -> where that file is now. metrics: as
+    in front.json. seconds: for each exact run's field check.
+    """
+    checked, _ = check_exact(start, trail, seed=seed, seconds=seconds)
+    runs = [run_check(stretch, check) for stretch, check in checked]
+    rules = [rule_row(proof) for proof in prove_rules(trail)]
+    steps = [TrailStep.model_validate(json.loads(json.dumps(step.to_json()))) for step in trail]
+    figures = {name: Figure.model_validate(dict(metric)) for name, metric in metrics.items()}
+    relative = os.path.relpath(original.resolve(), folder.resolve())
+    document = {
+        "schema": SCHEMA,
+        "tensmith": __version__,
+        "original": {
+            "name": original.name,
+            "relative": Path(relative).as_posix(),
+            "absolute": str(original.resolve()),
+            "sha256": sha256_file(original),
+            "digest": start.digest,
+        },
+        "files": {name: sha256_file(path) for name, path in sorted(files.items())},
+        "trail": [step.model_dump() for step in steps],
+        "runs": [run.model_dump() for run in runs],
+        "rules": [rule.model_dump() for rule in rules],
+        "claims": [row.model_dump() for row in claims(steps, runs, rules, figures)],
+        "metrics": {name: figure.model_dump() for name, figure in figures.items()},
+    }
+    sealed = seal(json.loads(json.dumps(document, allow_nan=False)))
+    Certificate.model_validate(sealed)
+    return sealed
+
+
+def write_certificate(certificate: Mapping[str, Any], folder: Path) -> Path:
+    """Writes certificate.json into a folder, atomically."""
+    path = folder / NAME
+    write_text(path, json.dumps(certificate, indent=1, sort_keys=True) + "\n")
+    return path
+
+
+def run_check(stretch: Stretch, check: FieldCheck | FoldError) -> RunCheck:
+    """A run with its check as the certificate holds it."""
+    common = {"start": stretch.start, "stop": stretch.stop, "digest": stretch.after.digest}
+    if isinstance(check, FoldError):
+        ulps = None if check.ulps == float("inf") else check.ulps
+        return RunCheck.model_validate(
+            {
+                **common,
+                "sort": "fold",
+                "constants": check.count,
+                "ulps": ulps,
+                "reason": check.constant[:1000],
+            }
+        )
+    return RunCheck.model_validate(
+        {
+            **common,
+            "sort": "exact",
+            "verdict": check.verdict,
+            "primes": list(check.primes),
+            "degree": check.degree,
+            "error_probability": check.error_probability,
+            "seed": check.seed,
+            "sizes": dict(check.sizes or {}),
+            "reason": check.reason[:1000],
+        }
+    )
+
+
+def rule_row(proof: RuleProof) -> Proof:
+    """A rule's proof as the certificate holds it."""
+    return Proof.model_validate({**vars(proof), "how": proof.how[:1000]})
+
+
+def written_hash(program: Program) -> str:
+    """The SHA-256 of the file that a program is written as; "" where ONNX cannot say it in one file."""
+    try:
+        return sha256_bytes(to_onnx(program).SerializeToString(deterministic=True))
+    except (ProgramError, ValueError):
+        return ""

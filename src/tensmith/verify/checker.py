@@ -1,0 +1,134 @@
+"""A second opinion on a certificate folder: hashes and form only, by the standard library alone.
+
+    python -m tensmith.verify.checker FOLDER
+
+Small enough to be read in a few minutes, and importing nothing of tensmith, so that trusting it does not mean
+trusting what made the certificate. It says nothing about the claims themselves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+MAX_BYTES = 32 * 2**20
+_HASH = re.compile(r"[0-9a-f]{64}")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+_EVIDENCE = ("proved", "bounded", "checked", "tested", "measured", "estimated")
+_PARTS: dict[str, type] = {
+    "schema": int, "tensmith": str, "original": dict, "files": dict, "trail": list, "runs": list,
+    "rules": list, "claims": list, "metrics": dict, "digest": str,
+}  # fmt: skip
+
+
+def check(folder: Path) -> list[str]:
+    """What is wrong with a certificate folder, as sentences; nothing is if the list is empty."""
+    path = folder / "certificate.json"
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        document = json.loads(data[:MAX_BYTES])
+    except (OSError, ValueError, RecursionError) as error:
+        return [f"{path} cannot be read: {error}"]
+    wrong = form(document)
+    return [f"{path}: {problem}" for problem in wrong] if wrong else files(folder, document)
+
+
+def form(document: Any) -> list[str]:
+    """What is wrong with a certificate's own content."""
+    if not isinstance(document, dict) or set(document) != set(_PARTS):
+        return ["it does not have the parts of a certificate"]
+    mistyped = [name for name, kind in _PARTS.items() if type(document[name]) is not kind]
+    if mistyped:
+        return [f"'{mistyped[0]}' has the wrong type"]
+    if document["schema"] != 1:
+        return [f"schema {document['schema']} is not known"]
+    if _digest(document) != document["digest"]:
+        return ["its content does not have the digest it states: it was edited or damaged"]
+    return [*_original(document), *_names(document), *_trail(document), *_claims(document)]
+
+
+def _digest(document: dict[str, Any]) -> str:
+    body = {key: value for key, value in document.items() if key != "digest"}
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _original(document: dict[str, Any]) -> list[str]:
+    hashes = [document["original"].get(key) for key in ("sha256", "digest")]
+    return [] if all(map(_is_hash, hashes)) else ["the original has no SHA-256"]
+
+
+def _names(document: dict[str, Any]) -> list[str]:
+    wrong = [
+        name for name, value in document["files"].items() if not _NAME.fullmatch(name) or not _is_hash(value)
+    ]
+    if wrong:
+        return [f"the file entry {wrong[0]!r} is not a plain name with a SHA-256"]
+    return [] if document["files"] else ["it names no file"]
+
+
+def _trail(document: dict[str, Any]) -> list[str]:
+    """Runs must cover the exact beginning of the trail, in order and without gaps."""
+    kinds = [step.get("kind") if isinstance(step, dict) else None for step in document["trail"]]
+    if not set(kinds) <= {"exact", "lossy"}:
+        return ["a step of the trail is neither exact nor lossy"]
+    prefix = kinds.index("lossy") if "lossy" in kinds else len(kinds)
+    position = 0
+    for run in document["runs"]:
+        if not isinstance(run, dict) or run.get("start") != position or not _is_hash(run.get("digest")):
+            return [f"the run of steps after step {position} is missing"]
+        if not isinstance(run.get("stop"), int) or run["stop"] <= position:
+            return [f"the run of steps after step {position} has no end"]
+        position = run["stop"]
+    return [] if position == prefix else ["the runs do not cover the exact beginning of the trail"]
+
+
+def _claims(document: dict[str, Any]) -> list[str]:
+    for row in document["claims"]:
+        if not isinstance(row, dict) or set(row) != {"claim", "evidence", "detail", "assumptions"}:
+            return ["a claim is not one"]
+        if row["evidence"] not in _EVIDENCE:
+            return [f"the claim {row['claim']!r} has no evidence word"]
+        if row["evidence"] == "proved" and any(
+            not isinstance(rule, dict) or rule.get("verdict") == "not proved" for rule in document["rules"]
+        ):
+            return [f"the claim {row['claim']!r} rests on a rule that is not proved"]
+    return []
+
+
+def files(folder: Path, document: dict[str, Any]) -> list[str]:
+    """Files of the certificate that are missing or have other content."""
+    wrong = []
+    for name, expected in document["files"].items():
+        try:
+            with (folder / name).open("rb") as file:
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            wrong.append(f"{folder / name} cannot be read: {error.strerror}")
+            continue
+        if found != expected:
+            wrong.append(f"{folder / name} is not the file that was certified: its SHA-256 differs")
+    return wrong
+
+
+def _is_hash(value: Any) -> bool:
+    return isinstance(value, str) and _HASH.fullmatch(value) is not None
+
+
+def main(arguments: list[str]) -> int:
+    """0 if nothing is wrong, 1 if something is, 2 for a wrong call."""
+    if len(arguments) != 1:
+        print("usage: python -m tensmith.verify.checker FOLDER", file=sys.stderr)
+        return 2
+    wrong = check(Path(arguments[0]))
+    print("\n".join(wrong) or "hashes and form are right")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

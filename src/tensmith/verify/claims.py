@@ -1,0 +1,119 @@
+"""What a certificate says in words, made from what it holds in figures: a verifier makes the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+
+from tensmith.report.document import Evidence
+from tensmith.verify.schema import Figure, Proof, Row, RunCheck, TrailStep
+
+REALS = (
+    "Numbers are real numbers: how floating-point arithmetic rounds on the way is not part of the claim.",
+    "Both sides are defined: no divisor is zero, no root or logarithm is taken of a negative number.",
+)
+FIELD = (
+    *REALS,
+    "Functions that are not arithmetic (exp, sqrt, max ...) are taken as unknown functions, stood for by a "
+    "keyed hash.",
+    "Integer inputs and symbolic sizes are tested at the values drawn.",
+)
+# A false pass below this probability makes a test an exact check.
+CHECKED = 1e-6
+
+
+def claims(
+    trail: Sequence[TrailStep],
+    runs: Sequence[RunCheck],
+    rules: Sequence[Proof],
+    metrics: Mapping[str, Figure],
+) -> list[Row]:
+    """Every statement of the certificate with its evidence."""
+    rows = _rule_rows(rules)
+    rows += [_fold_row(run) if run.sort == "fold" else _field_row(run) for run in runs]
+    prefix = sum(1 for _ in takewhile(lambda step: step.kind == "exact", trail))
+    later = sum(step.kind == "exact" for step in trail[prefix:])
+    if later:
+        rows.append(
+            _row(
+                f"{later} exact steps after the first lossy one change no value.",
+                "proved" if all(rule.verdict == "proved" for rule in rules) else "tested",
+                "By their rules alone: the program before them is not rebuilt.",
+                REALS,
+            )
+        )
+    lossy = [step.rule for step in trail if step.kind == "lossy"]
+    figures = _figures(metrics)
+    if lossy:
+        names = ", ".join(sorted(set(lossy)))
+        rows.append(_row(f"{len(lossy)} lossy steps ({names}) change values.", "measured", figures))
+    elif metrics:
+        rows.append(_row("The metrics are those of the deployed file.", "measured", figures))
+    return rows
+
+
+def _field_row(run: RunCheck) -> Row:
+    steps = f"Steps {run.start + 1} to {run.stop} (exact)"
+    if run.verdict == "different":
+        return _row(f"{steps} CHANGE the outputs.", "checked", run.reason, FIELD)
+    if run.verdict == "unknown":
+        return _row(f"{steps} are not checked as a whole.", "tested", run.reason, FIELD)
+    detail = f"Outputs are equal modulo {len(run.primes)} random primes"
+    if run.error_probability <= CHECKED:
+        detail += (
+            f"; polynomials have degree {run.degree} at most, and different programs pass with probability "
+            f"{_upwards(run.error_probability)} at most."
+        )
+        return _row(f"{steps} do not change the outputs.", "checked", detail, FIELD)
+    detail += f"; there is no useful bound on a false pass: {run.reason or f'degree {run.degree}'}."
+    return _row(f"{steps} do not change the outputs.", "tested", detail, FIELD)
+
+
+def _fold_row(run: RunCheck) -> Row:
+    if run.ulps is None:
+        return _row(f"Step {run.stop} folds a constant WRONGLY: '{run.reason}'.", "bounded", "")
+    ulps = -(-run.ulps * 100 // 1) / 100
+    return _row(
+        f"The {run.constants} constants folded by step {run.stop} are within {ulps:.2f} "
+        "units in the last place of what they replace.",
+        "bounded",
+        f"The unfolded expressions were computed in float64; the worst is '{run.reason}'.",
+        ("The rounding of float64 in the reference is not counted.",),
+    )
+
+
+def _rule_rows(rules: Sequence[Proof]) -> list[Row]:
+    rows = []
+    proved = [rule for rule in rules if rule.verdict == "proved"]
+    if proved:
+        rows.append(
+            _row(
+                f"Equalities for all sizes: the rules {', '.join(rule.rule for rule in proved)}.",
+                "proved",
+                f"{sum(rule.obligations for rule in proved)} obligations, by normal forms or an SMT solver.",
+                REALS,
+            )
+        )
+    for rule in rules:
+        if rule.verdict == "structural":
+            rows.append(_row(f"The rule {rule.rule} changes no formula.", "tested", f"{rule.how}."))
+        elif rule.verdict == "not proved":
+            rows.append(_row(f"The rule {rule.rule} is NOT proved.", "tested", rule.how))
+    return rows
+
+
+def _row(claim: str, evidence: Evidence, detail: str, assumptions: Sequence[str] = ()) -> Row:
+    return Row(claim=claim[:4000], evidence=evidence, detail=detail[:4000], assumptions=list(assumptions))
+
+
+def _figures(metrics: Mapping[str, Figure]) -> str:
+    """Metrics in one line."""
+    return "; ".join(
+        f"{name} {m.value:.6g} [{m.low:.6g}, {m.high:.6g}] {m.unit} ({m.evidence})".strip()
+        for name, m in sorted(metrics.items())
+    )
+
+
+def _upwards(probability: float) -> str:
+    """A probability in two digits, rounded up."""
+    return f"{probability * 1.05:.1e}"

@@ -1,0 +1,268 @@
+"""Are two whole programs equal? They are run over prime fields on random inputs and compared exactly.
+
+What is tested: equality of the outputs as quotients of polynomials in the inputs, constants at their exact
+binary values, where every function that is not arithmetic (exp, max ...) is an unknown function: only
+programs that are equal whatever those functions are pass for sure.
+
+The chance that different programs pass. Let there be k random primes p in [2**20, 2**21), a residue modulo
+each of them for every number, and random functions of all k residues (see joint).
+
+1. A polynomial that is not zero, of degree d and with integer coefficients of b bits, is zero modulo a random
+   prime at a random point with probability at most e = 2 d / (p - 1) + (b / 20) / 73586: some coefficient is
+   not zero, at most b / 20 of the 73586 primes of the range divide it, and for the others the lemma of
+   Schwartz and Zippel holds (twice d for Laurent polynomials: one variable after the other, by the exponent
+   of largest magnitude). Modulo all k primes: at most e**k.
+2. Give every call of a random function with arguments of its own, as formulas, a fresh variable. Values of
+   the program are then quotients of polynomials (see degrees). As long as no two different arguments of one
+   function coincide in value, this is what is computed. Two arguments coincide modulo all primes with
+   probability at most e**k for e of the numerator of their difference times the denominators, or
+   (w e)**k for sets of up to w numbers, as maximum takes them.
+3. So the programs differ and pass with probability at most e**k of the outputs' difference plus the sum of
+   (w e)**k over all pairs of calls of one function in both programs. k is chosen to make this small.
+
+A division by zero, which is 0 here, may make equal programs differ: so only programs that differ several
+times in a row are different, and the probability is multiplied by the number of trials.
+The keyed hash of joint stands for a random function. Integer inputs are values, not variables: of them, and
+of symbolic sizes, only those drawn are tested.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from tensmith.errors import ProgramError
+from tensmith.formula.arith import Array, PrimeField
+from tensmith.ir import Program
+from tensmith.ir.interpreter import interpret
+from tensmith.verify import sampling
+from tensmith.verify.degrees import Calls, Degrees, Quotient, Size
+from tensmith.verify.joint import interpret_jointly
+
+Verdict = Literal["equal", "different", "unknown"]
+
+_TRIALS = 3
+_MOST_PRIMES = 16
+# Ops whose integer results say nothing about the values of real numbers.
+_SHAPE_OPS = frozenset({"shape", "size"})
+# Ops that order real numbers inside.
+_CHOOSING = frozenset({"top_k", "hardmax"})
+
+
+@dataclass(frozen=True)
+class FieldCheck:
+    """What the test found. `output` is the first that differs.
+
+    `error_probability` bounds the chance that different programs give "equal"; it is 1 where no bound is
+    known, and `reason` says why. `sizes` are the symbolic sizes under which the test with all primes ran.
+    """
+
+    verdict: Verdict
+    primes: tuple[int, ...] = ()
+    degree: int = 0
+    error_probability: float = 1.0
+    output: str = ""
+    reason: str = ""
+    seed: int = 0
+    sizes: Mapping[str, int] | None = None
+
+    @property
+    def equal(self) -> bool:
+        """Whether the programs passed."""
+        return self.verdict == "equal"
+
+
+def compare_programs(
+    left: Program,
+    right: Program,
+    primes: int | None = None,
+    seed: int = 0,
+    *,
+    error: float = 1e-9,
+    seconds: float = 60.0,
+) -> FieldCheck:
+    """Whether two programs are equal; see the module.
+
+    primes: how many, if not as many as `error` asks for. seconds: a budget that limits their number; two are
+    always used. Never raises for what the programs are: what cannot be tested is "unknown", with a reason.
+    """
+    reason = _mismatch(left, right)
+    if reason:
+        return FieldCheck("different", reason=reason, seed=seed)
+    left, right = sampling.live(left), sampling.live(right)
+    for program in (left, right):
+        for node in program.nodes:
+            if node.opaque is not None:
+                return FieldCheck(
+                    "unknown", seed=seed, reason=f"node '{node.name or node.output}' ({node.op}) is opaque"
+                )
+    generator = np.random.default_rng([seed, 0x7E5])
+    reason = ""
+    for small, large in sampling.sizes(left, generator):
+        try:
+            return _Comparison(left, right, small, large, generator, seed).run(primes, error, seconds)
+        except ProgramError as problem:
+            reason = str(problem)
+    return FieldCheck("unknown", reason=reason, seed=seed)
+
+
+def _mismatch(left: Program, right: Program) -> str:
+    """Why the programs do not even look alike from outside."""
+    if dict(left.inputs) != dict(right.inputs):
+        return "the inputs differ"
+    if left.outputs != right.outputs:
+        return "the outputs differ in name or number"
+    for name in left.outputs:
+        if left.type(name).dtype != right.type(name).dtype:
+            return f"output '{name}' has another element type"
+    return ""
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    left: Program
+    right: Program
+    small: Mapping[str, int]
+    large: Mapping[str, int]
+    generator: np.random.Generator
+    seed: int
+
+    def run(self, primes: int | None, error: float, seconds: float) -> FieldCheck:
+        """First one prime with large sizes, then all primes together with small ones."""
+        start = time.perf_counter()
+        output = self._differs(self.large, 1)
+        if output:
+            return self._different(output, 1)
+        spent = time.perf_counter() - start
+        degree, chance, reason = self._bound()
+        count = primes or next((k for k in range(2, _MOST_PRIMES) if chance(k) <= error), _MOST_PRIMES)
+        affordable = int((seconds - spent) / max(spent, 1e-3))
+        count = count if primes else max(2, min(count, affordable))
+        output = self._differs(self.small, count)
+        if output:
+            return self._different(output, count)
+        probability = 1.0 if reason else min(1.0, chance(count))
+        return FieldCheck(
+            "equal", self.primes(count, 0), degree, probability, "", reason, self.seed, dict(self.small)
+        )
+
+    def _different(self, output: str, count: int) -> FieldCheck:
+        reason = f"output '{output}' differs in {_TRIALS} of {_TRIALS} trials"
+        return FieldCheck("different", self.primes(count, 0), output=output, reason=reason, seed=self.seed)
+
+    def primes(self, count: int, trial: int) -> tuple[int, ...]:
+        """The primes of a trial: a function of the seed."""
+        return sampling.random_primes(count, np.random.default_rng([self.seed, count, trial]))
+
+    def _differs(self, assignment: Mapping[str, int], count: int) -> str:
+        """The first output that differs in every trial; "" if all are equal in one."""
+        output = ""
+        for trial in range(_TRIALS):
+            output = self._trial(assignment, self.primes(count, trial), trial)
+            if not output:
+                return ""
+        return output
+
+    def _trial(self, assignment: Mapping[str, int], primes: tuple[int, ...], trial: int) -> str:
+        seed = (self.seed << 4) + trial
+        whole = sampling.whole_inputs((self.left, self.right), assignment, self.generator)
+        inputs = [{**whole, **sampling.residues(self.left, assignment, PrimeField(p, seed))} for p in primes]
+        sides = [_outputs(program, inputs, primes, seed) for program in (self.left, self.right)]
+        for name in self.left.outputs:
+            if not all(np.array_equal(a[name], b[name]) for a, b in zip(*sides)):
+                return name
+        return ""
+
+    def _bound(self) -> tuple[int, _Chance, str]:
+        """(largest degree, chance of a false pass by number of primes, why there is none)."""
+        degrees = Degrees()
+        bounds = [self._sizes(program, degrees) for program in (self.left, self.right)]
+        differences = [_difference(degrees, a, b) for a, b in zip(*bounds)]
+        reason = next(filter(None, map(_undecided, (self.left, self.right))), "")
+        if degrees.compares and not reason:
+            reason = "real numbers are compared inside a node"
+        worst = max(differences, key=_once, default=Size())
+        chance = _Chance(degrees, worst)
+        return chance.degree, chance, reason
+
+    def _sizes(self, program: Program, degrees: Degrees) -> list[Quotient]:
+        inputs = sampling.whole_inputs((self.left, self.right), self.small, self.generator)
+        for name, shape in sampling.shapes(program, self.small).items():
+            if program.inputs[name].floating:
+                inputs[name] = degrees.variable(shape)
+        found = interpret(program, inputs, degrees)
+        return [
+            degrees.bound(found[name]) if program.type(name).floating else Quotient()
+            for name in program.outputs
+        ]
+
+
+def _outputs(
+    program: Program, inputs: list[dict[str, Array]], primes: tuple[int, ...], seed: int
+) -> list[dict[str, Array]]:
+    if len(primes) == 1:
+        return [interpret(program, inputs[0], PrimeField(primes[0], seed))]
+    return interpret_jointly(program, inputs, primes, seed)
+
+
+def _undecided(program: Program) -> str:
+    """Why the test of a program has no bound: real numbers decide something. "" if they do not."""
+    for node in program.nodes:
+        if node.op in _SHAPE_OPS:
+            continue
+        label = f"node '{node.name or node.output}' ({node.op})"
+        reads = any(name and program.type(name).floating for name in node.inputs)
+        if reads and any(name and not program.type(name).floating for name in node.outputs):
+            return f"{label} makes integers or truth values of real numbers"
+        if node.op in _CHOOSING:
+            return f"{label} chooses by the values of real numbers"
+    return ""
+
+
+# The probability
+
+
+class _Chance:
+    """chance(k): the probability of a false pass with k primes. `degree` is the largest met."""
+
+    def __init__(self, degrees: Degrees, output: Size) -> None:
+        self._output = _once(output)
+        self._pairs, largest = _pairs(degrees)
+        self.degree = math.ceil(max(output.degree, largest))
+
+    def __call__(self, primes: int) -> float:
+        pairs = math.fsum(count * min(1.0, chance) ** primes for count, chance in self._pairs)
+        return _TRIALS * (min(1.0, self._output) ** primes + pairs)
+
+
+def _pairs(degrees: Degrees) -> tuple[list[tuple[float, float]], float]:
+    """(pairs of arguments, chance that they coincide modulo one prime) for all pairs of calls; the degree."""
+    by_function: dict[tuple[str, int], list[Calls]] = {}
+    for calls in degrees.calls:
+        by_function.setdefault((calls.function, len(calls.args)), []).append(calls)
+    found, degree = [], 0.0
+    for group in by_function.values():
+        for position, a in enumerate(group):
+            for b in group[position:]:
+                differences = [_difference(degrees, x, y) for x, y in zip(a.args, b.args)]
+                once = max(map(_once, differences))
+                degree = max(degree, *(size.degree for size in differences))
+                count = a.count * (a.count - 1) / 2 if a is b else float(a.count * b.count)
+                found.append((count, max(a.width, b.width) * once))
+    return found, degree
+
+
+def _difference(degrees: Degrees, a: Quotient, b: Quotient) -> Size:
+    """The numerator of a - b times the common denominator, which is zero wherever a divisor is."""
+    first, second, den = degrees.common(a, b)
+    return (first + second) * degrees.product(den)
+
+
+def _once(size: Size) -> float:
+    """The probability that a polynomial that is not zero is zero modulo a random prime at a random point."""
+    return 2 * size.degree / (sampling.LOWEST - 1) + math.floor(size.bits / 20) / sampling.PRIMES_IN_RANGE

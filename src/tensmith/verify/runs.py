@@ -1,0 +1,150 @@
+"""The exact beginning of a trail, rebuilt and checked run by run.
+
+A run is a stretch of steps of one sort: exact rewrites, which must leave every value as it was, or constant
+folding, which rounds. Each is checked between the program before it and the program after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal
+
+import numpy as np
+
+from tensmith.errors import ProgramError
+from tensmith.formula.arith import Array, Floats
+from tensmith.ir import Program
+from tensmith.ir.op import Node, Run
+from tensmith.rewrite.rule import EXACT, Step
+from tensmith.rewrite.trail import replay_exact
+from tensmith.verify.programs import FieldCheck, compare_programs
+
+Sort = Literal["exact", "fold"]
+
+
+@dataclass(frozen=True, eq=False)
+class Stretch:
+    """Steps start .. stop-1 of a trail, and the programs around them."""
+
+    sort: Sort
+    start: int
+    stop: int
+    before: Program
+    after: Program
+
+
+@dataclass(frozen=True)
+class FoldError:
+    """How far folded constants are from what they replace, in units in the last place of their own type.
+
+    The reference is the unfolded expression in float64. `constant` is the worst of `count`.
+    """
+
+    count: int
+    ulps: float
+    constant: str
+
+
+def exact_prefix(trail: Sequence[Step]) -> int:
+    """How many steps come before the first lossy one."""
+    return next((position for position, step in enumerate(trail) if step.kind != "exact"), len(trail))
+
+
+def stretches(start: Program, trail: Sequence[Step]) -> Iterator[Stretch]:
+    """The runs of the exact beginning of a trail. TensmithError where a step does not apply."""
+    position, program = 0, start
+    steps = trail[: exact_prefix(trail)]
+    for sort, group in groupby(steps, key=_sort):
+        run = list(group)
+        after = replay_exact(program, run)
+        yield Stretch(sort, position, position + len(run), program, after)
+        position, program = position + len(run), after
+
+
+def _sort(step: Step) -> Sort:
+    return "fold" if EXACT[step.rule].phase == "fold" else "exact"
+
+
+def check_exact(
+    start: Program, trail: Sequence[Step], *, seed: int, seconds: float = 60.0
+) -> tuple[list[tuple[Stretch, FieldCheck | FoldError]], Program]:
+    """Every run of the exact beginning with its check, and the program it ends in."""
+    found: list[tuple[Stretch, FieldCheck | FoldError]] = []
+    program = start
+    for stretch in stretches(start, trail):
+        before, after = stretch.before, stretch.after
+        if stretch.sort == "fold":
+            found.append((stretch, fold_error(before, after)))
+        else:
+            found.append((stretch, compare_programs(before, after, seed=seed, seconds=seconds)))
+        program = after
+    return found, program
+
+
+def fold_error(before: Program, after: Program) -> FoldError:
+    """The error of the constants that `after` has and `before` computes."""
+    folded = [
+        name for name in after.constants if name not in before.constants and name in before.producers
+    ]  # fmt: skip
+    worst = FoldError(len(folded), 0.0, "")
+    values: dict[str, Array] = {}
+    for name in folded:
+        distance = _ulps(after.constants[name], _reference(before, name, values))
+        if distance > worst.ulps or not worst.constant:
+            worst = FoldError(len(folded), distance, name)
+    return worst
+
+
+def _reference(program: Program, name: str, values: dict[str, Array]) -> Array:
+    """A value of constants alone, floats in float64 throughout; `values` keeps what was computed."""
+    stack = [name]
+    while stack:
+        current = stack[-1]
+        if current in values:
+            stack.pop()
+            continue
+        if current in program.constants:
+            array = program.constants[current]
+            wide = program.type(current).floating
+            values[current] = array.astype(np.float64) if wide else array
+            continue
+        node = program.producers.get(current)
+        if node is None or node.opaque is not None:
+            raise ProgramError(f"'{name}' was folded, but depends on '{current}', which is no constant")
+        missing = [value for value in node.inputs if value and value not in values]
+        if missing:
+            stack.extend(missing)
+            continue
+        values.update(zip(node.outputs, _run(program, node, values)))
+    return values[name]
+
+
+def _run(program: Program, node: Node, values: dict[str, Array]) -> tuple[Array, ...]:
+    types = tuple(program.type(n) if n else None for n in node.inputs)
+    out_types = tuple(program.type(n) if n else None for n in node.outputs)
+    inputs = tuple(values[n] if n else None for n in node.inputs)
+    with np.errstate(all="ignore"):
+        arrays = node.definition.run(Run(node.attrs, inputs, types, out_types), Floats())
+    return tuple(
+        array.astype(np.float64) if t is not None and t.floating else array
+        for array, t in zip(arrays, out_types)
+    )
+
+
+def _ulps(constant: Array, reference: Array) -> float:
+    """The largest distance in units in the last place of the constant's type; infinite if not comparable."""
+    if constant.shape != reference.shape:
+        return float("inf")
+    if constant.dtype.kind in "iub":
+        return 0.0 if np.array_equal(constant, reference) else float("inf")
+    if constant.size == 0:
+        return 0.0
+    rounded = reference.astype(constant.dtype)
+    wide = constant.astype(np.float64)
+    same = np.logical_or(wide == reference, np.logical_and(np.isnan(wide), np.isnan(reference)))
+    with np.errstate(all="ignore"):
+        unit = np.spacing(np.abs(rounded)).astype(np.float64)
+        distance = np.where(same, 0.0, np.abs(wide - reference) / unit)
+    return float(np.nan_to_num(np.max(distance), nan=np.inf))

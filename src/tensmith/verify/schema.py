@@ -1,0 +1,152 @@
+"""What certificate.json holds, and reading one that may come from a stranger."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from tensmith.errors import VerificationError
+from tensmith.report.document import Evidence
+
+NAME = "certificate.json"
+SCHEMA = 1
+MAX_BYTES = 32 * 2**20
+
+_Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+_Text = Annotated[str, StringConstraints(max_length=4000)]
+# Names of files beside the certificate: no folders, no way out of the folder.
+_FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$")]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class OriginalFile(_Model):
+    """The file the run started from. `relative` is seen from the certificate's folder."""
+
+    name: _Text
+    relative: _Text
+    absolute: _Text
+    sha256: _Hash
+    digest: _Hash
+
+
+class TrailStep(_Model):
+    """A rewrite, as rewrite.Step writes it."""
+
+    rule: _Text
+    site: _Text
+    params: dict[str, Any]
+    kind: Literal["exact", "lossy"]
+
+
+class RunCheck(_Model):
+    """A run of steps start .. stop-1, the digest of the program after it, and what its check found.
+
+    A run of exact steps has a field check, a run of folding a fold error.
+    """
+
+    sort: Literal["exact", "fold"]
+    start: int = Field(ge=0)
+    stop: int = Field(ge=1)
+    digest: _Hash
+    verdict: Literal["equal", "different", "unknown", ""] = ""
+    primes: list[int] = Field(default=[], max_length=64)
+    degree: int = 0
+    error_probability: float = Field(default=1.0, ge=0, le=1)
+    seed: int = 0
+    sizes: dict[str, int] = {}
+    reason: _Text = ""
+    constants: int = 0
+    ulps: float | None = None
+
+
+class Proof(_Model):
+    """A rule, and how it is known to be sound."""
+
+    rule: _Text
+    verdict: Literal["proved", "structural", "not proved"]
+    obligations: int
+    how: _Text
+
+
+class Row(_Model):
+    """One claim; rows have the shape of report.document.Claim."""
+
+    claim: _Text
+    evidence: Evidence
+    detail: _Text
+    assumptions: list[_Text]
+
+
+class Figure(_Model):
+    """A measured metric, as in front.json."""
+
+    value: float
+    low: float
+    high: float
+    unit: _Text
+    evidence: Evidence
+
+
+class Certificate(_Model):
+    """`digest` is the SHA-256 of everything else, so that an edited certificate is noticed."""
+
+    schema_: Literal[1] = Field(alias="schema")
+    tensmith: _Text
+    original: OriginalFile
+    files: dict[_FileName, _Hash] = Field(min_length=1, max_length=100)
+    trail: list[TrailStep] = Field(max_length=100_000)
+    runs: list[RunCheck] = Field(max_length=10_000)
+    rules: list[Proof] = Field(max_length=10_000)
+    claims: list[Row] = Field(max_length=1000)
+    metrics: dict[str, Figure] = Field(max_length=100)
+    digest: _Hash
+
+
+def seal(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with its digest."""
+    body = {key: value for key, value in document.items() if key != "digest"}
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return {**body, "digest": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def read_certificate(path: Path) -> Certificate:
+    """The certificate of a file. VerificationError where it is missing, too large, damaged or edited."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise VerificationError(
+            f"cannot read {path}: {error.strerror or error}; give the folder of a front point, as OUT/best"
+        ) from error
+    if len(data) > MAX_BYTES:
+        raise VerificationError(f"{path} is over {MAX_BYTES >> 20} MB, which no certificate is; refused")
+    try:
+        document = json.loads(data, parse_constant=_no_constant)
+        found = Certificate.model_validate(document)
+    except (ValueError, RecursionError) as error:
+        raise VerificationError(f"{path} is not a certificate of schema {SCHEMA}: {_first(error)}") from error
+    if seal(document)["digest"] != found.digest:
+        raise VerificationError(
+            f"{path} was edited or damaged: its content does not have the digest it states"
+        )
+    return found
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is not a number")
+
+
+def _first(error: BaseException) -> str:
+    """The first thing wrong, and where."""
+    if isinstance(error, ValidationError):
+        detail = error.errors()[0]
+        return f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}"
+    return str(error) or type(error).__name__
