@@ -11,13 +11,16 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.rewrite.calibration import Calibration
-from tensmith.rewrite.lossy.compensation import compensated_rounding
+from tensmith.rewrite.lossy.bias_correction import layer_inputs, with_fitted_rows
+from tensmith.rewrite.lossy.compensation import compensated_rounding, damped
 from tensmith.rewrite.lossy.parameters import Parameters
-from tensmith.rewrite.lossy.weights import Layer, layers_at, shared_moment, weighted_layers, with_rows
+from tensmith.rewrite.lossy.weights import layers_at, weighted_layers, with_rows
 from tensmith.rewrite.method import WEIGHTS, Method, lossy
 from tensmith.rewrite.rule import EVERYWHERE
 
 _ROUNDS = 100
+# Times that the codebook is fitted again, and the largest for which that is worth its cost.
+_TURNS, _MOST_FITTED = 2, 16
 
 
 @lossy(
@@ -26,8 +29,8 @@ _ROUNDS = 100
     promise="makes all weights of a tensor one of few values, so that a short code stands for each",
 )
 class WeightClustering(Method):
-    """params: bits 1..8, for 2^bits values a tensor; init "linear" or "quantile"; criterion "weights" (plain
-    k-means), "data" (weights count by their input's energy) or "obs" (and later columns make up for errors).
+    """params: bits 1..8, for 2^bits values a tensor; init "linear" or "quantile"; criterion "obs" (weights
+    count by their input's energy, and later columns make up for errors) or "weights" (plain k-means).
 
     Zeros stay zeros, as one of the values.
     """
@@ -47,7 +50,7 @@ class WeightClustering(Method):
         """
         reader = Parameters(self.name, params)
         bits, init = reader.count("bits"), reader.choice("init", "linear", "quantile")
-        criterion = reader.choice("criterion", "weights", "data", "obs")
+        criterion = reader.choice("criterion", "obs", "weights")
         reader.done()
         if bits is None or bits > 8:
             raise reader.wrong("give bits, a whole number from 1 to 8")
@@ -60,20 +63,32 @@ class WeightClustering(Method):
             raise ProgramError(
                 f"the weights at '{site}' have at most {2**bits} values already; use fewer bits"
             )
-        changed: dict[Layer, Array] = {}
-        for layer in layers:
-            rows = layer.rows(program.constants[layer.weight])
-            second = None if criterion == "weights" else shared_moment(program, layer, calibration).second
-            importance = np.ones_like(rows)
-            if second is not None:
-                energy = np.einsum("gdd->gd", second)
-                importance *= np.maximum(energy, 1e-9 * max(float(energy.max()), 1e-30))[:, None]
-            codebook = k_means(rows, importance, 2**bits, init)
-            if second is not None and criterion == "obs":
-                changed[layer] = np.stack([_compensated(w, h, codebook) for w, h in zip(rows, second)])
-            else:
-                changed[layer] = nearest(rows, codebook)
-        return with_rows(program, changed)
+        weights = {layer: layer.rows(program.constants[layer.weight]) for layer in layers}
+        if criterion == "weights":
+            plain = {layer: _plain(rows, 2**bits, init) for layer, rows in weights.items()}
+            return with_rows(program, plain)
+        inputs = {layer: layer_inputs(program, layer, calibration) for layer in layers}
+        fitted = {
+            layer: _fitted(rows, inputs[layer].second, 2**bits, init) for layer, rows in weights.items()
+        }
+        return with_fitted_rows(program, fitted, inputs)
+
+
+def _plain(rows: Array, count: int, init: str) -> Array:
+    return nearest(rows, k_means(rows, np.ones_like(rows), count, init))
+
+
+def _fitted(rows: Array, second: Array, count: int, init: str) -> Array:
+    """rows [g, rows, d] on a codebook that is fitted to their assignment, and they to it, in turns."""
+    energy = np.einsum("gdd->gd", second)
+    importance = np.maximum(energy, 1e-9 * max(float(energy.max()), 1e-30))[:, None]
+    codebook = k_means(rows, np.broadcast_to(importance, rows.shape), count, init)
+    turns = _TURNS if count <= _MOST_FITTED else 0
+    for turn in range(turns + 1):
+        found = np.stack([_compensated(w, h, codebook) for w, h in zip(rows, second)])
+        if turn < turns:
+            codebook = refitted(rows, found, second, codebook)
+    return found
 
 
 def k_means(values: Array, importance: Array, count: int, init: str) -> Array:
@@ -112,6 +127,26 @@ def nearest(values: Array, codebook: Array) -> Array:
     """Each value's nearest in the rising codebook; zeros stay zeros."""
     places = np.searchsorted((codebook[1:] + codebook[:-1]) / 2, values)
     return np.where(values == 0, 0.0, codebook[places])
+
+
+def refitted(rows: Array, found: Array, second: Array, codebook: Array) -> Array:
+    """The codebook of least output error for rows assigned as in `found`; all [g, rows, d], zero kept.
+
+    With M_k the 0/1 mask of value k, the values c solve sum(l; <M_k H, M_l> c_l) = <M_k H, W>.
+    """
+    free = np.flatnonzero(codebook)
+    index = np.searchsorted(codebook, found)
+    gram, right = np.zeros((len(codebook), len(codebook))), np.zeros(len(codebook))
+    for w, assigned, h in zip(rows, index, second):
+        moments = damped(h)
+        for k in free:
+            spread = (assigned == k) @ moments
+            right[k] += np.vdot(spread, w)
+            gram[k] += np.bincount(assigned.reshape(-1), spread.reshape(-1), len(codebook))
+    used = free[np.diag(gram)[free] > 0]
+    result = codebook.copy()
+    result[used] = np.linalg.lstsq(gram[np.ix_(used, used)], right[used], rcond=None)[0]
+    return np.unique(result)
 
 
 def _compensated(weights: Array, second: Array, codebook: Array) -> Array:
