@@ -92,7 +92,7 @@ def main() -> None:
     for name in options.models:
         case = CASES[name]
         rows = compared(case, options, console)
-        title, lines = describe(case, rows), verdict(rows, TENSMITH, case.goals)
+        title, lines = describe(case, rows), verdict(rows, TENSMITH, case)
         show(console, title, rows, lines)
         sections.append(markdown(title, rows, lines))
         results[name] = document(rows)

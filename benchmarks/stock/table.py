@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from stock.cases import Case
 from tensmith.evaluate.metric import Metric
 from tensmith.search.front import hypervolume
 
 COLUMNS = ("peer", "speed-up", "KB", "KB coded", "smaller", "drop", "agreement", "in budget", "note")
 _FP32 = (" fp32", " bf16")
+
+Fits = Callable[["Row"], bool]
 
 
 @dataclass(frozen=True)
@@ -40,14 +43,17 @@ class Row:
         return min(self.written, self.coded)
 
 
-def volumes(rows: Sequence[Row]) -> dict[str, float]:
+def volumes(rows: Sequence[Row], fits: Fits = lambda row: row.in_budget) -> dict[str, float]:
     """Hypervolume of each peer in size / original size and latency / baseline latency, reference (1, 1).
 
-    The first row is the original on the baseline. Only points in budget count. Every peer also has the
+    The first row is the original on the baseline. Only points that fit the budget count. Every peer also has the
     original on its own runtime, as its user would; a peer without any file in budget has no more than that.
     """
     peers = dict.fromkeys(row.peer for row in rows)
-    return {peer: _volume([row for row in rows if _owns(peer, row, rows)], rows[0].written) for peer in peers}
+    fitting = [row for row in rows if fits(row)]
+    return {
+        peer: _volume([row for row in fitting if _owns(peer, row, rows)], rows[0].written) for peer in peers
+    }
 
 
 def _owns(peer: str, row: Row, rows: Sequence[Row]) -> bool:
@@ -56,11 +62,7 @@ def _owns(peer: str, row: Row, rows: Sequence[Row]) -> bool:
 
 
 def _volume(rows: Sequence[Row], original_bytes: int) -> float:
-    points = [
-        (row.bytes / original_bytes, 1 / row.ratio.value)
-        for row in rows
-        if row.in_budget and row.ratio is not None
-    ]
+    points = [(row.bytes / original_bytes, 1 / row.ratio.value) for row in rows if row.ratio is not None]
     return hypervolume(points, (1.0, 1.0))
 
 
@@ -95,17 +97,26 @@ def cells(row: Row, original_bytes: int) -> tuple[str, ...]:
     )
 
 
-def verdict(rows: Sequence[Row], ours: str, goals: Sequence[tuple[float, float]]) -> list[str]:
-    """The hypervolumes, best first, and which goals `ours` reaches."""
-    found = volumes(rows)
-    ordered = sorted(found.items(), key=lambda item: -item[1])
-    lines = ["hypervolume: " + ", ".join(f"{peer} {volume:.3f}" for peer, volume in ordered)]
-    if ours in found:
-        for goal in goals:
+def verdict(rows: Sequence[Row], ours: str, case: Case) -> list[str]:
+    """The hypervolumes, best first, and which goals `ours` reaches.
+
+    Where the budget is agreement, which counts every changed answer, also those of a budget of top-1 accuracy.
+    """
+    lines = ["hypervolume: " + _ranking(volumes(rows))]
+    if case.measure == "agreement":
+        by_drop = volumes(rows, lambda row: row.drop is not None and row.drop.value <= case.budget)
+        lines.append(f"were the budget {case.budget:g} points of top-1 accuracy: " + _ranking(by_drop))
+    if any(row.peer == ours for row in rows):
+        for goal in case.goals:
             wanted = [f"{goal[0]:g}x faster"] * (goal[0] > 0) + [f"{goal[1]:g}x smaller"] * (goal[1] > 0)
             word = "reached" if reached(rows, ours, goal) else "not reached"
             lines.append(f"a point {' and '.join(wanted)}: {word}")
     return lines
+
+
+def _ranking(found: Mapping[str, float]) -> str:
+    ordered = sorted(found.items(), key=lambda item: -item[1])
+    return ", ".join(f"{peer} {volume:.3f}" for peer, volume in ordered)
 
 
 def markdown(title: str, rows: Sequence[Row], lines: Sequence[str]) -> str:

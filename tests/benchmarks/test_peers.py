@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Literal
 
 import pytest
+from stock.cases import Case
 from stock.entries import front
 from stock.table import COLUMNS, Row, cells, document, markdown, reached, verdict, volumes
 
@@ -101,14 +103,27 @@ def test_markdown_has_a_cell_a_column() -> None:
     assert all(len(cells(r, 1000)) == len(COLUMNS) for r in (BASELINE, Row("x", "", failure="y")))
 
 
+def case(measure: Literal["accuracy", "agreement"], *goals: tuple[float, float]) -> Case:
+    return Case("model", "kind:path", None, measure, 1.0, goals)
+
+
 def test_verdict_orders_peers_and_names_goals() -> None:
     rows = [BASELINE, row("static", 2, 500, 500), row("tensmith", 4, 250, 250)]
-    assert verdict(rows, "tensmith", [(5, 0), (2, 4)]) == [
+    judged = case("accuracy", (5, 0), (2, 4))
+    assert verdict(rows, "tensmith", judged) == [
         "hypervolume: tensmith 0.562, static 0.250, ONNX Runtime fp32 0.000",
         "a point 5x faster: not reached",
         "a point 2x faster and 4x smaller: reached",
     ]
-    assert len(verdict(rows[:2], "tensmith", [(5, 0)])) == 1
+    assert len(verdict(rows[:2], "tensmith", judged)) == 1
+
+
+def test_a_budget_of_agreement_is_shown_beside_one_of_accuracy() -> None:
+    changed = row("static", 2, 500, 500, fits=False)
+    assert verdict([BASELINE, changed], "tensmith", case("agreement")) == [
+        "hypervolume: ONNX Runtime fp32 0.000, static 0.000",
+        "were the budget 1 points of top-1 accuracy: static 0.250, ONNX Runtime fp32 0.000",
+    ]
 
 
 def test_document_is_json() -> None:
