@@ -21,3 +21,25 @@ def data_dir() -> Path:
     if not path.is_dir():
         pytest.skip(f"no evaluation data at {path}; set TENSMITH_DATA to its folder")
     return path
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with tiny.onnx and tiny.npz; see command_line."""
+    from command_line import write_sample
+
+    folder = tmp_path_factory.mktemp("tiny")
+    write_sample(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def finished(tiny: Path) -> Path:
+    """The folder of a finished run on the tiny model; for reading only."""
+    from command_line import QUICK, tensmith
+
+    result = tensmith(
+        "compress", "tiny.onnx", "--data", "npz:tiny.npz", *QUICK, "--output", "done", folder=tiny
+    )
+    assert result.returncode == 0, result.stderr
+    return tiny / "done"

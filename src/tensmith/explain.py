@@ -53,7 +53,7 @@ def explain_run(folder: Path, layer: str | None = None, original: Path | None = 
     """
     report = read_report(folder)
     point = point_of(report["front"], report["context"]["chosen"])
-    layers = [dict(row) for row in report["layers"]]
+    layers: list[Document] = [dict(row) for row in report["layers"]]
     sites = _chosen([row["name"] for row in layers], layer, str(folder))
     trail = [Step.from_json(step) for step in point["trail"]]
     exact = [step for step in trail if step.kind == "exact"]

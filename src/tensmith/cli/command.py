@@ -99,25 +99,30 @@ def _outcome(call: Callable[[], Answer], as_json: bool, debug: bool, aborted: st
             answer = call()
         _print(answer, as_json)
         return answer.exit_code
-    except TensmithError as error:
-        code, sentence = error.exit_code, str(error)
-    except KeyboardInterrupt:
-        code, sentence = INTERRUPTED, f"interrupted; {aborted}"
     except BrokenPipeError:  # the reader of our output has gone: nobody is left to tell
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except OSError as error:
-        code, sentence = 1, _system_sentence(error)
-    except MemoryError:
-        code, sentence = 1, "there is not enough memory; close other programs or use a smaller model"
-    except Exception as error:
-        first = (str(error).splitlines() or [""])[0]
-        code = 1
-        sentence = f"tensmith failed ({type(error).__name__}: {first}); see why with --debug, and report it"
-    if debug:
-        traceback.print_exc()
-    print(f"error: {' '.join(sentence.split())}", file=sys.stderr)
-    return code
+    except (Exception, KeyboardInterrupt) as error:
+        if debug:
+            traceback.print_exc()
+        print(f"error: {' '.join(_sentence(error, aborted).split())}", file=sys.stderr)
+        if isinstance(error, KeyboardInterrupt):
+            return INTERRUPTED
+        return error.exit_code if isinstance(error, TensmithError) else 1
+
+
+def _sentence(error: BaseException, aborted: str) -> str:
+    """What an error says to a user: what is wrong, where, and what to do."""
+    if isinstance(error, TensmithError):
+        return str(error)
+    if isinstance(error, KeyboardInterrupt):
+        return f"interrupted; {aborted}"
+    if isinstance(error, OSError):
+        return _system_sentence(error)
+    if isinstance(error, MemoryError):
+        return "there is not enough memory; close other programs or use a smaller model"
+    first = (str(error).splitlines() or [""])[0]
+    return f"tensmith failed ({type(error).__name__}: {first}); see why with --debug, and report it"
 
 
 def _system_sentence(error: OSError) -> str:

@@ -21,7 +21,7 @@ def doctor() -> Answer:
     from tensmith.engine.base import available
 
     with progress("measuring the machine") as tell:
-        document = {
+        document: dict[str, Any] = {
             "tensmith": __version__,
             "python": platform.python_version(),
             "packages": _packages(""),

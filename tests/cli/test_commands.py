@@ -1,0 +1,199 @@
+"""The commands on a finished run of a tiny model, each as a user types it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import yaml
+
+from command_line import QUICK, contents, read_json, refused, tensmith
+from tensmith.backend.packed import pack
+from tensmith.report.schema import validate_front
+
+
+def document(*arguments: str | Path, folder: Path, code: int = 0) -> Any:
+    """What a command prints under --json, which is all of its stdout."""
+    result = tensmith(*arguments, "--json", folder=folder)
+    assert result.returncode == code, result.stderr
+    assert result.stderr == ""
+    return json.loads(result.stdout)
+
+
+@pytest.fixture
+def copy(finished: Path, tmp_path: Path) -> Path:
+    """A copy of the finished run, to be written to."""
+    return Path(shutil.copytree(finished, tmp_path / "out"))
+
+
+def test_a_run_leaves_what_the_contract_says(finished: Path) -> None:
+    front = read_json(finished / "front.json")
+    validate_front(front)
+    assert {"report.html", "front.json", "run.sqlite", "config.yaml", "best", "candidates"} <= {
+        item.name for item in finished.iterdir()
+    }
+    for number, point in enumerate(front["points"]):
+        folder = finished / "candidates" / f"{number:03d}"
+        assert {item.name for item in folder.iterdir()} == set(point["files"])
+
+
+def test_a_run_is_repeated_from_its_configuration(finished: Path, tmp_path: Path) -> None:
+    arguments = ("compress", "--config", finished / "config.yaml", "--dry-run", "--seed", "3")
+    again = document(*arguments, folder=finished.parent)
+    stored = yaml.safe_load((finished / "config.yaml").read_text())
+    assert again["config"] == {**stored, "seed": 3}
+
+
+def test_a_dry_run_writes_nothing(tiny: Path, tmp_path: Path) -> None:
+    for name in ("tiny.onnx", "tiny.npz"):
+        shutil.copyfile(tiny / name, tmp_path / name)
+    before = contents(tmp_path)
+    arguments = ("compress", "tiny.onnx", "--data", "npz:tiny.npz", "--dry-run")
+    planned = document(*arguments, "--engines", "onnxruntime", folder=tmp_path)
+    assert contents(tmp_path) == before
+    assert [layer["op"] for layer in planned["layers"]] == ["conv", "gemm"]
+    assert planned["nodes"]["read"] == 5
+    assert planned["preprocess"] == "raw"
+    assert planned["engines"] == ["onnxruntime"]
+    assert planned["seeds"][:2] == ["the model as it came", "exact rewrites alone"]
+    shown = tensmith(*arguments, folder=tmp_path)
+    assert shown.stdout.endswith("Nothing was written.\n")
+
+
+def test_compress_shows_the_front_and_where_it_is(tiny: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    arguments = ("compress", "tiny.onnx", "--data", "npz:tiny.npz", *QUICK, "--output", out)
+    found = document(*arguments, folder=tiny)
+    assert found["front"] == read_json(out / "front.json")
+    assert found["chosen"] in [point["id"] for point in found["front"]["points"]]
+    assert not found["interrupted"]
+
+    result = tensmith(*arguments, "--resume", folder=tiny)
+    assert result.returncode == 0
+    assert result.stderr == ""  # no progress where there is no terminal
+    assert "speed-up" in result.stdout
+    assert str(out / "report.html") in result.stdout
+
+
+def test_report_writes_the_page_again(copy: Path) -> None:
+    page = copy / "report.html"
+    before = page.read_bytes()
+    page.unlink()
+    result = tensmith("report", "out", folder=copy.parent)
+    assert result.returncode == 0, result.stderr
+    assert page.read_bytes() == before
+    assert "speed-up" in result.stdout
+    assert document("report", "out", folder=copy.parent)["front"] == read_json(copy / "front.json")
+
+
+def test_verify_the_best_point_and_refuse_a_changed_one(copy: Path, tiny: Path) -> None:
+    arguments = ("verify", "out/best", "--original", tiny / "tiny.onnx")
+    assert document(*arguments, folder=copy.parent)["ok"]
+    result = tensmith(*arguments, folder=copy.parent)
+    assert result.returncode == 0
+    assert "no claim is false" in result.stdout
+
+    model = copy / "best" / "model.onnx"
+    model.write_bytes(model.read_bytes() + b"\n")
+    refused(tensmith(*arguments, folder=copy.parent), 1, "model.onnx", "SHA-256")
+
+
+def test_unpack_gives_the_measured_file_back(tmp_path: Path, tiny: Path) -> None:
+    model = (tiny / "tiny.onnx").read_bytes()
+    (tmp_path / "tiny.packed").write_bytes(pack(model))
+    found = document("unpack", "tiny.packed", folder=tmp_path)
+    assert found["path"] == "tiny.onnx"
+    assert (tmp_path / "tiny.onnx").read_bytes() == model
+    assert tensmith("unpack", "tiny.packed", folder=tmp_path).returncode == 0  # the same file stands there
+    (tmp_path / "tiny.onnx").write_text("old")
+    assert tensmith("unpack", "tiny.packed", "--force", folder=tmp_path).returncode == 0
+    assert (tmp_path / "tiny.onnx").read_bytes() == model
+
+
+def test_bench_takes_onnx_and_packed_files(tiny: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "tiny.packed"
+    packed.write_bytes(pack((tiny / "tiny.onnx").read_bytes()))
+    arguments = ("bench", "tiny.onnx", packed, "--engines", "onnxruntime", "--seconds", "0.5")
+    found = document(*arguments, folder=tiny)
+    assert [model["path"] for model in found["models"]] == ["tiny.onnx", str(packed)]
+    first, second = (model["engines"][0] for model in found["models"])
+    assert first["engine"] == "onnxruntime"
+    assert first["ratio"]["value"] == 1
+    assert set(second["latency_ms"]) == {"value", "low", "high", "unit", "evidence"}
+    assert "tiny.packed" in tensmith(*arguments, folder=tiny).stdout
+
+
+@pytest.mark.parametrize("options", [("--seconds", "0"), ("--threads", "0"), ("--engines", ",")])
+def test_bench_refuses_bad_values(tiny: Path, options: tuple[str, str]) -> None:
+    refused(tensmith("bench", "tiny.onnx", *options, folder=tiny), 2)
+
+
+def test_explain_a_run(finished: Path) -> None:
+    found = document("explain", "done", folder=finished.parent)
+    assert [row["op"] for row in found["layers"]] == ["conv", "gemm"]
+    assert all(row["treatment"] for row in found["layers"])
+    assert isinstance(found["near_misses"], list)
+    name = found["layers"][0]["name"]
+    one = document("explain", "done", "--layer", name, folder=finished.parent)
+    assert [row["name"] for row in one["layers"]] == [name]
+    refused(tensmith("explain", "done", "--layer", "nose", folder=finished.parent), 2, "nose", name)
+    assert name in tensmith("explain", "done", folder=finished.parent).stdout
+
+
+def test_explain_a_run_whose_model_has_gone(copy: Path, tiny: Path) -> None:
+    found = document("explain", "out", folder=copy.parent)
+    assert found["near_misses"] is None
+    assert "--original" in found["note"]
+    found = document("explain", "out", "--original", tiny / "tiny.onnx", folder=copy.parent)
+    assert found["near_misses"] is not None
+
+
+def test_explain_a_model(tmp_path: Path) -> None:
+    """A batch norm after a convolution is merged into it; one after a shared convolution nearly is."""
+    nodes = [
+        onnx.helper.make_node("Conv", ["x", "w"], ["c"]),
+        onnx.helper.make_node("BatchNormalization", ["c", "s", "b", "m", "v"], ["n"]),
+        onnx.helper.make_node("Conv", ["n", "w"], ["d"]),
+        onnx.helper.make_node("BatchNormalization", ["d", "s", "b", "m", "v"], ["e"]),
+        onnx.helper.make_node("Add", ["d", "e"], ["y"]),
+    ]
+    ones = {name: np.ones(3, np.float32) for name in ("s", "b", "m", "v")}
+    weights = {"w": np.ones((3, 3, 1, 1), np.float32), **ones}
+    graph = onnx.helper.make_graph(
+        nodes,
+        "normal",
+        [onnx.helper.make_tensor_value_info("x", 1, [1, 3, 4, 4])],
+        [onnx.helper.make_tensor_value_info("y", 1, [1, 3, 4, 4])],
+        [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    onnx.save(
+        onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 19)]), tmp_path / "m.onnx"
+    )
+    found = document("explain", "m.onnx", folder=tmp_path)
+    assert found["nodes"]["read"] == 5
+    assert any("batch" in row["rule"] for row in found["fired"])
+    assert any(row["reason"] for row in found["near_misses"])
+    assert "nearly fired" in tensmith("explain", "m.onnx", folder=tmp_path).stdout
+
+
+def test_targets(tmp_path: Path) -> None:
+    names = [target["name"] for target in document("targets", folder=tmp_path)["targets"]]
+    assert names[0] == "host" and "raspberry-pi-5" in names
+    assert document("targets", "raspberry-pi-5", folder=tmp_path)["cores"] == 4
+    assert "Cortex-A76" in tensmith("targets", "raspberry-pi-5", folder=tmp_path).stdout
+    refused(tensmith("targets", "toaster", folder=tmp_path), 2, "toaster", "raspberry-pi-5")
+
+
+def test_doctor(tmp_path: Path) -> None:
+    found = document("doctor", folder=tmp_path)
+    assert found["machine"]["threads"] >= 1
+    assert found["machine"]["peak_gflops"]["fp32"] > 0
+    engines = {engine["engine"]: engine for engine in found["engines"]}
+    assert engines["onnxruntime"]["error"] is None
+    shown = tensmith("doctor", folder=tmp_path).stdout
+    assert "works" in shown and "Extras" in shown

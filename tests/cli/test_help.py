@@ -1,0 +1,67 @@
+"""Help is quick, complete and has examples that parse; errors are short unless asked otherwise."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from command_line import refused, tensmith
+from tensmith import __version__
+from tensmith.config import Config
+
+COMMANDS = ("compress", "bench", "unpack", "verify", "explain", "report", "targets", "doctor")
+HEAVY = {"numpy", "onnx", "onnxruntime", "pydantic", "rich", "yaml", "scipy", "torch", "plotly"}
+
+
+def test_help_imports_nothing_heavy() -> None:
+    script = (
+        "import sys\nfrom tensmith.cli import main\nsys.argv[1:] = ['--help']\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print('LOADED', *{name.partition('.')[0] for name in sys.modules})"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    shown, _, loaded = result.stdout.partition("LOADED")
+    assert all(command in shown for command in COMMANDS)
+    assert HEAVY.isdisjoint(loaded.split())
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(command: str, tmp_path: Path) -> None:
+    result = tensmith(command, "--help", folder=tmp_path)
+    assert result.returncode == 0
+    assert f"Example: tensmith {command}" in result.stdout
+    assert "--json" in result.stdout and "--debug" in result.stdout
+
+
+def test_help_tells_the_defaults_that_hold(tmp_path: Path) -> None:
+    shown = " ".join(tensmith("compress", "--help", folder=tmp_path).stdout.split())
+    for name, field in Config.model_fields.items():
+        if name == "model":
+            continue
+        option = f"--{name.replace('_', '-')} "
+        assert option in shown
+        if field.default and not isinstance(field.default, bool) and name != "time_budget":
+            default = f"{field.default:g}" if isinstance(field.default, (int, float)) else field.default
+            assert f"[default: {default}]" in shown.partition(f" {option}")[2].partition(" --")[0], name
+    assert "[default: 10m]" in shown and Config.model_fields["time_budget"].default == 600
+
+
+def test_the_version(tmp_path: Path) -> None:
+    assert tensmith("--version", folder=tmp_path).stdout == f"tensmith {__version__}\n"
+
+
+def test_no_such_command(tmp_path: Path) -> None:
+    result = tensmith("compres", folder=tmp_path)
+    assert result.returncode == 2
+    assert "compres" in result.stderr
+
+
+def test_debug_shows_the_traceback(tmp_path: Path) -> None:
+    refused(tensmith("explain", "none.onnx", folder=tmp_path), 1)
+    result = tensmith("explain", "none.onnx", "--debug", folder=tmp_path)
+    assert result.returncode == 1
+    assert "Traceback" in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("error: none.onnx does not exist")

@@ -1,0 +1,405 @@
+"""Whatever is wrong with what a user gives: one clear sentence, the right exit code, nothing lost."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sqlite3
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from command_line import (
+    QUICK,
+    answers,
+    candidates,
+    contents,
+    images,
+    read_json,
+    refused,
+    start,
+    tensmith,
+    tiny_model,
+    wait_for_candidates,
+)
+from tensmith.report.schema import validate_front
+
+LONG = ("--engines", "onnxruntime", "--time-budget", "40s", "--preprocess", "raw")
+
+
+@pytest.fixture
+def place(tiny: Path, tmp_path: Path) -> Path:
+    """A folder of its own with tiny.onnx and tiny.npz."""
+    for name in ("tiny.onnx", "tiny.npz"):
+        shutil.copyfile(tiny / name, tmp_path / name)
+    return tmp_path
+
+
+@pytest.fixture
+def run_folder(finished: Path, place: Path) -> Path:
+    """A copy of a finished run, in `place`."""
+    return Path(shutil.copytree(finished, place / "out"))
+
+
+def compress(
+    place: Path, *options: str, model: str = "tiny.onnx", data: str = "npz:tiny.npz", limit: int | None = None
+) -> subprocess.CompletedProcess[str]:
+    arguments = ("compress", model, "--data", data, *QUICK, "--output", "out", *options)
+    return tensmith(*arguments, folder=place, file_limit=limit)
+
+
+# The model
+
+
+def test_a_missing_model(place: Path) -> None:
+    refused(compress(place, model="none.onnx"), 1, "none.onnx does not exist", "check the path")
+    assert not (place / "out").exists()
+
+
+@pytest.mark.parametrize("command", ["explain", "bench", "unpack"])
+def test_a_missing_file_for_the_other_commands(command: str, tmp_path: Path) -> None:
+    refused(tensmith(command, "none.onnx", folder=tmp_path), 1, "none.onnx", "check the path")
+
+
+@pytest.mark.parametrize("command", ["report", "verify"])
+def test_a_missing_run(command: str, tmp_path: Path) -> None:
+    refused(tensmith(command, "none", folder=tmp_path), 1, "none")
+
+
+def test_a_truncated_model(place: Path) -> None:
+    data = (place / "tiny.onnx").read_bytes()
+    (place / "tiny.onnx").write_bytes(data[: len(data) // 2])
+    refused(compress(place), 1, "tiny.onnx", "truncated or not an ONNX file", "export or copy it again")
+    assert not (place / "out").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"\x89PNG\r\n\x1a\n" + bytes(100), b"import torch\n"])
+def test_a_file_that_is_no_model(place: Path, content: bytes) -> None:
+    (place / "tiny.onnx").write_bytes(content)
+    refused(compress(place), 1, "tiny.onnx", "again")
+    assert (place / "tiny.onnx").read_bytes() == content
+
+
+def test_nan_in_the_weights(place: Path) -> None:
+    weights = np.ones((8, 3, 3, 3))
+    weights[1, 2, 0, 0] = np.nan
+    onnx.save(tiny_model(w=weights), place / "tiny.onnx")
+    refused(compress(place), 1, "tiny.onnx", "'w'", "NaN", "export")
+    assert not (place / "out").exists()
+
+
+def test_an_operator_no_engine_knows(place: Path) -> None:
+    model = tiny_model()
+    model.graph.node[1].CopyFrom(helper.make_node("Sparkle", ["c"], ["r"], domain="com.example"))
+    model.opset_import.append(helper.make_opsetid("com.example", 1))
+    onnx.save(model, place / "tiny.onnx")
+    refused(compress(place), 1, "com.example")
+    assert not (place / "out").exists()
+
+
+def test_an_operator_unknown_to_us_stays_as_it_is(place: Path) -> None:
+    model = tiny_model()
+    model.graph.node[1].CopyFrom(helper.make_node("FastGelu", ["c"], ["r"], domain="com.microsoft"))
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    model.graph.value_info.append(helper.make_tensor_value_info("r", TensorProto.FLOAT, ["n", 8, 8, 8]))
+    onnx.save(model, place / "tiny.onnx")
+    np.savez(place / "tiny.npz", x=images(), y=answers(model, images()))
+
+    assert compress(place).returncode == 0
+    for file in (place / "out" / "candidates").glob("*/model.onnx"):
+        assert "FastGelu" in [node.op_type for node in onnx.load(file).graph.node]
+    explained = tensmith("explain", "tiny.onnx", "--json", folder=place)
+    assert "com.microsoft.FastGelu" in explained.stdout
+
+
+def test_a_model_that_may_only_be_read(place: Path) -> None:
+    (place / "tiny.onnx").chmod(0o444)
+    assert compress(place).returncode == 0
+    assert (place / "out" / "best" / "model.onnx").stat().st_mode & 0o200
+
+
+# The data
+
+
+def test_missing_data(place: Path) -> None:
+    refused(compress(place, data="npz:none.npz"), 1, "none.npz", "check the path")
+
+
+def test_no_data_at_all(place: Path) -> None:
+    refused(tensmith("compress", "tiny.onnx", folder=place), 2, "--data KIND:PATH")
+
+
+def test_an_unknown_kind_of_data(place: Path) -> None:
+    refused(compress(place, data="pigeons:x"), 2, "pigeons", "npz")
+
+
+def test_data_that_does_not_fit_the_model(place: Path) -> None:
+    np.savez(place / "tiny.npz", x=images(size=9), y=np.arange(240) % 4)
+    refused(compress(place), 1, "the data does not fit the model", "[240, 3, 9, 9]"[6:], "'x'")
+    assert not (place / "out").exists()
+
+
+def test_data_of_another_rank(place: Path) -> None:
+    np.savez(place / "tiny.npz", x=np.zeros((240, 5), np.float32), y=np.arange(240) % 4)
+    refused(compress(place), 1, "the data does not fit the model")
+
+
+def test_labels_out_of_range(place: Path) -> None:
+    np.savez(place / "tiny.npz", x=images(), y=np.arange(240) % 9)
+    refused(compress(place), 1, "label 8 is out of range", "4 classes")
+    assert not (place / "out").exists()
+
+
+def test_negative_labels(place: Path) -> None:
+    np.savez(place / "tiny.npz", x=images(), y=np.arange(240) % 4 - 1)
+    refused(compress(place), 1, "label")
+
+
+def test_no_samples(place: Path) -> None:
+    np.savez(place / "tiny.npz", x=images(0), y=np.zeros(0, np.int64))
+    refused(compress(place), 1, "tiny.npz", "empty")
+
+
+def test_too_few_samples_to_calibrate_on(place: Path) -> None:
+    np.savez(place / "tiny.npz", x=images(2), y=np.arange(2))
+    refused(compress(place), 1, "too few samples", "larger dataset")
+
+
+def test_an_empty_calibration_set_asked_for(place: Path) -> None:
+    refused(compress(place, "--calibration-samples", "0"), 2, "calibration_samples")
+
+
+def test_data_that_is_no_archive(place: Path) -> None:
+    (place / "tiny.npz").write_bytes(b"not a zip file")
+    refused(compress(place), 1, "tiny.npz", "not a readable .npz file")
+
+
+# Options and configuration
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        (("--time-budget", "soon"), "'soon'"),
+        (("--time-budget", "-5s"), "'-5s'"),
+        (("--max-size", "12 bananas"), "'12 bananas'"),
+        (("--max-size", "9" * 400), "too large"),
+        (("--max-drop", "-1"), "max_drop"),
+        (("--max-drop", "nan"), "max_drop"),
+        (("--max-latency", "0"), "max_latency"),
+        (("--prefer", "cheapest"), "prefer"),
+        (("--search", "magic"), "search"),
+        (("--measure", "beauty"), "measure"),
+        (("--preprocess", "sepia"), "sepia"),
+        (("--target", "toaster"), "toaster"),
+        (("--engines", "steam"), "steam"),
+        (("--threads", "0"), "threads"),
+        (("--seed", "-1"), "seed"),
+    ],
+)
+def test_bad_option_values(place: Path, options: tuple[str, ...], word: str) -> None:
+    refused(compress(place, *options), 2, word)
+    assert not (place / "out").exists()
+
+
+def test_options_of_the_wrong_type_and_unknown_ones(place: Path) -> None:
+    for options in (("--threads", "many"), ("--fast",)):
+        result = compress(place, *options)
+        assert result.returncode == 2
+        assert options[0] in result.stderr
+        assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("model: [unclosed", "cannot read the configuration"),
+        ("- a\n- list", "holds no options"),
+        ("model: tiny.onnx\ndata: npz:tiny.npz\nspeed: 11", "speed"),
+        ("model: tiny.onnx\ndata: npz:tiny.npz\nthreads: many", "threads"),
+        ("model: tiny.onnx\ndata: npz:tiny.npz\noutput: elsewhere", "output"),
+        ("!!python/object/apply:os.system ['true']", "cannot read the configuration"),
+        ("data: npz:tiny.npz", "no model is given"),
+    ],
+)
+def test_a_bad_configuration(place: Path, text: str, word: str) -> None:
+    (place / "bad.yaml").write_text(text)
+    refused(tensmith("compress", "--config", "bad.yaml", folder=place), 2, word)
+
+
+def test_a_missing_configuration(place: Path) -> None:
+    refused(tensmith("compress", "--config", "none.yaml", folder=place), 2, "none.yaml")
+
+
+# The output folder
+
+
+def test_an_output_that_is_a_file(place: Path) -> None:
+    (place / "out").write_text("mine")
+    refused(compress(place), 1, "out is a file", "--output")
+    assert (place / "out").read_text() == "mine"
+
+
+def test_an_output_that_cannot_be_made(place: Path) -> None:
+    (place / "file").write_text("mine")
+    refused(compress(place, "--output", "file/out"), 1, "file/out", "--output")
+    assert (place / "file").read_text() == "mine"
+
+
+def test_an_output_in_a_place_that_is_not_for_writing(place: Path) -> None:
+    refused(compress(place, "--output", "/proc/out"), 1, "/proc/out", "--output")
+
+
+def test_an_output_with_somebody_elses_files(place: Path) -> None:
+    (place / "out").mkdir()
+    (place / "out" / "thesis.tex").write_text("years of work")
+    refused(compress(place), 1, "out is not empty", "--output")
+    assert contents(place / "out") == {"thesis.tex": b"years of work"}
+
+
+def test_an_output_of_another_run(place: Path, run_folder: Path) -> None:
+    before = contents(run_folder)
+    refused(compress(place), 1, "out holds a run already", "--resume", "--output")
+    refused(compress(place, "--resume", "--seed", "7"), 1, "another seed")
+    onnx.save(tiny_model(fb=np.ones(4)), place / "tiny.onnx")
+    refused(compress(place, "--resume"), 1, "another the model file"[:7], "model file")
+    assert contents(run_folder) == before
+
+
+def test_nothing_to_resume(place: Path) -> None:
+    refused(compress(place, "--resume"), 1, "no run to resume")
+    assert not (place / "out").exists()
+
+
+def test_a_corrupt_database(place: Path, run_folder: Path) -> None:
+    database = run_folder / "run.sqlite"
+    database.write_bytes(b"garbage " * 4096)
+    before = contents(run_folder)
+    refused(compress(place, "--resume"), 1, "run.sqlite is damaged", "nothing was changed")
+    assert contents(run_folder) == before
+
+
+def test_a_database_with_damaged_records(place: Path, run_folder: Path) -> None:
+    with sqlite3.connect(run_folder / "run.sqlite") as database:
+        database.execute("UPDATE candidates SET body = substr(body, 1, 40)")
+    database.close()
+    refused(compress(place, "--resume"), 1, "run.sqlite is damaged")
+    validate_front(read_json(run_folder / "front.json"))
+
+
+@pytest.mark.parametrize("name", ["front.json", "report.json"])
+def test_a_truncated_document(place: Path, run_folder: Path, name: str) -> None:
+    data = (run_folder / name).read_bytes()
+    (run_folder / name).write_bytes(data[: len(data) // 2])
+    before = contents(run_folder)
+    refused(tensmith("report", "out", folder=place), 1, name, "compress")
+    assert contents(run_folder) == before
+
+
+def test_a_report_of_the_wrong_shape(place: Path, run_folder: Path) -> None:
+    (run_folder / "report.json").write_text('{"front": {}, "notes": 3}')
+    refused(tensmith("report", "out", folder=place), 1, "report.json")
+
+
+def test_a_damaged_packed_file(place: Path) -> None:
+    from tensmith.backend.packed import pack
+
+    packed = bytearray(pack((place / "tiny.onnx").read_bytes()))
+    packed[len(packed) // 2] ^= 1
+    (place / "tiny.packed").write_bytes(packed)
+    refused(tensmith("unpack", "tiny.packed", "new.onnx", folder=place), 1, "damaged")
+    refused(tensmith("bench", "tiny.packed", folder=place), 1, "damaged")
+    assert not (place / "new.onnx").exists()
+
+
+def test_unpack_does_not_replace_another_file(place: Path) -> None:
+    from tensmith.backend.packed import pack
+
+    (place / "tiny.packed").write_bytes(pack((place / "tiny.onnx").read_bytes()))
+    (place / "mine.onnx").write_text("mine")
+    refused(tensmith("unpack", "tiny.packed", "mine.onnx", folder=place), 1, "mine.onnx exists", "--force")
+    assert (place / "mine.onnx").read_text() == "mine"
+
+
+# The disk
+
+
+def test_a_disk_that_is_full_from_the_start(place: Path) -> None:
+    refused(compress(place, limit=8192), 1, "cannot write", "out/")
+
+
+def test_a_disk_that_fills_up(place: Path) -> None:
+    onnx.save(
+        tiny_model(w=np.ones((800, 3, 3, 3)), b=np.ones(800), fw=np.ones((4, 800))), place / "tiny.onnx"
+    )
+    refused(compress(place, limit=64 * 1024), 1, "cannot write", "out/work/", "space")
+    assert candidates(place / "out") == []
+
+
+def test_a_disk_that_fills_up_while_resuming_leaves_the_front(place: Path, run_folder: Path) -> None:
+    before = contents(run_folder / "best")
+    shutil.rmtree(run_folder / "work")
+    refused(compress(place, "--resume", limit=1000), 1, "cannot write")
+    assert contents(run_folder / "best") == before
+    validate_front(read_json(run_folder / "front.json"))
+
+
+# Interrupts
+
+
+def test_two_runs_on_one_folder_and_ctrl_c(place: Path) -> None:
+    out = place / "out"
+    first = start("compress", "tiny.onnx", "--data", "npz:tiny.npz", *LONG, "--output", "out", folder=place)
+    wait_for_candidates(first, out, 2)
+    refused(compress(place, "--resume"), 1, "another run is working in out", "--output")
+
+    first.send_signal(signal.SIGINT)
+    shown, complaints = first.communicate(timeout=120)
+    assert first.returncode == 130, complaints
+    assert "--resume" in shown
+    validate_front(read_json(out / "front.json"))
+    assert (out / "best" / "model.onnx").exists()
+
+
+def test_killed_and_resumed(place: Path) -> None:
+    out = place / "out"
+    run = start("compress", "tiny.onnx", "--data", "npz:tiny.npz", *LONG, "--output", "out", folder=place)
+    wait_for_candidates(run, out, 2)
+    run.kill()
+    run.communicate(timeout=60)
+    before = candidates(out)
+    assert len(before) >= 2
+
+    assert compress(place, "--resume").returncode == 0
+    assert candidates(out)[: len(before)] == before
+    validate_front(read_json(out / "front.json"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_interrupt_stops_at_once(place: Path, number: signal.Signals) -> None:
+    out = place / "out"
+    run = start("compress", "tiny.onnx", "--data", "npz:tiny.npz", *LONG, "--output", "out", folder=place)
+    wait_for_candidates(run, out, 1)
+    run.send_signal(number)
+    with pytest.raises(subprocess.TimeoutExpired):
+        run.communicate(timeout=0.5)
+    run.send_signal(number)
+    _, complaints = run.communicate(timeout=30)
+    assert run.returncode == 130
+    assert complaints.startswith("error: interrupted") and "--resume" in complaints
+    assert len(candidates(out)) >= 1
+
+
+def test_interrupted_before_anything_was_measured(place: Path) -> None:
+    run = start("compress", "tiny.onnx", "--data", "npz:tiny.npz", *LONG, "--output", "out", folder=place)
+    while not (place / "out" / "run.sqlite").exists():
+        assert run.poll() is None
+    run.send_signal(signal.SIGINT)
+    _, complaints = run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert complaints.startswith("error: interrupted")
+    assert not (place / "out").exists()

@@ -1,0 +1,50 @@
+"""The first Ctrl-C waits for the end of a block, the second does not."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import pytest
+
+from tensmith.interrupt import postponed
+
+
+def test_the_first_one_waits() -> None:
+    with postponed() as came:
+        assert not came()
+        signal.raise_signal(signal.SIGINT)
+        assert came()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_the_second_one_does_not() -> None:
+    with pytest.raises(KeyboardInterrupt), postponed():
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_termination_waits_only_where_it_is_handled() -> None:
+    with postponed():
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with postponed() as came:
+            signal.raise_signal(signal.SIGTERM)
+            assert came()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_other_threads_are_left_alone() -> None:
+    found = []
+
+    def work() -> None:
+        with postponed() as came:
+            found.append(came())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [False]
