@@ -23,7 +23,10 @@ from tensmith.search.candidate import Candidate
 from tensmith.search.front import best
 from tensmith.search.sensitivity import Sensitivity
 from tensmith.search.workshop import BASELINE_ENGINE, UNTOUCHED, Workshop
-from tensmith.verify.certificate import write_certificate
+from tensmith.verify.certificate import make_certificate, write_certificate
+
+# For the field check of each exact run: at least one prime is always finished.
+_CHECK_SECONDS = 5.0
 
 
 def write_run(
@@ -70,9 +73,8 @@ def _write_points(
     made = folder.fresh("candidates")
     points = []
     for number, candidate in enumerate(settled.points):
-        place = made / f"{number:03d}"
-        place.mkdir()
-        files = _write_point(place, workshop, candidate, settled)
+        name = f"{number:03d}"
+        files = _write_point(made / name, folder.path / "candidates" / name, workshop, candidate)
         points.append(
             {
                 "id": candidate.id,
@@ -82,29 +84,32 @@ def _write_points(
                 "files": files,
             }
         )
-        if candidate.id == chosen.id:
-            shutil.copytree(place, folder.fresh("best"), dirs_exist_ok=True)
+    _write_point(folder.fresh("best"), folder.path / "best", workshop, chosen)
     folder.publish("candidates")
     folder.publish("best")
     return points
 
 
-def _write_point(place: Path, workshop: Workshop, candidate: Candidate, settled: Settled) -> dict[str, str]:
+def _write_point(place: Path, final: Path, workshop: Workshop, candidate: Candidate) -> dict[str, str]:
+    """Fills `place`, which will become `final`: the model, packed where that is smaller, its certificate."""
+    place.mkdir(exist_ok=True)
     source = workshop.model if candidate.plan == UNTOUCHED else workshop.rebuild(candidate)
-    model = place / "model.onnx"
+    model, packed = place / "model.onnx", place / "model.packed"
     shutil.copyfile(source, model)
-    model.chmod(0o644)
-    packed = pack(model.read_bytes())
-    if len(packed) < model.stat().st_size:
-        write_bytes(place / "model.packed", packed)
-    write_certificate(
-        place,
-        original=workshop.model,
-        start=workshop.program,
-        trail=workshop.build(candidate.plan).trail,
-        metrics={name: metric.to_json() for name, metric in candidate.metrics.items()},
-        drop=settled.drops[candidate.id].to_json(),
+    shipped = pack(model.read_bytes())
+    if len(shipped) < model.stat().st_size:
+        write_bytes(packed, shipped)
+    certificate = make_certificate(
+        workshop.program,
+        workshop.model,
+        workshop.build(candidate.plan).trail,
+        {path.name: path for path in (model, packed) if path.exists()},
+        {name: metric.to_json() for name, metric in candidate.metrics.items()},
+        final,
+        seed=workshop.seed,
+        seconds=_CHECK_SECONDS,
     )
+    write_certificate(certificate, place)
     return {file.name: sha256_file(file) for file in sorted(place.iterdir())}
 
 
