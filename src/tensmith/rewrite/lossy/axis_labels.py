@@ -65,6 +65,7 @@ class AxisLabels:
                 self._settle(node)
         for name in program.outputs:
             self.freeze(name)
+        self._classes = np.array([self._root(label) for label in range(len(self._parent))], np.int64)
 
     def _settle(self, node: Node) -> None:
         """What a node read of constants without labelling it stays as it is."""
@@ -96,9 +97,14 @@ class AxisLabels:
         labels = self._labels.get(place[0])
         return None if labels is None else labels[place[1]]
 
+    @property
+    def count(self) -> int:
+        """How many labels there are."""
+        return len(self._parent)
+
     def roots(self, labels: Array) -> Array:
         """The class of each label."""
-        return np.fromiter((self._root(label) for label in labels.tolist()), np.int64, len(labels))
+        return np.asarray(self._classes[labels])
 
     def frozen_roots(self) -> Array:
         """Classes with a frozen label."""

@@ -6,6 +6,7 @@ channels of a residual block, or a whole residual stream with every layer that a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.rewrite.lossy.axis_flow import Cut, by_family, edited
-from tensmith.rewrite.lossy.axis_labels import AxisLabels, Place
+from tensmith.rewrite.lossy.axis_labels import AxisLabels, End, Place
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,27 +46,64 @@ class ChannelGroup:
 def groups(program: Program) -> list[ChannelGroup]:
     """Every group of removable channels, in the order of the program."""
     labels = AxisLabels(program, by_family)
-    starts = [(end.site, labels.roots(end.labels)) for end in labels.producers]
-    ends = [(end.site, labels.roots(end.labels)) for end in labels.consumers]
+    classes = list(_by_producers(labels).items())
+    # Of each class of labels: which group it belongs to, and which of its channels it is.
+    owner, number = np.full(labels.count, -1), np.full(labels.count, -1)
+    for index, (_, members) in enumerate(classes):
+        owner[members], number[members] = index, np.arange(len(members))
+    producers, consumers = (
+        _uses(labels, ends, owner, number, len(classes)) for ends in (labels.producers, labels.consumers)
+    )
+    shrinking: list[list[str]] = [[] for _ in classes]
+    for name in program.constants:
+        owners = {index for roots in _roots(labels, name) for index in np.unique(owner[roots]).tolist()}
+        for index in sorted(owners - {-1}):
+            shrinking[index].append(name)
+    found: list[ChannelGroup] = []
+    for index, ((first, *_), members) in enumerate(classes):
+        earlier = sum(key[0] == first for key, _ in classes[:index])
+        identity = f"{first}#{earlier + 1}" if earlier else first
+        found.append(
+            ChannelGroup(
+                identity, len(members), tuple(shrinking[index]),
+                tuple(producers[index]), tuple(consumers[index]), np.array(members),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _by_producers(labels: AxisLabels) -> dict[tuple[str, ...], list[int]]:
+    """Classes that are not frozen, by the sites of the layers they start in."""
     frozen = set(labels.frozen_roots().tolist())
     sources: dict[int, dict[str, None]] = {}
-    for site, roots in starts:
-        for root in roots.tolist():
+    for end in labels.producers:
+        for root in labels.roots(end.labels).tolist():
             if root not in frozen:
-                sources.setdefault(root, {})[site] = None
-    classes: dict[tuple[str, ...], list[int]] = {}
+                sources.setdefault(root, {})[end.site] = None
+    found: dict[tuple[str, ...], list[int]] = {}
     for root, sites in sources.items():
-        classes.setdefault(tuple(sites), []).append(root)
-    found: list[ChannelGroup] = []
-    count: dict[str, int] = {}
-    constants = _labelled_constants(program, labels)
-    for key, members in classes.items():
-        count[key[0]] = count.get(key[0], 0) + 1
-        identity = key[0] if count[key[0]] == 1 else f"{key[0]}#{count[key[0]]}"
-        own = np.array(members)
-        shrinking = tuple(name for name, roots in constants.items() if np.isin(own, roots).any())
-        found.append(ChannelGroup(identity, len(own), shrinking, _uses(starts, own), _uses(ends, own), own))
+        found.setdefault(tuple(sites), []).append(root)
     return found
+
+
+def _uses(
+    labels: AxisLabels, ends: Iterable[End], owner: Array, number: Array, count: int
+) -> list[list[Use]]:
+    """The uses of each group among `ends`."""
+    found: list[list[Use]] = [[] for _ in range(count)]
+    for end in ends:
+        roots = labels.roots(end.labels)
+        for index in np.unique(owner[roots]):
+            if index >= 0:
+                channels = np.where(owner[roots] == index, number[roots], -1)
+                found[int(index)].append(Use(end.site, channels))
+    return found
+
+
+def _roots(labels: AxisLabels, constant: str) -> list[Array]:
+    """The classes along each labelled axis of a constant."""
+    own = (labels.of((constant, axis)) for axis in range(labels.rank(constant)))
+    return [labels.roots(given) for given in own if given is not None]
 
 
 def find_group(program: Program, site: str) -> ChannelGroup:
@@ -106,18 +144,3 @@ def without_channels(program: Program, group: ChannelGroup, removed: Array) -> P
         if result.type(name) != program.type(name):
             raise ProgramError(f"pruning group '{group.id}' would change the output '{name}'")
     return result
-
-
-def _labelled_constants(program: Program, labels: AxisLabels) -> dict[str, Array]:
-    found: dict[str, Array] = {}
-    for name, array in program.constants.items():
-        own = [given for axis in range(array.ndim) if (given := labels.of((name, axis))) is not None]
-        if own:
-            found[name] = labels.roots(np.concatenate(own))
-    return found
-
-
-def _uses(ends: list[tuple[str, Array]], own: Array) -> tuple[Use, ...]:
-    number = {root: index for index, root in enumerate(own.tolist())}
-    uses = (Use(site, np.array([number.get(root, -1) for root in roots.tolist()])) for site, roots in ends)
-    return tuple(use for use in uses if (use.channels >= 0).any())
