@@ -279,8 +279,15 @@ class PrimeField:
                 key = np.uint64(
                     int.from_bytes(digest[8:16], "little") ^ (position * 0x9E3779B97F4A7C15) & (2**64 - 1)
                 )
-                mixed = np.asarray(arg).astype(np.uint64) + key + state * np.uint64(0xD1342543DE82EF95)
-                mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-                mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-                state = mixed ^ (mixed >> np.uint64(31))
+                shift = state * np.uint64(0xD1342543DE82EF95) + key
+                state = scramble(np.asarray(np.asarray(arg).astype(np.uint64) + shift))
         return np.asarray(state)
+
+
+def scramble(state: Array) -> Array:
+    """The finaliser of splitmix64, in place: a bijection of 64 bits under which close numbers part."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        state ^= state >> np.uint64(shift)
+        state *= np.uint64(factor)
+    state ^= state >> np.uint64(31)
+    return state

@@ -59,7 +59,7 @@ def verify_folder(
     folder: Path,
     original: Path | None = None,
     *,
-    seconds: float = 6.0,
+    seconds: float = 30.0,
     on_finding: Callable[[Finding], None] | None = None,
 ) -> VerifyResult:
     """Checks the files of a front point against their certificate, with a fresh seed.

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tensmith.errors import ProgramError
-from tensmith.formula.arith import POSITIVE, Array, PrimeField
+from tensmith.formula.arith import POSITIVE, Array, PrimeField, scramble
 from tensmith.ir import Program
 from tensmith.ir.interpreter import interpret
 
@@ -105,13 +105,11 @@ class JointField(PrimeField):
     def _combined(self, key: str, own: Array) -> Array:
         """sum(j; odd multiplier_j * hash_j), finalised as splitmix64 does: all hashes into one."""
         assert self.meeting is not None
-        state: Any = np.zeros(own.shape, dtype=np.uint64)
+        state: Array = np.zeros(own.shape, dtype=np.uint64)
         for place, array in enumerate(self.meeting.exchange(self.place, own)):
             digest = hashlib.sha256(f"{self.seed}/{key}/{place}".encode()).digest()
-            state = state + array * np.uint64(int.from_bytes(digest[:8], "little") | 1)
-        state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return np.asarray(state ^ (state >> np.uint64(31)))
+            state += array * np.uint64(int.from_bytes(digest[:8], "little") | 1)
+        return scramble(state)
 
     def _all(self, own: Array) -> Array:
         assert self.meeting is not None

@@ -1,0 +1,249 @@
+"""Certificates hold for what they were made of, and for nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from small_network import network
+
+from tensmith.backend.onnx import write_onnx
+from tensmith.backend.packed import pack
+from tensmith.errors import VerificationError
+from tensmith.frontend.onnx import read_onnx
+from tensmith.report.document import Metrics
+from tensmith.rewrite.rule import Step
+from tensmith.rewrite.trail import simplify
+from tensmith.verify import checker
+from tensmith.verify.certificate import make_certificate, write_certificate
+from tensmith.verify.folder import VerifyResult, verify_folder
+from tensmith.verify.runs import fold_error, stretches
+from tensmith.verify.schema import MAX_BYTES, read_certificate, seal
+
+METRICS: Metrics = {
+    "latency_ms": {"value": 1.0, "low": 0.9, "high": 1.1, "unit": "ms", "evidence": "measured"}
+}
+Edit = Callable[[dict[str, Any]], object]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """original.onnx and best/ with a certificate, of a trail without lossy steps."""
+    root = tmp_path_factory.mktemp("made")
+    original, best = root / "original.onnx", root / "best"
+    write_onnx(network(), original)
+    start = read_onnx(original)
+    traced = simplify(start)
+    write_onnx(traced.program, best / "model.onnx")
+    (best / "model.packed").write_bytes(pack((best / "model.onnx").read_bytes()))
+    files = {name: best / name for name in ("model.onnx", "model.packed")}
+    write_certificate(make_certificate(start, original, traced.trail, files, METRICS, best), best)
+    return root
+
+
+@pytest.fixture
+def best(made: Path, tmp_path: Path) -> Path:
+    """A copy of best/ to damage."""
+    shutil.copytree(made, tmp_path / "copy")
+    return tmp_path / "copy" / "best"
+
+
+def edit(best: Path, change: Edit, sealed: bool = True) -> None:
+    """Changes a certificate, and its digest too unless `sealed` is false."""
+    path = best / "certificate.json"
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(seal(document) if sealed else document))
+
+
+def outcomes(result: VerifyResult, start: str) -> set[str]:
+    return {finding.outcome for finding in result.findings if finding.claim.startswith(start)}
+
+
+# What holds
+
+
+def test_a_fresh_certificate_holds_in_everything_but_measurements(best: Path) -> None:
+    result = verify_folder(best)
+    assert result.ok and not result.complete
+    assert [f.claim for f in result.findings if f.outcome != "holds"] == [
+        "The metrics are those of the deployed file."
+    ]
+    assert outcomes(result, "steps") == {"holds"} and outcomes(result, "model.onnx is what") == {"holds"}
+    assert checker.check(best) == []
+
+
+def test_claims_carry_their_evidence(best: Path) -> None:
+    rows = read_certificate(best / "certificate.json").claims
+    words = {row.evidence for row in rows}
+    assert {"proved", "checked", "bounded", "measured"} <= words
+    assert all(row.assumptions for row in rows if row.evidence in ("proved", "checked", "bounded"))
+
+
+def test_without_the_original_nothing_is_false_but_less_is_checked(best: Path) -> None:
+    (best.parent / "original.onnx").unlink()
+    edit(best, lambda d: d["original"].update(absolute=str(best / "gone.onnx")))
+    result = verify_folder(best)
+    assert result.ok and outcomes(result, "the trail replays") == {"not checked"}
+
+
+def test_the_original_can_be_given(best: Path, made: Path) -> None:
+    (best.parent / "original.onnx").unlink()
+    edit(best, lambda d: d["original"].update(absolute=str(best / "gone.onnx")))
+    assert outcomes(verify_folder(best, made / "original.onnx"), "the trail replays") == {"holds"}
+    with pytest.raises(VerificationError, match="not the original"):
+        verify_folder(best, best / "model.onnx")
+
+
+def test_a_packed_file_alone_is_enough(best: Path) -> None:
+    (best / "model.onnx").unlink()
+    result = verify_folder(best)
+    assert result.ok and outcomes(result, "model.packed unpacks") == {"holds"}
+
+
+def test_lossy_steps_end_the_part_that_is_replayed(made: Path, tmp_path: Path) -> None:
+    original = made / "original.onnx"
+    start = read_onnx(original)
+    exact = simplify(start).trail
+    trail = (*exact, Step("int8_static", "*", {"bits": 8}, "lossy"), Step("dead_code"))
+    write_onnx(start, tmp_path / "model.onnx")
+    files = {"model.onnx": tmp_path / "model.onnx"}
+    certificate = make_certificate(start, original, trail, files, METRICS, tmp_path)
+    assert certificate["runs"][-1]["stop"] == len(exact)
+    write_certificate(certificate, tmp_path)
+    result = verify_folder(tmp_path)
+    assert result.ok and outcomes(result, "1 lossy steps") == {"not checked"}
+    assert checker.check(tmp_path) == []
+
+
+# Folding
+
+
+def test_folding_is_within_half_a_unit_in_the_last_place_and_a_wrong_constant_is_not() -> None:
+    start = network()
+    fold = next(s for s in stretches(start, simplify(start).trail) if s.sort == "fold")
+    assert 0 < fold_error(fold.before, fold.after).ulps <= 0.5
+    name = fold_error(fold.before, fold.after).constant
+    wrong = fold.after.constants[name].copy()
+    wrong.flat[0] = np.nextafter(np.nextafter(wrong.flat[0], np.float32(9)), np.float32(9))
+    assert fold_error(fold.before, fold.after.with_constants({name: wrong})).ulps > 1
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "model.packed"])
+@pytest.mark.parametrize("place", [0.01, 0.5, 0.99])
+def test_any_flipped_bit_in_a_file_is_refused(best: Path, name: str, place: float) -> None:
+    data = bytearray((best / name).read_bytes())
+    data[int(len(data) * place)] ^= 1
+    (best / name).write_bytes(data)
+    with pytest.raises(VerificationError, match=name):
+        verify_folder(best)
+    assert any(name in problem for problem in checker.check(best))
+
+
+def swap_hash(document: dict[str, Any]) -> None:
+    document["files"]["model.onnx"] = document["files"]["model.packed"]
+
+
+def drop_step(document: dict[str, Any]) -> None:
+    del document["trail"][0]
+
+
+def overclaim(document: dict[str, Any]) -> None:
+    row = next(row for row in document["claims"] if row["evidence"] == "checked")
+    row["detail"] = row["detail"].replace("equal modulo", "proved equal modulo")
+
+
+EDITS = [
+    (swap_hash, "model.onnx"),
+    (drop_step, "certificate"),
+    (overclaim, "does not follow"),
+    (lambda d: d["trail"][0].update(site="elsewhere"), "trail"),
+    (lambda d: d["trail"][0].update(rule="no_such_rule"), "certificate"),
+    (lambda d: d["runs"][0].update(digest="0" * 64), "trail leads to another"),
+    (lambda d: d["runs"][0].update(error_probability=1e-30), "does not follow"),
+    (lambda d: d["original"].update(digest="0" * 64), "another program"),
+    (lambda d: d["rules"].pop(), "certificate"),
+    (lambda d: d["metrics"]["latency_ms"].update(value=0.95), "does not follow"),
+    (lambda d: d.update(schema=2), "schema"),
+    (lambda d: d.update(extra=1), "extra"),
+    (lambda d: d["files"].update({"../../etc/passwd": "0" * 64}), "certificate"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), EDITS)
+def test_an_edited_certificate_is_refused_even_with_a_right_digest(
+    best: Path, change: Edit, message: str
+) -> None:
+    edit(best, change)
+    with pytest.raises(VerificationError, match=message):
+        verify_folder(best)
+
+
+@pytest.mark.parametrize("change", [change for change, _ in EDITS])
+def test_an_edited_certificate_does_not_have_its_digest(best: Path, change: Edit) -> None:
+    edit(best, change, sealed=False)
+    with pytest.raises(VerificationError):
+        verify_folder(best)
+    assert checker.check(best) != []
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "NaN", "[" * 100_000, '{"schema": 1}', "\x00"])
+def test_what_is_no_certificate_is_refused(best: Path, text: str) -> None:
+    (best / "certificate.json").write_text(text)
+    with pytest.raises(VerificationError, match="certificate"):
+        verify_folder(best)
+    assert checker.check(best) != []
+
+
+def test_a_huge_certificate_is_not_read(best: Path) -> None:
+    with (best / "certificate.json").open("ab") as file:
+        file.truncate(MAX_BYTES + 1)
+    with pytest.raises(VerificationError, match="MB"):
+        verify_folder(best)
+
+
+def test_a_file_of_another_run_is_refused(best: Path) -> None:
+    edit(best, lambda d: d["files"].pop("model.packed"))
+    with pytest.raises(VerificationError, match="another run"):
+        verify_folder(best)
+
+
+def test_a_looser_fold_than_stated_does_not_hold(best: Path) -> None:
+    def tighten(document: dict[str, Any]) -> None:
+        run = next(run for run in document["runs"] if run["sort"] == "fold")
+        run["ulps"] = 0.0
+        document["claims"] = [row for row in document["claims"] if row["evidence"] != "bounded"]
+
+    edit(best, tighten)
+    result = verify_folder(best)
+    assert not result.ok and "does not hold" in outcomes(result, "step ")
+
+
+def test_a_model_that_the_trail_does_not_lead_to_does_not_hold(best: Path, made: Path) -> None:
+    """A false certificate: hashes right, trail right, but another model deployed."""
+    shutil.copy(made / "original.onnx", best / "model.onnx")
+    (best / "model.packed").write_bytes(pack((best / "model.onnx").read_bytes()))
+
+    def restate(document: dict[str, Any]) -> None:
+        for name in document["files"]:
+            document["files"][name] = hashlib.sha256((best / name).read_bytes()).hexdigest()
+
+    edit(best, restate)
+    result = verify_folder(best)
+    assert not result.ok and outcomes(result, "model.onnx is what") == {"does not hold"}
+
+
+def test_the_checker_is_a_command(best: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert checker.main([str(best)]) == 0
+    (best / "model.onnx").write_bytes(b"")
+    assert checker.main([str(best)]) == 1 and "model.onnx" in capsys.readouterr().out
+    assert checker.main([]) == 2
