@@ -38,6 +38,8 @@ class RunFolder:
             self._same_run(config, model_sha256, resume)
             write_text(path / "config.yaml", config.to_yaml())
         except BaseException:
+            if not resume:
+                self._withdraw()
             self._lock.close()
             raise
 
