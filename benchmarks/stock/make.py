@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import resource
 
 from stock.cases import CASES, Arrays, Case
 from tensmith.data import Splits
@@ -225,5 +226,9 @@ def main() -> None:
     write_text(chosen.folder / "made.json", json.dumps({"file": path.name, "note": note}))
 
 
+# What a peer may take: some keep every activation of every calibration sample, and would take the machine.
+MEMORY_BYTES = 10 << 30
+
 if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     main()
