@@ -21,17 +21,20 @@ class Reading:
     """One group of a consumer: rows [rows, d] against inputs with these moments, d positions of channels.
 
     first: the mean of the inputs [d]; second: their second moments [d, d]; channels: the channel of each of
-    the d positions, -1 for inputs that stay whatever is removed.
+    the d positions, -1 for inputs that stay whatever is removed; biased: a bias can give back a mean.
     """
 
     rows: Array
     first: Array
     second: Array
     channels: Array
+    biased: bool
 
     @property
-    def covariance(self) -> Array:
-        """Second moments about the mean."""
+    def moments(self) -> Array:
+        """Second moments, about the mean where a bias can give that back."""
+        if not self.biased:
+            return self.second
         return np.asarray(self.second - np.outer(self.first, self.first))
 
 
@@ -41,7 +44,8 @@ def readings(program: Program, use: Use, calibration: Calibration) -> list[Readi
     moment = calibration.moment(program, use.site)
     rows = layer.rows(program.constants[layer.weight])
     channels = np.repeat(use.channels.reshape(layer.groups, -1), _taps(layer), axis=1)
-    return [Reading(*parts) for parts in zip(rows, moment.first, moment.second, channels)]
+    biased = takes_bias(program, layer)
+    return [Reading(*parts, biased) for parts in zip(rows, moment.first, moment.second, channels)]
 
 
 def _taps(layer: Layer) -> int:
@@ -62,13 +66,13 @@ def magnitude(program: Program, group: ChannelGroup) -> Array:
 def activity(group: ChannelGroup, read: list[list[Reading]], centred: bool) -> Array:
     """sum(w^2) * E[x^2] over the consumers' inputs, relative to each consumer's output energy: [size].
 
-    With `centred`, the variance stands in for E[x^2], since a bias can make up for a constant.
+    With `centred`, the variance stands in for E[x^2] where a bias can make up for a constant.
     """
     scores = np.zeros(group.size)
     for parts in read:
         energy = sum(float(np.einsum("rd,rd->", p.rows @ p.second, p.rows)) for p in parts)
         for part in parts:
-            power = np.diag(part.covariance if centred else part.second).clip(0)
+            power = np.diag(part.moments if centred else part.second).clip(0)
             costs = (part.rows**2).sum(axis=0) * power / max(energy, 1e-30)
             scores += _gathered(costs, part.channels, group.size)
     return scores
@@ -100,16 +104,16 @@ class _Elimination:
     """The weights and the inverse covariance of one reading while channels go."""
 
     def __init__(self, part: Reading, groups: int) -> None:
-        covariance = damped(part.covariance)
         self._energy = max(float(np.einsum("rd,rd->", part.rows @ part.second, part.rows)) * groups, 1e-30)
         self._weights = part.rows.copy()
-        self._inverse = np.linalg.inv(covariance)
+        self._inverse = np.linalg.inv(damped(part.moments))
         order = np.argsort(part.channels, kind="stable")
         numbers, starts = np.unique(part.channels[order], return_index=True)
         places = np.split(order, starts[1:])
         self._places = {int(n): place for n, place in zip(numbers, places) if n >= 0}
 
     def add_costs(self, costs: Array, alive: Array) -> None:
+        """Adds what the loss of each channel that is left would cost, channels of a size together."""
         for size in {len(place) for place in self._places.values()}:
             own = [n for n, place in self._places.items() if len(place) == size and alive[n]]
             if not own:
@@ -120,6 +124,7 @@ class _Elimination:
             costs[own] += np.einsum("nkr,nkr->n", weights, np.linalg.solve(blocks, weights)) / self._energy
 
     def remove(self, channel: int) -> None:
+        """The state without a channel."""
         place = self._places.pop(channel, None)
         if place is None:
             return
@@ -141,18 +146,17 @@ def refitted(program: Program, read: dict[str, list[Reading]], removed: Array) -
         layer = find_layer(program, site)
         if not sole_reader(program, layer):
             continue
-        biased = takes_bias(program, layer)
-        fits = [_fit(part, removed, biased) for part in parts]
+        fits = [_fit(part, removed) for part in parts]
         rows[layer] = np.stack(fits)
-        if biased:
+        if parts[0].biased:
             shifts[site] = np.concatenate([(p.rows - fit) @ p.first for p, fit in zip(parts, fits)])
     return with_bias_shifts(with_rows(program, rows), shifts)
 
 
-def _fit(part: Reading, removed: Array, biased: bool) -> Array:
+def _fit(part: Reading, removed: Array) -> Array:
     """New rows, zero where the removed channels were."""
     stays = ~np.isin(part.channels, removed)
-    moments = damped(part.covariance if biased else part.second, 1e-4)
+    moments = damped(part.moments, 1e-4)
     fit = np.zeros_like(part.rows)
     right = (part.rows @ moments[:, stays]).T
     fit[:, stays] = np.linalg.solve(moments[np.ix_(stays, stays)], right).T
