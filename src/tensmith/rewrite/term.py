@@ -127,9 +127,18 @@ def match(term: Term, program: Program, value: str) -> Match | str:
         state = Match(program)
         reason = _match_use(term, node, attempt, state, root=True)
         if reason is None:
+            reason = _read_twice(state)
+        if reason is None:
             return state
         found = found or reason
     return found
+
+
+def _read_twice(state: Match) -> str | None:
+    """Why a match cannot be replaced: a node of it is read by another of it in a second way."""
+    inner = {name for node in state.nodes[1:] for name in node.outputs}
+    twice = next((name for name in state.values.values() if name in inner), None)
+    return None if twice is None else f"'{twice}' is read twice"
 
 
 def _orders(term: Use, node: Node) -> Iterator[tuple[str, ...]]:

@@ -98,7 +98,9 @@ class _AddUp(PatternRule):
         return self._use(self.op, self._use(self.op, X, C), D)
 
     def check(self, m: Match) -> str | None:
-        """Neither constant broadcasts x, and together they are no larger than one of them."""
+        """x varies, neither constant broadcasts it, and together they are no larger than one of them."""
+        if m.values["x"] in m.program.static_values:
+            return ""
         shape, sizes = m.type(X).shape, (m.shape(C), m.shape(D))
         if shape is None or m.program.type(m.nodes[0].output).shape != shape:
             return "a constant broadcasts the value"

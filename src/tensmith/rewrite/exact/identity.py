@@ -9,7 +9,7 @@ import numpy as np
 
 from tensmith.formula.expr import tensor
 from tensmith.formula.poly import Poly
-from tensmith.ir import Node, Program
+from tensmith.ir import Node, Program, make_node
 from tensmith.rewrite.pattern import claim
 from tensmith.rewrite.rule import Obligation, ProgramRule, exact
 from tensmith.rewrite.term import Case, Term, Var, ops
@@ -99,14 +99,18 @@ class NoOperation(ProgramRule):
     def rewrite(self, program: Program) -> Program | None:
         """Every such node at once."""
         cut: dict[str, str] = {}
-        nodes = []
+        nodes, changed = [], False
         for node in program.nodes:
             source = _source(program, node)
-            if source is None or (node.output in program.outputs and not _can_rename(program, cut, source)):
+            if source is None:
                 nodes.append(_read_instead(node, cut))
+            elif node.output in program.outputs and not _can_rename(program, cut, source):
+                plain = node if node.op == "identity" else make_node("identity", (source,), (node.output,))
+                changed = changed or plain is not node
+                nodes.append(_read_instead(plain, cut))
             else:
                 _forward(program, cut, node.output, cut.get(source, source))
-        if not cut:
+        if not cut and not changed:
             return None
         # A value that was given the name of an output is renamed where it is made, too.
         nodes = [replace(n, outputs=tuple(cut.get(o, o) if o else o for o in n.outputs)) for n in nodes]

@@ -161,10 +161,11 @@ class ScaleIntoWeights(PatternRule):
 class ScaleBeforeWeights(NodeRule):
     """(x * c) @ w = x @ (c * w), c one number a row of w: the gain of a normalization, for instance.
 
-    All products that read x * c change at once, so that the multiplication goes.
+    All products that read x * c change at once, so that the multiplication goes. An offer, as engines fuse
+    a normalization with its gain.
     """
 
-    order = 33
+    phase = "offer"
     roots = frozenset({"mul"})
 
     def rewrite(self, program: Program, node: Node) -> Edit | str:

@@ -173,6 +173,10 @@ class _IntoGemm(PatternRule):
     # The attribute that turns the operand.
     turn = "transA"
 
+    def check(self, m: Match) -> str | None:
+        """The transpose does turn the matrix."""
+        return None if m.attrs["transpose"]["perm"] in (None, (1, 0)) else ""
+
     def right(self, m: Match | Case) -> Term:
         """The gemm reads the operand the other way."""
         return self._turned(m, self.turn)
@@ -190,7 +194,7 @@ class _IntoGemm(PatternRule):
         n = Poly.symbol("N")
         tensors = {"x": tensor("x", n, n), "b": tensor("b", n, n), "c": tensor("c", n)}
         for attrs in ({"transA": 0, "transB": 0}, {"transA": 1, "transB": 1}):
-            yield Case(str(attrs), tensors, {"gemm": attrs})
+            yield Case(str(attrs), tensors, {"gemm": attrs, "transpose": {"perm": (1, 0)}})
 
 
 @exact("transpose_into_gemm_left")
@@ -199,7 +203,7 @@ class TransposeIntoGemmLeft(_IntoGemm):
 
     def left(self) -> Use:
         """A gemm of a transpose."""
-        return ops.gemm(ops.transpose(X), B, C, attrs="gemm")
+        return ops.gemm(ops.transpose(X, attrs="transpose"), B, C, attrs="gemm")
 
 
 @exact("transpose_into_gemm_right")
@@ -210,4 +214,4 @@ class TransposeIntoGemmRight(_IntoGemm):
 
     def left(self) -> Use:
         """A gemm with a transpose."""
-        return ops.gemm(X, ops.transpose(B), C, attrs="gemm")
+        return ops.gemm(X, ops.transpose(B, attrs="transpose"), C, attrs="gemm")

@@ -1,0 +1,57 @@
+"""Every exact rule is proved for all sizes, and its wrong twins are refuted by an example."""
+
+from __future__ import annotations
+
+import pytest
+
+from tensmith.formula.expr import call, compute, tensor, total
+from tensmith.formula.poly import Poly
+from tensmith.rewrite.rule import EXACT, Obligation
+from tensmith.verify.rules import judge, unsound, without_unit_loops
+
+N, C = Poly.symbol("N"), Poly.symbol("C")
+X = tensor("x", N, C)
+
+
+def test_no_rule_is_unsound() -> None:
+    assert unsound() == []
+
+
+@pytest.mark.parametrize("name", list(EXACT))
+def test_a_rule_has_obligations_and_wrong_twins_or_says_why_it_changes_no_formula(name: str) -> None:
+    rule = EXACT[name]
+    if rule.structural:
+        assert not list(rule.obligations())
+    else:
+        assert list(rule.obligations())
+        assert list(rule.twins())
+
+
+def judged(left: object, right: object) -> str:
+    return judge(Obligation("test", left, right)).verdict  # type: ignore[arg-type]
+
+
+def test_equal_formulas_are_proved_and_different_ones_refuted() -> None:
+    doubled = compute((N, C), lambda i, j: X[i, j] + X[i, j])
+    assert judged(doubled, compute((N, C), lambda i, j: X[i, j] * 2)) == "proved"
+    assert judged(doubled, compute((N, C), lambda i, j: X[i, j] * 3)) == "refuted"
+
+
+def test_different_shapes_are_refuted() -> None:
+    assert judged(X, tensor("x", N, C + 1)) == "refuted"
+
+
+def test_what_holds_only_in_an_ordered_field_goes_to_the_solver() -> None:
+    def clipped(first: str, low: int, second: str, high: int) -> object:
+        return compute((N, C), lambda i, j: call(second, call(first, X[i, j], low), high))
+
+    inside = clipped("maximum", 0, "minimum", 6)
+    assert judged(inside, clipped("minimum", 6, "maximum", 0)) == "proved"
+    assert judged(clipped("maximum", 6, "minimum", 0), clipped("minimum", 0, "maximum", 6)) == "refuted"
+
+
+def test_a_loop_over_one_element_is_that_element() -> None:
+    once = compute((N,), lambda i: total(1, lambda k: X[i, k] + X[i, k]))
+    assert judged(once, compute((N,), lambda i: X[i, 0] * 2)) == "proved"
+    assert "Reduce" not in repr(without_unit_loops(once).body)
+    assert judged(once, compute((N,), lambda i: X[i, 0])) == "refuted"
