@@ -94,7 +94,7 @@ def targets_page() -> str:
     lines = ["# Targets", "", f"{NOTE} from `tensmith/hardware/targets/*.toml`.", ""]
     lines += [
         "`--target NAME` is the device to compress for, `--target FILE.toml` one of your own. `host`, the "
-        "default, is the machine at hand: its peak and bandwidth are measured when they are first needed. "
+        "default, is the machine at hand: its bandwidth is measured, its peak follows from what it can do. "
         "Peaks are in 1e9 operations a second over all cores, a multiply-add counted as two.",
         "",
         "| target | kind | cores | peak | bandwidth | memory |",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
@@ -12,14 +13,14 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "tensmith"
 
 # The only list of the floors; a room is a top-level module or folder of the package.
 FLOORS = (
-    {"errors", "registry", "files"},
+    {"errors", "registry", "files", "interrupt"},
     {"formula", "data", "report"},
     {"ir"},
     {"rewrite", "backend", "frontend", "hardware"},
     {"verify", "engine"},
     {"evaluate"},
     {"search", "config"},
-    {"deploy", "compression"},
+    {"deploy", "compression", "explain"},
     {"cli"},
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
@@ -77,6 +78,14 @@ def circle(found: list[Edge]) -> list[str]:
 def test_every_room_has_a_floor() -> None:
     rooms = {path.name.removesuffix(".py") for path in PACKAGE.iterdir() if path.name[0] != "_"}
     assert rooms - {"py.typed"} <= FLOOR_OF.keys()
+
+
+def test_the_architecture_page_shows_these_floors() -> None:
+    page = (PACKAGE.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d) \| (.+?) \|", page, re.MULTILINE)
+    assert {int(floor): set(re.findall(r"`(\w+)`", rooms)) for floor, rooms in rows} == dict(
+        enumerate(FLOORS)
+    )
 
 
 def test_no_module_imports_from_a_higher_floor() -> None:
