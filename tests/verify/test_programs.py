@@ -225,3 +225,61 @@ def test_field_products_are_exact(rows: int, depth: int, columns: int, p: int, s
 def test_constants_have_the_residue_of_their_exact_value(value: float, p: int) -> None:
     numerator, denominator = value.as_integer_ratio()
     assert int(PrimeField(p, 0).const(value)) == numerator * pow(denominator, -1, p) % p
+
+
+# Cuts
+
+
+_BLOCKS = 18
+
+
+def gated(last: str = "mul", swap: bool = False) -> Program:
+    """Residual blocks x + sigmoid(g) v v: the degree doubles from block to block, too large for a bound."""
+    nodes: list[Node] = []
+    before = "x"
+    for block in range(_BLOCKS):
+        gate, value = (f"v{block}", f"g{block}") if swap and block == 5 else (f"g{block}", f"v{block}")
+        nodes += [
+            make_node("matmul", (before, "w"), (f"g{block}",)),
+            make_node("matmul", (before, "u"), (f"v{block}",)),
+            make_node("sigmoid", (gate,), (f"s{block}",)),
+            make_node("mul", (value, value), (f"q{block}",)),
+            make_node(last if block == _BLOCKS - 1 else "mul", (f"s{block}", f"q{block}"), (f"p{block}",)),
+            make_node("add", (before, f"p{block}"), (f"r{block}",)),
+        ]
+        before = f"r{block}"
+    generator = np.random.default_rng(3)
+    w, u = (generator.normal(size=(4, 4)).astype(np.float32) for _ in range(2))
+    return small((*nodes, make_node("exp", (before,), ("y",))), w=w, u=u)
+
+
+def test_deep_quotients_get_a_bound_by_cuts() -> None:
+    left = gated()
+    nodes = tuple(
+        replace(n, inputs=n.inputs[::-1]) if n.op in ("mul", "add") else n for n in left.nodes
+    )  # fmt: skip
+    found = compare_programs(left, replace(left, nodes=nodes))
+    assert found.equal and found.cuts and found.error_probability < 1e-8
+
+
+@pytest.mark.parametrize("wrong", [gated(last="add"), gated(swap=True)])
+def test_cuts_hide_no_mistake(wrong: Program) -> None:
+    assert compare_programs(gated(), wrong).verdict == "different"
+
+
+def test_values_of_one_name_need_not_be_equal() -> None:
+    """r0 is half as large on one side, which the end makes up for: cuts fail, the programs are equal."""
+    half = np.float32(0.5)
+    left = gated()
+    moved = []
+    for node in left.nodes:
+        if node.output == "r0":
+            moved += [replace(node, outputs=("r0.whole",)), make_node("mul", ("r0.whole", "half"), ("r0",))]
+        else:
+            inputs = tuple("r0.twice" if name == "r0" else name for name in node.inputs)
+            moved.append(replace(node, inputs=inputs))
+        if node.output == "r0":
+            moved.append(make_node("add", ("r0", "r0"), ("r0.twice",)))
+    right = replace(left, nodes=tuple(moved), constants={**left.constants, "half": np.asarray(half)})
+    found = compare_programs(left, right)
+    assert found.equal

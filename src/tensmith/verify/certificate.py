@@ -97,6 +97,7 @@ def run_check(stretch: Stretch, check: FieldCheck | FoldError) -> RunCheck:
             "error_probability": check.error_probability,
             "seed": check.seed,
             "sizes": dict(check.sizes or {}),
+            "cuts": check.cuts,
             "reason": check.reason[:1000],
         }
     )

@@ -59,6 +59,8 @@ def _field_row(run: RunCheck) -> Row:
     if run.verdict == "unknown":
         return _row(f"{steps} are not checked as a whole.", "tested", run.reason, FIELD)
     detail = f"Outputs are equal modulo {len(run.primes)} random primes"
+    if run.cuts:
+        detail += f", with unknown functions at {run.cuts} values that both sides compute"
     if run.error_probability <= CHECKED:
         detail += (
             f"; polynomials have degree {run.degree} at most, and different programs pass with probability "

@@ -31,7 +31,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -41,6 +41,7 @@ from tensmith.formula.arith import Array, PrimeField
 from tensmith.ir import Program
 from tensmith.ir.interpreter import interpret
 from tensmith.verify import sampling
+from tensmith.verify.cuts import cut
 from tensmith.verify.degrees import Calls, Degrees, Quotient, Size
 from tensmith.verify.joint import interpret_jointly
 
@@ -48,6 +49,8 @@ Verdict = Literal["equal", "different", "unknown"]
 
 _TRIALS = 3
 _MOST_PRIMES = 16
+# A bound above this is worth another test, with cuts.
+_POOR = 1e-6
 # Ops whose integer results say nothing about the values of real numbers.
 _SHAPE_OPS = frozenset({"shape", "size"})
 # Ops that order real numbers inside.
@@ -59,7 +62,8 @@ class FieldCheck:
     """What the test found. `output` is the first that differs.
 
     `error_probability` bounds the chance that different programs give "equal"; it is 1 where no bound is
-    known, and `reason` says why. `sizes` are the symbolic sizes under which the test with all primes ran.
+    known, and `reason` says why. `sizes` are the symbolic sizes under which the test with all primes ran;
+    `cuts` counts the values at which both programs were cut (see cuts).
     """
 
     verdict: Verdict
@@ -70,6 +74,7 @@ class FieldCheck:
     reason: str = ""
     seed: int = 0
     sizes: Mapping[str, int] | None = None
+    cuts: int = 0
 
     @property
     def equal(self) -> bool:
@@ -105,7 +110,13 @@ def compare_programs(
     reason = ""
     for small, large in sampling.sizes(left, generator):
         try:
-            return _Comparison(left, right, small, large, generator, seed).run(primes, error, seconds)
+            whole = _Comparison(left, right, small, large, generator, seed)
+            halves = cut(left, right) if primes is None and whole.hopeless() else None
+            if halves is not None:
+                found = replace(whole, left=halves[0], right=halves[1]).run(None, error, seconds / 2)
+                if found.equal and found.error_probability <= _POOR:
+                    return replace(found, cuts=halves[2])
+            return whole.run(primes, error, seconds if halves is None else seconds / 2)
         except ProgramError as problem:
             reason = str(problem)
     return FieldCheck("unknown", reason=reason, seed=seed)
@@ -131,6 +142,11 @@ class _Comparison:
     large: Mapping[str, int]
     generator: np.random.Generator
     seed: int
+
+    def hopeless(self) -> bool:
+        """Whether no number of primes gives a bound, though there is one."""
+        _, chance, reason = self._bound()
+        return not reason and chance(_MOST_PRIMES) > _POOR
 
     def run(self, primes: int | None, error: float, seconds: float) -> FieldCheck:
         """First one prime with large sizes, then all primes together with small ones."""

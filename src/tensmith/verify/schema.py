@@ -62,6 +62,7 @@ class RunCheck(_Model):
     error_probability: float = Field(default=1.0, ge=0, le=1)
     seed: int = 0
     sizes: dict[str, int] = {}
+    cuts: int = Field(default=0, ge=0)
     reason: _Text = ""
     constants: int = 0
     ulps: float | None = None
