@@ -12,11 +12,13 @@ from pathlib import Path
 
 from stock.cases import Case
 from stock.ir import IrContender
+from stock.make import MEMORY_BYTES
 from tensmith.errors import OutputError
 from tensmith.evaluate.latency import Contender
 from tensmith.files import sha256_file, write_text
 
 TENSMITH = "tensmith"
+OUT_OF_MEMORY = ("MemoryError", "bad_alloc", "nable to allocate", "ailed to allocate")
 
 # Peer -> (maker, what distinguishes it) of each of its files; a user would keep the best, so all count.
 PEERS = {
@@ -56,7 +58,7 @@ def originals(model: Path) -> list[Entry]:
 
 
 def made(case: Case, data: Path, folder: Path, limit: float) -> Iterator[Entry]:
-    """Every peer's files, made once and kept in `folder`; each has `limit` seconds."""
+    """Every peer's files, made once and kept in `folder`; each has `limit` seconds and MEMORY_BYTES."""
     for peer, makers in PEERS.items():
         for maker, variant in makers:
             home = folder / maker
@@ -89,6 +91,8 @@ def _make(maker: str, case: Case, data: Path, home: Path, limit: float) -> str:
     if done.returncode == 0:
         return ""
     lines = (home / "log.txt").read_text(errors="replace").strip().splitlines()
+    if lines and any(sign in lines[-1] for sign in OUT_OF_MEMORY):
+        return f"needs more than {MEMORY_BYTES >> 30} GiB of memory"
     return lines[-1][:200] if done.returncode > 0 and lines else f"died with signal {-done.returncode}"
 
 

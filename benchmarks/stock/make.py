@@ -10,19 +10,22 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import resource
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import resource
 
 from stock.cases import CASES, Arrays, Case
 from tensmith.data import Splits
 from tensmith.engine.base import first_line
 from tensmith.engine.signature import read_signature
 from tensmith.files import write_text
+
+# What a peer may take: some keep every activation of every calibration sample, and would take the machine.
+MEMORY_BYTES = 10 << 30
 
 
 @dataclass(frozen=True)
@@ -219,6 +222,7 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("folder", type=Path)
     chosen = parser.parse_args()
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     logging.basicConfig(level=logging.WARNING)
     case: Case = CASES[chosen.case]
     job = Job(case, case.model(chosen.data), case.views(chosen.data), chosen.folder)
@@ -226,9 +230,5 @@ def main() -> None:
     write_text(chosen.folder / "made.json", json.dumps({"file": path.name, "note": note}))
 
 
-# What a peer may take: some keep every activation of every calibration sample, and would take the machine.
-MEMORY_BYTES = 10 << 30
-
 if __name__ == "__main__":
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     main()

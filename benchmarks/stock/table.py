@@ -46,8 +46,8 @@ class Row:
 def volumes(rows: Sequence[Row], fits: Fits = lambda row: row.in_budget) -> dict[str, float]:
     """Hypervolume of each peer in size / original size and latency / baseline latency, reference (1, 1).
 
-    The first row is the original on the baseline. Only points that fit the budget count. Every peer also has the
-    original on its own runtime, as its user would; a peer without any file in budget has no more than that.
+    The first row is the original on the baseline. Only points that fit the budget count. Every peer also has
+    the original on its own runtime, as its user would; without a file in budget it has no more than that.
     """
     peers = dict.fromkeys(row.peer for row in rows)
     fitting = [row for row in rows if fits(row)]
@@ -100,7 +100,7 @@ def cells(row: Row, original_bytes: int) -> tuple[str, ...]:
 def verdict(rows: Sequence[Row], ours: str, case: Case) -> list[str]:
     """The hypervolumes, best first, and which goals `ours` reaches.
 
-    Where the budget is agreement, which counts every changed answer, also those of a budget of top-1 accuracy.
+    Agreement counts every changed answer; where it is the budget, top-1 accuracy as the budget is shown too.
     """
     lines = ["hypervolume: " + _ranking(volumes(rows))]
     if case.measure == "agreement":
