@@ -35,6 +35,7 @@ def varied_model(seed: int = 0) -> bytes:
         tensor("fake_quantized", steps.astype(np.float32) * scales),
         tensor("clustered", rng.normal(size=9).astype(np.float32)[rng.integers(0, 9, (40, 30))]),
         tensor("dense", weights.astype(np.float32)),
+        tensor("pruned", np.where(np.abs(weights) > 1, weights, 0).astype(np.float32)),
         tensor("half", weights.astype(np.float16)),
         tensor("double", weights[:4].astype(np.float64)),
         tensor("bias", rng.integers(-90000, 90000, 300).astype(np.int32)),

@@ -81,7 +81,7 @@ def read(packed: bytes, max_bytes: int) -> Container:
         )
     if len(packed) > len(MAGIC) and packed[len(MAGIC)] != VERSION:
         raise ModelError(
-            f"the packed model has format version {packed[len(MAGIC)]}, and this tensmith reads version {VERSION}; "
+            f"the packed model has format version {packed[len(MAGIC)]}; this tensmith reads {VERSION}; "
             "it needs the tensmith that wrote it or a newer one: pip install --upgrade tensmith"
         )
     body = packed[start:]

@@ -6,6 +6,7 @@ Both sides must build the same table to the last bit on every machine, so no flo
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from tensmith.backend.packed.rans import TOTAL
 
 DEGREES = (1, 3, 5, 9, 15, 31)  # of freedom: from Cauchy to nearly Gaussian
 MIN_LEVEL, MAX_LEVEL = -12, 40  # scale 2^(level / 4): from 1/8 to 1024
-MAX_INFLATION = 48
+MAX_CORRECTION = 48  # quarter octaves, either way
 _UNIT = 30  # fixed-point bits of a density
 
 
@@ -46,12 +47,21 @@ def normalise(weights: Integers) -> Integers:
     return table
 
 
-def student(levels: Integers, degrees: int, low: int, high: int, zero: int = 0, edge: int = 0) -> Integers:
+def magnitude_bins(low: int, high: int) -> Integers:
+    """The bin of |k| for each k in low..high: 0, 1, 2, 3, then two an octave, and one for the largest."""
+    magnitude = np.abs(np.arange(low, high + 1, dtype=np.int64))
+    starts = [0, 1, *(step << shift for shift in range(11) for step in (2, 3))]
+    bins: Integers = np.searchsorted(starts, magnitude, side="right") - 1
+    bins[magnitude == magnitude.max()] = bins.max() + 1
+    return bins
+
+
+def student(levels: Integers, degrees: int, low: int, high: int, corrections: Sequence[int] = ()) -> Integers:
     """Frequencies [levels, high - low + 1] of the integers low..high (low <= 0 <= high, |k| < 4096).
 
-    Student's t density with odd `degrees`: (1 + k^2 / (degrees s^2))^-((degrees + 1) / 2), s = 2^(level / 4).
-    `zero` adds a point mass of 2^(zero / 2 - 10) times the rest at 0 (pruned weights), `edge` one shared by
-    both ends (symmetric quantization puts every channel's largest weight there); code 0 adds none.
+    Student's t density with odd `degrees`: (1 + k^2 / (degrees s^2))^-((degrees + 1) / 2), s = 2^(level / 4),
+    times 2^(corrections[b] / 4) in magnitude bin b: pruning puts mass at 0 and takes it from around 0, and
+    symmetric quantization puts every channel's largest weight at an end.
     """
     values = np.arange(low, high + 1, dtype=np.int64)
     squared = np.array([degrees * octaves(int(level), 1) for level in levels], np.int64)[:, None]
@@ -59,16 +69,10 @@ def student(levels: Integers, degrees: int, low: int, high: int, zero: int = 0, 
     weights = ratio.copy()
     for _ in range((degrees + 1) // 2 - 1):
         weights = weights * ratio >> _UNIT
-    rest = weights.sum(axis=1) >> 20
-    weights[:, -low] += _inflation(rest, zero)
-    weights[:, 0] += _inflation(rest, edge) // 2
-    weights[:, -1] += _inflation(rest, edge) // 2
+    if any(corrections):
+        factors = np.array([octaves(code, 2) for code in corrections], np.int64)
+        weights = weights * factors[magnitude_bins(low, high)] >> 16
     return normalise(weights)
-
-
-def _inflation(rest: Integers, code: int) -> Integers:
-    """rest 2^20 * 2^(code / 2 - 10), or nothing for code 0."""
-    return rest * octaves(code, 1) >> 6 if code else np.zeros_like(rest)
 
 
 def histogram_codes(counts: Integers) -> bytes:

@@ -28,10 +28,11 @@ def encode_integers(values: Integers, shape: tuple[int, ...]) -> Encoded | None:
     low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
     if high - low >= _MAX_ALPHABET or max(abs(low), abs(high)) > _LIMIT:
         return None
-    candidates = [_encode_histogram(values - low, low, high - low + 1)]
+    skewed = _encode_histogram(values - low, low, high - low + 1)
+    candidates = [skewed]
     if low >= 0 and high < 256:
         candidates.append(Encoded(number(_BYTES), values.astype(np.uint8).tobytes()))
-    if low < high and candidates[0].bits < _SKEWED * values.size * math.log2(high - low + 1):
+    if low < high and skewed.batches[0].bits < _SKEWED * values.size * math.log2(high - low + 1):
         candidates.append(Encoded(number(_SCALED)) + scaled.encode(values, shape))
     return min(candidates, key=lambda candidate: candidate.bits)
 

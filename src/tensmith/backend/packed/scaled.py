@@ -15,27 +15,34 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tensmith.backend.packed.elements import Integers
-from tensmith.backend.packed.frequency import DEGREES, MAX_INFLATION, MAX_LEVEL, MIN_LEVEL, student
-from tensmith.backend.packed.rans import PRECISION, Batch, Contexts, batch_of
+from tensmith.backend.packed.frequency import (
+    DEGREES,
+    MAX_CORRECTION,
+    MAX_LEVEL,
+    MIN_LEVEL,
+    magnitude_bins,
+    student,
+)
+from tensmith.backend.packed.rans import PRECISION, TOTAL, Batch, Contexts, batch_of
 from tensmith.backend.packed.streams import Encoded, Reader, number
 
 _MAX_VALUE = 2047
 _LIMIT = 1 << 41
 _REACH = 32  # a row's or column's level lies within this of the tensor's
 _LEVEL_DEGREES = 15
+_CORRECTION_BITS = 6  # what one costs, about
 
 
 @dataclass(frozen=True)
 class _Shape:
-    """The distribution common to a tensor: base level, tail and point masses (codes of `student`)."""
+    """The distribution common to a tensor: base level, tail, and corrections of `student`."""
 
     base: int
+    corrections: tuple[int, ...]
     tail: int = 2
-    zero: int = 0
-    edge: int = 0
 
     def frequencies(self, levels: Integers, low: int, high: int) -> Integers:
-        return student(levels, DEGREES[self.tail], low, high, self.zero, self.edge)
+        return student(levels, DEGREES[self.tail], low, high, self.corrections)
 
 
 def encode(values: Integers, shape: tuple[int, ...]) -> Encoded:
@@ -43,12 +50,13 @@ def encode(values: Integers, shape: tuple[int, ...]) -> Encoded:
     center = int(np.median(values))
     centered = values - center
     low, high = int(centered.min()), int(centered.max())
+    flat = (0,) * int(magnitude_bins(low, high).max() + 1)
     best: Encoded | None = None
     for rows, columns in _level_choices(np.abs(centered), *_extents(shape, values.size)):
         base = int(np.median(rows))
-        fitted = _fit(centered, rows - base, columns, _Shape(base), low, high)
+        fitted = _fit(centered, rows - base, columns, _Shape(base, flat), low, high)
         levels, contexts = _contexts(_grid(rows - base, columns, fitted.base), values.size)
-        header = [center, low, high, fitted.base, fitted.tail, fitted.zero, fitted.edge]
+        header = [center, low, high, fitted.base, fitted.tail, *fitted.corrections]
         encoded = (
             Encoded(b"".join(map(number, header)))
             + _encode_levels(rows - base)
@@ -66,12 +74,9 @@ def decode(reader: Reader, shape: tuple[int, ...], count: int) -> Integers:
     take = reader.parameters.number
     center = take(-_LIMIT, _LIMIT)
     low, high = take(-_MAX_VALUE, 0), take(0, _MAX_VALUE)
-    fitted = _Shape(
-        take(MIN_LEVEL - _REACH, MAX_LEVEL + _REACH),
-        take(0, len(DEGREES) - 1),
-        take(0, MAX_INFLATION),
-        take(0, MAX_INFLATION),
-    )
+    base, tail = take(MIN_LEVEL - _REACH, MAX_LEVEL + _REACH), take(0, len(DEGREES) - 1)
+    bins = int(magnitude_bins(low, high).max()) + 1
+    fitted = _Shape(base, tuple(take(-MAX_CORRECTION, MAX_CORRECTION) for _ in range(bins)), tail)
     row_count, column_count = _extents(shape, count)
     rows, columns = _decode_levels(reader, row_count), _decode_levels(reader, column_count)
     levels, contexts = _contexts(_grid(rows, columns, fitted.base), count)
@@ -128,26 +133,30 @@ def _fit(centered: Integers, rows: Integers, columns: Integers, start: _Shape, l
     counts = counts.reshape(levels.size, alphabet)
     known: dict[_Shape, float] = {}
 
+    def table(shape: _Shape) -> Integers:
+        return shape.frequencies(np.clip(levels + shape.base, MIN_LEVEL, MAX_LEVEL), low, high)
+
     def cost(shape: _Shape) -> float:
         if shape not in known:
-            table = shape.frequencies(np.clip(levels + shape.base, MIN_LEVEL, MAX_LEVEL), low, high)
-            known[shape] = PRECISION * centered.size - float((counts * np.log2(table)).sum())
+            bits = PRECISION * centered.size - float((counts * np.log2(table(shape))).sum())
+            known[shape] = bits + _CORRECTION_BITS * np.count_nonzero(shape.corrections)
         return known[shape]
 
     best = start
-    for step in (8, 3, 1):
-        inflations = [-step, 0, step]
-        for field, moves, top in (
-            ("tail", (-2, -1, 0, 1, 2), len(DEGREES) - 1),
-            ("base", (-1, 0, 1), MAX_LEVEL),
-            ("zero", inflations, MAX_INFLATION),
-            ("edge", inflations, MAX_INFLATION),
-        ):
-            here = getattr(best, field)
-            bottom = MIN_LEVEL - _REACH if field == "base" else 0
-            near = [min(max(here + move, bottom), top) for move in moves]
-            best = min((replace(best, **{field: value}) for value in near), key=cost)
+    for _ in range(4):
+        tails = [tail for tail in range(best.tail - 2, best.tail + 3) if 0 <= tail < len(DEGREES)]
+        best = min((replace(best, tail=tail) for tail in tails), key=cost)
+        best = min((replace(best, base=best.base + move) for move in (0, -1, 1)), key=cost)
+        best = min(best, _corrected(best, counts, table(best), magnitude_bins(low, high)), key=cost)
     return best
+
+
+def _corrected(shape: _Shape, counts: Integers, table: Integers, bins: Integers) -> _Shape:
+    """With corrections that move the expected mass of each magnitude bin to the observed one."""
+    observed = np.bincount(bins, counts.sum(axis=0)) + 0.5
+    expected = np.bincount(bins, (counts.sum(axis=1) / TOTAL) @ table) + 0.5
+    codes = np.array(shape.corrections) + np.rint(4 * np.log2(observed / expected)).astype(np.int64)
+    return replace(shape, corrections=tuple(np.clip(codes, -MAX_CORRECTION, MAX_CORRECTION).tolist()))
 
 
 def _encode_levels(levels: Integers) -> Encoded:
