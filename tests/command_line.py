@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -9,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 # A run that is over in seconds: one engine, few samples, hardly any time.
 QUICK = ("--engines", "onnxruntime", "--time-budget", "1s", "--preprocess", "raw")
-_TIMEOUT_S = 180
+TIMEOUT_S = 180
 Array = np.ndarray[Any, Any]
 
 
@@ -38,14 +40,15 @@ def tensmith(
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=_TIMEOUT_S,
+        timeout=TIMEOUT_S,
         preexec_fn=limit,
     )
 
 
-def start(*arguments: str | Path, folder: Path) -> subprocess.Popen[str]:
-    """The same, not waited for."""
-    return subprocess.Popen(
+@contextlib.contextmanager
+def started(*arguments: str | Path, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """The same, not waited for; whatever happens in the block, it does not outlive it."""
+    process = subprocess.Popen(
         command(*arguments),
         cwd=folder,
         env=environment(),
@@ -54,6 +57,11 @@ def start(*arguments: str | Path, folder: Path) -> subprocess.Popen[str]:
         text=True,
         start_new_session=True,
     )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def command(*arguments: str | Path) -> list[str]:
@@ -136,7 +144,7 @@ def candidates(out: Path) -> list[tuple[int, str, str]]:
 
 def wait_for_candidates(process: subprocess.Popen[str], out: Path, count: int) -> None:
     """Returns when a run has measured `count` candidates."""
-    deadline = time.monotonic() + _TIMEOUT_S
+    deadline = time.monotonic() + TIMEOUT_S
     while len(candidates(out)) < count:
         assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() < deadline

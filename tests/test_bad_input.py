@@ -6,6 +6,8 @@ import shutil
 import signal
 import sqlite3
 import subprocess
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +17,14 @@ from onnx import TensorProto, helper
 
 from command_line import (
     QUICK,
+    TIMEOUT_S,
     answers,
     candidates,
     contents,
     images,
     read_json,
     refused,
-    start,
+    started,
     tensmith,
     tiny_model,
     wait_for_candidates,
@@ -351,55 +354,63 @@ def test_a_disk_that_fills_up_while_resuming_leaves_the_front(place: Path, run_f
 # Interrupts
 
 
-def test_two_runs_on_one_folder_and_ctrl_c(place: Path) -> None:
+@pytest.fixture
+def running(place: Path) -> Iterator[subprocess.Popen[str]]:
+    """A run on `place`/out that would take long."""
+    arguments = ("compress", "tiny.onnx", "--data", "npz:tiny.npz", *LONG, "--output", "out")
+    with started(*arguments, folder=place) as process:
+        yield process
+
+
+def test_two_runs_on_one_folder_and_ctrl_c(place: Path, running: subprocess.Popen[str]) -> None:
     out = place / "out"
-    first = start("compress", "tiny.onnx", "--data", "npz:tiny.npz", *LONG, "--output", "out", folder=place)
-    wait_for_candidates(first, out, 2)
+    wait_for_candidates(running, out, 2)
     refused(compress(place, "--resume"), 1, "another run is working in out", "--output")
 
-    first.send_signal(signal.SIGINT)
-    shown, complaints = first.communicate(timeout=120)
-    assert first.returncode == 130, complaints
+    running.send_signal(signal.SIGINT)
+    shown, complaints = running.communicate(timeout=TIMEOUT_S)
+    assert running.returncode == 130, complaints
     assert "--resume" in shown
     validate_front(read_json(out / "front.json"))
     assert (out / "best" / "model.onnx").exists()
 
 
-def test_killed_and_resumed(place: Path) -> None:
+def test_killed_and_resumed(place: Path, running: subprocess.Popen[str]) -> None:
     out = place / "out"
-    run = start("compress", "tiny.onnx", "--data", "npz:tiny.npz", *LONG, "--output", "out", folder=place)
-    wait_for_candidates(run, out, 2)
-    run.kill()
-    run.communicate(timeout=60)
+    wait_for_candidates(running, out, 2)
+    running.kill()
+    running.communicate(timeout=TIMEOUT_S)
     before = candidates(out)
     assert len(before) >= 2
 
-    assert compress(place, "--resume").returncode == 0
+    result = compress(place, "--resume")
+    assert result.returncode == 0, result.stderr
     assert candidates(out)[: len(before)] == before
     validate_front(read_json(out / "front.json"))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_second_interrupt_stops_at_once(place: Path, number: signal.Signals) -> None:
-    out = place / "out"
-    run = start("compress", "tiny.onnx", "--data", "npz:tiny.npz", *LONG, "--output", "out", folder=place)
-    wait_for_candidates(run, out, 1)
-    run.send_signal(number)
+def test_a_second_interrupt_stops_at_once(
+    place: Path, running: subprocess.Popen[str], number: signal.Signals
+) -> None:
+    wait_for_candidates(running, place / "out", 1)
+    running.send_signal(number)
     with pytest.raises(subprocess.TimeoutExpired):
-        run.communicate(timeout=0.5)
-    run.send_signal(number)
-    _, complaints = run.communicate(timeout=30)
-    assert run.returncode == 130
-    assert complaints.startswith("error: interrupted") and "--resume" in complaints
-    assert len(candidates(out)) >= 1
+        running.communicate(timeout=0.5)
+    running.send_signal(number)
+    _, complaints = running.communicate(timeout=TIMEOUT_S)
+    assert running.returncode == 130
+    assert complaints.startswith("error: interrupted")
+    assert "--resume" in complaints
+    assert len(candidates(place / "out")) >= 1
 
 
-def test_interrupted_before_anything_was_measured(place: Path) -> None:
-    run = start("compress", "tiny.onnx", "--data", "npz:tiny.npz", *LONG, "--output", "out", folder=place)
+def test_interrupted_before_anything_was_measured(place: Path, running: subprocess.Popen[str]) -> None:
     while not (place / "out" / "run.sqlite").exists():
-        assert run.poll() is None
-    run.send_signal(signal.SIGINT)
-    _, complaints = run.communicate(timeout=60)
-    assert run.returncode == 130
+        assert running.poll() is None
+        time.sleep(0.01)
+    running.send_signal(signal.SIGINT)
+    _, complaints = running.communicate(timeout=TIMEOUT_S)
+    assert running.returncode == 130
     assert complaints.startswith("error: interrupted")
     assert not (place / "out").exists()

@@ -27,6 +27,6 @@ def read_report(folder: Path) -> Report:
         raise OutputError(f"{path} is damaged ({error}); {advice}") from error
     try:
         render(document)
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, OutputError) as error:
         raise OutputError(f"{path} is damaged: a field is missing or wrong ({error}); {advice}") from error
     return document
