@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -111,7 +111,10 @@ def compress(
         task = _task(run, given.dataset, given.splits, evaluation)
         workshop = _open_workshop(run, folder, given.program, given.splits, task)
         tried = _search(run, workshop, given.splits, given.target)
-        with nullcontext(lambda: True) if run.interrupted else postponed() as interrupted:
+        seen: AbstractContextManager[Callable[[], bool]] = (
+            nullcontext(lambda: True) if run.interrupted else postponed()
+        )
+        with seen as interrupted:
             held_out = _held_out(run, given.splits)
             timing = min(SECONDS_A_CONTENDER, _TIMING_SHARE * config.time_budget)
             settled = settle(workshop, tried, held_out, given.target, run.progress, timing)
