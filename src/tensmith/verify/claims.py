@@ -18,6 +18,7 @@ FIELD = (
     "keyed hash.",
     "Integer inputs and symbolic sizes are tested at the values drawn.",
 )
+PURE = ("Ops are pure functions of their inputs and attributes.",)
 # A false pass below this probability makes a test an exact check.
 CHECKED = 1e-6
 
@@ -58,6 +59,8 @@ def _field_row(run: RunCheck) -> Row:
         return _row(f"{steps} CHANGE the outputs.", "checked", run.reason, FIELD)
     if run.verdict == "unknown":
         return _row(f"{steps} are not checked as a whole.", "tested", run.reason, FIELD)
+    if not run.primes:
+        return _row(f"{steps} do not change the outputs.", "checked", f"{run.reason}.".capitalize(), PURE)
     detail = f"Outputs are equal modulo {len(run.primes)} random primes"
     if run.cuts:
         detail += f", with unknown functions at {run.cuts} values that both sides compute"

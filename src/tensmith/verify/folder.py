@@ -217,6 +217,8 @@ def _equal(stretch: Stretch, seconds: float) -> Finding:
         return Finding(claim, "does not hold", check.reason)
     if check.verdict == "unknown":
         return Finding(claim, "not checked", check.reason)
+    if not check.primes:
+        return Finding(claim, "holds", check.reason)
     bound = f"false pass at most {check.error_probability:.0e}"
     if check.error_probability > CHECKED:
         bound = f"no useful bound on a false pass: {check.reason or f'degree {check.degree}'}"
