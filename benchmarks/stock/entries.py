@@ -85,7 +85,7 @@ def _make(maker: str, case: Case, data: Path, home: Path, limit: float) -> str:
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)}
     with (home / "log.txt").open("w") as log:
         try:
-            done = subprocess.run(command, stdout=log, stderr=log, timeout=limit, env=environment)
+            done = subprocess.run(command, stdout=log, stderr=log, timeout=limit, env=environment, cwd=home)
         except subprocess.TimeoutExpired:
             return f"not finished after {limit:.0f} s"
     if done.returncode == 0:
