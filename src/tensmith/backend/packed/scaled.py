@@ -3,8 +3,8 @@
 Weight [o, i, ...] is drawn from a Student distribution of scale row[o] * column[i], both in quarter octaves.
 Output channels differ in spread even after per-channel quantization (the scale follows their largest weight,
 not their typical one), and input channels differ by what the layer before gives them. Against one histogram
-for a whole model, parameters counted, that took 5 to 7 % off a wide ResNet, 1 to 2 % off ResNet-20 and at most
-1.4 % off MobileNetV2 and a small transformer, at 4 to 8 bits.
+for a whole model, parameters counted, that took 5 to 7 % off a wide ResNet, 1 to 2 % off ResNet-20 and at
+most 1.4 % off MobileNetV2 and a small transformer, at 4 to 8 bits.
 """
 
 from __future__ import annotations
