@@ -1,13 +1,13 @@
 """Beam search over plans (the synthesis loop): seed, measure, keep the best few, extend them, again.
 
-Each round extends at most `width` ideas, chosen by fitness (alpha * accuracy retention + beta * gain) among
-those not extended yet, so that exploring one family never starves the others of their first move.
+Each round extends at most `width` ideas not extended yet: first those that no accepted candidate clearly
+beats in size and latency, by fitness (alpha * accuracy retention + beta * gain); the others while there is time.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from tensmith.search.candidate import Candidate
@@ -16,6 +16,9 @@ from tensmith.search.plan import Plan
 from tensmith.search.space import Idea, Space
 
 Try = Callable[[Plan], Candidate]
+
+# Latency is noisy: within two hundredths is the same, a tenth is a difference.
+_EQUAL, _CLEARLY = 1.02, 0.9
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ def beam_search(
     objective: Objective,
     original_bytes: float,
     deadline: float,
-    width: int = 4,
+    width: int = 3,
 ) -> list[Candidate]:
     """Candidates in the order they were tried, until `deadline` (time.monotonic) or nothing is left to try.
 
@@ -50,7 +53,7 @@ def beam_search(
         if number < 3 or time.monotonic() < deadline:
             measure(idea)
     while open_ideas and time.monotonic() < deadline:
-        chosen = _widest(open_ideas, objective, original_bytes, width)
+        chosen = _widest(open_ideas, tried.values(), objective, original_bytes, width)
         for found in chosen:
             open_ideas.remove(found)
             for idea in space.moves(found.idea, found.candidate):
@@ -59,15 +62,26 @@ def beam_search(
     return list(tried.values())
 
 
-def _widest(found: list[Found], objective: Objective, original_bytes: float, width: int) -> list[Found]:
-    """The best idea of each family first, then the best of all, `width` in total."""
+def _widest(
+    found: list[Found], tried: Collection[Candidate], objective: Objective, original_bytes: float, width: int
+) -> list[Found]:
+    """The `width` ideas to extend: those that nobody beats before the others, then by fitness.
 
-    def rank(item: Found) -> float:
-        complete = "speedup" in item.candidate.metrics and "packed_bytes" in item.candidate.metrics
-        return objective.fitness(item.candidate, original_bytes) if complete else float("-inf")
+    A rejected idea is beaten by what is as fast and as small and was accepted: its way back may still cross
+    the front, so it counts as it is.
+    """
 
-    ordered = sorted(found, key=rank, reverse=True)
-    leaders = list({item.idea.family: item for item in reversed(ordered)}.values())
-    leaders.sort(key=rank, reverse=True)
-    rest = [item for item in ordered if item not in leaders]
-    return (leaders + rest)[:width]
+    def rank(item: Found) -> tuple[bool, float]:
+        mine = item.candidate
+        if not {"speedup", "packed_bytes"} <= mine.metrics.keys():
+            return False, float("-inf")
+        beaten = any(
+            other.status == "accepted"
+            and other.plan != mine.plan
+            and max(other.bytes / mine.bytes, other.latency / mine.latency) <= _EQUAL
+            and min(other.bytes / mine.bytes, other.latency / mine.latency) <= _CLEARLY
+            for other in tried
+        )
+        return not beaten, objective.fitness(mine, original_bytes)
+
+    return sorted(found, key=rank, reverse=True)[:width]

@@ -125,3 +125,8 @@ def allocate_bits(
 
         bits[layer.site] = min(range(lowest, highest + 1), key=cost)
     return bits
+
+
+def predicted_divergence(bits: Mapping[str, int], sensitivity: Mapping[str, Sensitivity]) -> float:
+    """Divergence of an allocation, as if layers added up: nats a sample."""
+    return sum(sensitivity[site].divergence * 4.0 ** (PROBE_BITS - count) for site, count in bits.items())

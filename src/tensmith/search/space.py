@@ -18,12 +18,14 @@ from tensmith.rewrite.rule import Step
 from tensmith.rewrite.trail import in_phase
 from tensmith.search.candidate import Candidate
 from tensmith.search.plan import Plan
-from tensmith.search.sensitivity import Sensitivity, allocate_bits
+from tensmith.search.sensitivity import Sensitivity, allocate_bits, predicted_divergence
 from tensmith.search.workshop import UNTOUCHED
 
 # Level steps of the bit allocation: each doubles the price of a byte that many times.
 _STRIDES = (4.0, 2.0, 1.0, 0.5)
-_FIRST_LEVEL = -8.0
+_LEVELS = range(-20, 41)
+# Nats a sample: what the first step below 8 bits may cost by prediction.
+_SMALL_DIVERGENCE = 0.01
 _CALIBRATIONS: tuple[Mapping[str, Any], ...] = (
     {"calibration": "minmax"},
     {"calibration": "percentile", "percentile": 99.99},
@@ -70,55 +72,83 @@ class Space:
         return 7 if self.narrow else 8
 
     def seeds(self) -> Iterator[Idea]:
-        """Where every search starts: the model as it came, exact rewrites alone, and each plain method."""
+        """Where every search starts: the model as it came, its exact rewrite, and one plain form a method.
+
+        What a first form shows to be worth more (other calibrations, other storage) comes as moves.
+        """
         yield Idea(UNTOUCHED, "untouched")
         yield Idea(Plan(), "exact")
         layers = weighted_layers(self.program)
         if not layers:
             return
-        for params in _CALIBRATIONS:
-            step = Step("int8", params={**params, "default_bits": self.highest}, kind="lossy")
-            yield Idea(Plan.of([step]), "int8")
+        yield Idea(Plan.of([self._int8(_CALIBRATIONS[0])]), "int8")
+        yield Idea(Plan.of([_weight_only("floats")]), "weight_only")
         if any(layer.op == "matmul" for layer in layers):
             yield Idea(Plan.of([Step("dynamic_int8", kind="lossy")]), "dynamic_int8")
-        for stored in ("floats", "codes"):
-            step = Step("weight_only", params={"stored": stored, "default_bits": 8}, kind="lossy")
-            yield Idea(Plan.of([step]), f"weight_only {stored}")
-        yield Idea(Plan.of([Step("half", params={"type": "float16"}, kind="lossy")]), "half")
         if self.half_precision and "openvino" in self.engines:
             settings = {"engine": "openvino", "precision": "bf16"}
-            yield Idea(Plan((), settings), "bfloat16 arithmetic")
-            step = Step("weight_only", params={"stored": "floats", "default_bits": 8}, kind="lossy")
-            yield Idea(Plan.of([step], settings), "bfloat16 arithmetic")
+            yield Idea(Plan.of([_weight_only("floats")], settings), "bfloat16 arithmetic")
+
+    def _int8(self, calibration: Mapping[str, Any]) -> Step:
+        return Step("int8", params={**calibration, "default_bits": self.highest}, kind="lossy")
 
     def moves(self, idea: Idea, outcome: Candidate) -> Iterator[Idea]:
         """What to try next to an idea that was measured.
 
         An accepted one goes to fewer bits by its stride; a rejected one is approached again from the last
-        accepted level with half the stride: a bisection of the price that the budget bears. With a device in
-        sight, an accepted one also takes the exact forms that engines may prefer, and loses channels where
-        that saves most time for the damage.
+        accepted level with half the stride: a bisection of the price that the budget bears. Other
+        calibrations are tried where the first one cost something. With a device in sight, an accepted idea
+        also takes the exact forms that engines may prefer, and loses channels where that saves most time for
+        the damage.
         """
-        if outcome.status == "accepted" and idea.level is None and self.layer_seconds:
-            yield from self._offers(idea)
         step = next((s for s in idea.plan.steps if s.rule in _BITS_RULES), None)
-        if step is None:
-            return
         if outcome.status == "accepted":
+            if step is not None:
+                yield from self._fewer_bits(idea, step)
             if idea.level is None:
-                yield from self._at_level(idea, step, _FIRST_LEVEL, _STRIDES[0])
-            else:
-                yield from self._at_level(idea, step, idea.level + idea.stride, idea.stride)
+                yield from self._variants(idea, outcome)
             if self.layer_seconds:
-                yield from self._fewer_channels(idea)
-        elif outcome.status == "rejected":
+                yield from self._offers(idea) if idea.level is None else self._fewer_channels(idea)
+        elif outcome.status == "rejected" and step is not None:
             if idea.level is None:
+                yield from self._variants(idea, outcome)
                 yield from self._with_skips(idea, step)
             else:
-                smaller = [stride for stride in _STRIDES if stride < idea.stride]
-                if smaller:
-                    level = idea.level - idea.stride + smaller[0]
-                    yield from self._at_level(idea, step, level, smaller[0])
+                yield from self._more_bits(idea, step)
+
+    def _variants(self, idea: Idea, outcome: Candidate) -> Iterator[Idea]:
+        """Other forms of a seed: calibrations where the first one cost something, other ways to store."""
+        if len(idea.plan.steps) > 1:
+            return
+        first = self._int8(_CALIBRATIONS[0])
+        if idea.plan == Plan.of([first]) and outcome.drop is not None and outcome.drop.value > 0:
+            yield from (Idea(Plan.of([self._int8(other)]), "int8") for other in _CALIBRATIONS[1:])
+        if idea.plan == Plan.of([_weight_only("floats")]):
+            yield Idea(Plan.of([_weight_only("codes")]), "weight_only")
+        if idea.family == "exact":
+            yield Idea(Plan.of([Step("half", params={"type": "float16"}, kind="lossy")]), "half")
+
+    def _fewer_bits(self, idea: Idea, step: Step) -> Iterator[Idea]:
+        if idea.level is None:
+            yield from self._at_level(idea, step, self._first_level(), _STRIDES[0])
+        else:
+            yield from self._at_level(idea, step, idea.level + idea.stride, idea.stride)
+
+    def _more_bits(self, idea: Idea, step: Step) -> Iterator[Idea]:
+        assert idea.level is not None
+        smaller = [stride for stride in _STRIDES if stride < idea.stride]
+        if smaller:
+            yield from self._at_level(idea, step, idea.level - idea.stride + smaller[0], smaller[0])
+
+    def _first_level(self) -> float:
+        """The highest level at which the predicted divergence still is small: where the bisection begins."""
+        level = _LEVELS[0]
+        for candidate in _LEVELS:
+            bits = allocate_bits(self.program, self._sensitivities(), candidate, 2, self.highest)
+            if predicted_divergence(bits, self._sensitivities()) > _SMALL_DIVERGENCE:
+                break
+            level = candidate
+        return level
 
     def _offers(self, idea: Idea) -> Iterator[Idea]:
         """The plan with one more of the exact rewrites that are a matter of taste of the engine."""
@@ -159,7 +189,7 @@ class Space:
             "rounding": "compensated",
         }
         if params["bits"] == step.params.get("bits"):  # nothing changed: look further
-            if level < 40:
+            if level < _LEVELS[-1]:
                 yield from self._at_level(idea, step, level + stride, stride)
             return
         yield Idea(idea.plan.having(Step(step.rule, step.site, params, "lossy")), idea.family, level, stride)
@@ -181,3 +211,7 @@ class Space:
         if self._cached is None:
             self._cached = self.sensitivity()
         return self._cached
+
+
+def _weight_only(stored: str) -> Step:
+    return Step("weight_only", params={"stored": stored, "default_bits": 8}, kind="lossy")
