@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stock.cases import Case
-from stock.ir import IrContender
 from stock.make import MEMORY_BYTES
 from tensmith.errors import OutputError
 from tensmith.evaluate.latency import Contender
@@ -102,6 +101,8 @@ def _entry(peer: str, variant: str, home: Path, record: dict[str, str]) -> Entry
         return Entry(peer, variant, runtime, None, failure=record["failure"])
     path = home / record["file"]
     if path.suffix == ".xml":
+        from stock.ir import IrContender  # registers an engine, which only this benchmark wants
+
         files = (path, path.with_suffix(".bin"))
         return Entry(peer, variant, "openvino", IrContender("openvino-ir", path), files)
     contender = Contender("onnxruntime", path)

@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 __all__ = ["Front", "__version__", "compress", "load"]
 
 # Imported at first use: `tensmith --help` must not wait for numpy and onnx.
-_HOMES = {"compress": "tensmith.compression", "Front": "tensmith.deploy.front", "load": "tensmith.deploy.model"}
+_HOMES = {
+    "compress": "tensmith.compression",
+    "Front": "tensmith.deploy.front",
+    "load": "tensmith.deploy.model",
+}
 
 
 def __getattr__(name: str) -> Any:

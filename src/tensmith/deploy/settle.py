@@ -16,7 +16,7 @@ from tensmith.evaluate.outcome import Outcome
 from tensmith.hardware import Target
 from tensmith.ir import Program
 from tensmith.search.candidate import Candidate
-from tensmith.search.front import front
+from tensmith.search.front import front, without_near_ties
 from tensmith.search.workshop import BASELINE_ENGINE, UNTOUCHED, Workshop, engine_settings
 
 MOST_POINTS = 8
@@ -86,7 +86,7 @@ def settle(
         replace(c, metrics=_metrics(workshop, c, outcomes[c.id], timed[c.id], target))
         for c in [untouched, *kept]
     ]
-    points = front(measured) or measured[:1]
+    points = without_near_ties(front(measured)) or measured[:1]
     peer_metrics = {
         name: {**dict(candidate.metrics), **dict(zip(("latency_ms", "speedup"), timed[name]))}
         for name, (candidate, _) in peers.items()

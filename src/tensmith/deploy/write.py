@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tensmith import __version__
 from tensmith.backend.packed import pack
@@ -19,6 +19,7 @@ from tensmith.engine.base import ENGINES
 from tensmith.evaluate.metric import Metric
 from tensmith.files import sha256_file, write_bytes, write_text
 from tensmith.hardware import Target
+from tensmith.report.document import Metrics
 from tensmith.search.candidate import Candidate
 from tensmith.search.front import best
 from tensmith.search.sensitivity import Sensitivity
@@ -78,7 +79,7 @@ def _write_points(
         points.append(
             {
                 "id": candidate.id,
-                "metrics": {name: metric.to_json() for name, metric in candidate.metrics.items()},
+                "metrics": {key: metric.to_json() for key, metric in candidate.metrics.items()},
                 "engine": candidate.engine,
                 "trail": [step.to_json() for step in workshop.build(candidate.plan).trail],
                 "files": files,
@@ -104,7 +105,7 @@ def _write_point(place: Path, final: Path, workshop: Workshop, candidate: Candid
         workshop.model,
         workshop.build(candidate.plan).trail,
         {path.name: path for path in (model, packed) if path.exists()},
-        {name: metric.to_json() for name, metric in candidate.metrics.items()},
+        cast(Metrics, {key: metric.to_json() for key, metric in candidate.metrics.items()}),
         final,
         seed=workshop.seed,
         seconds=_CHECK_SECONDS,

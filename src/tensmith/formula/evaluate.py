@@ -29,9 +29,7 @@ Scope: TypeAlias = Mapping[str, Any]
 _RELATIONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equal"})
 
 
-def evaluate(
-    formula: Formula, tensors: Mapping[str, Array], sizes: Mapping[str, int], arith: Arith
-) -> Array:
+def evaluate(formula: Formula, tensors: Mapping[str, Array], sizes: Mapping[str, int], arith: Arith) -> Array:
     """The tensor a formula describes. `sizes` gives the symbolic sizes.
 
     In an exact arithmetic, floating tensors are given as residues. Raises ProgramError where the formula

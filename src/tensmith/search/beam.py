@@ -1,7 +1,8 @@
 """Beam search over plans (the synthesis loop): seed, measure, keep the best few, extend them, again.
 
 Each round extends at most `width` ideas not extended yet: first those that no accepted candidate clearly
-beats in size and latency, by fitness (alpha * accuracy retention + beta * gain); the others while there is time.
+beats in size and latency, by fitness (alpha * accuracy retention + beta * gain); the others when time is
+left.
 """
 
 from __future__ import annotations

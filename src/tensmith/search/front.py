@@ -31,6 +31,18 @@ def front(candidates: Iterable[Candidate]) -> list[Candidate]:
     return sorted(pareto(accepted, lambda c: (c.bytes, c.latency)), key=lambda c: (c.bytes, c.latency))
 
 
+def without_near_ties(
+    points: Sequence[Candidate], same: float = 1.01, better: float = 0.95
+) -> list[Candidate]:
+    """A front without points that gain a hundredth on another one and lose clearly more otherwise."""
+
+    def beaten(mine: Candidate, other: Candidate) -> bool:
+        ratios = (other.bytes / mine.bytes, other.latency / mine.latency)
+        return max(ratios) <= same and min(ratios) <= better
+
+    return [mine for mine in points if not any(beaten(mine, other) for other in points if other is not mine)]
+
+
 def hypervolume(points: Sequence[tuple[float, float]], reference: tuple[float, float]) -> float:
     """Area dominated by `points` (both coordinates smaller is better) within `reference`.
 

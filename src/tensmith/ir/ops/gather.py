@@ -34,8 +34,9 @@ class Gather(Op):
         return (x.with_shape((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])),)
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
-        """NumPy's take."""
-        return (np.take(call[0], call[1].astype(np.int64), axis=call.attrs["axis"]),)
+        """NumPy's take; of symbolic sizes it would give a bare one for a single index."""
+        taken = np.take(call[0], call[1].astype(np.int64), axis=call.attrs["axis"])
+        return (np.asarray(taken, dtype=call[0].dtype),)
 
     def formula(self, call: Symbolic) -> tuple[Formula, ...]:
         """A sum over the axis of x where the index equals the position; known indices give guarded reads."""
