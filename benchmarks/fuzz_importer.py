@@ -96,7 +96,7 @@ def _control() -> onnx.ModelProto:
 def _tensors() -> onnx.ModelProto:
     """Element types, storage forms, sparse and string tensors; an old opset."""
     initializers = [
-        numpy_helper.from_array(np.arange(6, dtype=dtype).reshape(2, 3), f"t{dtype}")
+        numpy_helper.from_array(np.arange(6).reshape(2, 3).astype(dtype), f"t{dtype}")
         for dtype in ("float16", "float64", "int8", "uint16", "int32", "int64", "bool")
     ]
     initializers += [

@@ -58,7 +58,7 @@ class Config(BaseModel):
     search: Literal["beam"] = "beam"
     hardware: bool = True
     time_budget: Annotated[float, BeforeValidator(_seconds)] = Field(600.0, gt=0)
-    calibration_samples: int = Field(512, ge=1)
+    calibration_samples: int = Field(256, ge=1)
     search_samples: int = Field(2000, ge=1)
     held_out_samples: int | None = Field(None, ge=1)
     seed: int = Field(0, ge=0, lt=2**32)

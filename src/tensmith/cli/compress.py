@@ -68,7 +68,7 @@ def compress(
     ] = None,
     beta: Annotated[float | None, typer.Option(help="Weight of speed and size in it. [default: 1]")] = None,
     calibration_samples: Annotated[
-        int | None, typer.Option(help="Training samples to calibrate on. [default: 512]")
+        int | None, typer.Option(help="Training samples to calibrate on. [default: 256]")
     ] = None,
     search_samples: Annotated[
         int | None, typer.Option(help="Training samples to search on. [default: 2000]")

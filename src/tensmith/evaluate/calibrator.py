@@ -30,6 +30,8 @@ _MOST_BATCH = 16
 # Positions a moment is averaged over: so many for each of its unknowns, within bounds.
 _POSITIONS_A_DEPTH = 8
 _FEWEST_POSITIONS, _MOST_POSITIONS = 4096, 32_768
+# Samples those positions are drawn from at most.
+_MOMENT_SAMPLES = 128
 
 
 class Calibrator:
@@ -98,9 +100,11 @@ class Calibrator:
         nodes = {site: program.producers[site] for site in sites}
         generator = np.random.default_rng(0)
         totals: dict[str, tuple[Array, Array, int]] = {}
-        for arrays in self._run(program, list(dict.fromkeys(node.inputs[0] for node in nodes.values()))):
+        values = list(dict.fromkeys(node.inputs[0] for node in nodes.values()))
+        for arrays in self._run(program, values, _MOMENT_SAMPLES):
             for site, node in nodes.items():
-                wanted = self._positions(program, node) * len(arrays[node.inputs[0]]) // self._samples
+                share = len(arrays[node.inputs[0]]) / min(self._samples, _MOMENT_SAMPLES)
+                wanted = int(self._positions(program, node) * share)
                 rows = _patches(program, node, arrays[node.inputs[0]], max(1, wanted), generator)
                 part = (rows.sum(axis=1, dtype=np.float64), rows.swapaxes(1, 2) @ rows, rows.shape[1])
                 before = totals.get(site)
@@ -129,7 +133,9 @@ class Calibrator:
                 self._cache[digest, kind, name] = result
         return {name: self._cache[digest, kind, name] for name in values}
 
-    def _run(self, program: Program, values: list[str]) -> Iterator[Mapping[str, Array]]:
+    def _run(
+        self, program: Program, values: list[str], most: int | None = None
+    ) -> Iterator[Mapping[str, Array]]:
         inputs = [name for name in values if name in program.inputs]
         inner = [name for name in values if name not in program.inputs]
         batch = _batch_size(program, values)
@@ -140,7 +146,11 @@ class Calibrator:
                 write_onnx(replace(program, outputs=tuple(inner)), path)
                 session = ENGINES["onnxruntime"].prepare(path, self._threads)
                 run = as_model(session, self._preprocess)
+            seen = 0
             for part in self._view.batches(batch):
+                if most is not None and seen >= most:
+                    return
+                seen += len(part.inputs)
                 found: dict[str, Array] = dict(run(part.inputs)) if run else {}
                 found.update((name, self._given(name, part.inputs)) for name in inputs)
                 yield found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -97,23 +97,30 @@ def weightless(model: onnx.ModelProto) -> onnx.ModelProto:
     light.graph.input.extend(graph.input)
     light.graph.output.extend(graph.output)
     light.graph.value_info.extend(graph.value_info)
-    light.graph.sparse_initializer.extend(graph.sparse_initializer)
     for tensor in graph.initializer:
-        if tensor.ByteSize() <= _SMALL_BYTES:
-            light.graph.initializer.append(tensor)
-            continue
-        stub = light.graph.initializer.add(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
-        stub.data_location = onnx.TensorProto.EXTERNAL
-        stub.external_data.add(key="location", value="stub")
+        small = tensor.ByteSize() <= _SMALL_BYTES
+        light.graph.initializer.append(tensor if small else _stub(tensor, tensor.dims))
+    for sparse in graph.sparse_initializer:
+        light.graph.initializer.append(_stub(sparse.values, sparse.dims))
     return light
+
+
+def _stub(tensor: onnx.TensorProto, dims: Iterable[int]) -> onnx.TensorProto:
+    """A tensor of the same name and type that holds nothing."""
+    stub = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=dims)
+    stub.data_location = onnx.TensorProto.EXTERNAL
+    stub.external_data.add(key="location", value="stub")
+    return stub
 
 
 def _with_weights(light: onnx.ModelProto, original: onnx.ModelProto) -> onnx.ModelProto:
     """`light` with its stubs replaced by the original tensors of the same names."""
     tensors = {tensor.name: tensor for tensor in original.graph.initializer}
-    kept = [tensors.get(tensor.name, tensor) for tensor in light.graph.initializer]
+    sparse = {tensor.values.name for tensor in original.graph.sparse_initializer}
+    kept = [tensors.get(t.name, t) for t in light.graph.initializer if t.name not in sparse]
     del light.graph.initializer[:]
     light.graph.initializer.extend(kept)
+    light.graph.sparse_initializer.extend(original.graph.sparse_initializer)
     return light
 
 

@@ -82,7 +82,11 @@ def assert_removable(program: Program, seed: int) -> None:
     for group in (group for group in groups(program) if group.size > 1):
         removed = np.sort(random.choice(group.size, int(random.integers(1, group.size)), replace=False))
         before = blinded(program, group, removed)
-        after = without_channels(before, group, removed)
+        try:
+            after = without_channels(before, group, removed)
+        except ProgramError as error:  # the only ones that some tensor has: refused, as it must be
+            assert "would leave nothing" in str(error)
+            continue
         assert sum(a.nbytes for a in after.constants.values()) < sum(
             a.nbytes for a in before.constants.values()
         )
