@@ -29,7 +29,7 @@ def compress(case: Case, options: argparse.Namespace) -> None:
     """One run of the command line, as a user would start it."""
     kind, _, path = case.data.partition(":")
     command = [
-        sys.executable, "-m", "tensmith.cli", "compress", str(case.model(options.data)),
+        sys.executable, "-m", "tensmith", "compress", str(case.model(options.data)),
         "--data", f"{kind}:{options.data / path}", "--max-drop", str(case.budget),
         "--measure", case.measure, "--time-budget", options.time_budget,
         "--output", str(options.output / case.name),

@@ -9,9 +9,10 @@ from tensmith.deploy.settle import sizes_of_example
 from tensmith.evaluate.count import node_costs
 from tensmith.hardware import Target
 from tensmith.hardware.cost import op_seconds
-from tensmith.ir import Program
+from tensmith.ir import Node, Program
 from tensmith.ir.program import array_bytes
 from tensmith.rewrite.lossy.grid import bits_of
+from tensmith.rewrite.lossy.int8 import WEIGHT_SUFFIX
 from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.rewrite.rule import EVERYWHERE
 from tensmith.search.candidate import Candidate
@@ -67,14 +68,20 @@ def treatment(plan: Plan, site: str) -> str:
 
 def _milliseconds(workshop: Workshop, program: Program, target: Target) -> dict[str, float]:
     return {
-        node.output: 1e3 * op_seconds(target, cost, workshop.threads)
+        _site(node): 1e3 * op_seconds(target, cost, workshop.threads)
         for node, cost in node_costs(program, sizes_of_example(workshop))
     }
 
 
+def _site(node: Node) -> str:
+    """The site a node had before quantization gave it the name of the rectifier it swallowed."""
+    weight = node.inputs[1] if len(node.inputs) > 1 else ""
+    return weight.removesuffix(WEIGHT_SUFFIX) if weight.endswith(WEIGHT_SUFFIX) else node.output
+
+
 def _weight_bytes(program: Program, site: str) -> int:
     """Bytes of the constants that the weights of a layer come from, dequantization included."""
-    node = program.producers.get(site)
+    node = next((node for node in program.nodes if node.outputs and _site(node) == site), None)
     if node is None or len(node.inputs) < 2:
         return 0
     source = program.producers.get(node.inputs[1])

@@ -20,6 +20,7 @@ from tensmith.search.front import front, without_near_ties
 from tensmith.search.workshop import BASELINE_ENGINE, UNTOUCHED, Workshop, engine_settings
 
 MOST_POINTS = 8
+_MOST_JUDGED = 12
 SECONDS_A_CONTENDER = 3.0
 
 
@@ -57,41 +58,65 @@ def settle(
 ) -> Settled:
     """Measures the front's points, the original and each engine's plain int8 for good.
 
-    A point that breaks the drop budget on held-out data leaves the front: held-out data is a gate here and
-    never a guide, and with at most eight points behind it the gate biases little. The original always stays.
+    A point that breaks the drop budget on held-out data leaves the front, and what it had hidden may take its
+    place: held-out data is a gate here and never a guide, and few points ever stand before it. The original
+    always stays.
     """
     untouched = next(c for c in candidates if c.plan == UNTOUCHED)
-    chosen = [c for c in shortlist(candidates) if c.plan != UNTOUCHED]
     progress("accuracy of the original on held-out data")
     reference = workshop.judge(workshop.model, BASELINE_ENGINE, {}, held_out, None)
-    outcomes: dict[str, Outcome] = {untouched.id: reference}
-    for candidate in chosen:
-        progress(f"accuracy of {candidate.id} on held-out data")
-        path = workshop.rebuild(candidate)
-        outcomes[candidate.id] = workshop.judge(
-            path, candidate.engine, candidate.plan.settings, held_out, reference
-        )
-    drops = {identifier: outcome.drop(reference) for identifier, outcome in outcomes.items()}
-    kept = [c for c in chosen if drops[c.id].value <= workshop.objective.max_drop]
-    lost = [
-        replace(
-            c, status="rejected", reason=f"loses {drops[c.id].value:.2f} {drops[c.id].unit} on held-out data"
-        )
-        for c in chosen
-        if c not in kept
-    ]
+    outcomes, kept, lost = _through_the_gate(workshop, candidates, held_out, reference, progress)
     peers = _plain_int8(workshop, candidates)
     timed = _timed(workshop, [untouched, *kept], peers, progress, timing_seconds)
     measured = [
-        replace(c, metrics=_metrics(workshop, c, outcomes[c.id], timed[c.id], target))
+        replace(c, metrics=_metrics(workshop, c, outcomes.get(c.id, reference), timed[c.id], target))
         for c in [untouched, *kept]
     ]
     points = without_near_ties(front(measured)) or measured[:1]
-    peer_metrics = {
-        name: {**dict(candidate.metrics), **dict(zip(("latency_ms", "speedup"), timed[name]))}
-        for name, (candidate, _) in peers.items()
-    }
+    drops = {identifier: outcome.drop(reference) for identifier, outcome in outcomes.items()}
+    drops[untouched.id] = reference.drop(reference)
+    original = size.file_bytes(workshop.model).value
+    peer_metrics: dict[str, dict[str, Metric]] = {}
+    for name, (candidate, engine) in peers.items():
+        progress(f"accuracy of {name} on held-out data")
+        outcome = workshop.judge(workshop.rebuild(candidate), engine, {}, held_out, reference)
+        peer_metrics[name] = {
+            **candidate.metrics,
+            "accuracy": outcome.metric(),
+            "size_ratio": exact(original / candidate.bytes, "x"),
+            **dict(zip(("latency_ms", "speedup"), timed[name])),
+        }
     return Settled(points, drops, lost, _as_delivered(measured[0].metrics), peer_metrics)
+
+
+def _through_the_gate(
+    workshop: Workshop,
+    candidates: Sequence[Candidate],
+    held_out: View,
+    reference: Outcome,
+    progress: Callable[[str], None],
+) -> tuple[dict[str, Outcome], list[Candidate], list[Candidate]]:
+    """(outcomes by id, points within the budget, points that broke it), judging as few points as possible."""
+    outcomes: dict[str, Outcome] = {}
+    kept: list[Candidate] = []
+    lost: list[Candidate] = []
+    while len(outcomes) < _MOST_JUDGED:
+        standing = [c for c in candidates if c.id not in {gone.id for gone in lost}]
+        waiting = [c for c in shortlist(standing) if c.plan != UNTOUCHED and c.id not in outcomes]
+        if not waiting:
+            break
+        for candidate in waiting[: _MOST_JUDGED - len(outcomes)]:
+            progress(f"accuracy of {candidate.id} on held-out data")
+            path, settings = workshop.rebuild(candidate), candidate.plan.settings
+            outcome = workshop.judge(path, candidate.engine, settings, held_out, reference)
+            outcomes[candidate.id] = outcome
+            drop = outcome.drop(reference)
+            if drop.value <= workshop.objective.max_drop:
+                kept.append(candidate)
+            else:
+                reason = f"loses {drop.value:.2f} {drop.unit} on held-out data"
+                lost.append(replace(candidate, status="rejected", reason=reason))
+    return outcomes, kept, lost
 
 
 def _as_delivered(metrics: Mapping[str, Metric]) -> dict[str, Metric]:

@@ -125,7 +125,7 @@ class Layer(TypedDict):
     ms_after: float | None
     ms_evidence: Evidence
     sensitivity: float | None
-    """Accuracy lost, in the accuracy's unit, when this layer alone gets its treatment."""
+    """Per cent of the answers that change when the weights of this layer alone take 4 bits."""
     sensitivity_evidence: Evidence
     treatment: str
 

@@ -65,7 +65,7 @@ def render(report: Report) -> str:
         chosen=html_text(context["chosen"]),
         prefer=html_text(context["prefer"]),
         points=tables.points_table(report),
-        layers=tables.layers_table(report["layers"], unit),
+        layers=tables.layers_table(report["layers"]),
         trails=tables.trails(report),
         claims=tables.claims(report["evidence"]),
         count=str(len(report["tried"])),

@@ -18,7 +18,7 @@ from tensmith.report.document import (
     step_evidence,
 )
 from tensmith.report.escape import html_text
-from tensmith.report.quantity import LABELS, byte_text, is_percent, quantity, significant
+from tensmith.report.quantity import LABELS, byte_text, quantity, significant
 
 POINT_COLUMNS = (
     *("speedup", "size_ratio", "accuracy", "latency_ms", "packed_bytes", "file_bytes"),
@@ -115,8 +115,8 @@ def _headed(title: str, words: Sequence[str]) -> str:
     return f"{title} <small>{' '.join(word(w) for w in sorted(set(words)))}</small>"
 
 
-def layers_table(layers: list[Layer], unit: str) -> str:
-    """One row a layer: weights, time and sensitivity as bars, and the treatment. `unit` is the accuracy's."""
+def layers_table(layers: list[Layer]) -> str:
+    """One row a layer: weights, time and sensitivity as bars, and the treatment."""
     if not layers:
         return '<p class="quiet">No per-layer figures were recorded.</p>'
     shown = layers[:MOST_ROWS]
@@ -131,7 +131,7 @@ def layers_table(layers: list[Layer], unit: str) -> str:
         size = f"{byte_text(layer['bytes_before'])} → {byte_text(layer['bytes_after'])}"
         time = f"{_ms(layer['ms_before'])} → {_ms(layer['ms_after'])} ms"
         time += f" {layer['ms_evidence']}" if mixed[0] else ""
-        loss = _loss(layer["sensitivity"], unit)
+        loss = _changed(layer["sensitivity"])
         loss += f" {layer['sensitivity_evidence']}" if mixed[1] else ""
         return (
             f'<tr><th scope="row" title="{html_text(layer["name"])}">{html_text(layer["name"], 48)}'
@@ -146,7 +146,7 @@ def layers_table(layers: list[Layer], unit: str) -> str:
         "layer",
         _headed("weights", ["measured"]),
         _headed("time", times),
-        _headed(f"alone it costs ({'points' if is_percent(unit) else html_text(unit)})", losses),
+        _headed("answers it changes alone, at 4 bits (%)", losses),
         "treatment",
     ]
     return table(head, map(row, shown), "layers") + _cut(len(layers), "layers, in model order")
@@ -156,10 +156,8 @@ def _ms(value: float | None) -> str:
     return "–" if value is None else significant(value)
 
 
-def _loss(value: float | None, unit: str) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.2f}" if is_percent(unit) else significant(value, 2)
+def _changed(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
 
 
 def _cut(count: int, what: str) -> str:

@@ -25,6 +25,8 @@ from tensmith.rewrite.lossy.weights import Layer, weighted_layers
 from tensmith.rewrite.method import NUMBERS, Method, lossy
 
 _LEVELS = 255
+# A layer's dequantized weights are named after its site.
+WEIGHT_SUFFIX = ".weight"
 
 
 @lossy("int8", stage=NUMBERS, promise="8-bit weights and activations, scales from calibration data")
@@ -95,7 +97,7 @@ class _Writer:
     ) -> None:
         """Constants and dequantizations of a layer's weights and bias."""
         grid = on_grid(self.program, layer, bits, params, calibration)
-        weight = self._dequantized(f"{layer.site}.weight", grid.codes, grid.scales, grid.axis)
+        weight = self._dequantized(layer.site + WEIGHT_SUFFIX, grid.codes, grid.scales, grid.axis)
         inputs = [layer.node.inputs[0], weight]
         if layer.bias:
             bias = self.program.constants.get(layer.bias)
