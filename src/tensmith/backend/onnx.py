@@ -17,6 +17,7 @@ from tensmith.ir.onnx_schema import (
     ELEMENT_CODES,
     NEWEST_OPSET,
     UNKNOWN,
+    attribute_kind,
     find_schema,
     misfit,
     schema_default,
@@ -157,7 +158,7 @@ def _misfit(program: Program, node: Node, version: int) -> str | None:
     while inputs and not inputs[-1]:
         inputs.pop()
     names = [*_attributes(node, version), *(name for name, _ in _attribute_inputs(program, node, version))]
-    return misfit("", op.onnx, version, names, inputs, len(node.outputs))
+    return misfit("", op.onnx, version, dict.fromkeys(names), inputs, len(node.outputs))
 
 
 def _dtype(program: Program, name: str) -> str:
@@ -219,8 +220,7 @@ def _node(program: Program, node: Node, opset: int) -> onnx.NodeProto:
         op_type=op.onnx, domain=op.domain, name=node.name, input=inputs, output=node.outputs
     )
     for name, value in values.items():
-        formal = schema.attributes.get(name) if schema else None
-        kind = None if formal is None else int(formal.type)  # type: ignore[call-overload]
+        kind = attribute_kind(schema, name) if schema is not None and name in schema.attributes else None
         value = inline_tensor("", value) if isinstance(value, np.ndarray) else value
         proto.attribute.append(onnx.helper.make_attribute(name, value, attr_type=kind))
     return proto

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import AttributeProto
 
 from tensmith.errors import ModelError, ProgramError
 from tensmith.formula.arith import Array
@@ -160,8 +161,8 @@ class _Reader:
         if attribute.name == "sparse_value":
             return read_sparse(attribute.sparse_tensor, where, self.external)
         value = read_attribute(attribute, where, self.external)
-        dtype = _CONSTANT_TYPES.get(attribute.name)
-        if dtype is None or value is NotImplemented:
+        kind, dtype = _CONSTANT_TYPES.get(attribute.name, (None, None))
+        if kind != attribute.type or attribute.ref_attr_name:
             raise ModelError(
                 f"{where} has the attribute '{attribute.name}', which is no constant; export the model again"
             )
@@ -203,8 +204,9 @@ class _Reader:
             raise _Opaque("the type of an input is not known")
         self._check(proto, domain, version, given)
         attrs = self._attributes(proto, op, version)
-        inputs, attrs = self._moved(proto, op, version, attrs)
-        given = [self.facts[name] if name else None for name in inputs]
+        inputs, constants = self._moved(proto, op, version, attrs)
+        moved = {name: constant_facts(array) for name, array in constants.items()}
+        given = [moved.get(name) or self.facts[name] if name else None for name in inputs]
         call = Typed(
             attrs,
             tuple(facts.type if facts else None for facts in given),
@@ -214,18 +216,20 @@ class _Reader:
         reason = op.accepts(call)
         if reason is not None:
             raise _Opaque(reason)
-        if any(facts is not None and facts.type is not None and facts.type.shape is None for facts in given):
+        if any(type_ is not None and type_.shape is None for type_ in call.types):
             try:
                 op.infer(call)
             except ProgramError as error:
                 raise _Opaque(str(error)) from error
+        for name, array in constants.items():
+            self._define_constant(name, array)
         return Node(op.name, _trimmed(inputs), _trimmed(proto.output), attrs, proto.name)
 
     def _check(self, proto: onnx.NodeProto, domain: str, version: int, given: Sequence[Facts | None]) -> None:
         dtypes = ["" if f is None else UNKNOWN if f.type is None else f.type.dtype for f in given]
-        names = [attribute.name for attribute in proto.attribute]
-        reason = misfit(domain, proto.op_type, version, names, dtypes, len(proto.output))
-        if reason is None and len(set(names)) != len(names):
+        kinds = {attribute.name: attribute.type for attribute in proto.attribute}
+        reason = misfit(domain, proto.op_type, version, kinds, dtypes, len(proto.output))
+        if len(kinds) != len(proto.attribute):
             reason = "an attribute is given twice"
         if reason is not None:
             raise ModelError(f"{self._where(proto)} is wrong: {reason}; export the model again")
@@ -255,9 +259,9 @@ class _Reader:
 
     def _moved(
         self, proto: onnx.NodeProto, op: Op, version: int, attrs: dict[str, Any]
-    ) -> tuple[list[str], dict[str, Any]]:
-        """Attributes of old opsets become constant inputs, as newer opsets have them."""
-        inputs = list(proto.input)
+    ) -> tuple[list[str], dict[str, Array]]:
+        """Inputs, and the constants among them that old attributes become: those are taken out of `attrs`."""
+        inputs, constants = list(proto.input), {}
         for name, (position, _) in op.moved.items():
             if not _was_attribute(op, name, version):
                 continue
@@ -265,11 +269,10 @@ class _Reader:
             if value is None:
                 continue
             inputs += [""] * (position + 1 - len(inputs))
-            constant = self._free_name(f"{next(filter(None, proto.output))}.{name}")
+            inputs[position] = self._free_name(f"{next(filter(None, proto.output))}.{name}")
             dtype = np.float32 if isinstance(value, float) else np.int64
-            self._define_constant(constant, np.array(value, dtype))
-            inputs[position] = constant
-        return inputs, attrs
+            constants[inputs[position]] = np.array(value, dtype)
+        return inputs, constants
 
     def _free_name(self, base: str) -> str:
         name = base
@@ -279,10 +282,16 @@ class _Reader:
         return name
 
 
-_CONSTANT_TYPES: dict[str, Any] = {
-    "value": object, "value_int": np.int64, "value_ints": np.int64, "value_float": np.float32,
-    "value_floats": np.float32, "value_string": object, "value_strings": object,
-}  # fmt: skip
+# The attribute that holds a Constant's value -> its type, and the element type it gives.
+_CONSTANT_TYPES: dict[str, tuple[int, Any]] = {
+    "value": (AttributeProto.TENSOR, None),
+    "value_int": (AttributeProto.INT, np.int64),
+    "value_ints": (AttributeProto.INTS, np.int64),
+    "value_float": (AttributeProto.FLOAT, np.float32),
+    "value_floats": (AttributeProto.FLOATS, np.float32),
+    "value_string": (AttributeProto.STRING, object),
+    "value_strings": (AttributeProto.STRINGS, object),
+}
 
 
 def _was_attribute(op: Op, name: str, version: int) -> bool:

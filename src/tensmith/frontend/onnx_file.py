@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import onnx
-import onnx.inliner
-import onnx.version_converter
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from tensmith.errors import ModelError
+from tensmith.frontend.onnx_passes import converted, inlined
+from tensmith.frontend.onnx_valid import check_fields
 from tensmith.ir.onnx_schema import NEWEST_OPSET, OLDEST_OPSET, standard_domain
-from tensmith.ir.opaque import subgraphs
 
 _PROTOBUF_LIMIT = 2**31 - 1
-_MAX_INLINED_NODES = 1_000_000
-# Tensors up to this size stay in graphs handed to ONNX's own passes: they may hold shapes.
-_SMALL_BYTES = 1024
 
 
 @dataclass(frozen=True)
@@ -77,108 +72,9 @@ def _checked(file: OnnxFile) -> OnnxFile:
             f"{file.label} is at opset {version}, newer than the {NEWEST_OPSET} this onnx package knows; "
             "update the package, or export the model at an older opset"
         )
+    check_fields(file.model, file.label)
     if file.model.functions:
-        file = _without_functions(file)
+        file = replace(file, model=inlined(file.model, file.label))
     if version < OLDEST_OPSET:
-        file = _converted(file, version)
+        file = replace(file, model=converted(file.model, version, file.label))
     return file
-
-
-def weightless(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy whose large initializers are stubs of the right type: small enough for ONNX's C++ passes."""
-    light = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
-    light.functions.extend(model.functions)
-    light.metadata_props.extend(model.metadata_props)
-    light.producer_name, light.producer_version = model.producer_name, model.producer_version
-    light.doc_string = model.doc_string
-    graph = model.graph
-    light.graph.name = graph.name
-    light.graph.node.extend(graph.node)
-    light.graph.input.extend(graph.input)
-    light.graph.output.extend(graph.output)
-    light.graph.value_info.extend(graph.value_info)
-    for tensor in graph.initializer:
-        small = tensor.ByteSize() <= _SMALL_BYTES
-        light.graph.initializer.append(tensor if small else _stub(tensor, tensor.dims))
-    for sparse in graph.sparse_initializer:
-        light.graph.initializer.append(_stub(sparse.values, sparse.dims))
-    return light
-
-
-def _stub(tensor: onnx.TensorProto, dims: Iterable[int]) -> onnx.TensorProto:
-    """A tensor of the same name and type that holds nothing."""
-    stub = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=dims)
-    stub.data_location = onnx.TensorProto.EXTERNAL
-    stub.external_data.add(key="location", value="stub")
-    return stub
-
-
-def _with_weights(light: onnx.ModelProto, original: onnx.ModelProto) -> onnx.ModelProto:
-    """`light` with its stubs replaced by the original tensors of the same names."""
-    tensors = {tensor.name: tensor for tensor in original.graph.initializer}
-    sparse = {tensor.values.name for tensor in original.graph.sparse_initializer}
-    kept = [tensors.get(t.name, t) for t in light.graph.initializer if t.name not in sparse]
-    del light.graph.initializer[:]
-    light.graph.initializer.extend(kept)
-    light.graph.sparse_initializer.extend(original.graph.sparse_initializer)
-    return light
-
-
-def _converted(file: OnnxFile, version: int) -> OnnxFile:
-    try:
-        light = onnx.version_converter.convert_version(weightless(file.model), OLDEST_OPSET)
-    except Exception as error:  # the converter raises whatever its C++ adapters throw
-        raise ModelError(
-            f"{file.label} is at opset {version} and cannot be converted to {OLDEST_OPSET}: "
-            f"{_first_line(error)}; export it again at opset {OLDEST_OPSET} or newer"
-        ) from error
-    return OnnxFile(_with_weights(light, file.model), file.label, file.folder)
-
-
-def _without_functions(file: OnnxFile) -> OnnxFile:
-    _bound_expansion(file)
-    try:
-        light = onnx.inliner.inline_local_functions(weightless(file.model), convert_version=True)
-    except Exception as error:  # the inliner raises whatever its C++ throws
-        raise ModelError(
-            f"{file.label} has local functions that cannot be inlined: {_first_line(error)}; "
-            "export it without"
-        ) from error
-    del light.functions[:]
-    return OnnxFile(_with_weights(light, file.model), file.label, file.folder)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".;")
-
-
-def _bound_expansion(file: OnnxFile) -> None:
-    """Refuses functions that call themselves, or whose inlining would not end in reasonable size."""
-    functions = {(f.domain, f.name, f.overload): f for f in file.model.functions}
-    sizes: dict[tuple[str, str, str], int] = {}
-    active: list[tuple[str, str, str]] = []
-
-    def size_of(nodes: Sequence[onnx.NodeProto]) -> int:
-        total = 0
-        for node in nodes:
-            key = (node.domain, node.op_type, node.overload)
-            total += function_size(key) if key in functions else 1
-            total += sum(size_of(graph.node) for graph in subgraphs(node))
-        return total
-
-    def function_size(key: tuple[str, str, str]) -> int:
-        if key in sizes:
-            return sizes[key]
-        if key in active or len(active) > 100:
-            raise ModelError(
-                f"{file.label}: function '{key[1]}' calls itself or nests too deeply; export it without"
-            )
-        active.append(key)
-        sizes[key] = size_of(functions[key].node)
-        active.pop()
-        return sizes[key]
-
-    if size_of(file.model.graph.node) > _MAX_INLINED_NODES:
-        raise ModelError(
-            f"{file.label}: inlining its functions gives over {_MAX_INLINED_NODES} nodes; export it without"
-        )

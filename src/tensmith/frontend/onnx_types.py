@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import onnx
 
 from tensmith.formula.poly import Dim, Poly
-from tensmith.frontend.onnx_file import weightless
+from tensmith.frontend.onnx_passes import with_shapes
 from tensmith.ir.onnx_schema import ELEMENT_TYPES
 from tensmith.ir.types import TensorType
 
@@ -78,11 +78,8 @@ class Stated:
         return None if proto is None else tensor_type(proto, self._symbols)
 
     def _infer(self) -> dict[str, onnx.TypeProto]:
-        try:
-            model = onnx.shape_inference.infer_shapes(weightless(self._model), data_prop=True)
-        except Exception:  # inference is a help; without it the types stay unknown
-            return {}
-        return _protos((*model.graph.value_info, *model.graph.output))
+        model = with_shapes(self._model)
+        return {} if model is None else _protos((*model.graph.value_info, *model.graph.output))
 
 
 def _protos(values: Iterable[onnx.ValueInfoProto]) -> dict[str, onnx.TypeProto]:

@@ -15,11 +15,13 @@ import numpy as np
 
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array, Floats
-from tensmith.formula.poly import Poly, simplify_dim
+from tensmith.formula.poly import Dim, Poly, simplify_dim
 from tensmith.ir.op import Node, Run, Typed
 from tensmith.ir.types import TensorType
 
 _MAX_KNOWN = 256
+_MAX_SIZE = 2**63
+_MAX_TERMS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +57,10 @@ def infer_node(
         types = node.definition.infer(call)
     except ProgramError as error:
         raise ProgramError(f"node '{node.name or node.output}' ({node.op}): {error}") from error
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise ProgramError(
+            f"node '{node.name or node.output}' ({node.op}): its attributes do not fit its inputs ({error})"
+        ) from error
     types = _named_sizes(node, types)
     values = _known_values(node, call, types)
     merged = tuple(_merge(type_, hints.get(name)) for name, type_ in zip(node.outputs, types))
@@ -64,21 +70,49 @@ def infer_node(
 def _named_sizes(node: Node, types: tuple[TensorType | None, ...]) -> tuple[TensorType | None, ...]:
     """Sizes known only at run time, which type rules make fresh, named after the value that first has them.
 
-    So the same node always has the same types, and texts of programs parse.
+    So the same node always has the same types, and texts of programs parse. Formulas that have grown out of
+    bounds are such sizes too.
     """
     names: dict[str, Poly] = {}
+    found = []
     for output, type_ in zip(node.outputs, types):
-        shape = () if type_ is None or type_.shape is None else type_.shape
-        unnamed = [s for dim in shape if isinstance(dim, Poly) for s in sorted(dim.symbols()) if "%" in s]
-        for symbol in dict.fromkeys(unnamed):
-            names.setdefault(symbol, Poly.symbol(f"n.{_escaped(output)}.{len(names)}"))
-    if not names:
-        return types
-    return tuple(
-        type_
-        if type_ is None or type_.shape is None
-        else type_.with_shape([d.substitute(names) if isinstance(d, Poly) else d for d in type_.shape])
-        for type_ in types
+        if (
+            type_ is None
+            or type_.shape is None
+            or all(isinstance(d, int) and d < _MAX_SIZE for d in type_.shape)
+        ):
+            found.append(type_)
+            continue
+        shape: list[Dim] = []
+        for position, dim in enumerate(type_.shape):
+            if isinstance(dim, int) and dim >= _MAX_SIZE:
+                raise ProgramError(
+                    f"node '{node.name or output}' ({node.op}): a size of {output} is over 2**63"
+                )
+            if isinstance(dim, Poly):
+                for symbol in sorted(s for s in dim.symbols() if "%" in s):
+                    names.setdefault(symbol, Poly.symbol(f"n.{_escaped(output)}.{len(names)}"))
+                dim = (
+                    dim.substitute(names)
+                    if _bounded(dim)
+                    else Poly.symbol(f"m.{_escaped(output)}.{position}")
+                )
+            shape.append(dim)
+        found.append(type_.with_shape(shape))
+    return tuple(found)
+
+
+def _bounded(item: object) -> bool:
+    """Whether a size or known value is of reasonable extent: a chain of products could grow without end."""
+    if not isinstance(item, Poly):
+        return not isinstance(item, int) or abs(item) < _MAX_SIZE
+    return len(item.terms) <= _MAX_TERMS and all(
+        abs(coefficient) < _MAX_SIZE
+        and sum(power for _, power in monomial) <= _MAX_TERMS
+        and all(
+            isinstance(atom, str) or (_bounded(atom.top) and _bounded(atom.bottom)) for atom, _ in monomial
+        )
+        for monomial, coefficient in item.terms
     )
 
 
@@ -104,9 +138,13 @@ def _known_values(node: Node, call: Typed, types: tuple[TensorType | None, ...])
         return unknown
     try:
         arrays = node.definition.run(Run(node.attrs, call.values, call.types, types), Floats())
-    except (TypeError, ValueError, AttributeError, ZeroDivisionError, ProgramError):
-        return unknown  # an op that has no meaning on symbolic sizes
-    return tuple(map(_simplify, arrays))
+    except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, ProgramError):
+        return unknown  # no meaning on symbolic sizes, or an error that will be met when it runs
+    return tuple(_simplify(array) if _all_bounded(array) else None for array in arrays)
+
+
+def _all_bounded(array: Array) -> bool:
+    return array.dtype != object or all(map(_bounded, array.reshape(-1)))
 
 
 def _simplify(array: Array) -> Array:

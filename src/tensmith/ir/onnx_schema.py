@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -69,6 +69,11 @@ def schema_default(domain: str, op_type: str, version: int, attribute: str, defa
     return tuple(value) if isinstance(value, list) else value
 
 
+def attribute_kind(schema: OpSchema, name: str) -> int:
+    """The AttributeProto.type of an attribute."""
+    return int(schema.attributes[name].type)  # type: ignore[call-overload, no-any-return]
+
+
 @lru_cache(maxsize=8192)
 def _parameters(
     domain: str, op_type: str, version: int, outputs: bool
@@ -92,20 +97,23 @@ def misfit(
     domain: str,
     op_type: str,
     version: int,
-    attributes: Collection[str],
+    attributes: Mapping[str, int | None],
     dtypes: Sequence[str],
     n_outputs: int,
 ) -> str | None:
     """Why a use of an operator is outside its schema at `version`; None if it fits or has no schema.
 
-    `dtypes` are the inputs' element types: "" for an omitted one, UNKNOWN where not known.
+    `attributes` are their types (AttributeProto.type), None where any will do; `dtypes` the inputs' element
+    types, "" for an omitted one, UNKNOWN where not known.
     """
     schema = find_schema(domain, op_type, version)
     if schema is None:
         return f"opset {version} has no {op_type}" if not domain else None
-    unknown = [name for name in attributes if name not in schema.attributes]
-    if unknown:
-        return f"attribute '{unknown[0]}' is not one of {op_type} at opset {version}"
+    for name, kind in attributes.items():
+        if name not in schema.attributes:
+            return f"attribute '{name}' is not one of {op_type} at opset {version}"
+        if kind is not None and kind != attribute_kind(schema, name):
+            return f"attribute '{name}' is not of the type that {op_type} has"
     if not schema.min_output <= n_outputs <= schema.max_output:
         return f"{op_type} at opset {version} does not have {n_outputs} outputs"
     if len(dtypes) > schema.max_input:
