@@ -1,0 +1,87 @@
+"""PyTorch modules as TensIR programs, by torch.export through ONNX."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import tempfile
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tensmith.errors import MissingExtra, ModelError
+from tensmith.frontend.onnx import read_onnx
+from tensmith.ir.program import Program
+
+# Weights past this are handed over through a file that is mapped, so that they are not copied.
+_IN_MEMORY_BYTES = 1 << 28
+
+
+def read_torch(
+    module: Any, example_inputs: Any, dynamic_batch: bool = True, *, opset: int | None = None
+) -> Program:
+    """The program of an `nn.Module` in evaluation mode.
+
+    `example_inputs` is a tensor or a sequence of them, as the module takes them. With `dynamic_batch` their
+    first dimension is left open. Raises MissingExtra without torch, ModelError where export fails.
+    """
+    try:
+        import onnxscript  # noqa: F401  (torch.onnx needs it, and says so less clearly)
+        import torch
+    except ImportError as error:
+        raise MissingExtra("reading PyTorch modules", "torch") from error
+    if not isinstance(module, torch.nn.Module):
+        raise ModelError(f"expected a torch.nn.Module, not {type(module).__name__}; pass the module itself")
+    single = isinstance(example_inputs, torch.Tensor)
+    inputs: Sequence[Any] = (example_inputs,) if single else tuple(example_inputs)
+    batched = [isinstance(item, torch.Tensor) and item.dim() > 0 for item in inputs]
+    if dynamic_batch:
+        inputs = tuple(_two_rows(item) if open_ else item for item, open_ in zip(inputs, batched))
+        shapes: Any = tuple({0: torch.export.Dim("batch")} if open_ else None for open_ in batched)
+    else:
+        shapes = None
+    training = module.training
+    module.eval()
+    try:
+        with _quiet(), torch.no_grad():
+            exported = torch.onnx.export(
+                module, inputs, dynamo=True, dynamic_shapes=shapes, opset_version=opset, verbose=False
+            )  # fmt: skip
+    except Exception as error:  # the exporter raises whatever the module's own code raises
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ModelError(
+            f"{type(module).__name__} cannot be exported by torch.export: {reason}; "
+            "remove control flow that depends on data, or try dynamic_batch=False"
+        ) from error
+    finally:
+        module.train(training)
+    size = sum(p.numel() * p.element_size() for p in (*module.parameters(), *module.buffers()))
+    if size <= _IN_MEMORY_BYTES:
+        return read_onnx(exported.model_proto)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        exported.save(path, external_data=True)
+        # The weights stay mapped after their file's name is gone.
+        return read_onnx(path)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """The exporter warns of packages it could use, and logs what it then raises."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels):
+            logger.setLevel(level)
+
+
+def _two_rows(tensor: Any) -> Any:
+    """A batch of at least two: torch.export takes a size of one for a constant."""
+    return tensor if tensor.shape[0] != 1 else tensor.repeat(2, *(1,) * (tensor.dim() - 1))
