@@ -44,7 +44,6 @@ def render(report: Report) -> str:
     plotly_js = plotly.offline.get_plotlyjs().replace("\r\n", "\n").replace("\r", "\n")
     report_js = _asset("report.js")
     context = report["context"]
-    unit = report["front"]["original"]["metrics"]["accuracy"]["unit"]
     notes = "".join(f"<li>{html_text(note, 1000)}</li>" for note in report["notes"])
     timed = sum("speedup" in each["metrics"] for each in report["tried"])
     return string.Template(_asset("template.html")).substitute(
