@@ -23,7 +23,7 @@ from tensmith.report.document import Metrics
 from tensmith.search.candidate import Candidate
 from tensmith.search.front import best
 from tensmith.search.sensitivity import Sensitivity
-from tensmith.search.workshop import BASELINE_ENGINE, UNTOUCHED, Workshop
+from tensmith.search.workshop import BASELINE_ENGINE, UNTOUCHED, Workshop, engine_text
 from tensmith.verify.certificate import make_certificate, write_certificate
 
 # For the field check of each exact run: at least one prime is always finished.
@@ -80,7 +80,7 @@ def _write_points(
             {
                 "id": candidate.id,
                 "metrics": {key: metric.to_json() for key, metric in candidate.metrics.items()},
-                "engine": candidate.engine,
+                "engine": engine_text(candidate),
                 "trail": [step.to_json() for step in workshop.build(candidate.plan).trail],
                 "files": files,
             }

@@ -208,6 +208,12 @@ def engine_settings(settings: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in settings.items() if name not in ("engine", "untouched")}
 
 
+def engine_text(candidate: Candidate) -> str:
+    """The engine of a candidate as it is printed and stored: "openvino", "openvino precision=bf16"."""
+    settings = engine_settings(candidate.plan.settings)
+    return " ".join([candidate.engine, *(f"{name}={value}" for name, value in sorted(settings.items()))])
+
+
 def structure(program: Program) -> str:
     """A digest of the graph, all types and the integers that shape it, but not of the values of weights."""
     blank = {
