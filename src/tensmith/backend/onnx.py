@@ -25,7 +25,7 @@ from tensmith.ir.onnx_schema import (
 )
 from tensmith.ir.op import REQUIRED, Node
 from tensmith.ir.opaque import bind, parse
-from tensmith.ir.program import PRODUCER_KEY, Origin, Program, array_bytes
+from tensmith.ir.program import PRODUCER, PRODUCER_KEY, Origin, Program, array_bytes
 from tensmith.ir.types import TensorType
 
 _PROTOBUF_LIMIT = 2**31 - 1
@@ -72,9 +72,7 @@ def _build(program: Program, write_tensor: WriteTensor) -> onnx.ModelProto:
         if name in program.producers and name not in program.outputs:
             graph.value_info.append(_value(name, type_))
     imports = [onnx.helper.make_opsetid(*entry) for entry in _opsets(program, opset).items()]
-    model = onnx.ModelProto(
-        graph=graph, opset_import=imports, producer_name="tensmith", doc_string=origin.doc
-    )
+    model = onnx.ModelProto(graph=graph, opset_import=imports, producer_name=PRODUCER, doc_string=origin.doc)
     needed = onnx.helper.find_min_ir_version_for(imports, ignore_unknown=True)
     model.ir_version = max(origin.ir_version, needed)
     metadata = {PRODUCER_KEY: origin.producer} if origin.producer else {}

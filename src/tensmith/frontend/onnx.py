@@ -20,7 +20,7 @@ from tensmith.ir.infer import Facts, infer_node
 from tensmith.ir.onnx_schema import UNKNOWN, misfit, operator_name, schema_default, standard_domain
 from tensmith.ir.op import REQUIRED, Node, Op, Typed, find_onnx
 from tensmith.ir.opaque import captures
-from tensmith.ir.program import PRODUCER_KEY, Origin, Program, constant_facts
+from tensmith.ir.program import PRODUCER, PRODUCER_KEY, Origin, Program, constant_facts
 from tensmith.ir.types import TensorType
 
 
@@ -119,7 +119,8 @@ class _Reader:
 
     def _origin(self) -> Origin:
         metadata = {entry.key: entry.value for entry in self.model.metadata_props}
-        producer = f"{self.model.producer_name} {self.model.producer_version}".strip()
+        own = self.model.producer_name == PRODUCER
+        producer = "" if own else f"{self.model.producer_name} {self.model.producer_version}".strip()
         needed = onnx.helper.find_min_ir_version_for(list(self.model.opset_import), ignore_unknown=True)
         return Origin(
             opsets=self.opsets,

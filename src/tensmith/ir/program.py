@@ -16,7 +16,9 @@ from tensmith.ir.infer import Facts, infer_node
 from tensmith.ir.op import Attrs, Node
 from tensmith.ir.types import TensorType
 
-# Metadata key under which a written file keeps the producer of the file it came from.
+# What written files name as their producer, and the metadata key under which they keep the producer of the
+# file they came from.
+PRODUCER = "tensmith"
 PRODUCER_KEY = "tensmith.source_producer"
 
 

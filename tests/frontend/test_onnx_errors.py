@@ -1,0 +1,217 @@
+"""What is wrong with a model is said in one sentence: what, where, and what to do. Nothing else escapes."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import fuzz_importer
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tensmith.errors import ModelError
+from tensmith.frontend.onnx import read_onnx
+
+FLOAT = TensorProto.FLOAT
+
+
+def model() -> onnx.ModelProto:
+    """y = relu(x + w)."""
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "w"], ["a"], name="first"), helper.make_node("Relu", ["a"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", FLOAT, ["n", 3])],
+        [helper.make_tensor_value_info("y", FLOAT, ["n", 3])],
+        [numpy_helper.from_array(np.ones(3, np.float32), "w")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"no\.onnx does not exist; check the path"):
+        read_onnx(tmp_path / "no.onnx")
+
+
+def test_folder(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="is not a file; give the path"):
+        read_onnx(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty; export or copy it again"),
+        (b"PK\x03\x04 a zip file, not a model", "is truncated or not an ONNX file"),
+        (model().SerializeToString()[:-20], "is truncated or not an ONNX file"),
+        (b"\x08\x08", "holds no graph or no opset"),
+    ],
+)
+def test_files_that_are_no_models(content: bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(content)
+    with pytest.raises(ModelError, match=message) as caught:
+        read_onnx(path)
+    assert str(path) in str(caught.value)
+
+
+def _opset(version: int) -> Callable[[onnx.ModelProto], None]:
+    return lambda m: setattr(m.opset_import[0], "version", version)
+
+
+def _weight(**fields: object) -> Callable[[onnx.ModelProto], None]:
+    def change(m: onnx.ModelProto) -> None:
+        for name, value in fields.items():
+            if isinstance(value, list):
+                getattr(m.graph.initializer[0], name)[:] = value
+            else:
+                setattr(m.graph.initializer[0], name, value)
+
+    return change
+
+
+def _node(position: int = 0, **fields: object) -> Callable[[onnx.ModelProto], None]:
+    def change(m: onnx.ModelProto) -> None:
+        for name, value in fields.items():
+            if isinstance(value, list):
+                getattr(m.graph.node[position], name)[:] = value
+            else:
+                setattr(m.graph.node[position], name, value)
+
+    return change
+
+
+def _attribute(**values: object) -> Callable[[onnx.ModelProto], None]:
+    return lambda m: m.graph.node[0].attribute.extend(helper.make_attribute(k, v) for k, v in values.items())
+
+
+def _sequence_input(m: onnx.ModelProto) -> None:
+    m.graph.input[0].type.sequence_type.elem_type.tensor_type.elem_type = FLOAT
+
+
+def _recursive_function(m: onnx.ModelProto) -> None:
+    call = helper.make_node("F", ["a"], ["b"], domain="d")
+    m.functions.append(helper.make_function("d", "F", ["a"], ["b"], [call], [helper.make_opsetid("d", 1)]))
+    m.graph.node.append(helper.make_node("F", ["x"], ["q"], domain="d"))
+    m.opset_import.append(helper.make_opsetid("d", 1))
+
+
+def _function_bomb(m: onnx.ModelProto) -> None:
+    """Thirty functions, each calling the next twice."""
+    opsets = [helper.make_opsetid("d", 1), helper.make_opsetid("", 18)]
+    for level in range(30):
+        nodes = [
+            helper.make_node(f"F{level + 1}", ["a"], ["t"], domain="d"),
+            helper.make_node(f"F{level + 1}", ["t"], ["b"], domain="d"),
+        ]
+        m.functions.append(helper.make_function("d", f"F{level}", ["a"], ["b"], nodes, opsets))
+    last = [helper.make_node("Neg", ["a"], ["b"])]
+    m.functions.append(helper.make_function("d", "F30", ["a"], ["b"], last, opsets))
+    m.graph.node.append(helper.make_node("F0", ["x"], ["q"], domain="d"))
+    m.opset_import.append(helper.make_opsetid("d", 1))
+
+
+def _huge_sparse(m: onnx.ModelProto) -> None:
+    values = helper.make_tensor("s", FLOAT, [1], [1.0])
+    at = helper.make_tensor("i", TensorProto.INT64, [1], [0])
+    m.graph.sparse_initializer.append(helper.make_sparse_tensor(values, at, [10**6, 10**6]))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_opset(99), r"is at opset 99, newer than the \d+ this onnx package knows; update the package"),
+        (_opset(1), r"is at opset 1 and cannot be converted to 13: .*; export it again"),
+        (_weight(dims=[10**6, 10**6]), r"initializer 'w' says \[1000000, 1000000\] f32, .* but holds 12"),
+        (_weight(dims=[-3]), r"initializer 'w' has shape \[-3\]"),
+        (_weight(data_type=99), "initializer 'w' has element type 99"),
+        (lambda m: m.graph.initializer.append(m.graph.initializer[0]), "defines the value 'w' twice"),
+        (_weight(name=""), "an initializer or input without a name"),
+        (_node(input=["x", "nowhere"]), "node 'first' reads 'nowhere', which nothing defines"),
+        (_node(input=["y", "w"]), "node 'first' depends on its own output"),
+        (_node(output=["x"]), "nothing defines|defines the value 'x' twice"),
+        (_node(input=["x"]), r"node 'first' \(Add\) is wrong: input 'B' is missing"),
+        (_node(input=["x", "w", "w"]), "takes at most 2 inputs, not 3"),
+        (_node(output=["a", "b"]), "does not have 2 outputs"),
+        (_attribute(axis=1), "attribute 'axis' is not one of Add at opset 18"),
+        (_weight(dims=[3], data_type=TensorProto.INT32), "must have one element type, not f32 and i32"),
+        (_weight(dims=[1], raw_data=b"abcd", data_type=TensorProto.STRING), "holds 0 strings"),
+        (
+            lambda m: m.graph.output[0].ClearField("type") or _node(1, op_type="Strange")(m),
+            "not a tensor of a kn",
+        ),
+        (lambda m: setattr(m.graph.output[0], "name", "z"), "no node computes the output 'z'"),
+        (lambda m: m.graph.output.append(m.graph.output[0]), "lists the output 'y' twice"),
+        (_sequence_input, "input 'x' is not a tensor of a known type; export the model with tensor inputs"),
+        (_recursive_function, "function 'F' calls itself or nests too deeply"),
+        (_function_bomb, "inlining its functions gives over 1000000 nodes"),
+        (_huge_sparse, "is sparse with shape .* for 1 values; refused"),
+    ],
+)
+def test_models_that_are_wrong(change: Callable[[onnx.ModelProto], None], message: str) -> None:
+    proto = model()
+    change(proto)
+    with pytest.raises(ModelError, match=message) as caught:
+        read_onnx(proto)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ({"location": "../outside.bin"}, "outside the model's folder; refused"),
+        ({"location": "/etc/passwd"}, "outside the model's folder; refused"),
+        ({"location": "link.bin"}, "outside the model's folder; refused"),
+        ({"location": ""}, "refused"),
+        ({"location": "gone.bin"}, "which is missing; put the file beside the model"),
+        ({"location": "w.bin", "offset": "8"}, "needs 12 bytes, but .* which has 12"),
+        ({"location": "w.bin", "offset": "-4"}, "needs 12 bytes"),
+        ({"location": "w.bin", "length": "8"}, "needs 12 bytes"),
+        ({"location": "w.bin", "offset": "many"}, "damaged external-data entry"),
+    ],
+)
+def test_external_data_that_is_wrong(entries: dict[str, str], message: str, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (tmp_path / "outside.bin").write_bytes(bytes(12))
+    (folder / "w.bin").write_bytes(bytes(12))
+    (folder / "link.bin").symlink_to(tmp_path / "outside.bin")
+    proto = model()
+    weight = proto.graph.initializer[0]
+    weight.ClearField("raw_data")
+    weight.data_location = TensorProto.EXTERNAL
+    for key, value in entries.items():
+        weight.external_data.add(key=key, value=value)
+    (folder / "m.onnx").write_bytes(proto.SerializeToString())
+    with pytest.raises(ModelError, match=message):
+        read_onnx(folder / "m.onnx")
+    with pytest.raises(ModelError, match="give the path of the model instead of its bytes"):
+        read_onnx(proto)
+
+
+def test_chains_of_products_stay_bounded() -> None:
+    """Each Tile squares the symbolic shape: 2**40 terms if nothing stopped it."""
+    nodes = []
+    for level in range(40):
+        nodes.append(helper.make_node("Shape", [f"x{level}"], [f"s{level}"]))
+        nodes.append(helper.make_node("Tile", [f"x{level}", f"s{level}"], [f"x{level + 1}"]))
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x0", FLOAT, ["n", "m"])],
+        [helper.make_tensor_value_info("x40", FLOAT, None)],
+    )  # fmt: skip
+    start = time.process_time()
+    read_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8))
+    assert time.process_time() - start < 60
+
+
+def test_seeds_of_the_mutants_import() -> None:
+    assert [fuzz_importer.check(data) for data in fuzz_importer.seeds()] == ["imported"] * 3
+
+
+def test_mutants_raise_nothing_but_tensmith_errors() -> None:
+    totals, failures = fuzz_importer.run(400, first=random.Random(1).randrange(10**6))
+    assert failures == {}
+    assert min(totals["imported"], totals["refused"]) > 40
