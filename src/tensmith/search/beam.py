@@ -36,7 +36,7 @@ def beam_search(
     objective: Objective,
     original_bytes: float,
     deadline: float,
-    width: int = 3,
+    width: int = 4,
 ) -> list[Candidate]:
     """Candidates in the order they were tried, until `deadline` (time.monotonic) or nothing is left to try.
 

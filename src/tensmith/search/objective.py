@@ -44,9 +44,9 @@ class Objective:
         """alpha * accuracy retention + beta * (throughput gain + size gain) / 2, higher is better.
 
         Gains are log2 of the ratios, so that halving twice counts twice; retention is 1 minus the share of
-        the drop budget used up.
+        the drop budget used up, and 0 where more is lost: what lies next to it may still hold the budget.
         """
         used = candidate.drop.value / self.max_drop if candidate.drop and self.max_drop > 0 else 0.0
         speed = max(candidate.metrics["speedup"].value, 1e-9)
         size = max(original_bytes / max(candidate.bytes, 1.0), 1e-9)
-        return self.alpha * (1 - max(used, 0.0)) + self.beta * (math.log2(speed) + math.log2(size)) / 2
+        return self.alpha * (1 - min(max(used, 0.0), 1.0)) + self.beta * (math.log2(speed) + math.log2(size)) / 2

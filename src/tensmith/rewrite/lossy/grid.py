@@ -17,6 +17,8 @@ from tensmith.rewrite.lossy.weights import Layer, shared_moment
 
 _FRACTIONS = np.linspace(0.4, 1.0, 25)
 _TINY = 1e-12
+# A depthwise filter has few weights to make up for one another, and there are many of them: rounded plainly.
+_MOST_COMPENSATED_GROUPS = 32
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ def on_grid(
     if rounding not in ("nearest", "compensated") or choice not in ("max", "mse"):
         raise ProgramError(f"unknown rounding '{rounding}' or scales '{choice}'")
     top = 2 ** (bits - 1) - 1
+    if layer.groups > _MOST_COMPENSATED_GROUPS:
+        rounding = "nearest"
     needed = rounding == "compensated" or choice == "mse"
     second = shared_moment(program, layer, calibration).second if needed else None
     scales = _scales(rows, top, None if choice == "max" or second is None else second)
