@@ -49,4 +49,5 @@ class Objective:
         used = candidate.drop.value / self.max_drop if candidate.drop and self.max_drop > 0 else 0.0
         speed = max(candidate.metrics["speedup"].value, 1e-9)
         size = max(original_bytes / max(candidate.bytes, 1.0), 1e-9)
-        return self.alpha * (1 - min(max(used, 0.0), 1.0)) + self.beta * (math.log2(speed) + math.log2(size)) / 2
+        retention = 1 - min(max(used, 0.0), 1.0)
+        return self.alpha * retention + self.beta * (math.log2(speed) + math.log2(size)) / 2
