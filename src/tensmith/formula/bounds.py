@@ -12,6 +12,8 @@ from functools import lru_cache
 from tensmith.formula.poly import Div, Poly, floor_div, map_divisions
 
 _ZERO = Poly.of(0)
+# What the names of variables bound in a normal form begin with.
+CANONICAL = "#"
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,10 @@ class Ranges:
                 result = map_divisions(result, lambda d, gone=atom: _ZERO if d == gone else _as_poly(d))  # type: ignore[misc]
         return result
 
+    def _lowest(self, name: str) -> int:
+        """The lower bound of a size; an index that a nested normal form binds may be 0."""
+        return self.lower.get(name, 0 if name.startswith(CANONICAL) else 1)
+
     def _at_worst_edge(self, poly: Poly, name: str, depth: int) -> Poly | None:
         factor = poly.coefficient(name)
         if factor is None:
@@ -96,7 +102,7 @@ class Ranges:
     def _sizes_suffice(self, poly: Poly) -> bool:
         """All coefficients are >= 0 once every size is written as its lower bound plus something >= 0."""
         names = poly.symbols() - self.extents.keys()
-        shifted = poly.substitute({name: Poly.symbol(name) + self.lower.get(name, 1) for name in names})
+        shifted = poly.substitute({name: Poly.symbol(name) + self._lowest(name) for name in names})
         return (
             all(c >= 0 for _, c in shifted.terms)
             and not _divisions(shifted)

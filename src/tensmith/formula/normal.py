@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TypeAlias, Union
 
-from tensmith.formula.bounds import Ranges
+from tensmith.formula.bounds import CANONICAL, Ranges
 from tensmith.formula.expr import Add, Call, Expr, Formula, Guard, Mul, Num, Pow, Read, Reduce, Size, fresh
 from tensmith.formula.poly import Poly
 
@@ -116,8 +116,7 @@ class Normal:
     @cached_property
     def height(self) -> int:
         """Nesting depth of normal forms inside atoms; names bound here are unique to it."""
-        inner = [n.height for term in self.terms for atom, _ in term.factors for n in _inside(atom)]
-        return 1 + max(inner, default=0)
+        return 1 + max((_height(atom) for term in self.terms for atom, _ in term.factors), default=0)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Normal) and self.text == other.text
@@ -232,7 +231,9 @@ def _reduction(expr: Reduce, ranges: Ranges) -> ReduceAtom:
         bound.append((body.var, body.extent))
         body = body.body
     inner = normalize(body, ranges.having(bound))
-    names, renamed = _canonical_names(tuple(bound), inner.height, lambda n: _rename_normal(inner, n).text)
+    # One level above what the body's own sums are named by, so that neither captures the other.
+    level = inner.height + 1
+    names, renamed = _canonical_names(tuple(bound), level, lambda n: _rename_normal(inner, n).text)
     return ReduceAtom(expr.kind, names, _rename_normal(inner, renamed))
 
 
@@ -251,7 +252,7 @@ def _lattice(function: str, args: list[Normal]) -> list[Term]:
         nested = atom.args if isinstance(atom, CallAtom) and atom.function == function else (arg,)
         flat.update((n.text, n) for n in nested)
     if len(flat) == 1:
-        return list(next(iter(flat.values())).terms)
+        return [_freed(term) for term in next(iter(flat.values())).terms]
     constants = [n for n in flat.values() if all(not (t.bound or t.guards or t.factors) for t in n.terms)]
     if len(constants) > 1:
         pick = max if function == "maximum" else min
@@ -259,6 +260,11 @@ def _lattice(function: str, args: list[Normal]) -> list[Term]:
         return _lattice(function, [n for n in flat.values() if n not in constants] + [kept])
     ordered = tuple(flat[text] for text in sorted(flat))
     return [Term(factors=((CallAtom(function, ordered), _ONE),))]
+
+
+def _freed(term: Term) -> Term:
+    """A canonical term with bound variables of its own again, fit to be multiplied with others."""
+    return _rename(term, {name: Poly.symbol(fresh()) for name, _ in term.bound})
 
 
 def _only_atom(normal: Normal) -> Atom | None:
@@ -301,7 +307,7 @@ def _simplify(term: Term, ranges: Ranges) -> list[Term]:
     if solved is not None:
         return _simplify(solved, ranges)
     for name, extent in term.bound:
-        if name not in _symbols(term):  # sum(k < K; x) = K * x
+        if name not in _symbols(term) and inner.never_negative(extent):  # sum(k < K; x) = K * x
             rest = replace(term, bound=tuple(item for item in term.bound if item[0] != name))
             return [s for t in _product([[rest], _expand_size(extent)]) for s in _simplify(t, ranges)]
     return [term]
@@ -367,7 +373,7 @@ def _canonical(term: Term) -> Term:
     factors = _sorted(term.factors)
     if not term.bound:
         return replace(term, factors=factors)
-    height = 1 + max((n.height for atom, _ in factors for n in _inside(atom)), default=0)
+    height = 1 + max((_height(atom) for atom, _ in factors), default=0)
     plain = replace(term, bound=(), factors=factors)
     names, renamed = _canonical_names(term.bound, height, lambda n: _rename(plain, n).key)
     return replace(_rename(plain, renamed), bound=names)
@@ -389,7 +395,7 @@ def _canonical_names(
     best: tuple[str, Bound, dict[str, Poly]] | None = None
     for order in itertools.product(*(itertools.permutations(group) for group in groups)):
         sequence = [item for group in order for item in group]
-        names = {old: Poly.symbol(f"#{height}.{i}") for i, (old, _) in enumerate(sequence)}
+        names = {old: Poly.symbol(f"{CANONICAL}{height}.{i}") for i, (old, _) in enumerate(sequence)}
         renamed = tuple((str(names[old]), extent.substitute(names)) for old, extent in sequence)
         candidate = (f"{renamed} {text(names)}", renamed, names)
         if best is None or candidate[0] < best[0]:
@@ -401,13 +407,16 @@ def _canonical_names(
 # Walking terms
 
 
-def _inside(atom: Atom) -> tuple[Normal, ...]:
+def _height(atom: Atom) -> int:
+    """Nesting depth of the names that an atom binds inside."""
     match atom:
         case CallAtom(_, args):
-            return args
-        case ReduceAtom(_, _, body) | GroupAtom(body):
-            return (body,)
-    return ()
+            return max((arg.height for arg in args), default=0)
+        case ReduceAtom(_, _, body):
+            return body.height + 1
+        case GroupAtom(body):
+            return body.height
+    return 0
 
 
 def _sorted(factors: Iterable[tuple[Atom, Fraction]]) -> tuple[tuple[Atom, Fraction], ...]:

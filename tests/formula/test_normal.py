@@ -1,0 +1,102 @@
+"""The normal form proves what is equal for all sizes, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import pytest
+
+from tensmith.formula.bounds import Ranges
+from tensmith.formula.expr import Expr, Formula, Pow, call, compute, guard, reduce, tensor, total
+from tensmith.formula.normal import equal
+from tensmith.formula.poly import Poly
+
+K, M, N, P = map(Poly.symbol, "KMNP")
+
+
+def matmul(a: Formula, b: Formula) -> Formula:
+    return compute((a.shape[0], b.shape[1]), lambda i, j: total(a.shape[1], lambda k: a[i, k] * b[k, j]))
+
+
+def add(a: Formula, b: Formula) -> Formula:
+    return compute(a.shape, lambda i, j: a[i, j] + b[i, j])
+
+
+def transpose(a: Formula) -> Formula:
+    return compute((a.shape[1], a.shape[0]), lambda i, j: a[j, i])
+
+
+def beside(a: Formula, b: Formula) -> Formula:
+    width = a.shape[1]
+    return compute(
+        (a.shape[0], width + b.shape[1]),
+        lambda i, j: guard([width - 1 - j], a[i, j]) + guard([j - width], b[i, j - width]),
+    )
+
+
+A, B, C = tensor("a", M, K), tensor("b", K, N), tensor("c", N, P)
+D = tensor("d", K, N)
+
+
+def test_products_associate_distribute_and_transpose() -> None:
+    assert equal(matmul(matmul(A, B), C), matmul(A, matmul(B, C)))
+    assert equal(matmul(A, add(B, D)), add(matmul(A, B), matmul(A, D)))
+    assert equal(transpose(matmul(A, B)), matmul(transpose(B), transpose(A)))
+    assert equal(matmul(A, beside(B, D)), beside(matmul(A, B), matmul(A, D)))
+
+
+def test_what_only_looks_alike_is_not_equal() -> None:
+    square, other = tensor("s", N, N), tensor("t", N, N)
+    assert not equal(matmul(square, other), matmul(other, square))
+    assert not equal(square, transpose(square))
+    assert not equal(beside(B, D), beside(D, B))
+    assert not equal(matmul(A, B), matmul(A, D))
+
+
+def test_sizes_must_agree_too() -> None:
+    assert not equal(tensor("a", M, K), tensor("a", M, N))
+
+
+def scalar(value: Callable[[], Expr]) -> Formula:
+    return compute((), lambda: value())
+
+
+S, T = tensor("s", N, N), tensor("v", N)
+
+
+@pytest.mark.parametrize("kind", ["max", "min", "prod"])
+def test_a_reduction_does_not_capture_the_sums_inside(kind: str) -> None:
+    rows = scalar(lambda: reduce(kind, [N], lambda i: total(N, lambda k: S[i, k])))
+    assert equal(rows, scalar(lambda: reduce(kind, [N], lambda q: total(N, lambda r: S[q, r]))))
+    assert not equal(rows, scalar(lambda: reduce(kind, [N], lambda i: total(N, lambda k: S[k, k]))))
+    assert not equal(rows, scalar(lambda: reduce(kind, [N], lambda i: total(N, lambda k: S[k, i]))))
+
+
+def test_a_maximum_of_one_thing_keeps_its_sums_apart() -> None:
+    b = tensor("w", N)
+    mass = total(N, lambda k: T[k])
+    left = scalar(lambda: call("maximum", mass, mass) * reduce("max", [N], lambda j: b[j]))
+    assert equal(left, scalar(lambda: total(N, lambda k: T[k]) * reduce("max", [N], lambda j: b[j])))
+    assert not equal(left, scalar(lambda: total(N, lambda k: T[k] * b[k])))
+
+
+def test_an_index_inside_a_call_may_be_zero() -> None:
+    a, b = tensor("p", 2), tensor("q", N)
+    odd = scalar(lambda: call("exp", total(N, lambda k: a[(k - 1) // (k + 1) + 1] * b[k])))
+    assert not equal(odd, scalar(lambda: call("exp", total(N, lambda k: a[1] * b[k]))))
+
+
+def test_a_sum_of_ones_is_its_extent_only_where_that_is_not_negative() -> None:
+    one = scalar(lambda: total(N - 3, lambda k: guard([], 1)))
+    size = scalar(lambda: guard([], 1) * (N - 3))
+    assert not equal(one, size)
+    assert equal(one, size, Ranges(lower={"N": 3}))
+
+
+def test_powers_of_sums_stay_together() -> None:
+    def root(extra: Fraction) -> Formula:
+        return compute((N,), lambda i: Pow(T[i] + extra, Fraction(-1, 2)))
+
+    assert equal(root(Fraction(1, 8)), root(Fraction(1, 8)))
+    assert not equal(root(Fraction(1, 8)), root(Fraction(1, 4)))
