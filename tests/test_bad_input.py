@@ -339,7 +339,7 @@ def test_a_disk_that_fills_up(place: Path) -> None:
     onnx.save(
         tiny_model(w=np.ones((800, 3, 3, 3)), b=np.ones(800), fw=np.ones((4, 800))), place / "tiny.onnx"
     )
-    refused(compress(place, limit=64 * 1024), 1, "cannot write", "out/work/", "space")
+    refused(compress(place, limit=64 * 1024), 1, "cannot write", "out/", "space")
     assert candidates(place / "out") == []
 
 

@@ -139,7 +139,7 @@ def preview(
     engines = _engines(config)
     simplified = simplify(given.program).program
     task = _task(run, given.dataset, given.splits, None)
-    space = _space(simplified, engines, given.target)
+    space = _space(simplified, engines, given.target, {})
     return {
         "model": config.model,
         "nodes": {"read": len(given.program.nodes), "simplified": len(simplified.nodes)},
@@ -247,6 +247,9 @@ def _fit_to_budget(run: _Run, workshop: Workshop, splits: Splits) -> None:
     workshop.original = workshop.judge(workshop.model, BASELINE_ENGINE, {}, probe, None)
     run.seconds_a_sample = (time.monotonic() - began) / len(probe)
     affordable = int(run.config.time_budget * _JUDGING_SHARE / run.seconds_a_sample)
+    # A resumed run goes on with as many as before: drops on other samples could not be compared.
+    affordable = workshop.checkpoint.fact("search samples") or affordable
+    workshop.checkpoint.note("search samples", affordable)
     workshop.search_view = splits.search.take(max(affordable, _PROBE_SAMPLES))
     if len(workshop.search_view) < len(splits.search):
         run.tell(f"candidates were judged on {len(workshop.search_view)} samples, to fit the time budget")
@@ -279,7 +282,9 @@ def _search(run: _Run, workshop: Workshop, splits: Splits, target: Target) -> li
         )
         return run.sensitivity
 
-    space = _space(workshop.build(Plan()).program, workshop.engines, target, sensitivity)
+    simplified = workshop.build(Plan()).program
+    seconds = _roofline(workshop, simplified, target) if run.config.hardware else {}
+    space = _space(simplified, workshop.engines, target, seconds, sensitivity)
     deadline = run.started + run.config.time_budget - _final_seconds(run, splits)
     original_bytes = float(workshop.model.stat().st_size)
     try:
@@ -298,11 +303,13 @@ def _space(
     program: Program,
     engines: tuple[str, ...],
     target: Target,
+    layer_seconds: dict[str, float],
     sensitivity: Callable[[], dict[str, Sensitivity]] = dict,
 ) -> Space:
     return Space(
         program,
         engines,
+        layer_seconds,
         narrow=target.kind == "cpu" and target.isa.isdisjoint(INT8_DOT),
         half_precision=not target.isa.isdisjoint({"avx512_bf16", "amx_bf16"}),
         sensitivity=sensitivity,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import reprlib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -75,7 +76,7 @@ def make_config(**options: Any) -> Config:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "configuration"
-        raise UsageError(f"option '{place}': {first['msg']} (got {first['input']!r})") from error
+        raise UsageError(f"option '{place}': {first['msg']} (got {reprlib.repr(first['input'])})") from error
 
 
 def read_config(path: Path) -> dict[str, Any]:

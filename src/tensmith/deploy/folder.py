@@ -16,7 +16,7 @@ from tensmith.search.checkpoint import Checkpoint
 
 _OURS = "run.sqlite"
 # What a resumed run may change. The model is known by its hash, not by its path.
-_BEYOND_IDENTITY = ("model", "time_budget", "prefer", "threads")
+_BEYOND_IDENTITY = ("model", "time_budget", "prefer")
 # What a run that was killed before its first candidate leaves behind.
 _LEFTOVERS = {".lock", "work"}
 
@@ -36,6 +36,8 @@ class RunFolder:
         try:
             self.checkpoint = Checkpoint(path / _OURS)
             self._same_run(config, model_sha256, resume)
+            for built in self.work.iterdir():  # made anew from the plans: not trusted across runs
+                built.unlink()
             write_text(path / "config.yaml", config.to_yaml())
         except BaseException:
             if not resume:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tensmith.data import View
+from tensmith.errors import EngineError
 from tensmith.evaluate import size
 from tensmith.evaluate.count import node_costs
 from tensmith.evaluate.energy import estimate_energy
@@ -15,6 +16,7 @@ from tensmith.evaluate.metric import Metric, exact
 from tensmith.evaluate.outcome import Outcome
 from tensmith.hardware import Target
 from tensmith.ir import Program
+from tensmith.ir.program import array_bytes
 from tensmith.search.candidate import Candidate
 from tensmith.search.front import front, without_near_ties
 from tensmith.search.workshop import BASELINE_ENGINE, UNTOUCHED, Workshop, engine_settings
@@ -72,7 +74,9 @@ def settle(
         replace(c, metrics=_metrics(workshop, c, outcomes.get(c.id, reference), timed[c.id], target))
         for c in [untouched, *kept]
     ]
-    points = without_near_ties(front(measured)) or measured[:1]
+    over = {c.id: workshop.objective.over_budget(c.metrics, None) for c in measured[1:]}
+    lost += [replace(c, status="rejected", reason=over[c.id] or "") for c in measured[1:] if over[c.id]]
+    points = without_near_ties(front(c for c in measured if not over.get(c.id))) or measured[:1]
     drops = {identifier: outcome.drop(reference) for identifier, outcome in outcomes.items()}
     drops[untouched.id] = reference.drop(reference)
     original = size.file_bytes(workshop.model).value
@@ -131,7 +135,7 @@ def _plain_int8(workshop: Workshop, candidates: Sequence[Candidate]) -> dict[str
             continue
         (step,) = candidate.plan.steps
         if step.rule == "int8" and step.params.get("calibration") == "minmax" and "bits" not in step.params:
-            return {f"plain int8 ({engine})": (candidate, engine) for engine in workshop.engines}
+            return {f"int8, min-max ({engine})": (candidate, engine) for engine in workshop.engines}
     return {}
 
 
@@ -155,7 +159,13 @@ def _timed(
         names.append(name)
         contenders.append(Contender(engine, workshop.rebuild(candidate)))
     seconds = timing_seconds * len(contenders)
-    results = compare(contenders, workshop.example, workshop.threads, seconds, workshop.seed)
+    try:
+        results = compare(contenders, workshop.example, workshop.threads, seconds, workshop.seed)
+    except EngineError:
+        if not peers:
+            raise
+        peers.clear()  # a reference that one engine cannot run must not cost the run
+        return _timed(workshop, candidates, peers, progress, timing_seconds)
     return {name: (found.latency, found.ratio) for name, found in zip(names, results[1:])}
 
 
@@ -192,8 +202,10 @@ def sizes_of_example(workshop: Workshop) -> dict[str, int]:
 def energy(program: Program, target: Target, sizes: dict[str, int]) -> Metric:
     """Millijoules an inference, estimated from the target's table by counting operations and bytes."""
     macs: dict[str, float] = {}
-    moved = 0.0
+    moved = largest = 0.0
     for _, cost in node_costs(program, sizes):
         macs[cost.dtype] = macs.get(cost.dtype, 0.0) + cost.macs + cost.elementwise_ops
         moved += cost.bytes_read + cost.bytes_written
-    return estimate_energy(target, macs, moved, moved)
+        largest = max(largest, cost.bytes_written)
+    weights = sum(map(array_bytes, program.constants.values()))
+    return estimate_energy(target, macs, moved, weights + largest)

@@ -17,13 +17,14 @@ from tensmith.deploy.layers import layer_rows
 from tensmith.deploy.settle import Settled
 from tensmith.engine.base import ENGINES
 from tensmith.evaluate.metric import Metric
+from tensmith.evaluate.size import model_files
 from tensmith.files import sha256_file, write_bytes, write_text
 from tensmith.hardware import Target
 from tensmith.report.document import Metrics
 from tensmith.search.candidate import Candidate
 from tensmith.search.front import best
 from tensmith.search.sensitivity import Sensitivity
-from tensmith.search.workshop import BASELINE_ENGINE, UNTOUCHED, Workshop, engine_text
+from tensmith.search.workshop import BASELINE_ENGINE, Workshop, engine_text
 from tensmith.verify.certificate import make_certificate, write_certificate
 
 # For the field check of each exact run: at least one prime is always finished.
@@ -94,17 +95,19 @@ def _write_points(
 def _write_point(place: Path, final: Path, workshop: Workshop, candidate: Candidate) -> dict[str, str]:
     """Fills `place`, which will become `final`: the model, packed where that is smaller, its certificate."""
     place.mkdir(exist_ok=True)
-    source = workshop.model if candidate.plan == UNTOUCHED else workshop.rebuild(candidate)
+    (source, *data) = model_files(workshop.rebuild(candidate))
     model, packed = place / "model.onnx", place / "model.packed"
     shutil.copyfile(source, model)
-    shipped = pack(model.read_bytes())
-    if len(shipped) < model.stat().st_size:
+    for file in data:
+        shutil.copyfile(file, place / file.name)
+    shipped = b"" if data else pack(model.read_bytes())
+    if shipped and len(shipped) < model.stat().st_size:
         write_bytes(packed, shipped)
     certificate = make_certificate(
         workshop.program,
         workshop.model,
         workshop.build(candidate.plan).trail,
-        {path.name: path for path in (model, packed) if path.exists()},
+        {path.name: path for path in sorted(place.iterdir())},
         cast(Metrics, {key: metric.to_json() for key, metric in candidate.metrics.items()}),
         final,
         seed=workshop.seed,

@@ -15,8 +15,12 @@ from tensmith.evaluate.metric import Metric, exact
 
 def file_bytes(path: Path) -> Metric:
     """Bytes on disk of the model and of the external data files it names; ModelError if one is missing."""
-    files = {path, *_external_files(path, _load(path))}
-    return exact(sum(_size(file) for file in files), "bytes")
+    return exact(sum(_size(file) for file in model_files(path)), "bytes")
+
+
+def model_files(path: Path) -> list[Path]:
+    """The model file and the external data files it names; ModelError if one lies elsewhere."""
+    return [path, *sorted(_external_files(path, _load(path)))]
 
 
 def weight_bytes(path: Path) -> Metric:

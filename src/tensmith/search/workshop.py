@@ -26,7 +26,6 @@ from tensmith.evaluate.latency import Contender, Latency, compare
 from tensmith.evaluate.metric import Metric, exact
 from tensmith.evaluate.outcome import Outcome
 from tensmith.evaluate.task import Task
-from tensmith.files import write_bytes
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.ir.text import print_program
@@ -108,10 +107,11 @@ class Workshop:
         when the disk is full.
         """
         identifier = f"c{plan.key[:10]}"
-        path = self.folder / f"{identifier}.onnx"
+        path = self.file(plan)
         try:
             traced = self.build(plan)
-            self._write(traced.program, plan, path)
+            if plan != UNTOUCHED:
+                write_onnx(traced.program, path)
             candidate = self._measured(
                 Candidate(identifier, plan, "accepted", file=path.name), traced.program
             )
@@ -124,27 +124,25 @@ class Workshop:
 
     def rebuild(self, candidate: Candidate) -> Path:
         """The file of a candidate, written again if it is gone."""
-        path = self.folder / candidate.file
+        path = self.file(candidate.plan)
         if not path.exists():
-            self._write(self.build(candidate.plan).program, candidate.plan, path)
+            write_onnx(self.build(candidate.plan).program, path)
         return path
 
-    def _write(self, program: Program, plan: Plan, path: Path) -> None:
-        if plan == UNTOUCHED:
-            write_bytes(path, self.model.read_bytes())
-        else:
-            write_onnx(program, path)
+    def file(self, plan: Plan) -> Path:
+        """Where the file of a plan is, or will be: the model itself for the untouched one."""
+        return self.model if plan == UNTOUCHED else self.folder / f"c{plan.key[:10]}.onnx"
 
     def _measured(self, candidate: Candidate, program: Program) -> Candidate:
-        path = self.folder / candidate.file
-        stored, shipped = size.file_bytes(path), exact(len(pack(path.read_bytes())), "bytes")
+        path = self.file(candidate.plan)
+        stored, shipped = size.file_bytes(path), packed_bytes(path)
         metrics = {
             "file_bytes": stored,
             "packed_bytes": min(stored, shipped, key=lambda metric: metric.value),
             "weight_bytes": size.weight_bytes(path),
         }
         reason = self.objective.over_budget(metrics, None)
-        if reason:
+        if reason and candidate.plan != UNTOUCHED:  # the original is measured whatever is asked for
             return replace(candidate, metrics=metrics, status="rejected", reason=reason)
         engine, latency, speedup = self.timing(candidate.plan, program, path)
         metrics |= {"latency_ms": latency, "speedup": speedup}
@@ -206,6 +204,12 @@ class Workshop:
 def engine_settings(settings: Mapping[str, str]) -> dict[str, str]:
     """The part of a plan's settings that the engine itself takes."""
     return {name: value for name, value in settings.items() if name not in ("engine", "untouched")}
+
+
+def packed_bytes(path: Path) -> Metric:
+    """Bytes of the packed file; a model in several files is shipped as it is."""
+    files = size.model_files(path)
+    return exact(len(pack(path.read_bytes())), "bytes") if len(files) == 1 else size.file_bytes(path)
 
 
 def engine_text(candidate: Candidate) -> str:
