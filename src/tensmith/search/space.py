@@ -25,7 +25,7 @@ from tensmith.search.workshop import UNTOUCHED
 _STRIDES = (4.0, 2.0, 1.0, 0.5)
 _LEVELS = range(-20, 41)
 # Nats a sample: what the first step below 8 bits may cost by prediction.
-_SMALL_DIVERGENCE = 0.01
+_SMALL_DIVERGENCE = 0.004
 _CALIBRATIONS: tuple[Mapping[str, Any], ...] = (
     {"calibration": "minmax"},
     {"calibration": "percentile", "percentile": 99.99},
