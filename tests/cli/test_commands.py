@@ -20,7 +20,7 @@ from tensmith.report.schema import validate_front
 def document(*arguments: str | Path, folder: Path, code: int = 0) -> Any:
     """What a command prints under --json, which is all of its stdout."""
     result = tensmith(*arguments, "--json", folder=folder)
-    assert result.returncode == code, result.stderr
+    assert result.returncode == code, result.stderr or result.stdout
     assert result.stderr == ""
     return json.loads(result.stdout)
 
