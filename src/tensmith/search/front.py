@@ -32,7 +32,7 @@ def front(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 
 def without_near_ties(
-    points: Sequence[Candidate], same: float = 1.01, better: float = 0.95
+    points: Sequence[Candidate], same: float = 1.01, better: float = 0.98
 ) -> list[Candidate]:
     """A front without points that gain a hundredth on another one and lose clearly more otherwise."""
 
