@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tensmith.ir import Program
@@ -21,8 +21,9 @@ from tensmith.search.plan import Plan
 from tensmith.search.sensitivity import Sensitivity, allocate_bits, predicted_divergence
 from tensmith.search.workshop import UNTOUCHED
 
-# Level steps of the bit allocation: each doubles the price of a byte that many times.
-_STRIDES = (4.0, 2.0, 1.0, 0.5)
+# Levels of the bit allocation: one more doubles the price of a byte. A line of them is searched in strides
+# until one holds the budget and one breaks it, then by halving down to the finest difference.
+_STRIDE, _FINEST = 2.0, 0.5
 _LEVELS = range(-20, 41)
 # Nats a sample: what the first step below 8 bits may cost by prediction.
 _SMALL_DIVERGENCE = 0.004
@@ -41,12 +42,16 @@ _LEAST_DAMAGE = 1e-6
 
 @dataclass(frozen=True)
 class Idea:
-    """A plan worth trying, and how it came about: its family and its level of the bit allocation."""
+    """A plan worth trying, and how it came about: its family and its level of the bit allocation.
+
+    held, broke: the highest level on the same line that held the budget, the lowest that broke it.
+    """
 
     plan: Plan
     family: str
     level: float | None = None
-    stride: float = _STRIDES[0]
+    held: float | None = None
+    broke: float | None = None
 
 
 @dataclass
@@ -92,53 +97,50 @@ class Space:
     def _int8(self, calibration: Mapping[str, Any]) -> Step:
         return Step("int8", params={**calibration, "default_bits": self.highest}, kind="lossy")
 
-    def moves(self, idea: Idea, outcome: Candidate) -> Iterator[Idea]:
-        """What to try next to an idea that was measured.
-
-        An accepted one goes to fewer bits by its stride; a rejected one is approached again from the last
-        accepted level with half the stride: a bisection of the price that the budget bears. Other
-        calibrations are tried where the first one cost something. With a device in sight, an accepted idea
-        also takes the exact forms that engines may prefer, and loses channels where that saves most time for
-        the damage.
-        """
-        step = next((s for s in idea.plan.steps if s.rule in _BITS_RULES), None)
-        if outcome.status == "accepted":
-            if step is not None:
-                yield from self._fewer_bits(idea, step)
-            if idea.level is None:
-                yield from self._variants(idea, outcome)
-            if self.layer_seconds:
-                yield from self._offers(idea) if idea.level is None else self._fewer_channels(idea)
-        elif outcome.status == "rejected" and step is not None:
-            if idea.level is None:
-                yield from self._variants(idea, outcome)
-                yield from self._with_skips(idea, step)
-            else:
-                yield from self._more_bits(idea, step)
-
-    def _variants(self, idea: Idea, outcome: Candidate) -> Iterator[Idea]:
+    def variants(self, idea: Idea, outcome: Candidate) -> Iterator[Idea]:
         """Other forms of a seed: calibrations where the first one cost something, other ways to store."""
-        if len(idea.plan.steps) > 1:
-            return
         first = self._int8(_CALIBRATIONS[0])
+        if outcome.status == "failed":
+            return
         if idea.plan == Plan.of([first]) and outcome.drop is not None and outcome.drop.value > 0:
             yield from (Idea(Plan.of([self._int8(other)]), "int8") for other in _CALIBRATIONS[1:])
         if idea.plan == Plan.of([_weight_only("floats")]):
             yield Idea(Plan.of([_weight_only("codes")]), "weight_only")
-        if idea.family == "exact":
-            yield Idea(Plan.of([Step("half", params={"type": "float16"}, kind="lossy")]), "half")
 
-    def _fewer_bits(self, idea: Idea, step: Step) -> Iterator[Idea]:
-        if idea.level is None:
-            yield from self._at_level(idea, step, self._first_level(), _STRIDES[0])
+    def moves(self, idea: Idea, outcome: Candidate) -> Iterator[Idea]:
+        """What to try next to an idea that was measured.
+
+        An accepted one goes to fewer bits (and on, see `further`). With a device in sight it also takes the
+        exact forms that engines may prefer, and loses channels where that saves most time for the damage. A
+        rejected one gets floats back where they help most.
+        """
+        step = _bits_step(idea.plan)
+        if outcome.status == "accepted":
+            if step is not None and idea.level is None:
+                yield self._at_level(idea, step, self._first_level())
+            if idea.family == "exact" and not idea.plan.steps:
+                yield Idea(Plan.of([Step("half", params={"type": "float16"}, kind="lossy")]), "half")
+            if self.layer_seconds:
+                yield from self._offers(idea) if idea.level is None else self._fewer_channels(idea)
+        elif outcome.status == "rejected" and step is not None and idea.level is None:
+            yield from self._with_skips(idea, step)
+
+    def further(self, idea: Idea, outcome: Candidate) -> Idea | None:
+        """The next level on the line of `idea`: the search for the fewest bits that the budget bears."""
+        step = _bits_step(idea.plan)
+        if step is None or idea.level is None:
+            return None
+        held, broke = (idea.level, idea.broke) if outcome.status == "accepted" else (idea.held, idea.level)
+        if broke is None:
+            level = idea.level + _STRIDE
+        elif held is None:
+            level = idea.level - _STRIDE
         else:
-            yield from self._at_level(idea, step, idea.level + idea.stride, idea.stride)
-
-    def _more_bits(self, idea: Idea, step: Step) -> Iterator[Idea]:
-        assert idea.level is not None
-        smaller = [stride for stride in _STRIDES if stride < idea.stride]
-        if smaller:
-            yield from self._at_level(idea, step, idea.level - idea.stride + smaller[0], smaller[0])
+            level = (held + broke) / 2
+        settled = held is not None and broke is not None and broke - held <= _FINEST
+        if settled or not _LEVELS[0] <= level <= _LEVELS[-1]:
+            return None
+        return self._at_level(replace(idea, held=held, broke=broke), step, level)
 
     def _first_level(self) -> float:
         """The highest level at which the predicted divergence still is small: where the bisection begins."""
@@ -165,7 +167,7 @@ class Space:
             params = {"ratio": _CHANNEL_RATIO, "multiple": multiple}
             if math.ceil(group.size * (1 - _CHANNEL_RATIO) / multiple) * multiple < group.size:
                 step = Step("channel_pruning", group.id, params, "lossy")
-                yield Idea(idea.plan.having(step), idea.family, idea.level, idea.stride)
+                yield replace(idea, plan=idea.plan.having(step), held=idea.level, broke=idea.level)
 
     def _ranked_groups(self) -> list[ChannelGroup]:
         """Channel groups, the most roofline time for the least probed divergence first."""
@@ -179,7 +181,7 @@ class Space:
             self._groups = sorted(groups(self.program), key=lambda group: (-worth(group), group.id))
         return self._groups
 
-    def _at_level(self, idea: Idea, step: Step, level: float, stride: float) -> Iterator[Idea]:
+    def _at_level(self, idea: Idea, step: Step, level: float) -> Idea:
         bits = allocate_bits(self.program, self._sensitivities(), level, 2, self.highest)
         skip = set(step.params.get("skip", ()))
         params = {
@@ -188,11 +190,8 @@ class Space:
             "scales": "mse",
             "rounding": "compensated",
         }
-        if params["bits"] == step.params.get("bits"):  # nothing changed: look further
-            if level < _LEVELS[-1]:
-                yield from self._at_level(idea, step, level + stride, stride)
-            return
-        yield Idea(idea.plan.having(Step(step.rule, step.site, params, "lossy")), idea.family, level, stride)
+        plan = idea.plan.having(Step(step.rule, step.site, params, "lossy"))
+        return replace(idea, plan=plan, level=level)
 
     def _with_skips(self, idea: Idea, step: Step) -> Iterator[Idea]:
         """The most sensitive layers for their time left in float: twice as many each time, up to half."""
@@ -211,6 +210,10 @@ class Space:
         if self._cached is None:
             self._cached = self.sensitivity()
         return self._cached
+
+
+def _bits_step(plan: Plan) -> Step | None:
+    return next((step for step in plan.steps if step.rule in _BITS_RULES), None)
 
 
 def _weight_only(stored: str) -> Step:
