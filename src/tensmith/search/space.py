@@ -22,7 +22,7 @@ from tensmith.search.sensitivity import Sensitivity, allocate_bits, predicted_di
 from tensmith.search.workshop import UNTOUCHED
 
 # Levels of the bit allocation: one more doubles the price of a byte. A line of them is searched in strides
-# until one holds the budget and one breaks it, then by halving down to the finest difference.
+# that double until one level holds the budget and one breaks it, then by halving to the finest difference.
 _STRIDE, _FINEST = 2.0, 0.5
 _LEVELS = range(-20, 41)
 # Nats a sample: what the first step below 8 bits may cost by prediction.
@@ -132,9 +132,9 @@ class Space:
             return None
         held, broke = (idea.level, idea.broke) if outcome.status == "accepted" else (idea.held, idea.level)
         if broke is None:
-            level = idea.level + _STRIDE
+            level = idea.level + (_STRIDE if idea.held is None else 2 * (idea.level - idea.held))
         elif held is None:
-            level = idea.level - _STRIDE
+            level = idea.level - (_STRIDE if idea.broke is None else 2 * (idea.broke - idea.level))
         else:
             level = (held + broke) / 2
         settled = held is not None and broke is not None and broke - held <= _FINEST

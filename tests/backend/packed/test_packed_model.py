@@ -106,6 +106,13 @@ def test_a_fake_quantized_tensor_keeps_its_negative_zeros() -> None:
     assert unpack(packed) == model_of(tensor("w", values))
 
 
+def test_a_grid_is_found_where_no_two_values_are_one_step_apart() -> None:
+    steps = np.array([[-127, -90, -41, 0, 35, 60, 82, 101, 124], [126, 84, 42, 0, -42, -84, -126, 63, 21]])
+    scales = np.float32([[0.0123], [0.317]])
+    packed = pack(model_of(tensor("w", np.tile(steps.astype(np.float32) * scales, (64, 1)))))
+    assert codecs_of(packed) == {"w": "grid"}
+
+
 def test_halves_stored_as_floats_cost_no_more_than_halves() -> None:
     halves = np.random.default_rng(0).normal(size=(100, 100)).astype(np.float16)
     wide = describe(pack(model_of(tensor("w", halves.astype(np.float32)))))[0]

@@ -1,7 +1,8 @@
 """Float32 weights that lie on a grid, w = float32(q * scale): fake-quantized or dequantized tensors.
 
 The grid is recovered from the values alone: the scale of a row is its largest magnitude over that magnitude's
-number of steps, a step being the smallest gap between values. It counts only if every bit is reproduced.
+number of steps, the least number that makes whole steps of the gaps between values. It counts only if every
+bit is reproduced.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from tensmith.backend.packed.streams import Encoded, Reader, number
 
 Floats = np.ndarray[Any, np.dtype[np.float32]]
 _MAX_STEPS = 1023
+# Magnitudes that are looked at to find the step, and their relative rounding errors (of value and of scale).
+_PROBED, _ROUNDING = 24, 2.0**-21
 _PER_TENSOR, _PER_ROW, _PER_COLUMN = range(3)  # which elements share a scale; columns are the last axis
 
 
@@ -111,14 +114,29 @@ def _find_row(row: Floats) -> tuple[Integers, np.float32] | None:
         return None
     if magnitudes[-1] == 0:
         return np.zeros(row.shape, np.int64), np.float32(0)
-    gap = float(np.diff(np.concatenate([[0.0], magnitudes[magnitudes > 0].astype(np.float64)])).min())
-    largest = round(float(magnitudes[-1]) / gap)
-    if not 1 <= largest <= _MAX_STEPS:
+    count = _steps_of_largest(magnitudes.astype(np.float64))
+    nearest = np.float32(float(magnitudes[-1]) / count if count else 0.0)
+    if nearest == 0:
         return None
-    nearest = np.float32(float(magnitudes[-1]) / largest)
-    steps = np.rint(row.astype(np.float64) / float(nearest or gap)).astype(np.int64)
+    steps = np.rint(row.astype(np.float64) / float(nearest)).astype(np.int64)
     below, above = np.nextafter(nearest, np.float32(0)), np.nextafter(nearest, np.float32(np.inf))
     for scale in (nearest, below, above):
         if (steps.astype(np.float32) * scale == row).all():
             return steps, np.float32(scale)
     return None
+
+
+def _steps_of_largest(magnitudes: np.ndarray[Any, np.dtype[np.float64]]) -> int:
+    """The least number of steps of the largest magnitude with which all are whole steps, else 0.
+
+    The smallest gap is a multiple of the step, mostly the step itself; multiples up to the limit are tried.
+    """
+    largest = float(magnitudes[-1])
+    gap = float(np.diff(magnitudes, prepend=0.0 if magnitudes[0] > 0 else -np.inf).min())
+    multiples = np.arange(1, max(1, int(_MAX_STEPS * gap / largest)) + 1)
+    counts = np.unique(np.rint(multiples * (largest / gap)))
+    counts = counts[(counts >= 1) & (counts <= _MAX_STEPS)]
+    few = magnitudes[:: max(1, len(magnitudes) // _PROBED)] / largest
+    inexact = np.abs(np.outer(counts, few) - np.rint(np.outer(counts, few))).max(axis=1, initial=0.0)
+    whole = counts[inexact <= counts * _ROUNDING]
+    return int(whole[0]) if whole.size else 0
