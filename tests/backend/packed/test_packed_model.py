@@ -107,9 +107,9 @@ def test_a_fake_quantized_tensor_keeps_its_negative_zeros() -> None:
 
 
 def test_a_grid_is_found_where_no_two_values_are_one_step_apart() -> None:
-    steps = np.array([[-127, -90, -41, 0, 35, 60, 82, 101, 124], [126, 84, 42, 0, -42, -84, -126, 63, 21]])
-    scales = np.float32([[0.0123], [0.317]])
-    packed = pack(model_of(tensor("w", np.tile(steps.astype(np.float32) * scales, (64, 1)))))
+    random = np.random.default_rng(0)
+    steps = np.rint(random.normal(size=(384, 9)) * 40).clip(-127, 127).astype(np.float32)
+    packed = pack(model_of(tensor("w", steps * random.uniform(0.01, 1, (384, 1)).astype(np.float32))))
     assert codecs_of(packed) == {"w": "grid"}
 
 
