@@ -1,0 +1,77 @@
+"""A lifted function: a TensIR program, the views that feed it, and where its outputs go.
+
+This is all that a backend reads. The emitted function takes the source's parameters in the source's order,
+checks `requires`, binds `sizes`, builds each `Input` from a parameter, runs the program, and puts each `Output`
+into a copy of its parameter (or returns it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tensmith.formula.poly import Poly
+from tensmith.ir import Program
+from tensmith.lifting.loops import Function, Scalar
+from tensmith.lifting.summary import Requirement, Size
+
+
+@dataclass(frozen=True)
+class View:
+    """A box of an array: element (i0, i1, ...) of the view is array[offset[a] + sum(steps[a][k] * ik)].
+
+    One offset and one row of steps for each axis a of the parameter as the caller passes it (1 axis for flat
+    memory); shape: one extent for each axis k of the view. Steps of flat memory are its strides; steps of
+    nested memory are 1 or -1 on one axis and 0 on the others. The whole of it lies inside the array.
+    """
+
+    array: str
+    offset: tuple[Poly, ...]
+    steps: tuple[tuple[Poly, ...], ...]
+    shape: tuple[Poly, ...]
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input of the program: a view of an array parameter, or a scalar (a 0-d tensor).
+
+    scalar: the name of a scalar parameter ("n", "s.x"), or None where `view` says what is read.
+    """
+
+    name: str
+    view: View | None = None
+    scalar: str | None = None
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output of the program and its place: `view` of a parameter, or the return value where it is None.
+
+    whole: the view is all of the array, so the caller may pass None for it and nothing of it is read.
+    """
+
+    name: str
+    type: Scalar
+    view: View | None = None
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class Lifted:
+    """See the module. Size symbols and integer parameters are the symbols of the program's shapes."""
+
+    function: Function
+    program: Program
+    sizes: tuple[Size, ...]
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+    requires: tuple[Requirement, ...]
+    assumes: tuple[str, ...]
+    arithmetic: str
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """What a backend wrote: relative file name -> content."""
+
+    files: Mapping[str, bytes]

@@ -1,0 +1,252 @@
+"""The typed loop language both front ends end in: scalars, arrays, assignments, branches and one kind of loop.
+
+A `for`, a `while`, a comprehension and a pointer walk all become `Loop`: a condition and a body. Pointers into
+an array become integer offsets into it. Conversions that the source language makes silently (promotion, the
+cast at a store) are written out as `Cast`. Every expression and statement keeps its place in the source.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, Union
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where something stands in the source, both counted from 1."""
+
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.line}:{self.column}"
+
+
+NOWHERE = Position(0, 0)
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A machine type; `bits` None is Python's unbounded integer."""
+
+    kind: Literal["int", "float", "bool"]
+    bits: int | None
+    signed: bool = True
+
+    @property
+    def name(self) -> str:
+        """TensIR's name ("i32", "u8", "f32", "bool"); "int" for unbounded integers."""
+        if self.kind == "bool":
+            return "bool"
+        if self.bits is None:
+            return "int"
+        return f"{'f' if self.kind == 'float' else 'i' if self.signed else 'u'}{self.bits}"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+I32, I64, F32, F64 = Scalar("int", 32), Scalar("int", 64), Scalar("float", 32), Scalar("float", 64)
+INT, BOOL = Scalar("int", None), Scalar("bool", 8, False)
+
+
+@dataclass(frozen=True)
+class Array:
+    """The type of an array.
+
+    memory "flat": row-major contiguous memory behind a pointer or a C array; `extents[0]` may be None, the
+    others are expressions over earlier parameters (a pointer has rank 1). memory "nested": vectors of vectors,
+    lists of lists, pointers to pointers, NumPy arrays; extents are None and `Length` asks for them; rows are
+    taken to be of equal length, which is stated.
+    """
+
+    element: Scalar
+    rank: int = 1
+    memory: Literal["flat", "nested"] = "flat"
+    extents: tuple[Expr | None, ...] = (None,)
+    written: bool = True  # False where the source promises not to (const)
+
+
+@dataclass(frozen=True)
+class Struct:
+    """A struct of plain fields, in order. Its fields are variables named "parameter.field"."""
+
+    name: str
+    fields: tuple[tuple[str, Scalar | Array], ...]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of the source function."""
+
+    name: str
+    type: Scalar | Array | Struct
+    position: Position = NOWHERE
+
+
+# Expressions. `type` is the type of the value, after the source language's own promotion.
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A literal; floats at their exact binary value."""
+
+    value: int | float | bool
+    type: Scalar
+    position: Position = NOWHERE
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A scalar variable or parameter (a struct's field is "s.x")."""
+
+    name: str
+    type: Scalar
+    position: Position = NOWHERE
+
+
+@dataclass(frozen=True)
+class Load:
+    """array[indices], as many subscripts as the array's rank."""
+
+    array: str
+    indices: tuple[Expr, ...]
+    type: Scalar
+    position: Position = NOWHERE
+
+
+@dataclass(frozen=True)
+class Length:
+    """The length of an array along an axis: v.size(), v[0].size(), len(a), a.shape[1]."""
+
+    array: str
+    axis: int
+    type: Scalar = I64
+    position: Position = NOWHERE
+
+
+@dataclass(frozen=True)
+class Apply:
+    """An operator or function on values.
+
+    add sub mul neg abs min max pow; div (floats), tdiv tmod (truncating, C), fdiv fmod (flooring, Python);
+    lt le eq ne (bool; greater-than is written the other way round), and or not (bool, both sides are defined),
+    select(condition, a, b); shl shr band bor bxor bnot; exp log sqrt sin cos tan tanh floor ceil round.
+    Operands already have the operator's common type; comparisons take operands of one type.
+    """
+
+    operator: str
+    arguments: tuple[Expr, ...]
+    type: Scalar
+    position: Position = NOWHERE
+
+
+@dataclass(frozen=True)
+class Cast:
+    """A conversion to `type`: wrapping to fewer bits, truncating a float toward zero."""
+
+    value: Expr
+    type: Scalar
+    position: Position = NOWHERE
+
+
+Expr: TypeAlias = Union[Constant, Variable, Load, Length, Apply, Cast]
+
+# Statements.
+
+
+@dataclass(frozen=True)
+class Declare:
+    """A local scalar, `value` None where the source leaves it undefined."""
+
+    name: str
+    type: Scalar
+    value: Expr | None
+    position: Position = NOWHERE
+
+
+@dataclass(frozen=True)
+class Allocate:
+    """A local array: `extents` elements an axis, each `fill` (None: undefined); extent 0 grows by `Append`."""
+
+    name: str
+    type: Array
+    extents: tuple[Expr, ...]
+    fill: Expr | None
+    position: Position = NOWHERE
+
+
+@dataclass(frozen=True)
+class Assign:
+    """variable = value; the value has the variable's type."""
+
+    name: str
+    value: Expr
+    position: Position = NOWHERE
+
+
+@dataclass(frozen=True)
+class Store:
+    """array[indices] = value; the value has the array's element type."""
+
+    array: str
+    indices: tuple[Expr, ...]
+    value: Expr
+    position: Position = NOWHERE
+
+
+@dataclass(frozen=True)
+class Append:
+    """array.push_back(value); `value` is the name of a local array where a row is appended."""
+
+    array: str
+    value: Expr | str
+    position: Position = NOWHERE
+
+
+@dataclass(frozen=True)
+class If:
+    """A branch."""
+
+    condition: Expr
+    then: tuple[Statement, ...]
+    otherwise: tuple[Statement, ...] = ()
+    position: Position = NOWHERE
+
+
+@dataclass(frozen=True)
+class Loop:
+    """while (condition) { body }. `label` is unique in the function: "i@12:5"."""
+
+    condition: Expr
+    body: tuple[Statement, ...]
+    label: str
+    position: Position = NOWHERE
+
+
+@dataclass(frozen=True)
+class Return:
+    """The last statement of a function: an expression, or the name of an array."""
+
+    value: Expr | str
+    position: Position = NOWHERE
+
+
+Statement: TypeAlias = Union[Declare, Allocate, Assign, Store, Append, If, Loop, Return]
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function in the loop language. A `Return` stands at the end or nowhere.
+
+    noted: what the front end had to assume ("rows of base have equal length"), to be stated with every result.
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    returns: Scalar | Array | None
+    body: tuple[Statement, ...]
+    language: Literal["c", "c++", "python"]
+    file: str
+    position: Position = NOWHERE
+    noted: tuple[str, ...] = field(default=())

@@ -1,0 +1,120 @@
+"""What a function computes, and why: closed forms of its outputs and of every variable in every loop.
+
+A summary is a claim. `conditions` turns it into obligations; nothing else makes it true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tensmith.formula.poly import Poly
+from tensmith.lifting.loops import Function, Scalar
+from tensmith.lifting.terms import Term
+
+
+@dataclass(frozen=True)
+class Size:
+    """A size symbol: max(0, poly), where poly is over integer parameters and lengths of arrays.
+
+    Lengths are symbols "len(NAME, AXIS)". Every loop extent and array extent is a polynomial in sizes, integer
+    parameters and outer index variables.
+    """
+
+    symbol: str
+    poly: Poly
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How a parameter's memory is seen: a flat array through strides, as if it had as many axes.
+
+    Element (i0, i1, ...) lies at sum(strides[k] * ik); 0 <= ik < strides[k-1] / strides[k] for k > 0 is an
+    obligation at every access, so that no two subscripts meet. Nested arrays and plain vectors have the
+    strides (): their subscripts are their own. All subscripts in terms are grid subscripts.
+    """
+
+    array: str
+    strides: tuple[Poly, ...] = ()
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written to an array: the elements `at` (polynomials in `indices`), for the indices in a box.
+
+    indices: names of index variables, 0 <= index < extent each; `at`: one grid subscript an axis, each an
+    index variable plus or minus an offset, so that no element is written twice by one `Written`. value: the
+    term there, over the function's entry state. where: polynomials over indices, sizes and parameters that
+    must be >= 0 for the element to be written at all (triangles). Later ones overwrite earlier ones.
+    """
+
+    indices: tuple[str, ...]
+    extents: tuple[Poly, ...]
+    at: tuple[Poly, ...]
+    value: Term
+    where: tuple[Poly, ...] = ()
+
+
+@dataclass(frozen=True)
+class LoopFacts:
+    """The invariant of a loop: every variable it changes as a function of the iteration number.
+
+    counter: the iteration's index variable (0 at entry); outer: the counters of the loops around, outermost
+    first, which all facts may mention. trips: number of iterations (0 where negative). scalars: closed forms
+    at the start of iteration `counter`. arrays: what the loop has written by then, in terms of the state at
+    the function's entry. At exit counter = max(0, trips).
+    """
+
+    label: str
+    counter: str
+    outer: tuple[str, ...]
+    trips: Poly
+    scalars: Mapping[str, Term]
+    arrays: Mapping[str, tuple[Written, ...]]
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A precondition, checked at run time by what is emitted.
+
+    "at_least": poly >= 0; "equal": poly == 0; "length": the array has at least poly elements along an axis;
+    "nonzero": no divisor that is read is 0 (term); "ordered": no NaN in the array (comparisons decide);
+    "apart": two arrays do not overlap (C pointers; nothing to check where values are passed).
+    """
+
+    kind: Literal["at_least", "equal", "length", "nonzero", "ordered", "apart"]
+    text: str  # as it is shown: "n >= 1", "len(a) >= n"
+    poly: Poly | None = None
+    array: str = ""
+    axis: int = 0
+    other: str = ""
+
+
+@dataclass(frozen=True)
+class Result:
+    """One output: a parameter array's written parts in order, or the return value.
+
+    name: the parameter, or "return". A returned scalar has one `Written` with no indices; a returned or local
+    array lists its own. shape: the extents of a returned array; None for parameters, which keep theirs.
+    """
+
+    name: str
+    type: Scalar
+    written: tuple[Written, ...]
+    shape: tuple[Poly, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The claim: sizes, how memory is seen, what each loop keeps true, and what comes out."""
+
+    function: Function
+    sizes: tuple[Size, ...]
+    grids: Mapping[str, Grid]
+    loops: tuple[LoopFacts, ...]
+    results: tuple[Result, ...]
+    arithmetic: Literal["machine integers", "integers", "reals"]
+    requires: tuple[Requirement, ...] = ()
+    assumes: tuple[str, ...] = ()
+    locals: Mapping[str, tuple[Poly, ...]] = field(default_factory=dict)  # extents of local arrays

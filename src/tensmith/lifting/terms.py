@@ -1,0 +1,124 @@
+"""Terms: the typed scalar language of closed forms.
+
+What a variable or an array element holds, as a function of the arguments at entry: no state, no loops. A
+subscript or position is a polynomial (`Poly`) over index variables, sizes and integer parameters where it is
+affine enough to be one, wrapped as `Index`; everything else has a machine type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TypeAlias, Union
+
+from tensmith.formula.poly import Poly
+from tensmith.lifting.loops import Scalar
+
+
+@dataclass(frozen=True)
+class Number:
+    """A constant of a type; floats at their exact binary value."""
+
+    value: Fraction
+    type: Scalar
+
+
+@dataclass(frozen=True)
+class Index:
+    """An integer polynomial over index variables, sizes and integer parameters, as a value of `type`."""
+
+    poly: Poly
+    type: Scalar
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A scalar parameter at entry. Integer ones may also be symbols of polynomials, under the same name."""
+
+    name: str
+    type: Scalar
+
+
+@dataclass(frozen=True)
+class Read:
+    """An element of a parameter array at entry (locals and later states are substituted away)."""
+
+    array: str
+    indices: tuple[Term, ...]
+    type: Scalar
+
+
+@dataclass(frozen=True)
+class Op:
+    """An operator of `loops.Apply`, or "cast" (to `type`), on terms."""
+
+    operator: str
+    arguments: tuple[Term, ...]
+    type: Scalar
+
+
+@dataclass(frozen=True)
+class Fold:
+    """kind (sum, prod, max, min) over var = 0 .. extent-1 of body, joined to `start` as the first operand.
+
+    extent counts as 0 where it is negative. sum with start 0 is the plain sum; max with start a[0] is the
+    maximum over a whole array whose loop begins at 1.
+    """
+
+    kind: str
+    var: str
+    extent: Poly
+    body: Term
+    start: Term
+    type: Scalar
+
+
+@dataclass(frozen=True)
+class Cases:
+    """The first value whose conditions (all polynomials >= 0) hold, else `otherwise`: selection by position."""
+
+    cases: tuple[tuple[tuple[Poly, ...], Term], ...]
+    otherwise: Term
+    type: Scalar
+
+
+Term: TypeAlias = Union[Number, Index, Argument, Read, Op, Fold, Cases]
+
+
+def parts(term: Term) -> tuple[Term, ...]:
+    """The terms directly inside."""
+    match term:
+        case Read(_, indices, _):
+            return indices
+        case Op(_, arguments, _):
+            return arguments
+        case Fold(_, _, _, body, start, _):
+            return (body, start)
+        case Cases(cases, otherwise, _):
+            return (*(value for _, value in cases), otherwise)
+    return ()
+
+
+def walk(term: Term) -> Iterator[Term]:
+    """The term and all inside it, outermost first."""
+    yield term
+    for part in parts(term):
+        yield from walk(part)
+
+
+def rebuild(term: Term, parts_to: Callable[[Term], Term], poly_to: Callable[[Poly], Poly]) -> Term:
+    """The term with its direct parts and polynomials replaced; index variables of folds are the caller's care."""
+    match term:
+        case Index(poly, _):
+            return replace(term, poly=poly_to(poly))
+        case Read(_, indices, _):
+            return replace(term, indices=tuple(map(parts_to, indices)))
+        case Op(_, arguments, _):
+            return replace(term, arguments=tuple(map(parts_to, arguments)))
+        case Fold(_, _, extent, body, start, _):
+            return replace(term, extent=poly_to(extent), body=parts_to(body), start=parts_to(start))
+        case Cases(cases, otherwise, _):
+            found = tuple((tuple(map(poly_to, conditions)), parts_to(value)) for conditions, value in cases)
+            return replace(term, cases=found, otherwise=parts_to(otherwise))
+    return term
