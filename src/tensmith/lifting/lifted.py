@@ -1,8 +1,8 @@
 """A lifted function: a TensIR program, the views that feed it, and where its outputs go.
 
 This is all that a backend reads. The emitted function takes the source's parameters in the source's order,
-checks `requires`, binds `sizes`, builds each `Input` from a parameter, runs the program, and puts each `Output`
-into a copy of its parameter (or returns it).
+checks `requires`, binds `sizes`, builds each `Input` from a parameter, runs the program, and puts each
+`Output` into a copy of its parameter (or returns it).
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""The typed loop language both front ends end in: scalars, arrays, assignments, branches and one kind of loop.
+"""The typed loop language both front ends end in: scalars, arrays, assignments, branches, one kind of loop.
 
-A `for`, a `while`, a comprehension and a pointer walk all become `Loop`: a condition and a body. Pointers into
-an array become integer offsets into it. Conversions that the source language makes silently (promotion, the
-cast at a store) are written out as `Cast`. Every expression and statement keeps its place in the source.
+A `for`, a `while`, a comprehension and a pointer walk all become `Loop`: a condition and a body. Pointers
+into an array become integer offsets into it. Conversions that the source language makes silently (promotion,
+the cast at a store) are written out as `Cast`. Every expression and statement keeps its place in the source.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, Union
+from typing import Literal, TypeAlias
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ class Array:
     """The type of an array.
 
     memory "flat": row-major contiguous memory behind a pointer or a C array; `extents[0]` may be None, the
-    others are expressions over earlier parameters (a pointer has rank 1). memory "nested": vectors of vectors,
-    lists of lists, pointers to pointers, NumPy arrays; extents are None and `Length` asks for them; rows are
-    taken to be of equal length, which is stated.
+    others are expressions over earlier parameters (a pointer has rank 1). memory "nested": vectors of
+    vectors, lists of lists, pointers to pointers, NumPy arrays; extents are None and `Length` asks for them;
+    rows are taken to be of equal length, which is stated.
     """
 
     element: Scalar
@@ -130,7 +130,7 @@ class Apply:
     """An operator or function on values.
 
     add sub mul neg abs min max pow; div (floats), tdiv tmod (truncating, C), fdiv fmod (flooring, Python);
-    lt le eq ne (bool; greater-than is written the other way round), and or not (bool, both sides are defined),
+    lt le eq ne (bool; greater-than is written the other way round), and or not (bool, both sides defined),
     select(condition, a, b); shl shr band bor bxor bnot; exp log sqrt sin cos tan tanh floor ceil round.
     Operands already have the operator's common type; comparisons take operands of one type.
     """
@@ -150,7 +150,7 @@ class Cast:
     position: Position = NOWHERE
 
 
-Expr: TypeAlias = Union[Constant, Variable, Load, Length, Apply, Cast]
+Expr: TypeAlias = Constant | Variable | Load | Length | Apply | Cast
 
 # Statements.
 
@@ -167,7 +167,7 @@ class Declare:
 
 @dataclass(frozen=True)
 class Allocate:
-    """A local array: `extents` elements an axis, each `fill` (None: undefined); extent 0 grows by `Append`."""
+    """A local array: `extents` elements an axis, each `fill` (None: undefined); extent 0 grows by Append."""
 
     name: str
     type: Array
@@ -232,14 +232,14 @@ class Return:
     position: Position = NOWHERE
 
 
-Statement: TypeAlias = Union[Declare, Allocate, Assign, Store, Append, If, Loop, Return]
+Statement: TypeAlias = Declare | Allocate | Assign | Store | Append | If | Loop | Return
 
 
 @dataclass(frozen=True)
 class Function:
     """A function in the loop language. A `Return` stands at the end or nowhere.
 
-    noted: what the front end had to assume ("rows of base have equal length"), to be stated with every result.
+    noted: what the front end had to assume ("rows of base have equal length"), stated with every result.
     """
 
     name: str

@@ -18,8 +18,8 @@ from tensmith.lifting.terms import Term
 class Size:
     """A size symbol: max(0, poly), where poly is over integer parameters and lengths of arrays.
 
-    Lengths are symbols "len(NAME, AXIS)". Every loop extent and array extent is a polynomial in sizes, integer
-    parameters and outer index variables.
+    Lengths are symbols "len(NAME, AXIS)". Every loop extent and array extent is a polynomial in sizes,
+    integer parameters and outer index variables.
     """
 
     symbol: str

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TypeAlias, Union
+from typing import TypeAlias
 
 from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import Scalar
@@ -76,14 +76,14 @@ class Fold:
 
 @dataclass(frozen=True)
 class Cases:
-    """The first value whose conditions (all polynomials >= 0) hold, else `otherwise`: selection by position."""
+    """The first value whose conditions (all polynomials >= 0) hold, else `otherwise`: chosen by position."""
 
     cases: tuple[tuple[tuple[Poly, ...], Term], ...]
     otherwise: Term
     type: Scalar
 
 
-Term: TypeAlias = Union[Number, Index, Argument, Read, Op, Fold, Cases]
+Term: TypeAlias = Number | Index | Argument | Read | Op | Fold | Cases
 
 
 def parts(term: Term) -> tuple[Term, ...]:
@@ -108,7 +108,7 @@ def walk(term: Term) -> Iterator[Term]:
 
 
 def rebuild(term: Term, parts_to: Callable[[Term], Term], poly_to: Callable[[Poly], Poly]) -> Term:
-    """The term with its direct parts and polynomials replaced; index variables of folds are the caller's care."""
+    """The term with its direct parts and polynomials replaced; variables of folds are the caller's care."""
     match term:
         case Index(poly, _):
             return replace(term, poly=poly_to(poly))
