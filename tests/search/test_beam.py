@@ -28,7 +28,8 @@ SENSITIVITY = {"h": Sensitivity(1.0, 5.0), "y": Sensitivity(0.01, 0.1)}
 
 def simulated(plan: Plan) -> Candidate:
     """A stand-in for measurement whose drop grows as bits fall: what the search must cope with."""
-    bits = next((dict(s.params.get("bits", {})) for s in plan.steps), {})
+    tables = (s.params.get("bits") for s in plan.steps)
+    bits = next((table for table in tables if isinstance(table, dict)), {})
     mean = np.mean([bits.get(site, 8) for site in SENSITIVITY]) if plan.steps else 32.0
     drop = float(np.exp2(4 - mean)) if plan.steps else 0.0
     metrics = {

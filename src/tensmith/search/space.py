@@ -14,6 +14,7 @@ from typing import Any
 from tensmith.ir import Program
 from tensmith.rewrite.lossy.dependency import ChannelGroup, groups
 from tensmith.rewrite.lossy.weights import weighted_layers
+from tensmith.rewrite.method import LOSSY
 from tensmith.rewrite.rule import Step
 from tensmith.rewrite.trail import in_phase
 from tensmith.search.candidate import Candidate
@@ -38,6 +39,10 @@ _BITS_RULES = ("int8", "weight_only")
 _CHANNEL_RATIO = 0.25
 _CHANNEL_MULTIPLES = (16, 8, 4, 1)
 _LEAST_DAMAGE = 1e-6
+# Shares of weights that become zero; the share of squared singular values that a factored layer keeps.
+_SPARSITIES = (0.3, 0.5, 0.7)
+_KEPT_ENERGY = 0.95
+_CLUSTER_BITS = 5
 
 
 @dataclass(frozen=True)
@@ -111,8 +116,9 @@ class Space:
         """What to try next to an idea that was measured.
 
         An accepted one goes to fewer bits (and on, see `further`). With a device in sight it also takes the
-        exact forms that engines may prefer, and loses channels where that saves most time for the damage. A
-        rejected one gets floats back where they help most.
+        exact forms that engines may prefer, and loses channels where that saves most time for the damage.
+        Last come zeros, thinner factors and shared values, each the start of a line of its own. A rejected
+        one gets floats back where they help most.
         """
         step = _bits_step(idea.plan)
         if outcome.status == "accepted":
@@ -122,6 +128,8 @@ class Space:
                 yield Idea(Plan.of([Step("half", params={"type": "float16"}, kind="lossy")]), "half")
             if self.layer_seconds:
                 yield from self._offers(idea) if idea.level is None else self._fewer_channels(idea)
+            if step is not None and idea.level is None:
+                yield from self._fewer_weights(idea, step)
         elif outcome.status == "rejected" and step is not None and idea.level is None:
             yield from self._with_skips(idea, step)
 
@@ -157,6 +165,24 @@ class Space:
         for rule in in_phase("offer"):
             if idea.plan.find(rule.name) is None and any(True for _ in rule.sites(self.program)):
                 yield Idea(idea.plan.having(Step(rule.name)), idea.family)
+
+    def _fewer_weights(self, idea: Idea, step: Step) -> Iterator[Idea]:
+        """More zeros everywhere, the next largest layer as a product of thinner ones, values shared."""
+        taken = idea.plan.find("magnitude_pruning")
+        sparsity = next((s for s in _SPARSITIES if taken is None or s > taken.params["sparsity"]), None)
+        if sparsity is not None:
+            params = {"sparsity": sparsity, "scope": "global", "criterion": "obs"}
+            yield replace(idea, plan=idea.plan.having(Step("magnitude_pruning", params=params, kind="lossy")))
+        factored = {s.site for s in idea.plan.steps if s.rule == "low_rank"}
+        sites = set(LOSSY["low_rank"].sites(self.program)) - factored
+        layers = [layer for layer in weighted_layers(self.program) if layer.site in sites]
+        if layers:
+            largest = max(layers, key=lambda layer: math.prod(layer.shape))
+            factors = Step("low_rank", largest.site, {"energy": _KEPT_ENERGY}, "lossy")
+            yield replace(idea, plan=idea.plan.having(factors))
+        if step.rule == "weight_only" and idea.plan.find("weight_clustering") is None:
+            clusters = Step("weight_clustering", params={"bits": _CLUSTER_BITS}, kind="lossy")
+            yield replace(idea, plan=Plan.of([clusters], idea.plan.settings), family="clusters")
 
     def _fewer_channels(self, idea: Idea) -> Iterator[Idea]:
         """The next channel group to shrink by a quarter, by time saved for divergence risked."""
