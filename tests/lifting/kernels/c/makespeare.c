@@ -1,0 +1,8 @@
+/* A textbook reduction. */
+
+int sum_of_squares(const int *a, int n) {
+    int total = 0;
+    for (int i = 0; i < n; ++i)
+        total += a[i] * a[i];
+    return total;
+}
