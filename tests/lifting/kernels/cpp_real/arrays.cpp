@@ -1,6 +1,8 @@
 // Kernels of the other suites over float and double, by reference, with sized vectors and range loops.
+#include <cstddef>
 #include <vector>
 
+using std::size_t;
 using std::vector;
 
 double dot(const vector<double> &a, const vector<double> &b) {
