@@ -33,14 +33,17 @@ class View:
 
 @dataclass(frozen=True)
 class Input:
-    """An input of the program: a view of an array parameter, or a scalar (a 0-d tensor).
+    """An input of the program: a view of an array parameter, a scalar (a 0-d tensor), or positions.
 
-    scalar: the name of a scalar parameter ("n", "s.x"), or None where `view` says what is read.
+    scalar: the name of a scalar parameter ("n", "s.x"). positions: the extent e of the i64 vector
+    0, 1, ..., e-1, whose elements are positions as values, and whose size is a size as a value. Exactly one
+    of the three says where the input comes from.
     """
 
     name: str
     view: View | None = None
     scalar: str | None = None
+    positions: Poly | None = None
 
 
 @dataclass(frozen=True)

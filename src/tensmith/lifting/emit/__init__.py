@@ -1,4 +1,4 @@
-"""What writes a lifted function as source or model files: one module a target, found by importing this folder.
+"""Writes a lifted function as source or model files: one module a target, found by importing this folder.
 
     @emitter
     class Numpy(Emitter):
