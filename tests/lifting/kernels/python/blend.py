@@ -65,7 +65,10 @@ def lighten_blend_8(base, active):
     for i in range(len(base)):
         row = []
         for j in range(len(base[0])):
-            row.append(active[i][j] if base[i][j] < active[i][j] else base[i][j])
+            pixel = base[i][j]
+            if pixel < active[i][j]:
+                pixel = active[i][j]
+            row.append(pixel)
         out.append(row)
     return out
 
