@@ -18,6 +18,7 @@ import numpy as np
 from tensmith.config import Config, make_config
 from tensmith.data import (
     Dataset,
+    Preprocess,
     Splits,
     View,
     as_dataset,
@@ -35,8 +36,9 @@ from tensmith.engine.base import ENGINES, available
 from tensmith.errors import ModelError, UsageError
 from tensmith.evaluate.calibrator import Calibrator
 from tensmith.evaluate.count import node_costs
-from tensmith.evaluate.likelihood import mean_log_likelihood
+from tensmith.evaluate.likelihood import log_likelihoods
 from tensmith.evaluate.task import Task, choose_measure
+from tensmith.formula.arith import Array
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import INT8_DOT, Target, load_target, op_seconds
 from tensmith.interrupt import postponed
@@ -53,7 +55,6 @@ from tensmith.search.workshop import BASELINE_ENGINE, UNTOUCHED, Workshop, examp
 
 Progress = Callable[[str], None]
 
-_PREPROCESS_SAMPLES = 300
 _SENSITIVITY_SHARE = 0.05
 _TIMING_SECONDS = 60.0
 _TIMING_SHARE = 0.02
@@ -203,11 +204,14 @@ def _task(run: _Run, dataset: Dataset, splits: Splits, evaluation: Callable[...,
         return Task(measure, None, evaluation)
     if wanted != "auto":
         return Task(measure, parse_preprocess(wanted), evaluation)
-    view = splits.calibration.take(_PREPROCESS_SAMPLES)
+    view, model = splits.training, Path(run.config.model)
+
+    def likelihoods(preprocess: Preprocess, start: int, stop: int) -> Array:
+        return log_likelihoods(model, View(view.part, view.indices[start:stop]), preprocess, _cores())
+
     channels = next(iter(view.batches(1))).inputs.shape[1]
-    model = Path(run.config.model)
-    found = choose(candidates(channels), lambda p: mean_log_likelihood(model, view, p, _cores()))
-    run.tell(f"preprocessing '{found.best.name}' was chosen: the model works best under it")
+    found = choose(candidates(channels), likelihoods)
+    run.tell(str(found))
     return Task(measure, found.best, evaluation)
 
 

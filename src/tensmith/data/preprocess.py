@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from tensmith.data.dataset import Array
 from tensmith.errors import DataError, UsageError
+
+_TIED_ERRORS = 2
 
 
 @dataclass(frozen=True)
@@ -68,28 +71,61 @@ def parse_preprocess(text: str) -> Preprocess:
 
 def candidates(channels: int) -> tuple[Preprocess, ...]:
     """The usual preprocessings of images with so many channels, most usual first: what `auto` tries."""
-    own = {1: (MNIST,), 3: (IMAGENET, CIFAR10)}.get(channels, ())
-    return (RAW, UNIT, TF, *own)
+    if channels == 3:
+        return (IMAGENET, RAW, UNIT, TF, CIFAR10)
+    return (RAW, UNIT, TF, *((MNIST,) if channels == 1 else ()))
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The preprocessing with the best score, and the score of each that was tried."""
+    """`best` is what to use; `tied` are the others that `samples` samples cannot tell from it."""
 
     best: Preprocess
-    scores: tuple[tuple[Preprocess, float], ...]
+    tied: tuple[Preprocess, ...]
+    samples: int
 
-
-def choose(tried: Iterable[Preprocess], score: Callable[[Preprocess], float]) -> Choice:
-    """Scores every candidate (higher is better) and keeps the best; of equals, the earlier one.
-
-    The mean log-likelihood of the labels makes a good score: accuracy ties between near candidates, most of
-    all on training images. A score of NaN never wins. Raises DataError when no candidate has a score.
-    """
-    scores = tuple((preprocess, score(preprocess)) for preprocess in tried)
-    scored = [(preprocess, value) for preprocess, value in scores if not math.isnan(value)]
-    if not scored:
-        raise DataError(
-            "no preprocessing gives the model a finite score; name the right one with --preprocess"
+    def __str__(self) -> str:
+        if not self.tied:
+            return f"preprocessing '{self.best.name}' was chosen: the model works best under it"
+        others = " and ".join(f"'{preprocess.name}'" for preprocess in self.tied)
+        return (
+            f"preprocessing '{self.best.name}' was chosen as the more usual: under {others} the model finds "
+            f"the labels of {self.samples} images as likely, within {_TIED_ERRORS} standard errors; "
+            "if you know the right one, name it by --preprocess"
         )
-    return Choice(max(scored, key=lambda pair: pair[1])[0], scores)
+
+
+def choose(
+    tried: Sequence[Preprocess],
+    likelihoods: Callable[[Preprocess, int, int], Array],
+    looks: Sequence[int] = (300, 1200),
+) -> Choice:
+    """The preprocessing, of those tried (most usual first), under which labels are most likely.
+
+    `likelihoods(preprocess, start, stop)` are the log-likelihoods of the labels of samples start..stop,
+    float64 [n], the same samples for each preprocessing; fewer where samples end. (Accuracy would tie too
+    often, most of all on training images.) One is beaten when the mean of the paired differences to the best
+    is over two of its standard errors; after the samples of a look those not beaten get those of the next,
+    and in the end the most usual is taken. NaN is always beaten. DataError when no candidate is left.
+    """
+    standing = list(tried)
+    scores = {preprocess: np.zeros(0) for preprocess in standing}
+    for start, stop in pairwise((0, *looks)):
+        for preprocess in standing:
+            scores[preprocess] = np.append(scores[preprocess], likelihoods(preprocess, start, stop))
+        standing = [p for p in standing if scores[p].size and np.isfinite(scores[p]).all()]
+        if not standing:
+            raise DataError(
+                "no preprocessing gives the model a finite score; name the right one with --preprocess"
+            )
+        best = scores[max(standing, key=lambda p: float(scores[p].mean()))]
+        standing = [p for p in standing if not _beaten(best - scores[p])]
+        if len(standing) == 1 or best.size < stop:
+            break
+    return Choice(standing[0], tuple(standing[1:]), best.size)
+
+
+def _beaten(lost: Array) -> bool:
+    """Whether the mean of `lost` [n] is above 0 by more than chance makes it."""
+    error = lost.std(ddof=1) / math.sqrt(lost.size) if lost.size > 1 else math.inf
+    return bool(lost.mean() > _TIED_ERRORS * error)

@@ -22,6 +22,12 @@ class Splits:
     search: View
     held_out: View
 
+    @property
+    def training(self) -> View:
+        """All that may be looked at: the samples to calibrate on, then those to search on."""
+        both = np.concatenate([self.calibration.indices, self.search.indices])
+        return View(self.calibration.part, both)
+
 
 def split(
     dataset: Dataset, calibration: int = 512, search: int = 2000, held_out: int | None = None, seed: int = 0

@@ -22,15 +22,17 @@ def log_softmax(logits: Array) -> Array:
     return np.asarray(x - top - np.log(np.exp(x - top).sum(axis=-1, keepdims=True)))
 
 
-def mean_log_likelihood(path: Path, view: View, preprocess: Preprocess, threads: int) -> float:
-    """Mean log-probability of the labels, NaN without labels or where answers are not finite."""
+def log_likelihoods(path: Path, view: View, preprocess: Preprocess, threads: int) -> Array:
+    """Log-probability of each label that the model knows: float64 [n], NaN where answers are not finite.
+
+    Empty for data without labels.
+    """
     found: list[float] = []
     with Worker("onnxruntime", path, threads) as worker:
         model = as_model(worker, preprocess)
         for batch in view.batches(best_batch_size(worker)):
             logits = model(batch.inputs)[worker.outputs[0].name]
-            if batch.labels is None or not np.isfinite(logits).all():
-                return float("nan")
+            labels = () if batch.labels is None else batch.labels
             rows = log_softmax(logits.reshape(len(logits), -1))
-            found += [float(row[label]) for row, label in zip(rows, batch.labels) if label < rows.shape[1]]
-    return float(np.mean(found)) if found else float("nan")
+            found += [float(row[label]) for row, label in zip(rows, labels) if label < rows.shape[1]]
+    return np.array(found)
