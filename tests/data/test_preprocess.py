@@ -57,7 +57,7 @@ def test_every_candidate_fits_its_channels(channels: int) -> None:
 
 
 def scored(**means: float) -> Callable[[Preprocess, int, int], np.ndarray]:
-    """Log-likelihoods of 1000 samples: what all share is wide, a difference to mnist or cifar10 has a deviation of 1."""
+    """Log-likelihoods of 1000 samples: what all share is wide; to mnist or cifar10 they differ by 1 or so."""
     common = 10 * np.random.default_rng(0).standard_normal(1000)
     noise = np.resize([1.0, -1.0], 1000)
 
