@@ -1,0 +1,184 @@
+/* Functions that no tensor program stands for: memory. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* refuses: subscript|index|data|scatter|position|computed */
+void histogram(const uint8_t *image, int *bins, int n) {
+    for (int i = 0; i < n; i++)
+        bins[image[i]]++;
+}
+
+/* refuses: subscript|index|data|scatter|position|computed */
+void scatter(const int *at, const int *value, int *out, int n) {
+    for (int i = 0; i < n; i++)
+        out[at[i]] = value[i];
+}
+
+/* refuses: subscript|index|affine|position|computed|nonlinear|conditional|data */
+int compact(const int *a, int *out, int n) {
+    int count = 0;
+    for (int i = 0; i < n; i++)
+        if (a[i] > 0)
+            out[count++] = a[i];
+    return count;
+}
+
+/* refuses: recurrence|earlier|iteration|carried|depends|own */
+void logistic(double *a, int n) {
+    for (int i = 1; i < n; i++)
+        a[i] = 3.7 * a[i - 1] * (1.0 - a[i - 1]);
+}
+
+/* refuses: recurrence|earlier|iteration|carried|depends|own|closed */
+unsigned checksum(const uint8_t *a, int n) {
+    unsigned h = 5381;
+    for (int i = 0; i < n; i++)
+        h = (h << 5) + (h ^ a[i]);
+    return h;
+}
+
+/* refuses: recurrence|earlier|iteration|carried|depends|own|overlap|written */
+void gauss_seidel(double *a, int n) {
+    for (int i = 1; i < n - 1; i++)
+        for (int j = 1; j < n - 1; j++)
+            a[i * n + j] = 0.25 * (a[(i - 1) * n + j] + a[(i + 1) * n + j] + a[i * n + j - 1] + a[i * n + j + 1]);
+}
+
+/* refuses: uninitial|undefined|no value|not set|never set|before */
+int uninitialised(const int *a, int n) {
+    int sum;
+    for (int i = 0; i < n; i++)
+        sum += a[i];
+    return sum;
+}
+
+/* refuses: uninitial|undefined|no value|not set|never set|before|without|some paths */
+void sometimes_set(const int *a, int *out, int n) {
+    for (int i = 0; i < n; i++) {
+        int value;
+        if (a[i] > 0)
+            value = 1;
+        out[i] = value;
+    }
+}
+
+/* refuses: bound|outside|past|end|length|subscript|extent|undefined */
+int past_the_end(const int *a) {
+    int table[4] = {1, 2, 3, 4};
+    int sum = 0;
+    for (int i = 0; i <= 4; i++)
+        sum += table[i] * a[i];
+    return sum;
+}
+
+/* refuses: malloc|alloc|call|function */
+int *allocates(int n) {
+    int *out = malloc(n * sizeof(int));
+    for (int i = 0; i < n; i++)
+        out[i] = i;
+    return out;
+}
+
+/* refuses: volatile */
+void device_register(volatile int *port, int n) {
+    for (int i = 0; i < n; i++)
+        *port = i;
+}
+
+static int calls_so_far = 0;
+/* refuses: static|global|state|variable|declared */
+int counts_its_calls(int n) {
+    calls_so_far += n;
+    return calls_so_far;
+}
+
+/* refuses: static|state */
+int remembers(int n) {
+    static int last = 0;
+    int before = last;
+    last = n;
+    return before;
+}
+
+union word {
+    float f;
+    uint32_t u;
+};
+/* refuses: union */
+void float_bits(const float *a, uint32_t *out, int n) {
+    for (int i = 0; i < n; i++) {
+        union word w;
+        w.f = a[i];
+        out[i] = w.u;
+    }
+}
+
+/* refuses: cast|pointer|pun|type */
+int bits_by_cast(const float *a) {
+    return *(const int *)a;
+}
+
+/* refuses: variadic|va_|argument|call|... */
+int sum_of_arguments(int n, ...) {
+    va_list list;
+    int sum = 0;
+    va_start(list, n);
+    for (int i = 0; i < n; i++)
+        sum += va_arg(list, int);
+    va_end(list);
+    return sum;
+}
+
+/* refuses: pointer|call|strlen|string|function */
+int text_length(const char *s) {
+    return (int)strlen(s) * 2;
+}
+
+/* refuses: pointer|list|struct|recurs|while|next|field */
+struct node {
+    int value;
+    struct node *next;
+};
+/* refuses: pointer|list|struct|recurs|while|next|field|type */
+int list_sum(const struct node *list) {
+    int sum = 0;
+    while (list) {
+        sum += list->value;
+        list = list->next;
+    }
+    return sum;
+}
+
+/* refuses: pointer|compare|address|same */
+int same_place(const int *a, const int *b) {
+    return a == b ? 1 : 0;
+}
+
+/* restricted: apart|overlap|alias|share */
+void shift_between(const int *from, int *to, int n) {
+    for (int i = 0; i < n; i++)
+        to[i] = from[i + 1];
+}
+
+/* restricted: apart|overlap|alias|share */
+void running_difference(const double *a, double *b, int n) {
+    for (int i = 1; i < n; i++)
+        b[i] = a[i] - a[i - 1];
+}
+
+/* Right as a spread of a[0], wrong as a copy of the entry state. */
+/* either: recurrence|earlier|iteration|carried|depends|own */
+void shift_in_place(int *a, int n) {
+    for (int i = 1; i < n; i++)
+        a[i] = a[i - 1];
+}
+
+/* Reads what is still as it was. */
+/* either: recurrence|earlier|iteration|carried|depends|own */
+void shift_down(int *a, int n) {
+    for (int i = 0; i < n - 1; i++)
+        a[i] = a[i + 1];
+}
