@@ -28,8 +28,10 @@ from tensmith.data import (
     parse_preprocess,
     split,
 )
-from tensmith.deploy.folder import RunFolder, file_identity
+from tensmith.data.fingerprint import fingerprint
+from tensmith.deploy.folder import RunFolder
 from tensmith.deploy.front import Front
+from tensmith.deploy.identity import file_identity, run_identity
 from tensmith.deploy.settle import MOST_POINTS, SECONDS_A_CONTENDER, settle, sizes_of_example
 from tensmith.deploy.write import write_run
 from tensmith.engine.base import ENGINES, available
@@ -49,6 +51,7 @@ from tensmith.search.beam import beam_search
 from tensmith.search.candidate import Candidate
 from tensmith.search.objective import Objective
 from tensmith.search.plan import Plan
+from tensmith.search.resume import engine_versions, forget_other_engines, known_candidate
 from tensmith.search.sensitivity import Sensitivity, layer_sensitivity
 from tensmith.search.space import Space
 from tensmith.search.workshop import BASELINE_ENGINE, UNTOUCHED, Workshop, example_inputs
@@ -108,14 +111,16 @@ def compress(
     config = make_config(model=str(model), data=data if isinstance(data, str) else "", **options)
     run = _Run(config, progress or (lambda _: None))
     given = _given(config, data)
-    with RunFolder(Path(output), config, file_identity(Path(config.model)), resume) as folder:
+    seen = fingerprint(given.splits, given.dataset.task == "classification")
+    identity = run_identity(config, file_identity(Path(config.model)), seen, evaluation)
+    with RunFolder(Path(output), config, identity, resume) as folder:
         task = _task(run, given.dataset, given.splits, evaluation)
         workshop = _open_workshop(run, folder, given.program, given.splits, task)
         tried = _search(run, workshop, given.splits, given.target)
-        seen: AbstractContextManager[Callable[[], bool]] = (
+        until_written: AbstractContextManager[Callable[[], bool]] = (
             nullcontext(lambda: True) if run.interrupted else postponed()
         )
-        with seen as interrupted:
+        with until_written as interrupted:
             held_out = _held_out(run, given.splits)
             timing = min(SECONDS_A_CONTENDER, _TIMING_SHARE * config.time_budget)
             settled = settle(workshop, tried, held_out, given.target, run.progress, timing)
@@ -265,11 +270,14 @@ def _fit_to_budget(run: _Run, workshop: Workshop, splits: Splits) -> None:
 
 def _search(run: _Run, workshop: Workshop, splits: Splits, target: Target) -> list[Candidate]:
     """Tries plans until only the time of the final measurement is left, or Ctrl-C."""
+    if changed := forget_other_engines(workshop.checkpoint, engine_versions(workshop.engines)):
+        run.tell(changed)
     known = {candidate.plan.key: candidate for candidate in workshop.checkpoint.candidates()}
     tried: list[Candidate] = []
 
     def attempt(plan: Plan) -> Candidate:
-        candidate = known.get(plan.key) or workshop.try_plan(plan)
+        stored = known.get(plan.key)
+        candidate = known_candidate(workshop, stored) if stored else workshop.try_plan(plan)
         tried.append(candidate)
         run.progress(describe(candidate))
         return candidate

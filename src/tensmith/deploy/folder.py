@@ -10,13 +10,12 @@ from types import TracebackType
 from typing import IO
 
 from tensmith.config import Config
+from tensmith.deploy.identity import Identity, difference
 from tensmith.errors import OutputError
-from tensmith.files import sha256_bytes, sha256_file, write_text
+from tensmith.files import write_text
 from tensmith.search.checkpoint import Checkpoint
 
 _OURS = "run.sqlite"
-# What a resumed run may change. The model is known by its hash, not by its path.
-_BEYOND_IDENTITY = ("model", "time_budget", "prefer")
 # What a run that was killed before its first candidate leaves behind.
 _LEFTOVERS = {".lock", "work"}
 
@@ -27,7 +26,7 @@ class RunFolder:
     OutputError if the folder cannot be written, holds something else, holds another run, or is in use.
     """
 
-    def __init__(self, path: Path, config: Config, model_sha256: str, resume: bool) -> None:
+    def __init__(self, path: Path, config: Config, identity: Identity, resume: bool) -> None:
         self.path = path
         self.work = path / "work"
         self._resumed = resume
@@ -35,7 +34,7 @@ class RunFolder:
         self._lock = self._locked()
         try:
             self.checkpoint = Checkpoint(path / _OURS)
-            self._same_run(config, model_sha256, resume)
+            self._same_run(identity, resume)
             for built in self.work.iterdir():  # made anew from the plans: not trusted across runs
                 built.unlink()
             write_text(path / "config.yaml", config.to_yaml())
@@ -84,17 +83,11 @@ class RunFolder:
             ) from error
         return file
 
-    def _same_run(self, config: Config, model_sha256: str, resume: bool) -> None:
-        """A resumed run must ask the same question: only how long and what to prefer may change."""
-        asked = config.model_dump(mode="json")
-        for name in _BEYOND_IDENTITY:
-            asked.pop(name)
-        identity = {"config": asked, "model": model_sha256}
+    def _same_run(self, identity: Identity, resume: bool) -> None:
         before = self.checkpoint.fact("identity")
-        if resume and before is not None and before != identity:
-            changed = [k for k, v in asked.items() if before["config"].get(k) != v] or ["the model file"]
+        if resume and before is not None and (changed := difference(before, identity)):
             raise OutputError(
-                f"{self.path} was made with another {changed[0]}; resume with the same options, "
+                f"{self.path} was made with {changed}; resume with what it began with, "
                 "or choose another --output"
             )
         self.checkpoint.note("identity", identity)
@@ -134,10 +127,3 @@ class RunFolder:
             final.replace(old)
         new.replace(final)
         shutil.rmtree(old, ignore_errors=True)
-
-
-def file_identity(path: Path) -> str:
-    """SHA-256 of a model file and of the data file beside it, if there is one."""
-    beside = path.with_name(path.name + ".data")
-    hashes = [sha256_file(file) for file in (path, beside) if file.exists()]
-    return hashes[0] if len(hashes) == 1 else sha256_bytes("".join(hashes).encode())

@@ -52,6 +52,10 @@ class Checkpoint:
         row = self._read("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
         return None if row is None else self._json(row[0])
 
+    def forget(self, prefix: str) -> None:
+        """Removes every fact whose name begins with `prefix`."""
+        self._write("DELETE FROM facts WHERE substr(name, 1, ?) = ?", (len(prefix), prefix))
+
     def add(self, candidate: Candidate) -> None:
         """Stores a candidate; one with the same plan is replaced."""
         body = json.dumps(candidate.to_json())
@@ -60,6 +64,10 @@ class Checkpoint:
             "ON CONFLICT (key) DO UPDATE SET body = excluded.body",
             (candidate.plan.key, body),
         )
+
+    def remove(self, candidate: Candidate) -> None:
+        """Removes the candidate with this plan."""
+        self._write("DELETE FROM candidates WHERE key = ?", (candidate.plan.key,))
 
     def candidates(self) -> Iterator[Candidate]:
         """Every stored candidate, in the order they were tried."""

@@ -1,0 +1,38 @@
+"""A cheap fingerprint of a dataset: whether a resumed run still sees the samples it began with."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from tensmith.data.dataset import Array
+from tensmith.data.split import Splits
+
+_SAMPLES = 16
+
+
+def fingerprint(splits: Splits, classification: bool) -> str:
+    """Hex SHA-256 of the number of samples, of labels, and of some samples spread over each part.
+
+    Of a classification every label counts; elsewhere (text, speech) labels are as large as samples and only
+    those of the samples that are read do. A sample that changes between these goes unnoticed.
+    """
+    digest = hashlib.sha256()
+    fitting, judging = splits.calibration.part, splits.held_out.part
+    for part in (fitting,) if fitting is judging else (fitting, judging):
+        digest.update(f"part of {len(part)}".encode())
+        chosen = np.unique(np.linspace(0, len(part) - 1, _SAMPLES).astype(np.int64))
+        labels = part.labels(np.arange(len(part)) if classification else chosen[:0])
+        digest.update(_bytes(labels))
+        for index in chosen:  # one at a time: shapes may differ
+            digest.update(_bytes(part.inputs([index])))
+            digest.update(_bytes(part.labels([index])))
+    return digest.hexdigest()
+
+
+def _bytes(array: Array | None) -> bytes:
+    if array is None:
+        return b"none"
+    header = f"{array.dtype.str}{array.shape}".encode()
+    return header + (repr(array.tolist()).encode() if array.dtype.kind == "O" else array.tobytes())

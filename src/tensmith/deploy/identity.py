@@ -1,0 +1,62 @@
+"""What makes a run the run it is: a resumed one must ask the same question of the same things."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tensmith.config import Config
+from tensmith.files import sha256_bytes, sha256_file
+
+Identity = dict[str, Any]
+
+# What a resumed run may change. The model is known by its hash, not by its path.
+_FREE = ("model", "time_budget", "prefer")
+_CHANGED = {
+    "model": "another model file",
+    "data": "other data: its labels, its samples or their number have changed",
+    "evaluation": "another evaluation function",
+}
+
+
+def run_identity(
+    config: Config, model: str, data: str, evaluation: Callable[..., float] | None = None
+) -> Identity:
+    """A JSON object of the options, the hashes of the model and of the data, and the user's function."""
+    asked = config.model_dump(mode="json", exclude=set(_FREE))
+    return {"config": asked, "model": model, "data": data, "evaluation": function_identity(evaluation)}
+
+
+def difference(before: Mapping[str, Any], now: Identity) -> str | None:
+    """What `before` was made with that is not as it is now, in words; None if nothing.
+
+    What an older tensmith did not write down is not compared.
+    """
+    for option, value in now["config"].items():
+        if before["config"].get(option) != value:
+            return f"another {option}"
+    return next((words for key, words in _CHANGED.items() if key in before and before[key] != now[key]), None)
+
+
+def file_identity(path: Path) -> str:
+    """SHA-256 of a model file and of the data file beside it, if there is one."""
+    beside = path.with_name(path.name + ".data")
+    hashes = [sha256_file(file) for file in (path, beside) if file.exists()]
+    return hashes[0] if len(hashes) == 1 else sha256_bytes("".join(hashes).encode())
+
+
+def function_identity(function: Callable[..., Any] | None) -> dict[str, str | None] | None:
+    """Name and hash of the source of a function, or of the class of a callable object.
+
+    The source is None where there is none (built in, typed at a prompt); what it calls is not looked at.
+    """
+    if function is None:
+        return None
+    named: Any = function if hasattr(function, "__qualname__") else type(function)
+    try:
+        source: str | None = sha256_bytes(inspect.getsource(named).encode())
+    except (OSError, TypeError):
+        source = None
+    return {"name": f"{named.__module__}.{named.__qualname__}", "source": source}

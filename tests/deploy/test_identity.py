@@ -1,0 +1,61 @@
+"""A run is resumed with the question it began with, or told what differs."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+from tensmith.config import make_config
+from tensmith.deploy.identity import difference, function_identity, run_identity
+
+
+def one(model: object, view: object) -> float:
+    return 1.0
+
+
+def other(model: object, view: object) -> float:
+    return 2.0
+
+
+class Judge:
+    def __call__(self, model: object, view: object) -> float:
+        return 3.0
+
+
+BEFORE = run_identity(make_config(model="a.onnx"), "m", "d", one)
+
+
+def test_the_same_question() -> None:
+    again = make_config(model="moved/a.onnx", time_budget="1h", prefer="size")
+    assert difference(BEFORE, run_identity(again, "m", "d", one)) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "model", "data", "evaluation", "words"),
+    [
+        ({"seed": 7}, "m", "d", one, "another seed"),
+        ({}, "x", "d", one, "another model file"),
+        ({}, "m", "x", one, "other data"),
+        ({}, "m", "d", other, "another evaluation function"),
+        ({}, "m", "d", None, "another evaluation function"),
+    ],
+)
+def test_another_question(options, model, data, evaluation, words) -> None:  # type: ignore[no-untyped-def]
+    now = run_identity(make_config(model="a.onnx", **options), model, data, evaluation)
+    assert words in (difference(BEFORE, now) or "")
+
+
+def test_what_an_older_run_did_not_write_down_is_not_compared() -> None:
+    older = {key: BEFORE[key] for key in ("config", "model")}
+    assert difference(older, BEFORE) is None
+
+
+def test_functions_are_known_by_name_and_source() -> None:
+    assert function_identity(one) == function_identity(one) != function_identity(other)
+    first = lambda model, view: 1.0  # noqa: E731
+    second = lambda model, view: 2.0  # noqa: E731
+    assert function_identity(first) != function_identity(second)
+    assert (function_identity(Judge()) or {})["name"] == f"{__name__}.Judge"
+    assert (function_identity(max) or {})["source"] is None
+    assert function_identity(functools.partial(one))  # no source, but a name

@@ -1,0 +1,105 @@
+"""Runs that go on after something has changed: the data, the user's function, an engine."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from command_line import QUICK, candidates, contents, refused, tensmith
+from tensmith import compress
+from tensmith.errors import OutputError
+
+
+@pytest.fixture
+def place(tiny: Path, finished: Path, tmp_path: Path) -> Path:
+    """A folder with tiny.onnx, tiny.npz and a copy of a finished run on them."""
+    for name in ("tiny.onnx", "tiny.npz"):
+        shutil.copyfile(tiny / name, tmp_path / name)
+    shutil.copytree(finished, tmp_path / "out")
+    return tmp_path
+
+
+def arguments(*options: str) -> tuple[str, ...]:
+    return (
+        "compress",
+        "tiny.onnx",
+        "--data",
+        "npz:tiny.npz",
+        *QUICK,
+        "--output",
+        "out",
+        "--resume",
+        *options,
+    )
+
+
+def test_changed_data_is_refused(place: Path) -> None:
+    with np.load(place / "tiny.npz") as data:
+        x, y = data["x"], data["y"].copy()
+    y[3] = (y[3] + 1) % 4
+    np.savez(place / "tiny.npz", x=x, y=y)
+    before = contents(place / "out")
+    refused(tensmith(*arguments(), folder=place), 1, "out was made with other data", "--output")
+    assert contents(place / "out") == before
+
+
+def test_another_evaluation_is_refused(tiny: Path, tmp_path: Path) -> None:
+    def run(evaluation: Callable[..., float], resume: bool) -> Any:
+        return compress(
+            tiny / "tiny.onnx",
+            f"npz:{tiny / 'tiny.npz'}",
+            output=tmp_path / "out",
+            evaluation=evaluation,
+            resume=resume,
+            engines=("onnxruntime",),
+            time_budget=1,
+            preprocess="raw",
+        )
+
+    def always_one(model: Any, view: Any) -> float:
+        return 1.0
+
+    def always_half(model: Any, view: Any) -> float:
+        return 0.5
+
+    run(always_one, resume=False)
+    with pytest.raises(OutputError, match="another evaluation function"):
+        run(always_half, resume=True)
+    assert run(always_one, resume=True).points
+
+
+def test_another_version_of_an_engine_is_timed_again(place: Path) -> None:
+    with sqlite3.connect(place / "out" / "run.sqlite") as database:
+        rows = database.execute("SELECT key, body FROM candidates ORDER BY number").fetchall()
+        documents = {key: json.loads(body) for key, body in rows}
+        original, failing = rows[0][0], rows[-1][0]
+        for document in documents.values():
+            document["metrics"]["latency_ms"] |= {"value": 1e6, "low": 1e6, "high": 1e6}
+        documents[failing] |= {"status": "failed", "reason": "a bug of that version", "metrics": {}}
+        for key, document in documents.items():
+            database.execute("UPDATE candidates SET body = ? WHERE key = ?", (json.dumps(document), key))
+        database.execute("UPDATE facts SET value = ? WHERE name = 'engines'", ('{"onnxruntime": "0.9"}',))
+        accuracy = documents[original]["metrics"]["accuracy"]
+    database.close()
+
+    result = tensmith(*arguments(), folder=place)
+    assert result.returncode == 0, result.stderr
+    assert "onnxruntime was 0.9 and is " in (place / "out" / "report.html").read_text()
+    after = {key: json.loads(body) for _, key, body in candidates(place / "out")}
+    assert after[original]["metrics"]["latency_ms"]["value"] < 1e6
+    assert after[original]["metrics"]["accuracy"] == accuracy
+    assert failing not in after or after[failing]["status"] != "failed"
+    assert all(document["metrics"].get("latency_ms", {}).get("value") != 1e6 for document in after.values())
+
+
+def test_the_same_versions_are_not_timed_again(place: Path) -> None:
+    before = candidates(place / "out")
+    assert tensmith(*arguments(), folder=place).returncode == 0
+    assert candidates(place / "out")[: len(before)] == before
