@@ -22,7 +22,9 @@ class View:
 
     One offset and one row of steps for each axis a of the parameter as the caller passes it (1 axis for flat
     memory); shape: one extent for each axis k of the view. Steps of flat memory are its strides; steps of
-    nested memory are 1 or -1 on one axis and 0 on the others. The whole of it lies inside the array.
+    nested memory are mostly 1 on one axis and 0 on the others. Several view axes may move along one array
+    axis (a window: element (i, k) at array[i + k]), and one along several (a diagonal). The whole of it lies
+    inside the array.
     """
 
     array: str
@@ -61,7 +63,11 @@ class Output:
 
 @dataclass(frozen=True)
 class Lifted:
-    """See the module. Size symbols and integer parameters are the symbols of the program's shapes."""
+    """See the module. Size symbols and integer parameters are the symbols of the program's shapes.
+
+    sizes: to be bound in order; a polynomial may be over sizes bound before it (a size goes before a
+    parameter of the same name).
+    """
 
     function: Function
     program: Program

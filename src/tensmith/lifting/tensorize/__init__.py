@@ -1,0 +1,98 @@
+"""A summary as a TensIR program, the views that feed it, and the places its outputs go to.
+
+affine     subscripts as polynomials, substitution
+sizes      which polynomials are extents
+build      the program under construction; tensors carry the index variables they vary over
+lower      terms -> tensors: operators, reads, positions, cases, folds (products, windows)
+outputs    results -> boxes of parameters, and returned values
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tensmith.formula.poly import Poly
+from tensmith.ir import Node
+from tensmith.lifting.lifted import Input, Lifted, View
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.summary import Requirement, Summary
+from tensmith.lifting.tensorize import outputs
+from tensmith.lifting.tensorize.affine import arrays_read
+from tensmith.lifting.tensorize.lower import Lowering
+from tensmith.lifting.tensorize.outputs import Placed
+
+__all__ = ["tensorize"]
+
+_MASKED = "elements outside a triangle are finite: they are multiplied by 0"
+
+
+def tensorize(summary: Summary) -> Lifted:
+    """The tensor program of a summary; raises Refusal where a term has no tensor form."""
+    function = summary.function
+    if not summary.results:
+        raise Refusal("the function writes nothing and returns nothing", function.position, function.name)
+    lowering = Lowering(summary)
+    read = frozenset(
+        name
+        for result in summary.results
+        for written in result.written
+        for name in arrays_read(written.value)
+    )
+    try:
+        placed = [p for result in summary.results for p in outputs.lower(lowering, result, read)]
+    except Refusal as refusal:
+        position = function.position if refusal.position.line == 0 else refusal.position
+        raise Refusal(refusal.reason, position, function.name) from refusal
+    names = _named(lowering, placed)
+    program = lowering.build.program(function.name, names)
+    inputs = tuple(lowering.build.inputs.values())
+    return Lifted(
+        function,
+        program,
+        lowering.sizes.all,
+        inputs,
+        tuple(replace(p.output, name=name) for name, p in zip(names, placed)),
+        (*summary.requires, *_reaches(lowering, inputs)),
+        (*summary.assumes, *((_MASKED,) if lowering.masked else ())),
+        summary.arithmetic,
+    )
+
+
+def _named(lowering: Lowering, placed: list[Placed]) -> list[str]:
+    """The value of each output under a name of its own, as no two outputs may be one value."""
+    names: list[str] = []
+    for item in placed:
+        name = item.tensor.name
+        if name in names or name in lowering.build.inputs or name in lowering.build.constants:
+            copy = lowering.build.name(item.output.name)
+            lowering.build.nodes.append(Node("identity", (name,), (copy,)))
+            name = copy
+        names.append(name)
+    return names
+
+
+def _reaches(lowering: Lowering, inputs: tuple[Input, ...]) -> list[Requirement]:
+    """Lengths that the views of flat arrays need beyond what is required already (masked elements)."""
+    found: list[Requirement] = []
+    known = list(lowering.summary.requires)
+    for given in inputs:
+        if given.view is None or len(given.view.offset) != 1:
+            continue
+        need = _reach(given.view)
+        lengths = [r.poly for r in known if r.kind == "length" and r.array == given.view.array and r.poly]
+        if need is None or any(lowering.sizes.is_size(length - need) for length in lengths):
+            continue
+        requirement = Requirement("length", f"len({given.view.array}) >= {need}", need, given.view.array, 0)
+        known.append(requirement)
+        found.append(requirement)
+    return found
+
+
+def _reach(view: View) -> Poly | None:
+    """One more than the last position of a view; None where a step is negative or unknown."""
+    last = view.offset[0]
+    for step, size in zip(view.steps[0], view.shape):
+        if step.constant is not None and step.constant < 0:
+            return None
+        last = last + step * (size - 1)
+    return last + 1

@@ -1,0 +1,110 @@
+"""Values chosen by position: boxes where the conditions bound one variable each, masks elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tensmith.formula.expr import fresh
+from tensmith.formula.poly import Poly
+from tensmith.lifting.tensorize import positions
+from tensmith.lifting.tensorize.affine import arrays_read, linear, substitute
+from tensmith.lifting.tensorize.build import Tensor, dtype_of
+from tensmith.lifting.terms import Cases, Number, Term
+
+if TYPE_CHECKING:
+    from tensmith.lifting.tensorize.lower import Lowering
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """low <= variable < high, each None where the box of the variable itself bounds it."""
+
+    variable: str
+    low: Poly | None = None
+    high: Poly | None = None
+
+
+def bounds_of(conditions: Sequence[Poly], extents: Mapping[str, Poly]) -> tuple[Bounds, ...] | None:
+    """Conditions (all >= 0) as bounds of single variables, at most one on a side; None where they are not."""
+    found: dict[str, Bounds] = {}
+    for condition in conditions:
+        parts = linear(condition, extents)
+        if parts is None or len(parts[1]) != 1:
+            return None
+        rest, ((variable, factor),) = parts[0], parts[1].items()
+        here = found.get(variable, Bounds(variable))
+        if factor == 1 and here.low is None:
+            low = None if rest.constant is not None and rest.constant >= 0 else -rest
+            found[variable] = Bounds(variable, low, here.high)
+        elif factor == -1 and here.high is None:
+            found[variable] = Bounds(variable, here.low, rest + 1)
+        else:
+            return None
+    return tuple(found.values())
+
+
+def lower(lowering: Lowering, term: Cases) -> Tensor:
+    """The tensor of a choice by position: the last case first, the earlier ones over it."""
+    value = lowering.lower_guarded(term.otherwise)
+    for conditions, chosen in reversed(term.cases):
+        bounds = bounds_of(conditions, lowering.build.extents)
+        zero = isinstance(term.otherwise, Number) and term.otherwise.value == 0 and len(term.cases) == 1
+        if bounds is not None and arrays_read(chosen):
+            inside = _in_box(lowering, chosen, bounds)
+            if zero:
+                return inside
+        else:
+            inside = lowering.lower_guarded(chosen)
+        mask = positions.mask(lowering, conditions)
+        dtype = dtype_of(term.type)
+        value = lowering.build.elementwise("where", mask, inside, value, dtype=dtype)
+    return value
+
+
+def _in_box(lowering: Lowering, value: Term, bounds: tuple[Bounds, ...]) -> Tensor:
+    """The value inside the bounds, 0 elsewhere; nothing outside the bounds is read.
+
+    The value is computed over the box alone, an element 0 is put behind its end, and positions outside the
+    box take that one.
+    """
+    build = lowering.build
+    inner = {bound.variable: fresh("k") for bound in bounds}
+    for bound in bounds:
+        high = build.extents[bound.variable] if bound.high is None else bound.high
+        extent = lowering.sizes.extent(high - (bound.low or 0))
+        build.insert(inner[bound.variable], extent, before=bound.variable)
+    moved = {b.variable: Poly.symbol(inner[b.variable]) + (b.low or 0) for b in bounds}
+    tensor = lowering.lower(substitute(value, moved))
+    for bound in bounds:
+        if inner[bound.variable] in tensor.axes:
+            tensor = _spread(lowering, tensor, inner[bound.variable], bound)
+    outside = [bound for bound in bounds if bound.variable not in tensor.axes]
+    if outside:
+        mask = positions.mask(lowering, [c for bound in outside for c in _conditions(bound)])
+        zero = build.constant(0, tensor.dtype)
+        tensor = build.elementwise("where", mask, tensor, zero, dtype=tensor.dtype)
+    return tensor
+
+
+def _conditions(bound: Bounds) -> list[Poly]:
+    variable = Poly.symbol(bound.variable)
+    low = [] if bound.low is None else [variable - bound.low]
+    return low if bound.high is None else [*low, bound.high - 1 - variable]
+
+
+def _spread(lowering: Lowering, tensor: Tensor, inner: str, bound: Bounds) -> Tensor:
+    """A tensor over the box of one variable as one over all of the variable's values."""
+    build = lowering.build
+    axis = tensor.axes.index(inner)
+    pads = [0] * (2 * len(tensor.axes))
+    pads[len(tensor.axes) + axis] = 1
+    zero = build.constant(0, tensor.dtype)
+    padded = build.node("pad", (tensor, build.constant(pads, "i64"), zero), tensor.dtype, tensor.axes)
+    at = positions.value(lowering, Poly.symbol(bound.variable) - (bound.low or 0), "i64")
+    behind = positions.value(lowering, build.extents[inner], "i64")
+    holds = positions.mask(lowering, _conditions(bound))
+    places = build.elementwise("where", holds, at, behind, dtype="i64")
+    axes = tuple(bound.variable if a == inner else a for a in tensor.axes)
+    return build.node("gather", (padded, places), tensor.dtype, axes, axis=axis)

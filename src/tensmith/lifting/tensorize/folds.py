@@ -1,0 +1,142 @@
+"""Folds as tensors: contractions, reductions, windows and running sums.
+
+A sum of products is a contraction (`products`); every other fold is an elementwise body over the joint space
+of outer and fold variables, reduced. An extent that depends on outer variables (a triangle) becomes a mask
+over a rectangle, or a running sum where the body does not vary with the outer variable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tensmith.formula.expr import fresh
+from tensmith.formula.poly import Poly
+from tensmith.ir.types import DTYPES
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.tensorize import positions, products
+from tensmith.lifting.tensorize.affine import linear, substitute, symbols
+from tensmith.lifting.tensorize.build import Tensor, dtype_of
+from tensmith.lifting.tensorize.windows import JOIN, is_window, starts_plain, unrolled
+from tensmith.lifting.terms import Fold, Term
+
+if TYPE_CHECKING:
+    from tensmith.lifting.tensorize.lower import Lowering
+
+_REDUCE = {"sum": "reduce_sum", "prod": "reduce_prod", "max": "reduce_max", "min": "reduce_min"}
+
+
+@dataclass(frozen=True)
+class Range:
+    """The values a fold's variable takes: a rectangle, and a mask where it depends on outer variables."""
+
+    var: str
+    body: Term
+    mask: tuple[Poly, ...] = ()
+
+
+def lower(lowering: Lowering, fold: Fold) -> Tensor:
+    """The tensor of a fold."""
+    if is_window(fold, lowering.build.extents):
+        return lowering.lower(unrolled(fold))
+    if (whole := _with_start(fold)) is not None:
+        return _reduced(lowering, whole, rectangle(lowering, whole))
+    value = _running_sum(lowering, fold)
+    if value is None:
+        around = rectangle(lowering, fold)
+        reduce = products.total if fold.kind == "sum" else _reduced
+        value = reduce(lowering, fold, around)
+    if starts_plain(fold):
+        return value
+    return lowering.build.elementwise(JOIN[fold.kind], lowering.lower(fold.start), value)
+
+
+def identity(kind: str, dtype: str) -> int | float:
+    """What joining leaves everything as it is."""
+    if kind in ("sum", "prod"):
+        return 0 if kind == "sum" else 1
+    if dtype[0] == "f":
+        return -np.inf if kind == "max" else np.inf
+    bounds = np.iinfo(DTYPES[dtype])
+    return int(bounds.min if kind == "max" else bounds.max)
+
+
+# Triangles
+
+
+def rectangle(lowering: Lowering, fold: Fold) -> Range:
+    """The fold over a rectangle that holds every value its variable takes, and the mask that cuts it."""
+    extents = lowering.build.extents
+    outer = [v for v in extents if v in fold.extent.symbols()]
+    if not outer:
+        lowering.index(fold.var, fold.extent)
+        return Range(fold.var, fold.body)
+    parts = linear(fold.extent, extents)
+    steps = {v: f.constant for v, f in parts[1].items()} if parts else {}
+    if parts is None or None in steps.values():
+        raise Refusal(f"a loop runs {fold.extent} times; its bound must be linear in the outer counters")
+    # Where the extent shrinks with an outer variable, count from that variable's first value instead.
+    shift = sum((Poly.symbol(v) * -(step or 0) for v, step in steps.items() if (step or 0) < 0), Poly.of(0))
+    var = fresh("k") if shift.terms else fold.var
+    body = substitute(fold.body, {fold.var: Poly.symbol(var) - shift}) if shift.terms else fold.body
+    most = parts[0]
+    for v, step in steps.items():
+        most = most + (extents[v] - 1) * max(0, step or 0)
+    lowering.index(var, next((m for m in (most, most + 1) if lowering.sizes.is_size(m)), most))
+    mask = [fold.extent + shift - 1 - Poly.symbol(var)]
+    if shift.terms:
+        mask.append(Poly.symbol(var) - shift)
+        if all((step or 0) < 0 for step in steps.values()):
+            mask = mask[1:]
+    return Range(var, body, tuple(mask))
+
+
+def _running_sum(lowering: Lowering, fold: Fold) -> Tensor | None:
+    """A sum over k < v or k <= v of what does not vary with v: a cumulative sum along v."""
+    build = lowering.build
+    outer = [v for v in build.extents if v in fold.extent.symbols()]
+    if fold.kind != "sum" or len(outer) != 1 or outer[0] in symbols(fold.body):
+        return None
+    v = outer[0]
+    behind = (fold.extent - Poly.symbol(v)).constant
+    if behind not in (0, 1):
+        return None
+    body = lowering.lower(substitute(fold.body, {fold.var: Poly.symbol(v)}))
+    if v not in body.axes:
+        return None
+    axis = build.constant(body.axes.index(v), "i64")
+    return build.node("cum_sum", (body, axis), body.dtype, body.axes, exclusive=1 - behind)
+
+
+# Products, maxima and minima
+
+
+def _with_start(fold: Fold) -> Fold | None:
+    """A maximum that starts at the element before its first, as one over that element too."""
+    if fold.kind not in ("max", "min") or substitute(fold.body, {fold.var: -1}) != fold.start:
+        return None
+    body = substitute(fold.body, {fold.var: Poly.symbol(fold.var) - 1})
+    return replace(fold, extent=fold.extent + 1, body=body)
+
+
+def _reduced(lowering: Lowering, fold: Fold, around: Range) -> Tensor:
+    """The body over the joint space, reduced; positions outside the mask, and none at all, change nothing."""
+    build = lowering.build
+    dtype = dtype_of(fold.type)
+    body = lowering.lower(around.body)
+    unit = build.constant(identity(fold.kind, dtype), dtype)
+    if around.mask:
+        body = build.elementwise("where", positions.mask(lowering, around.mask), body, unit, dtype=dtype)
+    axes = build.ordered((*body.axes, around.var))
+    body = build.expand(body, axes)
+    axis = axes.index(around.var)
+    if fold.kind != "prod" and not lowering.sizes.is_size(build.extents[around.var] - 1):
+        pads = [0] * (2 * len(axes))
+        pads[axis] = 1
+        body = build.node("pad", (body, build.constant(pads, "i64"), unit), dtype, axes)
+    kept = tuple(a for a in axes if a != around.var)
+    return build.node(
+        _REDUCE[fold.kind], (body, build.constant([axis], "i64")), dtype, kept, keepdims=0
+    )  # fmt: skip

@@ -1,0 +1,95 @@
+"""Terms as tensors: a term over index variables becomes a tensor over as many of them as it depends on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from tensmith.formula.poly import Poly
+from tensmith.lifting.loops import NOWHERE, Scalar
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.summary import Grid, Summary
+from tensmith.lifting.tensorize import cases, folds, operators, positions
+from tensmith.lifting.tensorize.affine import polynomial
+from tensmith.lifting.tensorize.build import Build, Tensor, dtype_of
+from tensmith.lifting.tensorize.reads import variables_of, view_of
+from tensmith.lifting.tensorize.sizes import Sizes
+from tensmith.lifting.terms import Argument, Cases, Fold, Index, Number, Op, Read, Term
+
+
+@dataclass
+class Lowering:
+    """The program so far, and the terms already lowered.
+
+    guarded: inside a branch of a selection, where a divisor may be 0 at positions that are not chosen.
+    masked: inside a sum over fewer positions than are computed, whose other elements are multiplied by 0.
+    """
+
+    summary: Summary
+    build: Build = field(default_factory=Build)
+    guarded: bool = False
+    masked: bool = False
+    _done: dict[tuple[Term, bool], Tensor] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.sizes = Sizes(self.summary)
+
+    def index(self, variable: str, extent: Poly) -> Poly:
+        """Adds an index variable to the space; its extent, 0 where it would be negative."""
+        self.build.extents.setdefault(variable, self.sizes.extent(extent))
+        return self.build.extents[variable]
+
+    def lower(self, term: Term) -> Tensor:
+        """The tensor of a term."""
+        key = (term, self.guarded)
+        if key not in self._done:
+            self._done[key] = self._lower(term)
+        return self._done[key]
+
+    def lower_guarded(self, term: Term) -> Tensor:
+        """The tensor of a term whose value is not used at every position."""
+        before, self.guarded = self.guarded, True
+        try:
+            return self.lower(term)
+        finally:
+            self.guarded = before
+
+    def _lower(self, term: Term) -> Tensor:
+        match term:
+            case Number(value, type_):
+                return self.number(value, type_)
+            case Index(poly, type_):
+                return positions.value(self, poly, dtype_of(type_))
+            case Argument(name, type_):
+                return self.build.scalar(name, type_)
+            case Read():
+                return self.read(term)
+            case Op():
+                return operators.lower(self, term)
+            case Fold():
+                return folds.lower(self, term)
+            case Cases():
+                return cases.lower(self, term)
+
+    def number(self, value: Fraction, type_: Scalar) -> Tensor:
+        """A constant of the type."""
+        exact = float(value) if type_.kind == "float" else int(value)
+        return self.build.constant(exact, dtype_of(type_))
+
+    def read(self, term: Read) -> Tensor:
+        """An input that holds the elements read, one for each value of the variables in the subscripts."""
+        subscripts = [polynomial(index) for index in term.indices]
+        known = [poly for poly in subscripts if poly is not None]
+        if len(known) < len(subscripts):
+            raise Refusal(
+                f"a subscript of '{term.array}' is computed from data; "
+                "only subscripts made of loop counters and integer parameters have a tensor form",
+                NOWHERE,
+            )
+        axes = variables_of(known, self.build.extents)
+        view = view_of(self.grid(term.array), known, self.build.extents, axes)
+        return self.build.view(view, dtype_of(term.type), axes)
+
+    def grid(self, array: str) -> Grid:
+        """How an array is seen."""
+        return self.summary.grids.get(array, Grid(array))

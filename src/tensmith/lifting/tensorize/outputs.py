@@ -1,0 +1,171 @@
+"""Where a result goes: the boxes that are written, as outputs of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from tensmith.formula.expr import fresh
+from tensmith.formula.poly import Poly
+from tensmith.lifting.lifted import Output, View
+from tensmith.lifting.summary import Result, Written
+from tensmith.lifting.tensorize import positions
+from tensmith.lifting.tensorize.affine import arrays_read, linear, substitute
+from tensmith.lifting.tensorize.build import Tensor
+from tensmith.lifting.tensorize.lower import Lowering
+from tensmith.lifting.tensorize.reads import view_of
+from tensmith.lifting.tensorize.sizes import Sizes
+from tensmith.lifting.terms import Cases, Number, Term
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A tensor of the program and the output it becomes."""
+
+    tensor: Tensor
+    output: Output
+
+
+def lower(lowering: Lowering, result: Result, needed: frozenset[str]) -> Iterator[Placed]:
+    """The outputs of one result. `needed`: arrays whose content at entry some value reads."""
+    if result.name == "return" or result.shape is not None:
+        yield _returned(lowering, result)
+        return
+    parts = [part for written in result.written for part in _boxes(lowering.sizes, written)]
+    for part in parts:
+        extents = {v: lowering.index(v, e) for v, e in zip(part.indices, part.extents)}
+        grid = lowering.grid(result.name)
+        view = view_of(grid, part.at, extents, part.indices)
+        value = lowering.lower(part.value)
+        if part.where:
+            value = _over(lowering, part, view, value)
+        whole = len(parts) == 1 and not part.where and result.name not in needed and _is_whole(view)
+        tensor = lowering.build.expand(value, part.indices)
+        yield Placed(tensor, Output(result.name, result.type, view, whole))
+
+
+def _over(lowering: Lowering, part: Written, view: View, value: Tensor) -> Tensor:
+    """The value where it is written, the array's content elsewhere in the box."""
+    mask = positions.mask(lowering, part.where)
+    old = lowering.build.view(view, value.dtype, part.indices)
+    return lowering.build.elementwise("where", mask, value, old, dtype=value.dtype)
+
+
+def _is_whole(view: View) -> bool:
+    """Whether a view begins at the first element and leaves none out up to its last."""
+    if any(offset != 0 for offset in view.offset):
+        return False
+    if len(view.offset) == 1:
+        expected = Poly.of(1)
+        for step, size in zip(reversed(view.steps[0]), reversed(view.shape)):
+            if step != expected:
+                return False
+            expected = expected * size
+        return True
+    return view.steps == tuple(
+        tuple(Poly.of(int(a == k)) for k in range(len(view.shape))) for a in range(len(view.offset))
+    )
+
+
+# Values chosen by position become boxes of their own
+
+
+def _boxes(sizes: Sizes, written: Written) -> Iterator[Written]:
+    """Parts whose values no bound of a single variable chooses, in an order that overwrites rightly."""
+    if any(_bound(condition, written) for condition in written.where):
+        yield from _boxes(sizes, _cut(sizes, replace(written, where=()), written.where))
+        return
+    value = written.value
+    if not isinstance(value, Cases) or not all(_bound(c, written) for cs, _ in value.cases for c in cs):
+        yield written
+        return
+    (conditions, chosen), rest = value.cases[0], value.cases[1:]
+    other = replace(written, value=replace(value, cases=rest) if rest else value.otherwise)
+    if arrays_read(other.value):
+        for position, condition in enumerate(conditions):
+            outside = (*conditions[:position], -condition - 1)
+            yield from _boxes(sizes, _cut(sizes, other, outside))
+    else:
+        yield from _boxes(sizes, other)
+    yield from _boxes(sizes, _cut(sizes, replace(written, value=chosen), conditions))
+
+
+def _bound(condition: Poly, written: Written) -> tuple[str, int, Poly] | None:
+    """(variable, 1 or -1, rest) where a condition bounds one index variable by what no index changes."""
+    parts = linear(condition, dict(zip(written.indices, written.extents)))
+    if parts is None or len(parts[1]) != 1:
+        return None
+    ((variable, factor),) = parts[1].items()
+    return (variable, factor.constant, parts[0]) if factor.constant in (1, -1) else None
+
+
+def _cut(sizes: Sizes, written: Written, conditions: Sequence[Poly]) -> Written:
+    """The part where conditions hold: a smaller box, its indices counted from the lower bounds."""
+    names = {variable: fresh("i") for variable in written.indices}
+    part = _moved(written, {v: Poly.symbol(name) for v, name in names.items()}, tuple(names.values()))
+    left = [condition.substitute({v: Poly.symbol(n) for v, n in names.items()}) for condition in conditions]
+    while left:
+        condition = left.pop(0)
+        if (bound := _bound(condition, part)) is None:
+            part = replace(part, where=(*part.where, condition))
+            continue
+        variable, side, rest = bound
+        place = part.indices.index(variable)
+        extent = part.extents[place]
+        low = Poly.of(0)
+        if side == 1:
+            low = sizes.extent(-rest)
+            extent = extent - low
+        elif not sizes.is_size(rest + 1 - extent):  # min(extent, rest + 1)
+            extent = extent - sizes.extent(extent - rest - 1)
+        moved = {variable: Poly.symbol(variable) + low}
+        part = _moved(part, moved, part.indices)
+        part = replace(part, extents=(*part.extents[:place], extent, *part.extents[place + 1 :]))
+        left = [other.substitute(moved) for other in left]
+    return part
+
+
+def _moved(written: Written, values: Mapping[str, Poly], indices: tuple[str, ...]) -> Written:
+    """The same part with other index variables."""
+    return Written(
+        indices,
+        written.extents,
+        tuple(at.substitute(values) for at in written.at),
+        substitute(written.value, values),
+        tuple(condition.substitute(values) for condition in written.where),
+    )
+
+
+# Returned values
+
+
+def _returned(lowering: Lowering, result: Result) -> Placed:
+    """A returned scalar, or a returned array put together from its parts."""
+    shape = result.shape or ()
+    indices = tuple(fresh("i") for _ in shape)
+    for variable, extent in zip(indices, shape):
+        lowering.index(variable, extent)
+    value: Term = Number(Fraction(0), result.type)
+    for part in result.written:
+        value = _over_position(part, result, tuple(map(Poly.symbol, indices)), value)
+    tensor = lowering.build.expand(lowering.lower(value), indices)
+    return Placed(tensor, Output(result.name, result.type))
+
+
+def _over_position(part: Written, result: Result, position: tuple[Poly, ...], otherwise: Term) -> Term:
+    """What a part writes at a position, and `otherwise` where it writes nothing."""
+    moved: dict[str, Poly] = {}
+    conditions: list[Poly] = []
+    extents = dict(zip(part.indices, part.extents))
+    for subscript, place, size in zip(part.at, position, result.shape or ()):
+        used = sorted(subscript.symbols() & extents.keys())
+        offset = subscript - Poly.symbol(used[0]) if used else subscript
+        if used:
+            moved[used[0]] = place - offset
+        end = offset + (extents[used[0]] if used else 1)
+        conditions += [] if offset == 0 else [place - offset]
+        conditions += [] if end == size else [end - 1 - place]
+    conditions += [condition.substitute(moved) for condition in part.where]
+    here = substitute(part.value, moved)
+    return Cases(((tuple(conditions), here),), otherwise, result.type) if conditions else here

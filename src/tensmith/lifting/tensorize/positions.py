@@ -1,0 +1,83 @@
+"""Positions and sizes as values: polynomials over index variables, and masks where they are not negative."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tensmith.formula.poly import Atom, Div, Poly
+from tensmith.lifting.loops import I64, Scalar
+from tensmith.lifting.tensorize.build import Tensor
+
+if TYPE_CHECKING:
+    from tensmith.lifting.tensorize.lower import Lowering
+
+# Element types whose wrapping arithmetic gives the same polynomial, where its value fits.
+_WIDE = ("i32", "i64")
+
+
+def value(lowering: Lowering, poly: Poly, dtype: str) -> Tensor:
+    """The polynomial at every position."""
+    build = lowering.build
+    inner = dtype if dtype in _WIDE else "i64"
+    total: Tensor | None = None
+    for monomial, coefficient in reversed(poly.terms):
+        product: Tensor | None = (
+            None if abs(coefficient) == 1 and monomial else _number(lowering, coefficient)
+        )
+        for atom, power in monomial:
+            for _ in range(power):
+                factor = _atom(lowering, atom, inner)
+                product = factor if product is None else build.elementwise("mul", product, factor)
+        assert product is not None
+        product = build.cast(product, inner)
+        if coefficient == -1 and monomial:
+            total = (
+                build.elementwise("neg", product)
+                if total is None
+                else build.elementwise("sub", total, product)
+            )
+        else:
+            total = product if total is None else build.elementwise("add", total, product)
+    return build.cast(total or build.constant(0, inner), dtype)
+
+
+def _number(lowering: Lowering, coefficient: int) -> Tensor:
+    return lowering.build.constant(coefficient, "i64")
+
+
+def _atom(lowering: Lowering, atom: Atom, dtype: str) -> Tensor:
+    build = lowering.build
+    if isinstance(atom, Div):
+        top, bottom = (value(lowering, poly, dtype) for poly in (atom.top, atom.bottom))
+        rest = build.elementwise("mod", top, bottom)
+        return build.elementwise("div", build.elementwise("sub", top, rest), bottom)
+    if atom in build.extents:
+        return build.cast(build.positions(build.extents[atom], (atom,)), dtype)
+    if any(atom == size.symbol for size in lowering.sizes.all):
+        return build.size(Poly.symbol(atom), dtype)
+    return build.cast(build.scalar(atom, _parameter_type(lowering, atom)), dtype)
+
+
+def _parameter_type(lowering: Lowering, name: str) -> Scalar:
+    for parameter in lowering.summary.function.parameters:
+        if isinstance(parameter.type, Scalar) and parameter.name == name:
+            return parameter.type
+        fields = getattr(parameter.type, "fields", ())
+        for field, type_ in fields:
+            if isinstance(type_, Scalar) and f"{parameter.name}.{field}" == name:
+                return type_
+    return I64
+
+
+def mask(lowering: Lowering, conditions: Sequence[Poly]) -> Tensor:
+    """Whether every polynomial is >= 0; written as positive part >= negative part."""
+    build = lowering.build
+    found: Tensor | None = None
+    for poly in conditions:
+        above = Poly.from_terms({m: c for m, c in poly.terms if c > 0})
+        below = Poly.from_terms({m: -c for m, c in poly.terms if c < 0})
+        sides = value(lowering, above, "i64"), value(lowering, below, "i64")
+        holds = build.elementwise("greater_or_equal", *sides, dtype="bool")
+        found = holds if found is None else build.elementwise("and", found, holds)
+    return found or build.constant(True, "bool")

@@ -1,0 +1,172 @@
+"""Sums of products as contractions: dot, matrix and batched products, Einstein sums, or a plain sum.
+
+The factors of a product that do not vary with the summed variables come out of the sum; the others are
+contracted. Integers: exact, as sums and products wrap alike. Floats: as reals, which is stated.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import reduce as fold_left
+from string import ascii_letters
+from typing import TYPE_CHECKING
+
+from tensmith.formula.poly import Poly
+from tensmith.lifting.tensorize import positions
+from tensmith.lifting.tensorize.affine import symbols
+from tensmith.lifting.tensorize.build import Tensor, dtype_of
+from tensmith.lifting.tensorize.windows import is_window, starts_plain
+from tensmith.lifting.terms import Fold, Number, Op, Term
+
+if TYPE_CHECKING:
+    from tensmith.lifting.tensorize.folds import Range
+    from tensmith.lifting.tensorize.lower import Lowering
+
+
+def total(lowering: Lowering, fold: Fold, around: Range) -> Tensor:
+    """The sum of a body over a fold's variable and those of the sums directly inside it."""
+    variables, body, mask = [around.var], around.body, around.mask
+    while isinstance(body, Fold) and _is_plain_sum(lowering, body):
+        lowering.index(body.var, body.extent)
+        variables.append(body.var)
+        body = body.body
+    return _sum(lowering, tuple(variables), body, mask, dtype_of(fold.type))
+
+
+def _is_plain_sum(lowering: Lowering, fold: Fold) -> bool:
+    return (
+        fold.kind == "sum"
+        and starts_plain(fold)
+        and not fold.extent.symbols() & lowering.build.extents.keys()
+        and not is_window(fold, lowering.build.extents)
+    )
+
+
+def _sum(lowering: Lowering, over: tuple[str, ...], body: Term, mask: tuple[Poly, ...], dtype: str) -> Tensor:
+    build = lowering.build
+    if isinstance(body, Op) and body.operator in ("add", "sub") and _contracts(lowering, over, body):
+        a, b = (_sum(lowering, over, part, mask, dtype) for part in body.arguments)
+        return build.elementwise(body.operator, a, b)
+    tensors = [lowering.lower(factor) for factor in factors(body)]
+    if mask:
+        tensors = _masked(lowering, tensors, over, mask, dtype)
+    outside = [t for t in tensors if not set(t.axes) & set(over)]
+    inside = [t for t in tensors if set(t.axes) & set(over)]
+    for variable in over:  # not varied over: that many equal terms
+        if not any(variable in t.axes for t in inside):
+            outside.append(build.size(build.extents[variable], dtype))
+    over = tuple(v for v in over if any(v in t.axes for t in inside))
+    value = [contract(lowering, inside, over, dtype)] if inside else []
+    return fold_left(lambda a, b: build.elementwise("mul", a, b), [*outside, *value])
+
+
+def factors(term: Term) -> list[Term]:
+    """The factors of a product. A cast that widens a signed product is one of its factors."""
+    if isinstance(term, Op) and term.operator == "mul":
+        return [factor for part in term.arguments for factor in factors(part)]
+    if isinstance(term, Op) and term.operator == "neg" and term.type.kind != "bool":
+        return [Number(Fraction(-1), term.type), *factors(term.arguments[0])]
+    if isinstance(term, Op) and term.operator == "cast" and term.type.kind == "int" and term.type.signed:
+        inner = term.arguments[0]
+        if isinstance(inner, Op) and inner.operator == "mul" and _widens(inner, term):
+            return [Op("cast", (factor,), term.type) for factor in factors(inner)]
+    return [term]
+
+
+def _widens(inner: Op, outer: Op) -> bool:
+    """Whether a signed product, which the source may not overflow, is cast to more bits."""
+    source, target = inner.type, outer.type
+    return (
+        source.kind == "int" and source.signed and source.bits is not None and source.bits >= 32
+        and (target.bits is None or target.bits > source.bits)
+    )  # fmt: skip
+
+
+def _contracts(lowering: Lowering, over: tuple[str, ...], body: Term) -> bool:
+    """Whether the sum of some summand has fewer axes to hold than its body has."""
+    if isinstance(body, Op) and body.operator in ("add", "sub"):
+        return any(_contracts(lowering, over, part) for part in body.arguments)
+    variables = lowering.build.extents.keys()
+    spaces = [symbols(factor) & variables for factor in factors(body)]
+    inner = [space for space in spaces if space & set(over)]
+    joint = frozenset().union(*inner)
+    return len(inner) > 1 and all(space != joint for space in inner)
+
+
+def _masked(
+    lowering: Lowering, tensors: list[Tensor], over: tuple[str, ...], mask: tuple[Poly, ...], dtype: str
+) -> list[Tensor]:
+    """0 outside the mask, put into the factor that shares most axes with it."""
+    build = lowering.build
+    lowering.masked = True
+    holds = positions.mask(lowering, mask)
+    shared = [len(set(t.axes) & set(holds.axes)) for t in tensors]
+    place = shared.index(max(shared))
+    zero = build.constant(0, dtype)
+    cut = build.elementwise("where", holds, tensors[place], zero, dtype=dtype)
+    return [*tensors[:place], cut, *tensors[place + 1 :]]
+
+
+def contract(lowering: Lowering, tensors: list[Tensor], over: tuple[str, ...], dtype: str) -> Tensor:
+    """sum(over; product of the tensors), each of which varies with some summed variable."""
+    build = lowering.build
+    tensors = _merged(lowering, tensors)
+    if len(tensors) == 1:
+        return _reduce(lowering, tensors[0], over, dtype)
+    axes = build.ordered(axis for t in tensors for axis in t.axes if axis not in over)
+    if len(tensors) == 2 and len(over) == 1 and all(over[0] in t.axes for t in tensors):
+        a, b = sorted(tensors, key=lambda t: [axes.index(x) for x in t.axes if x in axes] or [len(axes)])
+        found = _matmul(lowering, a, b, over[0], axes)
+        if found is not None:
+            return found
+    return _einsum(lowering, tensors, axes, build.ordered((*axes, *over)), dtype)
+
+
+def _merged(lowering: Lowering, tensors: list[Tensor]) -> list[Tensor]:
+    """Factors beyond two are multiplied into one another where one has all axes of the other."""
+    tensors = list(tensors)
+    while len(tensors) > 2:
+        pairs = (
+            (i, j)
+            for i in range(len(tensors))
+            for j in range(len(tensors))
+            if i != j and set(tensors[i].axes) <= set(tensors[j].axes)
+        )
+        pair = next(pairs, None)
+        if pair is None:
+            break
+        i, j = pair
+        product = lowering.build.elementwise("mul", tensors[min(i, j)], tensors[max(i, j)])
+        tensors = [product if k == min(i, j) else t for k, t in enumerate(tensors) if k != max(i, j)]
+    return tensors
+
+
+def _reduce(lowering: Lowering, tensor: Tensor, over: tuple[str, ...], dtype: str) -> Tensor:
+    build = lowering.build
+    places = [place for place, axis in enumerate(tensor.axes) if axis in over]
+    kept = tuple(axis for axis in tensor.axes if axis not in over)
+    return build.node("reduce_sum", (tensor, build.constant(places, "i64")), dtype, kept, keepdims=0)
+
+
+def _matmul(lowering: Lowering, a: Tensor, b: Tensor, inner: str, axes: tuple[str, ...]) -> Tensor | None:
+    """A matrix product, where the axes fit one: batch..., at most one row and one column."""
+    build = lowering.build
+    batch = tuple(axis for axis in axes if axis in a.axes and axis in b.axes)
+    rows = tuple(axis for axis in axes if axis in a.axes and axis not in b.axes)
+    columns = tuple(axis for axis in axes if axis in b.axes and axis not in a.axes)
+    if len(rows) > 1 or len(columns) > 1 or (batch and not (rows and columns)):
+        return None
+    if axes != (*batch, *rows, *columns):
+        return None
+    left = build.arrange(a, (*batch, *rows, inner))
+    right = build.arrange(b, (*batch, inner, *columns))
+    return build.node("matmul", (left, right), a.dtype, axes)
+
+
+def _einsum(
+    lowering: Lowering, tensors: list[Tensor], axes: tuple[str, ...], joint: tuple[str, ...], dtype: str
+) -> Tensor:
+    letters = dict(zip(joint, ascii_letters[8:] + ascii_letters[:8]))
+    terms = ["".join(letters[axis] for axis in t.axes) for t in tensors]
+    equation = f"{','.join(terms)}->{''.join(letters[axis] for axis in axes)}"
+    return lowering.build.node("einsum", tensors, dtype, axes, equation=equation)

@@ -1,0 +1,44 @@
+"""Array elements at affine subscripts, for all indices at once: a view of the array."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tensmith.formula.poly import Poly
+from tensmith.lifting.lifted import View
+from tensmith.lifting.loops import NOWHERE
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.summary import Grid
+from tensmith.lifting.tensorize.affine import linear
+
+
+def view_of(
+    grid: Grid, subscripts: Sequence[Poly], extents: Mapping[str, Poly], order: Sequence[str]
+) -> View:
+    """The view whose axes are the index variables `order`; subscripts are those of the grid.
+
+    A grid over flat memory has one axis: the sum of its subscripts times its strides.
+    """
+    if grid.strides:
+        position = Poly.of(0)
+        for stride, subscript in zip(grid.strides, subscripts):
+            position = position + stride * subscript
+        subscripts = [position]
+    offsets, rows = [], []
+    for subscript in subscripts:
+        parts = linear(subscript, extents)
+        if parts is None:
+            raise Refusal(
+                f"subscript {subscript} of '{grid.array}' is not linear in the loop counters; "
+                "write it as counters times factors that no loop changes",
+                NOWHERE,
+            )
+        offsets.append(parts[0])
+        rows.append(tuple(parts[1].get(variable, Poly.of(0)) for variable in order))
+    return View(grid.array, tuple(offsets), tuple(rows), tuple(extents[variable] for variable in order))
+
+
+def variables_of(subscripts: Sequence[Poly], extents: Mapping[str, Poly]) -> tuple[str, ...]:
+    """The index variables that subscripts depend on, in the order of the space."""
+    used = frozenset(symbol for subscript in subscripts for symbol in subscript.symbols())
+    return tuple(variable for variable in extents if variable in used)

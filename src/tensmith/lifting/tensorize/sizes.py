@@ -1,0 +1,52 @@
+"""Which polynomials are sizes: never negative, and so an extent as they stand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tensmith.formula.poly import Poly
+from tensmith.lifting.summary import Size, Summary
+
+
+@dataclass
+class Sizes:
+    """The sizes of a function, and those added where an extent may be negative, which counts as 0."""
+
+    summary: Summary
+    added: list[Size] = field(default_factory=list)
+
+    @property
+    def all(self) -> tuple[Size, ...]:
+        """The summary's, then the added ones."""
+        return (*self.summary.sizes, *self.added)
+
+    def extent(self, poly: Poly) -> Poly:
+        """max(0, poly): the polynomial itself where that is known, else a symbol."""
+        if poly.constant is not None:
+            return Poly.of(max(0, poly.constant))
+        if self.is_size(poly):
+            return poly
+        for size in self.added:
+            if size.poly == poly:
+                return Poly.symbol(size.symbol)
+        base = min(poly.symbols(), key=lambda symbol: (symbol.startswith("len("), symbol))
+        size = Size(self._fresh(base), poly)
+        self.added.append(size)
+        return Poly.symbol(size.symbol)
+
+    def is_size(self, poly: Poly) -> bool:
+        """Whether the polynomial is surely not negative: by its signs, or by a requirement."""
+        bounds = [r.poly for r in self.summary.requires if r.kind == "at_least" and r.poly is not None]
+        return any(self._positive(poly - bound) for bound in (Poly.of(0), *bounds))
+
+    def _positive(self, poly: Poly) -> bool:
+        symbols = {size.symbol for size in self.all}
+        return all(
+            coefficient >= 0 and all(atom in symbols for atom, _ in monomial)
+            for monomial, coefficient in poly.terms
+        )
+
+    def _fresh(self, base: str) -> str:
+        base = "".join(c if c.isalnum() else "_" for c in base).strip("_")
+        taken = {size.symbol for size in self.all} | {p.name for p in self.summary.function.parameters}
+        return next(name for count in range(1, len(taken) + 2) if (name := f"{base}_{count}") not in taken)

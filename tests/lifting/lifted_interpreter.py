@@ -1,0 +1,63 @@
+"""Runs a lifted function through the reference interpreter: what every emitter's text must do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tensmith.ir import interpret
+from tensmith.ir.types import DTYPES
+from tensmith.lifting.lifted import Lifted, View
+
+
+def sizes(lifted: Lifted, arguments: Mapping[str, Any]) -> dict[str, int]:
+    """Every symbol's value."""
+    scalars = {key: int(v) for key, v in arguments.items() if np.ndim(v) == 0}
+    values = dict(scalars)
+    for key, array in arguments.items():
+        values |= {f"len({key}, {axis})": size for axis, size in enumerate(np.shape(array))}
+    for size in lifted.sizes:
+        values[size.symbol] = max(0, size.poly.evaluate(values))
+    return values
+
+
+def places(view: View, values: Mapping[str, int]) -> tuple[np.ndarray, ...]:
+    """Subscripts of a view's elements."""
+    shape = [extent.evaluate(values) for extent in view.shape]
+    grids = np.indices(shape)
+    found = []
+    for offset, row in zip(view.offset, view.steps):
+        place = np.full(shape, offset.evaluate(values))
+        for step, grid in zip(row, grids):
+            place = place + step.evaluate(values) * grid
+        assert np.all(place >= 0), f"{view} begins before its array"
+        found.append(place)
+    return tuple(found)
+
+
+def run(lifted: Lifted, arguments: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Parameter (or "return") -> its content afterwards."""
+    values = sizes(lifted, arguments)
+    given = {}
+    for item in lifted.inputs:
+        dtype = DTYPES[lifted.program.inputs[item.name].dtype]
+        if item.view is not None:
+            given[item.name] = arguments[item.view.array][places(item.view, values)]
+        elif item.positions is not None:
+            given[item.name] = np.arange(item.positions.evaluate(values))
+        else:
+            given[item.name] = np.asarray(arguments[item.scalar or ""], dtype=dtype)
+    results = interpret(lifted.program, given)
+    found: dict[str, np.ndarray] = {}
+    for output in lifted.outputs:
+        value = results[output.name]
+        type_ = lifted.program.type(output.name)
+        assert value.shape == tuple(d if isinstance(d, int) else d.evaluate(values) for d in type_.dims)
+        if output.view is None:
+            found["return"] = value
+            continue
+        array = found.setdefault(output.view.array, np.array(arguments[output.view.array]))
+        array[places(output.view, values)] = value
+    return found
