@@ -1,0 +1,253 @@
+"""C11: one function in F.c, its contract in F.h.
+
+Whole chains of elementwise operations are one loop nest; a sum is a loop of its own only where inlining would
+repeat it. `gcc -O3` vectorizes the loops as they stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tensmith.formula.poly import Poly, product
+from tensmith.lifting.emit import Emitted, Emitter, emitter
+from tensmith.lifting.emit.ctext.loops import output_key, step_lines
+from tensmith.lifting.emit.ctext.names import CTYPES, enclosed, literal
+from tensmith.lifting.emit.ctext.scalar import Scope, Unit
+from tensmith.lifting.emit.ctext.signature import Signature
+from tensmith.lifting.emit.kernel.elements import length_symbol
+from tensmith.lifting.emit.kernel.expr import Const
+from tensmith.lifting.emit.kernel.plan import Plan, Step, make_plan
+from tensmith.lifting.lifted import Lifted, View
+from tensmith.lifting.summary import Requirement
+
+_NO_MEMORY = "memory for intermediate values can be allocated"
+_NO_ZERO = "no integer is divided by zero"
+
+
+@emitter
+class C(Emitter):
+    """C11 source and header."""
+
+    name = "c"
+
+    def emit(self, lifted: Lifted) -> Emitted:
+        """F.c and F.h."""
+        source = Source(lifted)
+        name = lifted.function.name
+        return Emitted({f"{name}.c": source.text().encode(), f"{name}.h": source.header().encode()})
+
+
+class Source:
+    """The text of one function; other targets in C take its parts."""
+
+    def __init__(self, lifted: Lifted) -> None:
+        self.lifted = lifted
+        self.plan: Plan = make_plan(lifted)
+        self.signature = Signature(lifted)
+        self.requirements = [entry.text for entry in lifted.requires]
+        self._zero_status = next(
+            (place + 1 for place, entry in enumerate(lifted.requires) if entry.kind == "nonzero"), 0
+        )
+        self.unit = self._unit()
+        self._body = self._function_lines()
+
+    # Files
+
+    def text(self) -> str:
+        """F.c."""
+        constants = "".join(f"{line}\n" for line in self._constant_lines())
+        helpers = "".join(f"{text}\n\n" for text in self.unit.helpers.values())
+        parts = [self._includes(), constants and f"{constants}\n", helpers, self._sentences()]
+        return "".join(parts) + "\n".join(self._body) + "\n"
+
+    def header(self) -> str:
+        """F.h, which says all that a caller must know."""
+        name = self.signature.function
+        guard = f"{name.upper()}_H"
+        comment = "\n".join(f" * {line}".rstrip() for line in self.signature.contract(self.requirements))
+        return (
+            f"#ifndef {guard}\n#define {guard}\n\n#include <stdbool.h>\n#include <stddef.h>\n"
+            f'#include <stdint.h>\n\n#ifdef __cplusplus\nextern "C" {{\n#define TENSMITH_RESTRICT\n#else\n'
+            f"#define TENSMITH_RESTRICT restrict\n#endif\n\n/*\n{comment}\n */\n"
+            f"{self.signature.declaration('TENSMITH_RESTRICT')};\n\n"
+            f"/* What a status other than 0 says, as a sentence; NULL for 0 and for unknown numbers. */\n"
+            f"const char *{name}_requirement(int status);\n\n#undef TENSMITH_RESTRICT\n"
+            f"#ifdef __cplusplus\n}}\n#endif\n\n#endif\n"
+        )
+
+    def _includes(self) -> str:
+        body = "\n".join(self._body)
+        used = [
+            ("math.h", self.unit.uses_math or "INFINITY" in body or "NAN" in body),
+            ("stdlib.h", "malloc(" in body),
+            ("string.h", "memcpy(" in body),
+        ]
+        lines = [f'#include "{self.lifted.function.name}.h"', ""]
+        lines += [f"#include <{name}>" for name, wanted in used if wanted]
+        return "\n".join(lines).rstrip() + "\n\n"
+
+    def _constant_lines(self) -> Iterator[str]:
+        program = self.lifted.program
+        body = "\n".join(self._body)
+        for name, array in program.constants.items():
+            dtype = program.type(name).dtype
+            identifier = self.unit.buffers[name]
+            if f"{identifier}[" not in body:
+                continue
+            elements = ", ".join(literal(Const(item, dtype)) for item in array.reshape(-1).tolist())
+            yield f"static const {CTYPES[dtype]} {identifier}[{array.size}] = {{{elements}}};"
+
+    def _sentences(self) -> str:
+        name = self.signature.function
+        rows = "".join(f"        {_quoted(text)},\n" for text in self.requirements)
+        count = len(self.requirements)
+        if not count:
+            return (
+                f"const char *{name}_requirement(int status)\n{{\n    (void)status;\n    return NULL;\n}}\n\n"
+            )
+        return (
+            f"const char *{name}_requirement(int status)\n{{\n"
+            f"    static const char *const sentences[] = {{\n{rows}"
+            f"    }};\n    return status >= 1 && status <= {count} ? sentences[status - 1] : NULL;\n}}\n\n"
+        )
+
+    # The function
+
+    def _unit(self) -> Unit:
+        signature, program = self.signature, self.lifted.program
+        buffers = dict(signature.arrays)
+        buffers |= {output_key(name): text for name, text in signature.outputs.items()}
+        buffers |= {name: signature.names.fresh(name) for name in self.plan.stored}
+        buffers |= {name: signature.names.fresh(f"table_{name}") for name in program.constants}
+        single = {name for name in self.plan.stored if not program.type(name).dims}
+        single |= {output_key("return")} if signature.returns_scalar else set()
+        return Unit(signature.names, signature.symbol, buffers, signature.scalars, frozenset(single))
+
+    def _function_lines(self) -> list[str]:
+        scope = Scope(self.unit)
+        self._checks(scope)
+        self._copies(scope)
+        if self.unit.buffers and any(name not in self.unit.single for name in self.plan.stored):
+            self._allocate(scope)
+        for step in self.plan.steps:
+            self.step(scope, step)
+        for name in self.plan.stored:
+            if name not in self.unit.single:
+                scope.line(f"free({self.unit.buffers[name]});")
+        scope.line(self._result())
+        declared = [f"    const int64_t {name} = {text};" for name, text in self.signature.symbol_lines()]
+        if self.unit.divides:
+            declared.append("    int zero = 0;")
+        unused = [
+            f"    (void){name};" for name in self.signature.unused("\n".join([*declared, *scope.lines]))
+        ]
+        head = self.signature.declaration("restrict")
+        return [head, "{", *unused, *declared, *scope.lines, "}"]
+
+    def step(self, scope: Scope, step: Step) -> None:
+        """Adds the loops of one step."""
+        if step.output is None and step.buffer in self.unit.single:
+            scope.line(f"{CTYPES[step.dtype]} {self.unit.buffers[step.buffer]};")
+        step_lines(scope, step)
+
+    def _result(self) -> str:
+        if not self.unit.divides:
+            return "return 0;"
+        return f"return zero ? {self._status_of(_NO_ZERO, self._zero_status)} : 0;"
+
+    def _status_of(self, text: str, known: int = 0) -> int:
+        """The number of a requirement, added if it is not one of the source's."""
+        if known:
+            return known
+        if text not in self.requirements:
+            self.requirements.append(text)
+        return self.requirements.index(text) + 1
+
+    def _checks(self, scope: Scope) -> None:
+        for number, requirement in enumerate(self.lifted.requires, 1):
+            if requirement.kind == "ordered":
+                self._ordered(scope, requirement, number)
+            elif requirement.poly is not None:
+                scope.line(f"if ({self._unmet(scope, requirement)}) return {number};")
+        for array, room in self.signature.rooms.items():
+            needed = enclosed(scope.poly(room))
+            text = f"{array}_length is at least the number of elements returned"
+            scope.line(f"if ((int64_t){array}_length < {needed}) return {self._status_of(text)};")
+
+    def _unmet(self, scope: Scope, requirement: Requirement) -> str:
+        assert requirement.poly is not None
+        if requirement.kind == "length":
+            symbol = length_symbol(requirement.array, requirement.axis)
+            return f"{scope.symbol(symbol)} < {enclosed(scope.poly(requirement.poly))}"
+        sign = "!=" if requirement.kind == "equal" else "==" if requirement.kind == "nonzero" else "<"
+        text = self.signature.exact_poly(requirement.poly, scope)
+        return f"{text} {sign} 0"
+
+    def _ordered(self, scope: Scope, requirement: Requirement, number: int) -> None:
+        array = self.unit.buffers[requirement.array]
+        index = self.unit.names.fresh("i")
+        scope.line(
+            f"for (int64_t {index} = 0; {index} < {self.signature.elements(requirement.array)}; {index}++)"
+        )
+        scope.line(f"    if ({array}[{index}] != {array}[{index}]) return {number};")
+
+    def _copies(self, scope: Scope) -> None:
+        """What stays as it was: outputs begin as copies of their parameters unless all is written."""
+        seen: set[str] = set()
+        for output in self.lifted.outputs:
+            if output.view is None or output.view.array in seen:
+                continue
+            array = output.view.array
+            seen.add(array)
+            source, target = self.unit.buffers[array], self.unit.buffers[output_key(array)]
+            count = self.signature.elements(array)
+            copy = f"memcpy({target}, {source}, (size_t)({count}) * sizeof *{target});"
+            tests = [f"{source} != NULL"] if output.whole else []
+            partly = self._partly(scope, output.view)
+            tests.append(partly or f"{count} > 0")
+            scope.line(f"if ({' && '.join(tests)}) {copy}")
+
+    def _partly(self, scope: Scope, view: View) -> str:
+        """Whether a view that begins an array leaves some of it out; "" where that is not known."""
+        if any(offset != 0 for offset in view.offset):
+            return ""
+        axes = len(view.offset)
+        wanted = [Poly.of(1)] * len(view.shape)
+        if axes == 1:
+            for axis in reversed(range(len(view.shape) - 1)):
+                wanted[axis] = wanted[axis + 1] * view.shape[axis + 1]
+            dense, extents = view.steps == (tuple(wanted),), [product(view.shape)]
+        else:
+            steps = tuple(tuple(Poly.of(int(a == k)) for k in range(axes)) for a in range(axes))
+            dense, extents = view.steps == steps, list(view.shape)
+        lengths = [scope.symbol(length_symbol(view.array, axis)) for axis in range(axes)]
+        tests = [f"{length} != {enclosed(scope.poly(Poly.of(e)))}" for length, e in zip(lengths, extents)]
+        text = " || ".join(tests)
+        return "" if not dense else f"({text})" if len(tests) > 1 else text
+
+    def _allocate(self, scope: Scope) -> None:
+        program = self.lifted.program
+        arrays = [name for name in self.plan.stored if name not in self.unit.single]
+        for name in arrays:
+            ctype, size = CTYPES[program.type(name).dtype], Poly.of(1)
+            for extent in program.type(name).dims:
+                size = size * extent
+            buffer, count = self.unit.buffers[name], enclosed(scope.poly(size))
+            scope.line(f"{ctype} *restrict {buffer} = malloc((size_t){count} * sizeof *{buffer} + 1);")
+        tests = " || ".join(f"{self.unit.buffers[name]} == NULL" for name in arrays)
+        frees = " ".join(f"free({self.unit.buffers[name]});" for name in arrays)
+        scope.line(f"if ({tests}) {{")
+        scope.line(f"    {frees}")
+        scope.line(f"    return {self._status_of(_NO_MEMORY)};")
+        scope.line("}")
+
+
+def _quoted(text: str) -> str:
+    escaped = "".join(c if " " <= c <= "~" and c not in '"\\?' else _escape(c) for c in text)
+    return f'"{escaped}"'
+
+
+def _escape(char: str) -> str:
+    if char in '"\\?':
+        return f"\\{char}"
+    return "".join(f"\\{byte:03o}" for byte in char.encode())

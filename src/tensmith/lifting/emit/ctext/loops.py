@@ -1,0 +1,388 @@
+"""A step of a plan as a loop nest that compilers vectorize at -O3 without reordering floats themselves.
+
+Three forms. Elementwise nests are plain loops, last axis innermost. A sum that runs along memory keeps as
+many partial sums as a vector has lanes. A sum that runs across memory (a matrix product, a convolution)
+keeps a block of sums along the axis that does run along memory: for each k, for each of 64 neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from tensmith.formula.poly import Poly
+from tensmith.ir.types import DTYPES
+from tensmith.lifting.emit.ctext.names import CTYPES, enclosed, literal
+from tensmith.lifting.emit.ctext.scalar import Scope, lazy, uses
+from tensmith.lifting.emit.kernel.expr import Apply, Choose, Const, Expr, Fold, Load, chain, free, parts, walk
+from tensmith.lifting.emit.kernel.plan import EXPENSIVE, Step
+
+BLOCK = 64
+_INDEX_NAMES = ("i", "j", "k", "l")
+# Sums with fewer terms than this are left alone.
+_SHORT = 16
+
+
+def step_lines(outer: Scope, step: Step) -> None:
+    """Adds the loop nest of a step to a scope."""
+    if step.scan is not None:
+        _scan(outer, step)
+        return
+    axis = _block_axis(step)
+    if axis is None:
+        _plain(outer, step, tuple(range(len(step.variables))), ())
+    else:
+        _blocked(outer, step, axis)
+
+
+# Loops
+
+
+def _open(scope: Scope, variable: str, extent: Poly) -> tuple[Scope, str]:
+    """An inner scope for a loop over a variable, and its head."""
+    depth = sum(1 for _ in _loop_names(scope))
+    base = _INDEX_NAMES[depth] if depth < len(_INDEX_NAMES) else "i"
+    name = scope.unit.names.fresh(base)
+    inner = scope.inner()
+    inner.variables[variable] = name
+    return inner, f"for (int64_t {name} = 0; {name} < {enclosed(scope.poly(extent))}; {name}++)"
+
+
+def _loop_names(scope: Scope | None) -> Iterator[str]:
+    while scope is not None:
+        yield from scope.variables.values()
+        scope = scope.outer
+
+
+def _plain(
+    scope: Scope, step: Step, axes: Sequence[int], opened: tuple[str, ...], blocked: Blocked | None = None
+) -> None:
+    """The remaining axes as loops, then the element; what an axis does not change is computed before it."""
+    if not axes:
+        if blocked is not None:
+            blocked.emit(scope, step)
+            return
+        target = _target(scope, step)
+        scope.line(f"{target} = {scope.value(step.expr)};")
+        return
+    hoist(scope, step.expr, [step.variables[axis] for axis in axes] + _block_variable(step, blocked))
+    variable, extent = step.variables[axes[0]], step.extents[axes[0]]
+    inner, head = _open(scope, variable, extent)
+    _plain(inner, step, axes[1:], (*opened, variable), blocked)
+    scope.block(head, inner)
+
+
+def _block_variable(step: Step, blocked: Blocked | None) -> list[str]:
+    return [step.variables[blocked.axis]] if blocked is not None else []
+
+
+def _target(scope: Scope, step: Step) -> str:
+    """The place that a step writes."""
+    key = output_key(step.buffer) if step.output is not None else step.buffer
+    return scope.unit.element(key, scope.poly(step.index))
+
+
+def output_key(buffer: str) -> str:
+    """The key of an output among the buffers, where the parameter's own name is what is read."""
+    return f"out {buffer}"
+
+
+def hoist(scope: Scope, root: Expr, inside: Sequence[str]) -> None:
+    """Computes, before a loop, what does not vary with the variables of it and of the loops inside it."""
+    blocked = frozenset(inside)
+    scope_used = uses(root)
+    seen: set[int] = set()
+
+    def visit(expr: Expr) -> None:
+        if id(expr) in seen or scope.find(expr) is not None:
+            return
+        seen.add(id(expr))
+        if not blocked & free(expr) and _worth(expr) and not lazy(expr):
+            scope.used = scope_used
+            scope.keep(expr, scope._value(expr), "t")
+            return
+        if isinstance(expr, Choose) or (isinstance(expr, Apply) and expr.op == "where" and lazy(expr)):
+            return
+        for part in parts(expr):
+            visit(part)
+
+    visit(root)
+
+
+def _worth(expr: Expr) -> bool:
+    """Whether a compiler may not move it out of a loop itself, or it takes a loop of its own."""
+    return isinstance(expr, Fold) or (
+        isinstance(expr, Apply)
+        and (expr.op in EXPENSIVE or (expr.op in ("sqrt", "div") and expr.dtype[0] == "f"))
+    )
+
+
+# Sums
+
+
+def _start(fold: Fold) -> str:
+    """The value of a fold over nothing."""
+    if fold.kind in ("sum", "prod"):
+        return literal(Const(0 if fold.kind == "sum" else 1, fold.dtype))
+    low = fold.kind == "max"
+    if fold.dtype[0] == "f":
+        return "-INFINITY" if low else "INFINITY"
+    if fold.dtype == "bool":
+        return "false" if low else "true"
+    bounds = np.iinfo(DTYPES[fold.dtype])
+    return literal(Const(int(bounds.min if low else bounds.max), fold.dtype))
+
+
+def _join(scope: Scope, fold: Fold, total: str, term: str) -> str:
+    """The statement that takes one more term into a total."""
+    if fold.kind in ("max", "min"):
+        scope.unit.uses_math = scope.unit.uses_math or fold.dtype[0] == "f"
+        sign = ">" if fold.kind == "max" else "<"
+        return f"{total} = {enclosed(term)} {sign} {total} ? {enclosed(term)} : {total};"
+    op = "add" if fold.kind == "sum" else "mul"
+    if fold.dtype[0] == "f" or fold.dtype in ("u32", "u64"):
+        return f"{total} {'+' if op == 'add' else '*'}= {term};"
+    return f"{total} = {scope.unit.helper(op, fold.dtype)}({total}, {term});"
+
+
+def _term(scope: Scope, fold: Fold, body: Expr) -> str:
+    """One term; a term read twice has a name."""
+    text = scope.value(body)
+    return scope.keep(body, text) if fold.kind in ("max", "min") and "[" in text else text
+
+
+def fold_loop(scope: Scope, fold: Fold) -> str:
+    """A fold as a loop of its own; the name of its total."""
+    total = scope.unit.names.fresh("total")
+    ctype = CTYPES[fold.dtype]
+    hoist(scope, fold.body, [fold.var])
+    if _runs_along_memory(scope, fold):
+        _lanes(scope, fold, total)
+    else:
+        scope.line(f"{ctype} {total} = {_start(fold)};")
+        inner, head = _open(scope, fold.var, fold.extent)
+        inner.line(_join(inner, fold, total, _term(inner, fold, fold.body)))
+        scope.block(head, inner)
+    scope.known[id(fold)] = total
+    return total
+
+
+def _runs_along_memory(scope: Scope, fold: Fold) -> bool:
+    """Whether neighbouring terms are neighbours in memory, so that lanes may each sum their share."""
+    constant = fold.extent.constant
+    short = constant is not None and constant < _SHORT
+    left = list(_reachable([fold.body], lambda expr: scope.find(expr) is not None))
+    nested = any(isinstance(expr, Fold | Choose) for expr in left)
+    strides = [_stride(load, fold.var) for load in left if isinstance(load, Load)]
+    regular = all(stride in (0, 1) for stride in strides) and 1 in strides
+    return fold.dtype[0] == "f" and not short and not nested and regular and not lazy(fold.body)
+
+
+def _lanes(scope: Scope, fold: Fold, total: str) -> None:
+    """Sixteen (or eight) partial folds side by side, joined at the end."""
+    count = 16 if fold.dtype == "f32" else 8
+    names, ctype = scope.unit.names, CTYPES[fold.dtype]
+    lanes, lane, k = names.fresh("lanes"), names.fresh("lane"), names.fresh("k")
+    extent = enclosed(scope.poly(fold.extent))
+    scope.line(f"{ctype} {lanes}[{count}];")
+    scope.line(f"for (int {lane} = 0; {lane} < {count}; {lane}++) {lanes}[{lane}] = {_start(fold)};")
+    scope.line(f"int64_t {k} = 0;")
+    outer = scope.inner()
+    inner = outer.inner()
+    inner.variables[fold.var] = f"({k} + {lane})"
+    inner.line(_join(inner, fold, f"{lanes}[{lane}]", _term(inner, fold, fold.body)))
+    outer.block(f"for (int {lane} = 0; {lane} < {count}; {lane}++)", inner)
+    scope.block(f"for (; {k} + {count} <= {extent}; {k} += {count})", outer)
+    scope.line(f"{ctype} {total} = {_start(fold)};")
+    last = scope.inner()
+    last.line(_join(last, fold, total, f"{lanes}[{lane}]"))
+    scope.block(f"for (int {lane} = 0; {lane} < {count}; {lane}++)", last)
+    rest = scope.inner()
+    rest.variables[fold.var] = k
+    rest.line(_join(rest, fold, total, _term(rest, fold, fold.body)))
+    scope.block(f"for (; {k} < {extent}; {k}++)", rest)
+
+
+# Blocks of sums
+
+
+class Blocked:
+    """The innermost part of a nest whose folds are kept for BLOCK neighbours along one axis."""
+
+    def __init__(self, axis: int, folds: Sequence[Fold], start: str, width: str) -> None:
+        self.axis, self.folds, self.start, self.width = axis, folds, start, width
+
+    def emit(self, scope: Scope, step: Step) -> None:
+        """The folds of a block, then its elements."""
+        names = scope.unit.names
+        variable = step.variables[self.axis]
+        sums = {}
+        for fold in self.folds:
+            sums[id(fold)] = names.fresh("block")
+            self._sum(scope, fold, variable, sums[id(fold)])
+        inner, lane, head = self._lane_loop(scope, variable)
+        for fold in self.folds:
+            inner.known[id(fold)] = f"{sums[id(fold)]}[{lane}]"
+        inner.line(f"{_target(inner, step)} = {inner.value(step.expr)};")
+        scope.block(head, inner)
+
+    def _lane_loop(self, scope: Scope, variable: str) -> tuple[Scope, str, str]:
+        lane = scope.unit.names.fresh("lane")
+        inner = scope.inner()
+        inner.variables[variable] = f"({self.start} + {lane})"
+        return inner, lane, f"for (int64_t {lane} = 0; {lane} < {self.width}; {lane}++)"
+
+    def _sum(self, scope: Scope, fold: Fold, variable: str, name: str) -> None:
+        folds, body = chain(fold)
+        lane = scope.unit.names.fresh("lane")
+        scope.line(f"{CTYPES[fold.dtype]} {name}[{BLOCK}];")
+        scope.line(f"for (int64_t {lane} = 0; {lane} < {BLOCK}; {lane}++) {name}[{lane}] = {_start(fold)};")
+        opened: list[tuple[Scope, str, Scope]] = []
+        current = scope
+        for position, each in enumerate(folds):
+            hoist(current, body, [variable, *(inner.var for inner in folds[position:])])
+            inner, head = _open(current, each.var, each.extent)
+            opened.append((current, head, inner))
+            current = inner
+        hoist(current, body, [variable])
+        inner, lane, head = self._lane_loop(current, variable)
+        inner.line(_join(inner, fold, f"{name}[{lane}]", _term(inner, fold, body)))
+        current.block(head, inner)
+        for outer, head, inner in reversed(opened):
+            outer.block(head, inner)
+
+
+def _blocked(scope: Scope, step: Step, axis: int) -> None:
+    """A nest in blocks along one axis: the blocks outermost where nothing else is kept per row."""
+    folds = _full_folds(step, step.variables[axis])
+    others = [place for place in range(len(step.variables)) if place != axis]
+    alone = len(folds) == len(_outer_folds(step.expr))
+    names = scope.unit.names
+    start, width = names.fresh("start"), names.fresh("width")
+    blocked = Blocked(axis, folds, start, width)
+    extent = enclosed(scope.poly(step.extents[axis]))
+    head = f"for (int64_t {start} = 0; {start} < {extent}; {start} += {BLOCK})"
+    measure = f"const int64_t {width} = {extent} - {start} < {BLOCK} ? {extent} - {start} : {BLOCK};"
+    if alone:
+        inner = scope.inner()
+        inner.line(measure)
+        _plain(inner, step, others, (), blocked)
+        scope.block(head, inner)
+    else:
+        _plain(scope, step, others, (), _Whole(blocked, head, measure))
+
+
+class _Whole(Blocked):
+    """All blocks of one row, under what the row keeps."""
+
+    def __init__(self, blocked: Blocked, head: str, measure: str) -> None:
+        super().__init__(blocked.axis, blocked.folds, blocked.start, blocked.width)
+        self._head, self._measure = head, measure
+
+    def emit(self, scope: Scope, step: Step) -> None:
+        """A loop over blocks around what each block is."""
+        inner = scope.inner()
+        inner.line(self._measure)
+        super().emit(inner, step)
+        scope.block(self._head, inner)
+
+
+def _reachable(roots: list[Expr], stop: Callable[[Expr], bool]) -> Iterator[Expr]:
+    """Expressions inside some roots, each once, without those where one stops and what is inside them."""
+    seen: set[int] = set()
+    stack = list(roots)
+    while stack:
+        expr = stack.pop()
+        if id(expr) not in seen and not stop(expr):
+            seen.add(id(expr))
+            yield expr
+            stack.extend(parts(expr))
+
+
+def _unfolded(root: Expr) -> Iterator[Expr]:
+    """Expressions outside any fold."""
+    return _reachable([root], lambda expr: isinstance(expr, Fold))
+
+
+def _outer_folds(root: Expr) -> list[Fold]:
+    """Folds that stand in no other fold."""
+    around = [root, *(part for expr in _unfolded(root) for part in parts(expr))]
+    found = {id(expr): expr for expr in around if isinstance(expr, Fold)}
+    return list(found.values())
+
+
+def _full_folds(step: Step, variable: str) -> list[Fold]:
+    """Outer folds that vary with a loop variable."""
+    return [fold for fold in _outer_folds(step.expr) if variable in free(fold)]
+
+
+def _block_axis(step: Step) -> int | None:
+    """The axis to keep blocks of sums along: where its neighbours are nearer in memory than the terms are."""
+    if not step.variables or any(isinstance(expr, Choose) for expr in _unfolded(step.expr)):
+        return None
+    if any(isinstance(expr, Apply) and expr.op == "where" and lazy(expr) for expr in _unfolded(step.expr)):
+        return None
+    last = len(step.variables) - 1
+    full = _full_folds(step, step.variables[last])
+    if not full:
+        return None
+    folds, body = chain(full[0])
+    if any(isinstance(expr, Fold) for expr in walk(body)):
+        return None
+    only = len(_outer_folds(step.expr)) == 1
+    choices = [axis for axis in range(len(step.variables)) if axis == last or only]
+    varying = [axis for axis in reversed(choices) if step.variables[axis] in free(full[0])]
+    costs = {axis: _cost(body, step.variables[axis]) for axis in varying}
+    best = min(costs, key=lambda axis: costs[axis])
+    return best if costs[best] < _cost(body, folds[-1].var) else None
+
+
+def _loads(root: Expr) -> Iterator[Load]:
+    return (expr for expr in walk(root) if isinstance(expr, Load))
+
+
+def _stride(load: Load, variable: str) -> int | None:
+    """How far apart neighbours along a variable lie in memory; None where that is far or not constant."""
+    if any(variable in free(value) for _, value in load.lets):
+        return None
+    if variable not in load.index.symbols():
+        return 0
+    factor = load.index.coefficient(variable)
+    return None if factor is None else factor.constant
+
+
+def _cost(body: Expr, variable: str) -> int:
+    """Loads a step along a variable needs: none where it stays, one line for many where it is the next."""
+    strides = [_stride(load, variable) for load in _loads(body)]
+    return sum(0 if stride == 0 else 1 if stride in (1, -1) else 8 for stride in strides)
+
+
+# Running totals
+
+
+def _scan(scope: Scope, step: Step) -> None:
+    """A running total along one axis, for every position along the others."""
+    assert step.scan is not None
+    scan, axis = step.scan, step.scan.axis
+    others = [place for place in range(len(step.variables)) if place != axis]
+    current, opened = scope, []
+    for place in others:
+        inner, head = _open(current, step.variables[place], step.extents[place])
+        opened.append((current, head, inner))
+        current = inner
+    fold = Fold(scan.kind, "", step.extents[axis], step.expr, step.dtype)
+    total = current.unit.names.fresh("total")
+    current.line(f"{CTYPES[step.dtype]} {total} = {_start(fold)};")
+    inner, head = _open(current, step.variables[axis], step.extents[axis])
+    if scan.reverse:
+        name, extent = inner.variables[step.variables[axis]], enclosed(current.poly(step.extents[axis]))
+        head = f"for (int64_t {name} = {extent} - 1; {name} >= 0; {name}--)"
+    term = inner.value(step.expr)
+    store = f"{_target(inner, step)} = {total};"
+    lines = [_join(inner, fold, total, term), store]
+    for line in reversed(lines) if scan.exclusive else lines:
+        inner.line(line)
+    current.block(head, inner)
+    for outer, head, inner in reversed(opened):
+        outer.block(head, inner)

@@ -1,0 +1,258 @@
+"""Scalar expressions as C: subexpressions used twice become constants, choices become if statements.
+
+Only what is chosen is evaluated: the branches of a choice by position may read outside the array, and a
+division in a branch of a selection may have a divisor of zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from tensmith.formula.poly import Poly
+from tensmith.lifting.emit.ctext.helpers import helper_name, helper_text
+from tensmith.lifting.emit.ctext.names import CTYPES, Names, enclosed, is_atom, literal, poly_text
+from tensmith.lifting.emit.kernel.expr import (
+    Apply,
+    Choose,
+    Const,
+    Expr,
+    Fold,
+    Load,
+    Param,
+    Position,
+    parts,
+    walk,
+)
+
+_INFIX = {"and": "&&", "or": "||", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "xor": "!="}
+_BITS = {"band": "&", "bor": "|", "bxor": "^"}
+_PLAIN = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+_FUNCTIONS = "exp log sqrt sin cos tan tanh floor ceil erf asin acos atan sinh cosh asinh acosh atanh pow"
+_LIBRARY = frozenset(_FUNCTIONS.split())
+_LIBRARY_NAMES = {"round": "rint", "abs": "fabs", "tmod": "fmod"}
+_DIVISIONS = frozenset({"div", "tmod", "fmod"})
+_WIDEST = 72
+
+
+@dataclass
+class Unit:
+    """What one C file needs: identifiers, the helpers used, the C names of symbols, buffers and parameters.
+
+    Buffers in `single` are one variable each, the others pointers.
+    """
+
+    names: Names
+    symbols: Callable[[str], str]
+    buffers: Mapping[str, str]
+    scalars: Mapping[str, str]
+    single: frozenset[str] = frozenset()
+    helpers: dict[str, str] = field(default_factory=dict)
+    divides: bool = False
+    uses_math: bool = False
+
+    def element(self, buffer: str, index: str) -> str:
+        """An element of a buffer."""
+        name = self.buffers[buffer]
+        return name if buffer in self.single else f"{name}[{index}]"
+
+    def helper(self, op: str, dtype: str) -> str:
+        """The name of a helper, which is then defined in the file."""
+        name = helper_name(op, dtype)
+        if name not in self.helpers:
+            self.helpers[name] = helper_text(op, dtype)
+        return name
+
+
+class Scope:
+    """A block of C: its lines, the C names of loop variables, and what has been computed in it so far."""
+
+    def __init__(self, unit: Unit, outer: Scope | None = None, depth: int = 1) -> None:
+        self.unit, self.outer, self.depth = unit, outer, depth
+        self.lines: list[str] = []
+        self.variables: dict[str, str] = {}
+        self.known: dict[int, str] = {}
+        self.used: dict[int, int] = {}
+
+    # Lookup
+
+    def inner(self) -> Scope:
+        """A scope one level further in."""
+        return Scope(self.unit, self, self.depth + 1)
+
+    def symbol(self, name: str) -> str:
+        """The C expression of a loop variable, size or integer parameter."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.variables:
+                return scope.variables[name]
+            scope = scope.outer
+        return self.unit.symbols(name)
+
+    def find(self, expr: Expr) -> str | None:
+        """What holds an expression already."""
+        scope: Scope | None = self
+        while scope is not None:
+            if id(expr) in scope.known:
+                return scope.known[id(expr)]
+            scope = scope.outer
+        return None
+
+    def poly(self, poly: Poly) -> str:
+        """A polynomial as C."""
+        return poly_text(poly, self.symbol)
+
+    # Writing
+
+    def line(self, text: str) -> None:
+        """Adds a statement."""
+        self.lines.append("    " * self.depth + text)
+
+    def block(self, head: str, inner: Scope) -> None:
+        """Adds an inner scope under a head such as a for or an if."""
+        self.line(f"{head} {{")
+        self.lines += inner.lines
+        self.line("}")
+
+    def keep(self, expr: Expr, text: str, base: str = "t") -> str:
+        """Names a value, unless it has a name already."""
+        if not is_atom(text) or "(" in text:
+            name = self.unit.names.fresh(base)
+            self.line(f"const {CTYPES[expr.dtype]} {name} = {text};")
+            text = name
+        self.known[id(expr)] = text
+        return text
+
+    # Values
+
+    def value(self, root: Expr) -> str:
+        """The C expression of a value; statements that it needs are added before."""
+        self.used = uses(root)
+        return self._value(root)
+
+    def _value(self, expr: Expr) -> str:
+        found = self.find(expr)
+        if found is not None:
+            return found
+        text = self._text(expr)
+        shared = self.used.get(id(expr), 0) > 1 and not isinstance(expr, Const | Param | Position)
+        if shared or len(text) > _WIDEST:
+            return self.keep(expr, text)
+        return text
+
+    def _text(self, expr: Expr) -> str:
+        match expr:
+            case Const():
+                return literal(expr)
+            case Param(name=name):
+                return self.unit.scalars[name]
+            case Position(poly=poly, dtype=dtype):
+                text = self.poly(poly)
+                return text if dtype == "i64" else f"({CTYPES[dtype]}){enclosed(text)}"
+            case Load(buffer=buffer, index=index, lets=lets):
+                for symbol, position in lets:
+                    self.variables[symbol] = self.keep(position, self._value(position), "at")
+                return self.unit.element(buffer, self.poly(index))
+            case Choose(conditions=conditions, then=then, otherwise=otherwise):
+                test = " && ".join(f"{enclosed(self.poly(condition))} >= 0" for condition in conditions)
+                return self._either(test, then, otherwise, expr.dtype)
+            case Fold():
+                return self.fold(expr)
+            case Apply(op="where", args=(condition, then, otherwise)) if lazy(then) or lazy(otherwise):
+                return self._either(self._value(condition), then, otherwise, expr.dtype)
+            case Apply():
+                return self._apply(expr)
+        raise TypeError(f"not an expression: {expr!r}")
+
+    def fold(self, fold: Fold) -> str:
+        """A sum or extreme: the loops are those of `loops`."""
+        from tensmith.lifting.emit.ctext.loops import fold_loop
+
+        return fold_loop(self, fold)
+
+    def _either(self, test: str, then: Expr, otherwise: Expr, dtype: str) -> str:
+        """One of two values, the other not evaluated."""
+        sides = []
+        for side in (then, otherwise):
+            scope = self.inner()
+            scope.used = self.used
+            sides.append((scope, scope._value(side)))
+        if not any(scope.lines for scope, _ in sides):
+            return f"{enclosed(test)} ? {enclosed(sides[0][1])} : {enclosed(sides[1][1])}"
+        name = self.unit.names.fresh("t")
+        self.line(f"{CTYPES[dtype]} {name};")
+        for (scope, text), head in zip(sides, (f"if ({test})", "else")):
+            scope.line(f"{name} = {text};")
+            self.block(head, scope)
+        return name
+
+    def _apply(self, expr: Apply) -> str:
+        op, dtype = expr.op, expr.dtype
+        source = expr.args[-1].dtype
+        args = [self._value(arg) for arg in expr.args]
+        atoms = [enclosed(arg) for arg in args]
+        unit, floating = self.unit, source[0] == "f"
+        if op == "cast":
+            return f"{atoms[0]} != 0" if dtype == "bool" else f"({CTYPES[dtype]}){atoms[0]}"
+        if op == "where":
+            return f"{atoms[0]} ? {atoms[1]} : {atoms[2]}"
+        if op in _INFIX:
+            return f"{atoms[0]} {_INFIX[op]} {atoms[1]}"
+        if op == "not":
+            return f"!{atoms[0]}"
+        if op == "isnan":
+            return f"{atoms[0]} != {atoms[0]}"
+        if op in _BITS:
+            return f"({CTYPES[dtype]})({atoms[0]} {_BITS[op]} {atoms[1]})"
+        if op == "bnot":
+            return f"({CTYPES[dtype]})~{atoms[0]}"
+        if op in ("shl", "shr"):
+            return self._shift(op, dtype, atoms)
+        if floating and op == "neg":
+            return f"-{atoms[0]}"
+        if floating and op in _PLAIN:
+            return f"{atoms[0]} {_PLAIN[op]} {atoms[1]}"
+        if floating and (op in _LIBRARY or op in _LIBRARY_NAMES):
+            unit.uses_math = True
+            name = _LIBRARY_NAMES.get(op, op) + ("f" if dtype == "f32" else "")
+            return f"{name}({', '.join(args)})"
+        if dtype in ("u32", "u64") and op in ("add", "sub", "mul"):
+            return f"{atoms[0]} {_PLAIN[op]} {atoms[1]}"
+        unit.uses_math = unit.uses_math or floating
+        if op in ("div", "tmod") and _safe(expr.args[1]):
+            return f"({CTYPES[dtype]})({atoms[0]} {'/' if op == 'div' else '%'} {atoms[1]})"
+        if op in _DIVISIONS and not floating:
+            unit.divides = True
+            args.append("&zero")
+        return f"{unit.helper(op, source)}({', '.join(args)})"
+
+    def _shift(self, op: str, dtype: str, atoms: list[str]) -> str:
+        ctype = CTYPES[dtype]
+        if op == "shr":
+            return f"({ctype})({atoms[0]} >> {atoms[1]})"
+        wide = f"uint{max(32, int(dtype[1:]))}_t"
+        return f"({ctype})(({wide}){atoms[0]} << {atoms[1]})"
+
+
+def uses(root: Expr) -> dict[int, int]:
+    """How often each expression is read by another inside `root`."""
+    found: dict[int, int] = {}
+    for expr in walk(root):
+        for part in parts(expr):
+            found[id(part)] = found.get(id(part), 0) + 1
+    return found
+
+
+def lazy(root: Expr) -> bool:
+    """Whether an expression may only be evaluated where it is wanted."""
+    return any(
+        isinstance(expr, Apply)
+        and expr.op in _DIVISIONS
+        and expr.dtype[0] in "iu"
+        and not _safe(expr.args[1])
+        for expr in walk(root)
+    )
+
+
+def _safe(divisor: Expr) -> bool:
+    return isinstance(divisor, Const) and divisor.value not in (0, -1)

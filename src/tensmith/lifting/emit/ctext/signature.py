@@ -1,0 +1,213 @@
+"""The C signature of a lifted function: the source's parameters in its order, then what is written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from tensmith.formula.poly import Poly
+from tensmith.lifting.emit.ctext.names import CTYPES, Names, enclosed, poly_text
+from tensmith.lifting.emit.ctext.scalar import Scope
+from tensmith.lifting.emit.kernel.elements import array_types, axes_of, length_symbol
+from tensmith.lifting.lifted import Lifted
+from tensmith.lifting.loops import Array, Parameter, Scalar, Struct
+from tensmith.lifting.refusal import Refusal
+
+
+class Signature:
+    """Names and types of everything that is passed.
+
+    arrays: array parameter -> C pointer; outputs: written array, or "return" -> C pointer or lvalue;
+    scalars: scalar parameter -> C name; rooms: returned array -> how many elements it needs.
+    """
+
+    def __init__(self, lifted: Lifted) -> None:
+        self.lifted = lifted
+        self.names = Names(["zero"])
+        self.function = self.names.fresh(lifted.function.name)
+        self.arrays: dict[str, str] = {}
+        self.outputs: dict[str, str] = {}
+        self.scalars: dict[str, str] = {}
+        self.rooms: dict[str, Poly] = {}
+        self.returns_scalar = False
+        self._types = array_types(lifted.function)
+        self._lengths: dict[str, str] = {}
+        self._parameters: list[tuple[str, str]] = []  # declaration before the name, and the name
+        self._notes: list[str] = []
+        self._symbols: dict[str, tuple[str, str]] = {}
+        for parameter in lifted.function.parameters:
+            for name, type_ in flat_fields(parameter):
+                self._add(name, type_)
+        for parameter in lifted.function.parameters:
+            for name, _ in flat_fields(parameter):
+                self._add_output(name)
+        self._add_return()
+
+    # Declarations
+
+    def _add(self, name: str, type_: Scalar | Array) -> None:
+        base = self.names.fresh(name)
+        if isinstance(type_, Scalar):
+            self.scalars[name] = base
+            self._parameters.append((self._ctype(type_), base))
+            return
+        self.arrays[name] = base
+        self._parameters.append((f"const {self._ctype(type_.element)} *RESTRICT ", base))
+        axes = axes_of(type_)
+        for axis in range(axes):
+            length = self.names.fresh(f"{base}_length" if axes == 1 else f"{base}_length_{axis}")
+            self._lengths[length_symbol(name, axis)] = length
+            self._parameters.append(("size_t", length))
+
+    def _add_output(self, name: str) -> None:
+        output = next((o for o in self.lifted.outputs if o.view is not None and o.view.array == name), None)
+        if output is None:
+            return
+        target = self.names.fresh(f"out_{name}")
+        self.outputs[name] = target
+        self._parameters.append((f"{self._ctype(self._types[name].element)} *RESTRICT ", target))
+        self._notes.append(f"{target}: {name} after the call, as long as {name}; it overlaps nothing else.")
+        if output.whole:
+            self._notes.append(f"{self.arrays[name]}: may be NULL, since all of it is written.")
+
+    def _add_return(self) -> None:
+        output = next((o for o in self.lifted.outputs if o.view is None), None)
+        if output is None:
+            return
+        target = self.names.fresh("result")
+        self._parameters.append((f"{self._ctype(output.type)} *RESTRICT ", target))
+        shape = self.lifted.program.type(output.name).dims
+        if not shape:
+            self.returns_scalar = True
+            self.outputs["return"] = f"*{target}"
+            self._notes.append(f"{target}: the return value.")
+            return
+        room = Poly.of(1)
+        for extent in shape:
+            room = room * extent
+        self.outputs["return"] = target
+        self.rooms[target] = room
+        self._parameters.append(("size_t", self.names.fresh(f"{target}_length")))
+        extents = " x ".join(str(extent) for extent in shape)
+        self._notes.append(
+            f"{target}: the returned array, {extents} elements, row-major; it overlaps nothing else."
+        )
+
+    def _ctype(self, type_: Scalar) -> str:
+        name = "i64" if type_.name == "int" else type_.name
+        if name not in CTYPES:
+            function = self.lifted.function
+            raise Refusal(
+                f"C has no portable type for {name}; use float or an integer of 8 to 64 bits",
+                function.position,
+                function.name,
+            )
+        return CTYPES[name]
+
+    def declaration(self, restrict: str) -> str:
+        """`int F(...)`, one parameter after the other."""
+        entries = [
+            f"{kind.replace('RESTRICT', restrict).rstrip()}{' ' if not kind.endswith('*') else ''}{name}"
+            for kind, name in self._parameters
+        ]
+        line = f"int {self.function}({', '.join(entries) or 'void'})"
+        if len(line) <= 100:
+            return line
+        indent = " " * (len(self.function) + 5)
+        return f"int {self.function}(" + f",\n{indent}".join(entries) + ")"
+
+    def contract(self, requirements: Sequence[str]) -> Iterator[str]:
+        """The sentences of the header."""
+        function = self.lifted.function
+        yield f"{function.name} of {function.file.rpartition('/')[2] or function.file}, as a tensor program."
+        yield ""
+        yield "Arrays are row-major; their lengths are counted in elements, one an axis. Inputs are never"
+        yield "modified and may overlap each other; no output overlaps an input or another output."
+        yield from self._notes
+        yield ""
+        yield "Returns 0, or the number of the requirement that does not hold; outputs are then unspecified."
+        for number, text in enumerate(requirements, 1):
+            yield from _wrapped(f"{number}. {text}")
+        if self.lifted.assumes:
+            yield ""
+            yield "Assumed and not checked:"
+            for text in self.lifted.assumes:
+                yield from _wrapped(f"- {text}")
+
+    # Symbols of polynomials
+
+    def symbol(self, name: str) -> str:
+        """The C variable of a size, a length or an integer parameter."""
+        if name not in self._symbols:
+            self._symbols[name] = self._bind(name)
+        return self._symbols[name][0]
+
+    def _bind(self, name: str) -> tuple[str, str]:
+        size = next((size for size in self.lifted.sizes if size.symbol == name), None)
+        if size is not None:
+            text = poly_text(size.poly, self.exact)
+            variable = self.names.fresh(f"size_{name}")
+            return variable, text if size.poly.symbols() <= self._lengths.keys() and len(
+                size.poly.terms
+            ) == 1 else (f"{enclosed(text)} > 0 ? {text} : 0")
+        length = re.match(r"len\((.*), (\d+)\)$", name)
+        if length is None:
+            return self.names.fresh(f"{name}_whole"), self.exact(name)
+        array, axis = length.groups()
+        suffix = f"_{axis}" if axes_of(self._types[array]) > 1 else ""
+        return self.names.fresh(f"len_{array}{suffix}"), self.exact(name)
+
+    def exact(self, name: str) -> str:
+        """An integer parameter or a length itself, not the size made of it."""
+        if name in self._lengths:
+            return f"(int64_t){self._lengths[name]}"
+        if name in self.scalars:
+            return f"(int64_t){self.scalars[name]}"
+        if any(size.symbol == name for size in self.lifted.sizes):
+            return self.symbol(name)
+        raise Refusal(f"the size '{name}' comes from no parameter", self.lifted.function.position)
+
+    def exact_poly(self, poly: Poly, scope: Scope) -> str:
+        """A polynomial over parameters themselves, as requirements are stated."""
+        return enclosed(poly_text(poly, self.exact))
+
+    def symbol_lines(self) -> list[tuple[str, str]]:
+        """Name and value of every symbol used, in an order of definition."""
+        return list(self._symbols.values())
+
+    def elements(self, array: str) -> str:
+        """The number of elements of an array parameter."""
+        axes = axes_of(self._types[array])
+        return " * ".join(self.symbol(length_symbol(array, axis)) for axis in range(axes))
+
+    def unused(self, text: str) -> list[str]:
+        """Parameters that a function's text does not mention."""
+        words = set(re.findall(r"\w+", text))
+        return [name for _, name in self._parameters if name not in words]
+
+    @property
+    def parameters(self) -> Sequence[tuple[str, str]]:
+        """C type (with RESTRICT where it is a pointer) and name, in order."""
+        return self._parameters
+
+    @property
+    def lengths(self) -> Mapping[str, str]:
+        """Symbol of a length -> the C parameter that holds it."""
+        return self._lengths
+
+
+def flat_fields(parameter: Parameter) -> list[tuple[str, Scalar | Array]]:
+    """A parameter as scalars and arrays: the fields of a struct in order, as "parameter.field"."""
+    if isinstance(parameter.type, Struct):
+        return [(f"{parameter.name}.{name}", type_) for name, type_ in parameter.type.fields]
+    return [(parameter.name, parameter.type)]
+
+
+def _wrapped(text: str) -> Iterator[str]:
+    line = ""
+    for word in text.replace("*/", "* /").split():
+        if line and len(line) + len(word) > 100:
+            yield line
+            line = "   "
+        line = f"{line} {word}" if line.strip() else f"{line}{word}"
+    yield line

@@ -1,0 +1,365 @@
+"""Each value of a program as the expression of its element, from the ops' own formulas where types allow.
+
+Elementwise ops and conversions are typed here one by one; ops that move or sum elements of one type are read
+from the formulas they declare, so that a convolution needs no word of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from functools import reduce as fold_left
+
+import numpy as np
+
+from tensmith.errors import ProgramError
+from tensmith.formula import expr as formula
+from tensmith.formula.bounds import Ranges
+from tensmith.formula.expr import fresh
+from tensmith.formula.poly import Div, Poly
+from tensmith.ir.infer import Facts
+from tensmith.ir.op import Node, Symbolic
+from tensmith.ir.ops.shared import normal_axis
+from tensmith.ir.ops.sizes import flat_position, onnx_dtype
+from tensmith.lifting.emit.kernel.expr import Apply, Choose, Const, Expr, Fold, Load, Param, Position, free
+from tensmith.lifting.lifted import Input, Lifted, View
+from tensmith.lifting.loops import Array as ArrayType
+from tensmith.lifting.loops import Function, Struct
+from tensmith.lifting.refusal import Refusal
+
+# TensIR's elementwise ops whose operands have one type, and the operator each is.
+PLAIN = {
+    "add": "add", "sub": "sub", "mul": "mul", "div": "div", "neg": "neg", "abs": "abs", "sign": "sign",
+    "less": "lt", "greater": "gt", "less_or_equal": "le", "greater_or_equal": "ge", "equal": "eq",
+    "and": "and", "or": "or", "xor": "xor", "not": "not", "where": "where", "pow": "pow", "isnan": "isnan",
+    "bitwise_and": "band", "bitwise_or": "bor", "bitwise_xor": "bxor", "bitwise_not": "bnot",
+    "exp": "exp", "log": "log", "sqrt": "sqrt", "sin": "sin", "cos": "cos", "tan": "tan", "tanh": "tanh",
+    "floor": "floor", "ceil": "ceil", "round": "round", "erf": "erf", "asin": "asin", "acos": "acos",
+    "atan": "atan", "sinh": "sinh", "cosh": "cosh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh",
+}  # fmt: skip
+_MANY = {"max": "max", "min": "min", "sum": "add"}
+_CALLS = {
+    "maximum": "max", "minimum": "min", "less": "lt", "less_equal": "le", "equal": "eq", "max": "max",
+    "min": "min", "bitwise_and": "band", "bitwise_or": "bor", "bitwise_xor": "bxor",
+}  # fmt: skip
+_RELATIONS = ("lt", "le", "eq")
+CUMULATIVE = {"cum_sum": "sum", "cum_prod": "prod"}
+
+
+def array_types(function: Function) -> Mapping[str, ArrayType]:
+    """The array parameters, fields of structs under "parameter.field"."""
+    found: dict[str, ArrayType] = {}
+    for parameter in function.parameters:
+        fields = (
+            [(f"{parameter.name}.{name}", type_) for name, type_ in parameter.type.fields]
+            if isinstance(parameter.type, Struct)
+            else [(parameter.name, parameter.type)]
+        )
+        found.update((name, type_) for name, type_ in fields if isinstance(type_, ArrayType))
+    return found
+
+
+def axes_of(type_: ArrayType) -> int:
+    """How many lengths an array is passed with: one for flat memory, its rank for nested."""
+    return 1 if type_.memory == "flat" else type_.rank
+
+
+def length_symbol(array: str, axis: int) -> str:
+    """The symbol of polynomials that stands for a length."""
+    return f"len({array}, {axis})"
+
+
+def place(view: View, indices: Sequence[Poly]) -> Poly:
+    """Where an element of a view lies, counted in elements of row-major memory."""
+    position = Poly.of(0)
+    for axis, (offset, steps) in enumerate(zip(view.offset, view.steps)):
+        subscript = offset
+        for step, index in zip(steps, indices):
+            subscript = subscript + step * index
+        if axis:
+            position = position * Poly.symbol(length_symbol(view.array, axis))
+        position = position + subscript
+    return position
+
+
+class Elements:
+    """The elements of a program's values; those of `stored` are read from buffers named like the values."""
+
+    def __init__(self, lifted: Lifted, stored: frozenset[str] = frozenset()) -> None:
+        self.lifted, self.stored = lifted, stored
+        self.program = lifted.program
+        self.facts: Mapping[str, Facts] = lifted.program.facts
+        self.inputs: Mapping[str, Input] = {entry.name: entry for entry in lifted.inputs}
+        self.ranges = Ranges({}, _least(lifted))
+        self._made: dict[tuple[str, tuple[Poly, ...]], Expr] = {}
+
+    def refuse(self, reason: str) -> Refusal:
+        """A refusal of the function."""
+        return Refusal(reason, self.lifted.function.position, self.lifted.function.name)
+
+    def variable(self, base: str, extent: Poly) -> Poly:
+        """A fresh loop variable, 0 <= it < extent."""
+        name = fresh(base)
+        self.ranges = self.ranges.having([(name, extent)])
+        return Poly.symbol(name)
+
+    def shape(self, value: str) -> tuple[Poly, ...]:
+        """The extents of a value."""
+        return tuple(map(Poly.of, self.program.type(value).dims))
+
+    def at(self, value: str, indices: Sequence[Poly]) -> Expr:
+        """The element at a position, read from its buffer where the value is stored."""
+        key = (value, tuple(map(self._simplified, indices)))
+        if key not in self._made:
+            if value in self.stored:
+                dtype = self.program.type(value).dtype
+                self._made[key] = Load(value, Poly.of(flat_position(key[1], self.shape(value))), dtype)
+            else:
+                self._made[key] = self.define(value, key[1])
+        return self._made[key]
+
+    def define(self, value: str, indices: tuple[Poly, ...]) -> Expr:
+        """The element at a position, computed."""
+        if value in self.inputs:
+            return self._input(self.inputs[value], indices)
+        if value in self.program.constants:
+            return self._constant(value, indices)
+        return self._node(self.program.producers[value], value, indices)
+
+    def _simplified(self, index: Poly) -> Poly:
+        divided = any(isinstance(atom, Div) for monomial, _ in index.terms for atom, _ in monomial)
+        return self.ranges.simplify(index) if divided else index
+
+    def _input(self, entry: Input, indices: tuple[Poly, ...]) -> Expr:
+        dtype = self.program.type(entry.name).dtype
+        if entry.view is not None:
+            return Load(entry.view.array, place(entry.view, indices), dtype)
+        if entry.scalar is not None:
+            return Param(entry.scalar, dtype)
+        return Position(indices[0], dtype)
+
+    def _constant(self, value: str, indices: tuple[Poly, ...]) -> Expr:
+        array, dtype = self.program.constants[value], self.program.type(value).dtype
+        fixed = [index.constant for index in indices]
+        if array.size == 1 or all(index is not None for index in fixed):
+            element = array.reshape(-1)[0] if array.size == 1 else array[tuple(fixed)]
+            return Const(float(element) if dtype[0] == "f" else element.item(), dtype)
+        return Load(value, Poly.of(flat_position(indices, array.shape)), dtype)
+
+    # Nodes
+
+    def _node(self, node: Node, value: str, indices: tuple[Poly, ...]) -> Expr:
+        if node.opaque is not None or node.outputs[0] != value:
+            raise self.refuse(f"op '{node.op}' cannot be written as loops; use another target")
+        rule: Callable[..., Expr] | None = getattr(self, f"_{node.op}", None)
+        dtype = self.program.type(value).dtype
+        if node.op in PLAIN:
+            return Apply(PLAIN[node.op], self._reads(node, indices), dtype, value)
+        if node.op in _MANY:
+            args = self._reads(node, indices)
+            return fold_left(lambda a, b: Apply(_MANY[node.op], (a, b), dtype, value), args)
+        if rule is not None:
+            return rule(node, indices, dtype)
+        return self._by_formula(node, indices, dtype, value)
+
+    def _reads(self, node: Node, indices: tuple[Poly, ...]) -> tuple[Expr, ...]:
+        """The broadcast operands at a position."""
+        return tuple(self._read(name, indices) for name in node.inputs if name)
+
+    def _read(self, name: str, indices: tuple[Poly, ...]) -> Expr:
+        shape = self.shape(name)
+        tail = indices[len(indices) - len(shape) :]
+        return self.at(name, [Poly.of(0) if size == 1 else i for size, i in zip(shape, tail)])
+
+    def _identity(self, node: Node, indices: tuple[Poly, ...], dtype: str) -> Expr:
+        return self.at(node.inputs[0], indices)
+
+    def _cast(self, node: Node, indices: tuple[Poly, ...], dtype: str) -> Expr:
+        inner = self.at(node.inputs[0], indices)
+        target = onnx_dtype(node.attrs["to"])
+        if isinstance(inner, Position) and target[0] in "iu" and target.endswith("64"):
+            return Position(inner.poly, target)
+        return inner if inner.dtype == target else Apply("cast", (inner,), target, node.output)
+
+    def _mod(self, node: Node, indices: tuple[Poly, ...], dtype: str) -> Expr:
+        operator = "tmod" if node.attrs["fmod"] else "fmod"
+        return Apply(operator, self._reads(node, indices), dtype, node.output)
+
+    def _bit_shift(self, node: Node, indices: tuple[Poly, ...], dtype: str) -> Expr:
+        operator = "shl" if node.attrs["direction"] == "LEFT" else "shr"
+        return Apply(operator, self._reads(node, indices), dtype, node.output)
+
+    def _shape(self, node: Node, indices: tuple[Poly, ...], dtype: str) -> Expr:
+        sizes = self.shape(node.inputs[0])[node.attrs["start"] or 0 : node.attrs["end"]]
+        which = indices[0].constant if len(sizes) > 1 else 0
+        if which is None:
+            raise self.refuse("a shape is read at a position known only at run time; use another target")
+        return Position(sizes[which], dtype)
+
+    def _size(self, node: Node, indices: tuple[Poly, ...], dtype: str) -> Expr:
+        return Position(fold_left(lambda a, b: a * b, self.shape(node.inputs[0]), Poly.of(1)), dtype)
+
+    def _constant_of_shape(self, node: Node, indices: tuple[Poly, ...], dtype: str) -> Expr:
+        given = node.attrs["value"]
+        element = 0.0 if given is None else np.asarray(given).reshape(-1)[0].item()
+        return Const(element, dtype)
+
+    def _concat(self, node: Node, indices: tuple[Poly, ...], dtype: str) -> Expr:
+        """The part that holds the position; parts are tried in order."""
+        axis = normal_axis(node.attrs["axis"], len(indices))
+        starts, start = [], Poly.of(0)
+        for name in node.inputs:
+            starts.append(start)
+            start = start + self.shape(name)[axis]
+
+        def part(position: int) -> Expr:
+            local = (*indices[:axis], indices[axis] - starts[position], *indices[axis + 1 :])
+            return self.at(node.inputs[position], local)
+
+        result = part(len(starts) - 1)
+        for position in reversed(range(len(starts) - 1)):
+            inside = starts[position + 1] - 1 - indices[axis]
+            known = inside.constant
+            if known is None:
+                result = Choose((inside,), part(position), result, dtype)
+            elif known >= 0:
+                result = part(position)
+        return result
+
+    def _gather(self, node: Node, indices: tuple[Poly, ...], dtype: str) -> Expr:
+        """The element at the index read, which counts from the back where it is negative."""
+        x, chosen = node.inputs
+        axis, width = normal_axis(node.attrs["axis"], len(self.shape(x))), len(self.shape(chosen))
+        inner = indices[axis : axis + width]
+        index = self.at(chosen, inner)
+        around = (indices[:axis], indices[axis + width :])
+        known = index.poly if isinstance(index, Position) else None
+        if isinstance(index, Const):
+            known = Poly.of(int(index.value)) + (self.shape(x)[axis] if index.value < 0 else 0)
+        if known is not None:
+            return self.at(x, (*around[0], known, *around[1]))
+        symbol = fresh("g")
+        size = Position(self.shape(x)[axis], "i64")
+        wide = index if index.dtype == "i64" else Apply("cast", (index,), "i64", node.output)
+        behind = Apply("lt", (wide, Const(0, "i64")), "bool", node.output)
+        back = Apply("add", (wide, size), "i64", node.output)
+        position = Apply("where", (behind, back, wide), "i64", node.output)
+        read = self.at(x, (*around[0], Poly.symbol(symbol), *around[1]))
+        if not isinstance(read, Load) or symbol in free_of_lets(read):
+            raise self.refuse("an element is picked from a computed array; store it in an array first")
+        return Load(read.buffer, read.index, dtype, (*read.lets, (symbol, position)))
+
+    # Formulas
+
+    def _by_formula(self, node: Node, indices: tuple[Poly, ...], dtype: str, value: str) -> Expr:
+        """The op's own formula, where it is over elements of one type."""
+        values = tuple(self.facts[name].value if name else None for name in node.inputs)
+        tensors: list[formula.Formula | None] = []
+        for name, known in zip(node.inputs, values):
+            if not name:
+                tensors.append(None)
+                continue
+            type_ = self.program.type(name)
+            if type_.dtype != dtype and known is None:
+                raise self.refuse(
+                    f"op '{node.op}' on {type_.dtype} giving {dtype} cannot be written as loops; "
+                    f"use another target"
+                )
+            tensors.append(formula.tensor(name, *self.shape(name)))
+        try:
+            found = node.definition.formula(Symbolic(node.attrs, tuple(tensors), values, len(node.outputs)))[
+                0
+            ]
+        except ProgramError as error:
+            raise self.refuse(f"op '{node.op}' cannot be written as loops: {error}") from error
+        return self._convert(found[indices], dtype, value)
+
+    def _convert(self, expr: formula.Expr, dtype: str, value: str) -> Expr:
+        def inner(part: formula.Expr) -> Expr:
+            return self._convert(part, dtype, value)
+
+        match expr:
+            case formula.Num(number):
+                return Const(int(number) if dtype[0] in "iu" else float(number), dtype)
+            case formula.Size(poly):
+                return Position(poly, dtype)
+            case formula.Read(name, indices):
+                return self.at(name, indices)
+            case formula.Add(args):
+                return fold_left(lambda a, b: _plus(a, b, inner, dtype, value), args[1:], inner(args[0]))
+            case formula.Mul(args):
+                return self._product(args, dtype, value)
+            case formula.Pow():
+                return self._product((expr,), dtype, value)
+            case formula.Guard(conditions, body):
+                open_ = tuple(c for c in conditions if not self.ranges.never_negative(c))
+                return Choose(open_, inner(body), Const(0, dtype), dtype) if open_ else inner(body)
+            case formula.Reduce(_, var, extent, body) if extent == 1:
+                return inner(formula.substitute(body, {var: Poly.of(0)}))
+            case formula.Reduce(kind, var, extent, body):
+                self.ranges = self.ranges.having([(var, extent)])
+                return Fold(kind, var, extent, inner(body), dtype, value)
+            case formula.Call("where", args):
+                return Apply("where", (_truth(inner(args[0]), value), *map(inner, args[1:])), dtype, value)
+            case formula.Call(function, args):
+                operator = _CALLS.get(function) or PLAIN.get(function)
+                if operator is None:
+                    raise self.refuse(f"function '{function}' cannot be written as loops; use another target")
+                result = "bool" if operator in _RELATIONS else dtype
+                return Apply(operator, tuple(map(inner, args)), result, value)
+        raise TypeError(f"not a formula: {expr!r}")
+
+    def _product(self, args: tuple[formula.Expr, ...], dtype: str, value: str) -> Expr:
+        """A product whose factors with negative exponents are divided by, in the order given."""
+        result: Expr | None = None
+        for arg in args:
+            base, exponent = (arg.base, arg.exponent) if isinstance(arg, formula.Pow) else (arg, Fraction(1))
+            factor = self._convert(base, dtype, value)
+            if exponent.denominator == 2:
+                factor = Apply("sqrt", (factor,), dtype, value)
+            elif exponent.denominator != 1:
+                raise self.refuse(f"a power of {exponent} cannot be written as loops; use another target")
+            for _ in range(abs(exponent.numerator)):
+                if exponent < 0:
+                    result = Apply("div", (result or Const(1, dtype), factor), dtype, value)
+                else:
+                    result = factor if result is None else Apply("mul", (result, factor), dtype, value)
+        return Const(1, dtype) if result is None else result
+
+
+def _least(lifted: Lifted) -> dict[str, int]:
+    """Lower bounds of symbols: sizes and lengths may be 0, integer parameters anything."""
+    symbols = {symbol for entry in lifted.inputs for symbol in _symbols(entry)}
+    symbols |= {size.symbol for size in lifted.sizes}
+    scalars = {entry.scalar for entry in lifted.inputs if entry.scalar is not None}
+    sizes = {size.symbol for size in lifted.sizes}
+    return {s: 0 if s in sizes or s.startswith("len(") else -(2**63) for s in symbols | scalars}
+
+
+def _symbols(entry: Input) -> frozenset[str]:
+    if entry.view is None:
+        return entry.positions.symbols() if entry.positions is not None else frozenset()
+    polys = (*entry.view.offset, *entry.view.shape, *(step for row in entry.view.steps for step in row))
+    return frozenset[str]().union(*(poly.symbols() for poly in polys))
+
+
+def _plus(
+    left: Expr, right: formula.Expr, inner: Callable[[formula.Expr], Expr], dtype: str, value: str
+) -> Expr:
+    """left + right, written as a difference where right is minus something."""
+    if isinstance(right, formula.Mul) and right.args[0] == formula.Num(Fraction(-1)):
+        rest = right.args[1] if len(right.args) == 2 else formula.Mul(right.args[1:])
+        return Apply("sub", (left, inner(rest)), dtype, value)
+    return Apply("add", (left, inner(right)), dtype, value)
+
+
+def _truth(condition: Expr, value: str) -> Expr:
+    if condition.dtype == "bool":
+        return condition
+    zero = Const(0, condition.dtype)
+    return Apply("not", (Apply("eq", (condition, zero), "bool", value),), "bool", value)
+
+
+def free_of_lets(load: Load) -> frozenset[str]:
+    """The symbols that the values of a load's data-dependent symbols depend on."""
+    return frozenset[str]().union(*(free(value) for _, value in load.lets))

@@ -1,0 +1,187 @@
+"""Which values of a program are stored: the others are inlined into the loops of their readers.
+
+A sum or an extreme is stored where inlining would compute it again and again: when it is read at several
+positions, or inside a loop it does not depend on. So is a value of an expensive function that is read at
+several positions. Everything else costs less to compute than to store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tensmith.formula.poly import Poly
+from tensmith.ir.op import Node
+from tensmith.ir.ops.shared import normal_axis
+from tensmith.ir.ops.sizes import flat_position
+from tensmith.lifting.emit.kernel.elements import CUMULATIVE, Elements, array_types, place
+from tensmith.lifting.emit.kernel.expr import Apply, Choose, Expr, Fold, chain, parts, walk
+from tensmith.lifting.lifted import Lifted, Output
+
+EXPENSIVE = frozenset({"exp", "log", "sin", "cos", "tan", "tanh", "erf", "pow"})
+# Expressions of one loop nest above this size would not compile in reasonable time.
+_LARGEST = 20_000
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A running sum or product along one axis of a step."""
+
+    kind: str
+    axis: int
+    exclusive: bool
+    reverse: bool
+
+
+@dataclass(frozen=True)
+class Step:
+    """One loop nest: buffer[index] = expr for every index variable below its extent.
+
+    `output` is the output of the program it writes, None for a stored value; a Scan stores the running
+    total of expr instead.
+    """
+
+    buffer: str
+    dtype: str
+    variables: tuple[str, ...]
+    extents: tuple[Poly, ...]
+    index: Poly
+    expr: Expr
+    output: Output | None = None
+    scan: Scan | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The loop nests of a function in order; `stored` are the values with buffers of their own."""
+
+    steps: tuple[Step, ...]
+    stored: tuple[str, ...]
+
+
+def make_plan(lifted: Lifted) -> Plan:
+    """The plan of a lifted function. Raises Refusal where an op has no loop form."""
+    program = lifted.program
+    stored = frozenset(node.output for node in program.nodes if node.op in CUMULATIVE)
+    while True:
+        steps = tuple(_steps(Elements(lifted, stored)))
+        wanted = _to_store(steps) - stored
+        if not wanted:
+            ordered = [name for node in program.nodes for name in node.outputs if name in stored]
+            return Plan(steps, tuple(ordered))
+        stored |= wanted
+
+
+def _steps(elements: Elements) -> Iterator[Step]:
+    lifted = elements.lifted
+    for node in elements.program.nodes:
+        if node.output in elements.stored:
+            yield _stored(elements, node)
+    arrays = array_types(lifted.function)
+    for output in lifted.outputs:
+        extents = output.view.shape if output.view is not None else elements.shape(output.name)
+        indices = _variables(elements, extents)
+        if output.view is None:
+            index = Poly.of(flat_position(indices, extents))
+        else:
+            assert output.view.array in arrays
+            index = place(output.view, indices)
+        expr = elements.at(output.name, indices)
+        buffer = output.view.array if output.view is not None else "return"
+        _check_size(elements, expr)
+        names, kept = _looped(indices, extents)
+        yield Step(buffer, elements.program.type(output.name).dtype, names, kept, index, expr, output)
+
+
+def _variables(elements: Elements, extents: tuple[Poly, ...]) -> tuple[Poly, ...]:
+    """A loop variable for each extent, 0 where there is only one position."""
+    return tuple(Poly.of(0) if extent == 1 else elements.variable("i", extent) for extent in extents)
+
+
+def _looped(indices: tuple[Poly, ...], extents: tuple[Poly, ...]) -> tuple[tuple[str, ...], tuple[Poly, ...]]:
+    """Names and extents of the axes that take a loop."""
+    kept = [(str(i), extent) for i, extent in zip(indices, extents) if i != 0]
+    return tuple(name for name, _ in kept), tuple(extent for _, extent in kept)
+
+
+def _stored(elements: Elements, node: Node) -> Step:
+    extents = elements.shape(node.output)
+    scans = node.op in CUMULATIVE
+    indices = (
+        tuple(elements.variable("i", extent) for extent in extents)
+        if scans
+        else _variables(elements, extents)
+    )
+    dtype, scan = elements.program.type(node.output).dtype, None
+    if scans:
+        axis = elements.facts[node.inputs[1]].value
+        if axis is None:
+            raise elements.refuse("a running total runs along an axis known only at run time")
+        place = normal_axis(int(axis.reshape(-1)[0]), len(extents))
+        attrs = node.attrs
+        scan = Scan(CUMULATIVE[node.op], place, bool(attrs["exclusive"]), bool(attrs["reverse"]))
+        expr = elements.at(node.inputs[0], indices)
+    else:
+        expr = elements.define(node.output, indices)
+    _check_size(elements, expr)
+    index = Poly.of(flat_position(indices, extents))
+    names, kept = (tuple(map(str, indices)), extents) if scans else _looped(indices, extents)
+    return Step(node.output, dtype, names, kept, index, expr, None, scan)
+
+
+def _check_size(elements: Elements, expr: Expr) -> None:
+    if sum(1 for _ in walk(expr)) > _LARGEST:
+        raise elements.refuse("the function is one expression of too many terms; split it into loops")
+
+
+# What must be stored
+
+
+def _to_store(steps: tuple[Step, ...]) -> frozenset[str]:
+    """Values that would be computed again and again."""
+    found: set[str] = set()
+    instances: dict[str, set[int]] = {}
+    for step in steps:
+        for expr in walk(step.expr):
+            costly = isinstance(expr, Fold) or (isinstance(expr, Apply) and expr.op in EXPENSIVE)
+            if costly and isinstance(expr, Fold | Apply) and expr.value:
+                instances.setdefault(expr.value, set()).add(id(expr))
+        found |= _recomputed(step)
+    inner = {id(fold) for step in steps for fold in _inside_chains(step.expr)}
+    for value, ids in instances.items():
+        if len(ids - inner) > 1:
+            found.add(value)
+    return frozenset(found)
+
+
+def _inside_chains(root: Expr) -> Iterator[Fold]:
+    """Folds that are the body of a fold of the same value: one reduction over several axes."""
+    for expr in walk(root):
+        if isinstance(expr, Fold) and isinstance(expr.body, Fold) and expr.body.value == expr.value:
+            yield expr.body
+
+
+def _recomputed(step: Step) -> set[str]:
+    """Values of folds that stand in a loop they do not depend on and cannot be moved out of."""
+    found: set[str] = set()
+    seen: set[tuple[int, tuple[str, ...], bool]] = set()
+
+    def visit(expr: Expr, loops: tuple[str, ...], lazy: bool, within: str) -> None:
+        key = (id(expr), loops, lazy)
+        if key in seen:
+            return
+        seen.add(key)
+        if isinstance(expr, Fold):
+            depends = [loop in expr.free for loop in loops]
+            prefix = all(depends[: sum(depends)])
+            if expr.value != within and (not prefix or (lazy and not all(depends))):
+                found.add(expr.value)
+            folds, body = chain(expr)
+            visit(body, (*loops, *(fold.var for fold in folds)), False, expr.value)
+            return
+        inner_lazy = lazy or isinstance(expr, Choose)
+        for part in parts(expr):
+            visit(part, loops, inner_lazy, within)
+
+    visit(step.expr, step.variables, False, "")
+    return found

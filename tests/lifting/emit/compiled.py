@@ -1,0 +1,76 @@
+"""Emitted C compiled and called: the test's loader, which reads the same contract a C caller does."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tensmith.ir.types import DTYPES
+from tensmith.lifting.emit import EMITTERS
+from tensmith.lifting.emit.ctext.signature import flat_fields
+from tensmith.lifting.lifted import Lifted
+from tensmith.lifting.loops import Scalar
+
+FLAGS = ("-std=c11", "-O3", "-Wall", "-Wextra", "-Werror")
+
+needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+
+
+@functools.cache
+def folder() -> Path:
+    """A folder for libraries, kept while the tests run."""
+    return Path(tempfile.mkdtemp(prefix="tensmith-c-"))
+
+
+def build(lifted: Lifted, flags: tuple[str, ...] = FLAGS) -> ctypes.CDLL:
+    """The function's library."""
+    place = Path(tempfile.mkdtemp(dir=folder()))
+    for name, content in EMITTERS["c"].emit(lifted).files.items():
+        (place / name).write_bytes(content)
+    source, library = place / f"{lifted.function.name}.c", place / "library.so"
+    command = ["gcc", *flags, "-shared", "-fPIC", str(source), "-o", str(library), "-lm"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, f"{found.stderr}\n{source.read_text()}"
+    return ctypes.CDLL(str(library))
+
+
+def dtype_of(type_: Scalar) -> np.dtype[Any]:
+    return DTYPES["i64" if type_.name == "int" else type_.name]
+
+
+def call(lifted: Lifted, library: ctypes.CDLL, arguments: Mapping[str, Any], room: int = 0) -> Any:
+    """The outputs by name; a number where a requirement does not hold."""
+    passed: list[Any] = []
+    alive: list[Any] = []
+    fields = [field for p in lifted.function.parameters for field in flat_fields(p)]
+    for name, type_ in fields:
+        value = arguments[name]
+        if isinstance(type_, Scalar):
+            passed.append(np.ctypeslib.as_ctypes_type(dtype_of(type_))(value))
+            continue
+        array = np.ascontiguousarray(value, dtype_of(type_.element))
+        alive.append(array)
+        passed += [array.ctypes.data_as(ctypes.c_void_p), *map(ctypes.c_size_t, array.shape)]
+    found: dict[str, Any] = {}
+    written = {o.view.array for o in lifted.outputs if o.view is not None}
+    for name, type_ in fields:
+        if name in written:
+            found[name] = np.full_like(np.asarray(arguments[name], dtype_of(type_.element)), 99)
+            passed.append(found[name].ctypes.data_as(ctypes.c_void_p))
+    for output in lifted.outputs:
+        if output.view is None:
+            scalar = not lifted.program.type(output.name).dims
+            found["return"] = np.zeros(() if scalar else room, dtype_of(output.type))
+            passed.append(found["return"].ctypes.data_as(ctypes.c_void_p))
+            passed += [] if scalar else [ctypes.c_size_t(room)]
+    status = getattr(library, lifted.function.name)(*passed)
+    return status or found
