@@ -20,7 +20,7 @@ FLOORS = (
     {"verify", "engine"},
     {"evaluate"},
     {"search", "config"},
-    {"deploy", "compression", "explain", "lifting"},
+    {"deploy", "given", "compression", "preview", "explain", "lifting"},
     {"cli"},
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tensmith.engine.base import Arrays, Session, engine, first_line
-from tensmith.engine.engines.openvino import OpenVino, OpenVinoSession
+from tensmith.engine.engines.openvino import OpenVino, OpenVinoSession, cpu_properties
 from tensmith.engine.signature import Signature, TensorSpec
 from tensmith.engine.worker import Worker
 from tensmith.errors import EngineError
@@ -36,12 +36,7 @@ class OpenVinoIr(OpenVino):
         self.start()
         import openvino
 
-        properties = {
-            "PERFORMANCE_HINT": "LATENCY",
-            "INFERENCE_PRECISION_HINT": precision,
-            "INFERENCE_NUM_THREADS": threads,
-            "ENABLE_CPU_PINNING": False,
-        }
+        properties = cpu_properties(threads, precision)
         try:
             core = openvino.Core()
             model = core.read_model(str(path))

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from tensmith.config import read_config
 from tensmith.errors import ModelError, OutputError, UsageError
-from tensmith.evaluate.count import node_costs
+from tensmith.evaluate.layers import layer_costs
 from tensmith.files import sha256_file
 from tensmith.frontend.onnx import read_onnx
-from tensmith.hardware import Target, load_target
-from tensmith.hardware.cost import op_seconds
+from tensmith.hardware import load_target
 from tensmith.ir import Program
-from tensmith.ir.program import array_bytes
 from tensmith.report.document import Report, point_of
 from tensmith.report.stored import read_report
 from tensmith.rewrite.explain import near_misses
-from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.rewrite.rule import EVERYWHERE, EXACT, Step
 from tensmith.rewrite.trail import simplify
 
@@ -32,13 +30,13 @@ def explain_model(path: Path, target: str, layer: str | None = None) -> Document
     """
     program = read_onnx(path)
     traced = simplify(program)
-    layers = _layers(traced.program, load_target(target))
-    sites = _chosen([row["name"] for row in layers], layer, str(path))
+    layers = layer_costs(traced.program, load_target(target))
+    sites = _chosen([cost.name for cost in layers], layer, str(path))
     around = _around(traced.program, layer)
     return {
         "model": str(path),
         "nodes": {"read": len(program.nodes), "simplified": len(traced.program.nodes)},
-        "layers": [row for row in layers if row["name"] in sites],
+        "layers": [asdict(cost) for cost in layers if cost.name in sites],
         "fired": _steps(_touching(program, traced.trail, layer)),
         "near_misses": _misses(traced.program, around),
         "opaque": _opaque(traced.program),
@@ -82,25 +80,6 @@ def _chosen(names: Sequence[str], layer: str | None, where: str) -> set[str]:
         some = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
         raise UsageError(f"{where} has no layer '{layer}'; its layers: {some or 'none'}")
     return set(names) if layer is None else {layer}
-
-
-def _layers(program: Program, target: Target) -> list[Document]:
-    costs = {node.output: cost for node, cost in node_costs(program)}
-    rows = []
-    for layer in weighted_layers(program):
-        cost = costs.get(layer.site)
-        rows.append(
-            {
-                "name": layer.site,
-                "op": layer.op,
-                "shape": " x ".join(map(str, layer.shape)),
-                "bytes": array_bytes(program.constants[layer.weight]),
-                "multiply_adds": cost.macs if cost else None,
-                "ms": 1e3 * op_seconds(target, cost) if cost else None,
-                "ms_evidence": "estimated",
-            }
-        )
-    return rows
 
 
 def _touching(program: Program, trail: Iterable[Step], layer: str | None) -> list[Step]:

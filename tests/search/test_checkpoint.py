@@ -1,5 +1,6 @@
 """What was tried is on disk, and what is damaged is refused."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,7 @@ from tensmith.search.plan import Plan
 def candidate(bits: int) -> Candidate:
     plan = Plan.of([Step("int8", params={"default_bits": bits}, kind="lossy")])
     drop = Metric(0.1, 0.0, 0.2, "pt", "measured")
-    return Candidate(
-        f"c{bits}", plan, "accepted", "", "onnxruntime", {"file_bytes": exact(9, "bytes")}, drop, "f"
-    )
+    return Candidate(f"c{bits}", plan, "accepted", "", "onnxruntime", {"file_bytes": exact(9, "bytes")}, drop)
 
 
 def test_candidates_come_back_in_order_and_equal(tmp_path: Path) -> None:
@@ -59,6 +58,29 @@ def test_another_schema_is_refused(tmp_path: Path) -> None:
     Checkpoint(tmp_path / "run.sqlite").note("schema", 99)
     with pytest.raises(OutputError, match="schema 99"):
         Checkpoint(tmp_path / "run.sqlite")
+
+
+def test_the_first_schema_is_read_and_becomes_the_newest(tmp_path: Path) -> None:
+    store = Checkpoint(tmp_path / "run.sqlite")
+    store.note("schema", 1)
+    older = json.dumps({**candidate(8).to_json(), "file": "c8.onnx"})
+    store._write("INSERT INTO candidates (key, body) VALUES (?, ?)", (candidate(8).plan.key, older))
+    store.close()
+    again = Checkpoint(tmp_path / "run.sqlite")
+    assert list(again.candidates()) == [candidate(8)]
+    assert again.fact("schema") == 2
+
+
+def test_facts_and_candidates_are_forgotten(tmp_path: Path) -> None:
+    store = Checkpoint(tmp_path / "run.sqlite")
+    for name in ("latency/a", "latency/b", "engines"):
+        store.note(name, 1)
+    store.forget("latency/")
+    assert [store.fact(name) for name in ("latency/a", "latency/b", "engines")] == [None, None, 1]
+    for bits in (8, 6):
+        store.add(candidate(bits))
+    store.remove(candidate(8))
+    assert list(store.candidates()) == [candidate(6)]
 
 
 def test_a_plan_is_its_steps_in_any_order() -> None:

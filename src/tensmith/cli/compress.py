@@ -153,7 +153,7 @@ def _answer(front: Front, config: Config, interrupted: bool) -> Answer:
 
 
 def _preview(config: Config) -> Answer:
-    from tensmith.compression import preview
+    from tensmith.preview import preview
 
     with progress("reading the model") as tell:
         document = preview(**config.model_dump(), progress=tell)

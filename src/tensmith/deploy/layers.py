@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from tensmith.deploy.settle import sizes_of_example
 from tensmith.evaluate.count import node_costs
+from tensmith.evaluate.layers import layer_costs
 from tensmith.hardware import Target
 from tensmith.hardware.cost import op_seconds
 from tensmith.ir import Node, Program
 from tensmith.ir.program import array_bytes
+from tensmith.report.document import Layer
 from tensmith.rewrite.lossy.grid import bits_of
 from tensmith.rewrite.lossy.int8 import WEIGHT_SUFFIX
-from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.rewrite.rule import EVERYWHERE
 from tensmith.search.candidate import Candidate
 from tensmith.search.plan import Plan
@@ -23,30 +23,27 @@ from tensmith.search.workshop import Workshop
 
 def layer_rows(
     workshop: Workshop, chosen: Candidate, sensitivity: Mapping[str, Sensitivity], target: Target
-) -> list[dict[str, Any]]:
+) -> list[Layer]:
     """Rows for the report: times are roofline estimates, sensitivity is measured at PROBE_BITS bits."""
     simplified = workshop.build(Plan()).program
     final = workshop.build(chosen.plan).program
-    before, after = (_milliseconds(workshop, program, target) for program in (simplified, final))
-    rows = []
-    for layer in weighted_layers(simplified):
-        probed = sensitivity.get(layer.site)
-        rows.append(
-            {
-                "name": layer.site,
-                "op": layer.op,
-                "shape": " x ".join(map(str, layer.shape)),
-                "bytes_before": array_bytes(simplified.constants[layer.weight]),
-                "bytes_after": _weight_bytes(final, layer.site),
-                "ms_before": before.get(layer.site),
-                "ms_after": after.get(layer.site),
-                "ms_evidence": "estimated",
-                "sensitivity": probed.flips if probed else None,
-                "sensitivity_evidence": "measured",
-                "treatment": treatment(chosen.plan, layer.site),
-            }
-        )
-    return rows
+    after = _milliseconds(workshop, final, target)
+    return [
+        {
+            "name": before.name,
+            "op": before.op,
+            "shape": before.shape,
+            "bytes_before": before.bytes,
+            "bytes_after": _weight_bytes(final, before.name),
+            "ms_before": before.ms,
+            "ms_after": after.get(before.name),
+            "ms_evidence": before.ms_evidence,
+            "sensitivity": sensitivity[before.name].flips if before.name in sensitivity else None,
+            "sensitivity_evidence": "measured",
+            "treatment": treatment(chosen.plan, before.name),
+        }
+        for before in layer_costs(simplified, target, workshop.threads, sizes_of_example(workshop))
+    ]
 
 
 def treatment(plan: Plan, site: str) -> str:

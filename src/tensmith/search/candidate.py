@@ -17,7 +17,7 @@ class Candidate:
     """`drop` is what it loses on the search split, in the budget's unit (points, or per cent of a loss).
 
     `rejected` candidates ran and broke a budget; `failed` ones could not be built or run. `reason` says
-    which budget, or what went wrong. `file` is relative to the run's folder.
+    which budget, or what went wrong.
     """
 
     id: str
@@ -27,7 +27,6 @@ class Candidate:
     engine: str = ""
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     drop: Metric | None = None
-    file: str = ""
 
     @property
     def bytes(self) -> float:
@@ -49,7 +48,6 @@ class Candidate:
             "engine": self.engine,
             "metrics": {name: metric.to_json() for name, metric in self.metrics.items()},
             "drop": self.drop.to_json() if self.drop else None,
-            "file": self.file,
         }
 
     @staticmethod
@@ -63,5 +61,4 @@ class Candidate:
             document["engine"],
             {name: Metric.from_json(metric) for name, metric in document["metrics"].items()},
             Metric.from_json(document["drop"]) if document["drop"] else None,
-            document["file"],
         )

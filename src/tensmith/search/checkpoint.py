@@ -11,7 +11,9 @@ from typing import Any
 from tensmith.errors import OutputError
 from tensmith.search.candidate import Candidate
 
-_SCHEMA = 1
+# 1 had the name of a file in every candidate, which is read over.
+_SCHEMA = 2
+_READABLE = (1, 2)
 
 
 class Checkpoint:
@@ -36,12 +38,13 @@ class Checkpoint:
             raise self._unwritable(error) from error
         except sqlite3.Error as error:
             raise self._damaged(error) from error
-        if version is None:
-            self.note("schema", _SCHEMA)
-        elif version != _SCHEMA:
+        if version is not None and version not in _READABLE:
+            known = " and ".join(map(str, _READABLE))
             raise OutputError(
-                f"{path} has schema {version}, this tensmith reads {_SCHEMA}; choose a new --output"
+                f"{path} has schema {version}, this tensmith reads {known}; choose another --output"
             )
+        if version != _SCHEMA:
+            self.note("schema", _SCHEMA)
 
     def note(self, name: str, value: Any) -> None:
         """Stores a fact (any JSON value) under `name`."""

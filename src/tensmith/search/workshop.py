@@ -112,9 +112,7 @@ class Workshop:
             traced = self.build(plan)
             if plan != UNTOUCHED:
                 write_onnx(traced.program, path)
-            candidate = self._measured(
-                Candidate(identifier, plan, "accepted", file=path.name), traced.program
-            )
+            candidate = self._measured(Candidate(identifier, plan, "accepted"), traced.program)
         except TensmithError as error:
             if isinstance(error, OutputError) and isinstance(error.__cause__, OSError):
                 raise  # the disk's fault and not the candidate's

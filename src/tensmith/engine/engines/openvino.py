@@ -86,19 +86,10 @@ class OpenVino:
     ) -> Session:
         refuse(self.name, settings)
         self.start()
-        if precision not in _PRECISIONS:
-            raise EngineError(f"openvino precision is one of {', '.join(_PRECISIONS)}, not '{precision}'")
+        properties = cpu_properties(threads, precision)
         signature = read_signature(path)
         import openvino
 
-        properties = {
-            "PERFORMANCE_HINT": "LATENCY",
-            "INFERENCE_PRECISION_HINT": precision,
-            "INFERENCE_NUM_THREADS": threads,
-            # Left to the scheduler, as in every other engine: two runs pinned to the same core would halve
-            # each other.
-            "ENABLE_CPU_PINNING": False,
-        }
         try:
             core = openvino.Core()
             model = core.read_model(str(path))
@@ -107,6 +98,20 @@ class OpenVino:
             return OpenVinoSession(core.compile_model(model, "CPU", properties), signature)
         except Exception as error:
             raise EngineError(f"openvino cannot load {path}: {first_line(error)}") from error
+
+
+def cpu_properties(threads: int, precision: str) -> dict[str, Any]:
+    """What a model is compiled with; EngineError on a precision that there is not."""
+    if precision not in _PRECISIONS:
+        raise EngineError(f"openvino precision is one of {', '.join(_PRECISIONS)}, not '{precision}'")
+    return {
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_PRECISION_HINT": precision,
+        "INFERENCE_NUM_THREADS": threads,
+        # Left to the scheduler, as in every other engine: two runs pinned to the same core would halve each
+        # other.
+        "ENABLE_CPU_PINNING": False,
+    }
 
 
 def _fixed_shapes(signature: Signature, sizes: Mapping[str, int]) -> dict[str, list[int]]:

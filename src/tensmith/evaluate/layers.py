@@ -1,0 +1,45 @@
+"""What each layer with weights weighs, computes and takes at best: the per-layer story begins here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tensmith.evaluate.count import node_costs
+from tensmith.evaluate.metric import Evidence
+from tensmith.hardware import Target, op_seconds
+from tensmith.ir import Program
+from tensmith.ir.program import array_bytes
+from tensmith.rewrite.lossy.weights import weighted_layers
+
+
+@dataclass(frozen=True)
+class LayerCost:
+    """One layer by the name of its output: `bytes` of its weights, `ms` by the roofline; None if unknown."""
+
+    name: str
+    op: str
+    shape: str
+    bytes: int
+    multiply_adds: float | None
+    ms: float | None
+    ms_evidence: Evidence = "estimated"
+
+
+def layer_costs(
+    program: Program, target: Target, threads: int = 1, sizes: Mapping[str, int] | None = None
+) -> list[LayerCost]:
+    """Every layer in model order, symbolic sizes taken from `sizes` (1 where not given)."""
+    costs = {node.output: cost for node, cost in node_costs(program, sizes)}
+    return [
+        LayerCost(
+            layer.site,
+            layer.op,
+            " x ".join(map(str, layer.shape)),
+            array_bytes(program.constants[layer.weight]),
+            cost.macs if cost else None,
+            1e3 * op_seconds(target, cost, threads) if cost else None,
+        )
+        for layer in weighted_layers(program)
+        for cost in [costs.get(layer.site)]
+    ]

@@ -1,0 +1,123 @@
+"""What a compression starts from: a model, its data, a device, and how the model is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensmith.config import Config
+from tensmith.data import (
+    Dataset,
+    Preprocess,
+    Splits,
+    View,
+    as_dataset,
+    candidates,
+    choose,
+    open_dataset,
+    parse_preprocess,
+    split,
+)
+from tensmith.engine.base import ENGINES, available
+from tensmith.errors import ModelError, UsageError
+from tensmith.evaluate.likelihood import log_likelihoods
+from tensmith.evaluate.task import Task, choose_measure
+from tensmith.formula.arith import Array
+from tensmith.frontend.onnx import read_onnx
+from tensmith.hardware import INT8_DOT, Target, detect_cpu, load_target
+from tensmith.ir import Program
+from tensmith.search.sensitivity import Sensitivity
+from tensmith.search.space import Space
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the user gave, read. `model` is the file that `program` was read from."""
+
+    model: Path
+    program: Program
+    dataset: Dataset
+    splits: Splits
+    target: Target
+    engines: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """What the data is called."""
+        return self.dataset.source or self.dataset.name
+
+
+def read_given(config: Config, data: Any) -> Given:
+    """Model, data, device and engines; raises TensmithError for whichever is wrong.
+
+    data: "KIND:PATH", a Dataset, or arrays (x, y).
+    """
+    program = working(read_onnx(Path(config.model)), config.model)
+    if isinstance(data, str) and not data:
+        raise UsageError("compression needs data: --data KIND:PATH, for example cifar10:DIR")
+    dataset = open_dataset(data) if isinstance(data, str) else as_dataset(data)
+    splits = split(
+        dataset, config.calibration_samples, config.search_samples, config.held_out_samples, config.seed
+    )
+    target = load_target(config.target)
+    return Given(Path(config.model), program, dataset, splits, target, _engines(config))
+
+
+def working(program: Program, name: str) -> Program:
+    """The program itself; ModelError if its weights hold NaN or infinity."""
+    for weight, array in program.constants.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all() and array.size > 1:
+            raise ModelError(f"{name}: weight '{weight}' holds NaN or infinity; export a model that works")
+    return program
+
+
+def _engines(config: Config) -> tuple[str, ...]:
+    for name in config.engines:
+        if reason := ENGINES[name].missing():
+            raise UsageError(f"engine '{name}' cannot run here: {reason}")
+    return config.engines or available()
+
+
+def judged_by(
+    given: Given, config: Config, tell: Tell, evaluation: Callable[..., float] | None = None
+) -> Task:
+    """How the model is judged, with the preprocessing its inputs need; `tell` hears how that was chosen."""
+    measure = choose_measure(given.dataset, config.measure, evaluation)
+    if given.dataset.modality != "image":
+        return Task(measure, None, evaluation)
+    if config.preprocess != "auto":
+        return Task(measure, parse_preprocess(config.preprocess), evaluation)
+    view = given.splits.training
+
+    def likelihoods(preprocess: Preprocess, start: int, stop: int) -> Array:
+        part = View(view.part, view.indices[start:stop])
+        return log_likelihoods(given.model, part, preprocess, detect_cpu().cores)
+
+    channels = next(iter(view.batches(1))).inputs.shape[1]
+    found = choose(candidates(channels), likelihoods)
+    tell(str(found))
+    return Task(measure, found.best, evaluation)
+
+
+def space_of(
+    given: Given,
+    simplified: Program,
+    layer_seconds: dict[str, float],
+    sensitivity: Callable[[], dict[str, Sensitivity]] = dict,
+) -> Space:
+    """What may be tried on the simplified program, as far as the device allows it."""
+    target = given.target
+    return Space(
+        simplified,
+        given.engines,
+        layer_seconds,
+        narrow=target.kind == "cpu" and target.isa.isdisjoint(INT8_DOT),
+        half_precision=not target.isa.isdisjoint({"avx512_bf16", "amx_bf16"}),
+        sensitivity=sensitivity,
+    )
