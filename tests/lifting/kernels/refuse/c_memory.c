@@ -137,7 +137,6 @@ int text_length(const char *s) {
     return (int)strlen(s) * 2;
 }
 
-/* refuses: pointer|list|struct|recurs|while|next|field */
 struct node {
     int value;
     struct node *next;

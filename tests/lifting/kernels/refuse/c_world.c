@@ -67,7 +67,6 @@ void does_nothing(const int *a, int n) {
         sum += a[i];
 }
 
-/* refuses: declar|unknown|body|definition|call|function */
 int opaque(int x);
 /* refuses: declar|unknown|body|definition|call|function|opaque */
 void calls_the_unknown(int *a, int n) {
