@@ -1,0 +1,103 @@
+"""Derives what a function of the loop language computes: closed forms, found by one symbolic execution.
+
+scope       what is known at a place, and small proofs from it
+algebra     building and simplifying terms
+memory      arrays as boxes of what was written
+execute     statements over a symbolic state
+loop        counters and numbers of iterations
+recurrence  v' = v op e
+solve       from one iteration to all: folds, boxes, scans
+grids       flat memory as matrices
+plan        size symbols
+requirements, finish   the summary
+
+The function is executed under a plan (sizes and grids) that the execution itself improves; a few runs settle
+it.
+"""
+
+from __future__ import annotations
+
+from tensmith.lifting.loops import Array, Function, Scalar, Struct
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.summarize.execute import Execution, Guess
+from tensmith.lifting.summarize.finish import finish
+from tensmith.lifting.summarize.grids import choose
+from tensmith.lifting.summarize.liveness import liveness
+from tensmith.lifting.summarize.loop import run_loop
+from tensmith.lifting.summarize.plan import Plan, plan_sizes
+from tensmith.lifting.summarize.requirements import array_parameters
+from tensmith.lifting.summarize.scope import Scope
+from tensmith.lifting.summary import Grid, Summary
+
+_MOST_RUNS = 8
+
+
+def summarize(function: Function, guess: Guess | None = None) -> Summary:
+    """What the function computes. Raises Refusal with the place and what to change.
+
+    guess: asked for the closed form of a scalar recurrence that no rule knows; a claim like all the rest.
+    """
+    try:
+        return _summarize(function, guess)
+    except Refusal as refusal:
+        if refusal.function:
+            raise
+        raise Refusal(refusal.reason, refusal.position, function.name) from refusal
+
+
+def _summarize(function: Function, guess: Guess | None) -> Summary:
+    live = liveness(function)
+    plan = Plan(never_negative=_unsigned(function), grids={n: Grid(n) for n in array_parameters(function)})
+    for _ in range(_MOST_RUNS):
+        run = Execution(function, plan, live, guess, run_loop)
+        problem: Refusal | None = None
+        try:
+            state, returned = run.run()
+        except Refusal as refusal:
+            problem = refusal
+        better = _improved(run)
+        if better == plan:
+            if problem is not None:
+                raise problem
+            return finish(run, state, returned)
+        plan = better
+    raise Refusal(
+        "its sizes and subscripts do not settle; bound its loops by plain parameters", function.position
+    )
+
+
+def _unsigned(function: Function) -> frozenset[str]:
+    """Names that are never negative by their type, and lengths."""
+    found = set()
+    for parameter in function.parameters:
+        fields = parameter.type.fields if isinstance(parameter.type, Struct) else ((None, parameter.type),)
+        for field, type_ in fields:
+            name = parameter.name if field is None else f"{parameter.name}.{field}"
+            if isinstance(type_, Scalar) and type_.kind == "int" and not type_.signed:
+                found.add(name)
+            elif isinstance(type_, Array):
+                found.update(f"len({name}, {axis})" for axis in range(type_.rank))
+    return frozenset(found)
+
+
+def _improved(run: Execution) -> Plan:
+    """The plan that a run suggests; the same where it is as good as it gets."""
+    function, plan = run.function, run.plan
+    taken = frozenset(run.types) | frozenset(run.arrays)
+    sized = plan_sizes(run.extents, _unsigned(function), taken, plan.grids)
+    parameters = array_parameters(function)
+    scope = Scope(plan.never_negative)
+    declared = {}
+    for name, type_ in parameters.items():
+        if type_.memory == "flat" and type_.rank > 1:
+            polys = []
+            for extent in type_.extents[1:]:
+                assert extent is not None
+                term = run.evaluate(extent, run.entry(), scope)
+                polys.append(run.position_of(term, scope, function.position))
+            declared[name] = tuple(polys)
+    accesses = [(a.array, a.at, a.scope) for a in run.accesses if a.array in parameters]
+    grids = choose(parameters, declared, accesses)
+    return Plan(
+        sized.sizes, sized.symbols, sized.opaque, sized.never_negative, sized.requires, sized.alone, grids
+    )

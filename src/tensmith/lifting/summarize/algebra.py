@@ -1,0 +1,352 @@
+"""Building terms: typed operators, the simplifications that hold in every arithmetic, and substitution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+
+from tensmith.formula.expr import fresh
+from tensmith.formula.poly import Poly, floor_div
+from tensmith.lifting.loops import BOOL, Scalar
+from tensmith.lifting.summarize.scope import Scope
+from tensmith.lifting.terms import Argument, Cases, Fold, Index, Number, Op, Read, Term, rebuild, walk
+
+Conjunction = tuple[Poly, ...]
+_POLYNOMIAL: dict[str, Callable[[Poly, Poly], Poly]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+}  # fmt: skip
+
+
+def number(value: Fraction | int | float, type_: Scalar) -> Number:
+    """A constant; floats at their exact binary value."""
+    return Number(Fraction(value), type_)
+
+
+def index(poly: Poly, type_: Scalar) -> Term:
+    """A polynomial as a value."""
+    return Index(poly, type_) if poly.constant is None else number(poly.constant, type_)
+
+
+def is_open(poly: Poly) -> bool:
+    """Whether it names what a variable holds at a loop's head ("sum@label"), which may be data."""
+    return any("@" in name for name in poly.symbols())
+
+
+def symbols(term: Term) -> frozenset[str]:
+    """Every name inside: arguments, arrays, symbols of polynomials."""
+    found: set[str] = set()
+    for part in walk(term):
+        match part:
+            case Index(poly, _):
+                found |= poly.symbols()
+            case Argument(name, _) | Read(name, _, _):
+                found.add(name)
+            case Fold(_, _, extent, _, _, _):
+                found |= extent.symbols()
+            case Cases(cases, _, _):
+                for conditions, _ in cases:
+                    for poly in conditions:
+                        found |= poly.symbols()
+    return frozenset(found)
+
+
+def substitute(term: Term, values: Mapping[str, Poly]) -> Term:
+    """The term with variables of polynomials replaced; bound variables that would capture are renamed."""
+    if not values:
+        return term
+    taken = frozenset(name for value in values.values() for name in value.symbols())
+
+    def inner(part: Term) -> Term:
+        if isinstance(part, Fold) and part.var in taken:
+            part = renamed(part)
+        if isinstance(part, Index):
+            return index(part.poly.substitute(values), part.type)
+        made = rebuild(part, inner, lambda poly: poly.substitute(values))
+        return cases(made.cases, made.otherwise, Scope()) if isinstance(made, Cases) else made
+
+    return inner(term)
+
+
+def renamed(fold: Fold) -> Fold:
+    """The fold over a fresh variable."""
+    var = fresh("k")
+    return Fold(
+        fold.kind,
+        var,
+        fold.extent,
+        substitute(fold.body, {fold.var: Poly.symbol(var)}),
+        fold.start,
+        fold.type,
+    )
+
+
+class Algebra:
+    """Terms over integer parameters that polynomials write in size symbols: `symbols`, name -> polynomial."""
+
+    def __init__(self, symbols: Mapping[str, Poly]) -> None:
+        self.symbols = symbols
+        self.claims: list[Poly] = []  # what had to be >= 0 for a conversion to unsigned to keep its value
+
+    def poly(self, term: Term, loose: bool = False) -> Poly | None:
+        """An integer term as a polynomial, or None; loose: wide conversions keep every value."""
+        match term:
+            case Index(poly, _):
+                return poly
+            case Number(value, Scalar("int")):
+                return Poly.of(int(value))
+            case Argument(name, Scalar("int")):
+                return self.symbols.get(name) or Poly.symbol(name)
+            case Op("neg", (inner,), Scalar("int")):
+                found = self.poly(inner, loose)
+                return None if found is None else -found
+            case Op(("add" | "sub" | "mul") as operator, (left, right), Scalar("int")):
+                a = self.poly(left, loose)
+                b = None if a is None else self.poly(right, loose)
+                return None if a is None or b is None else _POLYNOMIAL[operator](a, b)
+            case Op("cast", (inner,), Scalar("int", bits, signed)) if bits is None or bits >= 32:
+                found = self.poly(inner, loose)
+                if found is None or signed or loose:
+                    return found
+                if is_open(found) or any("%" in name for name in found.symbols()):
+                    return None
+                self.claims.append(found)
+                return found
+        return None
+
+    def apply(self, operator: str, arguments: Sequence[Term], type_: Scalar, scope: Scope) -> Term:
+        """An operator on terms, simplified."""
+        arguments = tuple(arguments)
+        if operator == "select":
+            return self.select(arguments[0], arguments[1], arguments[2], scope)
+        if type_.kind == "int" and any(isinstance(argument, Index) for argument in arguments):
+            merged = self._merge(operator, arguments, scope)
+            if merged is not None:
+                return index(merged, type_)
+        if all(isinstance(argument, Number) for argument in arguments):
+            folded = _constant(operator, [a.value for a in arguments if isinstance(a, Number)], type_)
+            if folded is not None:
+                return folded
+        return _identity(operator, arguments) or Op(operator, arguments, type_)
+
+    def _merge(self, operator: str, arguments: tuple[Term, ...], scope: Scope) -> Poly | None:
+        """The polynomial that an integer operator on positions gives."""
+        polys = [found for found in map(self.poly, arguments) if found is not None]
+        if len(polys) != len(arguments) or any(is_open(poly) for poly in polys):
+            return None
+        if operator == "neg":
+            return -polys[0]
+        if operator in _POLYNOMIAL:
+            return _POLYNOMIAL[operator](*polys)
+        if len(polys) != 2:
+            return None
+        top, bottom = polys
+        if operator in ("shl", "shr"):
+            if bottom.constant is None or not 0 <= bottom.constant < 63:
+                return None
+            bottom = Poly.of(2**bottom.constant)
+            if operator == "shl":
+                return top * bottom
+            operator = "fdiv"
+        if operator in ("tdiv", "tmod", "fdiv", "fmod") and scope.proves(bottom - 1):
+            if operator[0] == "t" and not scope.proves(top):
+                return None
+            quotient = floor_div(top, bottom)
+            return quotient if operator.endswith("div") else top - quotient * bottom
+        return None
+
+    def cast(self, value: Term, type_: Scalar, scope: Scope) -> Term:
+        """A conversion; positions stay positions where their value surely or by assumption fits."""
+        source = value.type
+        if source == type_:
+            return value
+        if isinstance(value, Number):
+            folded = _cast_constant(value.value, source, type_)
+            if folded is not None:
+                return folded
+        if type_.kind == "int" and isinstance(value, (Index, Argument)) and source.kind == "int":
+            poly = self.poly(value)
+            wide = type_.bits is None or type_.bits >= 32
+            if (
+                isinstance(value, Index)
+                and wide
+                and poly is not None
+                and (type_.signed or scope.proves(poly))
+            ):
+                return Index(poly, type_)
+        if isinstance(value, Op) and value.operator == "cast" and widens(value.arguments[0].type, source):
+            inner = value.arguments[0]
+            if type_ == inner.type or widens(inner.type, type_):
+                return self.cast(inner, type_, scope)
+        return Op("cast", (value,), type_)
+
+    def positional(self, condition: Term, scope: Scope) -> tuple[Conjunction, ...] | None:
+        """The condition as a disjunction of conjunctions of polynomials >= 0; None for data."""
+        match condition:
+            case Number(value, _):
+                return ((),) if value else ()
+            case Op(("lt" | "le" | "eq" | "ne") as operator, (left, right), _):
+                a, b = self.poly(left), self.poly(right)
+                if a is None or b is None or is_open(b - a):
+                    return None
+                return _relation(operator, b - a)
+            case Op("not", (inner,), _):
+                return self.negated(inner, scope)
+            case Op("and", (left, right), _):
+                first, second = self.positional(left, scope), self.positional(right, scope)
+                if first is None or second is None:
+                    return None
+                return tuple((*x, *y) for x in first for y in second)
+            case Op("or", (left, right), _):
+                first, second = self.positional(left, scope), self.positional(right, scope)
+                return None if first is None or second is None else (*first, *second)
+        return None
+
+    def negated(self, condition: Term, scope: Scope) -> tuple[Conjunction, ...] | None:
+        """Where the condition does not hold, as `positional` says it."""
+        found = self.positional(condition, scope)
+        if found is None:
+            return None
+        result: tuple[Conjunction, ...] = ((),)
+        for conjunction in found:
+            result = tuple((*kept, -poly - 1) for kept in result for poly in conjunction)
+        return result
+
+    def select(self, condition: Term, then: Term, otherwise: Term, scope: Scope) -> Term:
+        """condition ? then : otherwise; by position where the condition names an index variable."""
+        if then == otherwise:
+            return then
+        found = self.positional(condition, scope)
+        if found is not None and (len(found) == 0 or found == ((),) or _by_position(found, scope)):
+            return cases(tuple((conjunction, then) for conjunction in found), otherwise, scope)
+        if isinstance(condition, Op) and condition.operator == "not":
+            return self.select(condition.arguments[0], otherwise, then, scope)
+        if isinstance(condition, Op) and condition.operator == "ne":
+            return self.select(Op("eq", condition.arguments, BOOL), otherwise, then, scope)
+        return Op("select", (condition, then, otherwise), then.type)
+
+
+def cases(found: Sequence[tuple[Conjunction, Term]], otherwise: Term, scope: Scope) -> Term:
+    """A choice by position, without what the scope decides."""
+    kept: list[tuple[Conjunction, Term]] = []
+    for conditions, value in found:
+        open_ = tuple(dict.fromkeys(poly for poly in conditions if not scope.proves(poly)))
+        if any(scope.refutes(poly) for poly in open_):
+            continue
+        if not open_:
+            otherwise = value
+            break
+        kept.append((open_, value))
+    while kept and kept[-1][1] == otherwise:
+        kept.pop()
+    return Cases(tuple(kept), otherwise, otherwise.type) if kept else otherwise
+
+
+def _by_position(found: Sequence[Conjunction], scope: Scope) -> bool:
+    variables = {name for name, _ in scope.ranges} | scope.sizes
+    return all(poly.symbols() & variables for conjunction in found for poly in conjunction)
+
+
+def _relation(operator: str, difference: Poly) -> tuple[Conjunction, ...]:
+    """left OP right, where difference = right - left."""
+    match operator:
+        case "lt":
+            return ((difference - 1,),)
+        case "le":
+            return ((difference,),)
+        case "eq":
+            return ((difference, -difference),)
+    return ((difference - 1,), (-difference - 1,))
+
+
+def _identity(operator: str, arguments: tuple[Term, ...]) -> Term | None:
+    """x + 0, x * 1 and their kin, where one side is the whole."""
+
+    def is_number(term: Term, value: int) -> bool:
+        return isinstance(term, Number) and term.value == value
+
+    match operator, arguments:
+        case "add", (left, right):
+            return right if is_number(left, 0) else left if is_number(right, 0) else None
+        case (("sub" | "shl" | "shr"), (left, right)) if is_number(right, 0):
+            return left
+        case "mul", (left, right):
+            return right if is_number(left, 1) else left if is_number(right, 1) else None
+        case (("div" | "tdiv" | "fdiv"), (left, right)) if is_number(right, 1):
+            return left
+        case "not", (Op("not", (inner,), _),):
+            return inner
+    return None
+
+
+def _truncate(a: Fraction, b: Fraction) -> Fraction:
+    return Fraction(int(a / b))
+
+
+_CONSTANT: dict[str, Callable[..., Fraction | int | bool]] = {
+    "neg": lambda a: -a,
+    "abs": abs,
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "min": min,
+    "max": max,
+    "tdiv": _truncate,
+    "tmod": lambda a, b: a - b * _truncate(a, b),
+    "fdiv": lambda a, b: a // b,
+    "fmod": lambda a, b: a % b,
+    "shl": lambda a, b: a * 2 ** int(b),
+    "shr": lambda a, b: a // 2 ** int(b),
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+    "not": lambda a: not a,
+    "and": lambda a, b: bool(a) and bool(b),
+    "or": lambda a, b: bool(a) or bool(b),
+}
+
+
+def _constant(operator: str, values: Sequence[Fraction], type_: Scalar) -> Number | None:
+    """An integer or boolean operator on constants; floats are left alone, which keeps their rounding."""
+    if type_.kind == "float" and operator != "neg":
+        return None
+    if operator.endswith(("div", "mod")) and values[1] == 0:
+        return None
+    if operator in ("shl", "shr") and not 0 <= values[1] < 64:
+        return None
+    make = _CONSTANT.get(operator)
+    return None if make is None else number(Fraction(make(*values)), type_)
+
+
+def _cast_constant(value: Fraction, source: Scalar, target: Scalar) -> Number | None:
+    if target.kind == "float":
+        exact = source.kind != "float" and abs(value) < 2**24
+        exact = exact or target.bits == 64 or float(value) == 0 or abs(value) in (1, 2, Fraction(1, 2))
+        return number(value, target) if exact else None
+    if source.kind == "float":
+        value = Fraction(int(value))
+    if target.kind == "bool":
+        return number(int(value != 0), target)
+    if target.bits is None:
+        return number(value, target)
+    wrapped = int(value) % 2**target.bits
+    if target.signed and wrapped >= 2 ** (target.bits - 1):
+        wrapped -= 2**target.bits
+    return number(wrapped, target)
+
+
+def widens(source: Scalar, target: Scalar) -> bool:
+    """Whether every value of `source` is one of `target`."""
+    if source.kind == "bool":
+        return True
+    if source.kind == "float" or target.kind == "float":
+        return source.kind == target.kind and (source.bits or 0) <= (target.bits or 0)
+    if target.bits is None:
+        return True
+    if source.bits is None:
+        return False
+    if source.signed == target.signed:
+        return source.bits <= target.bits
+    return target.signed and source.bits < target.bits

@@ -1,0 +1,416 @@
+"""Symbolic execution of the loop language: statements over a state of terms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tensmith.formula.expr import fresh
+from tensmith.formula.poly import Poly
+from tensmith.lifting.loops import (
+    I64,
+    Allocate,
+    Append,
+    Apply,
+    Array,
+    Assign,
+    Cast,
+    Constant,
+    Declare,
+    Expr,
+    Function,
+    If,
+    Length,
+    Load,
+    Loop,
+    Position,
+    Return,
+    Scalar,
+    Statement,
+    Store,
+    Struct,
+    Variable,
+)
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.summarize.algebra import Algebra, Conjunction, cases, index, number, substitute
+from tensmith.lifting.summarize.grids import split
+from tensmith.lifting.summarize.liveness import Live
+from tensmith.lifting.summarize.memory import Box, Contents
+from tensmith.lifting.summarize.plan import Plan, length_symbol
+from tensmith.lifting.summarize.scope import Scope
+from tensmith.lifting.summary import LoopFacts
+from tensmith.lifting.terms import Argument, Cases, Index, Read, Term
+
+UNDEFINED = "undefined "
+# Guess: (variable, its value after one iteration, counter, its first value) -> closed form at the counter.
+Guess = Callable[[str, Term, str, Term], "Term | None"]
+
+
+RunLoop = Callable[["Execution", Loop, "State", Scope], None]
+
+
+@dataclass
+class State:
+    """What every variable and array holds. Lengths of local arrays are scalars "len(NAME, AXIS)"."""
+
+    scalars: dict[str, Term]
+    arrays: dict[str, Contents]
+
+    def copy(self) -> State:
+        """A state of its own."""
+        return State(dict(self.scalars), dict(self.arrays))
+
+
+@dataclass(frozen=True)
+class Access:
+    """A subscript of a parameter's array as the source has it, and where it is evaluated."""
+
+    array: str
+    at: tuple[Poly, ...]
+    scope: Scope
+    position: Position
+    stored: bool
+
+
+@dataclass(frozen=True)
+class Divisor:
+    """An integer that something is divided by."""
+
+    term: Term
+    scope: Scope
+    position: Position
+
+
+@dataclass(frozen=True)
+class Found:
+    """A loop's facts, with the scope at its head, where outer loops still have to be resolved."""
+
+    facts: LoopFacts
+    scope: Scope
+    position: Position
+
+
+@dataclass
+class Execution:
+    """One run over a function under a plan. What it meets on the way is collected for the summary."""
+
+    function: Function
+    plan: Plan
+    live: Mapping[str, Live]
+    guess: Guess | None
+    run_loop: RunLoop
+    types: dict[str, Scalar] = field(default_factory=dict)
+    arrays: dict[str, Array] = field(default_factory=dict)
+    extents: list[Poly] = field(default_factory=list)
+    accesses: list[Access] = field(default_factory=list)
+    divisors: list[Divisor] = field(default_factory=list)
+    found: list[Found] = field(default_factory=list)
+    locals: dict[str, tuple[Poly, ...]] = field(default_factory=dict)
+    scouting: int = 0
+
+    def __post_init__(self) -> None:
+        self.algebra = Algebra(self.plan.symbols)
+        self.raw = self.plan.raw
+
+    # Running
+
+    def run(self) -> tuple[State, Expr | str | None]:
+        """The state at the end, and what is returned."""
+        state = self.entry()
+        self.block(self.function.body, state, Scope(self.plan.never_negative))
+        last = self.function.body[-1] if self.function.body else None
+        return state, last.value if isinstance(last, Return) else None
+
+    def entry(self) -> State:
+        """The state in which the function begins."""
+        state = State({}, {})
+        for parameter in self.function.parameters:
+            fields = (
+                parameter.type.fields if isinstance(parameter.type, Struct) else ((None, parameter.type),)
+            )
+            for name, type_ in fields:
+                self._bind(parameter.name if name is None else f"{parameter.name}.{name}", type_, state)
+        return state
+
+    def _bind(self, name: str, type_: Scalar | Array, state: State) -> None:
+        if isinstance(type_, Scalar):
+            self.types[name] = type_
+            state.scalars[name] = Argument(name, type_)
+        else:
+            self.arrays[name] = type_
+            state.arrays[name] = Contents(name, type_.element, type_.rank, name)
+
+    def block(self, body: Sequence[Statement], state: State, scope: Scope) -> None:
+        """Run statements in order; the state changes."""
+        for statement in body:
+            self._statement(statement, state, scope)
+
+    def _statement(self, statement: Statement, state: State, scope: Scope) -> None:
+        match statement:
+            case Declare(name, type_, value):
+                self.types[name] = type_
+                state.scalars[name] = (
+                    Argument(UNDEFINED + name, type_) if value is None else self.evaluate(value, state, scope)
+                )
+            case Assign(name, value):
+                state.scalars[name] = self.evaluate(value, state, scope)
+            case Allocate():
+                self._allocate(statement, state, scope)
+            case Store(array, indices, value, position):
+                term = self.evaluate(value, state, scope)
+                if self.scouting:
+                    return
+                at = tuple(self._subscript(part, state, scope, array, stored=True) for part in indices)
+                self._store(array, at, term, state, scope, position)
+            case Append(array, value, position):
+                self._append(array, value, state, scope, position)
+            case If():
+                self._branch(statement, state, scope)
+            case Loop():
+                self.run_loop(self, statement, state, scope)
+            case Return():
+                pass
+
+    def _allocate(self, statement: Allocate, state: State, scope: Scope) -> None:
+        name, type_ = statement.name, statement.type
+        self.arrays[name] = type_
+        fill = None if statement.fill is None else self.evaluate(statement.fill, state, scope)
+        state.arrays[name] = Contents(name, type_.element, type_.rank, "", (), fill)
+        extents = []
+        for axis in range(type_.rank):
+            term = (
+                self.evaluate(statement.extents[axis], state, scope)
+                if axis < len(statement.extents)
+                else number(0, I64)
+            )
+            poly = self.extent(self.position_of(term, scope, statement.position), scope)
+            extents.append(poly)
+            self.types[length_symbol(name, axis)] = I64
+            state.scalars[length_symbol(name, axis)] = index(poly, I64)
+        self.locals[name] = tuple(extents)
+
+    def _store(
+        self, array: str, at: tuple[Poly, ...], value: Term, state: State, scope: Scope, position: Position
+    ) -> None:
+        contents = state.arrays[array]
+        at = self._on_grid(array, at, scope, position, stored=True)
+        state.arrays[array] = contents.written(Box((), (), at, value, (), position), scope)
+
+    def _append(self, array: str, value: Expr | str, state: State, scope: Scope, position: Position) -> None:
+        length = length_symbol(array, 0)
+        held = state.scalars[length]
+        if not self.scouting:
+            end = self.position_of(held, scope, position)
+            contents = state.arrays[array]
+            if isinstance(value, str):
+                box = self._row(end, value, state, scope, position)
+            else:
+                box = Box((), (), (end,), self.evaluate(value, state, scope), (), position)
+            state.arrays[array] = contents.written(box, scope)
+        if isinstance(value, str):
+            for axis in range(self.arrays[value].rank):
+                state.scalars[length_symbol(array, axis + 1)] = state.scalars[length_symbol(value, axis)]
+        state.scalars[length] = self.algebra.apply("add", (held, number(1, I64)), I64, scope)
+
+    def _row(self, end: Poly, row: str, state: State, scope: Scope, position: Position) -> Box:
+        rank = self.arrays[row].rank
+        extents = [
+            self.position_of(state.scalars[length_symbol(row, axis)], scope, position) for axis in range(rank)
+        ]
+        names = tuple(fresh("j") for _ in range(rank))
+        inside = scope.binding(*zip(names, extents))
+        at = tuple(map(Poly.symbol, names))
+        value = state.arrays[row].read(at, inside, position)
+        return Box(names, tuple(extents), (end, *at), value, (), position)
+
+    def _branch(self, statement: If, state: State, scope: Scope) -> None:
+        condition = self.evaluate(statement.condition, state, scope)
+        then_scope, else_scope = self.branches(condition, scope)
+        ends = []
+        for body, inside in ((statement.then, then_scope), (statement.otherwise, else_scope)):
+            end = state.copy()
+            for name, contents in end.arrays.items():
+                end.arrays[name] = replace(contents, kept=len(contents.boxes))
+            self.block(body, end, inside)
+            ends.append(end)
+        Merge(self, condition, scope, then_scope, else_scope, statement.position).into(state, *ends)
+
+    def branches(self, condition: Term, scope: Scope) -> tuple[Scope, Scope]:
+        """What is known where a condition holds, and where it does not."""
+        result = []
+        for holds, found in (
+            (True, self.algebra.positional(condition, scope)),
+            (False, self.algebra.negated(condition, scope)),
+        ):
+            inside = scope.knowing(found[0]) if found is not None and len(found) == 1 else scope
+            result.append(inside.after(condition, holds))
+        return result[0], result[1]
+
+    # Expressions
+
+    def evaluate(self, expression: Expr, state: State, scope: Scope) -> Term:
+        """The value of an expression in a state."""
+        match expression:
+            case Constant(value, type_):
+                return number(value, type_)
+            case Variable(name, type_):
+                return state.scalars.get(name) or Argument(UNDEFINED + name, type_)
+            case Length(array, axis, type_, position):
+                return self._length(array, axis, type_, state, scope, position)
+            case Load():
+                return self._load(expression, state, scope)
+            case Cast(value, type_):
+                return self.algebra.cast(self.evaluate(value, state, scope), type_, scope)
+            case Apply("select", (condition, then, otherwise), type_):
+                chosen = self.evaluate(condition, state, scope)
+                then_scope, else_scope = self.branches(chosen, scope)
+                a, b = self.evaluate(then, state, then_scope), self.evaluate(otherwise, state, else_scope)
+                return self.algebra.select(chosen, a, b, scope)
+            case Apply(operator, arguments, type_, position):
+                terms = [self.evaluate(argument, state, scope) for argument in arguments]
+                if operator in ("tdiv", "tmod", "fdiv", "fmod") and not self.scouting:
+                    self.divisors.append(Divisor(terms[1], scope, position))
+                return self.algebra.apply(operator, terms, type_, scope)
+        raise TypeError(f"not an expression: {expression!r}")
+
+    def _length(
+        self, array: str, axis: int, type_: Scalar, state: State, scope: Scope, position: Position
+    ) -> Term:
+        symbol = length_symbol(array, axis)
+        if symbol in state.scalars:
+            return self.algebra.cast(state.scalars[symbol], type_, scope)
+        return Index(self.plan.symbols.get(symbol) or Poly.symbol(symbol), type_)
+
+    def _load(self, load: Load, state: State, scope: Scope) -> Term:
+        if self.scouting:
+            return Read("?", (), load.type)
+        terms = [self.evaluate(part, state, scope) for part in load.indices]
+        return self._element(load, terms, state, scope)
+
+    def _element(self, load: Load, terms: Sequence[Term], state: State, scope: Scope) -> Term:
+        """An element; subscripts chosen by position become a choice of elements."""
+        for axis, term in enumerate(terms):
+            if isinstance(term, Cases):
+
+                def chosen(value: Term, inside: Scope, axis: int = axis) -> Term:
+                    return self._element(load, [*terms[:axis], value, *terms[axis + 1 :]], state, inside)
+
+                found = []
+                for conditions, value in term.cases:
+                    found.append((conditions, chosen(value, scope.knowing(conditions))))
+                    if len(conditions) == 1:
+                        scope = scope.knowing((-conditions[0] - 1,))
+                return cases(found, chosen(term.otherwise, scope), scope)
+        at = tuple(self.position_of(term, scope, load.position, load.array) for term in terms)
+        at = self._on_grid(load.array, at, scope, load.position, stored=False)
+        return state.arrays[load.array].read(at, scope, load.position)
+
+    def _subscript(self, part: Expr, state: State, scope: Scope, array: str, stored: bool) -> Poly:
+        return self.position_of(self.evaluate(part, state, scope), scope, part.position, array, stored)
+
+    def _on_grid(
+        self, array: str, at: tuple[Poly, ...], scope: Scope, position: Position, stored: bool
+    ) -> tuple[Poly, ...]:
+        """Subscripts of the grid; the access is kept for what it requires."""
+        self.accesses.append(Access(array, at, scope, position, stored))
+        grid = self.plan.grids.get(array)
+        if grid is None or not grid.strides or len(at) == len(grid.strides):
+            return at
+        return split(at[0], grid.strides)
+
+    # Positions
+
+    def position_of(
+        self, term: Term, scope: Scope, position: Position, array: str = "", stored: bool = False
+    ) -> Poly:
+        """An integer term as a polynomial of counters and sizes. Raises Refusal where it is data."""
+        poly = self.algebra.poly(term)
+        if poly is not None and (self.scouting or not any("@" in name for name in poly.symbols())):
+            return poly
+        what = f"where '{array}' is {'written' if stored else 'read'}" if array else "an extent"
+        if stored:
+            advice = "which elements it writes can then not be known; write every element in order instead"
+        else:
+            advice = "let it be computed from loop counters and sizes by + - * alone"
+        raise Refusal(f"{what} depends on data, not on loop counters and sizes alone; {advice}", position)
+
+    def extent(self, poly: Poly, scope: Scope) -> Poly:
+        """A number of iterations or elements, in size symbols; it is kept for the plan."""
+        raw = poly.substitute(self.raw)
+        if raw.constant is None and not any("%" in name or "@" in name for name in raw.symbols()):
+            self.extents.append(raw)
+            return self.plan.opaque.get(raw, poly)
+        return poly
+
+    def wide(self, poly: Poly) -> Term:
+        """A position as a 64-bit value."""
+        return index(poly, I64)
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Two ends of a branch become one state again."""
+
+    run: Execution
+    condition: Term
+    scope: Scope
+    then_scope: Scope
+    else_scope: Scope
+    position: Position
+
+    def into(self, state: State, then: State, otherwise: State) -> None:
+        """The state after the branch."""
+        before = state.copy()
+        for name in [*dict.fromkeys([*then.scalars, *otherwise.scalars])]:
+            type_ = self.run.types.get(name, I64)
+            missing = Argument(UNDEFINED + name, type_)
+            a, b = then.scalars.get(name, missing), otherwise.scalars.get(name, missing)
+            state.scalars[name] = a if a == b else self.run.algebra.select(self.condition, a, b, self.scope)
+        for name in [*dict.fromkeys([*then.arrays, *otherwise.arrays])]:
+            if name not in before.arrays:
+                continue
+            old, first, second = before.arrays[name], then.arrays[name], otherwise.arrays[name]
+            if first.base != old.base or second.base != old.base:
+                raise Refusal(f"'{name}' is made anew in a branch; make it before", self.position)
+            known = len(old.boxes)
+            state.arrays[name] = self._array(old, first.boxes[known:], second.boxes[known:])
+
+    def _array(self, old: Contents, then: Sequence[Box], otherwise: Sequence[Box]) -> Contents:
+        found = old
+        pairs, rest = _paired(then, otherwise)
+        for a, b in pairs:
+            inside = self.scope.binding(*a.ranges).knowing(a.where)
+            value = self.run.algebra.select(self.condition, a.value, b.value, inside)
+            found = found.written(replace(a, value=value), self.scope)
+        where = self.run.algebra.positional(self.condition, self.scope)
+        unless = self.run.algebra.negated(self.condition, self.scope)
+        for box, mine in rest:
+            found = found.written(self._masked(box, mine, where if mine else unless, found), self.scope)
+        return found
+
+    def _masked(self, box: Box, holds: bool, where: tuple[Conjunction, ...] | None, found: Contents) -> Box:
+        """A store that happens in one branch only: a mask by position, or a choice between new and old."""
+        if where is not None and len(where) == 1 and not any("@" in n for p in where[0] for n in p.symbols()):
+            inside = self.scope.binding(*box.ranges)
+            return replace(box, where=(*box.where, *(poly for poly in where[0] if not inside.proves(poly))))
+        inside = self.scope.binding(*box.ranges).knowing(box.where)
+        old = found.read(box.at, inside, box.position)
+        a, b = (box.value, old) if holds else (old, box.value)
+        return replace(box, value=self.run.algebra.select(self.condition, a, b, inside))
+
+
+def _paired(
+    then: Sequence[Box], otherwise: Sequence[Box]
+) -> tuple[list[tuple[Box, Box]], list[tuple[Box, bool]]]:
+    """Stores that both branches make to the same elements, and the rest (with True for the first branch).
+
+    Only where each branch stores once: else the order matters, and all are masked one by one.
+    """
+    if len(then) == len(otherwise) == 1:
+        a, b = then[0], otherwise[0]
+        if len(a.indices) == len(b.indices):
+            names = dict(zip(b.indices, map(Poly.symbol, a.indices)))
+            same = b.substituted(names)
+            if (same.extents, same.at, same.where) == (a.extents, a.at, a.where):
+                return [(a, replace(a, value=substitute(b.value, names)))], []
+    return [], [*((box, True) for box in then), *((box, False) for box in otherwise)]

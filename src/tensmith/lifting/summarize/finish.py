@@ -1,0 +1,231 @@
+"""From a finished run to the summary: what comes out, what was assumed, in which arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
+from typing import Literal
+
+from tensmith.formula.expr import fresh
+from tensmith.formula.poly import Poly
+from tensmith.lifting.loops import NOWHERE, Expr, Function, Loop, Scalar
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.summarize.algebra import symbols
+from tensmith.lifting.summarize.execute import UNDEFINED, Execution, State
+from tensmith.lifting.summarize.loop import statements
+from tensmith.lifting.summarize.memory import Box, Contents, meet
+from tensmith.lifting.summarize.plan import Plan, length_symbol
+from tensmith.lifting.summarize.requirements import array_parameters, at_least, requirements
+from tensmith.lifting.summarize.scope import Scope
+from tensmith.lifting.summary import LoopFacts, Requirement, Result, Summary, Written
+from tensmith.lifting.terms import Cases, Fold, Index, Read, Term, parts
+
+
+def finish(run: Execution, state: State, returned: Expr | str | None) -> Summary:
+    """The summary of a run whose plan held."""
+    results = tuple(_results(run, state, returned))
+    if not results:
+        raise Refusal(
+            "the function has no result: it returns nothing and writes to no parameter", run.function.position
+        )
+    order = {
+        s.label: n for n, s in enumerate(s for s in statements(run.function.body) if isinstance(s, Loop))
+    }
+    loops = tuple(sorted((found.facts for found in run.found), key=lambda facts: order[facts.label]))
+    _defined(results, run)
+    terms = list(_terms(results, loops))
+    written = frozenset(result.name for result in results)
+    requires = [*requirements(run, terms, written), *_unproved_sizes(run.plan, results, loops)]
+    unique = {(requirement.kind, requirement.text): requirement for requirement in requires}
+    return Summary(
+        run.function,
+        run.plan.sizes,
+        {name: run.plan.grids[name] for name in array_parameters(run.function)},
+        loops,
+        results,
+        arithmetic_of(run.function),
+        tuple(unique.values()),
+        _assumptions(run.function),
+        dict(run.locals),
+    )
+
+
+# Results
+
+
+def _results(run: Execution, state: State, returned: Expr | str | None) -> Iterator[Result]:
+    for name, type_ in array_parameters(run.function).items():
+        contents = state.arrays[name]
+        if contents.boxes:
+            yield Result(name, type_.element, tuple(map(_written, contents.boxes)))
+    if returned is None:
+        return
+    scope = Scope(run.plan.never_negative)
+    if not isinstance(returned, str):
+        value = run.evaluate(returned, state, scope)
+        yield Result("return", value.type, (Written((), (), (), value),))
+        return
+    contents = state.arrays[returned]
+    shape = tuple(_length(run, state, returned, axis) for axis in range(contents.rank))
+    whole = _whole(contents, shape, scope)
+    yield Result("return", contents.element, tuple(map(_written, whole)), shape)
+
+
+def _length(run: Execution, state: State, array: str, axis: int) -> Poly:
+    held = state.scalars.get(length_symbol(array, axis))
+    if held is None:
+        symbol = length_symbol(array, axis)
+        return run.plan.symbols.get(symbol) or Poly.symbol(symbol)
+    if isinstance(held, Cases):  # rows of one length; there may be none
+        held = held.cases[0][1]
+    return run.position_of(held, Scope(run.plan.never_negative), run.function.position)
+
+
+def _whole(contents: Contents, shape: tuple[Poly, ...], scope: Scope) -> tuple[Box, ...]:
+    """The boxes of a returned array, the values it began with first, without what later ones cover."""
+    names = tuple(fresh("i") for _ in shape)
+    at = tuple(map(Poly.symbol, names))
+    inside = scope.binding(*zip(names, shape))
+    full = replace(contents, boxes=(), kept=0)
+    covered = replace(contents, kept=0).read(at, inside, NOWHERE) if contents.boxes else None
+    needs_base = covered is None or _falls_through(contents, at, inside)
+    if not needs_base:
+        return contents.boxes
+    if not contents.base and contents.fill is None:
+        if all(extent == 0 for extent in shape[:1]):
+            return contents.boxes
+        raise Refusal(f"not every element of '{contents.name}' gets a value", NOWHERE)
+    base = Box(names, shape, at, full.below(at, inside, NOWHERE))
+    return (base, *contents.boxes)
+
+
+def _falls_through(contents: Contents, at: tuple[Poly, ...], scope: Scope) -> bool:
+    for box in contents.boxes:
+        met = meet(box, at, scope)
+        if met is not None and not met[1]:
+            return False
+    return True
+
+
+def _written(box: Box) -> Written:
+    return Written(box.indices, box.extents, box.at, box.value, box.where)
+
+
+def _terms(results: tuple[Result, ...], loops: tuple[LoopFacts, ...]) -> Iterator[Term]:
+    for result in results:
+        yield from (written.value for written in result.written)
+    for facts in loops:
+        yield from facts.scalars.values()
+        for boxes in facts.arrays.values():
+            yield from (written.value for written in boxes)
+
+
+def _defined(results: tuple[Result, ...], run: Execution) -> None:
+    """Refuse where an output needs what no statement gave a value, or what is known of no loop's end."""
+    for result in results:
+        for written in result.written:
+            named = set(symbols(written.value))
+            for poly in (*written.extents, *written.at, *written.where, *(result.shape or ())):
+                named |= poly.symbols()
+            for name in sorted(named):
+                if name.startswith(UNDEFINED):
+                    variable = name.removeprefix(UNDEFINED)
+                    raise Refusal(
+                        f"'{variable}' may be read before it has a value; give it one where it is declared",
+                        run.function.position,
+                    )
+                if name.startswith("exit%"):
+                    raise Refusal(
+                        "the result depends on how often a loop ran whose first value may be above its last; "
+                        "bound it so that it never is",
+                        run.function.position,
+                    )
+
+
+# Sizes that stand for a parameter where that may be negative
+
+
+def _unproved_sizes(
+    plan: Plan, results: tuple[Result, ...], loops: tuple[LoopFacts, ...]
+) -> Iterator[Requirement]:
+    """A size written for its parameter where no loop over it is known to run: the size must be exact."""
+    trips = {facts.counter: facts.trips for facts in loops}
+    found: set[str] = set()
+
+    def poly(value: Poly, known: frozenset[str]) -> None:
+        found.update((value.symbols() & plan.alone) - known)
+
+    def term(value: Term, known: frozenset[str]) -> None:
+        match value:
+            case Fold(_, _, extent, body, start, _):
+                term(body, known | extent.symbols())
+                term(start, known)
+                return
+            case Index(inner, _):
+                poly(inner, known)
+            case Cases(cases, otherwise, _):
+                for conditions, chosen in cases:
+                    for condition in conditions:
+                        poly(condition, known)
+                    term(chosen, known)
+                term(otherwise, known)
+                return
+            case Read(_, indices, _):
+                for inner_term in indices:
+                    term(inner_term, known)
+                return
+        for part in parts(value):
+            term(part, known)
+
+    def box(written: Written, known: frozenset[str]) -> None:
+        known = known.union(*(extent.symbols() for extent in written.extents))
+        for value in (*written.at, *written.where):
+            poly(value, known)
+        term(written.value, known)
+
+    for facts in loops:
+        known = frozenset(name for counter in facts.outer for name in trips[counter].symbols())
+        for value in facts.scalars.values():
+            term(value, known)
+        for boxes in facts.arrays.values():
+            for written in boxes:
+                box(written, known)
+    for result in results:
+        for written in result.written:
+            box(written, frozenset())
+    for symbol in sorted(found):
+        yield at_least(plan.raw[symbol], replace(plan, sizes=()))
+
+
+# Arithmetic and assumptions
+
+
+def arithmetic_of(function: Function) -> Literal["machine integers", "integers", "reals"]:
+    """ "reals" where a float takes part anywhere in the function."""
+    if any(scalar.kind == "float" for scalar in _scalars(function)):
+        return "reals"
+    return "integers" if function.language == "python" else "machine integers"
+
+
+def _scalars(node: object) -> Iterator[Scalar]:
+    if isinstance(node, Scalar):
+        yield node
+    elif is_dataclass(node):
+        for part in fields(node):
+            yield from _scalars(getattr(node, part.name))
+    elif isinstance(node, tuple):
+        for item in node:
+            yield from _scalars(item)
+
+
+def _assumptions(function: Function) -> tuple[str, ...]:
+    scalars = set(_scalars(function))
+    found = list(function.noted)
+    if any(scalar.kind == "float" for scalar in scalars):
+        found.append("floats as reals: rounding and the order of additions may differ")
+    if function.language == "python":
+        if any(scalar.kind == "int" for scalar in scalars):
+            found.append("integers fit in 64 bits")
+    elif any(scalar.kind == "int" and scalar.signed for scalar in scalars):
+        found.append("signed arithmetic of the source does not overflow")
+    return tuple(dict.fromkeys(found))

@@ -1,0 +1,150 @@
+"""Delinearisation: seeing flat memory as a matrix, after Maslov (1992) and Grosser et al. (ICS 2015).
+
+The factors of loop counters in the subscripts of an array suggest strides; a chain of strides is good where
+every subscript but the first stays below the quotient of its neighbours at every access.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations, pairwise
+
+from tensmith.formula.poly import Atom, Monomial, Poly
+from tensmith.lifting.loops import Array
+from tensmith.lifting.summarize.scope import Scope
+from tensmith.lifting.summary import Grid
+
+_ONE = Poly.of(1)
+_MOST_CANDIDATES = 6
+
+
+def split(poly: Poly, strides: Sequence[Poly]) -> tuple[Poly, ...]:
+    """Grid subscripts of a flat one: quotients by the strides, largest first."""
+    found = []
+    for stride in strides[:-1]:
+        quotient, poly = divide(poly, stride)
+        found.append(quotient)
+    return (*found, poly)
+
+
+def divide(poly: Poly, divisor: Poly) -> tuple[Poly, Poly]:
+    """(q, r) with poly = q * divisor + r, no monomial of r a multiple of the divisor's leading one."""
+    lead, factor = max(divisor.terms, key=lambda term: (sum(power for _, power in term[0]), str(term[0])))
+    quotient = Poly.of(0)
+    while True:
+        for monomial, coefficient in poly.terms:
+            rest = _over(monomial, lead)
+            if rest is not None and coefficient // factor and (abs(coefficient) >= abs(factor)):
+                share = Poly.from_terms({rest: coefficient // factor})
+                quotient, poly = quotient + share, poly - share * divisor
+                break
+        else:
+            return quotient, poly
+
+
+def _over(monomial: Monomial, divisor: Monomial) -> Monomial | None:
+    powers: dict[Atom, int] = dict(monomial)
+    for atom, power in divisor:
+        powers[atom] = powers.get(atom, 0) - power
+        if powers[atom] < 0:
+            return None
+    return tuple((atom, power) for atom, power in powers.items() if power)
+
+
+def choose(
+    arrays: Mapping[str, Array],
+    extents: Mapping[str, tuple[Poly, ...]],
+    accesses: Iterable[tuple[str, tuple[Poly, ...], Scope]],
+) -> dict[str, Grid]:
+    """The grid of each array of a parameter. extents: declared ones after the first, of flat arrays."""
+    subscripts: dict[str, list[tuple[Poly, Scope]]] = {}
+    for array, at, scope in accesses:
+        if arrays[array].memory == "flat" and len(at) == 1:
+            subscripts.setdefault(array, []).append((at[0], scope))
+    grids = {}
+    for name, type_ in arrays.items():
+        if type_.memory == "flat" and type_.rank > 1:
+            grids[name] = Grid(name, _products(extents[name]))
+        else:
+            grids[name] = Grid(name, _strides(subscripts.get(name, [])))
+    return grids
+
+
+def _products(extents: Sequence[Poly]) -> tuple[Poly, ...]:
+    """Row-major strides of the extents after the first."""
+    strides = [_ONE]
+    for extent in reversed(extents):
+        strides.append(strides[-1] * extent)
+    return tuple(reversed(strides))
+
+
+def _strides(accesses: Sequence[tuple[Poly, Scope]]) -> tuple[Poly, ...]:
+    """The longest chain that fits as it is, else the one that requires the least; () for a plain array."""
+    candidates, needed = _candidates(accesses)
+    if not candidates:
+        return ()
+    best: tuple[tuple[int, int, int], tuple[Poly, ...]] | None = None
+    for chain in _chains(candidates):
+        if not chain and needed:
+            continue
+        rank = _score((*chain, _ONE), accesses) if chain else (0, 0, 0)
+        if rank is not None and (best is None or rank < best[0]):
+            best = (rank, (*chain, _ONE) if chain else ())
+    return best[1] if best else ()
+
+
+def _candidates(accesses: Sequence[tuple[Poly, Scope]]) -> tuple[list[Poly], bool]:
+    """Factors of counters that may be strides, and whether there must be one."""
+    found: dict[Poly, None] = {}
+    needed = False
+    for poly, scope in accesses:
+        counters = [name for name, _ in scope.ranges if name in poly.symbols()]
+        factors = [factor for name in counters if (factor := poly.coefficient(name)) is not None]
+        for factor in factors:
+            if factor.constant is None and not any("%" in symbol for symbol in factor.symbols()):
+                found[factor] = None
+                needed = needed or len(counters) > 1
+            elif factor.constant is not None and abs(factor.constant) > 1 and len(counters) > 1:
+                found[Poly.of(abs(factor.constant))] = None
+    positive = {(-factor if _leads_negative(factor) else factor): None for factor in found}
+    return sorted(positive, key=_degree, reverse=True)[:_MOST_CANDIDATES], needed
+
+
+def _leads_negative(poly: Poly) -> bool:
+    return max(poly.terms, key=lambda term: sum(power for _, power in term[0]))[1] < 0
+
+
+def _degree(poly: Poly) -> tuple[int, int]:
+    return max(
+        (sum(power for _, power in monomial), abs(coefficient)) for monomial, coefficient in poly.terms
+    )
+
+
+def _chains(candidates: Sequence[Poly]) -> Iterator[tuple[Poly, ...]]:
+    """Strides, each a multiple of the next."""
+    for length in range(len(candidates), -1, -1):
+        for chain in combinations(candidates, length):
+            if all(divide(a, b)[1] == 0 for a, b in pairwise(chain)):
+                yield chain
+
+
+def _score(strides: tuple[Poly, ...], accesses: Sequence[tuple[Poly, Scope]]) -> tuple[int, int, int] | None:
+    """(axes with several scaled counters, subscripts not known to be in range, -axes); None: out of range."""
+    crowded = unknown = 0
+    for poly, scope in accesses:
+        at = split(poly, strides)
+        counters = {name for name, _ in scope.ranges}
+        for axis, subscript in enumerate(at):
+            mine = subscript.symbols() & counters
+            scaled = [n for n in mine if (c := subscript.coefficient(n)) is None or c.constant is None]
+            crowded += len(mine) > 1 and bool(scaled)
+            if axis:
+                size, rest = divide(strides[axis - 1], strides[axis])
+                low, high = scope.decides(subscript), scope.decides(size - 1 - subscript)
+                if low is False or high is False or rest != 0:
+                    return None
+                if not low or not high:
+                    if strides[axis].constant is not None and strides[axis - 1].constant is not None:
+                        return None
+                    unknown += 1
+    return (crowded, unknown, -len(strides))

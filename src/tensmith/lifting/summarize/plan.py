@@ -1,0 +1,169 @@
+"""Size symbols: which polynomials of parameters and lengths count as extents, and what they are called.
+
+Extents that differ by constants share a symbol, that of the smallest, which is then required not to be
+negative; an extent alone is a size max(0, extent) with nothing required. Where the extent is a symbol of its
+own plus the rest (n - 2, n - k + 1), that symbol is written through the size everywhere (n = n_1 + 2).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from tensmith.formula.poly import Poly
+from tensmith.lifting.summary import Grid, Requirement, Size
+
+_LENGTH = re.compile(r"len\((.+), (\d+)\)")
+
+
+def length_symbol(array: str, axis: int) -> str:
+    """The symbol of an array's length."""
+    return f"len({array}, {axis})"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one run of the derivation learnt for the next.
+
+    symbols: integer parameter or length -> polynomial in sizes; opaque: extents with a symbol of their own;
+    never_negative: symbols that are >= 0 at any time; grids: array -> strides.
+    """
+
+    sizes: tuple[Size, ...] = ()
+    symbols: Mapping[str, Poly] = field(default_factory=dict)
+    opaque: Mapping[Poly, Poly] = field(default_factory=dict)
+    never_negative: frozenset[str] = frozenset()
+    requires: tuple[Requirement, ...] = ()
+    alone: frozenset[str] = frozenset()  # sizes of extents that may be negative
+    grids: Mapping[str, Grid] = field(default_factory=dict)
+
+    @property
+    def raw(self) -> dict[str, Poly]:
+        """size symbol -> its polynomial in parameters and lengths."""
+        return {size.symbol: size.poly for size in self.sizes}
+
+
+def plan_sizes(
+    extents: Iterable[Poly], unsigned: frozenset[str], taken: frozenset[str], grids: Mapping[str, Grid]
+) -> Plan:
+    """The plan for the extents seen, polynomials in parameters and lengths.
+
+    unsigned: names never negative by type; taken: names that a symbol may not have.
+    """
+    groups: dict[Poly, list[int]] = {}
+    for extent in dict.fromkeys(extents):
+        if extent.constant is None:
+            constant = dict(extent.terms).get((), 0)
+            groups.setdefault(extent - constant, []).append(constant)
+    singles = {key for key in groups if _single(key) is not None}
+    never = set(unsigned)
+    made = _Making(set(taken))
+    for key in sorted(groups, key=lambda key: (key not in singles, list(groups).index(key))):
+        constants = groups[key]
+        name = _single(key)
+        if name is not None and (_LENGTH.fullmatch(name) or name in never):
+            constants = constants if min(constants) < 0 else [0]
+        elif (
+            all(atom in made.symbols for atom in key.symbols())
+            and _sum_of_sizes(key, made)
+            and min(constants) >= 0
+        ):
+            continue
+        made.add(key, constants, name or _solvable(key, singles, made.symbols))
+    sizes = tuple(made.sizes)
+    return Plan(
+        sizes,
+        made.symbols,
+        made.opaque,
+        frozenset(never | {size.symbol for size in sizes}),
+        tuple(made.requires),
+        frozenset(made.alone),
+        grids,
+    )
+
+
+class _Making:
+    """A plan in the making."""
+
+    def __init__(self, taken: set[str]) -> None:
+        self.taken = taken
+        self.sizes: list[Size] = []
+        self.symbols: dict[str, Poly] = {}
+        self.opaque: dict[Poly, Poly] = {}
+        self.requires: list[Requirement] = []
+        self.alone: set[str] = set()
+
+    def add(self, key: Poly, constants: list[int], solved: str | None) -> None:
+        """A size for the smallest of the extents key + constant."""
+        least = min(constants)
+        poly = key + least
+        symbol = self.name(poly, solved)
+        self.sizes.append(Size(symbol, poly))
+        if solved is not None and _LENGTH.fullmatch(solved) and least == 0 and key == Poly.symbol(solved):
+            pass
+        elif len(set(constants)) > 1:
+            self.requires.append(Requirement("at_least", at_least_text(poly), poly))
+        else:
+            self.alone.add(symbol)
+        if solved is None:
+            for constant in constants:
+                self.opaque[key + constant] = Poly.symbol(symbol) + (constant - least)
+        else:
+            self.symbols[solved] = Poly.symbol(symbol) - (poly - Poly.symbol(solved))
+
+    def name(self, poly: Poly, solved: str | None) -> str:
+        """What to call a size: as the parameter or array it is, else with a number."""
+        base = solved or "_".join(sorted(poly.symbols()))
+        match = _LENGTH.fullmatch(base)
+        if match:
+            base = f"len_{match[1]}" + (f"_{match[2]}" if match[2] != "0" else "")
+        base = re.sub(r"\W+", "_", base).strip("_")
+        exact = solved is not None and poly == Poly.symbol(solved)
+        if (
+            exact
+            and (not match or base not in self.taken)
+            and base not in {size.symbol for size in self.sizes}
+        ):
+            symbol = base
+        else:
+            symbol = next(
+                name for n in range(1, len(self.taken) + 2) if (name := f"{base}_{n}") not in self.taken
+            )
+        self.taken.add(symbol)
+        return symbol
+
+
+def at_least_text(poly: Poly) -> str:
+    """poly >= 0 as people write it: "n >= 2", "lda >= n"."""
+    above = Poly.from_terms({m: c for m, c in poly.terms if c > 0 and m})
+    below = Poly.from_terms({m: -c for m, c in poly.terms if c < 0 or not m})
+    return f"{_plain(above)} >= {_plain(below)}"
+
+
+def _plain(poly: Poly) -> str:
+    return re.sub(r"len\((\S+), 0\)", r"len(\1)", str(poly))
+
+
+def _single(key: Poly) -> str | None:
+    """The symbol that the polynomial is."""
+    if len(key.terms) == 1 and key.terms[0][1] == 1 and len(key.terms[0][0]) == 1:
+        atom, power = key.terms[0][0][0]
+        return atom if power == 1 and isinstance(atom, str) else None
+    return None
+
+
+def _solvable(key: Poly, singles: set[Poly], solved: Mapping[str, Poly]) -> str | None:
+    """A symbol with the factor 1 that no other extent determines."""
+    for name in sorted(key.symbols()):
+        if Poly.symbol(name) not in singles and name not in solved and key.coefficient(name) == 1:
+            return name
+    return None
+
+
+def _sum_of_sizes(key: Poly, made: _Making) -> bool:
+    """Whether the polynomial has only positive terms in symbols that are sizes as they stand."""
+    exact = {name for name, poly in made.symbols.items() if poly == Poly.symbol(name)}
+    return all(
+        coefficient > 0 and all(atom in exact for atom, _ in monomial) for monomial, coefficient in key.terms
+    )

@@ -1,0 +1,174 @@
+"""Recognising v' = v op e: the step of an accumulation, whatever it is wrapped in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tensmith.formula.poly import Poly
+from tensmith.lifting.loops import Scalar
+from tensmith.lifting.summarize.algebra import Algebra, cases, index, number, symbols, widens
+from tensmith.lifting.summarize.scope import Scope
+from tensmith.lifting.terms import Argument, Cases, Fold, Index, Op, Term
+
+_IDENTITY = {"sum": 0, "prod": 1}
+
+
+@dataclass(frozen=True)
+class Step:
+    """v' = v kind term, the result converted to `wrap`; kind "" is v' = v. type: that of the arithmetic.
+
+    Wrapping may be left to the end: sums and products modulo 2**n are the wrapped sums and products.
+    """
+
+    kind: str
+    term: Term | None
+    type: Scalar
+    wrap: Scalar | None = None
+
+
+@dataclass(frozen=True)
+class Recurrence:
+    """One step of the variable `name`, whose first value is `start`: what is taken of a term is its step."""
+
+    name: str
+    start: Term
+    algebra: Algebra
+    scope: Scope
+
+    def step(self, term: Term) -> Step | None:
+        """The step that leads from v to `term`; None where it is no accumulation."""
+        match term:
+            case Argument(name, type_) if name == self.name:
+                return Step("", None, type_)
+            case Index(poly, type_) if poly.coefficient(self.name) == 1:
+                rest = index(poly - Poly.symbol(self.name), type_)
+                return Step("sum", rest, type_)
+            case Op("cast", (inner,), type_):
+                return self._cast(inner, type_)
+            case Op(("add" | "sub") as operator, (left, right), type_):
+                if not self._inside(right):
+                    if operator == "sub":
+                        right = self.algebra.apply("neg", (right,), type_, self.scope)
+                    return self._joined("sum", self.step(left), right)
+                return (
+                    self._joined("sum", self.step(right), left)
+                    if operator == "add" and not self._inside(left)
+                    else None
+                )
+            case Op("mul", (left, right), _):
+                if self._inside(right):
+                    left, right = right, left
+                return None if self._inside(right) else self._joined("prod", self.step(left), right)
+            case Op(("max" | "min") as kind, (left, right), _):
+                if self._inside(right):
+                    left, right = right, left
+                return None if self._inside(right) else self._joined(kind, self.step(left), right)
+            case Op("select", (condition, then, otherwise), type_):
+                return self._choice(condition, then, otherwise, type_)
+            case Cases(found, otherwise, type_):
+                return self._cases(found, otherwise, type_)
+            case Fold(_, _, _, body, start, _) if not self._inside(body):
+                return self._fold(term, self.step(start))
+        return None
+
+    def _inside(self, term: Term) -> bool:
+        return self.name in symbols(term)
+
+    def _joined(self, kind: str, step: Step | None, term: Term) -> Step | None:
+        if step is None or step.kind not in ("", kind):
+            return None
+        if step.term is None:
+            return replace(step, kind=kind, term=term, type=term.type)
+        operator = {"sum": "add", "prod": "mul"}.get(kind, kind)
+        joined = self.algebra.apply(operator, (step.term, term), term.type, self.scope)
+        return replace(step, term=joined, type=term.type)
+
+    def _cast(self, inner: Term, type_: Scalar) -> Step | None:
+        step = self.step(inner)
+        if step is None or (type_.kind != inner.type.kind):
+            return None
+        if step.term is None:
+            return replace(step, type=type_)
+        if step.kind not in _IDENTITY and type_.kind == "int":
+            return None if step.wrap else replace(step, wrap=type_)
+        if step.wrap is not None and (step.wrap.bits or 0) < (type_.bits or 0):
+            return None
+        return replace(step, wrap=type_)
+
+    def _choice(self, condition: Term, then: Term, otherwise: Term, type_: Scalar) -> Step | None:
+        if self._inside(condition):
+            return self._extremum(condition, then, otherwise, type_)
+        first, second = self.step(then), self.step(otherwise)
+        both = self._alike([first, second])
+        if both is None or first is None or second is None:
+            return None
+        if both.kind == "":
+            return both
+        a, b = self._operand(first, both), self._operand(second, both)
+        return replace(both, term=self.algebra.select(condition, a, b, self.scope))
+
+    def _cases(
+        self, found: tuple[tuple[tuple[Poly, ...], Term], ...], otherwise: Term, type_: Scalar
+    ) -> Step | None:
+        steps = [self.step(value) for _, value in found]
+        last = self.step(otherwise)
+        both = self._alike([*steps, last])
+        if both is None or last is None:
+            return None
+        if both.kind == "":
+            return both
+        terms = [self._operand(step, both) for step in steps if step is not None]
+        chosen = [(conditions, term) for (conditions, _), term in zip(found, terms)]
+        return replace(both, term=cases(chosen, self._operand(last, both), self.scope))
+
+    def _alike(self, steps: list[Step | None]) -> Step | None:
+        """What all steps are, where they agree."""
+        real = [step for step in steps if step is not None and step.kind]
+        if None in steps:
+            return None
+        if not real:
+            return steps[0]
+        first = real[0]
+        agree = all(
+            (step.kind, step.type, step.wrap) == (first.kind, first.type, first.wrap) for step in real
+        )
+        return first if agree else None
+
+    def _operand(self, step: Step, both: Step) -> Term:
+        """The step's operand; where nothing happens the identity, or the start if joining is idempotent."""
+        if step.term is not None:
+            return step.term
+        if both.kind in _IDENTITY:
+            return number(_IDENTITY[both.kind], both.type)
+        return self.algebra.cast(self.start, both.type, self.scope)
+
+    def _extremum(self, condition: Term, then: Term, otherwise: Term, type_: Scalar) -> Step | None:
+        """select(a < b, b, a) is the maximum, select(a < b, a, b) the minimum, where one of them is v."""
+        if not (isinstance(condition, Op) and condition.operator in ("lt", "le")):
+            return None
+        compared = tuple(map(_unwidened, condition.arguments))
+        chosen = (_unwidened(then), _unwidened(otherwise))
+        if chosen == compared:
+            kind = "min"
+        elif chosen == compared[::-1]:
+            kind = "max"
+        else:
+            return None
+        current, other = (then, otherwise) if self._inside(then) else (otherwise, then)
+        return None if self._inside(other) else self._joined(kind, self.step(current), other)
+
+    def _fold(self, fold: Fold, step: Step | None) -> Step | None:
+        if step is None or step.kind not in ("", fold.kind):
+            return None
+        if fold.kind in _IDENTITY:
+            inner = replace(fold, start=number(_IDENTITY[fold.kind], fold.type))
+        else:
+            inner = replace(fold, start=self.algebra.cast(self.start, fold.type, self.scope))
+        return self._joined(fold.kind, step, inner)
+
+
+def _unwidened(term: Term) -> Term:
+    """The term without a conversion that keeps every value."""
+    if isinstance(term, Op) and term.operator == "cast" and widens(term.arguments[0].type, term.type):
+        return term.arguments[0]
+    return term

@@ -1,0 +1,259 @@
+"""What callers must provide, from how parameters are used: lengths, divisors, order, separation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from tensmith.formula.poly import Poly
+from tensmith.lifting.loops import Array, Function, Scalar, Struct
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.summarize.execute import Access, Divisor, Execution
+from tensmith.lifting.summarize.grids import divide, split
+from tensmith.lifting.summarize.plan import Plan, at_least_text, length_symbol
+from tensmith.lifting.summarize.scope import Scope
+from tensmith.lifting.summary import Requirement
+from tensmith.lifting.terms import Argument, Fold, Number, Op, Read, Term, walk
+
+
+def requirements(run: Execution, folds: Iterable[Term], written: frozenset[str]) -> tuple[Requirement, ...]:
+    """All requirements of a run. folds: the terms of the summary; written: arrays that are outputs."""
+    found: dict[tuple[object, ...], Requirement] = {}
+    every = [
+        *run.plan.requires,
+        *_claims(run),
+        *_bounds(run),
+        *_divisors(run),
+        *_ordered(folds),
+        *_apart(run, written),
+    ]
+    for requirement in every:
+        found.setdefault((requirement.kind, requirement.text), requirement)
+    return tuple(found.values())
+
+
+def at_least(poly: Poly, plan: Plan) -> Requirement:
+    """poly >= 0; a factor that is never negative is left out."""
+    raw = _shown(poly, plan)
+    if len(raw.terms) == 1 and raw.terms[0][1] > 0:
+        ((monomial, _),) = raw.terms
+        rest = tuple((atom, power) for atom, power in monomial if atom not in plan.never_negative)
+        if rest:
+            raw = Poly.from_terms({rest: 1})
+    return Requirement("at_least", at_least_text(raw), raw)
+
+
+def _shown(poly: Poly, plan: Plan) -> Poly:
+    """The polynomial with sizes that are not named like their parameter written out."""
+    return poly.substitute({symbol: raw for symbol, raw in plan.raw.items() if raw != Poly.symbol(symbol)})
+
+
+def _claims(run: Execution) -> Iterator[Requirement]:
+    scope = Scope(run.plan.never_negative)
+    for poly in dict.fromkeys(run.algebra.claims):
+        if not scope.proves(poly) and not any("%" in name or "@" in name for name in poly.symbols()):
+            yield at_least(poly, run.plan)
+
+
+# Bounds of subscripts
+
+
+def _bounds(run: Execution) -> Iterator[Requirement]:
+    lengths: dict[tuple[str, int], list[Poly]] = {}
+    for access in run.accesses:
+        if access.array in run.locals:
+            yield from _inside_local(run, access)
+            continue
+        type_ = run.arrays[access.array]
+        if type_.memory == "nested":
+            for axis, subscript in enumerate(access.at):
+                yield from _from_zero(run, access, subscript)
+                known = Poly.symbol(length_symbol(access.array, axis))
+                known = run.plan.symbols.get(length_symbol(access.array, axis), known)
+                _longest(lengths.setdefault((access.array, axis), []), access, subscript, known)
+        else:
+            yield from _flat(run, access, type_, lengths)
+    for (array, axis), polys in lengths.items():
+        for poly in polys:
+            yield _length(run, array, axis, poly)
+
+
+def _flat(
+    run: Execution, access: Access, type_: Array, lengths: dict[tuple[str, int], list[Poly]]
+) -> Iterator[Requirement]:
+    strides = run.plan.grids[access.array].strides or (Poly.of(1),)
+    at = access.at if len(access.at) == len(strides) else split(access.at[0], strides)
+    for subscript in at:
+        yield from _from_zero(run, access, subscript)
+    flat = Poly.of(0)
+    for axis, subscript in enumerate(at):
+        if axis:
+            size = divide(strides[axis - 1], strides[axis])[0]
+            yield from _below(run, access, subscript, size)
+        flat = flat + strides[axis] * _highest(access, subscript)
+    _note(lengths.setdefault((access.array, 0), []), access.scope, flat + 1)
+
+
+def _inside_local(run: Execution, access: Access) -> Iterator[Requirement]:
+    # Where it grows, its elements are only found where something was appended.
+    for subscript, extent in zip(access.at, run.locals[access.array]):
+        if extent != 0:
+            yield from _from_zero(run, access, subscript)
+            yield from _below(run, access, subscript, extent)
+
+
+def _from_zero(run: Execution, access: Access, subscript: Poly) -> Iterator[Requirement]:
+    if access.scope.proves(subscript):
+        return
+    low = access.scope.lower(subscript)
+    if low is None or low.constant is not None:
+        raise _unbounded(access, f"{_plain(subscript)} may be negative")
+    yield at_least(low, run.plan)
+
+
+def _below(run: Execution, access: Access, subscript: Poly, size: Poly) -> Iterator[Requirement]:
+    room = size - 1 - subscript
+    if access.scope.proves(room):
+        return
+    low = access.scope.lower(room)
+    if low is None or low.constant is not None:
+        raise _unbounded(
+            access, f"{_plain(subscript)} may reach {_plain(size)}, where the array or its row ends"
+        )
+    yield at_least(low, run.plan)
+
+
+def _highest(access: Access, subscript: Poly) -> Poly:
+    high = access.scope.upper(subscript)
+    if high is None:
+        raise _unbounded(access, f"how large {_plain(subscript)} gets is not clear")
+    return high
+
+
+def _longest(lengths: list[Poly], access: Access, subscript: Poly, known: Poly) -> None:
+    if not access.scope.proves(known - 1 - subscript):
+        _note(lengths, access.scope, _highest(access, subscript) + 1)
+
+
+def _note(lengths: list[Poly], scope: Scope, poly: Poly) -> None:
+    """Keep a needed length, unless one kept is as long; drop those that this one exceeds."""
+    sizes = Scope(scope.sizes)
+    if any(sizes.proves(other - poly) for other in lengths):
+        return
+    lengths[:] = [other for other in lengths if not sizes.proves(poly - other)]
+    lengths.append(poly)
+
+
+def _length(run: Execution, array: str, axis: int, poly: Poly) -> Requirement:
+    raw = _shown(poly, run.plan)
+    shown = f"len({array}{'[0]' * axis})" if run.arrays[array].memory == "nested" else f"elements of {array}"
+    return Requirement("length", f"{shown} >= {_plain(raw)}", raw, array, axis)
+
+
+def _plain(poly: Poly) -> str:
+    return at_least_text(poly - 0).removesuffix(" >= 0") if poly.constant is None else str(poly)
+
+
+def _unbounded(access: Access, why: str) -> Refusal:
+    return Refusal(
+        f"that this subscript of '{access.array}' stays inside the array cannot be shown: {why}; "
+        "bound the loop by the array's length",
+        access.position,
+    )
+
+
+# Divisors, order, separation
+
+
+def _divisors(run: Execution) -> Iterator[Requirement]:
+    for divisor in run.divisors:
+        term = divisor.term
+        if isinstance(term, Number) and term.value != 0:
+            continue
+        poly = run.algebra.poly(term)
+        if poly is not None and (divisor.scope.proves(poly - 1) or divisor.scope.refutes(poly)):
+            continue
+        if _excluded(divisor):
+            continue
+        if poly is not None and not any("%" in name or "@" in name for name in poly.symbols()):
+            raw = _shown(poly, run.plan)
+            yield Requirement("nonzero", f"{_plain(raw)} != 0", raw)
+        else:
+            arrays = [part.array.partition("@")[0] for part in walk(term) if isinstance(part, Read)]
+            array = arrays[0] if isinstance(_uncast(term), Read) else ""
+            what = f"no element of {array} that is read is 0" if array else "no divisor is 0"
+            yield Requirement("nonzero", f"{what} (line {divisor.position.line})", None, array)
+
+
+def _excluded(divisor: Divisor) -> bool:
+    """Whether the path to the division has excluded zero: a test d == 0, or a == c for the divisor a - c."""
+    for condition, holds in divisor.scope.path:
+        match condition, holds:
+            case (Op("eq", (a, b), _), False) | (Op("ne", (a, b), _), True):
+                if _linear(divisor.term) in (_difference(a, b), _difference(b, a)):
+                    return True
+            case (Op("lt", (a, b), _), True):
+                if _linear(divisor.term) in (_difference(a, b), _difference(b, a)):
+                    return True
+    return False
+
+
+def _difference(a: Term, b: Term) -> dict[Term | None, int]:
+    found = dict(_linear(a))
+    for atom, factor in _linear(b).items():
+        found[atom] = found.get(atom, 0) - factor
+    return {atom: factor for atom, factor in found.items() if factor}
+
+
+def _linear(term: Term) -> dict[Term | None, int]:
+    """An integer term as factors of opaque terms (None: the constant)."""
+    match term:
+        case Number(value, Scalar("int")):
+            return {None: int(value)} if value else {}
+        case Op("cast", (inner,), Scalar("int", bits)) if bits is None or bits >= 32:
+            return _linear(inner)
+        case Op("sub", (a, b), Scalar("int")):
+            return _difference(a, b)
+        case Op("add", (a, b), Scalar("int")):
+            return _difference(a, Op("neg", (b,), b.type))
+        case Op("neg", (a,), Scalar("int")):
+            return {atom: -factor for atom, factor in _linear(a).items()}
+    return {term: 1}
+
+
+def _uncast(term: Term) -> Term:
+    while isinstance(term, Op) and term.operator == "cast":
+        (term,) = term.arguments
+    return term
+
+
+def _ordered(terms: Iterable[Term]) -> Iterator[Requirement]:
+    """Maxima and minima of floats need numbers that compare."""
+    for term in terms:
+        for part in walk(term):
+            if isinstance(part, Fold) and part.kind in ("max", "min") and part.type.kind == "float":
+                for inner in (*walk(part.body), *walk(part.start)):
+                    if isinstance(inner, (Read, Argument)) and inner.type.kind == "float":
+                        name = inner.array if isinstance(inner, Read) else inner.name
+                        yield Requirement("ordered", f"no NaN in {name}", None, name)
+
+
+def _apart(run: Execution, written: frozenset[str]) -> Iterator[Requirement]:
+    parameters = array_parameters(run.function)
+    names = list(parameters)
+    for n, name in enumerate(names):
+        for other in names[n + 1 :]:
+            if parameters[name].element == parameters[other].element and {name, other} & written:
+                yield Requirement("apart", f"{name} and {other} do not overlap", None, name, 0, other)
+
+
+def array_parameters(function: Function) -> Mapping[str, Array]:
+    """The array parameters, fields of structs included, in order."""
+    found: dict[str, Array] = {}
+    for parameter in function.parameters:
+        if isinstance(parameter.type, Array):
+            found[parameter.name] = parameter.type
+        elif isinstance(parameter.type, Struct):
+            for field, type_ in parameter.type.fields:
+                if isinstance(type_, Array):
+                    found[f"{parameter.name}.{field}"] = type_
+    return found

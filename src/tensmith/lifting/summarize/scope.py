@@ -1,0 +1,137 @@
+"""What is known at a place in the source: ranges of index variables, polynomials that are >= 0, and the path.
+
+Proofs here only steer the derivation; `conditions` proves everything again. Sound and incomplete: True is a
+proof, False means that none was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from tensmith.formula.poly import Div, Poly
+from tensmith.lifting.terms import Term
+
+_DEPTH = 2
+
+
+@dataclass(frozen=True)
+class Scope:
+    """ranges: index variables, outermost first, 0 <= name < extent; facts: polynomials >= 0; path: conditions
+    on data that hold (True) or do not (False); sizes: symbols that are never negative."""
+
+    sizes: frozenset[str] = frozenset()
+    ranges: tuple[tuple[str, Poly], ...] = ()
+    facts: tuple[Poly, ...] = ()
+    path: tuple[tuple[Term, bool], ...] = ()
+
+    def binding(self, *bound: tuple[str, Poly]) -> Scope:
+        """This scope inside loops over `bound`: every range is non-empty there."""
+        facts = tuple(extent - 1 for _, extent in bound if extent.constant is None)
+        return replace(self, ranges=(*self.ranges, *bound), facts=(*self.facts, *facts))
+
+    def knowing(self, facts: Iterable[Poly]) -> Scope:
+        """This scope where also `facts` are >= 0."""
+        new = tuple(fact for fact in facts if fact.constant is None)
+        return replace(self, facts=(*self.facts, *new)) if new else self
+
+    def after(self, condition: Term, holds: bool) -> Scope:
+        """This scope behind a branch on data."""
+        return replace(self, path=(*self.path, (condition, holds)))
+
+    def fixed(self) -> Scope:
+        """This scope with its index variables as given numbers: bounds found in it may name them."""
+        below = tuple(extent - 1 - Poly.symbol(name) for name, extent in self.ranges)
+        return replace(self, sizes=self.sizes | self._extents.keys(), ranges=(), facts=(*self.facts, *below))
+
+    def proves(self, poly: Poly, depth: int = _DEPTH) -> bool:
+        """Whether poly >= 0."""
+        if poly.constant is not None:
+            return poly.constant >= 0
+        if any(self._positive(low) for low in self._lower(poly)):
+            return True
+        if depth == 0:
+            return False
+        symbols = poly.symbols()
+        return any(
+            self.proves(poly - fact, depth - 1)
+            for fact in self.facts
+            if not symbols.isdisjoint(fact.symbols())
+        )
+
+    def refutes(self, poly: Poly) -> bool:
+        """Whether poly < 0."""
+        return self.proves(-poly - 1)
+
+    def decides(self, poly: Poly) -> bool | None:
+        """Whether poly >= 0; None where it is not known."""
+        return True if self.proves(poly) else False if self.refutes(poly) else None
+
+    def upper(self, poly: Poly) -> Poly | None:
+        """The least upper bound found that names no index variable."""
+        best = None
+        for candidate in (poly, *(poly + fact for fact in self.facts)):
+            for low in self._lower(-candidate):
+                if low.symbols() & self._extents.keys():
+                    continue
+                if best is None or (-low != best and self.proves(best + low)):
+                    best = -low
+        return best
+
+    def lower(self, poly: Poly) -> Poly | None:
+        """The greatest lower bound found that names no index variable."""
+        bound = self.upper(-poly)
+        return None if bound is None else -bound
+
+    @cached_property
+    def _extents(self) -> dict[str, Poly]:
+        return dict(self.ranges)
+
+    def _lower(self, poly: Poly) -> Iterator[Poly]:
+        """`poly` at the corner of the ranges where it is least, inner variables first."""
+        for name, extent in reversed(self.ranges):
+            if name not in poly.symbols():
+                continue
+            factor = poly.coefficient(name)
+            if factor is None:
+                return
+            if self._signed(factor):
+                poly = poly.substitute({name: 0})
+            elif self._signed(-factor):
+                poly = poly.substitute({name: extent - 1})
+            else:
+                return
+        yield poly
+
+    def _signed(self, factor: Poly) -> bool:
+        if factor.constant is not None:
+            return factor.constant >= 0
+        return self._positive(factor) or any(self._positive(low) for low in self._lower(factor))
+
+    @cached_property
+    def _least(self) -> dict[str, int]:
+        """Lower bounds of single symbols: sizes are >= 0, and what the facts say."""
+        least = dict.fromkeys(self.sizes, 0)
+        for fact in self.facts:
+            rest = [term for term in fact.terms if term[0]]
+            if len(rest) == 1 and rest[0][1] == 1 and len(rest[0][0]) == 1:
+                (atom, power), constant = rest[0][0][0], dict(fact.terms).get((), 0)
+                if power == 1 and isinstance(atom, str):
+                    least[atom] = max(least.get(atom, -constant), -constant)
+        return least
+
+    def _positive(self, poly: Poly) -> bool:
+        """Whether poly >= 0 by the signs of its terms, every symbol as its least value plus something."""
+        least = self._least
+        shifts = {name: Poly.symbol(name) + least[name] for name in poly.symbols() if least.get(name)}
+        shifted = poly.substitute(shifts) if shifts else poly
+        return all(
+            coefficient >= 0 and all(self._never_negative(atom) for atom, power in monomial if power % 2)
+            for monomial, coefficient in shifted.terms
+        )
+
+    def _never_negative(self, atom: str | Div) -> bool:
+        if isinstance(atom, Div):
+            return self._positive(atom.top)
+        return self._least.get(atom, -1) >= 0 or atom in self._extents

@@ -1,0 +1,80 @@
+"""Functions of the loop language in few words, for tests of what is derived from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tensmith.lifting.loops import (
+    I32,
+    Apply,
+    Array,
+    Assign,
+    Constant,
+    Declare,
+    Expr,
+    Function,
+    Load,
+    Loop,
+    Parameter,
+    Position,
+    Scalar,
+    Statement,
+    Store,
+    Variable,
+)
+
+
+def v(name: str, type: Scalar = I32) -> Variable:
+    return Variable(name, type)
+
+
+def c(value: int | float, type: Scalar = I32) -> Constant:
+    return Constant(value, type)
+
+
+def load(array: str, *at: Expr, type: Scalar = I32) -> Load:
+    return Load(array, at, type)
+
+
+def op(operator: str, *arguments: Expr, type: Scalar | None = None) -> Apply:
+    return Apply(operator, arguments, type or arguments[0].type)
+
+
+def add(a: Expr, b: Expr) -> Apply:
+    return op("add", a, b)
+
+
+def mul(a: Expr, b: Expr) -> Apply:
+    return op("mul", a, b)
+
+
+def less(a: Expr, b: Expr) -> Apply:
+    return Apply("lt", (a, b), Scalar("bool", 8, False))
+
+
+def loop(name: str, first: Expr, bound: Expr, *body: Statement, line: int = 1) -> tuple[Statement, ...]:
+    """for (int name = first; name < bound; name++) body"""
+    step = Assign(name, add(v(name), c(1)))
+    return (
+        Declare(name, I32, first),
+        Loop(less(v(name), bound), (*body, step), f"{name}@{line}:1", Position(line, 1)),
+    )
+
+
+def function(
+    parameters: dict[str, Scalar | Array], *body: Statement, returns: Scalar | Array | None = None
+) -> Function:
+    given = tuple(Parameter(name, type_) for name, type_ in parameters.items())
+    return Function("f", given, returns, body, "c", "f.c")
+
+
+def flat(element: Scalar = I32, *extents: Expr) -> Array:
+    return Array(element, 1 + len(extents), "flat", (None, *extents))
+
+
+def nested(element: Scalar = I32, rank: int = 1) -> Array:
+    return Array(element, rank, "nested", (None,) * rank)
+
+
+def store(array: str, at: Sequence[Expr] | Expr, value: Expr) -> Store:
+    return Store(array, tuple(at) if isinstance(at, (tuple, list)) else (at,), value, Position(9, 9))
