@@ -5,6 +5,7 @@ read -> simplify (exact) -> search (lossy plans, measured) -> settle (held-out, 
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -15,9 +16,9 @@ from typing import Any
 from tensmith.config import Config, make_config
 from tensmith.data import Dataset, View
 from tensmith.data.fingerprint import fingerprint
-from tensmith.deploy.folder import RunFolder
+from tensmith.deploy.folder import WORK, RunFolder
 from tensmith.deploy.front import Front
-from tensmith.deploy.identity import file_identity, run_identity
+from tensmith.deploy.identity import run_identity
 from tensmith.deploy.settle import MOST_POINTS, SECONDS_A_CONTENDER, settle, sizes_of_example
 from tensmith.deploy.write import write_run
 from tensmith.errors import ModelError
@@ -74,9 +75,10 @@ class _Run:
 
 
 def compress(
-    model: str | Path,
+    model: str | os.PathLike[str] | Any,
     data: str | Dataset | Any = "",
     *,
+    example_inputs: Any = None,
     output: str | Path = "tensmith-out",
     evaluation: Callable[..., float] | None = None,
     resume: bool = False,
@@ -85,18 +87,22 @@ def compress(
 ) -> Front:
     """The Pareto front of `model` on `data`, written to the folder `output`.
 
-    model: path of an .onnx file. data: "KIND:PATH", a Dataset, or (x, y) arrays; `evaluation(model, view)`
-    replaces the task's own measure by a number of yours, higher is better. options: the fields of
-    `config.Config` (max_drop, prefer, time_budget in seconds, threads, seed, ...).
+    model: path of an .onnx file, or a PyTorch `nn.Module` with `example_inputs` (a tensor, or a tuple of
+    them), which is exported to work/model.onnx in that folder. data: "KIND:PATH", a Dataset, or (x, y)
+    arrays. `evaluation(model, view)` replaces the task's own measure by a number of yours, higher is better.
+    options: the fields of `config.Config` (max_drop, prefer, time_budget in seconds, threads, seed, ...).
     Raises TensmithError for bad input, Interrupted (holding the front) after Ctrl-C.
     """
     started = time.monotonic()
-    config = make_config(model=str(model), data=data if isinstance(data, str) else "", **options)
-    given = read_given(config, data)
+    module = None if isinstance(model, (str, os.PathLike)) else model
+    path = model if module is None else Path(output) / WORK / "model.onnx"
+    config = make_config(model=str(path), data=data if isinstance(data, str) else "", **options)
+    given = read_given(config, data, module, example_inputs)
     run = _Run(config, given, progress or (lambda _: None), started)
     seen = fingerprint(given.splits, given.dataset.task == "classification")
-    identity = run_identity(config, file_identity(given.model), seen, evaluation)
+    identity = run_identity(config, given.identity, seen, evaluation)
     with RunFolder(Path(output), config, identity, resume) as folder:
+        run.given = given = given.on_disk()
         workshop = _open_workshop(run, folder, judged_by(given, config, run.tell, evaluation))
         tried = _search(run, workshop)
         until_written: AbstractContextManager[Callable[[], bool]] = (

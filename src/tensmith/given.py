@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tensmith.backend.onnx import write_onnx
 from tensmith.config import Config
 from tensmith.data import (
     Dataset,
@@ -22,6 +23,7 @@ from tensmith.data import (
     parse_preprocess,
     split,
 )
+from tensmith.deploy.identity import file_identity
 from tensmith.engine.base import ENGINES, available
 from tensmith.errors import ModelError, UsageError
 from tensmith.evaluate.likelihood import log_likelihoods
@@ -38,10 +40,15 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Given:
-    """What the user gave, read. `model` is the file that `program` was read from."""
+    """What the user gave, read. `model` is the file of `program`; that of a module is yet to be written.
+
+    identity: SHA-256 of the file, or the digest of an exported module.
+    """
 
     model: Path
     program: Program
+    identity: str
+    exported: bool
     dataset: Dataset
     splits: Splits
     target: Target
@@ -52,21 +59,41 @@ class Given:
         """What the data is called."""
         return self.dataset.source or self.dataset.name
 
+    def on_disk(self) -> Given:
+        """Writes an exported module to its place; what is read back is what is measured and verified."""
+        if not self.exported:
+            return self
+        write_onnx(self.program, self.model)
+        return replace(self, program=read_onnx(self.model))
 
-def read_given(config: Config, data: Any) -> Given:
+
+def read_given(config: Config, data: Any, module: Any = None, example_inputs: Any = None) -> Given:
     """Model, data, device and engines; raises TensmithError for whichever is wrong.
 
-    data: "KIND:PATH", a Dataset, or arrays (x, y).
+    data: "KIND:PATH", a Dataset, or arrays (x, y). A PyTorch `module` stands in for the file `config.model`.
     """
-    program = working(read_onnx(Path(config.model)), config.model)
+    model = Path(config.model)
+    program = working(read_onnx(model) if module is None else _exported(module, example_inputs), config.model)
     if isinstance(data, str) and not data:
         raise UsageError("compression needs data: --data KIND:PATH, for example cifar10:DIR")
     dataset = open_dataset(data) if isinstance(data, str) else as_dataset(data)
     splits = split(
         dataset, config.calibration_samples, config.search_samples, config.held_out_samples, config.seed
     )
-    target = load_target(config.target)
-    return Given(Path(config.model), program, dataset, splits, target, _engines(config))
+    identity = file_identity(model) if module is None else program.digest
+    target, engines = load_target(config.target), _engines(config)
+    return Given(model, program, identity, module is not None, dataset, splits, target, engines)
+
+
+def _exported(module: Any, example_inputs: Any) -> Program:
+    from tensmith.frontend.torch import read_torch
+
+    if example_inputs is None:
+        raise UsageError(
+            f"compressing a {type(module).__name__} needs example_inputs=: a tensor, or a tuple of them, as "
+            "the module takes them; or give the path of an .onnx file"
+        )
+    return read_torch(module, example_inputs)
 
 
 def working(program: Program, name: str) -> Program:

@@ -15,9 +15,10 @@ from tensmith.errors import OutputError
 from tensmith.files import write_text
 from tensmith.search.checkpoint import Checkpoint
 
+WORK = "work"
 _OURS = "run.sqlite"
 # What a run that was killed before its first candidate leaves behind.
-_LEFTOVERS = {".lock", "work"}
+_LEFTOVERS = {".lock", WORK}
 
 
 class RunFolder:
@@ -28,7 +29,7 @@ class RunFolder:
 
     def __init__(self, path: Path, config: Config, identity: Identity, resume: bool) -> None:
         self.path = path
-        self.work = path / "work"
+        self.work = path / WORK
         self._resumed = resume
         self._prepare(resume)
         self._lock = self._locked()
