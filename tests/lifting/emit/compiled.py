@@ -16,7 +16,7 @@ import pytest
 
 from tensmith.ir.types import DTYPES
 from tensmith.lifting.emit import EMITTERS
-from tensmith.lifting.emit.ctext.signature import flat_fields
+from tensmith.lifting.emit.kernel.parameters import flat_fields
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Scalar
 

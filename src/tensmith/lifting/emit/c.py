@@ -14,8 +14,8 @@ from tensmith.lifting.emit.ctext.loops import output_key, step_lines
 from tensmith.lifting.emit.ctext.names import CTYPES, enclosed, literal
 from tensmith.lifting.emit.ctext.scalar import Scope, Unit
 from tensmith.lifting.emit.ctext.signature import Signature
-from tensmith.lifting.emit.kernel.elements import length_symbol
 from tensmith.lifting.emit.kernel.expr import Const
+from tensmith.lifting.emit.kernel.parameters import length_symbol
 from tensmith.lifting.emit.kernel.plan import Plan, Step, make_plan
 from tensmith.lifting.lifted import Lifted, View
 from tensmith.lifting.summary import Requirement

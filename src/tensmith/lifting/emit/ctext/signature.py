@@ -8,9 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from tensmith.formula.poly import Poly
 from tensmith.lifting.emit.ctext.names import CTYPES, Names, enclosed, poly_text
 from tensmith.lifting.emit.ctext.scalar import Scope
-from tensmith.lifting.emit.kernel.elements import array_types, axes_of, length_symbol
+from tensmith.lifting.emit.kernel.parameters import (
+    array_types,
+    axes_of,
+    element_name,
+    flat_fields,
+    length_symbol,
+)
 from tensmith.lifting.lifted import Lifted
-from tensmith.lifting.loops import Array, Parameter, Scalar, Struct
+from tensmith.lifting.loops import Array, Scalar
 from tensmith.lifting.refusal import Refusal
 
 
@@ -94,7 +100,7 @@ class Signature:
         )
 
     def _ctype(self, type_: Scalar) -> str:
-        name = "i64" if type_.name == "int" else type_.name
+        name = element_name(type_)
         if name not in CTYPES:
             function = self.lifted.function
             raise Refusal(
@@ -194,13 +200,6 @@ class Signature:
     def lengths(self) -> Mapping[str, str]:
         """Symbol of a length -> the C parameter that holds it."""
         return self._lengths
-
-
-def flat_fields(parameter: Parameter) -> list[tuple[str, Scalar | Array]]:
-    """A parameter as scalars and arrays: the fields of a struct in order, as "parameter.field"."""
-    if isinstance(parameter.type, Struct):
-        return [(f"{parameter.name}.{name}", type_) for name, type_ in parameter.type.fields]
-    return [(parameter.name, parameter.type)]
 
 
 def _wrapped(text: str) -> Iterator[str]:

@@ -22,9 +22,8 @@ from tensmith.ir.op import Node, Symbolic
 from tensmith.ir.ops.shared import normal_axis
 from tensmith.ir.ops.sizes import flat_position, onnx_dtype
 from tensmith.lifting.emit.kernel.expr import Apply, Choose, Const, Expr, Fold, Load, Param, Position, free
+from tensmith.lifting.emit.kernel.parameters import length_symbol
 from tensmith.lifting.lifted import Input, Lifted, View
-from tensmith.lifting.loops import Array as ArrayType
-from tensmith.lifting.loops import Function, Struct
 from tensmith.lifting.refusal import Refusal
 
 # TensIR's elementwise ops whose operands have one type, and the operator each is.
@@ -44,29 +43,6 @@ _CALLS = {
 }  # fmt: skip
 _RELATIONS = ("lt", "le", "eq")
 CUMULATIVE = {"cum_sum": "sum", "cum_prod": "prod"}
-
-
-def array_types(function: Function) -> Mapping[str, ArrayType]:
-    """The array parameters, fields of structs under "parameter.field"."""
-    found: dict[str, ArrayType] = {}
-    for parameter in function.parameters:
-        fields = (
-            [(f"{parameter.name}.{name}", type_) for name, type_ in parameter.type.fields]
-            if isinstance(parameter.type, Struct)
-            else [(parameter.name, parameter.type)]
-        )
-        found.update((name, type_) for name, type_ in fields if isinstance(type_, ArrayType))
-    return found
-
-
-def axes_of(type_: ArrayType) -> int:
-    """How many lengths an array is passed with: one for flat memory, its rank for nested."""
-    return 1 if type_.memory == "flat" else type_.rank
-
-
-def length_symbol(array: str, axis: int) -> str:
-    """The symbol of polynomials that stands for a length."""
-    return f"len({array}, {axis})"
 
 
 def place(view: View, indices: Sequence[Poly]) -> Poly:

@@ -14,7 +14,7 @@ from tensmith.formula.poly import Poly
 from tensmith.ir.op import Node
 from tensmith.ir.ops.shared import normal_axis
 from tensmith.ir.ops.sizes import flat_position
-from tensmith.lifting.emit.kernel.elements import CUMULATIVE, Elements, array_types, place
+from tensmith.lifting.emit.kernel.elements import CUMULATIVE, Elements, place
 from tensmith.lifting.emit.kernel.expr import Apply, Choose, Expr, Fold, chain, parts, walk
 from tensmith.lifting.lifted import Lifted, Output
 
@@ -77,14 +77,12 @@ def _steps(elements: Elements) -> Iterator[Step]:
     for node in elements.program.nodes:
         if node.output in elements.stored:
             yield _stored(elements, node)
-    arrays = array_types(lifted.function)
     for output in lifted.outputs:
         extents = output.view.shape if output.view is not None else elements.shape(output.name)
         indices = _variables(elements, extents)
         if output.view is None:
             index = Poly.of(flat_position(indices, extents))
         else:
-            assert output.view.array in arrays
             index = place(output.view, indices)
         expr = elements.at(output.name, indices)
         buffer = output.view.array if output.view is not None else "return"

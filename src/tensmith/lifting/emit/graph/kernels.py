@@ -1,0 +1,196 @@
+"""Ops in the element types that ONNX Runtime has kernels for (its table of CPU kernels, and older ones).
+
+Narrow integers are computed in 32 or 64 bits and cast back, which is exact: sums, differences and products
+wrap to the same bits, and everything else is small enough. What has no exact detour is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tensmith.ir import Node, Program
+from tensmith.ir.onnx_schema import ELEMENT_CODES
+from tensmith.lifting.emit.graph.build import Graph
+from tensmith.lifting.loops import NOWHERE
+from tensmith.lifting.refusal import Refusal
+
+_WIDE = frozenset({"f32", "f64", "i32", "i64"})
+_NATIVE: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(
+        ("add", "sub", "mul", "div", "neg", "reduce_sum", "reduce_prod", "reduce_mean", "einsum", "cum_sum",
+         "cum_prod", "less", "less_or_equal", "greater", "greater_or_equal", "pow", "mod", "range"),
+        _WIDE,
+    ),
+    **dict.fromkeys(("max", "min"), _WIDE | {"u32", "u64"}),
+    **dict.fromkeys(("reduce_max", "reduce_min"), _WIDE | {"u8", "i8"}),
+    "matmul": _WIDE | {"u32", "u64"},
+    "equal": _WIDE | {"bool"},
+    "abs": _WIDE | {"i8", "i16", "u8", "u16", "u32", "u64"},
+    "sign": _WIDE | {"i8", "i16", "u8", "u16", "u32", "u64"},
+    "where": _WIDE | {"u8"},
+    "pad": _WIDE | {"i8", "u8", "u32", "u64", "bool"},
+    "bit_shift": frozenset({"u8", "u32", "u64"}),
+    **dict.fromkeys(
+        ("exp", "log", "sqrt", "sin", "cos", "tanh", "floor", "ceil", "round", "reciprocal", "sigmoid", "isnan"),
+        frozenset({"f32", "f64"}),
+    ),
+    **dict.fromkeys(
+        ("tan", "erf", "conv", "average_pool", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"),
+        frozenset({"f32"}),
+    ),
+    "max_pool": frozenset({"f32", "f64", "i8", "u8"}),
+}  # fmt: skip
+# Ops on 64-bit unsigned integers that give the same bits on signed ones.
+_SAME_BITS = frozenset(
+    {
+        "add",
+        "sub",
+        "mul",
+        "neg",
+        "reduce_sum",
+        "reduce_prod",
+        "einsum",
+        "cum_sum",
+        "cum_prod",
+        "where",
+        "equal",
+    }
+)
+
+Rule = Callable[[Graph, Program, Node, str], None]
+
+
+def legalize(graph: Graph, program: Program) -> None:
+    """Adds every node of a program, in types that can be run."""
+    for node in program.nodes:
+        dtype = _data_type(program, node)
+        rule = _RULES.get(node.op)
+        if rule is not None and rule[0](program, node, dtype):
+            rule[1](graph, program, node, dtype)
+        elif dtype in _NATIVE.get(node.op, {dtype}):
+            graph.nodes.append(node)
+        else:
+            _widened(graph, program, node, dtype)
+
+
+def _data_type(program: Program, node: Node) -> str:
+    """The element type an op computes in."""
+    place = 1 if node.op == "where" else 0
+    return program.type(node.inputs[place]).dtype
+
+
+def _widened(graph: Graph, program: Program, node: Node, dtype: str) -> None:
+    """The node between casts to a type that holds every value, or the same bits."""
+    native = _NATIVE[node.op]
+    wide = next((t for t in ("i32", "i64") if t in native and dtype[0] in "iub" and _holds(t, dtype)), None)
+    if wide is None and dtype == "u64" and node.op in _SAME_BITS:
+        wide = "i64"
+    if wide is None:
+        raise Refusal(
+            f"ONNX Runtime has no kernel for '{node.op}' on {dtype}; use a wider integer, or float", NOWHERE
+        )
+    inputs = [
+        graph.cast(name, wide) if name and program.type(name).dtype == dtype else name for name in node.inputs
+    ]
+    result = graph.op(node.op, inputs, node.attrs)
+    found = program.type(node.output).dtype
+    _cast_to(graph, result, node.output, found) if found == dtype else _rename(graph, result, node.output)
+
+
+def _holds(wide: str, narrow: str) -> bool:
+    if narrow == "bool":
+        return True
+    return int(narrow[1:]) < int(wide[1:]) or narrow == wide
+
+
+def _cast_to(graph: Graph, value: str, name: str, dtype: str) -> None:
+    graph.named("cast", [value], name, {"to": ELEMENT_CODES[dtype]})
+
+
+def _rename(graph: Graph, value: str, name: str) -> None:
+    graph.named("identity", [value], name)
+
+
+# Ops whose integer meaning needs other ops
+
+
+def _shift(graph: Graph, program: Program, node: Node, dtype: str) -> None:
+    """Shifts of signed integers through unsigned ones: x >> b is not(not(x) >> b) where x is negative."""
+    wide = "i64" if dtype.endswith("64") else "i32"
+    unsigned = f"u{wide[1:]}"
+    value, count = (graph.cast(name, wide) for name in node.inputs)
+    count = graph.cast(count, unsigned)
+
+    def shifted(operand: str) -> str:
+        bits = graph.cast(operand, unsigned)
+        return graph.cast(graph.op("bit_shift", [bits, count], node.attrs), wide)
+
+    result = shifted(value)
+    if node.attrs["direction"] == "RIGHT" and dtype[0] == "i":
+        negative = graph.op("less", [value, graph.const(0, f"int{wide[1:]}")])
+        flipped = graph.op("bitwise_not", [shifted(graph.op("bitwise_not", [value]))])
+        result = graph.op("where", [negative, flipped, result])
+    _cast_to(graph, result, node.output, dtype)
+
+
+def _remainder(graph: Graph, program: Program, node: Node, dtype: str) -> None:
+    """The truncated remainder of 64-bit integers, which kernels compute in floats: a - (a / b) b."""
+    a, b = node.inputs
+    whole = graph.op("mul", [graph.op("div", [a, b]), b])
+    graph.named("sub", [a, whole], node.output)
+
+
+def _floored(graph: Graph, program: Program, node: Node, dtype: str) -> None:
+    """The floored remainder of floats: the truncated one, plus b where their signs differ."""
+    a, b = node.inputs
+    zero = graph.const(0, f"float{dtype[1:]}")
+    rest = graph.op("mod", [a, b], {"fmod": 1})
+    signs = graph.op("xor", [graph.op("less", [rest, zero]), graph.op("less", [b, zero])])
+    apart = graph.op("and", [signs, graph.op("not", [graph.op("equal", [rest, zero])])])
+    graph.named("where", [apart, graph.op("add", [rest, b]), rest], node.output)
+
+
+def _floors(node: Node, dtype: str) -> bool:
+    return dtype[0] == "f" and not node.attrs["fmod"]
+
+
+def _where_bool(graph: Graph, program: Program, node: Node, dtype: str) -> None:
+    """(c and a) or (not c and b)."""
+    c, a, b = node.inputs
+    no = graph.op("and", [graph.op("not", [c]), b])
+    graph.named("or", [graph.op("and", [c, a]), no], node.output)
+
+
+def _tangent(graph: Graph, program: Program, node: Node, dtype: str) -> None:
+    """sin / cos, where there is no kernel of doubles."""
+    graph.named("div", [graph.op("sin", node.inputs), graph.op("cos", node.inputs)], node.output)
+
+
+def _matrix_times_vector(graph: Graph, program: Program, node: Node, dtype: str) -> None:
+    """Vectors as rows and columns: the kernel takes an empty matrix only with another matrix."""
+    a, b = node.inputs
+    left, right = (len(program.type(name).dims) == 1 for name in node.inputs)
+    rank = max(len(program.type(node.output).dims) + left + right, 2)
+    a = graph.op("unsqueeze", [a, graph.const([0])]) if left else a
+    b = graph.op("unsqueeze", [b, graph.const([1])]) if right else b
+    if dtype not in _NATIVE["matmul"]:
+        a, b = graph.cast(a, "i64"), graph.cast(b, "i64")
+    result = graph.op("matmul", [a, b])
+    dropped = [rank - 2] * left + [rank - 1] * right
+    result = graph.op("squeeze", [result, graph.const(dropped)])
+    _cast_to(graph, result, node.output, dtype)
+
+
+_RULES: Mapping[str, tuple[Callable[[Program, Node, str], bool], Rule]] = {
+    "bit_shift": (lambda program, node, dtype: dtype not in _NATIVE["bit_shift"], _shift),
+    "mod": (
+        lambda program, node, dtype: bool(node.attrs["fmod"]) if dtype == "i64" else _floors(node, dtype),
+        lambda *args: _floored(*args) if args[3][0] == "f" else _remainder(*args),
+    ),
+    "where": (lambda program, node, dtype: dtype == "bool", _where_bool),
+    "matmul": (
+        lambda program, node, dtype: any(len(program.type(name).dims) == 1 for name in node.inputs),
+        _matrix_times_vector,
+    ),
+    "tan": (lambda program, node, dtype: dtype == "f64", _tangent),
+}

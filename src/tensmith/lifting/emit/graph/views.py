@@ -1,0 +1,118 @@
+"""Boxes of arrays read out of, and written into, whole arrays by nodes of a graph.
+
+A box that is dense in memory is a slice under another shape; a box of nested memory is a slice an axis;
+anything else picks its elements by their positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import permutations
+
+from tensmith.formula.poly import Dim, Poly, product
+from tensmith.lifting.emit.graph.build import Graph
+from tensmith.lifting.lifted import View
+
+_ZERO, _ONE = Poly.of(0), Poly.of(1)
+
+
+def read(graph: Graph, array: str, view: View) -> str:
+    """The elements of a view, in its shape."""
+    if len(view.offset) == 1:
+        order = _dense_order(view)
+        if order is None:
+            return graph.op("gather", [array, _flat_positions(graph, view)], {"axis": 0})
+        count = Poly.of(product(view.shape))
+        part = graph.slice(array, 0, view.offset[0], view.offset[0] + count)
+        shaped = graph.reshape(part, [view.shape[axis] for axis in order]) if len(order) != 1 else part
+        if order == tuple(range(len(order))):
+            return shaped
+        return graph.op("transpose", [shaped], {"perm": tuple(order.index(a) for a in range(len(order)))})
+    if not _is_corner(view):
+        return graph.op("gather_nd", [array, _positions(graph, view)])
+    for axis, (offset, extent) in enumerate(zip(view.offset, view.shape)):
+        array = graph.slice(array, axis, offset, offset + extent)
+    return array
+
+
+def write(graph: Graph, array: str, view: View, value: str) -> str:
+    """The whole array with a view replaced."""
+    if len(view.offset) == 1 and _dense_order(view) == tuple(range(len(view.shape))):
+        count = Poly.of(product(view.shape))
+        flat = graph.reshape(value, [count]) if len(view.shape) != 1 else value
+        return _between(graph, array, flat, 0, view.offset[0], count)
+    if len(view.offset) > 1 and _is_corner(view):
+        return _into_box(graph, array, view, value)
+    if len(view.offset) == 1:
+        position = graph.reshape(_flat_positions(graph, view), [*view.shape, 1])
+        return graph.op("scatter_nd", [array, position, value])
+    return graph.op("scatter_nd", [array, _positions(graph, view), value])
+
+
+def _between(graph: Graph, array: str, value: str, axis: int, start: Poly, count: Poly) -> str:
+    """The array's head, the value, and the array's tail along an axis."""
+    head = [] if start == 0 else [graph.slice(array, axis, _ZERO, start)]
+    tail = graph.slice(array, axis, start + count, None)
+    return graph.op("concat", [*head, value, tail], {"axis": axis})
+
+
+def _into_box(graph: Graph, array: str, view: View, value: str) -> str:
+    """Axis by axis from the last: the value grows to the array's full extent."""
+    for axis in reversed(range(len(view.shape))):
+        around = array
+        for before in range(axis):
+            offset = view.offset[before]
+            around = graph.slice(around, before, offset, offset + view.shape[before])
+        value = _between(graph, around, value, axis, view.offset[axis], view.shape[axis])
+    return value
+
+
+def _is_corner(view: View) -> bool:
+    """Whether axis k of the view walks axis k of the array, forwards and alone."""
+    axes = len(view.offset)
+    identity = tuple(tuple(_ONE if a == k else _ZERO for k in range(axes)) for a in range(axes))
+    return len(view.shape) == axes and view.steps == identity
+
+
+def _dense_order(view: View) -> tuple[int, ...] | None:
+    """The order of axes in which flat elements follow each other in memory without gaps."""
+    (steps,) = view.steps
+    if len(steps) > 4:
+        return None
+    for order in permutations(range(len(steps))):
+        stride, fits = _ONE, True
+        for axis in reversed(order):
+            fits = fits and (steps[axis] == stride or view.shape[axis] == 1)
+            stride = stride * view.shape[axis]
+        if fits:
+            return order
+    return None
+
+
+def _flat_positions(graph: Graph, view: View) -> str:
+    """The position of every element of a view of flat memory, in the view's shape."""
+    return _along(graph, view.offset[0], view.steps[0], view.shape)
+
+
+def _along(graph: Graph, offset: Poly, steps: Sequence[Poly], shape: Sequence[Dim]) -> str:
+    """offset + sum(step * index), over all indices of a shape."""
+    total = graph.size(offset)
+    for axis, step in enumerate(steps):
+        if step == 0:
+            continue
+        index = graph.range(shape[axis])
+        scaled = index if step == 1 else graph.op("mul", [index, graph.size(step)])
+        behind = len(shape) - axis - 1
+        if behind:
+            scaled = graph.op("unsqueeze", [scaled, graph.const(list(range(1, behind + 1)))])
+        total = graph.op("add", [total, scaled])
+    return graph.op("expand", [total, graph.vector(shape)]) if shape else total
+
+
+def _positions(graph: Graph, view: View) -> str:
+    """The subscripts of every element of a view of nested memory, one a last axis."""
+    parts = []
+    for offset, steps in zip(view.offset, view.steps):
+        along = _along(graph, offset, steps, view.shape)
+        parts.append(graph.op("unsqueeze", [along, graph.const([len(view.shape)])]))
+    return graph.op("concat", parts, {"axis": len(view.shape)})

@@ -1,0 +1,35 @@
+"""The source's parameters one by one: scalars and arrays, fields of structs under "parameter.field"."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tensmith.lifting.loops import Array, Function, Parameter, Scalar, Struct
+
+
+def flat_fields(parameter: Parameter) -> list[tuple[str, Scalar | Array]]:
+    """A parameter as scalars and arrays, in order."""
+    if isinstance(parameter.type, Struct):
+        return [(f"{parameter.name}.{name}", type_) for name, type_ in parameter.type.fields]
+    return [(parameter.name, parameter.type)]
+
+
+def array_types(function: Function) -> Mapping[str, Array]:
+    """The array parameters."""
+    fields = [field for parameter in function.parameters for field in flat_fields(parameter)]
+    return {name: type_ for name, type_ in fields if isinstance(type_, Array)}
+
+
+def axes_of(type_: Array) -> int:
+    """How many lengths an array is passed with: one for flat memory, its rank for nested."""
+    return 1 if type_.memory == "flat" else type_.rank
+
+
+def length_symbol(array: str, axis: int) -> str:
+    """The symbol of polynomials that stands for a length."""
+    return f"len({array}, {axis})"
+
+
+def element_name(type_: Scalar) -> str:
+    """TensIR's element type; unbounded integers are computed in 64 bits."""
+    return "i64" if type_.name == "int" else type_.name

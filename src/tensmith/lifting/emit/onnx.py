@@ -1,0 +1,160 @@
+"""ONNX: one model whose inputs are the source's parameters, and whose outputs are what the source writes.
+
+Sizes and views are computed inside the graph. A graph cannot raise an error, so requirements are stated: in
+the model's description, and as JSON under the metadata keys `tensmith.requires` and `tensmith.assumes`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from tensmith.backend.onnx import to_onnx
+from tensmith.errors import ProgramError
+from tensmith.formula.poly import Poly
+from tensmith.ir import Program, TensorType
+from tensmith.ir.program import Origin
+from tensmith.lifting.emit import Emitted, Emitter, emitter
+from tensmith.lifting.emit.graph import kernels, views
+from tensmith.lifting.emit.graph.build import Graph
+from tensmith.lifting.emit.kernel.parameters import axes_of, element_name, flat_fields, length_symbol
+from tensmith.lifting.lifted import Lifted
+from tensmith.lifting.loops import Array, Scalar
+from tensmith.lifting.refusal import Refusal
+
+
+@emitter
+class Onnx(Emitter):
+    """An ONNX model."""
+
+    name = "onnx"
+
+    def emit(self, lifted: Lifted) -> Emitted:
+        """F.onnx."""
+        function = lifted.function
+        try:
+            model = to_onnx(model_program(lifted))
+        except ProgramError as error:
+            raise Refusal(
+                f"ONNX cannot say this program: {error}", function.position, function.name
+            ) from error
+        return Emitted({f"{function.name}.onnx": model.SerializeToString(deterministic=True)})
+
+
+def model_program(lifted: Lifted) -> Program:
+    """The program from the source's parameters to what it writes."""
+    fields = [field for parameter in lifted.function.parameters for field in flat_fields(parameter)]
+    names = frozenset(name for name, _ in fields)
+    inner = _apart(lifted.program)
+    graph = Graph(inner.names | names)
+    inputs: dict[str, TensorType] = {}
+    for name, type_ in fields:
+        inputs[name] = _input(graph, name, type_)
+    for size in lifted.sizes:
+        bound = graph.op("max", [graph.size(size.poly), graph.const(0)])
+        graph.symbols[size.symbol] = bound
+    _feed(graph, lifted)
+    kernels.legalize(graph, inner)
+    outputs = _outputs(graph, lifted)
+    constants = {**inner.constants, **graph.constants}
+    origin = Origin(metadata=_metadata(lifted), doc=_description(lifted))
+    return _pruned(Program(lifted.function.name, inputs, outputs, tuple(graph.nodes), constants, {}, origin))
+
+
+_PREFIX = "program."
+
+
+def _apart(program: Program) -> Program:
+    """The program under names that no parameter has."""
+
+    def renamed(name: str) -> str:
+        return f"{_PREFIX}{name}" if name else name
+
+    nodes = tuple(
+        replace(node, inputs=tuple(map(renamed, node.inputs)), outputs=tuple(map(renamed, node.outputs)))
+        for node in program.nodes
+    )
+    return Program(
+        program.name,
+        {renamed(name): type_ for name, type_ in program.inputs.items()},
+        tuple(map(renamed, program.outputs)),
+        nodes,
+        {renamed(name): array for name, array in program.constants.items()},
+    )
+
+
+def _input(graph: Graph, name: str, type_: Scalar | Array) -> TensorType:
+    """The type of a parameter; its lengths, or its own value, become symbols."""
+    if isinstance(type_, Scalar):
+        dtype = element_name(type_)
+        if type_.kind == "int":
+            graph.symbols[name] = name if dtype == "i64" else graph.cast(name, "i64")
+        return TensorType(dtype, ())
+    axes = axes_of(type_)
+    dims = [f"{name}_length" if axes == 1 else f"{name}_length_{axis}" for axis in range(axes)]
+    for axis in range(axes):
+        size = graph.op("shape", [name], {"start": axis, "end": axis + 1})
+        graph.symbols[length_symbol(name, axis)] = graph.op("squeeze", [size, graph.const([0])])
+    return TensorType(element_name(type_.element), tuple(map(Poly.symbol, dims)))
+
+
+def _feed(graph: Graph, lifted: Lifted) -> None:
+    """Every input of the program from the parameters."""
+    for entry in lifted.inputs:
+        name = f"{_PREFIX}{entry.name}"
+        if entry.view is not None:
+            graph.named("identity", [views.read(graph, entry.view.array, entry.view)], name)
+        elif entry.scalar is not None:
+            graph.named("identity", [entry.scalar], name)
+        elif entry.positions is not None:
+            graph.named("identity", [graph.range(entry.positions)], name)
+
+
+def _outputs(graph: Graph, lifted: Lifted) -> tuple[str, ...]:
+    """Written arrays in parameter order, then the return value."""
+    written: dict[str, str] = {}
+    returned = ""
+    for output in lifted.outputs:
+        value = f"{_PREFIX}{output.name}"
+        if output.view is None:
+            returned = value
+        else:
+            array = output.view.array
+            written[array] = views.write(graph, written.get(array, array), output.view, value)
+    order = [name for parameter in lifted.function.parameters for name, _ in flat_fields(parameter)]
+    found = [(f"out_{name}", written[name]) for name in order if name in written]
+    found += [("result", returned)] if returned else []
+    names = []
+    for base, value in found:
+        name = graph.fresh(base)
+        graph.named("identity", [value], name)
+        names.append(name)
+    return tuple(names)
+
+
+def _pruned(program: Program) -> Program:
+    """Without nodes and constants that no output needs."""
+    needed, kept = set(program.outputs), []
+    for node in reversed(program.nodes):
+        if needed & set(node.outputs):
+            kept.append(node)
+            needed.update(node.inputs)
+    constants = {name: array for name, array in program.constants.items() if name in needed}
+    return replace(program, nodes=tuple(reversed(kept)), constants=constants)
+
+
+def _metadata(lifted: Lifted) -> dict[str, str]:
+    return {
+        "tensmith.requires": json.dumps([entry.text for entry in lifted.requires]),
+        "tensmith.assumes": json.dumps(list(lifted.assumes)),
+    }
+
+
+def _description(lifted: Lifted) -> str:
+    function = lifted.function
+    lines = [f"{function.name} of {function.file.rpartition('/')[2]}, as a tensor program."]
+    if lifted.requires:
+        lines += ["", "Required, and not checked by the model:", *(f"- {r.text}" for r in lifted.requires)]
+    if lifted.assumes:
+        lines += ["", "Assumed:", *(f"- {text}" for text in lifted.assumes)]
+    return "\n".join(lines)

@@ -1,0 +1,163 @@
+"""Emitted ONNX models pass the checker in full and mean what the program means, in ONNX Runtime."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import compiled
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import reference
+import samples
+from samples import F32, F64, I8, I16, I32, I64, U8, Draft, flat, longer
+
+from tensmith.lifting.emit import EMITTERS
+from tensmith.lifting.emit.kernel.parameters import flat_fields
+from tensmith.lifting.lifted import Lifted, Output
+from tensmith.lifting.loops import Array, Scalar
+from tensmith.lifting.refusal import Refusal
+
+U16, U32, U64 = (Scalar("int", bits, False) for bits in (16, 32, 64))
+LINES = [{"n": n} for n in (0, 1, 2, 33, -3)]
+GRIDS = [{"m": m, "n": n, "k": k} for m, n, k in ((0, 3, 2), (1, 1, 1), (3, 0, 5), (4, 5, 0), (7, 6, 5))]
+
+
+def session(lifted: Lifted) -> onnxruntime.InferenceSession:
+    """The model, checked and loaded."""
+    content = EMITTERS["onnx"].emit(lifted).files[f"{lifted.function.name}.onnx"]
+    model = onnx.load_from_string(content)
+    onnx.checker.check_model(model, full_check=True)
+    return onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+
+
+def call(lifted: Lifted, loaded: onnxruntime.InferenceSession, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The outputs by name."""
+    fields = [field for p in lifted.function.parameters for field in flat_fields(p)]
+    assert [entry.name for entry in loaded.get_inputs()] == [name for name, _ in fields]
+    given = {}
+    for name, type_ in fields:
+        element = type_ if isinstance(type_, Scalar) else type_.element
+        given[name] = np.asarray(arguments[name], compiled.dtype_of(element))
+    names = [entry.name for entry in loaded.get_outputs()]
+    values = loaded.run(None, given)
+    return {name.removeprefix("out_").replace("result", "return"): v for name, v in zip(names, values)}
+
+
+def check(lifted: Lifted, cases: list[dict[str, int]], tolerance: float = 0.0, room: int = 64) -> None:
+    loaded = session(lifted)
+    rng = np.random.default_rng(3)
+    for sizes in cases:
+        given = arguments(rng, lifted, sizes, room)
+        expected = reference.run(lifted, given)
+        found = call(lifted, loaded, given)
+        assert found.keys() == expected.keys()
+        for name, value in expected.items():
+            assert found[name].dtype == np.asarray(value).dtype
+            np.testing.assert_allclose(found[name], value, tolerance, tolerance, err_msg=f"{name} {sizes}")
+
+
+def arguments(rng: np.random.Generator, lifted: Lifted, sizes: dict[str, int], room: int) -> dict[str, Any]:
+    from test_c import arguments as found
+
+    return found(rng, lifted, sizes, room)
+
+
+@pytest.mark.parametrize("type_", [I8, I16, I32, I64, U8, U16, U32, U64, F32, F64], ids=str)
+@pytest.mark.parametrize("op", ["add", "mul", "max"])
+def test_every_element_type_has_arithmetic(op: str, type_: Scalar) -> None:
+    check(samples.narrow(op, type_), LINES, 1e-6 if type_.kind == "float" else 0)
+
+
+@pytest.mark.parametrize("type_", [I8, U8, I16, U16, I32])
+def test_narrow_integers_wrap(type_: Scalar) -> None:
+    lifted = samples.narrow("mul", type_)
+    info = np.iinfo(compiled.dtype_of(type_))
+    a = np.array([info.min, info.max, 100, info.max], compiled.dtype_of(type_))
+    given = {"a": a, "b": a[::-1].copy(), "c": a, "n": 4}
+    np.testing.assert_array_equal(
+        call(lifted, session(lifted), given)["c"], reference.run(lifted, given)["c"]
+    )
+
+
+@pytest.mark.parametrize(
+    "lifted, tolerance",
+    [
+        (samples.dot(), 1e-5),
+        (samples.dot(I32), 0),
+        (samples.blend(), 0),
+        (samples.in_place(), 1e-6),
+        (samples.running(), 0),
+        (samples.running(I16), 0),
+        (samples.picked(), 0),
+        (samples.fill(), 0),
+        (samples.joined(), 0),
+    ],
+    ids=lambda value: value.function.name if isinstance(value, Lifted) else "",
+)
+def test_vectors(lifted: Lifted, tolerance: float) -> None:
+    cases = [case for case in LINES if case["n"] <= 32] if lifted.function.name == "joined" else LINES
+    check(lifted, cases, tolerance)
+
+
+@pytest.mark.parametrize(
+    "lifted, tolerance",
+    [
+        (samples.stencil(), 1e-6),
+        (samples.variance(), 1e-12),
+        (samples.maximum(), 0),
+        (samples.backwards(), 0),
+    ],
+    ids=lambda value: value.function.name if isinstance(value, Lifted) else "",
+)
+def test_vectors_that_may_not_be_empty(lifted: Lifted, tolerance: float) -> None:
+    check(lifted, [{"n": n} for n in (2, 3, 40)], tolerance)
+
+
+@pytest.mark.parametrize(
+    "lifted",
+    [samples.gemv(), samples.gemv(True), samples.softmax(), samples.columns(), samples.outer()]
+    + [samples.gemm(t, a, b) for t in (F32, I32) for a in (False, True) for b in (False, True)],
+    ids=lambda value: value.function.name,
+)
+def test_matrices(lifted: Lifted) -> None:
+    check(lifted, GRIDS, 1e-5)
+
+
+@pytest.mark.parametrize("type_", [I16, I32, I64, U8, U16], ids=str)
+@pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
+def test_shifts(direction: str, type_: Scalar) -> None:
+    d = Draft("shift", [("a", Array(type_)), ("c", Array(type_)), ("n", I32)], {"n": samples.N})
+    a = d.view("a", flat("a", samples.N), type_)
+    three = d.const(3, compiled.dtype_of(type_))
+    d.requires += [longer("a", samples.N), longer("c", samples.N)]
+    y = d.op("bit_shift", a, three, direction=direction)
+    check(d.done(Output(y, type_, flat("c", samples.N), whole=True)), LINES)
+
+
+@pytest.mark.parametrize("fmod", [0, 1])
+@pytest.mark.parametrize("type_", [I8, I32, I64, F32, F64], ids=str)
+def test_remainders(fmod: int, type_: Scalar) -> None:
+    d = Draft("rest", [("a", Array(type_)), ("c", Array(type_)), ("n", I32)], {"n": samples.N})
+    a = d.view("a", flat("a", samples.N), type_)
+    d.requires += [longer("a", samples.N), longer("c", samples.N)]
+    y = d.op("mod", a, d.const(-7, compiled.dtype_of(type_)), fmod=fmod)
+    check(d.done(Output(y, type_, flat("c", samples.N), whole=True)), LINES, 1e-6)
+
+
+def test_requirements_are_stated_in_the_model() -> None:
+    content = EMITTERS["onnx"].emit(samples.stencil()).files["stencil.onnx"]
+    model = onnx.load_from_string(content)
+    metadata = {entry.key: entry.value for entry in model.metadata_props}
+    assert json.loads(metadata["tensmith.requires"]) == ["n >= 2", "len(a) >= s + 2", "len(b) >= s + 1"]
+    assert "n >= 2" in model.doc_string
+    assert "does not overflow" in metadata["tensmith.assumes"]
+
+
+def test_what_has_no_kernel_is_refused() -> None:
+    d = Draft("erf", [("a", Array(F64)), ("c", Array(F64)), ("n", I32)], {"n": samples.N})
+    y = d.op("erf", d.view("a", flat("a", samples.N), F64))
+    with pytest.raises(Refusal, match="no kernel for 'erf' on f64"):
+        EMITTERS["onnx"].emit(d.done(Output(y, F64, flat("c", samples.N))))
