@@ -1,0 +1,38 @@
+"""What must hold for a summary to be right, as obligations for solvers; trusts nothing that made it.
+
+    obligations(summary) -> [Obligation, ...]
+"""
+
+from __future__ import annotations
+
+from tensmith.lifting.conditions.execute import Executor
+from tensmith.lifting.conditions.results import demand_results
+from tensmith.lifting.conditions.script import Writer
+from tensmith.lifting.conditions.world import Malformed, World
+from tensmith.lifting.summary import Summary
+from tensmith.verify.obligation import Obligation, Script
+
+__all__ = ["obligations"]
+
+
+def obligations(summary: Summary) -> list[Obligation]:
+    """Everything that must be proved for `summary` to say what its function computes.
+
+    A summary that cannot be proved for its form (unknown names, a loop without facts) gives one obligation
+    that is false, of kind "form", saying why.
+    """
+    try:
+        world = World(summary)
+        executor = Executor(world)
+        demand_results(executor, executor.block(summary.function.body, executor.entry()))
+        writer = Writer(world)
+        return [writer.satisfiable(), *map(writer.obligation, executor.goals)]
+    except Malformed as error:
+        return [malformed(summary, str(error))]
+
+
+def malformed(summary: Summary, reason: str) -> Obligation:
+    """An obligation that nothing proves."""
+    position = summary.function.position
+    script = Script("QF_UFLIA", "QF_UFLIA", (), (), (), (), (), (), "false")
+    return Obligation(reason, "form", summary.function.name, "", position.line, position.column, script)

@@ -1,0 +1,405 @@
+"""Symbolic execution of a function under the invariants that a summary claims, collecting what must be proved.
+
+Straight-line code is executed; a loop is entered (initiation), run once from an arbitrary iteration
+(preservation), and left (exit). Every access is inside its array, every integer divisor is not 0, every scalar
+is set before it is read. Nothing is believed but the facts of `World`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from tensmith.lifting.conditions import operators
+from tensmith.lifting.conditions.memory import Memory, memory_of
+from tensmith.lifting.conditions.nodes import Node
+from tensmith.lifting.conditions.operators import sort_of
+from tensmith.lifting.conditions.state import (
+    At,
+    Box,
+    Content,
+    Held,
+    Point,
+    Row,
+    State,
+    merge,
+    select,
+)
+from tensmith.lifting.conditions.world import Malformed, Scope, World
+from tensmith.lifting.loops import (
+    NOWHERE,
+    Allocate,
+    Append,
+    Apply,
+    Array,
+    Assign,
+    Cast,
+    Constant,
+    Declare,
+    Expr,
+    If,
+    Length,
+    Load,
+    Loop,
+    Position,
+    Return,
+    Scalar,
+    Statement,
+    Store,
+    Variable,
+)
+from tensmith.lifting.summary import LoopFacts
+
+_DIVISIONS = frozenset(("tdiv", "tmod", "fdiv", "fmod"))
+
+
+@dataclass(frozen=True)
+class Goal:
+    """One thing to prove: hypotheses => claim."""
+
+    kind: str
+    subject: str
+    loop: str
+    position: Position
+    hypotheses: tuple[Node, ...]
+    claim: Node
+
+
+@dataclass
+class Executor:
+    """Runs a function once; `goals` grows. counters: index variables of the loops around, with their nodes."""
+
+    world: World
+    goals: list[Goal] = field(default_factory=list)
+    memories: dict[str, Memory] = field(default_factory=dict)
+    counters: dict[str, Node] = field(default_factory=dict)
+    loops: list[str] = field(default_factory=list)
+    path: list[Node] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+    returned: tuple[Held | Content | None, At | None] = (None, None)
+    _fresh: int = 0
+
+    def __post_init__(self) -> None:
+        self.facts = {facts.label: facts for facts in self.world.summary.loops}
+
+    # Bookkeeping
+
+    @contextmanager
+    def under(self, *conditions: Node) -> Iterator[None]:
+        """Goals inside hold only where the conditions do."""
+        self.path += conditions
+        yield
+        del self.path[len(self.path) - len(conditions) :]
+
+    def demand(self, kind: str, subject: str, position: Position, claim: Node) -> None:
+        """Something to prove here; what holds by its form is kept too."""
+        loop = self.loops[-1] if self.loops else ""
+        self.goals.append(Goal(kind, subject, loop, position, tuple(self.path), claim))
+
+    def unknown(self, name: str, type_: Scalar) -> Node:
+        """A value of which nothing is known."""
+        self._fresh += 1
+        return self.world.arena.symbol(f"any.{self._fresh}.{name}", sort_of(type_))
+
+    def subscripts(self, rank: int) -> At:
+        """Arbitrary subscripts of an element."""
+        return tuple(self.world.arena.symbol(f"x{axis}", "Int", natural=True) for axis in range(rank))
+
+    @property
+    def scope(self) -> Scope:
+        """Sizes, integer parameters and counters by name."""
+        return {**self.world.scope, **self.counters}
+
+    # Entry
+
+    def entry(self) -> State:
+        """Parameters hold their arguments."""
+        state = State({name: Held(node) for name, (node, _) in self.world.scalars.items()})
+        for name, kind in self.world.arrays.items():
+            self.memories[name] = memory_of(self.world, name, kind, None)
+            state = state.array(name, Content(self.entry_of(name)))
+        return state
+
+    def entry_of(self, name: str) -> Callable[[At], Node]:
+        """A parameter array's elements at entry."""
+        return lambda at: self.world.read(name, at)
+
+    # Statements
+
+    def block(self, statements: Sequence[Statement], state: State) -> State:
+        """The state after statements."""
+        for statement in statements:
+            state = self.statement(statement, state)
+        return state
+
+    def statement(self, statement: Statement, state: State) -> State:
+        """The state after one statement."""
+        arena = self.world.arena
+        match statement:
+            case Declare(name, type_, None, _):
+                return state.scalar(name, Held(self.unknown(name, type_), False))
+            case Declare(name, _, value, _) if value is not None:
+                return state.scalar(name, Held(self.value(value, state)))
+            case Assign(name, value, position):
+                if name not in state.scalars:
+                    raise Malformed(f"{position}: '{name}' is not declared")
+                return state.scalar(name, Held(self.value(value, state)))
+            case Allocate():
+                return self._allocate(statement, state)
+            case Store(array, indices, value, position):
+                written = self.value(value, state)
+                at = self._access(array, indices, position, state)
+                return state.array(array, state.arrays[array].having(Point(at, written, arena.true)))
+            case Append(array, value, position):
+                return self._append(array, value, position, state)
+            case If(condition, then, otherwise, _):
+                holds = self.value(condition, state)
+                with self.under(holds):
+                    first = self.block(then, state).within(state)
+                with self.under(arena.negate(holds)):
+                    second = self.block(otherwise, state).within(state)
+                return merge(self.world, holds, state, first, second)
+            case Loop():
+                return self._loop(statement, state)
+            case Return(value, _):
+                if isinstance(value, str):
+                    self.returned = (state.arrays[value], self._lengths(value, state))
+                else:
+                    self.returned = (Held(self.value(value, state)), None)
+        return state
+
+    def _allocate(self, made: Allocate, state: State) -> State:
+        arena, type_ = self.world.arena, made.type.element
+        extents = tuple(self.value(extent, state) for extent in made.extents)
+        for extent in extents:
+            self.demand("shape", made.name, made.position, arena.claim(extent, self.world.zero))
+        if made.fill is not None:
+            fill = self.value(made.fill, state)
+            content = Content(lambda at: fill)
+        else:
+            self._fresh += 1
+            name = f"any.{self._fresh}.{made.name}"
+            content = Content(lambda at: arena.app(name, sort_of(type_), at))
+        stated = self.world.summary.locals.get(made.name)
+        lengths = extents
+        if stated is not None and len(stated) == made.type.rank and len(extents) != made.type.rank:
+            # Rows of an array that grows have the length that the summary states; every row is held to it.
+            inner = tuple(self.world.poly(poly, self.scope) for poly in stated[len(extents) :])
+            lengths = (*extents, *inner)
+        if len(lengths) != made.type.rank:
+            raise Malformed(f"the summary gives no extents of the array '{made.name}'")
+        self.memories[made.name] = memory_of(self.world, made.name, made.type, lengths)
+        return state.array(made.name, content, lengths)
+
+    def _append(self, array: str, value: Expr | str, position: Position, state: State) -> State:
+        arena = self.world.arena
+        content, lengths = state.arrays[array], state.lengths[array]
+        end = lengths[0]
+        if isinstance(value, str):
+            row, inner = state.arrays[value], self._lengths(value, state)
+            self.demand("shape", array, position, arena.all(map(arena.eq, lengths[1:], inner)))
+            content = content.having(Row(end, row, arena.true))
+        else:
+            content = content.having(Point((end,), self.value(value, state), arena.true))
+        return state.array(array, content, (arena.shift(end, 1), *lengths[1:]))
+
+    def _lengths(self, array: str, state: State) -> At:
+        if array in state.lengths:
+            return state.lengths[array]
+        rank = self.world.arrays[array].rank
+        return tuple(self.world.length(array, axis) for axis in range(rank))
+
+    # Loops
+
+    def _loop(self, loop: Loop, before: State) -> State:
+        facts = self._facts(loop)
+        arena, world = self.world.arena, self.world
+        trips = world.poly(facts.trips, self.scope)
+        last = arena.ite(arena.ge(trips, world.zero), trips, world.zero)
+        counter = arena.symbol(f"at.{facts.counter}", "Int", natural=True)
+        changed = _changed(loop.body)
+        growth = _growth(loop.body)
+        invariant = _Invariant(self, facts, before, changed, growth)
+        self.loops.append(loop.label)
+        self._compare("initiation", loop.position, before, invariant.at(world.zero), invariant)
+
+        outer, known = dict(self.counters), len(arena.known)
+        self.counters[facts.counter] = counter
+        inside = arena.claim(arena.shift(trips, -1), counter)
+        arena.known.append(arena.sub(arena.shift(trips, -1), counter))
+        world.ranges[counter] = inside
+        start = invariant.at(counter)
+        with self.under(inside):
+            holds = self.value(loop.condition, start)
+            self.demand("exit", "goes on", loop.position, holds)
+            end = self.block(loop.body, start).within(before)
+            following = invariant.at(arena.shift(counter, 1))
+            self._compare("preservation", loop.position, end, following, invariant)
+        del arena.known[known:]
+        self.counters = outer
+        after = invariant.at(last)
+        self.demand("exit", "ends", loop.position, arena.negate(self.value(loop.condition, after)))
+        self.loops.pop()
+        return after
+
+    def _facts(self, loop: Loop) -> LoopFacts:
+        facts = self.facts.get(loop.label)
+        if facts is None:
+            raise Malformed(f"{loop.position}: the summary says nothing of the loop {loop.label}")
+        if facts.outer != tuple(self.counters) or facts.counter in self.scope:
+            raise Malformed(f"{loop.position}: the counters of the loop {loop.label} are not those around it")
+        self.seen.add(loop.label)
+        return facts
+
+    def _compare(
+        self, kind: str, position: Position, reached: State, claimed: State, invariant: _Invariant
+    ) -> None:
+        """Demands that a reached state is the claimed one, in all that the loop changes."""
+        arena = self.world.arena
+        for name in invariant.scalars:
+            held, claim = reached.scalars[name], claimed.scalars[name]
+            if held.value.sort != claim.value.sort:
+                raise Malformed(f"the closed form of '{name}' does not have its type")
+            equal = arena.eq(held.value, claim.value) if held.defined else arena.false
+            self.demand(kind, name, position, equal)
+        for name in invariant.arrays:
+            at = self.subscripts(self.memories[name].rank)
+            a, b = (select(self.world, state.arrays[name], at) for state in (reached, claimed))
+            with self.under(*self.memories[name].proper(self.world, at)):
+                self.demand(kind, f"{name}[]", position, arena.eq(a, b))
+            for axis, (x, y) in enumerate(zip(reached.lengths.get(name, ()), claimed.lengths.get(name, ()))):
+                self.demand(kind, f"length {axis} of {name}", position, arena.eq(x, y))
+
+    # Expressions
+
+    def value(self, expression: Expr, state: State) -> Node:
+        """The value of an expression; what it needs to be defined is demanded."""
+        arena = self.world.arena
+        match expression:
+            case Constant(value, type_, _):
+                return operators.constant(arena, value, type_)
+            case Variable(name, _, position):
+                held = state.scalars.get(name)
+                if held is None:
+                    raise Malformed(f"{position}: '{name}' is not declared")
+                if not held.defined:
+                    self.demand("definedness", f"{name} is set", position, arena.false)
+                return held.value
+            case Load(array, indices, _, position):
+                at = self._access(array, indices, position, state)
+                return select(self.world, state.arrays[array], at)
+            case Length(array, axis, _, _):
+                return self._lengths(array, state)[axis]
+            case Apply("select", (condition, then, otherwise), _, _):
+                holds = self.value(condition, state)
+                with self.under(holds):
+                    a = self.value(then, state)
+                with self.under(arena.negate(holds)):
+                    b = self.value(otherwise, state)
+                return arena.ite(holds, a, b)
+            case Apply(operator, arguments, type_, position):
+                nodes = [self.value(argument, state) for argument in arguments]
+                if operator in _DIVISIONS and nodes[1].sort == "Int":
+                    self._divides(nodes[1], position)
+                return operators.apply(arena, operator, nodes, type_)
+            case Cast(value, type_, _):
+                node = self.value(value, state)
+                return operators.cast(arena, node, value.type, type_, operators.fits(value))
+        raise Malformed(f"{expression!r} is no expression")
+
+    def _divides(self, divisor: Node, position: Position) -> None:
+        """An integer divisor is not 0: by what is known, or because a requirement says so of its array."""
+        arena = self.world.arena
+        if divisor.op == "app" and divisor.args[0].startswith("in."):
+            array = divisor.args[0][3:]
+            if any(r.kind == "nonzero" and r.array == array for r in self.world.summary.requires):
+                return
+        claim = arena.negate(arena.eq(divisor, self.world.zero))
+        self.demand("definedness", "divisor is not 0", position, claim)
+
+    def _access(self, array: str, indices: tuple[Expr, ...], position: Position, state: State) -> At:
+        """Grid subscripts of an element, demanded to be inside."""
+        nodes = tuple(self.value(index, state) for index in indices)
+        memory = self.memories[array]
+        if array in state.lengths and memory.extents is not None:
+            memory = replace(memory, extents=state.lengths[array])
+        digits = memory.digits(self.world, nodes)
+        self.demand("bounds", array, position, memory.inside(self.world, digits))
+        return digits
+
+
+class _Invariant:
+    """A loop's claimed state as a function of the iteration. A scalar it changes and of which nothing is
+    claimed, or that is not set before the loop, has an unknown value at the start of every iteration."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        facts: LoopFacts,
+        before: State,
+        changed: tuple[frozenset[str], frozenset[str]],
+        growth: dict[str, int],
+    ) -> None:
+        self.executor, self.facts, self.before, self.growth = executor, facts, before, growth
+        assigned, stored = changed
+        alive = sorted(assigned & before.scalars.keys())
+        self.scalars = [n for n in alive if n in facts.scalars and before.scalars[n].defined]
+        self.lost = [n for n in alive if n not in self.scalars]
+        self.arrays = sorted((stored | facts.arrays.keys()) & before.arrays.keys())
+
+    def at(self, iteration: Node) -> State:
+        """The state at the start of an iteration."""
+        executor, facts, arena = self.executor, self.facts, self.executor.world.arena
+        scope = {**executor.scope, facts.counter: iteration}
+        state = self.before
+        for name in self.scalars:
+            state = state.scalar(name, Held(executor.world.term(facts.scalars[name], scope)))
+        for name in self.lost:
+            executor._fresh += 1
+            sort = self.before.scalars[name].value.sort
+            state = state.scalar(name, Held(arena.symbol(f"any.{executor._fresh}.{name}", sort), False))
+        for name in self.arrays:
+            boxes = (Box(written, scope, arena.true) for written in facts.arrays.get(name, ()))
+            lengths = state.lengths.get(name)
+            if lengths is not None and name in self.growth:
+                grown = arena.add(lengths[0], arena.scale(iteration, self.growth[name]))
+                lengths = (grown, *lengths[1:])
+            state = state.array(name, state.arrays[name].having(*boxes), lengths)
+        return state
+
+
+def _changed(body: Iterable[Statement]) -> tuple[frozenset[str], frozenset[str]]:
+    """The scalars and the arrays that statements may change."""
+    scalars: set[str] = set()
+    arrays: set[str] = set()
+    for statement in body:
+        match statement:
+            case Declare(name, _, _, _) | Assign(name, _, _):
+                scalars.add(name)
+            case Allocate(name, _, _, _, _) | Store(name, _, _, _) | Append(name, _, _):
+                arrays.add(name)
+            case If(_, then, otherwise, _):
+                for part in (_changed(then), _changed(otherwise)):
+                    scalars |= part[0]
+                    arrays |= part[1]
+            case Loop(_, inner, _, _):
+                part = _changed(inner)
+                scalars |= part[0]
+                arrays |= part[1]
+    return frozenset(scalars), frozenset(arrays)
+
+
+def _growth(body: Iterable[Statement]) -> dict[str, int]:
+    """How many elements one iteration appends, as a guess that initiation and preservation prove."""
+    grown: dict[str, int] = {}
+    for statement in body:
+        found: dict[str, int] = {}
+        match statement:
+            case Append(array, _, _):
+                found = {array: 1}
+            case If(_, then, _, _):
+                found = _growth(then)
+        for name, count in found.items():
+            grown[name] = grown.get(name, 0) + count
+    return grown

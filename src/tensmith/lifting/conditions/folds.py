@@ -1,0 +1,178 @@
+"""Folds as prefix functions: F(p.., t), one for each shape of body, whatever stands for the parameters.
+
+A body is taken apart at the position k: the largest parts without k become parameters, in an order that does
+not depend on what they are. So the sums of A[i,k]*x[k] at i and at i+1 are one function at two arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from tensmith.lifting.conditions.nodes import Arena, Node, Sort, children, monomials, walk
+from tensmith.lifting.conditions.text import constant, name
+from tensmith.verify.theory import Prefix
+
+_HOLE = "\0"
+# Occurrences of one prefix function at most this far apart are linked step by step.
+_NEAR = 16
+
+
+@dataclass
+class Body:
+    """What a fold node stands for: its function, the body at `position`, and start where it is a parameter."""
+
+    prefix: Prefix
+    body: Node
+    position: Node
+
+
+@dataclass
+class Folds:
+    """The prefix functions of one proof."""
+
+    arena: Arena
+    functions: dict[tuple[str, Sort, str, tuple[Sort, ...]], Prefix] = field(default_factory=dict)
+    bodies: dict[Node, Body] = field(default_factory=dict)
+    _depth: int = 0
+
+    def placeholder(self) -> Node:
+        """A position for a body about to be made; nested ones differ."""
+        self._depth += 1
+        return self.arena.symbol(f"position.{self._depth}", "Int", natural=True)
+
+    def close(self, kind: str, position: Node, body: Node, start: Node, extent: Node) -> Node:
+        """The fold of a body made at the newest placeholder, over 0 .. extent-1."""
+        self._depth -= 1
+        if extent.constant is not None and extent.constant <= 0:
+            return start
+        ordered = kind in ("max", "min")
+        template, holes = _Abstraction(self.arena, position).of(body)
+        parameters = (*holes, start) if ordered else holes
+        sorts = tuple(node.sort for node in parameters)
+        key = (kind, body.sort, template, sorts)
+        prefix = self.functions.get(key)
+        if prefix is None:
+            prefix = Prefix(f"fold.{len(self.functions)}", kind, body.sort, sorts, template)
+            self.functions[key] = prefix
+        node = self.arena.app(prefix.name, body.sort, (*parameters, extent))
+        self.bodies.setdefault(node, Body(prefix, body, position))
+        if ordered:
+            return node
+        return self.arena.add(start, node) if kind == "sum" else self.arena.mul(start, node)
+
+    def body_at(self, fold: Node, position: Node) -> Node:
+        """The body of a fold at a position; folds inside it are known too."""
+        found = self.bodies[fold]
+        return self.substitute(found.body, {found.position: position})
+
+    def substitute(self, node: Node, values: dict[Node, Node], seen: dict[Node, Node] | None = None) -> Node:
+        """`Arena.substitute` that keeps the bodies of folds."""
+        memo: dict[Node, Node] = {} if seen is None else seen
+        if node in memo:
+            return memo[node]
+        if node in values:
+            return values[node]
+        memo[node] = result = self.arena.rebuild(node, lambda part: self.substitute(part, values, memo))
+        if node in self.bodies and result not in self.bodies:
+            old = self.bodies[node]
+            body = self.substitute(old.body, values, memo)
+            self.bodies[result] = Body(old.prefix, body, old.position)
+        return result
+
+    def occurring(self, roots: Iterable[Node]) -> list[Node]:
+        """The fold nodes inside."""
+        return [node for node in walk(roots) if node in self.bodies]
+
+    def steps(self, folds: Iterable[Node]) -> Iterator[tuple[Node, Node]]:
+        """(fold, u): where the recurrence F(u+1) = join(F(u), body(u)) is needed. One step below each
+        occurrence, and every step between two that lie a constant apart."""
+        wanted: dict[tuple[Node, ...], set[Node]] = {}
+        sources: dict[tuple[Node, ...], Node] = {}
+        for fold in folds:
+            *_, extent = fold.args
+            key = (fold.args[0], *fold.args[1:-1])
+            wanted.setdefault(key, set()).add(extent)
+            sources.setdefault(key, fold)
+        for key, extents in wanted.items():
+            points = {self.arena.shift(extent, -1) for extent in extents}
+            for low in extents:
+                for high in extents:
+                    gap = self.arena.sub(high, low).constant
+                    if gap is not None and 0 < gap <= _NEAR:
+                        points.update(self.arena.shift(low, step) for step in range(int(gap)))
+            for point in sorted(points, key=lambda node: node.number):
+                value = point.constant
+                if value is None or value >= 0:
+                    yield sources[key], point
+
+
+class _Abstraction:
+    """Writes a body as text over k and holes, collecting what fills the holes."""
+
+    def __init__(self, arena: Arena, position: Node) -> None:
+        self.arena, self.position = arena, position
+        self.inside: set[Node] = set()
+
+    def of(self, body: Node) -> tuple[str, tuple[Node, ...]]:
+        """The template with p0, p1, ... and their nodes."""
+        for node in walk((body,)):
+            if node is self.position or any(part in self.inside for part in children(node)):
+                self.inside.add(node)
+        text, holes = self._write(body)
+        pieces = text.split(_HOLE)
+        numbered = "".join(
+            piece + (f"p{i}" if i < len(holes) else "") for i, piece in enumerate(pieces)
+        )
+        return numbered, holes
+
+    def _write(self, node: Node, argument: bool = False) -> tuple[str, tuple[Node, ...]]:
+        if node is self.position:
+            return "k", ()
+        if node not in self.inside:
+            value = node.constant
+            if not argument and value is not None:
+                return constant(value, node.sort), ()
+            return (node.op, ()) if node.op in ("true", "false") else (_HOLE, (node,))
+        match node.op:
+            case "poly":
+                return self._polynomial(node)
+            case "app":
+                parts = [self._write(part, argument=True) for part in node.args[1:]]
+                return _joined(name(node.args[0]), parts)
+            case "ge0":
+                return _joined(">=", [self._write(node.args[0]), (constant(0, node.args[0].sort), ())])
+            case "eq0":
+                sides = (node.args[0], self.arena.scale(node.args[0], -1))
+                self.inside.update(sides)
+                side = min(map(self._write, sides), key=lambda written: written[0])
+                return _joined("=", [side, (constant(0, node.args[0].sort), ())])
+            case "and" | "or" | "same" | "product":
+                head = {"same": "=", "product": "*"}.get(node.op, node.op)
+                return _joined(head, sorted(map(self._write, node.args), key=lambda written: written[0]))
+        return _joined(node.op, [self._write(part) for part in node.args])
+
+    def _polynomial(self, node: Node) -> tuple[str, tuple[Node, ...]]:
+        outside, written = {}, []
+        for atoms, coefficient in monomials(node):
+            if not any(atom in self.inside for atom in atoms):
+                outside[atoms] = coefficient
+                continue
+            factors = [self._write(atom) for atom in atoms if atom in self.inside]
+            factors.sort(key=lambda factor: factor[0])
+            free = tuple(atom for atom in atoms if atom not in self.inside)
+            if free:
+                factors.append((_HOLE, (self.arena.poly({free: Fraction(1)}, node.sort),)))
+            if coefficient != 1:
+                factors.insert(0, (constant(coefficient, node.sort), ()))
+            written.append(factors[0] if len(factors) == 1 else _joined("*", factors))
+        written.sort(key=lambda term: term[0])
+        if outside:
+            written.append(self._write(self.arena.poly(outside, node.sort)))
+        return written[0] if len(written) == 1 else _joined("+", written)
+
+
+def _joined(head: str, parts: list[tuple[str, tuple[Node, ...]]]) -> tuple[str, tuple[Node, ...]]:
+    text = f"({' '.join((head, *(text for text, _ in parts)))})"
+    return text, tuple(hole for _, holes in parts for hole in holes)

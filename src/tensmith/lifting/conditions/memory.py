@@ -1,0 +1,177 @@
+"""Where array elements lie: flat memory seen through strides, and what keeps a subscript inside.
+
+A flat subscript e is written as digits, e = sum(strides[k] * digit[k]), by polynomial division, which is an
+identity; that 0 <= digit[k] < strides[k-1] / strides[k] is an obligation, and makes the digits unique. Whether
+e is below a length is then compared digit by digit, so that no product of sizes reaches a solver.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tensmith.lifting.conditions.nodes import Arena, Node, monomials
+from tensmith.lifting.conditions.state import At
+from tensmith.lifting.conditions.world import Malformed, World
+from tensmith.lifting.loops import Array
+
+
+@dataclass(frozen=True)
+class Memory:
+    """An array as subscripts see it. strides: of flat memory seen as more axes, else (); declared: strides of
+    the source's own subscripts where its type says more than one; limits: digits of lengths below which an
+    element lies inside (any one suffices); extents: lengths by axis where each axis has its own."""
+
+    strides: At
+    declared: At
+    ratios: At
+    limits: tuple[At, ...]
+    extents: tuple[Node, ...] | None
+
+    @property
+    def rank(self) -> int:
+        """The number of subscripts of an element."""
+        return len(self.strides) if self.extents is None else len(self.extents)
+
+    def digits(self, world: World, indices: At) -> At:
+        """The subscripts of an element from the source's."""
+        if self.extents is not None:
+            if len(indices) != len(self.extents):
+                raise Malformed(f"{len(indices)} subscripts where there are {len(self.extents)} axes")
+            return indices
+        if self.declared == self.strides and len(indices) == len(self.strides):
+            return indices
+        arena, flat = world.arena, world.zero
+        for index, stride in zip(indices, self.declared, strict=True):
+            flat = arena.add(flat, arena.mul(index, stride))
+        return divided(arena, flat, self.strides)
+
+    def inside(self, world: World, digits: At) -> Node:
+        """Whether an element with these subscripts exists."""
+        arena = world.arena
+        parts = [arena.claim(digit, world.zero) for digit in digits]
+        if self.extents is not None:
+            parts += [
+                arena.claim(arena.shift(extent, -1), digit) for extent, digit in zip(self.extents, digits)
+            ]
+            return arena.all(parts)
+        parts += [arena.claim(arena.shift(r, -1), digit) for r, digit in zip(self.ratios, digits[1:])]
+        parts.append(arena.any(_before(world, digits, limit) for limit in self.limits))
+        return arena.all(parts)
+
+    def proper(self, world: World, digits: At) -> list[Node]:
+        """What holds of the subscripts of any element: used of arbitrary ones."""
+        arena = world.arena
+        return [arena.claim(arena.shift(ratio, -1), digit) for ratio, digit in zip(self.ratios, digits[1:])]
+
+
+def _before(world: World, digits: At, limit: At) -> Node:
+    """Whether the place of `digits` lies below the place of `limit`, given that digits are proper.
+
+    d0 < l0 suffices where the limit's other digits are >= 0 together; where d0 = l0 the rest decides.
+    """
+    arena = world.arena
+    if len(digits) == 1:
+        return arena.claim(arena.shift(limit[0], -1), digits[0])
+    rest = [arena.claim(digit, world.zero) for digit in limit[1:]]
+    below = arena.all([arena.claim(arena.shift(limit[0], -1), digits[0]), *rest])
+    equal = arena.all([arena.eq(digits[0], limit[0]), _before(world, digits[1:], limit[1:])])
+    return arena.any([below, equal])
+
+
+def memory_of(world: World, name: str, kind: Array, extents: At | None) -> Memory:
+    """The memory of a parameter (extents None) or of a local array."""
+    arena = world.arena
+    grid = world.summary.grids.get(name)
+    strides = tuple(world.poly(stride, world.scope) for stride in grid.strides) if grid else ()
+    if kind.memory == "nested" or (extents is not None and len(strides) < 2):
+        own = extents or tuple(world.length(name, axis) for axis in range(kind.rank))
+        return Memory((), (), (), (), own)
+    sizes = extents or _declared(world, kind)
+    declared = _row_major(arena, sizes[1:])
+    if not strides:
+        strides = declared
+    if strides[-1].constant != 1:
+        raise Malformed(f"the strides of '{name}' do not end in 1")
+    ratios = tuple(exact_quotient(arena, a, b, name) for a, b in zip(strides, strides[1:]))
+    if len(strides) == 1 and extents is None:
+        limits = [(world.length(name, 0),)]
+    else:
+        limits = []
+    if sizes[0] is not None:
+        total = arena.mul(sizes[0], declared[0])
+        limits.append(divided(arena, total, strides))
+    for requirement in world.summary.requires:
+        if requirement.kind == "length" and requirement.array == name and requirement.poly is not None:
+            length = world.poly(requirement.poly, world.scope)
+            limits.append(divided(arena, arena.mul(length, declared[requirement.axis]), strides))
+    return Memory(strides, declared, ratios, tuple(limits), None)
+
+
+def _declared(world: World, kind: Array) -> tuple[Node | None, ...]:
+    """The extents that the source's type gives: constants and parameters."""
+    return tuple(None if extent is None else world.entry(extent) for extent in kind.extents)
+
+
+def _row_major(arena: Arena, inner: tuple[Node | None, ...]) -> At:
+    """The strides of extents, the outermost being left out."""
+    strides = [arena.number(1, "Int")]
+    for extent in reversed(inner):
+        if extent is None:
+            raise Malformed("an inner extent of flat memory is not known")
+        strides.insert(0, arena.mul(extent, strides[0]))
+    return tuple(strides)
+
+
+def exact_quotient(arena: Arena, top: Node, bottom: Node, name: str) -> Node:
+    """top / bottom where bottom divides it."""
+    quotient, rest = _long_division(arena, top, bottom)
+    if rest.constant != 0:
+        raise Malformed(f"the strides of '{name}' are no multiples of each other")
+    return quotient
+
+
+def divided(arena: Arena, flat: Node, strides: At) -> At:
+    """Digits of a flat subscript: among those that polynomial division gives, the ones that look proper."""
+    digits = []
+    for position, stride in enumerate(strides[:-1]):
+        quotient, rest = _long_division(arena, flat, stride)
+        if not arena.never_negative(rest):
+            shifted = arena.add(rest, stride)
+            if arena.never_negative(shifted) and arena.never_negative(
+                arena.shift(arena.scale(rest, -1), -1)
+            ):
+                quotient, rest = arena.shift(quotient, -1), shifted
+        elif position < len(strides) - 1 and arena.never_negative(arena.sub(rest, stride)):
+            quotient, rest = arena.shift(quotient, 1), arena.sub(rest, stride)
+        digits.append(quotient)
+        flat = rest
+    return (*digits, flat)
+
+
+def _long_division(arena: Arena, top: Node, bottom: Node) -> tuple[Node, Node]:
+    """(q, r), top = q * bottom + r, by the leading monomial of `bottom`; constants are divided with floor."""
+    lead, factor = max(monomials(bottom), key=lambda item: (len(item[0]), [a.number for a in item[0]]))
+    quotient, rest = arena.number(0, "Int"), top
+    for _ in range(len(monomials(top)) * 4 + 4):
+        for atoms, coefficient in monomials(rest):
+            left = _without(atoms, lead)
+            if left is not None and (coefficient % factor == 0 or not atoms):
+                share = coefficient // factor
+                if share:
+                    break
+        else:
+            break
+        part = arena.poly({left: Fraction(share)}, "Int")
+        quotient = arena.add(quotient, part)
+        rest = arena.sub(rest, arena.mul(part, bottom))
+    return quotient, rest
+
+
+def _without(atoms: tuple[Node, ...], lead: tuple[Node, ...]) -> tuple[Node, ...] | None:
+    left = list(atoms)
+    for atom in lead:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    return tuple(left)

@@ -1,0 +1,359 @@
+"""Hash-consed SMT terms whose arithmetic is kept as polynomials over atoms: equal sums are the same node.
+
+Integers are mathematical, floats are real numbers. Nothing is folded that an SMT solver would not agree to in
+the theory of integers, reals and free functions, given that the atoms in `Arena.natural` and the polynomials in
+`Arena.known` are >= 0; who asks a solver asserts both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from math import gcd
+from typing import Any, Literal, TypeAlias
+
+Sort: TypeAlias = Literal["Int", "Real", "Bool"]
+# Products with more monomials than this stay products.
+_WIDEST = 64
+
+
+class Node:
+    """One term. `op` says what `args` hold:
+
+    symbol (name,) · app (function, *nodes) · poly (((atoms, coefficient), ...),) · product (a, b)
+    ite (condition, a, b) · ge0, gt0, eq0 (poly) · same (a, b) of booleans · and, or (*nodes) · not (node)
+    true, false (). Made by an `Arena` only; identity is equality.
+    """
+
+    __slots__ = ("args", "number", "op", "sort")
+
+    def __init__(self, op: str, sort: Sort, args: tuple[Any, ...], number: int) -> None:
+        self.op, self.sort, self.args, self.number = op, sort, args, number
+
+    @property
+    def constant(self) -> Fraction | None:
+        """The value of a constant number."""
+        if self.op != "poly" or len(self.args[0]) > 1:
+            return None
+        if not self.args[0]:
+            return Fraction(0)
+        atoms, coefficient = self.args[0][0]
+        return None if atoms else coefficient
+
+    def __repr__(self) -> str:
+        from tensmith.lifting.conditions.text import text  # for debugging only
+
+        return text(self)
+
+
+Monomials: TypeAlias = dict[tuple[Node, ...], Fraction]
+
+
+class Arena:
+    """Makes nodes. `natural` holds the atoms and `known` the polynomials that are >= 0 wherever they occur."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[Any, ...], Node] = {}
+        self.natural: set[Node] = set()
+        self.known: list[Node] = []
+        self.true, self.false = self._make("true", "Bool", ()), self._make("false", "Bool", ())
+
+    def _make(self, op: str, sort: Sort, args: tuple[Any, ...]) -> Node:
+        key = (op, sort, *args)
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = Node(op, sort, args, len(self._made))
+        return found
+
+    # Atoms
+
+    def symbol(self, name: str, sort: Sort, natural: bool = False) -> Node:
+        """A constant of the theory."""
+        node = self._make("symbol", sort, (name,))
+        if natural:
+            self.natural.add(node)
+        return node
+
+    def app(self, function: str, sort: Sort, args: Sequence[Node]) -> Node:
+        """A free function applied; without arguments, a symbol."""
+        return self._make("app", sort, (function, *args)) if args else self.symbol(function, sort)
+
+    # Arithmetic
+
+    def number(self, value: Fraction | int, sort: Sort) -> Node:
+        """A constant."""
+        return self._sum({(): Fraction(value)}, sort)
+
+    def add(self, *nodes: Node) -> Node:
+        """The sum of one or more nodes of one sort."""
+        total: Monomials = {}
+        for node in nodes:
+            for atoms, coefficient in _monomials(node):
+                total[atoms] = total.get(atoms, Fraction(0)) + coefficient
+        return self._sum(total, nodes[0].sort)
+
+    def scale(self, node: Node, factor: Fraction | int) -> Node:
+        """factor * node."""
+        return self._sum({atoms: c * factor for atoms, c in _monomials(node)}, node.sort)
+
+    def sub(self, a: Node, b: Node) -> Node:
+        """a - b."""
+        return self.add(a, self.scale(b, -1))
+
+    def shift(self, node: Node, by: int) -> Node:
+        """node + by."""
+        return self.add(node, self.number(by, node.sort))
+
+    def mul(self, a: Node, b: Node) -> Node:
+        """a * b, multiplied out unless that is long."""
+        left, right = _monomials(a), _monomials(b)
+        if len(left) > 1 and len(right) > 1 and len(left) * len(right) > _WIDEST:
+            first, second = sorted((a, b), key=lambda node: node.number)
+            return self._make("product", a.sort, (first, second))
+        total: Monomials = {}
+        for atoms, coefficient in left:
+            for others, factor in right:
+                merged = tuple(sorted((*atoms, *others), key=lambda node: node.number))
+                total[merged] = total.get(merged, Fraction(0)) + coefficient * factor
+        return self._sum(total, a.sort)
+
+    def power(self, node: Node, exponent: int) -> Node:
+        """node ** exponent, exponent >= 0."""
+        result = self.number(1, node.sort)
+        for _ in range(exponent):
+            result = self.mul(result, node)
+        return result
+
+    def poly(self, monomials: Mapping[tuple[Node, ...], Fraction], sort: Sort) -> Node:
+        """A polynomial from its monomials."""
+        return self._sum(dict(monomials), sort)
+
+    def _sum(self, total: Monomials, sort: Sort) -> Node:
+        kept = [(atoms, c) for atoms, c in total.items() if c]
+        if len(kept) == 1 and len(kept[0][0]) == 1 and kept[0][1] == 1:
+            return kept[0][0][0]
+        kept.sort(key=lambda item: [node.number for node in item[0]])
+        return self._make("poly", sort, (tuple(kept),))
+
+    def real(self, node: Node) -> Node:
+        """An integer as a real number."""
+        if node.sort == "Real":
+            return node
+        total: Monomials = {}
+        for atoms, coefficient in _monomials(node):
+            moved = tuple(
+                sorted((self.app("to_real", "Real", (a,)) for a in atoms), key=lambda node: node.number)
+            )
+            total[moved] = total.get(moved, Fraction(0)) + coefficient
+        return self._sum(total, "Real")
+
+    # Truth
+
+    def boolean(self, value: bool) -> Node:
+        """true or false."""
+        return self.true if value else self.false
+
+    def ge(self, a: Node, b: Node) -> Node:
+        """a >= b."""
+        difference = self._primitive(self.sub(a, b))
+        if difference.constant is not None:
+            return self.boolean(difference.constant >= 0)
+        if self.never_negative(difference):
+            return self.true
+        if difference.sort == "Int" and self.never_negative(self.shift(self.scale(difference, -1), -1)):
+            return self.false
+        return self._make("ge0", "Bool", (difference,))
+
+    def claim(self, a: Node, b: Node) -> Node:
+        """a >= b, left for a solver to prove unless both are constant."""
+        difference = self.sub(a, b)
+        value = difference.constant
+        return self._make("ge0", "Bool", (difference,)) if value is None else self.boolean(value >= 0)
+
+    def gt(self, a: Node, b: Node) -> Node:
+        """a > b; for integers a >= b + 1."""
+        if a.sort == "Int":
+            return self.ge(a, self.shift(b, 1))
+        return self.negate(self.ge(b, a))
+
+    def eq(self, a: Node, b: Node) -> Node:
+        """a = b, of any one sort."""
+        if a is b:
+            return self.true
+        if a.sort == "Bool":
+            if a.op in ("true", "false") or b.op in ("true", "false"):
+                constant, other = (a, b) if a.op in ("true", "false") else (b, a)
+                return other if constant is self.true else self.negate(other)
+            first, second = sorted((a, b), key=lambda node: node.number)
+            return self._make("same", "Bool", (first, second))
+        difference = self.sub(a, b)
+        if difference.constant is not None:
+            return self.boolean(difference.constant == 0)
+        if difference.sort == "Int" and (
+            self.never_negative(self.shift(difference, -1))
+            or self.never_negative(self.shift(self.scale(difference, -1), -1))
+        ):
+            return self.false
+        lead = _monomials(difference)[-1][1]
+        return self._make("eq0", "Bool", (self._primitive(self.scale(difference, 1 if lead > 0 else -1)),))
+
+    def never_negative(self, node: Node, depth: int = 2) -> bool:
+        """Whether node is a sum of natural products, and of at most `depth` known polynomials."""
+        if all(c > 0 and all(a in self.natural for a in atoms) for atoms, c in _monomials(node)):
+            return True
+        if depth == 0 or node.sort != "Int":
+            return False
+        falling = {atoms for atoms, c in _monomials(node) if c < 0}
+        return any(
+            self.never_negative(self.sub(node, fact), depth - 1)
+            for fact in self.known
+            if any(c < 0 and atoms in falling for atoms, c in _monomials(fact))
+        )
+
+    def _primitive(self, node: Node) -> Node:
+        """node divided by the greatest common divisor of its coefficients."""
+        factors = [c for _, c in _monomials(node)]
+        if not factors:
+            return node
+        common = Fraction(
+            gcd(*(c.numerator for c in factors)),
+            max(c.denominator for c in factors) if node.sort == "Real" else 1,
+        )
+        return node if common == 1 else self.scale(node, 1 / common)
+
+    def negate(self, node: Node) -> Node:
+        """not node."""
+        match node.op:
+            case "true":
+                return self.false
+            case "false":
+                return self.true
+            case "not":
+                return node.args[0]  # type: ignore[no-any-return]
+            case "ge0" if node.args[0].sort == "Int":
+                return self.ge(self.number(-1, "Int"), node.args[0])
+        return self._make("not", "Bool", (node,))
+
+    def all(self, nodes: Iterable[Node]) -> Node:
+        """The conjunction."""
+        return self._junction("and", nodes, self.true, self.false)
+
+    def any(self, nodes: Iterable[Node]) -> Node:
+        """The disjunction."""
+        return self._junction("or", nodes, self.false, self.true)
+
+    def _junction(self, op: str, nodes: Iterable[Node], neutral: Node, absorbing: Node) -> Node:
+        flat: dict[Node, None] = {}
+        for node in nodes:
+            flat.update(dict.fromkeys(node.args if node.op == op else (node,)))
+        flat.pop(neutral, None)
+        if absorbing in flat or any(self.negate(node) in flat for node in flat):
+            return absorbing
+        kept = sorted(flat, key=lambda node: node.number)
+        if not kept:
+            return neutral
+        return kept[0] if len(kept) == 1 else self._make(op, "Bool", tuple(kept))
+
+    def implies(self, hypotheses: Iterable[Node], goal: Node) -> Node:
+        """hypotheses => goal, as a disjunction."""
+        return self.any([*map(self.negate, hypotheses), goal])
+
+    def ite(self, condition: Node, a: Node, b: Node) -> Node:
+        """a where the condition holds, else b; what both share is taken out of a sum."""
+        if condition is self.true or a is b:
+            return a
+        if condition is self.false:
+            return b
+        if a.sort == "Bool":
+            return self.any(
+                [self.all([condition, a]), self.all([self.negate(condition), b])]
+            )
+        if condition.op == "not":
+            condition, a, b = condition.args[0], b, a
+        left, right = dict(_monomials(a)), dict(_monomials(b))
+        shared = {atoms: c for atoms, c in left.items() if atoms and right.get(atoms) == c}
+        if shared:
+            common = self._sum(shared, a.sort)
+            return self.add(common, self.ite(condition, self.sub(a, common), self.sub(b, common)))
+        return self._make("ite", a.sort, (condition, a, b))
+
+    # Rewriting
+
+    def substitute(self, node: Node, values: Mapping[Node, Node], seen: dict[Node, Node] | None = None) -> Node:
+        """The node with atoms replaced, made anew through this arena."""
+        memo = {} if seen is None else seen
+        if node in memo:
+            return memo[node]
+        if node in values:
+            return values[node]
+
+        def go(part: Node) -> Node:
+            return self.substitute(part, values, memo)
+
+        memo[node] = result = self.rebuild(node, go)
+        return result
+
+    def rebuild(self, node: Node, go: Callable[[Node], Node]) -> Node:
+        """The node with its direct parts replaced."""
+        match node.op:
+            case "app":
+                return self.app(node.args[0], node.sort, tuple(map(go, node.args[1:])))
+            case "poly":
+                total = self.number(0, node.sort)
+                for atoms, coefficient in node.args[0]:
+                    product = self.number(coefficient, node.sort)
+                    for atom in atoms:
+                        product = self.mul(product, go(atom))
+                    total = self.add(total, product)
+                return total
+            case "product":
+                return self.mul(go(node.args[0]), go(node.args[1]))
+            case "ite":
+                return self.ite(*map(go, node.args))
+            case "ge0":
+                inner = go(node.args[0])
+                return self.ge(inner, self.number(0, inner.sort))
+            case "eq0":
+                inner = go(node.args[0])
+                return self.eq(inner, self.number(0, inner.sort))
+            case "same":
+                return self.eq(*map(go, node.args))
+            case "and":
+                return self.all(map(go, node.args))
+            case "or":
+                return self.any(map(go, node.args))
+            case "not":
+                return self.negate(go(node.args[0]))
+        return node
+
+
+def _monomials(node: Node) -> tuple[tuple[tuple[Node, ...], Fraction], ...]:
+    return node.args[0] if node.op == "poly" else (((node,), Fraction(1)),)
+
+
+def monomials(node: Node) -> tuple[tuple[tuple[Node, ...], Fraction], ...]:
+    """A number as a sum of (atoms, coefficient)."""
+    return _monomials(node)
+
+
+def children(node: Node) -> Iterator[Node]:
+    """The nodes directly inside."""
+    if node.op == "poly":
+        for atoms, _ in node.args[0]:
+            yield from atoms
+    else:
+        yield from (part for part in node.args if isinstance(part, Node))
+
+
+def walk(roots: Iterable[Node]) -> Iterator[Node]:
+    """Every node inside, each once, parts before wholes."""
+    seen: set[Node] = set()
+    stack = [(node, False) for node in reversed(list(roots))]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            yield node
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack += [(part, False) for part in children(node) if part not in seen]

@@ -1,0 +1,216 @@
+"""What the operators and casts of the loop language mean: nodes of integers and real numbers.
+
+Operators act on mathematical values; only a cast wraps. A value of a signed or floating type is taken to fit
+it (overflow is undefined in the source; floats are reals), an unsigned one where a cast, a load or a variable
+says so. Division, wrapping and the functions of analysis are free functions with axioms in `verify.theory`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from tensmith.lifting.conditions.nodes import Arena, Node, Sort, monomials, walk
+from tensmith.lifting.loops import Apply, Expr, Scalar
+from tensmith.lifting.terms import Cases, Fold, Index, Op, Term
+
+_LARGEST_POWER = 8
+ASSUMED = "sizes and positions fit in the signed types they are converted to"
+
+
+def sort_of(type_: Scalar) -> Sort:
+    """The SMT sort of a machine type."""
+    return {"int": "Int", "float": "Real", "bool": "Bool"}[type_.kind]  # type: ignore[return-value]
+
+
+def constant(arena: Arena, value: Fraction | int | float | bool, type_: Scalar) -> Node:
+    """A literal; floats at their exact binary value."""
+    if type_.kind == "bool":
+        return arena.boolean(bool(value))
+    return arena.number(Fraction(value), sort_of(type_))
+
+
+def apply(arena: Arena, operator: str, nodes: Sequence[Node], type_: Scalar) -> Node:
+    """An operator of `loops.Apply` on values."""
+    match operator, nodes:
+        case "add", (a, b):
+            return arena.add(a, b)
+        case "sub", (a, b):
+            return arena.sub(a, b)
+        case "mul", (a, b):
+            return arena.mul(a, b)
+        case "neg", (a,):
+            return arena.scale(a, -1)
+        case "abs", (a,):
+            return arena.ite(arena.ge(a, arena.number(0, a.sort)), a, arena.scale(a, -1))
+        case "min", (a, b):
+            return arena.ite(arena.ge(b, a), a, b)
+        case "max", (a, b):
+            return arena.ite(arena.ge(a, b), a, b)
+        case "lt", (a, b):
+            return arena.gt(b, a)
+        case "le", (a, b):
+            return arena.ge(b, a)
+        case "eq", (a, b):
+            return arena.eq(a, b)
+        case "ne", (a, b):
+            return arena.negate(arena.eq(a, b))
+        case "and", _:
+            return arena.all(nodes)
+        case "or", _:
+            return arena.any(nodes)
+        case "not", (a,):
+            return arena.negate(a)
+        case "select", (condition, a, b):
+            return arena.ite(condition, a, b)
+        case ("div" | "tdiv" | "tmod" | "fdiv" | "fmod"), (a, b):
+            return _division(arena, operator, a, b)
+        case ("shl" | "shr" | "band" | "bnot"), _:
+            return _bits(arena, operator, nodes)
+        case "pow", (a, b):
+            exponent = b.constant
+            if exponent is not None and exponent.denominator == 1 and 0 <= exponent <= _LARGEST_POWER:
+                return arena.power(a, int(exponent))
+    return arena.app(f"f.{operator}", sort_of(type_), nodes)
+
+
+def _division(arena: Arena, operator: str, a: Node, b: Node) -> Node:
+    if a.sort == "Real":
+        quotient = arena.mul(a, inverse(arena, b))
+        if operator == "div":
+            return quotient
+        whole = (
+            arena.app("f.floor", "Real", (quotient,))
+            if operator[0] == "f"
+            else arena.real(arena.app("trunc", "Int", (quotient,)))
+        )
+    else:
+        whole = quotient_of(arena, operator[0] + "div", a, b)
+    return whole if operator.endswith("div") else arena.sub(a, arena.mul(b, whole))
+
+
+def quotient_of(arena: Arena, function: str, a: Node, b: Node) -> Node:
+    """tdiv or fdiv of integers, computed where both are constant."""
+    top, bottom = a.constant, b.constant
+    if bottom == 1:
+        return a
+    if top is not None and bottom:
+        floor = top // bottom
+        exact = floor if function == "fdiv" or floor * bottom == top or (top < 0) == (bottom < 0) else floor + 1
+        return arena.number(exact, "Int")
+    return arena.app(function, "Int", (a, b))
+
+
+def inverse(arena: Arena, b: Node) -> Node:
+    """1 / b, taken into products."""
+    parts = monomials(b)
+    if len(parts) != 1:
+        return arena.app("inv", "Real", (b,))
+    ((atoms, coefficient),) = parts
+    result = arena.number(1 / coefficient, "Real")
+    for atom in atoms:
+        undone = atom.args[1] if atom.op == "app" and atom.args[0] == "inv" else None
+        result = arena.mul(result, undone or arena.app("inv", "Real", (atom,)))
+    return result
+
+
+def _bits(arena: Arena, operator: str, nodes: Sequence[Node]) -> Node:
+    """Shifts by constants, masks 2^k - 1 and complements are arithmetic in two's complement."""
+    if operator == "bnot":
+        return arena.shift(arena.scale(nodes[0], -1), -1)
+    a, b = nodes
+    amount = b.constant
+    if operator == "band" and amount is None:
+        a, b, amount = b, a, a.constant
+    if amount is not None and amount >= 0:
+        power = arena.number(2 ** int(amount) if operator != "band" else int(amount) + 1, "Int")
+        if operator == "shl":
+            return arena.mul(a, power)
+        if operator == "shr":
+            return quotient_of(arena, "fdiv", a, power)
+        if int(amount) & (int(amount) + 1) == 0:
+            return arena.sub(a, arena.mul(power, quotient_of(arena, "fdiv", a, power)))
+    return arena.app(f"f.{operator}", "Int", tuple(nodes))
+
+
+def limits(type_: Scalar) -> tuple[int, int] | None:
+    """The least and greatest value of an integer type."""
+    if type_.kind != "int" or type_.bits is None:
+        return None
+    return (-(2 ** (type_.bits - 1)), 2 ** (type_.bits - 1) - 1) if type_.signed else (0, 2**type_.bits - 1)
+
+
+def cast(arena: Arena, node: Node, source: Scalar, target: Scalar, fits: bool) -> Node:
+    """A conversion. fits: the value is known to lie in its type `source`."""
+    if target.kind == "bool":
+        return node if node.sort == "Bool" else arena.negate(arena.eq(node, arena.number(0, node.sort)))
+    if node.sort == "Bool":
+        sort = sort_of(target)
+        return arena.ite(node, arena.number(1, sort), arena.number(0, sort))
+    if target.kind == "float":
+        return arena.real(node)
+    if node.sort == "Real":
+        # Out of the type's range it is undefined in the source.
+        value = node.constant
+        return arena.number(int(value), "Int") if value is not None else arena.app("trunc", "Int", (node,))
+    inner, outer = limits(source), limits(target)
+    if outer is None or (target.signed and source.signed and outer[1] >= 2**31 - 1 and position(node)):
+        return node  # see ASSUMED
+    if fits and inner is not None and outer[0] <= inner[0] and inner[1] <= outer[1]:
+        return node
+    return wrap(arena, node, target)
+
+
+def wrap(arena: Arena, node: Node, target: Scalar) -> Node:
+    """The value modulo 2^bits, in the range of `target`; wraps to at least as many bits inside are undone."""
+    assert target.bits is not None
+    modulus, low = 2**target.bits, (limits(target) or (0, 0))[0]
+    value = node.constant
+    if value is not None:
+        return arena.number((value - low) % modulus + low, "Int")
+    unwrapped = {
+        atom: atom.args[1]
+        for atoms, _ in monomials(node)
+        for atom in atoms
+        if atom.op == "app" and atom.args[0].startswith("wrap.") and int(atom.args[0][6:]) >= target.bits
+    }
+    if not unwrapped:
+        return arena.app(f"wrap.{target.name}", "Int", (node,))
+    if node in unwrapped and node.args[0] == f"wrap.{target.name}":
+        return node
+    total = arena.number(0, "Int")
+    for atoms, coefficient in monomials(node):
+        product = arena.number(coefficient, "Int")
+        for atom in atoms:
+            product = arena.mul(product, unwrapped.get(atom, atom))
+        total = arena.add(total, product)
+    return wrap(arena, total, target)
+
+
+def fits(value: Expr | Term) -> bool:
+    """Whether a value is known to lie in its own type: all but unsigned sums, products and positions."""
+    if value.type.kind != "int" or value.type.signed:
+        return True
+    match value:
+        case Index():
+            return False
+        case Fold(kind, _, _, body, start, _):
+            return kind in ("max", "min") and fits(body) and fits(start)
+        case Cases(cases, otherwise, _):
+            return all(fits(case) for _, case in cases) and fits(otherwise)
+        case Apply(operator, arguments, _, _) | Op(operator, arguments, _):
+            return operator == "cast" or (
+                operator in _CLOSED and all(fits(argument) for argument in arguments)
+            )
+    return True
+
+
+# Operators whose results on unsigned operands lie in the operands' type.
+_CLOSED = frozenset(
+    ("min", "max", "tdiv", "tmod", "fdiv", "fmod", "shr", "band", "bor", "bxor", "select")
+)
+
+
+def position(node: Node) -> bool:
+    """Whether a value is made of sizes, counters and scalar parameters alone."""
+    return all(part.op in ("poly", "symbol") for part in walk((node,)))

@@ -1,0 +1,96 @@
+"""What must hold at the end: the results are what the summary says, and nothing else was written."""
+
+from __future__ import annotations
+
+from tensmith.lifting.conditions.execute import Executor
+from tensmith.lifting.conditions.state import At, Box, Content, Held, State, reach, select
+from tensmith.lifting.conditions.world import Malformed
+from tensmith.lifting.loops import Array
+from tensmith.lifting.summary import Result
+
+
+def demand_results(executor: Executor, final: State) -> None:
+    """Demands of the final state that it holds the summary's results and otherwise the arguments."""
+    summary, world = executor.world.summary, executor.world
+    results = {result.name: result for result in summary.results}
+    if len(results) != len(summary.results):
+        raise Malformed("a result is given twice")
+    if not results:
+        raise Malformed("the function has no result")
+    unknown = results.keys() - world.arrays.keys() - {"return"}
+    if unknown:
+        raise Malformed(f"'{min(unknown)}' is no array parameter")
+    left = {facts.label for facts in summary.loops} - executor.seen
+    if left:
+        raise Malformed(f"the function has no loop {min(left)}")
+    for name, kind in world.arrays.items():
+        content = final.arrays[name]
+        result = results.get(name)
+        if result is not None and result.type != kind.element:
+            raise Malformed(f"the result '{name}' does not have the type of its array")
+        if content.layers or result is not None:
+            _parameter(executor, name, content, result)
+    if (summary.function.returns is None) != ("return" not in results):
+        raise Malformed("the return value and the results do not agree")
+    if "return" in results:
+        _return(executor, results["return"])
+
+
+def _boxes(executor: Executor, result: Result | None, base: Content) -> Content:
+    world = executor.world
+    written = () if result is None else result.written
+    return base.having(*(Box(part, world.scope, world.arena.true) for part in written))
+
+
+def _parameter(executor: Executor, name: str, content: Content, result: Result | None) -> None:
+    world, arena, memory = executor.world, executor.world.arena, executor.memories[name]
+    position = world.summary.function.position
+    at = executor.subscripts(memory.rank)
+    claimed = _boxes(executor, result, Content(executor.entry_of(name)))
+    hit = arena.any(reach(world, layer, at)[0] for layer in claimed.layers)
+    value = select(world, content, at)
+    with executor.under(*memory.proper(world, at)):
+        if result is not None:
+            with executor.under(hit):
+                executor.demand("post", name, position, arena.eq(value, select(world, claimed, at)))
+        with executor.under(arena.negate(hit)):
+            executor.demand("frame", name, position, arena.eq(value, world.read(name, at)))
+
+
+def _return(executor: Executor, result: Result) -> None:
+    world, arena, returns = executor.world, executor.world.arena, executor.world.summary.function.returns
+    returned, lengths = executor.returned
+    position = world.summary.function.position
+    if isinstance(returned, Held) and not isinstance(returns, Array):
+        if len(result.written) != 1 or result.written[0].indices or result.written[0].where:
+            raise Malformed("a returned scalar is given as an array")
+        value = world.term(result.written[0].value, world.scope)
+        if value.sort != returned.value.sort or result.type != returns:
+            raise Malformed("the return value does not have its type")
+        executor.demand("post", "return", position, arena.eq(returned.value, value))
+        return
+    if not isinstance(returned, Content) or lengths is None or not isinstance(returns, Array):
+        raise Malformed("the function does not return what it says")
+    if result.shape is None or len(result.shape) != len(lengths) or result.type != returns.element:
+        raise Malformed("the returned array has no shape")
+    shape = tuple(world.poly(extent, world.scope) for extent in result.shape)
+    for axis, (extent, length) in enumerate(zip(shape, lengths)):
+        executor.demand("shape", f"axis {axis} of return", position, arena.eq(extent, length))
+        executor.demand("shape", f"axis {axis} of return", position, arena.claim(extent, world.zero))
+    _elements(executor, result, returned, shape)
+
+
+def _elements(executor: Executor, result: Result, returned: Content, shape: At) -> None:
+    """Every element of a returned array is given, and right."""
+    world, arena = executor.world, executor.world.arena
+    position = world.summary.function.position
+    at = executor.subscripts(len(shape))
+    given = Content(lambda _: arena.symbol("any.return", select(world, returned, at).sort))
+    claimed = _boxes(executor, result, given)
+    hit = arena.any(reach(world, layer, at)[0] for layer in claimed.layers)
+    inside = [arena.claim(arena.shift(extent, -1), x) for extent, x in zip(shape, at)]
+    with executor.under(*inside):
+        executor.demand("shape", "elements of return", position, hit)
+        with executor.under(hit):
+            right = arena.eq(select(world, returned, at), select(world, claimed, at))
+            executor.demand("post", "return", position, right)

@@ -1,0 +1,174 @@
+"""Goals as obligations: the facts, axioms and recurrence instances that a goal needs, as SMT-LIB text."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from tensmith.lifting.conditions.execute import Goal
+from tensmith.lifting.conditions.nodes import Node, monomials, walk
+from tensmith.lifting.conditions.text import constant, name, text
+from tensmith.lifting.conditions.world import World
+from tensmith.verify.obligation import Lemma, Obligation, Recurrence, Script
+from tensmith.verify.theory import axioms
+
+_BUILT_IN = frozenset(("to_real",))
+_MOST_LEMMAS = 6
+
+
+@dataclass
+class Writer:
+    """Turns the goals of one function into obligations."""
+
+    world: World
+
+    def obligation(self, goal: Goal) -> Obligation:
+        """The obligation of a goal."""
+        where = f" in {goal.loop}" if goal.loop else ""
+        # One place in the source may give several; the certificate numbers its files.
+        found = Obligation(
+            f"{goal.kind} of {goal.subject}{where}", goal.kind, goal.subject, goal.loop,  # type: ignore[arg-type]
+            goal.position.line, goal.position.column,
+        )  # fmt: skip
+        arena = self.world.arena
+        if arena.implies(goal.hypotheses, goal.claim) is arena.true:
+            return replace(found, structural="both sides are the same after normalisation")
+        script, functions = self._script(goal.hypotheses, goal.claim)
+        lemmas = tuple(itertools.islice(self._lemmas(goal), _MOST_LEMMAS)) if goal.kind != "lemma" else ()
+        return replace(found, script=script, functions=functions, lemmas=lemmas)
+
+    def satisfiable(self) -> Obligation:
+        """All requirements hold at once, for sizes of at least 1."""
+        world = self.world
+        positive = [world.arena.claim(size, world.arena.number(1, "Int")) for size in world.sizes]
+        roots = [*world.facts, *world.requirements, *positive]
+        nodes = list(walk(roots))
+        script = Script(
+            "QF_UFNIRA", "QF_UFNIRA", tuple(_declarations(nodes)), tuple(map(text, roots)), (), (), (), (), None
+        )
+        position = world.summary.function.position
+        return Obligation(
+            "the requirements can hold together", "satisfiable", "requirements", "", position.line,
+            position.column, script, expects="sat",
+        )  # fmt: skip
+
+    def _script(self, hypotheses: Sequence[Node], claim: Node) -> tuple[Script, dict[str, object]]:
+        world, folds = self.world, self.world.folds
+        known: dict[Node, str] = {}
+
+        def write(node: Node) -> str:
+            return text(node, known=known)
+
+        facts = self._relevant([*hypotheses, claim])
+        roots = [*facts, *hypotheses, claim]
+        recurrences: dict[str, Recurrence] = {}
+        extra: list[Node] = []
+        functions: dict[str, object] = {}
+        occurring = folds.occurring(roots)
+        for fold in occurring:
+            prefix = folds.bodies[fold].prefix
+            functions[prefix.name] = prefix
+            *arguments, extent = map(write, fold.args[1:])
+            instance = prefix.base(arguments, extent)
+            recurrences[instance] = Recurrence(prefix.name, "base", tuple(arguments), extent, instance)
+        for fold, point in folds.steps(occurring):
+            prefix = folds.bodies[fold].prefix
+            arguments, at = list(map(write, fold.args[1:-1])), write(point)
+            for case, instance in (("base", prefix.base(arguments, at)), ("step", prefix.step(arguments, at))):
+                recurrences[instance] = Recurrence(prefix.name, case, tuple(arguments), at, instance)  # type: ignore[arg-type]
+            body = folds.body_at(fold, point)
+            extra += [point, body]
+            for inner in folds.occurring((body,)):
+                functions[folds.bodies[inner].prefix.name] = folds.bodies[inner].prefix
+        more = [fact for fact in self._relevant([*roots, *extra]) if fact not in facts]
+        facts += more
+        nodes = list(walk([*roots, *more, *extra]))
+        weak, exact = _instances(nodes, write)
+        ranges = [line for node in nodes for line in self._range(node, write)]
+        reals = any(node.sort == "Real" for node in nodes)
+        nonlinear = any(len(atoms) > 1 for node in nodes if node.op == "poly" for atoms, _ in monomials(node))
+        nonlinear = nonlinear or any(node.op == "product" for node in nodes)
+        script = Script(
+            f"QF_UF{'N' if nonlinear else 'L'}I{'R' if reals else ''}A",
+            "QF_UFNIRA" if reals else "QF_UFNIA",
+            tuple(_declarations(nodes)),
+            (*ranges, *map(write, facts)),
+            tuple(map(write, hypotheses)),
+            tuple(weak),
+            tuple(exact),
+            tuple(recurrences.values()),
+            write(claim),
+        )
+        return script, functions
+
+    def _relevant(self, roots: Iterable[Node]) -> list[Node]:
+        """The facts about what occurs: those of sizes, lengths, arguments and counters, closed under
+        mention."""
+        world = self.world
+        seen = {node for node in walk(roots) if node.op == "symbol"}
+        candidates = [*world.facts, *world.requirements]
+        mentions = {fact: {n for n in walk((fact,)) if n.op == "symbol"} for fact in candidates}
+        chosen: list[Node] = []
+        again = True
+        while again:
+            again = False
+            new = [world.ranges[s] for s in seen if s in world.ranges and world.ranges[s] not in chosen]
+            new += [f for f in candidates if f not in chosen and mentions[f] and mentions[f] & seen]
+            for fact in sorted(set(new), key=lambda node: node.number):
+                again = True
+                chosen.append(fact)
+                seen |= {n for n in walk((fact,)) if n.op == "symbol"}
+        return chosen
+
+    def _range(self, node: Node, write) -> list[str]:  # type: ignore[no-untyped-def]
+        limits = self.world.element_limits(node)
+        if limits is not None:
+            low, high = limits
+            return [f"(and (<= {constant(low, 'Int')} {write(node)}) (<= {write(node)} {high}))"]
+        return [f"(>= {write(node)} 0)"] if node in self.world.arena.natural else []
+
+    def _lemmas(self, goal: Goal) -> Iterable[Lemma]:
+        """Pairs of unlike folds in the claim, told equal where their bodies are, in order or reversed."""
+        world, arena = self.world, self.world.arena
+        folds = [f for f in world.folds.occurring((goal.claim,))]
+        k = arena.symbol("k0", "Int", natural=True)
+        for a, b in itertools.combinations(folds, 2):
+            first, second = world.folds.bodies[a].prefix, world.folds.bodies[b].prefix
+            if first == second or (first.kind, first.sort) != (second.kind, second.sort):
+                continue
+            extent, other = a.args[-1], b.args[-1]
+            same = [arena.eq(extent, other)]
+            if first.kind in ("max", "min"):
+                same.append(arena.eq(a.args[-2], b.args[-2]))
+            inside = arena.claim(arena.shift(extent, -1), k)
+            left = world.folds.body_at(a, k)
+            for place in (k, arena.sub(arena.shift(other, -1), k)):
+                equal = arena.eq(left, world.folds.body_at(b, place))
+                claim = arena.all([*same, arena.implies([inside], equal)])
+                lemma = replace(goal, kind="lemma", subject=f"{first.name} = {second.name}", claim=claim)
+                yield Lemma(self.obligation(lemma), f"(= {text(a)} {text(b)})")
+
+
+def _instances(nodes: Iterable[Node], write) -> tuple[list[str], list[str]]:  # type: ignore[no-untyped-def]
+    """The axioms of the functions that occur: (weak, exact definitions)."""
+    weak, exact = [], []
+    for node in nodes:
+        if node.op != "app":
+            continue
+        arguments = list(map(write, node.args[1:]))
+        for axiom in axioms(node.args[0]):
+            literal = node.args[0] == "fdiv" and node.args[2].constant is not None
+            (weak if axiom.weak or literal else exact).append(axiom.instance(arguments))
+    return weak, exact
+
+
+def _declarations(nodes: Iterable[Node]) -> list[str]:
+    found: dict[str, str] = {}
+    for node in nodes:
+        if node.op == "symbol":
+            found[node.args[0]] = f"(declare-const {name(node.args[0])} {node.sort})"
+        elif node.op == "app" and node.args[0] not in _BUILT_IN:
+            sorts = " ".join(part.sort for part in node.args[1:])
+            found[node.args[0]] = f"(declare-fun {name(node.args[0])} ({sorts}) {node.sort})"
+    return [found[key] for key in sorted(found)]

@@ -1,0 +1,188 @@
+"""The state of a symbolic execution: scalars as nodes, arrays as layers of writes over what they held before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from tensmith.formula.poly import Poly
+from tensmith.lifting.conditions.nodes import Node
+from tensmith.lifting.conditions.world import Malformed, Scope, World
+from tensmith.lifting.summary import Written
+
+At: TypeAlias = tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One element written."""
+
+    at: At
+    value: Node
+    guard: Node
+
+
+@dataclass(frozen=True)
+class Box:
+    """A claim of a summary: `written` with its outer symbols looked up in `scope`."""
+
+    written: Written
+    scope: Scope
+    guard: Node
+
+
+@dataclass(frozen=True)
+class Row:
+    """A copy of another array as the element `row` of the first axis."""
+
+    row: Node
+    content: Content
+    guard: Node
+
+
+Layer: TypeAlias = Point | Box | Row
+
+
+@dataclass(frozen=True)
+class Content:
+    """An array's elements: layers, later ones over earlier ones, over `base` (a function of the subscripts)."""
+
+    base: Callable[[At], Node]
+    layers: tuple[Layer, ...] = ()
+
+    def having(self, *layers: Layer) -> Content:
+        """This with more layers on top."""
+        return replace(self, layers=(*self.layers, *layers))
+
+
+@dataclass(frozen=True)
+class Held:
+    """A scalar variable; not `defined` where some path leaves it unset."""
+
+    value: Node
+    defined: bool = True
+
+
+@dataclass(frozen=True)
+class State:
+    """scalars and arrays by name; lengths: the extents of local arrays."""
+
+    scalars: Mapping[str, Held] = field(default_factory=dict)
+    arrays: Mapping[str, Content] = field(default_factory=dict)
+    lengths: Mapping[str, At] = field(default_factory=dict)
+
+    def scalar(self, name: str, held: Held) -> State:
+        """This with a scalar set."""
+        return replace(self, scalars={**self.scalars, name: held})
+
+    def array(self, name: str, content: Content, lengths: At | None = None) -> State:
+        """This with an array set."""
+        state = replace(self, arrays={**self.arrays, name: content})
+        return state if lengths is None else replace(state, lengths={**self.lengths, name: lengths})
+
+    def within(self, outer: State) -> State:
+        """This without what `outer` does not have: names declared in between."""
+        return State(
+            {name: held for name, held in self.scalars.items() if name in outer.scalars},
+            {name: content for name, content in self.arrays.items() if name in outer.arrays},
+            {name: at for name, at in self.lengths.items() if name in outer.lengths},
+        )
+
+
+def select(world: World, content: Content, at: At) -> Node:
+    """The element at subscripts."""
+    arena, pending = world.arena, []
+    value: Node | None = None
+    for layer in reversed(content.layers):
+        hit, found = reach(world, layer, at)
+        if hit is arena.false:
+            continue
+        if hit is arena.true:
+            value = found()
+            break
+        pending.append((hit, found()))
+    if value is None:
+        value = content.base(at)
+    for hit, written in reversed(pending):
+        if written.sort != value.sort:
+            raise Malformed("a written value does not have the type of its array")
+        value = arena.ite(hit, written, value)
+    return value
+
+
+def reach(world: World, layer: Layer, at: At) -> tuple[Node, Callable[[], Node]]:
+    """Whether a layer writes the element at subscripts, and the value it writes there."""
+    arena = world.arena
+    match layer:
+        case Point(where, value, guard):
+            _same_rank(where, at)
+            return arena.all([guard, *map(arena.eq, at, where)]), lambda: value
+        case Row(row, content, guard):
+            return arena.all([guard, arena.eq(at[0], row)]), lambda: select(world, content, at[1:])
+        case Box(written, scope, guard):
+            inside, found = solve(world, written, scope, at)
+            return arena.all([guard, inside]), lambda: world.term(written.value, found)
+    raise TypeError(layer)
+
+
+def solve(world: World, written: Written, scope: Scope, at: At) -> tuple[Node, Scope]:
+    """Whether subscripts are among the written ones, and the index variables there."""
+    _same_rank(written.at, at)
+    arena = world.arena
+    found: dict[str, Node] = dict(scope)
+    equations = []
+    unsolved = set(written.indices)
+    for place, subscript in zip(written.at, at):
+        inside = sorted(place.symbols() & unsolved)
+        factor = place.coefficient(inside[0]) if len(inside) == 1 else None
+        if factor is None or factor.constant not in (1, -1):
+            equations.append((place, subscript))
+            continue
+        name = inside[0]
+        offset = world.poly(place.substitute({name: 0}), found)
+        found[name] = arena.scale(arena.sub(subscript, offset), factor.constant or 1)
+        unsolved.discard(name)
+    if unsolved:
+        raise Malformed(f"the elements written at {written.at} do not determine {sorted(unsolved)}")
+    conditions = [arena.eq(world.poly(place, found), subscript) for place, subscript in equations]
+    for name, extent in zip(written.indices, written.extents, strict=True):
+        conditions += [
+            arena.ge(found[name], world.zero),
+            arena.gt(world.poly(extent, found), found[name]),
+        ]
+    conditions.append(world.at_least(written.where, found))
+    return arena.all(conditions), found
+
+
+def _same_rank(places: tuple[Poly, ...] | At, at: At) -> None:
+    if len(places) != len(at):
+        raise Malformed(f"{len(places)} subscripts where there are {len(at)} axes")
+
+
+def merge(world: World, condition: Node, before: State, then: State, otherwise: State) -> State:
+    """The state after a branch: what each side wrote, under its condition."""
+    arena = world.arena
+    against = arena.negate(condition)
+    scalars = {}
+    for name in before.scalars:
+        a, b = then.scalars[name], otherwise.scalars[name]
+        value = arena.ite(condition, a.value, b.value) if a.value.sort == b.value.sort else a.value
+        scalars[name] = Held(value, a.defined and b.defined)
+    arrays = {}
+    for name, content in before.arrays.items():
+        done = len(content.layers)
+        sides = ((condition, then), (against, otherwise))
+        if any(side.arrays[name].base is not content.base for _, side in sides):
+            raise Malformed(f"a branch makes '{name}' anew")
+        new = [
+            replace(layer, guard=arena.all([guard, layer.guard]))
+            for guard, side in sides
+            for layer in side.arrays[name].layers[done:]
+        ]
+        arrays[name] = content.having(*new)
+    lengths = {
+        name: tuple(map(lambda a, b: arena.ite(condition, a, b), then.lengths[name], otherwise.lengths[name]))
+        for name in before.lengths
+    }
+    return State(scalars, arrays, lengths)

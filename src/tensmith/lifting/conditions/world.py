@@ -1,0 +1,235 @@
+"""What a proof talks about: arguments, sizes, lengths, and the terms of a summary over them, as nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from tensmith.formula.poly import Div, Poly
+from tensmith.lifting.conditions import operators
+from tensmith.lifting.conditions.folds import Folds
+from tensmith.lifting.conditions.nodes import Arena, Node
+from tensmith.lifting.conditions.operators import sort_of
+from tensmith.lifting.loops import (
+    Apply,
+    Array,
+    Cast,
+    Constant,
+    Expr,
+    Function,
+    Length,
+    Scalar,
+    Struct,
+    Variable,
+)
+from tensmith.lifting.summary import Requirement, Summary
+from tensmith.lifting.terms import Argument, Cases, Fold, Index, Number, Op, Read, Term
+
+Scope: TypeAlias = Mapping[str, Node]
+
+
+def variables(function: Function) -> Iterator[tuple[str, Scalar | Array]]:
+    """The scalar and array parameters, fields of structs under "parameter.field"."""
+    for parameter in function.parameters:
+        if isinstance(parameter.type, Struct):
+            yield from ((f"{parameter.name}.{name}", kind) for name, kind in parameter.type.fields)
+        else:
+            yield parameter.name, parameter.type
+
+
+class Malformed(Exception):
+    """A summary that says nothing that could be proved: a sentence."""
+
+
+@dataclass
+class World:
+    """Nodes of everything that exists before the function runs.
+
+    facts: what holds of an atom wherever it occurs (ranges of types, definitions of sizes, requirements),
+    asserted with every obligation that mentions it.
+    """
+
+    summary: Summary
+    arena: Arena = field(default_factory=Arena)
+    folds: Folds = field(init=False)
+    scalars: dict[str, tuple[Node, Scalar]] = field(default_factory=dict)
+    arrays: dict[str, Array] = field(default_factory=dict)
+    scope: dict[str, Node] = field(default_factory=dict)
+    facts: list[Node] = field(default_factory=list)
+    requirements: list[Node] = field(default_factory=list)
+    ranges: dict[Node, Node] = field(default_factory=dict)  # counter -> counter < trips
+
+    def __post_init__(self) -> None:
+        self.folds = Folds(self.arena)
+        for name, kind in variables(self.summary.function):
+            if isinstance(kind, Array):
+                self.arrays[name] = kind
+                continue
+            node = self.arena.symbol(f"in.{name}", sort_of(kind), self._natural(kind))
+            self.scalars[name] = (node, kind)
+            self._range(node, kind)
+            if kind.kind == "int":
+                self.scope[name] = node
+        sizes = []
+        for size in self.summary.sizes:
+            node = self.arena.symbol(f"size.{size.symbol}", "Int", natural=True)
+            sizes.append((size.symbol, node, self.poly(size.poly, self.scope)))
+        self.scope |= {symbol: node for symbol, node, _ in sizes}
+        self.sizes = [node for _, node, _ in sizes]
+        for _, node, poly in sizes:
+            if not self.arena.never_negative(poly):
+                choice = self.arena.ite(self.arena.ge(poly, self.zero), poly, self.zero)
+                self.facts.append(self.arena.eq(node, choice))
+                self.arena.known.append(self.arena.sub(node, poly))
+            else:
+                self.facts.append(self.arena.eq(node, poly))
+        for requirement in self.summary.requires:
+            self._require(requirement)
+
+    @property
+    def zero(self) -> Node:
+        """0 of integers."""
+        return self.arena.number(0, "Int")
+
+    def _natural(self, kind: Scalar) -> bool:
+        return kind.kind == "int" and not kind.signed
+
+    def _range(self, node: Node, kind: Scalar) -> None:
+        """Types narrower than 32 bits and unsigned ones say something that proofs need."""
+        limits = operators.limits(kind)
+        if limits is not None and (not kind.signed or (kind.bits or 64) < 32):
+            low, high = (self.arena.number(limit, "Int") for limit in limits)
+            self.facts += [self.arena.claim(high, node), self.arena.claim(node, low)]
+
+    def _require(self, requirement: Requirement) -> None:
+        if requirement.poly is None or requirement.kind not in ("at_least", "equal", "length", "nonzero"):
+            return
+        poly = self.poly(requirement.poly, self.scope)
+        match requirement.kind:
+            case "at_least":
+                self.requirements.append(self.arena.claim(poly, self.zero))
+                self.arena.known.append(poly)
+            case "equal":
+                self.requirements.append(self.arena.eq(poly, self.zero))
+                self.arena.known += [poly, self.arena.scale(poly, -1)]
+            case "nonzero":
+                self.requirements.append(self.arena.negate(self.arena.eq(poly, self.zero)))
+            case "length":
+                # The length of memory seen through strides is compared row by row, never as a product.
+                grid = self.summary.grids.get(requirement.array)
+                if grid is None or len(grid.strides) < 2:
+                    length = self.length(requirement.array, requirement.axis)
+                    self.requirements.append(self.arena.claim(length, poly))
+                    self.arena.known.append(self.arena.sub(length, poly))
+
+    # Atoms
+
+    def length(self, array: str, axis: int) -> Node:
+        """The length of a parameter array along an axis."""
+        return self.arena.symbol(f"len.{array}.{axis}", "Int", natural=True)
+
+    def read(self, array: str, indices: tuple[Node, ...]) -> Node:
+        """An element at entry."""
+        kind = self.arrays.get(array)
+        if kind is None:
+            raise Malformed(f"the summary reads '{array}', which is no array parameter")
+        node = self.arena.app(f"in.{array}", sort_of(kind.element), indices)
+        if self._natural(kind.element):
+            self.arena.natural.add(node)
+        return node
+
+    def element_limits(self, node: Node) -> tuple[int, int] | None:
+        """The range of the type of an element read, where proofs need it."""
+        if node.op != "app" or not node.args[0].startswith("in."):
+            return None
+        kind = self.arrays.get(node.args[0][3:])
+        if kind is None or (kind.element.signed and (kind.element.bits or 64) >= 32):
+            return None
+        return operators.limits(kind.element)
+
+    def entry(self, expression: Expr) -> Node:
+        """An expression of the source over the arguments at entry (an extent in a type)."""
+        match expression:
+            case Constant(value, type_, _):
+                return operators.constant(self.arena, value, type_)
+            case Variable(name, _, _) if name in self.scalars:
+                return self.scalars[name][0]
+            case Length(array, axis, _, _):
+                return self.length(array, axis)
+            case Apply(operator, arguments, type_, _):
+                return operators.apply(self.arena, operator, [self.entry(a) for a in arguments], type_)
+            case Cast(value, type_, _):
+                fits = operators.fits(value)
+                return operators.cast(self.arena, self.entry(value), value.type, type_, fits)
+        raise Malformed(f"an extent is not made of parameters at {expression.position}")
+
+    # Polynomials and terms
+
+    def poly(self, poly: Poly, scope: Scope) -> Node:
+        """A polynomial with its symbols looked up in `scope`."""
+        total = self.zero
+        for monomial, coefficient in poly.terms:
+            product = self.arena.number(coefficient, "Int")
+            for atom, power in monomial:
+                base = self._division(atom, scope) if isinstance(atom, Div) else self._symbol(atom, scope)
+                product = self.arena.mul(product, self.arena.power(base, power))
+            total = self.arena.add(total, product)
+        return total
+
+    def _division(self, division: Div, scope: Scope) -> Node:
+        top, bottom = self.poly(division.top, scope), self.poly(division.bottom, scope)
+        return operators.quotient_of(self.arena, "fdiv", top, bottom)
+
+    def _symbol(self, name: str, scope: Scope) -> Node:
+        found = scope.get(name)
+        if found is not None:
+            return found
+        if name.startswith("len(") and name.endswith(")"):
+            array, _, axis = name[4:-1].partition(",")
+            if array.strip() in self.arrays and axis.strip().isdecimal():
+                return self.length(array.strip(), int(axis))
+        raise Malformed(f"nothing is named '{name}' there")
+
+    def term(self, term: Term, scope: Scope) -> Node:
+        """A term with the symbols of its polynomials looked up in `scope`."""
+        match term:
+            case Number(value, type_):
+                return operators.constant(self.arena, value, type_)
+            case Index(poly, type_):
+                node = self.poly(poly, scope)
+                return self.arena.real(node) if type_.kind == "float" else node
+            case Argument(name, _):
+                if name not in self.scalars:
+                    raise Malformed(f"there is no scalar parameter '{name}'")
+                return self.scalars[name][0]
+            case Read(array, indices, _):
+                return self.read(array, tuple(self.term(index, scope) for index in indices))
+            case Op("cast", (value,), type_):
+                node = self.term(value, scope)
+                return operators.cast(self.arena, node, value.type, type_, operators.fits(value))
+            case Op(operator, arguments, type_):
+                nodes = [self.term(argument, scope) for argument in arguments]
+                return operators.apply(self.arena, operator, nodes, type_)
+            case Fold():
+                return self._fold(term, scope)
+            case Cases(cases, otherwise, _):
+                result = self.term(otherwise, scope)
+                for conditions, value in reversed(cases):
+                    result = self.arena.ite(self.at_least(conditions, scope), self.term(value, scope), result)
+                return result
+        raise Malformed(f"{term!r} is no term")
+
+    def _fold(self, term: Fold, scope: Scope) -> Node:
+        if term.kind not in ("sum", "prod", "max", "min"):
+            raise Malformed(f"there is no fold of kind '{term.kind}'")
+        start, extent = self.term(term.start, scope), self.poly(term.extent, scope)
+        position = self.folds.placeholder()
+        body = self.term(term.body, {**scope, term.var: position})
+        if body.sort != start.sort or body.sort == "Bool":
+            raise Malformed("a fold's body and start have different types")
+        return self.folds.close(term.kind, position, body, start, extent)
+
+    def at_least(self, polys: tuple[Poly, ...], scope: Scope) -> Node:
+        """All polynomials are >= 0."""
+        return self.arena.all(self.arena.ge(self.poly(poly, scope), self.zero) for poly in polys)

@@ -1,0 +1,118 @@
+"""What a lifted function's proof consists of: obligations, each a script for a solver or true by its form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Kind = Literal[
+    "form",  # the summary is a claim that can be proved at all
+    "satisfiable",  # all requirements can hold together, with every size at least 1
+    "initiation",
+    "preservation",
+    "exit",
+    "bounds",
+    "definedness",
+    "shape",
+    "post",
+    "frame",
+    "lemma",  # two folds are equal, because their bodies are
+    "program",  # the tensor program computes what the summary says
+]
+
+
+@dataclass(frozen=True)
+class Recurrence:
+    """An instance of the definition of a prefix function: "base" at t <= 0, or the "step" from `position`."""
+
+    function: str
+    case: Literal["base", "step"]
+    arguments: tuple[str, ...]
+    position: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Script:
+    """An SMT-LIB 2 script in parts, each a line: what is assumed, and the goal whose negation is refuted.
+
+    facts: ranges of types, definitions of sizes, requirements, ranges of counters, the path. axioms and
+    definitions: ground instances from `theory`, the latter added only where a proof needs them exact.
+    """
+
+    logic: str
+    exact_logic: str
+    declarations: tuple[str, ...]
+    facts: tuple[str, ...]
+    path: tuple[str, ...]
+    axioms: tuple[str, ...]
+    definitions: tuple[str, ...]
+    recurrences: tuple[Recurrence, ...]
+    goal: str | None
+
+    def text(self, exact: bool, lemmas: tuple[str, ...] = ()) -> str:
+        """The whole script; exact: with the definitions of division, casts and the like."""
+        lines = [
+            *self.facts,
+            *self.path,
+            *self.axioms,
+            *(self.definitions if exact else ()),
+            *(recurrence.text for recurrence in self.recurrences),
+            *lemmas,
+            *([] if self.goal is None else [f"(not {self.goal})"]),
+        ]
+        return "\n".join(
+            [
+                f"(set-logic {self.exact_logic if exact else self.logic})",
+                *self.declarations,
+                *(f"(assert {line})" for line in lines),
+                "(check-sat)",
+                "",
+            ]
+        )
+
+
+@dataclass(frozen=True)
+class Lemma:
+    """An equation of two folds that may be used once `obligation` is proved."""
+
+    obligation: Obligation
+    equation: str
+
+
+@dataclass(frozen=True)
+class Obligation:
+    """One thing to prove. `structural` says why it holds by its form; else `script` is for a solver.
+
+    expects: "unsat" where the script refutes the goal's negation, "sat" where a model is wanted. subject: the
+    variable, array or result it is about; loop: the label of the innermost loop, "" outside of all.
+    """
+
+    name: str
+    kind: Kind
+    subject: str
+    loop: str
+    line: int
+    column: int
+    script: Script | None = None
+    structural: str = ""
+    expects: Literal["unsat", "sat"] = "unsat"
+    lemmas: tuple[Lemma, ...] = ()
+    functions: Mapping[str, object] = field(default_factory=dict, compare=False)  # name -> theory.Prefix
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of an obligation. rung: the theory it took, "structure", "free functions", "exact
+    definitions" or "fold lemma". detail: a counterexample or the reason of a failure, as text. text: the
+    script that was decided; lemmas: the verdicts of those used."""
+
+    obligation: Obligation
+    status: Literal["proved", "refuted", "unknown"]
+    rung: str
+    solver: str
+    seconds: float
+    detail: str = ""
+    text: str = ""
+    lemmas: tuple[Verdict, ...] = ()

@@ -1,0 +1,168 @@
+"""Discharging obligations in process, by z3 or cvc5: the weakest theory first, then exact definitions.
+
+A proof with free functions for division and casts is a proof; only the exact theory refutes. z3 crashes when
+many contexts are made, so all scripts share one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any, Literal
+
+import z3
+
+from tensmith.errors import VerificationError
+from tensmith.verify.obligation import Lemma, Obligation, Verdict
+
+Answer = tuple[Literal["sat", "unsat", "unknown"], str]
+_MODEL_LINES = 24
+# Seconds for the theory without definitions, where a solver that needs longer seldom ends.
+_FIRST = 0.7
+
+
+def discharge(
+    obligations: Iterable[Obligation], solver: str = "z3", timeout: float = 5.0
+) -> list[Verdict]:
+    """A verdict for each obligation, in order. timeout: seconds for each question to the solver.
+
+    Raises VerificationError for a solver that is not known or not installed.
+    """
+    ask = _solver(solver)
+    known: dict[str, Verdict] = {}
+    verdicts = []
+    for obligation in obligations:
+        key = obligation.script.text(True) if obligation.script else ""
+        found = known.get(key) if key and not obligation.lemmas else None
+        if found is not None and found.obligation.expects == obligation.expects:
+            verdict = Verdict(
+                obligation, found.status, found.rung, solver, 0.0, found.detail, found.text, found.lemmas
+            )
+        else:
+            verdict = _discharge(obligation, solver, ask, timeout)
+            known[key] = verdict
+        verdicts.append(verdict)
+    return verdicts
+
+
+def _discharge(
+    obligation: Obligation, solver: str, ask: Callable[[str, float], Answer], timeout: float
+) -> Verdict:
+    script, began = obligation.script, time.perf_counter()
+
+    def verdict(
+        status: Literal["proved", "refuted", "unknown"], rung: str, detail: str = "", text: str = "",
+        lemmas: tuple[Verdict, ...] = (),
+    ) -> Verdict:  # fmt: skip
+        seconds = time.perf_counter() - began
+        return Verdict(obligation, status, rung, solver, seconds, detail, text, lemmas)
+
+    if script is None:
+        return verdict("proved", "structure", obligation.structural)
+    text = script.text(exact=False)
+    if obligation.expects == "sat":
+        answer, detail = ask(text, timeout)
+        status: Literal["proved", "refuted", "unknown"] = (
+            "proved" if answer == "sat" else "refuted" if answer == "unsat" else "unknown"
+        )
+        return verdict(status, "free functions", detail, text)
+    answer, detail = ask(text, min(timeout, _FIRST) if script.definitions or obligation.lemmas else timeout)
+    if answer == "unsat":
+        return verdict("proved", "free functions", text=text)
+    if script.definitions:
+        text = script.text(exact=True)
+        answer, detail = ask(text, timeout)
+        if answer == "unsat":
+            return verdict("proved", "exact definitions", text=text)
+    used = tuple(_lemmas(obligation.lemmas, solver, ask, timeout))
+    if used:
+        equations = tuple(equation for equation, _ in used)
+        with_lemmas = script.text(exact=bool(script.definitions), lemmas=equations)
+        answer, detail = ask(with_lemmas, timeout)
+        if answer == "unsat":
+            return verdict("proved", "fold lemma", text=with_lemmas, lemmas=tuple(v for _, v in used))
+        text = with_lemmas
+    return verdict("refuted" if answer == "sat" else "unknown", "exact definitions", detail, text)
+
+
+def _lemmas(
+    lemmas: Iterable[Lemma], solver: str, ask: Callable[[str, float], Answer], timeout: float
+) -> Iterable[tuple[str, Verdict]]:
+    """The lemmas that hold."""
+    for lemma in lemmas:
+        proof = _discharge(lemma.obligation, solver, ask, min(timeout, _FIRST))
+        if proof.status == "proved":
+            yield lemma.equation, proof
+
+
+def _solver(name: str) -> Callable[[str, float], Answer]:
+    if name == "z3":
+        return ask_z3
+    if name == "cvc5":
+        try:
+            import cvc5  # noqa: F401
+        except ImportError as error:
+            raise VerificationError("cvc5 is not installed; pip install 'tensmith[lift]'") from error
+        return ask_cvc5
+    raise VerificationError(f"there is no solver '{name}'; known: z3, cvc5")
+
+
+@lru_cache(maxsize=1)
+def _context() -> Any:
+    return z3.Context()
+
+
+def ask_z3(text: str, timeout: float) -> Answer:
+    """(answer, model or reason) of a script."""
+    context = _context()
+    solver = z3.Solver(ctx=context)
+    solver.set("timeout", max(1, int(timeout * 1000)))
+    try:
+        solver.from_string(text)
+        answer = str(solver.check())
+    except z3.Z3Exception as error:
+        return "unknown", f"z3: {error}"
+    if answer == "sat":
+        return "sat", _readable(solver.model())
+    return ("unsat", "") if answer == "unsat" else ("unknown", solver.reason_unknown())
+
+
+def _readable(model: Any) -> str:
+    """The values of a model, one a line: constants first."""
+    lines = [(d.arity() > 0, f"{d.name()} = {_flat(model[d])}") for d in model.decls()]
+    ordered = [line for _, line in sorted(lines) if not line.startswith(("div0", "mod0", "/0"))]
+    return "\n".join(ordered[:_MODEL_LINES])
+
+
+def _flat(value: Any) -> str:
+    return " ".join(str(value).split())[:200]
+
+
+@lru_cache(maxsize=1)
+def _terms() -> Any:
+    import cvc5
+
+    return cvc5.TermManager()
+
+
+def ask_cvc5(text: str, timeout: float) -> Answer:
+    """(answer, "" or reason) of a script."""
+    import cvc5
+
+    solver = cvc5.Solver(_terms())
+    solver.setOption("tlimit-per", str(max(1, int(timeout * 1000))))
+    parser = cvc5.InputParser(solver)
+    parser.setStringInput(cvc5.InputLanguage.SMT_LIB_2_6, text, "obligation")
+    symbols, last = parser.getSymbolManager(), ""
+    try:
+        while True:
+            command = parser.nextCommand()
+            if command.isNull():
+                break
+            last = command.invoke(solver, symbols).strip() or last
+    except (RuntimeError, cvc5.InputParserException) as error:  # type: ignore[misc, unused-ignore]
+        return "unknown", f"cvc5: {error}"
+    if last == "unsat":
+        return "unsat", ""
+    return ("sat", "") if last == "sat" else ("unknown", last)
