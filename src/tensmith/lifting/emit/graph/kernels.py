@@ -31,11 +31,13 @@ _NATIVE: Mapping[str, frozenset[str]] = {
     "pad": _WIDE | {"i8", "u8", "u32", "u64", "bool"},
     "bit_shift": frozenset({"u8", "u32", "u64"}),
     **dict.fromkeys(
-        ("exp", "log", "sqrt", "sin", "cos", "tanh", "floor", "ceil", "round", "reciprocal", "sigmoid", "isnan"),
+        ("exp", "log", "sqrt", "sin", "cos", "tanh", "floor", "ceil", "round", "reciprocal", "sigmoid",
+         "isnan"),
         frozenset({"f32", "f64"}),
     ),
     **dict.fromkeys(
-        ("tan", "erf", "conv", "average_pool", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"),
+        ("tan", "erf", "conv", "average_pool", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh",
+         "atanh"),
         frozenset({"f32"}),
     ),
     "max_pool": frozenset({"f32", "f64", "i8", "u8"}),
