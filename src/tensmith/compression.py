@@ -24,9 +24,11 @@ from tensmith.deploy.write import write_run
 from tensmith.errors import ModelError
 from tensmith.evaluate.calibrator import Calibrator
 from tensmith.evaluate.count import node_costs
+from tensmith.evaluate.energy import rapl_counter
 from tensmith.evaluate.task import Task
 from tensmith.given import Given, Tell, judged_by, read_given, space_of
 from tensmith.hardware import detect_cpu, op_seconds
+from tensmith.hardware.target import HOST
 from tensmith.interrupt import postponed
 from tensmith.ir import Program
 from tensmith.search.beam import beam_search
@@ -110,7 +112,8 @@ def compress(
         )
         with until_written as interrupted:
             timing = min(SECONDS_A_CONTENDER, _TIMING_SHARE * config.time_budget)
-            settled = settle(workshop, tried, _held_out(run), given.target, run.progress, timing)
+            counter = rapl_counter() if given.target.name == HOST else None
+            settled = settle(workshop, tried, _held_out(run), given.target, run.progress, timing, counter)
             write_run(
                 folder,
                 config,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,14 @@ from linear_model import save_linear
 from onnx import TensorProto, helper, numpy_helper
 
 from tensmith.errors import ModelError
-from tensmith.evaluate.energy import Counter, estimate_energy, measure_energy, nvml_counter, rapl_counter
+from tensmith.evaluate.energy import (
+    Counter,
+    contender_energy,
+    estimate_energy,
+    measure_energy,
+    nvml_counter,
+    rapl_counter,
+)
 from tensmith.evaluate.latency import Contender
 from tensmith.evaluate.memory import measure_memory
 from tensmith.evaluate.size import file_bytes, weight_bytes
@@ -90,6 +98,26 @@ def test_a_counter_is_measured_and_wraps() -> None:
 
     metric = measure_energy(Counter("fake", lambda: reading, wrap=60_000), run, count=4)
     assert (metric.value, metric.unit, metric.evidence) == (5.0, "mJ", "measured")
+
+
+def test_inferences_are_measured_by_the_counter_there_is(tmp_path: Path) -> None:
+    """A fake powercap folder whose package spends 2 J at each look."""
+    zone = tmp_path / "intel-rapl:0"
+    zone.mkdir()
+    (zone / "max_energy_range_uj").write_text("1000000000")
+    (zone / "energy_uj").write_text("0")
+    found = rapl_counter(tmp_path)
+    assert found is not None
+
+    def read() -> int:
+        (zone / "energy_uj").write_text(str(found.read() + 2_000_000))
+        return found.read()
+
+    path = save_linear(tmp_path / "m.onnx", "batch", np.zeros((64, 64)))
+    contender, inputs = Contender("onnxruntime", path), {"x": np.ones((1, 64), np.float32)}
+    metric = contender_energy(replace(found, read=read), contender, inputs, 1, seconds=0.1)
+    assert (metric.unit, metric.evidence) == ("mJ", "measured")
+    assert 0 < metric.low <= metric.value <= metric.high <= 2000
 
 
 def test_rapl_sums_packages_and_skips_their_parts(tmp_path: Path) -> None:

@@ -8,15 +8,12 @@ from dataclasses import dataclass, replace
 from tensmith.data import View
 from tensmith.errors import EngineError
 from tensmith.evaluate import size
-from tensmith.evaluate.count import node_costs
-from tensmith.evaluate.energy import estimate_energy
+from tensmith.evaluate.energy import Counter, contender_energy, program_energy
 from tensmith.evaluate.latency import Contender, compare
 from tensmith.evaluate.memory import measure_memory
 from tensmith.evaluate.metric import Metric, exact
 from tensmith.evaluate.outcome import Outcome
 from tensmith.hardware import Target
-from tensmith.ir import Program
-from tensmith.ir.program import array_bytes
 from tensmith.search.candidate import Candidate
 from tensmith.search.front import front, without_near_ties
 from tensmith.search.workshop import BASELINE_ENGINE, UNTOUCHED, Workshop, engine_settings
@@ -57,21 +54,31 @@ def settle(
     target: Target,
     progress: Callable[[str], None],
     timing_seconds: float = SECONDS_A_CONTENDER,
+    counter: Counter | None = None,
 ) -> Settled:
     """Measures the front's points, the original and each engine's plain int8 for good.
 
     A point that breaks the drop budget on held-out data leaves the front, and what it had hidden may take its
     place: held-out data is a gate here and never a guide, and few points ever stand before it. The original
-    always stays.
+    always stays. Energy is measured with `counter`, if there is one, else estimated for `target`.
     """
+
+    def energy(candidate: Candidate) -> Metric:
+        if counter is None:
+            program = workshop.build(candidate.plan).program
+            return program_energy(program, target, sizes_of_example(workshop))
+        contender = _contender(workshop, candidate)
+        return contender_energy(counter, contender, workshop.example, workshop.threads, timing_seconds)
+
     untouched = next(c for c in candidates if c.plan == UNTOUCHED)
     progress("accuracy of the original on held-out data")
     reference = workshop.judge(workshop.model, BASELINE_ENGINE, {}, held_out, None)
     outcomes, kept, lost = _through_the_gate(workshop, candidates, held_out, reference, progress)
     peers = _plain_int8(workshop, candidates)
     timed = _timed(workshop, [untouched, *kept], peers, progress, timing_seconds)
+    progress("memory and energy of all points")
     measured = [
-        replace(c, metrics=_metrics(workshop, c, outcomes.get(c.id, reference), timed[c.id], target))
+        replace(c, metrics=_metrics(workshop, c, outcomes.get(c.id, reference), timed[c.id], energy(c)))
         for c in [untouched, *kept]
     ]
     over = {c.id: workshop.objective.over_budget(c.metrics, None) for c in measured[1:]}
@@ -151,10 +158,8 @@ def _timed(
     names: list[str] = []
     contenders = [Contender(BASELINE_ENGINE, workshop.model)]
     for candidate in candidates:
-        settings = tuple(sorted(engine_settings(candidate.plan.settings).items()))
-        path = workshop.model if candidate.plan == UNTOUCHED else workshop.rebuild(candidate)
         names.append(candidate.id)
-        contenders.append(Contender(candidate.engine, path, settings))
+        contenders.append(_contender(workshop, candidate))
     for name, (candidate, engine) in peers.items():
         names.append(name)
         contenders.append(Contender(engine, workshop.rebuild(candidate)))
@@ -169,24 +174,29 @@ def _timed(
     return {name: (found.latency, found.ratio) for name, found in zip(names, results[1:])}
 
 
-def _metrics(
-    workshop: Workshop, candidate: Candidate, outcome: Outcome, timed: tuple[Metric, Metric], target: Target
-) -> dict[str, Metric]:
-    path = workshop.model if candidate.plan == UNTOUCHED else workshop.rebuild(candidate)
+def _contender(workshop: Workshop, candidate: Candidate) -> Contender:
+    """The file of a candidate in its engine, with the settings it is meant for."""
     settings = tuple(sorted(engine_settings(candidate.plan.settings).items()))
-    memory = measure_memory(Contender(candidate.engine, path, settings), workshop.example, workshop.threads)
+    return Contender(candidate.engine, workshop.rebuild(candidate), settings)
+
+
+def _metrics(
+    workshop: Workshop, candidate: Candidate, outcome: Outcome, timed: tuple[Metric, Metric], energy: Metric
+) -> dict[str, Metric]:
+    contender = _contender(workshop, candidate)
+    memory = measure_memory(contender, workshop.example, workshop.threads)
     original = size.file_bytes(workshop.model).value
     packed = candidate.metrics["packed_bytes"]
     return {
         "accuracy": outcome.metric(),
-        "file_bytes": size.file_bytes(path),
+        "file_bytes": size.file_bytes(contender.path),
         "packed_bytes": packed,
-        "weight_bytes": size.weight_bytes(path),
+        "weight_bytes": size.weight_bytes(contender.path),
         "peak_bytes": memory.running,
         "latency_ms": timed[0],
         "speedup": timed[1],
         "size_ratio": exact(original / packed.value, "x"),
-        "energy_mj": energy(workshop.build(candidate.plan).program, target, sizes_of_example(workshop)),
+        "energy_mj": energy,
     }
 
 
@@ -197,15 +207,3 @@ def sizes_of_example(workshop: Workshop) -> dict[str, int]:
         for dim, actual in zip(type_.dims, workshop.example[name].shape):
             sizes.update({str(dim): actual} if not isinstance(dim, int) else {})
     return sizes
-
-
-def energy(program: Program, target: Target, sizes: dict[str, int]) -> Metric:
-    """Millijoules an inference, estimated from the target's table by counting operations and bytes."""
-    macs: dict[str, float] = {}
-    moved = largest = 0.0
-    for _, cost in node_costs(program, sizes):
-        macs[cost.dtype] = macs.get(cost.dtype, 0.0) + cost.macs + cost.elementwise_ops
-        moved += cost.bytes_read + cost.bytes_written
-        largest = max(largest, cost.bytes_written)
-    weights = sum(map(array_bytes, program.constants.values()))
-    return estimate_energy(target, macs, moved, weights + largest)

@@ -1,7 +1,7 @@
 """Energy of an inference: a hardware counter where there is one (measured), else a table (estimated).
 
 CPU: Intel RAPL through Linux powercap. GPU: NVML's total energy counter. Both count the whole package or
-board, idle power included, so only the difference to a run that does nothing else is meaningful.
+board, idle power and other processes included: what is measured is what the machine draws while this runs.
 """
 
 from __future__ import annotations
@@ -14,12 +14,18 @@ from pathlib import Path
 
 import numpy as np
 
+from tensmith.engine.base import Arrays
+from tensmith.evaluate.count import node_costs
+from tensmith.evaluate.latency import Contender
 from tensmith.evaluate.metric import Metric, spread
 from tensmith.evaluate.statistics import median_interval
 from tensmith.hardware.target import Target
+from tensmith.ir import Program
+from tensmith.ir.program import array_bytes
 
 _POWERCAP = Path("/sys/class/powercap")
 _REPEATS = 9
+_WARM_UP = 5
 _PJ_IN_MJ = 1e-9
 
 
@@ -104,6 +110,28 @@ def measure_energy(counter: Counter, run: Callable[[int], object], count: int) -
         samples.append(counter.spent(before, counter.read()) / 1000 / count)
     values = np.array(samples)
     return spread(float(np.median(values)), *median_interval(values), "mJ")
+
+
+def contender_energy(
+    counter: Counter, contender: Contender, inputs: Arrays, threads: int, seconds: float
+) -> Metric:
+    """Millijoules an inference costs the machine, measured for about `seconds`; EngineError if it fails."""
+    with contender.start(inputs, threads) as worker:
+        nanoseconds = float(np.median(worker.time(_WARM_UP)))
+        a_run = 1e9 * seconds / (_REPEATS + 1)
+        return measure_energy(counter, worker.time, max(1, round(a_run / max(nanoseconds, 1.0))))
+
+
+def program_energy(program: Program, target: Target, sizes: Mapping[str, int]) -> Metric:
+    """Millijoules an inference, estimated from the target's table by counting operations and bytes."""
+    macs: dict[str, float] = {}
+    moved = largest = 0.0
+    for _, cost in node_costs(program, sizes):
+        macs[cost.dtype] = macs.get(cost.dtype, 0.0) + cost.macs + cost.elementwise_ops
+        moved += cost.bytes_read + cost.bytes_written
+        largest = max(largest, cost.bytes_written)
+    weights = sum(map(array_bytes, program.constants.values()))
+    return estimate_energy(target, macs, moved, weights + largest)
 
 
 def estimate_energy(target: Target, macs: Mapping[str, float], moved: float, working_set: float) -> Metric:
