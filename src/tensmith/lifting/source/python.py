@@ -1,0 +1,162 @@
+"""Python files and functions to the loop language, through `ast` alone: nothing of a file is ever run.
+
+Lists, lists of lists and NumPy arrays taken element by element; `for` over range, lists, zip, enumerate,
+reversed; `while`; comprehensions; scalar functions of math and numpy; helpers of the same file, put in where
+they are called. Anything else is refused with its place and what to change.
+"""
+
+from __future__ import annotations
+
+import ast
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from tensmith.errors import UsageError
+from tensmith.lifting.loops import (
+    Array,
+    Function,
+    If,
+    Loop,
+    Parameter,
+    Return,
+    Scalar,
+    Statement,
+    Store,
+    Variable,
+)
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.python_arithmetic import convert
+from tensmith.lifting.source.python_comprehensions import copy
+from tensmith.lifting.source.python_inline import plain_function
+from tensmith.lifting.source.python_kinds import AnyKind, Kind
+from tensmith.lifting.source.python_module import Module, parse_module, place, read_text
+from tensmith.lifting.source.python_scope import ArrayRef, Code, Frame, Local, Number, Scope, Value
+from tensmith.lifting.source.python_statements import block
+
+_SECONDS = 4.0
+_KNOWN_DECORATORS = ("lift", "jit", "njit")
+
+
+def read_python(path: Path) -> list[Function | Refusal]:
+    """Every function of a file, in order; TensmithError with line:column for a file that is no Python."""
+    return read_python_source(read_text(path), str(path))
+
+
+def read_python_source(text: str, file: str, function: str | None = None) -> list[Function | Refusal]:
+    """Every function of a source text, or the one named. `file` is what messages call it."""
+    module = parse_module(text, file)
+    if function is not None and function not in module.functions:
+        known = ", ".join(module.functions) or "none"
+        raise UsageError(f"{file} has no function '{function}'; its functions: {known}")
+    names = [function] if function is not None else list(module.functions)
+    deadline = time.monotonic() + _SECONDS
+    return [read_function(module, name, deadline=deadline) for name in names]
+
+
+def read_function(
+    module: Module, name: str, given: Mapping[str, AnyKind] | None = None, deadline: float | None = None
+) -> Function | Refusal:
+    """One function of a module; `given`: kinds of arguments that are known, over annotations and use."""
+    node = module.functions[name]
+    try:
+        return _lower(module, node, dict(given or {}), deadline or time.monotonic() + _SECONDS)
+    except Refusal as refusal:
+        where = refusal.position if refusal.position.line else place(node)
+        return Refusal(refusal.reason, where, name)
+    except RecursionError:
+        return Refusal("the function is nested too deeply; split it", place(node), name)
+
+
+def _lower(
+    module: Module, node: ast.FunctionDef | ast.AsyncFunctionDef, given: dict[str, AnyKind], deadline: float
+) -> Function:
+    function = plain_function(node)
+    for decorator in function.decorator_list:
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        if not ast.unparse(called).endswith(_KNOWN_DECORATORS):
+            raise Refusal("a decorator changes what the function does; take it off", place(decorator))
+    for part in ast.walk(function):
+        if isinstance(part, ast.Yield | ast.YieldFrom | ast.Await):
+            raise Refusal("a generator cannot be lifted; append to a list and return it", place(part))
+    code = Code.of(module, function, given)
+    scope = Scope(module, deadline)
+    frame = Frame(code)
+    scope.frames.append(frame)
+    scope.used |= {argument.arg for argument in (*function.args.posonlyargs, *function.args.args)}
+    _bind_parameters(scope, frame, code)
+    found = block(scope, code.body)
+    returns = _finish(scope, found, function)
+    if function.args.defaults:
+        scope.note("default values of parameters are not kept: pass every argument")
+    written = set(_written(scope.statements))
+    parameters = []
+    for argument in (*function.args.posonlyargs, *function.args.args):
+        kind = code.types.parameters[argument.arg]
+        shape = kind.scalar if isinstance(kind, Kind) else kind.array(argument.arg in written)
+        parameters.append(Parameter(argument.arg, shape, place(argument)))
+    _state_distinct(scope, parameters, written)
+    return Function(
+        function.name,
+        tuple(parameters),
+        returns,
+        tuple(scope.statements),
+        "python",
+        module.file,
+        place(function),
+        tuple(scope.noted),
+    )
+
+
+def _bind_parameters(scope: Scope, frame: Frame, code: Code) -> None:
+    for name, kind in code.types.parameters.items():
+        if not isinstance(kind, Kind):
+            frame.names[name] = ArrayRef(name, kind)
+            continue
+        local = Local(name, kind)
+        if name not in code.rebound:
+            scope.steady.add(name)
+        elif code.types.variables[name] != kind:  # the name holds something wider later
+            variable = code.types.variables[name]
+            if isinstance(variable, Kind):
+                local = _widened(scope, local, variable, code.function)
+        frame.names[name] = local
+
+
+def _widened(scope: Scope, local: Local, kind: Kind, node: ast.AST) -> Local:
+    value = Number(Variable(local.name, local.kind.scalar, place(node)), local.kind)
+    return scope.declare(local.name, Number(convert(value, kind, place(node)), kind), place(node))
+
+
+def _finish(scope: Scope, found: Value | None, function: ast.FunctionDef) -> Scalar | Array | None:
+    """The `Return` at the end, and its type."""
+    if found is None:
+        return None
+    where = place(function.body[-1])
+    if isinstance(found, Number):
+        scope.emit(Return(found.expr, where))
+        return found.expr.type
+    if found.prefix:
+        found = copy(scope, found, "row", found.kind, function.body[-1])
+    scope.emit(Return(found.name, where))
+    return replace(found.kind.array())
+
+
+def _written(statements: Sequence[Statement]) -> Iterator[str]:
+    for statement in statements:
+        match statement:
+            case Store(array):
+                yield array
+            case If(_, then, otherwise):
+                yield from _written((*then, *otherwise))
+            case Loop(_, body):
+                yield from _written(body)
+
+
+def _state_distinct(scope: Scope, parameters: Sequence[Parameter], written: set[str]) -> None:
+    """What is written must be no other parameter under a second name."""
+    arrays = [parameter.name for parameter in parameters if isinstance(parameter.type, Array)]
+    for name in arrays:
+        if name in written and len(arrays) > 1:
+            scope.note(f"{name} is no other argument under a second name")

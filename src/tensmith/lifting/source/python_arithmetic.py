@@ -1,0 +1,307 @@
+"""Operators on typed numbers: Python's conversions and NumPy's wrapping, written out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tensmith.lifting.loops import (
+    BOOL,
+    F64,
+    I32,
+    INT,
+    Apply,
+    Cast,
+    Constant,
+    Expr,
+    Length,
+    Load,
+    Position,
+    Scalar,
+    Variable,
+)
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.python_kinds import (
+    PY_BOOL,
+    PY_FLOAT,
+    PY_INT,
+    Kind,
+    arithmetic,
+    promote,
+    quotient,
+)
+from tensmith.lifting.source.python_scope import Number
+
+_LARGEST_POWER = 16
+
+
+def constant(value: int | float | bool, position: Position) -> Number:
+    """A literal of Python's own types."""
+    kind = PY_BOOL if isinstance(value, bool) else PY_INT if isinstance(value, int) else PY_FLOAT
+    return Number(Constant(value, kind.scalar, position), kind)
+
+
+def cast(expr: Expr, to: Scalar, position: Position) -> Expr:
+    """A conversion written out; literals are converted at once where that is exact."""
+    if expr.type == to:
+        return expr
+    if isinstance(expr, Constant) and _exact(expr.value, to):
+        return Constant(float(expr.value) if to.kind == "float" else int(expr.value), to, expr.position)
+    return Cast(expr, to, position)
+
+
+def _exact(value: int | float | bool, to: Scalar) -> bool:
+    if to.kind == "float":
+        return to.bits == 64 and not (isinstance(value, int) and int(float(value)) != value)
+    if to.kind == "bool" or isinstance(value, float):
+        return False
+    return to.bits is None or fits(value, to)
+
+
+def fits(value: int, to: Scalar) -> bool:
+    """Whether an integer lies in the range of a machine type."""
+    if to.bits is None:
+        return True
+    low = -(1 << (to.bits - 1)) if to.signed else 0
+    return low <= value < low + (1 << to.bits)
+
+
+def convert(number: Number, to: Kind, position: Position) -> Expr:
+    """The number where a value of kind `to` is expected; refuses what would lose a fraction silently."""
+    scalar = number.expr.type
+    if scalar.kind == "float" and to.scalar.kind != "float":
+        raise Refusal(
+            "a float is stored where an integer is expected; convert it by int(), or make the place a float",
+            position,
+        )
+    if (
+        isinstance(number.expr, Constant)
+        and isinstance(number.expr.value, int)
+        and to.scalar.kind == "int"
+        and not fits(number.expr.value, to.scalar)
+    ):
+        raise Refusal(f"{number.expr.value} does not fit in {to}; use a wider type", position)
+    return cast(number.expr, to.scalar, position)
+
+
+def binary(operator: str, left: Number, right: Number, position: Position) -> Number:
+    """add, sub, mul on numbers of any kinds."""
+    kind = arithmetic(left.kind, right.kind)
+    return _machine(operator, kind, (left, right), position)
+
+
+def _machine(operator: str, kind: Kind, operands: Sequence[Number], position: Position) -> Number:
+    """An operator that NumPy wraps in its own width; narrow operands are widened and the result cut."""
+    scalar = kind.scalar
+    narrow = scalar.kind == "int" and scalar.bits is not None and scalar.bits < 32
+    work = I32 if narrow else scalar
+    values = tuple(cast(convert(operand, kind, position), work, position) for operand in operands)
+    result: Expr = Apply(operator, values, work, position)
+    if narrow or (scalar.kind == "int" and scalar.bits is not None and not scalar.signed):
+        result = Cast(result, scalar, position)
+    return Number(result, kind)
+
+
+def negate(number: Number, position: Position) -> Number:
+    """-x; a literal's sign becomes part of it."""
+    if isinstance(number.expr, Constant) and number.kind != PY_BOOL and number.kind.weak:
+        return Number(Constant(-number.expr.value, number.expr.type, position), number.kind)
+    return _machine("neg", arithmetic(number.kind, number.kind), (number,), position)
+
+
+def divide(left: Number, right: Number, position: Position) -> Number:
+    """left / right, a float."""
+    kind = quotient(left.kind, right.kind)
+    values = (convert(left, kind, position), convert(right, kind, position))
+    return Number(Apply("div", values, kind.scalar, position), kind)
+
+
+def floor_divide(left: Number, right: Number, position: Position) -> Number:
+    """left // right."""
+    kind = arithmetic(left.kind, right.kind)
+    if kind.scalar.kind == "float":
+        whole = divide(left, right, position)
+        return Number(Apply("floor", (whole.expr,), whole.expr.type, position), kind)
+    return _machine("fdiv", kind, (left, right), position)
+
+
+def remainder(left: Number, right: Number, position: Position) -> Number:
+    """left % right, with the sign of right."""
+    kind = arithmetic(left.kind, right.kind)
+    if kind.scalar.kind == "float":
+        whole = floor_divide(left, right, position)
+        return binary("sub", left, binary("mul", right, whole, position), position)
+    return _machine("fmod", kind, (left, right), position)
+
+
+def bitwise(operator: str, left: Number, right: Number, position: Position) -> Number:
+    """& | ^ << >> on integers; & | ^ of truth values are and, or, ne."""
+    kind = promote(left.kind, right.kind)
+    if kind.scalar.kind == "float":
+        raise Refusal("bits of a float are asked for; use integers", position)
+    if kind.scalar.kind == "bool":
+        logical = {"band": "and", "bor": "or", "bxor": "ne"}
+        if operator not in logical:
+            kind = PY_INT
+        else:
+            return Number(Apply(logical[operator], (left.expr, right.expr), BOOL, position), kind)
+    return _machine(operator, kind, (left, right), position)
+
+
+def power(base: Number, exponent: Number, position: Position) -> Number:
+    """base ** exponent: repeated products for small whole exponents, sqrt for 0.5."""
+    value = exponent.expr.value if isinstance(exponent.expr, Constant) else None
+    if isinstance(value, int) and abs(value) <= _LARGEST_POWER:
+        result = _repeated(base, abs(value), position)
+        return result if value >= 0 else divide(constant(1, position), result, position)
+    if value == 0.5:
+        return apply_float("sqrt", base, position)
+    kind = arithmetic(base.kind, exponent.kind)
+    if kind.scalar.kind == "int":
+        raise Refusal(
+            f"an integer power is lifted where the exponent is a literal from -{_LARGEST_POWER} "
+            f"to {_LARGEST_POWER}; write the product, or use floats",
+            position,
+        )
+    values = (convert(base, kind, position), convert(exponent, kind, position))
+    return Number(Apply("pow", values, kind.scalar, position), kind)
+
+
+def _repeated(base: Number, times: int, position: Position) -> Number:
+    if times == 0:
+        return Number(cast(Constant(1, INT, position), base.kind.scalar, position), base.kind)
+    if times == 1:
+        return base
+    half = _repeated(base, times // 2, position)
+    square = binary("mul", half, half, position)
+    return binary("mul", square, base, position) if times % 2 else square
+
+
+def apply_float(operator: str, number: Number, position: Position, strong: bool = False) -> Number:
+    """A function of one float; integers become f64 first."""
+    kind = number.kind
+    if kind.scalar.kind != "float":
+        kind = Kind(F64, not strong)
+    return Number(Apply(operator, (convert(number, kind, position),), kind.scalar, position), kind)
+
+
+def absolute(number: Number, position: Position) -> Number:
+    return _machine("abs", arithmetic(number.kind, number.kind), (number,), position)
+
+
+def compare(operator: str, left: Number, right: Number, position: Position) -> Number:
+    """A comparison: Python's are exact between integers and floats, which f64 keeps up to 2^53."""
+    kind = promote(left.kind, right.kind)
+    if PY_BOOL in (left.kind, right.kind) and kind.scalar.kind == "bool":
+        kind = PY_INT if operator in ("lt", "le", "gt", "ge") else kind
+    if kind.scalar.kind == "int" and left.kind.weak != right.kind.weak and not _fit(kind, left, right):
+        kind = PY_INT  # NumPy compares with Python's integers exactly
+    first, second = convert(left, kind, position), convert(right, kind, position)
+    if operator in ("gt", "ge"):
+        first, second, operator = second, first, {"gt": "lt", "ge": "le"}[operator]
+    return Number(Apply(operator, (first, second), BOOL, position), PY_BOOL)
+
+
+def _fit(kind: Kind, *numbers: Number) -> bool:
+    """Whether Python's integers among the numbers are literals that the kind holds."""
+    return all(
+        isinstance(number.expr, Constant) and fits(int(number.expr.value), kind.scalar)
+        for number in numbers
+        if number.kind.weak
+    )
+
+
+def truth(number: Number, position: Position) -> Expr:
+    """bool(x)."""
+    if number.kind.scalar.kind == "bool":
+        return number.expr
+    zero = cast(Constant(0, INT, position), number.kind.scalar, position)
+    return Apply("ne", (number.expr, zero), BOOL, position)
+
+
+def negation(condition: Expr, position: Position) -> Expr:
+    if isinstance(condition, Constant):
+        return Constant(not condition.value, BOOL, position)
+    return Apply("not", (condition,), BOOL, position)
+
+
+def both(left: Expr, right: Expr, position: Position) -> Expr:
+    """left and right: the right side is looked at only where the left holds, if it may be undefined."""
+    if may_fail(right):
+        return Apply("select", (left, right, Constant(False, BOOL, position)), BOOL, position)
+    return Apply("and", (left, right), BOOL, position)
+
+
+def either(left: Expr, right: Expr, position: Position) -> Expr:
+    if may_fail(right):
+        return Apply("select", (left, Constant(True, BOOL, position), right), BOOL, position)
+    return Apply("or", (left, right), BOOL, position)
+
+
+def may_fail(expr: Expr) -> bool:
+    """Whether an expression reads an array or divides."""
+    match expr:
+        case Load():
+            return True
+        case Apply(operator, arguments):
+            return operator in ("div", "fdiv", "fmod", "shl", "shr") or any(map(may_fail, arguments))
+        case Cast(value):
+            return may_fail(value)
+        case Constant() | Variable() | Length():
+            return False
+
+
+def choose(condition: Expr, then: Number, otherwise: Number, position: Position) -> Number:
+    """then if condition else otherwise."""
+    kind = promote(then.kind, otherwise.kind)
+    values = (condition, convert(then, kind, position), convert(otherwise, kind, position))
+    return Number(Apply("select", values, kind.scalar, position), kind)
+
+
+def smaller(left: Number, right: Number, position: Position, python: bool = True) -> Number:
+    """min(left, right); between floats Python's keeps the left unless the right is less."""
+    return _extreme("min", left, right, position, python)
+
+
+def larger(left: Number, right: Number, position: Position, python: bool = True) -> Number:
+    """max(left, right)."""
+    return _extreme("max", left, right, position, python)
+
+
+def _extreme(operator: str, left: Number, right: Number, position: Position, python: bool) -> Number:
+    kind = promote(left.kind, right.kind)
+    if kind.scalar.kind == "float" and python:
+        better = compare("lt" if operator == "min" else "gt", right, left, position)
+        return choose(better.expr, right, left, position)
+    if kind.scalar.kind == "bool":
+        kind = PY_INT
+    values = (convert(left, kind, position), convert(right, kind, position))
+    return Number(Apply(operator, values, kind.scalar, position), kind)
+
+
+def to_integer(number: Number, how: str, position: Position) -> Number:
+    """int(x), math.floor(x), math.ceil(x), round(x): a Python integer."""
+    if number.kind.scalar.kind == "float":
+        expr = number.expr
+        if how != "trunc":
+            expr = Apply(how, (expr,), expr.type, position)
+        return Number(Cast(expr, INT, position), PY_INT)
+    return Number(cast(number.expr, INT, position), PY_INT)
+
+
+def to_float(number: Number, position: Position) -> Number:
+    """float(x)."""
+    return Number(cast(number.expr, F64, position), PY_FLOAT)
+
+
+def to_kind(number: Number, kind: Kind, position: Position) -> Number:
+    """numpy.float32(x), numpy.uint8(x) and stores to NumPy arrays: any conversion."""
+    if kind.scalar.kind == "bool":
+        return Number(truth(number, position), kind)
+    if number.kind.scalar.kind == "float" and kind.scalar.kind == "int":
+        if isinstance(number.expr, Constant) and not math.isfinite(number.expr.value):
+            raise Refusal(f"{number.expr.value} has no integer; use a float type", position)
+        return Number(Cast(number.expr, kind.scalar, position), kind)
+    if number.kind.weak and number.kind.scalar.kind == "int":
+        return Number(convert(number, kind, position), kind)
+    return Number(cast(number.expr, kind.scalar, position), kind)

@@ -1,0 +1,258 @@
+"""Calls: Python's own functions, those of math and numpy, and methods of lists and arrays."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from functools import reduce
+
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source import python_arithmetic as arithmetic
+from tensmith.lifting.source import python_names as names
+from tensmith.lifting.source.python_comprehensions import (
+    array_kind,
+    element_value,
+    extreme,
+    shallow_copy,
+    shape_of,
+    total,
+)
+from tensmith.lifting.source.python_inline import inline
+from tensmith.lifting.source.python_kinds import PY_BOOL, read_dtype
+from tensmith.lifting.source.python_module import place
+from tensmith.lifting.source.python_scope import Number, Scope, Value, array, lowers, number
+
+_IN_OUT = {"print", "input", "open", "exec", "eval", "__import__"}
+
+
+@lowers(ast.Call)
+def _call(scope: Scope, node: ast.Call) -> Value:
+    where = place(node)
+    for argument in node.args:
+        if isinstance(argument, ast.Starred):
+            raise Refusal(
+                "an unpacked argument cannot be lifted; pass the arguments one by one", place(argument)
+            )
+    if isinstance(node.func, ast.Attribute) and not _of_library(scope, node.func):
+        return _method(scope, node, node.func)
+    called = scope.module.callee(node.func)
+    if isinstance(node.func, ast.Name) and node.func.id in scope.frame.names:
+        called = None
+    if called is not None and called.startswith("def "):
+        return inline(scope, node, called[4:])
+    for table in (_SCALARS, _ARRAYS):
+        if called is not None and called in table:
+            return table[called](scope, node, called)
+    if called is not None and called.startswith("numpy."):
+        try:
+            kind = read_dtype(node.func, where)
+        except Refusal:
+            kind = None
+        if kind is not None and len(node.args) == 1:
+            return arithmetic.to_kind(number(scope, node.args[0]), kind, where)
+    what = ast.unparse(node.func)
+    if called in _IN_OUT:
+        raise Refusal(f"{what} reads or writes outside the function; leave it to the caller", where)
+    raise Refusal(f"{what} is not known here; define it in the same file, or write its loop", where)
+
+
+def _of_library(scope: Scope, function: ast.Attribute) -> bool:
+    inner: ast.expr = function
+    while isinstance(inner, ast.Attribute):
+        inner = inner.value
+    return (
+        isinstance(inner, ast.Name)
+        and inner.id not in scope.frame.names
+        and scope.module.library(inner.id) is not None
+    )
+
+
+def _arguments(scope: Scope, node: ast.Call, least: int, most: int | None = None) -> list[Number]:
+    most = least if most is None else most
+    count = str(least) if least == most else f"{least} to {most}"
+    if node.keywords or not least <= len(node.args) <= most:
+        raise Refusal(
+            f"{ast.unparse(node.func)} is lifted with {count} plain arguments; call it so",
+            place(node),
+        )
+    return [number(scope, argument) for argument in node.args]
+
+
+# Numbers to a number.
+
+Rule = Callable[[Scope, ast.Call, str], Value]
+
+
+def _float_operator(scope: Scope, node: ast.Call, called: str) -> Value:
+    (argument,) = _arguments(scope, node, 1)
+    if called.startswith("math."):
+        if called in ("math.sqrt", "math.log", "math.exp"):
+            scope.note("functions of math get arguments for which they are defined (Python raises elsewhere)")
+        plain = arithmetic.to_float(argument, place(node))
+        return arithmetic.apply_float(names.FLOAT_OPERATORS[called], plain, place(node))
+    return arithmetic.apply_float(names.FLOAT_OPERATORS[called], argument, place(node), strong=True)
+
+
+def _rounding(scope: Scope, node: ast.Call, called: str) -> Value:
+    (argument,) = _arguments(scope, node, 1)
+    return arithmetic.to_integer(argument, names.ROUNDINGS[called], place(node))
+
+
+def _float(scope: Scope, node: ast.Call, called: str) -> Value:
+    return arithmetic.to_float(_arguments(scope, node, 1)[0], place(node))
+
+
+def _bool(scope: Scope, node: ast.Call, called: str) -> Value:
+    where = place(node)
+    return Number(arithmetic.truth(_arguments(scope, node, 1)[0], where), PY_BOOL)
+
+
+def _absolute(scope: Scope, node: ast.Call, called: str) -> Value:
+    return arithmetic.absolute(_arguments(scope, node, 1)[0], place(node))
+
+
+def _square(scope: Scope, node: ast.Call, called: str) -> Value:
+    (argument,) = _arguments(scope, node, 1)
+    return arithmetic.binary("mul", argument, argument, place(node))
+
+
+def _extreme(scope: Scope, node: ast.Call, called: str) -> Value:
+    where = place(node)
+    largest = called in names.LARGEST
+    if called in ("min", "max") and len(node.args) == 1:
+        if node.keywords:
+            raise Refusal(f"{called} with named arguments cannot be lifted; write the loop", where)
+        return extreme(scope, node, node.args[0], largest)
+    pick = arithmetic.larger if largest else arithmetic.smaller
+    numbers = _arguments(scope, node, 2, 16)
+    return reduce(lambda left, right: pick(left, right, where, called in ("min", "max")), numbers)
+
+
+def _clip(scope: Scope, node: ast.Call, called: str) -> Value:
+    where = place(node)
+    value, low, high = _arguments(scope, node, 3)
+    raised = arithmetic.larger(value, low, where, False)
+    return arithmetic.smaller(raised, high, where, False)
+
+
+def _where(scope: Scope, node: ast.Call, called: str) -> Value:
+    where = place(node)
+    condition, then, otherwise = _arguments(scope, node, 3)
+    return arithmetic.choose(arithmetic.truth(condition, where), then, otherwise, where)
+
+
+def _power(scope: Scope, node: ast.Call, called: str) -> Value:
+    where = place(node)
+    base, exponent = _arguments(scope, node, 2)
+    if called == "math.pow":
+        base = arithmetic.to_float(base, where)
+    return arithmetic.power(base, exponent, where)
+
+
+def _hypot(scope: Scope, node: ast.Call, called: str) -> Value:
+    where = place(node)
+    first, second = (arithmetic.binary("mul", side, side, where) for side in _arguments(scope, node, 2))
+    return arithmetic.apply_float("sqrt", arithmetic.binary("add", first, second, where), where)
+
+
+def _logarithm(scope: Scope, node: ast.Call, called: str) -> Value:
+    """log2(x), log10(x) as log(x) / log(base)."""
+    where = place(node)
+    (argument,) = _arguments(scope, node, 1)
+    top = arithmetic.apply_float("log", argument, where)
+    bottom = arithmetic.apply_float(
+        "log", arithmetic.constant(float(called.rpartition("log")[2]), where), where
+    )
+    return arithmetic.divide(top, bottom, where)
+
+
+def _length(scope: Scope, node: ast.Call, called: str) -> Value:
+    if len(node.args) != 1 or node.keywords:
+        raise Refusal("len takes one list; write len(a)", place(node))
+    return scope.length(array(scope, node.args[0]), 0, place(node))
+
+
+def _total(scope: Scope, node: ast.Call, called: str) -> Value:
+    words = {word.arg: word.value for word in node.keywords}
+    first = node.args[1] if len(node.args) > 1 else words.pop("start", None)
+    if not node.args or words or (first is not None and called != "sum"):
+        raise Refusal(
+            f"{called} is lifted over one list, without other arguments; write the loop", place(node)
+        )
+    return total(scope, node, node.args[0], number(scope, first) if first is not None else None)
+
+
+_SCALARS: dict[str | None, Rule] = {
+    **dict.fromkeys(names.FLOAT_OPERATORS, _float_operator),
+    **dict.fromkeys(names.ROUNDINGS, _rounding),
+    **dict.fromkeys(names.ABSOLUTE, _absolute),
+    **dict.fromkeys(names.SQUARES, _square),
+    **dict.fromkeys((*names.SMALLEST, *names.LARGEST), _extreme),
+    **dict.fromkeys(names.POWERS, _power),
+    **dict.fromkeys(names.TOTALS, _total),
+    **dict.fromkeys(names.CHOICES, _where),
+    **dict.fromkeys(("math.log2", "math.log10", "numpy.log2", "numpy.log10"), _logarithm),
+    "numpy.clip": _clip,
+    "math.hypot": _hypot,
+    "numpy.hypot": _hypot,
+    "float": _float,
+    "bool": _bool,
+    "len": _length,
+}
+
+# Arrays.
+
+
+def _filled(scope: Scope, node: ast.Call, called: str) -> Value:
+    """zeros, ones, empty, full and their _like forms; the inferred kind holds the dtype."""
+    where = place(node)
+    kind = array_kind(scope, node)
+    name = scope.take_hint("array")
+    words = {word.arg: word.value for word in node.keywords}
+    words.pop("dtype", None)
+    shape = node.args[0] if node.args else words.pop("shape", None)
+    if shape is None or words or len(node.args) > (3 if called == "numpy.full" else 2):
+        raise Refusal(
+            f"{ast.unparse(node.func)} is lifted with a shape and a dtype; leave the rest out", where
+        )
+    if called in names.FILLS_LIKE:
+        whole = array(scope, shape)
+        extents = [scope.length(whole, axis, where).expr for axis in range(whole.kind.rank)]
+    else:
+        extents = shape_of(scope, shape)
+    if called == "numpy.full":
+        given: Number | None = number(scope, node.args[1])
+    else:
+        content = names.FILLS.get(called, names.FILLS_LIKE.get(called))
+        given = arithmetic.constant(content, where) if content is not None else None
+    fill = element_value(given, kind, node) if given is not None else None
+    return scope.allocate(name, kind, extents, fill, where)
+
+
+def _copied(scope: Scope, node: ast.Call, called: str) -> Value:
+    kind = array_kind(scope, node)
+    name = scope.take_hint("copy")
+    if len(node.args) != 1 or node.keywords:
+        raise Refusal(f"{ast.unparse(node.func)} is lifted with one array; leave the rest out", place(node))
+    source = array(scope, node.args[0])
+    if called == "numpy.asarray" and source.kind.numpy:
+        return source
+    return shallow_copy(scope, source, name, kind, node, called in ("list", "copy.copy"))
+
+
+_ARRAYS: dict[str | None, Rule] = {
+    **dict.fromkeys((*names.FILLS, *names.FILLS_LIKE, "numpy.full"), _filled),
+    **dict.fromkeys(names.COPIES, _copied),
+}
+
+
+def _method(scope: Scope, node: ast.Call, function: ast.Attribute) -> Value:
+    where = place(node)
+    if function.attr == "copy" and not node.args and not node.keywords:
+        name = scope.take_hint("copy")
+        return shallow_copy(scope, array(scope, function.value), name, array_kind(scope, node), node, True)
+    if function.attr == "sum" and not node.args and not node.keywords:
+        return total(scope, node, function.value, None)
+    if function.attr == "append":
+        raise Refusal("append gives no value; let it stand alone on its line", where)
+    raise Refusal(f"the method .{function.attr}() cannot be lifted; write what it does as a loop", where)

@@ -1,0 +1,190 @@
+"""Kinds of Python values: numbers with NumPy's promotion (NEP 50), and lists or arrays of them."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tensmith.lifting.loops import BOOL, F64, INT, Array, Position, Scalar
+from tensmith.lifting.refusal import Refusal
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A number. Python's own are weak: beside a NumPy number they take its type."""
+
+    scalar: Scalar
+    weak: bool = True
+
+    def __str__(self) -> str:
+        return self.scalar.name
+
+
+@dataclass(frozen=True)
+class ArrayKind:
+    """A list of (lists of) numbers, or a NumPy array; rank is the number of subscripts."""
+
+    element: Kind
+    rank: int
+    numpy: bool = False
+
+    @property
+    def row(self) -> ArrayKind | Kind:
+        """What one subscript gives."""
+        return ArrayKind(self.element, self.rank - 1, self.numpy) if self.rank > 1 else self.element
+
+    def array(self, written: bool = True) -> Array:
+        """The loop language's type."""
+        return Array(self.element.scalar, self.rank, "nested", (None,) * self.rank, written)
+
+
+AnyKind: TypeAlias = Kind | ArrayKind
+
+PY_BOOL, PY_INT, PY_FLOAT = Kind(BOOL), Kind(INT), Kind(F64)
+_WEAK = (PY_BOOL, PY_INT, PY_FLOAT)
+
+DTYPES: dict[str, Kind] = {
+    **{
+        f"{sign}int{bits}": Kind(Scalar("int", bits, not sign), False)
+        for sign in ("", "u")
+        for bits in (8, 16, 32, 64)
+    },
+    "float32": Kind(Scalar("float", 32), False),
+    "float64": Kind(F64, False),
+    "single": Kind(Scalar("float", 32), False),
+    "double": Kind(F64, False),
+    "intp": Kind(Scalar("int", 64), False),
+    "int_": Kind(Scalar("int", 64), False),
+    "bool_": Kind(BOOL, False),
+    "bool": Kind(BOOL, False),
+}
+
+
+def promote(left: Kind, right: Kind) -> Kind:
+    """The kind that holds either: NumPy's rules, Python's where both are Python's."""
+    if left.weak and right.weak:
+        return _WEAK[max(_WEAK.index(left), _WEAK.index(right))]
+    if left.weak or right.weak:
+        weak, strong = (left, right) if left.weak else (right, left)
+        if (
+            weak == PY_BOOL
+            or strong.scalar.kind == "float"
+            or (weak == PY_INT and strong.scalar.kind == "int")
+        ):
+            return strong
+        return Kind(Scalar("int", 64) if weak == PY_INT else F64, False)
+    both = np.result_type(_dtype(left), _dtype(right))
+    return DTYPES[both.name]
+
+
+def arithmetic(left: Kind, right: Kind) -> Kind:
+    """The kind of left + right: truth values count as 0 and 1."""
+    both = promote(left, right)
+    return PY_INT if both.scalar.kind == "bool" else both
+
+
+def quotient(left: Kind, right: Kind) -> Kind:
+    """The kind of left / right: a float."""
+    both = promote(left, right)
+    return both if both.scalar.kind == "float" else Kind(F64, both.weak)
+
+
+def _dtype(kind: Kind) -> np.dtype[Any]:
+    scalar = kind.scalar
+    if scalar.kind == "bool":
+        return np.dtype("bool")
+    return np.dtype(f"{'' if scalar.signed else 'u'}{scalar.kind}{scalar.bits}")
+
+
+def kind_of_dtype(dtype: object, position: Position) -> Kind:
+    """The kind of a NumPy dtype; refuses complex numbers, halves, strings."""
+    name = str(np.dtype(dtype))
+    if name not in DTYPES:
+        raise Refusal(
+            f"elements of type {name} cannot be lifted; use int, float or bool of 8 to 64 bits", position
+        )
+    return DTYPES[name]
+
+
+def read_dtype(node: ast.expr, position: Position) -> Kind:
+    """The kind a dtype=... or a type's name stands for: np.float32, "float32", float, int, bool."""
+    text = node.value if isinstance(node, ast.Constant) else last_name(node)
+    if text in ("float", "int", "bool") and not isinstance(node, ast.Attribute):
+        return {"float": DTYPES["float64"], "int": DTYPES["int64"], "bool": DTYPES["bool_"]}[str(text)]
+    if isinstance(text, str) and text in DTYPES:
+        return DTYPES[text]
+    raise Refusal(
+        f"the type {ast.unparse(node)} cannot be lifted; use a NumPy type such as np.float32", position
+    )
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """What an annotation says; None where it leaves it open."""
+
+    array: bool
+    element: Kind | None = None
+    rank: int | None = None
+    numpy: bool = False
+
+
+def read_annotation(node: ast.expr, position: Position) -> Annotation | None:
+    """The meaning of a parameter's annotation; refuses what is neither numbers nor lists of numbers."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        try:
+            return read_annotation(ast.parse(node.value, mode="eval").body, position)
+        except (SyntaxError, ValueError, RecursionError):
+            raise Refusal(f"the annotation {node.value!r} cannot be read; write a type", position) from None
+    base = node.value if isinstance(node, ast.Subscript) else node
+    name = last_name(base)
+    inside = node.slice if isinstance(node, ast.Subscript) else None
+    if name in ("int", "float", "bool") and isinstance(base, ast.Name):
+        return Annotation(False, {"int": PY_INT, "float": PY_FLOAT, "bool": PY_BOOL}[name])
+    if name in ("list", "List", "Sequence", "MutableSequence"):
+        if inside is None:
+            return Annotation(True)
+        element = read_annotation(inside, position)
+        if element is None:
+            return Annotation(True)
+        return Annotation(
+            True, element.element, 1 if not element.array else element.rank and element.rank + 1
+        )
+    if name in ("ndarray", "NDArray", "ArrayLike"):
+        return Annotation(True, _inner_dtype(inside, position), _inner_rank(inside), True)
+    if name in DTYPES:
+        return Annotation(False, DTYPES[name])
+    if name == "Any":
+        return None
+    raise Refusal(
+        f"a parameter of type {ast.unparse(node)} cannot be lifted; pass numbers, or lists or arrays of them",
+        position,
+    )
+
+
+def _inner_dtype(node: ast.expr | None, position: Position) -> Kind | None:
+    """The element type in NDArray[np.float32] or ndarray[tuple[int, int], np.dtype[np.float32]]."""
+    if node is None:
+        return None
+    if isinstance(node, ast.Tuple):
+        return _inner_dtype(node.elts[-1], position) if len(node.elts) == 2 else None
+    if isinstance(node, ast.Subscript):
+        return _inner_dtype(node.slice, position)
+    return None if last_name(node) == "Any" else read_dtype(node, position)
+
+
+def _inner_rank(node: ast.expr | None) -> int | None:
+    """The number of ints in ndarray[tuple[int, int], ...]."""
+    if not isinstance(node, ast.Tuple) or not isinstance(node.elts[0], ast.Subscript):
+        return None
+    sizes = node.elts[0].slice
+    if not isinstance(sizes, ast.Tuple):
+        return 1
+    return None if any(isinstance(size, ast.Constant) for size in sizes.elts) else len(sizes.elts)
+
+
+def last_name(node: ast.expr) -> str:
+    """`c` of a.b.c; empty for anything else."""
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""

@@ -1,0 +1,374 @@
+"""The state of lowering one Python function: what names stand for, and the statements made so far."""
+
+from __future__ import annotations
+
+import ast
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, TypeVar
+
+from tensmith.lifting.loops import (
+    INT,
+    Allocate,
+    Append,
+    Apply,
+    Assign,
+    Cast,
+    Constant,
+    Declare,
+    Expr,
+    Length,
+    Load,
+    Position,
+    Statement,
+    Store,
+    Variable,
+)
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.python_infer import infer
+from tensmith.lifting.source.python_jumps import structured
+from tensmith.lifting.source.python_kinds import AnyKind, ArrayKind, Kind
+from tensmith.lifting.source.python_liveness import Liveness, Names, analyse, assigned
+from tensmith.lifting.source.python_module import Module, place
+from tensmith.lifting.source.python_types import Types
+
+_MOST_STATEMENTS = 20_000
+_NONE: Names = frozenset()
+
+
+@dataclass(frozen=True)
+class Number:
+    """A scalar value: an expression and its kind."""
+
+    expr: Expr
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Local:
+    """A scalar variable that has been declared."""
+
+    name: str
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class ArrayRef:
+    """An array, or a row of one: array[prefix], which has `kind.rank` subscripts left."""
+
+    name: str
+    kind: ArrayKind
+    prefix: tuple[Expr, ...] = ()
+
+    def row(self, index: Expr) -> ArrayRef:
+        """array[prefix][index], of an array of more than one subscript left."""
+        assert isinstance(self.kind.row, ArrayKind)
+        return ArrayRef(self.name, self.kind.row, (*self.prefix, index))
+
+
+Value: TypeAlias = Number | ArrayRef
+Binding: TypeAlias = Number | Local | ArrayRef
+
+
+@dataclass(frozen=True)
+class Code:
+    """A function ready for lowering."""
+
+    function: ast.FunctionDef
+    body: Sequence[ast.stmt]
+    types: Types
+    live: Liveness
+    rebound: Names  # names its statements assign
+    once: Names  # names they assign in one place only
+
+    @staticmethod
+    def of(module: Module, function: ast.FunctionDef, given: dict[str, AnyKind] | None = None) -> Code:
+        body = structured(function)
+        places = Counter(
+            node.id
+            for statement in body
+            for node in ast.walk(statement)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        )
+        once = frozenset(name for name, count in places.items() if count == 1)
+        types = infer(module, function, body, given)
+        return Code(function, body, types, analyse(body), assigned(body), once)
+
+
+@dataclass
+class Frame:
+    """A function being lowered: the outermost, or one inlined into it. carried: names that the block
+    assigns for readers outside it."""
+
+    code: Code
+    names: dict[str, Binding] = field(default_factory=dict)
+    carried: Names = _NONE
+
+
+class Scope:
+    """See the module."""
+
+    def __init__(self, module: Module, deadline: float) -> None:
+        self.module, self.deadline = module, deadline
+        self.statements: list[Statement] = []
+        self.frames: list[Frame] = []
+        self.used: set[str] = set()
+        self.labels: set[str] = set()
+        self.noted: dict[str, None] = {}
+        self.steady: set[str] = set()  # variables that keep their value while they are in sight
+        self.home: dict[str, list[Statement]] = {}  # local array -> the block that made it
+        self.given_away: dict[str, Position] = {}  # local arrays appended to another
+        self.made = 0
+        self.hint = ""
+
+    @property
+    def frame(self) -> Frame:
+        return self.frames[-1]
+
+    # Statements.
+
+    def emit(self, statement: Statement) -> None:
+        self.made += 1
+        if self.made > _MOST_STATEMENTS or time.monotonic() > self.deadline:
+            raise Refusal(
+                "the function is too long once its helpers are put in; split it", statement.position
+            )
+        self.statements.append(statement)
+
+    @contextmanager
+    def block(self, carried: Names | None = None) -> Iterator[list[Statement]]:
+        """A block of its own: yields the list it is collected in. Names bound inside end with it."""
+        outer, frame = self.statements, self.frame
+        names, before = dict(frame.names), frame.carried
+        self.statements = []
+        frame.carried = before if carried is None else carried
+        try:
+            yield self.statements
+        finally:
+            self.statements, frame.names, frame.carried = outer, names, before
+
+    # Names.
+
+    def fresh(self, name: str) -> str:
+        """A name nothing else has: the source's own where it is free."""
+        stem = name if name.isidentifier() else "result"
+        found, n = stem, 2
+        while found in self.used:
+            found, n = f"{stem}_{n}", n + 1
+        self.used.add(found)
+        return found
+
+    def take_hint(self, otherwise: str) -> str:
+        """The name of the variable that the value being made is for."""
+        hint, self.hint = self.hint or otherwise, ""
+        return hint
+
+    def label(self, name: str, position: Position) -> str:
+        """The unique name of a loop."""
+        label = stem = f"{name}@{position}"
+        n = 2
+        while label in self.labels:
+            label, n = f"{stem}#{n}", n + 1
+        self.labels.add(label)
+        return label
+
+    def note(self, sentence: str) -> None:
+        """Something assumed."""
+        self.noted[sentence] = None
+
+    def read(self, node: ast.Name) -> Value | None:
+        """What a name stands for, if it is a variable in sight."""
+        bound = self.frame.names.get(node.id)
+        if isinstance(bound, Local):
+            return Number(Variable(bound.name, bound.kind.scalar, place(node)), bound.kind)
+        if isinstance(bound, ArrayRef):
+            self.check_kept(bound, place(node))
+        return bound
+
+    def kind_of(self, name: str) -> AnyKind:
+        """The inferred kind of a variable of the function being lowered."""
+        return self.frame.code.types.variables[name]
+
+    # Variables.
+
+    def declare(self, name: str, number: Number, position: Position) -> Local:
+        """A new variable of the number's kind."""
+        local = Local(self.fresh(name), number.kind)
+        self.emit(Declare(local.name, number.kind.scalar, number.expr, position))
+        return local
+
+    def undefined(self, name: str, kind: Kind, position: Position) -> Local:
+        """A new variable without a value yet."""
+        local = Local(self.fresh(name), kind)
+        self.emit(Declare(local.name, kind.scalar, None, position))
+        return local
+
+    def hold(self, name: str, number: Number, position: Position) -> Number:
+        """The number as it is now, whatever is assigned later."""
+        if self.is_steady(number.expr):
+            return number
+        local = self.declare(name, number, position)
+        self.steady.add(local.name)
+        return Number(Variable(local.name, local.kind.scalar, position), local.kind)
+
+    def is_steady(self, expr: Expr) -> bool:
+        """Whether an expression has one value while it is in sight."""
+        match expr:
+            case Constant():
+                return True
+            case Variable(name):
+                return name in self.steady
+            case Apply(_, arguments):
+                return all(map(self.is_steady, arguments))
+            case Length(array):
+                return array not in self.home
+        return False
+
+    # Arrays.
+
+    def allocate(
+        self, name: str, kind: ArrayKind, extents: Sequence[Expr], fill: Expr | None, position: Position
+    ) -> ArrayRef:
+        """A new array; no extents: an empty list that grows."""
+        own = self.fresh(name)
+        sizes = tuple(extents) or (Constant(0, INT, position),) * kind.rank
+        self.emit(Allocate(own, kind.array(), sizes, fill, position))
+        self.home[own] = self.statements
+        return ArrayRef(own, kind)
+
+    def length(self, array: ArrayRef, axis: int, position: Position) -> Number:
+        """The length of an axis of what is left of an array."""
+        if axis >= array.kind.rank:
+            raise Refusal(f"{array.name} has no axis {axis}; it has {array.kind.rank}", position)
+        whole = len(array.prefix) + axis
+        if whole and not array.kind.numpy and array.name not in self.home:
+            self.note(f"the rows of {array.name} have equal length")
+        return Number(Length(array.name, whole, INT, position), Kind(INT))
+
+    def load(self, array: ArrayRef, index: Expr, position: Position) -> Value:
+        """array[index]: a number, or a row."""
+        self.check_kept(array, position)
+        if array.kind.rank > 1:
+            held = self.hold("row", Number(index, Kind(INT)), position)
+            return array.row(held.expr)
+        element = array.kind.element
+        return Number(Load(array.name, (*array.prefix, index), element.scalar, position), element)
+
+    def store(self, array: ArrayRef, index: Expr, value: Expr, position: Position) -> None:
+        self.check_kept(array, position)
+        self.emit(Store(array.name, (*array.prefix, index), value, position))
+
+    def append(self, array: ArrayRef, value: Expr | str, position: Position) -> None:
+        """Appends a number, or a local array, which must not be touched again."""
+        self.check_kept(array, position)
+        if array.name not in self.home or array.prefix:
+            raise Refusal(
+                "append to a list that the function did not make changes its argument's length; "
+                "make a new list and return it",
+                position,
+            )
+        if isinstance(value, str):
+            if self.home.get(value) is not self.statements:
+                raise Refusal(
+                    "the same list is appended more than once, so its rows would be one list; "
+                    "make the row where it is appended",
+                    position,
+                )
+            self.given_away[value] = position
+        self.emit(Append(array.name, value, position))
+
+    def check_kept(self, array: ArrayRef, position: Position) -> None:
+        if array.name in self.given_away:
+            raise Refusal(
+                f"{array.name} was appended at {self.given_away[array.name]} and is shared from then on; "
+                "append it last",
+                position,
+            )
+
+    def counter(self, name: str, start: Number, position: Position) -> Local:
+        """A loop's own counter, which nothing else assigns."""
+        local = self.declare(name, start, position)
+        self.steady.add(local.name)
+        return local
+
+    def step(self, counter: Local, by: int, position: Position) -> None:
+        """counter += by, at the end of an iteration."""
+        scalar = counter.kind.scalar
+        here = Variable(counter.name, scalar, position)
+        operator = "add" if by > 0 else "sub"
+        next_value = Apply(operator, (here, Constant(abs(by), scalar, position)), scalar, position)
+        self.emit(Assign(counter.name, next_value, position))
+
+
+Node = TypeVar("Node", bound=ast.expr)
+EXPRESSIONS: dict[type[ast.expr], Callable[[Scope, Any], Value]] = {}
+
+
+def lowers(node: type[Node]) -> Callable[[Callable[[Scope, Node], Value]], Callable[[Scope, Node], Value]]:
+    """Registers how expressions of a node type are lowered."""
+
+    def register(lower: Callable[[Scope, Node], Value]) -> Callable[[Scope, Node], Value]:
+        EXPRESSIONS[node] = lower
+        return lower
+
+    return register
+
+
+def value(scope: Scope, node: ast.expr) -> Value:
+    """An expression, lowered; statements it needs are emitted before."""
+    lower = EXPRESSIONS.get(type(node))
+    if lower is None:
+        what = _WORDS.get(type(node).__name__, type(node).__name__)
+        raise Refusal(f"{what} cannot be lifted; use numbers, lists of numbers and loops", place(node))
+    return lower(scope, node)
+
+
+_WORDS = {
+    "Dict": "a dictionary",
+    "DictComp": "a dictionary",
+    "Set": "a set",
+    "SetComp": "a set",
+    "JoinedStr": "a string",
+    "Lambda": "a lambda",
+    "Yield": "a generator",
+    "YieldFrom": "a generator",
+    "Await": "await",
+    "NamedExpr": "an assignment inside an expression",
+    "Starred": "an unpacked argument",
+    "Slice": "a slice",
+    "Tuple": "a tuple",
+    "GeneratorExp": "a generator outside of sum, min and max",
+}
+
+
+def number(scope: Scope, node: ast.expr) -> Number:
+    """An expression that must be a number."""
+    found = value(scope, node)
+    if isinstance(found, ArrayRef):
+        raise Refusal("a list stands where a number is needed; take an element, or write a loop", place(node))
+    return found
+
+
+def integer(scope: Scope, node: ast.expr) -> Expr:
+    """An expression that must be an integer, as an unbounded one."""
+    found = number(scope, node)
+    if found.kind.scalar.kind != "int":
+        raise Refusal(
+            f"an integer is needed here, not a {found.kind.scalar.kind}; convert it by int()", place(node)
+        )
+    if found.expr.type == INT:
+        return found.expr
+    if isinstance(found.expr, Constant):
+        return Constant(found.expr.value, INT, found.expr.position)
+    return Cast(found.expr, INT, place(node))
+
+
+def array(scope: Scope, node: ast.expr) -> ArrayRef:
+    """An expression that must be a list or an array."""
+    found = value(scope, node)
+    if isinstance(found, Number):
+        raise Refusal("a number stands where a list is needed; pass the list", place(node))
+    return found
