@@ -19,7 +19,8 @@ class Size:
     """A size symbol: max(0, poly), where poly is over integer parameters and lengths of arrays.
 
     Lengths are symbols "len(NAME, AXIS)". Every loop extent and array extent is a polynomial in sizes,
-    integer parameters and outer index variables.
+    integer parameters and outer index variables. A size may be named like the parameter it comes from: in
+    every polynomial but `Size.poly` and those of requirements, the name then means the size.
     """
 
     symbol: str
@@ -63,7 +64,9 @@ class LoopFacts:
     counter: the iteration's index variable (0 at entry); outer: the counters of the loops around, outermost
     first, which all facts may mention. trips: number of iterations (0 where negative). scalars: closed forms
     at the start of iteration `counter`. arrays: what the loop has written by then, in terms of the state at
-    the function's entry. At exit counter = max(0, trips).
+    the function's entry. At exit counter = max(0, trips). The length of a growing local array is a scalar
+    here, "len(NAME, AXIS)"; lengths beyond the first hold only where there are rows. Variables and arrays that
+    are written before they are read again have no facts.
     """
 
     label: str
@@ -80,7 +83,8 @@ class Requirement:
 
     "at_least": poly >= 0; "equal": poly == 0; "length": the array has at least poly elements along an axis;
     "nonzero": no divisor that is read is 0 (term); "ordered": no NaN in the array (comparisons decide);
-    "apart": two arrays do not overlap (C pointers; nothing to check where values are passed).
+    "apart": two arrays do not overlap (C pointers; nothing to check where values are passed). poly is over
+    parameters and lengths as they are given, never over sizes, even where a size has a parameter's name.
     """
 
     kind: Literal["at_least", "equal", "length", "nonzero", "ordered", "apart"]
