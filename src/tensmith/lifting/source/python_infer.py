@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tensmith.lifting.refusal import Refusal
@@ -22,7 +21,7 @@ from tensmith.lifting.source.python_kinds import (
     read_annotation,
 )
 from tensmith.lifting.source.python_module import Module, place
-from tensmith.lifting.source.python_types import Cell, Cells, Types
+from tensmith.lifting.source.python_types import Cell, Cells, Types, TypeScope
 
 Items: TypeAlias = "Cell | tuple[Items, ...]"
 
@@ -43,19 +42,6 @@ def infer(
         {name: found(cell) for name, cell in scope.variables.items()},
         {key: found(cell) for key, cell in inference.seen.items()},
     )
-
-
-@dataclass
-class TypeScope:
-    """The variables of a function, or of a comprehension inside one."""
-
-    variables: dict[str, Cell] = field(default_factory=dict)
-    parameters: dict[str, Cell] = field(default_factory=dict)
-    outer: TypeScope | None = None
-    result: Cell | None = None
-
-    def find(self, name: str) -> Cell | None:
-        return self.variables.get(name) or (self.outer.find(name) if self.outer else None)
 
 
 class Inference:

@@ -19,10 +19,10 @@ from tensmith.lifting.source.python_kinds import (
     read_dtype,
 )
 from tensmith.lifting.source.python_module import place
-from tensmith.lifting.source.python_types import Cell
+from tensmith.lifting.source.python_types import Cell, TypeScope
 
 if TYPE_CHECKING:
-    from tensmith.lifting.source.python_infer import Inference, TypeScope
+    from tensmith.lifting.source.python_infer import Inference
 
 
 def call(inference: Inference, node: ast.Call, scope: TypeScope) -> Cell:

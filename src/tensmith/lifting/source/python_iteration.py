@@ -222,7 +222,7 @@ def assign_name(scope: Scope, name: str, given: Value, where: Position, kept: bo
     if isinstance(given, ArrayRef):
         if name in frame.carried and frame.names.get(name) != given:
             raise Refusal(
-                f"{name} stands for another list after this branch or loop; use one list, or copy its elements",
+                f"{name} stands for another list after this branch or loop; keep to one list, or copy",
                 where,
             )
         scope.check_kept(given, where)

@@ -99,16 +99,6 @@ def _dtype(kind: Kind) -> np.dtype[Any]:
     return np.dtype(f"{'' if scalar.signed else 'u'}{scalar.kind}{scalar.bits}")
 
 
-def kind_of_dtype(dtype: object, position: Position) -> Kind:
-    """The kind of a NumPy dtype; refuses complex numbers, halves, strings."""
-    name = str(np.dtype(dtype))
-    if name not in DTYPES:
-        raise Refusal(
-            f"elements of type {name} cannot be lifted; use int, float or bool of 8 to 64 bits", position
-        )
-    return DTYPES[name]
-
-
 def read_dtype(node: ast.expr, position: Position) -> Kind:
     """The kind a dtype=... or a type's name stands for: np.float32, "float32", float, int, bool."""
     text = node.value if isinstance(node, ast.Constant) else last_name(node)

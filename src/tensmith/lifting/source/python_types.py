@@ -232,3 +232,16 @@ class Types:
     parameters: Mapping[str, AnyKind]
     variables: Mapping[str, AnyKind]
     expressions: Mapping[int, AnyKind]  # by id of the node
+
+
+@dataclass
+class TypeScope:
+    """The variables of a function, or of a comprehension inside one."""
+
+    variables: dict[str, Cell] = field(default_factory=dict)
+    parameters: dict[str, Cell] = field(default_factory=dict)
+    outer: TypeScope | None = None
+    result: Cell | None = None
+
+    def find(self, name: str) -> Cell | None:
+        return self.variables.get(name) or (self.outer.find(name) if self.outer else None)
