@@ -7,6 +7,7 @@ the model's description, and as JSON under the metadata keys `tensmith.requires`
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tensmith.backend.onnx import to_onnx
@@ -18,7 +19,7 @@ from tensmith.lifting.emit import Emitted, Emitter, emitter
 from tensmith.lifting.emit.graph import kernels, views
 from tensmith.lifting.emit.graph.build import Graph
 from tensmith.lifting.emit.kernel.parameters import axes_of, element_name, flat_fields, length_symbol
-from tensmith.lifting.lifted import Lifted
+from tensmith.lifting.lifted import Input, Lifted
 from tensmith.lifting.loops import Array, Scalar
 from tensmith.lifting.refusal import Refusal
 
@@ -45,30 +46,28 @@ def model_program(lifted: Lifted) -> Program:
     """The program from the source's parameters to what it writes."""
     fields = [field for parameter in lifted.function.parameters for field in flat_fields(parameter)]
     names = frozenset(name for name, _ in fields)
-    inner = _apart(lifted.program)
-    graph = Graph(inner.names | names)
-    inputs: dict[str, TensorType] = {}
-    for name, type_ in fields:
-        inputs[name] = _input(graph, name, type_)
+    graph = Graph(names | {f"{_PREFIX}{name}" for name in lifted.program.names})
+    inputs = {name: _input(graph, name, type_) for name, type_ in fields}
     for size in lifted.sizes:
-        bound = graph.op("max", [graph.size(size.poly), graph.const(0)])
-        graph.symbols[size.symbol] = bound
-    _feed(graph, lifted)
+        graph.symbols[size.symbol] = graph.op("max", [graph.size(size.poly), graph.const(0)])
+    fed = {entry.name: _feed(graph, entry) for entry in lifted.inputs}
+    inner = _between(lifted.program, fed)
     kernels.legalize(graph, inner)
-    outputs = _outputs(graph, lifted)
+    outputs = _outputs(graph, lifted, fed)
     constants = {**inner.constants, **graph.constants}
     origin = Origin(metadata=_metadata(lifted), doc=_description(lifted))
     return _pruned(Program(lifted.function.name, inputs, outputs, tuple(graph.nodes), constants, {}, origin))
 
 
+# What the program's own values begin with, so that no parameter has their names.
 _PREFIX = "program."
 
 
-def _apart(program: Program) -> Program:
-    """The program under names that no parameter has."""
+def _between(program: Program, fed: Mapping[str, str]) -> Program:
+    """The program on the values that feed it, its own values under names that no parameter has."""
 
     def renamed(name: str) -> str:
-        return f"{_PREFIX}{name}" if name else name
+        return fed.get(name, f"{_PREFIX}{name}") if name else name
 
     nodes = tuple(
         replace(node, inputs=tuple(map(renamed, node.inputs)), outputs=tuple(map(renamed, node.outputs)))
@@ -98,24 +97,19 @@ def _input(graph: Graph, name: str, type_: Scalar | Array) -> TensorType:
     return TensorType(element_name(type_.element), tuple(map(Poly.symbol, dims)))
 
 
-def _feed(graph: Graph, lifted: Lifted) -> None:
-    """Every input of the program from the parameters."""
-    for entry in lifted.inputs:
-        name = f"{_PREFIX}{entry.name}"
-        if entry.view is not None:
-            graph.named("identity", [views.read(graph, entry.view.array, entry.view)], name)
-        elif entry.scalar is not None:
-            graph.named("identity", [entry.scalar], name)
-        elif entry.positions is not None:
-            graph.named("identity", [graph.range(entry.positions)], name)
+def _feed(graph: Graph, entry: Input) -> str:
+    """The value of an input of the program, from the parameters."""
+    if entry.view is not None:
+        return views.read(graph, entry.view.array, entry.view)
+    return entry.scalar if entry.scalar is not None else graph.range(entry.positions or 0)
 
 
-def _outputs(graph: Graph, lifted: Lifted) -> tuple[str, ...]:
+def _outputs(graph: Graph, lifted: Lifted, fed: Mapping[str, str]) -> tuple[str, ...]:
     """Written arrays in parameter order, then the return value."""
     written: dict[str, str] = {}
     returned = ""
     for output in lifted.outputs:
-        value = f"{_PREFIX}{output.name}"
+        value = fed.get(output.name, f"{_PREFIX}{output.name}")
         if output.view is None:
             returned = value
         else:

@@ -15,7 +15,20 @@ from tensmith.formula.poly import Poly
 from tensmith.ir.types import DTYPES
 from tensmith.lifting.emit.ctext.names import CTYPES, enclosed, literal
 from tensmith.lifting.emit.ctext.scalar import Scope, lazy, uses
-from tensmith.lifting.emit.kernel.expr import Apply, Choose, Const, Expr, Fold, Load, chain, free, parts, walk
+from tensmith.lifting.emit.kernel.elements import PICKED
+from tensmith.lifting.emit.kernel.expr import (
+    Apply,
+    Choose,
+    Const,
+    Expr,
+    Fold,
+    Let,
+    Load,
+    chain,
+    free,
+    parts,
+    walk,
+)
 from tensmith.lifting.emit.kernel.plan import EXPENSIVE, Step
 
 BLOCK = 64
@@ -101,6 +114,9 @@ def hoist(scope: Scope, root: Expr, inside: Sequence[str]) -> None:
         if not blocked & free(expr) and _worth(expr) and not lazy(expr):
             scope.used = scope_used
             scope.keep(expr, scope._value(expr), "t")
+            return
+        if isinstance(expr, Let):
+            visit(expr.position)
             return
         if isinstance(expr, Choose) or (isinstance(expr, Apply) and expr.op == "where" and lazy(expr)):
             return
@@ -344,9 +360,10 @@ def _loads(root: Expr) -> Iterator[Load]:
 
 def _stride(load: Load, variable: str) -> int | None:
     """How far apart neighbours along a variable lie in memory; None where that is far or not constant."""
-    if any(variable in free(value) for _, value in load.lets):
+    symbols = load.index.symbols()
+    if any(symbol.startswith(PICKED) for symbol in symbols):
         return None
-    if variable not in load.index.symbols():
+    if variable not in symbols:
         return 0
     factor = load.index.coefficient(variable)
     return None if factor is None else factor.constant

@@ -18,6 +18,7 @@ from tensmith.lifting.emit.kernel.expr import (
     Const,
     Expr,
     Fold,
+    Let,
     Load,
     Param,
     Position,
@@ -149,9 +150,10 @@ class Scope:
             case Position(poly=poly, dtype=dtype):
                 text = self.poly(poly)
                 return text if dtype == "i64" else f"({CTYPES[dtype]}){enclosed(text)}"
-            case Load(buffer=buffer, index=index, lets=lets):
-                for symbol, position in lets:
-                    self.variables[symbol] = self.keep(position, self._value(position), "at")
+            case Let(symbol=symbol, position=position, body=body):
+                self.variables[symbol] = self.keep(position, self._value(position), "at")
+                return self._value(body)
+            case Load(buffer=buffer, index=index):
                 return self.unit.element(buffer, self.poly(index))
             case Choose(conditions=conditions, then=then, otherwise=otherwise):
                 test = " && ".join(f"{enclosed(self.poly(condition))} >= 0" for condition in conditions)

@@ -21,7 +21,8 @@ from tensmith.ir.infer import Facts
 from tensmith.ir.op import Node, Symbolic
 from tensmith.ir.ops.shared import normal_axis
 from tensmith.ir.ops.sizes import flat_position, onnx_dtype
-from tensmith.lifting.emit.kernel.expr import Apply, Choose, Const, Expr, Fold, Load, Param, Position, free
+from tensmith.ir.ops.slicing import full_pads
+from tensmith.lifting.emit.kernel.expr import Apply, Choose, Const, Expr, Fold, Let, Load, Param, Position
 from tensmith.lifting.emit.kernel.parameters import length_symbol
 from tensmith.lifting.lifted import Input, Lifted, View
 from tensmith.lifting.refusal import Refusal
@@ -42,6 +43,8 @@ _CALLS = {
     "min": "min", "bitwise_and": "band", "bitwise_or": "bor", "bitwise_xor": "bxor",
 }  # fmt: skip
 _RELATIONS = ("lt", "le", "eq")
+# What the symbols of computed positions begin with.
+PICKED = "picked"
 CUMULATIVE = {"cum_sum": "sum", "cum_prod": "prod"}
 
 
@@ -214,16 +217,30 @@ class Elements:
             known = Poly.of(int(index.value)) + (self.shape(x)[axis] if index.value < 0 else 0)
         if known is not None:
             return self.at(x, (*around[0], known, *around[1]))
-        symbol = fresh("g")
+        symbol = fresh(PICKED)
         size = Position(self.shape(x)[axis], "i64")
         wide = index if index.dtype == "i64" else Apply("cast", (index,), "i64", node.output)
         behind = Apply("lt", (wide, Const(0, "i64")), "bool", node.output)
         back = Apply("add", (wide, size), "i64", node.output)
         position = Apply("where", (behind, back, wide), "i64", node.output)
+        self.ranges = self.ranges.having([(symbol, self.shape(x)[axis])])
         read = self.at(x, (*around[0], Poly.symbol(symbol), *around[1]))
-        if not isinstance(read, Load) or symbol in free_of_lets(read):
-            raise self.refuse("an element is picked from a computed array; store it in an array first")
-        return Load(read.buffer, read.index, dtype, (*read.lets, (symbol, position)))
+        return Let(symbol, position, read, dtype)
+
+    def _pad(self, node: Node, indices: tuple[Poly, ...], dtype: str) -> Expr:
+        """The element inside, the constant outside."""
+        known = [self.facts[name].value if name else None for name in (*node.inputs, "", "")[1:4]]
+        if node.attrs["mode"] != "constant" or known[0] is None:
+            return self._by_formula(node, indices, dtype, node.output)
+        x, rank = node.inputs[0], len(indices)
+        begins, ends = full_pads(rank, known[0], known[2])
+        source = [index - begin for index, begin in zip(indices, begins)]
+        bounds: list[Poly] = []
+        for place, extent, begin, end in zip(source, self.shape(x), begins, ends):
+            bounds += [place] if begin != 0 else []
+            bounds += [extent - 1 - place] if end != 0 else []
+        fill = self.at(node.inputs[2], ()) if len(node.inputs) > 2 and node.inputs[2] else Const(0, dtype)
+        return Choose(tuple(bounds), self.at(x, source), fill, dtype) if bounds else self.at(x, source)
 
     # Formulas
 
@@ -334,8 +351,3 @@ def _truth(condition: Expr, value: str) -> Expr:
         return condition
     zero = Const(0, condition.dtype)
     return Apply("not", (Apply("eq", (condition, zero), "bool", value),), "bool", value)
-
-
-def free_of_lets(load: Load) -> frozenset[str]:
-    """The symbols that the values of a load's data-dependent symbols depend on."""
-    return frozenset[str]().union(*(free(value) for _, value in load.lets))

@@ -40,12 +40,21 @@ class Param:
 
 @dataclass(frozen=True, eq=False)
 class Load:
-    """buffer[index], the index counted in elements; `lets` are the data-dependent symbols of the index."""
+    """buffer[index], the index counted in elements."""
 
     buffer: str
     index: Poly
     dtype: str
-    lets: tuple[tuple[str, Expr], ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Let:
+    """`body`, in whose subscripts a symbol of its own stands for a computed position."""
+
+    symbol: str
+    position: Expr
+    body: Expr
+    dtype: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,14 +94,14 @@ class Fold:
         return (self.extent.symbols() | free(self.body)) - {self.var}
 
 
-Expr: TypeAlias = Const | Position | Param | Load | Apply | Choose | Fold
+Expr: TypeAlias = Const | Position | Param | Load | Let | Apply | Choose | Fold
 
 
 def parts(expr: Expr) -> tuple[Expr, ...]:
     """The expressions directly inside."""
     match expr:
-        case Load(lets=lets):
-            return tuple(value for _, value in lets)
+        case Let(position=position, body=body):
+            return position, body
         case Apply(args=args):
             return args
         case Choose(then=then, otherwise=otherwise):
@@ -128,9 +137,10 @@ def _free(expr: Expr) -> frozenset[str]:
     match expr:
         case Position(poly=poly):
             return poly.symbols()
-        case Load(index=index, lets=lets):
-            inner = frozenset[str]().union(*(free(value) for _, value in lets))
-            return (index.symbols() - {symbol for symbol, _ in lets}) | inner
+        case Load(index=index):
+            return index.symbols()
+        case Let(symbol=symbol, position=position, body=body):
+            return free(position) | (free(body) - {symbol})
         case Apply(args=args):
             return frozenset[str]().union(*map(free, args))
         case Choose(conditions=conditions, then=then, otherwise=otherwise):
