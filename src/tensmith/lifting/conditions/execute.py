@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from tensmith.lifting.conditions import operators
 from tensmith.lifting.conditions.memory import Memory, memory_of
-from tensmith.lifting.conditions.nodes import Node
+from tensmith.lifting.conditions.nodes import Node, Sort
 from tensmith.lifting.conditions.operators import sort_of
 from tensmith.lifting.conditions.state import (
     At,
@@ -44,7 +44,6 @@ from tensmith.lifting.loops import (
     Loop,
     Position,
     Return,
-    Scalar,
     Statement,
     Store,
     Variable,
@@ -97,10 +96,10 @@ class Executor:
         loop = self.loops[-1] if self.loops else ""
         self.goals.append(Goal(kind, subject, loop, position, tuple(self.path), claim))
 
-    def unknown(self, name: str, type_: Scalar) -> Node:
+    def unknown(self, name: str, sort: Sort) -> Node:
         """A value of which nothing is known."""
         self._fresh += 1
-        return self.world.arena.symbol(f"any.{self._fresh}.{name}", sort_of(type_))
+        return self.world.arena.symbol(f"any.{self._fresh}.{name}", sort)
 
     def subscripts(self, rank: int) -> At:
         """Arbitrary subscripts of an element."""
@@ -138,7 +137,7 @@ class Executor:
         arena = self.world.arena
         match statement:
             case Declare(name, type_, None, _):
-                return state.scalar(name, Held(self.unknown(name, type_), False))
+                return state.scalar(name, Held(self.unknown(name, sort_of(type_)), False))
             case Declare(name, _, value, _) if value is not None:
                 return state.scalar(name, Held(self.value(value, state)))
             case Assign(name, value, position):
@@ -171,9 +170,9 @@ class Executor:
 
     def _allocate(self, made: Allocate, state: State) -> State:
         arena, type_ = self.world.arena, made.type.element
-        extents = tuple(self.value(extent, state) for extent in made.extents)
-        for extent in extents:
-            self.demand("shape", made.name, made.position, arena.claim(extent, self.world.zero))
+        extents = tuple(self._natural(self.value(extent, state)) for extent in made.extents)
+        if len(extents) != made.type.rank:
+            raise Malformed(f"{made.position}: the array '{made.name}' has other axes than extents")
         if made.fill is not None:
             fill = self.value(made.fill, state)
             content = Content(lambda at: fill)
@@ -181,16 +180,13 @@ class Executor:
             self._fresh += 1
             name = f"any.{self._fresh}.{made.name}"
             content = Content(lambda at: arena.app(name, sort_of(type_), at))
-        stated = self.world.summary.locals.get(made.name)
-        lengths = extents
-        if stated is not None and len(stated) == made.type.rank and len(extents) != made.type.rank:
-            # Rows of an array that grows have the length that the summary states; every row is held to it.
-            inner = tuple(self.world.poly(poly, self.scope) for poly in stated[len(extents) :])
-            lengths = (*extents, *inner)
-        if len(lengths) != made.type.rank:
-            raise Malformed(f"the summary gives no extents of the array '{made.name}'")
-        self.memories[made.name] = memory_of(self.world, made.name, made.type, lengths)
-        return state.array(made.name, content, lengths)
+        self.memories[made.name] = memory_of(self.world, made.name, made.type, extents)
+        return state.array(made.name, content, extents)
+
+    def _natural(self, extent: Node) -> Node:
+        """An extent as an allocation takes it: at least 0."""
+        arena = self.world.arena
+        return arena.ite(arena.ge(extent, self.world.zero), extent, self.world.zero)
 
     def _append(self, array: str, value: Expr | str, position: Position, state: State) -> State:
         arena = self.world.arena
@@ -198,11 +194,14 @@ class Executor:
         end = lengths[0]
         if isinstance(value, str):
             row, inner = state.arrays[value], self._lengths(value, state)
-            self.demand("shape", array, position, arena.all(map(arena.eq, lengths[1:], inner)))
+            first = arena.eq(end, self.world.zero)
+            same = arena.all(map(arena.eq, lengths[1:], inner))
+            self.demand("shape", f"a row of {array}", position, arena.any([first, same]))
             content = content.having(Row(end, row, arena.true))
         else:
+            inner = ()
             content = content.having(Point((end,), self.value(value, state), arena.true))
-        return state.array(array, content, (arena.shift(end, 1), *lengths[1:]))
+        return state.array(array, content, (arena.shift(end, 1), *inner))
 
     def _lengths(self, array: str, state: State) -> At:
         if array in state.lengths:
@@ -218,9 +217,7 @@ class Executor:
         trips = world.poly(facts.trips, self.scope)
         last = arena.ite(arena.ge(trips, world.zero), trips, world.zero)
         counter = arena.symbol(f"at.{facts.counter}", "Int", natural=True)
-        changed = _changed(loop.body)
-        growth = _growth(loop.body)
-        invariant = _Invariant(self, facts, before, changed, growth)
+        invariant = _Invariant(self, facts, before, _changed(loop.body))
         self.loops.append(loop.label)
         self._compare("initiation", loop.position, before, invariant.at(world.zero), invariant)
 
@@ -266,10 +263,18 @@ class Executor:
         for name in invariant.arrays:
             at = self.subscripts(self.memories[name].rank)
             a, b = (select(self.world, state.arrays[name], at) for state in (reached, claimed))
-            with self.under(*self.memories[name].proper(self.world, at)):
+            lengths = claimed.lengths.get(name, ())
+            inside = [arena.claim(arena.shift(length, -1), x) for length, x in zip(lengths, at)]
+            with self.under(*inside, *self.memories[name].proper(self.world, at)):
                 self.demand(kind, f"{name}[]", position, arena.eq(a, b))
-            for axis, (x, y) in enumerate(zip(reached.lengths.get(name, ()), claimed.lengths.get(name, ()))):
-                self.demand(kind, f"length {axis} of {name}", position, arena.eq(x, y))
+        for name in invariant.grown:
+            pairs = list(zip(reached.lengths[name], claimed.lengths[name]))
+            none = arena.eq(pairs[0][0], self.world.zero)
+            for axis, (a, b) in enumerate(pairs):
+                equal = arena.eq(a, b)
+                # An array without rows has rows of any length.
+                claim = arena.any([none, equal]) if axis else equal
+                self.demand(kind, f"length {axis} of {name}", position, claim)
 
     # Expressions
 
@@ -309,11 +314,10 @@ class Executor:
         raise Malformed(f"{expression!r} is no expression")
 
     def _divides(self, divisor: Node, position: Position) -> None:
-        """An integer divisor is not 0: by what is known, or because a requirement says so of its array."""
-        arena = self.world.arena
-        if divisor.op == "app" and divisor.args[0].startswith("in."):
-            array = divisor.args[0][3:]
-            if any(r.kind == "nonzero" and r.array == array for r in self.world.summary.requires):
+        """An integer divisor is not 0: by what is known, or because a requirement says so of its line."""
+        arena, line = self.world.arena, f"(line {position.line})"
+        for requirement in self.world.summary.requires:
+            if requirement.kind == "nonzero" and requirement.poly is None and line in requirement.text:
                 return
         claim = arena.negate(arena.eq(divisor, self.world.zero))
         self.demand("definedness", "divisor is not 0", position, claim)
@@ -338,15 +342,15 @@ class _Invariant:
         executor: Executor,
         facts: LoopFacts,
         before: State,
-        changed: tuple[frozenset[str], frozenset[str]],
-        growth: dict[str, int],
+        changed: _Changed,
     ) -> None:
-        self.executor, self.facts, self.before, self.growth = executor, facts, before, growth
-        assigned, stored = changed
+        self.executor, self.facts, self.before = executor, facts, before
+        assigned, stored = changed.scalars, changed.arrays
         alive = sorted(assigned & before.scalars.keys())
         self.scalars = [n for n in alive if n in facts.scalars and before.scalars[n].defined]
         self.lost = [n for n in alive if n not in self.scalars]
         self.arrays = sorted((stored | facts.arrays.keys()) & before.arrays.keys())
+        self.grown = sorted(changed.grown & before.lengths.keys())
 
     def at(self, iteration: Node) -> State:
         """The state at the start of an iteration."""
@@ -356,50 +360,43 @@ class _Invariant:
         for name in self.scalars:
             state = state.scalar(name, Held(executor.world.term(facts.scalars[name], scope)))
         for name in self.lost:
-            executor._fresh += 1
             sort = self.before.scalars[name].value.sort
-            state = state.scalar(name, Held(arena.symbol(f"any.{executor._fresh}.{name}", sort), False))
+            state = state.scalar(name, Held(executor.unknown(name, sort), False))
         for name in self.arrays:
             boxes = (Box(written, scope, arena.true) for written in facts.arrays.get(name, ()))
-            lengths = state.lengths.get(name)
-            if lengths is not None and name in self.growth:
-                grown = arena.add(lengths[0], arena.scale(iteration, self.growth[name]))
-                lengths = (grown, *lengths[1:])
-            state = state.array(name, state.arrays[name].having(*boxes), lengths)
+            state = state.array(name, state.arrays[name].having(*boxes))
+        for name in self.grown:
+            claims = [facts.scalars.get(f"len({name}, {axis})") for axis in range(len(state.lengths[name]))]
+            lengths = tuple(
+                executor.unknown(name, "Int") if claim is None else executor.world.term(claim, scope)
+                for claim in claims
+            )
+            state = state.array(name, state.arrays[name], lengths)
         return state
 
 
-def _changed(body: Iterable[Statement]) -> tuple[frozenset[str], frozenset[str]]:
-    """The scalars and the arrays that statements may change."""
-    scalars: set[str] = set()
-    arrays: set[str] = set()
+@dataclass
+class _Changed:
+    """What statements may change: scalars, array elements, and lengths of arrays."""
+
+    scalars: set[str] = field(default_factory=set)
+    arrays: set[str] = field(default_factory=set)
+    grown: set[str] = field(default_factory=set)
+
+
+def _changed(body: Iterable[Statement], found: _Changed | None = None) -> _Changed:
+    found = found or _Changed()
     for statement in body:
         match statement:
             case Declare(name, _, _, _) | Assign(name, _, _):
-                scalars.add(name)
-            case Allocate(name, _, _, _, _) | Store(name, _, _, _) | Append(name, _, _):
-                arrays.add(name)
+                found.scalars.add(name)
+            case Store(name, _, _, _):
+                found.arrays.add(name)
+            case Allocate(name, _, _, _, _) | Append(name, _, _):
+                found.arrays.add(name)
+                found.grown.add(name)
             case If(_, then, otherwise, _):
-                for part in (_changed(then), _changed(otherwise)):
-                    scalars |= part[0]
-                    arrays |= part[1]
+                _changed((*then, *otherwise), found)
             case Loop(_, inner, _, _):
-                part = _changed(inner)
-                scalars |= part[0]
-                arrays |= part[1]
-    return frozenset(scalars), frozenset(arrays)
-
-
-def _growth(body: Iterable[Statement]) -> dict[str, int]:
-    """How many elements one iteration appends, as a guess that initiation and preservation prove."""
-    grown: dict[str, int] = {}
-    for statement in body:
-        found: dict[str, int] = {}
-        match statement:
-            case Append(array, _, _):
-                found = {array: 1}
-            case If(_, then, _, _):
-                found = _growth(then)
-        for name, count in found.items():
-            grown[name] = grown.get(name, 0) + count
-    return grown
+                _changed(inner, found)
+    return found

@@ -20,12 +20,13 @@ from tensmith.lifting.loops import Array
 class Memory:
     """An array as subscripts see it. strides: of flat memory seen as more axes, else (); declared: strides of
     the source's own subscripts where its type says more than one; limits: digits of lengths below which an
-    element lies inside (any one suffices); extents: lengths by axis where each axis has its own."""
+    element lies inside (any one suffices), each where a condition holds; extents: lengths by axis where each
+    axis has its own."""
 
     strides: At
     declared: At
     ratios: At
-    limits: tuple[At, ...]
+    limits: tuple[tuple[Node, At], ...]
     extents: tuple[Node, ...] | None
 
     @property
@@ -56,7 +57,8 @@ class Memory:
             ]
             return arena.all(parts)
         parts += [arena.claim(arena.shift(r, -1), digit) for r, digit in zip(self.ratios, digits[1:])]
-        parts.append(arena.any(_before(world, digits, limit) for limit in self.limits))
+        below = (arena.all([holds, _before(world, digits, limit)]) for holds, limit in self.limits)
+        parts.append(arena.any(below))
         return arena.all(parts)
 
     def proper(self, world: World, digits: At) -> list[Node]:
@@ -94,17 +96,19 @@ def memory_of(world: World, name: str, kind: Array, extents: At | None) -> Memor
     if strides[-1].constant != 1:
         raise Malformed(f"the strides of '{name}' do not end in 1")
     ratios = tuple(exact_quotient(arena, a, b, name) for a, b in zip(strides, strides[1:]))
+    limits: list[tuple[Node, At]] = []
     if len(strides) == 1 and extents is None:
-        limits = [(world.length(name, 0),)]
-    else:
-        limits = []
+        limits.append((arena.true, (world.length(name, 0),)))
     if sizes[0] is not None:
         total = arena.mul(sizes[0], declared[0])
-        limits.append(divided(arena, total, strides))
+        limits.append((arena.true, divided(arena, total, strides)))
     for requirement in world.summary.requires:
         if requirement.kind == "length" and requirement.array == name and requirement.poly is not None:
-            length = world.poly(requirement.poly, world.scope)
-            limits.append(divided(arena, arena.mul(length, declared[requirement.axis]), strides))
+            # Stated over parameters, used where the sizes of their names equal them.
+            symbols = requirement.poly.symbols()
+            pairs = [(world.scope[s], world.stated[s]) for s in symbols if s in world.scope]
+            length = arena.mul(world.poly(requirement.poly, world.scope), declared[requirement.axis])
+            limits.append((arena.all(arena.eq(a, b) for a, b in pairs), divided(arena, length, strides)))
     return Memory(strides, declared, ratios, tuple(limits), None)
 
 

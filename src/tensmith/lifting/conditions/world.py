@@ -56,6 +56,8 @@ class World:
     scalars: dict[str, tuple[Node, Scalar]] = field(default_factory=dict)
     arrays: dict[str, Array] = field(default_factory=dict)
     scope: dict[str, Node] = field(default_factory=dict)
+    stated: dict[str, Node] = field(default_factory=dict)
+    sizes: dict[Node, Node] = field(default_factory=dict)  # size -> the polynomial it is the positive part of
     facts: list[Node] = field(default_factory=list)
     requirements: list[Node] = field(default_factory=list)
     ranges: dict[Node, Node] = field(default_factory=dict)  # counter -> counter < trips
@@ -71,19 +73,17 @@ class World:
             self._range(node, kind)
             if kind.kind == "int":
                 self.scope[name] = node
-        sizes = []
+        parameters = dict(self.scope)
         for size in self.summary.sizes:
             node = self.arena.symbol(f"size.{size.symbol}", "Int", natural=True)
-            sizes.append((size.symbol, node, self.poly(size.poly, self.scope)))
-        self.scope |= {symbol: node for symbol, node, _ in sizes}
-        self.sizes = [node for _, node, _ in sizes]
-        for _, node, poly in sizes:
+            poly = self.sizes[node] = self.poly(size.poly, parameters)
+            self.scope[size.symbol] = node
             if not self.arena.never_negative(poly):
-                choice = self.arena.ite(self.arena.ge(poly, self.zero), poly, self.zero)
-                self.facts.append(self.arena.eq(node, choice))
-                self.arena.known.append(self.arena.sub(node, poly))
-            else:
-                self.facts.append(self.arena.eq(node, poly))
+                poly = self.arena.ite(self.arena.ge(poly, self.zero), poly, self.zero)
+                self.arena.known.append(self.arena.sub(node, self.sizes[node]))
+            self.facts.append(self.arena.eq(node, poly))
+        # Requirements are stated over the parameters themselves; elsewhere a size's symbol is the size.
+        self.stated = {**self.scope, **parameters}
         for requirement in self.summary.requires:
             self._require(requirement)
 
@@ -105,7 +105,7 @@ class World:
     def _require(self, requirement: Requirement) -> None:
         if requirement.poly is None or requirement.kind not in ("at_least", "equal", "length", "nonzero"):
             return
-        poly = self.poly(requirement.poly, self.scope)
+        poly = self.poly(requirement.poly, self.stated)
         match requirement.kind:
             case "at_least":
                 self.requirements.append(self.arena.claim(poly, self.zero))
@@ -121,7 +121,8 @@ class World:
                 if grid is None or len(grid.strides) < 2:
                     length = self.length(requirement.array, requirement.axis)
                     self.requirements.append(self.arena.claim(length, poly))
-                    self.arena.known.append(self.arena.sub(length, poly))
+                    longest = [poly, *(size for size, raw in self.sizes.items() if raw is poly)]
+                    self.arena.known += [self.arena.sub(length, least) for least in longest]
 
     # Atoms
 
