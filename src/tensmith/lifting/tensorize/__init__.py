@@ -79,8 +79,14 @@ def _reaches(lowering: Lowering, inputs: tuple[Input, ...]) -> list[Requirement]
         if given.view is None or len(given.view.offset) != 1:
             continue
         need = _reach(given.view)
+        symbols = set().union(*(extent.symbols() for extent in given.view.shape))
+        filled = {size.symbol: size.poly for size in lowering.sizes.added if size.symbol in symbols}
         lengths = [r.poly for r in known if r.kind == "length" and r.array == given.view.array and r.poly]
-        if need is None or any(lowering.sizes.is_size(length - need) for length in lengths):
+        if need is None or any(
+            lowering.sizes.is_size(length - reach)
+            for length in lengths
+            for reach in (need, need.substitute(filled))  # a view that holds anything has its extents
+        ):
             continue
         requirement = Requirement("length", f"len({given.view.array}) >= {need}", need, given.view.array, 0)
         known.append(requirement)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tensmith.formula.poly import Atom, Div, Poly
+from tensmith.formula.poly import Atom, Div, Monomial, Poly
 from tensmith.lifting.loops import I64, Scalar
 from tensmith.lifting.tensorize.build import Tensor
 
@@ -22,28 +22,24 @@ def value(lowering: Lowering, poly: Poly, dtype: str) -> Tensor:
     inner = dtype if dtype in _WIDE else "i64"
     total: Tensor | None = None
     for monomial, coefficient in reversed(poly.terms):
-        product: Tensor | None = (
-            None if abs(coefficient) == 1 and monomial else _number(lowering, coefficient)
-        )
-        for atom, power in monomial:
-            for _ in range(power):
-                factor = _atom(lowering, atom, inner)
-                product = factor if product is None else build.elementwise("mul", product, factor)
-        assert product is not None
-        product = build.cast(product, inner)
-        if coefficient == -1 and monomial:
-            total = (
-                build.elementwise("neg", product)
-                if total is None
-                else build.elementwise("sub", total, product)
-            )
+        term = _monomial(lowering, monomial, abs(coefficient), inner)
+        if total is None:
+            total = term if coefficient > 0 else build.elementwise("neg", term)
         else:
-            total = product if total is None else build.elementwise("add", total, product)
+            total = build.elementwise("add" if coefficient > 0 else "sub", total, term)
     return build.cast(total or build.constant(0, inner), dtype)
 
 
-def _number(lowering: Lowering, coefficient: int) -> Tensor:
-    return lowering.build.constant(coefficient, "i64")
+def _monomial(lowering: Lowering, monomial: Monomial, coefficient: int, dtype: str) -> Tensor:
+    """coefficient * atom * atom * ..."""
+    build = lowering.build
+    factors = [_atom(lowering, atom, dtype) for atom, power in monomial for _ in range(power)]
+    if coefficient != 1 or not factors:
+        factors.insert(0, build.constant(coefficient, dtype))
+    product = factors[0]
+    for factor in factors[1:]:
+        product = build.elementwise("mul", product, factor)
+    return product
 
 
 def _atom(lowering: Lowering, atom: Atom, dtype: str) -> Tensor:

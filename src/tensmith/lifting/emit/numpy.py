@@ -1,0 +1,237 @@
+"""NumPy: views by slices and strides, matrix products through BLAS wherever they are exact."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tensmith.ir import Node
+from tensmith.lifting.emit import emitter
+from tensmith.lifting.emit.expression import ARITHMETIC, PRODUCT, Rule, Text, call, infix, nested
+from tensmith.lifting.emit.python_frame import PythonEmitter
+from tensmith.lifting.emit.python_text import extents
+from tensmith.lifting.emit.python_writer import Writer
+from tensmith.lifting.emit.rules import (
+    axes_of,
+    axis_of_sum,
+    divide,
+    fill,
+    functions,
+    index_of,
+    pad_widths,
+    padded_extreme,
+    scalar,
+    size,
+    transpose,
+    typed_reduction,
+    where,
+)
+
+_HELPERS = {
+    "_flat": '''
+        def _flat(name, value, dtype):
+            """The elements of a flat array; see _array."""
+            return _array(name, value, dtype).reshape(-1)
+    ''',
+    "_array": '''
+        def _array(name, value, dtype, rank=None):
+            """The value as an array of the source's element type, not copied where it is one."""
+            array = np.asarray(value)
+            if array.dtype == object:
+                raise ValueError(f"{name} is no array of numbers")
+            if array.dtype != dtype:
+                given, array = array, array.astype(dtype)
+                if np.dtype(dtype).kind != "f" and not np.array_equal(given, array):
+                    raise ValueError(f"{name} holds values that {np.dtype(dtype)} does not")
+            if rank is not None and array.size == 0 and array.ndim < rank:
+                array = array.reshape(array.shape + (0,) * (rank - array.ndim))
+            if rank is not None and array.ndim != rank:
+                raise ValueError(f"{name} must have {rank} axes, not {array.ndim}")
+            return array
+    ''',
+    "_integer": '''
+        def _integer(name, value, bits, signed=True):
+            """The value as a Python integer that fits the source's type."""
+            number = int(value)
+            low = -(1 << bits - 1) if signed else 0
+            if number != value or not low <= number < low + (1 << bits):
+                raise ValueError(f"{name} must be an integer of {bits} bits, not {value!r}")
+            return number
+    ''',
+    "_box": '''
+        def _box(array, offset, shape, steps):
+            """A view: element (i, j, ...) is array[offset + i * steps[0] + j * steps[1] + ...]."""
+            if 0 in shape:
+                return np.empty(shape, array.dtype)
+            reach = [(size - 1) * step for size, step in zip(shape, steps)]
+            first, last = offset + sum(min(0, r) for r in reach), offset + sum(max(0, r) for r in reach)
+            if first < 0 or last >= array.shape[0]:
+                raise ValueError(f"an array of {last + 1} elements is needed, not {array.shape[0]}")
+            strides = [step * array.strides[0] for step in steps]
+            return np.lib.stride_tricks.as_strided(array[offset:], shape, strides)
+    ''',
+    "_placed": '''
+        def _placed(array, value):
+            """A copy of the array whose front is the value; the value alone where it is all of it."""
+            value = value if array is None or array.ndim == value.ndim else value.reshape(-1)
+            if array is None or array.shape == value.shape:
+                return value
+            result = array.copy()
+            result[tuple(slice(0, size) for size in value.shape)] = value
+            return result
+    ''',
+    "_product": '''
+        def _product(a, b):
+            """a @ b of integers, through float64 where every sum is exact in it."""
+            bound = _bound(a) * _bound(b) * max(a.shape[-1], 1)
+            if bound >= 2**53:
+                return a @ b
+            return (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64).astype(a.dtype)
+
+
+        def _bound(a):
+            """At least the magnitude of every element."""
+            return max(abs(int(a.min(initial=0))), abs(int(a.max(initial=0))))
+    ''',
+    "_quotient": '''
+        def _quotient(a, b):
+            """Integer division towards zero."""
+            return (a - np.fmod(a, b)) // b
+    ''',
+    "_sum_before": '''
+        def _sum_before(x, axis):
+            """Sums of the elements before each position."""
+            result = np.zeros_like(x)
+            ahead = (slice(None),) * axis + (slice(1, None),)
+            behind = (slice(None),) * axis + (slice(None, -1),)
+            np.cumsum(x[behind], axis, dtype=x.dtype, out=result[ahead])
+            return result
+    ''',
+}
+
+
+def _cast(w: Writer, node: Node, operands: list[Text]) -> Text:
+    dtype = w.type(node.output).dtype
+    if operands[0].literal:
+        return w.target.typed(operands[0], dtype)
+    return Text(f"{operands[0].atom}.astype({w.target.dtype(dtype)})")
+
+
+def _reduction(method: str) -> Rule:
+    def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
+        given, code, arguments = node.inputs[0], operands[0].atom, [axes_of(w, node, "axis")]
+        pad = padded_extreme(w, node)
+        if pad is not None and pad_widths(w, pad) is None:
+            arguments.append(f"initial={fill(w, pad)}")
+        if method in ("sum", "prod") and w.type(given).dtype[0] in "iu":
+            code, dtype = typed_reduction(w, node, operands[0])
+            arguments.append(f"dtype={dtype}")
+        return Text(f"{code}.{method}({', '.join(filter(None, arguments))})")
+
+    return rule
+
+
+def _pad(w: Writer, node: Node, operands: list[Text]) -> Text:
+    ends = pad_widths(w, node)
+    if ends is None:
+        return operands[0]
+    widths = ", ".join(f"(0, {end})" for end in ends)
+    widths = widths if len(ends) == 1 else f"[{widths}]"
+    return Text(f"np.pad({operands[0].code}, {widths}, constant_values={fill(w, node)})")
+
+
+def _expand(w: Writer, node: Node, operands: list[Text]) -> Text:
+    shape = extents(w.shape(node.output), w.names)
+    if not w.type(node.inputs[0]).dims:
+        return Text(f"np.full({shape}, {operands[0].code}, {w.target.dtype(w.type(node.output).dtype)})")
+    return Text(f"np.broadcast_to({operands[0].code}, {shape})")
+
+
+def _matmul(w: Writer, node: Node, operands: list[Text]) -> Text:
+    """BLAS knows floats alone; vectors of integers go through einsum, whose loops are vectorised."""
+    dtype, ranks = w.type(node.output).dtype, [len(w.shape(name)) for name in node.inputs]
+    a, b = operands
+    if dtype[0] == "f":
+        return infix("@", PRODUCT)(w, node, operands)
+    if ranks == [1, 1]:
+        return Text(f'np.einsum("i,i->", {a.code}, {b.code})')
+    if ranks == [2, 1]:
+        return Text(f'np.einsum("ij,j->i", {a.code}, {b.code})')
+    if ranks == [1, 2]:
+        return Text(f'np.einsum("i,ij->j", {a.code}, {b.code})')
+    return Text(f"{w.helper('_product')}({a.code}, {b.code})")
+
+
+def _einsum(w: Writer, node: Node, operands: list[Text]) -> Text:
+    codes = ", ".join(o.code for o in operands)
+    return Text(f'np.einsum("{node.attrs["equation"]}", {codes}, optimize=True)')
+
+
+def _cum_sum(w: Writer, node: Node, operands: list[Text]) -> Text:
+    axis = axis_of_sum(w, node)
+    if node.attrs["exclusive"]:
+        return Text(f"{w.helper('_sum_before')}({operands[0].code}, {axis})")
+    dtype = w.target.dtype(w.type(node.output).dtype)
+    return Text(f"np.cumsum({operands[0].code}, axis={axis}, dtype={dtype})")
+
+
+def _gather(w: Writer, node: Node, operands: list[Text]) -> Text:
+    return Text(f"np.take({operands[0].code}, {operands[1].code}, axis={node.attrs['axis']})")
+
+
+def _quotient(w: Writer, node: Node, a: Text, b: Text) -> Text:
+    """float64 quotients of 32-bit integers lie on the right side of every whole number."""
+    dtype = w.type(node.output).dtype
+    if dtype in ("i64", "u64"):
+        return Text(f"{w.helper('_quotient')}({a.code}, {b.code})")
+    quotient = infix("/", PRODUCT)(w, node, [a, b])
+    return Text(f"({quotient.code}).astype({w.target.dtype(dtype)})")
+
+
+def _mod(w: Writer, node: Node, operands: list[Text]) -> Text:
+    if node.attrs["fmod"]:
+        return call("np.fmod")(w, node, operands)
+    return infix("%", PRODUCT)(w, node, operands)
+
+
+def _shift(w: Writer, node: Node, operands: list[Text]) -> Text:
+    return call("np.left_shift" if node.attrs["direction"] == "LEFT" else "np.right_shift")(w, node, operands)
+
+
+@emitter
+class NumPy(PythonEmitter):
+    """See the module."""
+
+    name = "numpy"
+    title = "NumPy"
+    imports = ("import numpy as np",)
+    module = "np"
+    narrow = ("u8", "i8", "u16", "i16")
+    helper_texts = _HELPERS
+    table: ClassVar[dict[str, Rule]] = {
+        **ARITHMETIC, **functions("np", round="rint"),
+        "div": divide(_quotient), "mod": _mod, "pow": call("np.power"), "bit_shift": _shift,
+        "min": nested("np.minimum"), "max": nested("np.maximum"), "where": where("np.where"), "cast": _cast,
+        "matmul": _matmul, "einsum": _einsum, "expand": _expand, "transpose": transpose,
+        "unsqueeze": index_of, "pad": _pad, "gather": _gather, "cum_sum": _cum_sum, "size": size,
+        "reduce_sum": _reduction("sum"), "reduce_prod": _reduction("prod"),
+        "reduce_max": _reduction("max"), "reduce_min": _reduction("min"),
+    }  # fmt: skip
+
+    def typed(self, number: Text, dtype: str) -> Text:
+        """np.int32(n)."""
+        return Text(f"{self.dtype(dtype)}({number.code})")
+
+    def fresh(self, writer: Writer, name: str) -> str:
+        """Views are copied."""
+        node = writer.producer(name)
+        if node is not None and node.op == "expand" and scalar(writer, node.inputs[0]):
+            return writer.value(name).code
+        if writer.shape(name) and (writer.is_view(name) or (node is not None and node.op == "expand")):
+            return f"{writer.value(name).atom}.copy()"
+        return super().fresh(writer, name)
+
+    def decorators(self, writer: Writer) -> list[str]:
+        """C's floats warn of nothing."""
+        values = (name for node in writer.program.nodes for name in (*node.inputs, node.output))
+        floats = any(writer.type(name).floating for name in values)
+        return ['@np.errstate(all="ignore")'] if floats else []

@@ -1,0 +1,359 @@
+"""What all Python targets share: one function with the source's parameters, its guards, and its outputs.
+
+signature   the source's parameters in the source's order
+coercion    each parameter in the source's element type, refused where a value would change
+sizes       max(0, ...) of integer parameters and lengths
+guards      every requirement, as a ValueError that names it
+body        the program, from views of the parameters
+outputs     copies of written arrays with their boxes replaced, then the returned value
+"""
+
+from __future__ import annotations
+
+import textwrap
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar
+
+from tensmith.formula.arith import Array as Values
+from tensmith.formula.poly import Poly
+from tensmith.lifting.emit import Emitter
+from tensmith.lifting.emit.expression import Rule, Text
+from tensmith.lifting.emit.narrow import narrowed
+from tensmith.lifting.emit.python_text import basic, contiguous, extents, grid, poly, run_of
+from tensmith.lifting.emit.python_writer import Writer, literal
+from tensmith.lifting.lifted import Emitted, Input, Lifted, Output, View
+from tensmith.lifting.loops import Array, Scalar, Struct
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.summary import Requirement
+
+
+class PythonEmitter(Emitter):
+    """A target whose functions are Python. Subclasses say how its library spells things."""
+
+    title: ClassVar[str]  # "NumPy"
+    imports: ClassVar[tuple[str, ...]]
+    module: ClassVar[str]  # how element types are spelled: "np" for np.int32
+    # Element types for arithmetic that fits them; none where the library fuses loops itself.
+    narrow: ClassVar[tuple[str, ...]] = ()
+    refused_types: ClassVar[Mapping[str, str]] = {}  # element type -> why the target lacks it
+    checks_values: ClassVar[bool] = True  # whether guards may look at elements
+    table: ClassVar[Mapping[str, Rule]]
+    helper_texts: ClassVar[Mapping[str, str]]
+
+    @property
+    def reserved(self) -> frozenset[str]:
+        """Names that parameters must not take."""
+        return frozenset({self.module, *(line.split()[-1] for line in self.imports)})
+
+    # The target's own spelling
+
+    def rule(self, op: str) -> Rule:
+        """How an op is written."""
+        if op not in self.table:
+            raise Refusal(f"{self.title} has no form of the op '{op}' yet")
+        return self.table[op]
+
+    def dtype(self, dtype: str) -> str:
+        """An element type."""
+        if dtype in self.refused_types:
+            raise Refusal(self.refused_types[dtype])
+        names = {"i": "int", "u": "uint", "f": "float"}
+        return f"{self.module}.bool_" if dtype == "bool" else f"{self.module}.{names[dtype[0]]}{dtype[1:]}"
+
+    @abstractmethod
+    def typed(self, number: Text, dtype: str) -> Text:
+        """A Python number as a scalar of the element type."""
+
+    def constant(self, array: Values) -> Text:
+        """A constant of the program."""
+        if array.ndim == 0:
+            return literal(array)
+        raise Refusal(f"{self.title} cannot spell a constant of shape {array.shape}")
+
+    def box(self, writer: Writer, array: str, view: View) -> str:
+        """A view of a flat array that slices cannot say."""
+        steps, shape = extents(view.steps[0], writer.names), extents(view.shape, writer.names)
+        offset = poly(view.offset[0], writer.names).code
+        return f"{writer.helper('_box')}({array}, {offset}, {shape}, {steps})"
+
+    def scattered(self, writer: Writer, array: str, view: View, value: str) -> str:
+        """A statement that replaces the elements of a view of a copy."""
+        target = view_text(self, writer, view, array)
+        return f"{target}{'' if target.endswith(']') else '[...]'} = {value}"
+
+    def copied(self, array: str) -> str:
+        """A copy of an array, to be changed; the array itself where arrays cannot change."""
+        return f"{array}.copy()"
+
+    def positions(self, extent: str) -> str:
+        """The vector 0, 1, ..., extent-1."""
+        return f"{self.module}.arange({extent})"
+
+    def any_zero(self, value: str) -> str:
+        """A condition that some element is 0."""
+        return f"not {self.module}.all({value})"
+
+    def any_nan(self, value: str) -> str:
+        """A condition that some element is NaN."""
+        return f"{self.module}.isnan({value}).any()"
+
+    def reshaped(self, code: str, shape: str) -> str:
+        """The elements of a run under a shape, given as a tuple's text."""
+        return f"{code}.reshape{shape}"
+
+    def transposed(self, code: str, order: tuple[int, ...]) -> str:
+        """The axes in another order."""
+        return f"{code}.T" if order == (1, 0) else f"{code}.transpose{order}"
+
+    def fresh(self, writer: Writer, name: str) -> str:
+        """A value that shares no memory with a parameter."""
+        text = writer.value(name)
+        return self.typed(text, writer.type(name).dtype).code if text.literal else text.code
+
+    def decorators(self, writer: Writer) -> list[str]:
+        """Lines before the function."""
+        return []
+
+    def preamble(self, lifted: Lifted) -> list[str]:
+        """First statements of the function."""
+        return []
+
+    # The frame
+
+    def input(self, writer: Writer, given: Input) -> Text:
+        """An input of the program as an expression."""
+        if given.positions is not None:
+            return Text(self.positions(poly(given.positions, writer.names).code))
+        dtype = writer.program.inputs[given.name].dtype
+        if given.scalar is not None:
+            local = writer.arrays[given.scalar]
+            return self.typed(Text(local), dtype) if dtype[0] in "iub" else Text(local)
+        assert given.view is not None
+        return Text(view_text(self, writer, given.view, writer.arrays[given.view.array]))
+
+    def emit(self, lifted: Lifted) -> Emitted:
+        """One module with one function of the source's name."""
+        writer = Writer(
+            self, lifted, narrowed(lifted.program, self.narrow) if self.narrow else lifted.program
+        )
+        for value in lifted.program.facts:
+            dtype = lifted.program.type(value).dtype
+            if dtype in self.refused_types:
+                raise Refusal(self.refused_types[dtype], lifted.function.position, lifted.function.name)
+        signature = [writer.name(parameter.name) for parameter in lifted.function.parameters]
+        for statement in self.preamble(lifted):
+            writer.line(statement)
+        _coerce(self, writer, signature)
+        _sizes(writer)
+        for requirement in lifted.requires:
+            _guard(self, writer, requirement)
+        results = _outputs(self, writer)
+        writer.line(f"return {', '.join(results)}")
+        text = _module(self, writer, signature)
+        return Emitted({f"{lifted.function.name}.py": text.encode()})
+
+
+# Parameters
+
+
+def _coerce(target: PythonEmitter, writer: Writer, signature: list[str]) -> None:
+    """Every parameter that is used, in its type, under its own name."""
+    for name, parameter in zip(signature, writer.lifted.function.parameters):
+        if isinstance(parameter.type, Struct):
+            for field, type_ in parameter.type.fields:
+                local = writer.name(f"{parameter.name}_{field}")
+                _one(target, writer, f"{parameter.name}.{field}", type_, f"{name}.{field}", local)
+        else:
+            _one(target, writer, parameter.name, parameter.type, name, name)
+
+
+def _one(
+    target: PythonEmitter, writer: Writer, name: str, type_: Scalar | Array, given: str, local: str
+) -> None:
+    writer.arrays[name] = local
+    if not _used(writer, name):
+        return
+    if isinstance(type_, Array):
+        element = "i64" if type_.element.name == "int" else type_.element.name
+        rank = 1 if type_.memory == "flat" else type_.rank
+        helper = writer.helper("_flat" if type_.memory == "flat" else "_array")
+        more = "" if type_.memory == "flat" else f", {rank}"
+        code = f'{helper}("{name}", {given}, {target.dtype(element)}{more})'
+        writer.line(
+            f"{local} = {code}" + (f" if {given} is not None else None" if _may_be_none(writer, name) else "")
+        )
+        writer.names |= {f"len({name}, {axis})": f"{local}.shape[{axis}]" for axis in range(rank)}
+        return
+    writer.names[name] = local
+    if type_.kind == "int":
+        helper = writer.helper("_integer")
+        bits, low = (64 if type_.bits is None else type_.bits), "" if type_.signed else ", signed=False"
+        writer.line(f'{local} = {helper}("{name}", {given}, {bits}{low})')
+    else:
+        dtype = target.dtype(type_.name)
+        writer.line(f"{local} = {target.typed(Text(given), type_.name).code}" if dtype else "")
+
+
+def _written(writer: Writer, name: str) -> bool:
+    return any(o.view is not None and o.view.array == name for o in writer.lifted.outputs)
+
+
+def _used(writer: Writer, name: str) -> bool:
+    """Whether anything reads a parameter: a view, a scalar input, a size, a requirement, an output."""
+    lifted = writer.lifted
+    symbols: set[str] = set()
+    for size in lifted.sizes:
+        symbols |= size.poly.symbols()
+    for requirement in lifted.requires:
+        symbols |= requirement.poly.symbols() if requirement.poly is not None else set()
+    for given in lifted.inputs:
+        symbols |= set().union(*(p.symbols() for p in _polys(given)))
+        if given.scalar == name or (given.view is not None and given.view.array == name):
+            return True
+    for output in lifted.outputs:
+        if output.view is not None:
+            symbols |= set().union(*(p.symbols() for p in (*output.view.offset, *output.view.shape)))
+            symbols |= {s for row in output.view.steps for p in row for s in p.symbols()}
+    return name in symbols or _written(writer, name) or any(s.startswith(f"len({name},") for s in symbols)
+
+
+def _polys(given: Input) -> list[Poly]:
+    if given.positions is not None:
+        return [given.positions]
+    if given.view is None:
+        return [Poly.of(0)]
+    return [*given.view.offset, *given.view.shape, *(p for row in given.view.steps for p in row)]
+
+
+def _sizes(writer: Writer) -> None:
+    """Size symbols under their own names; another where the parameter itself is needed as a value."""
+    values = {given.scalar for given in writer.lifted.inputs}
+    for size in writer.lifted.sizes:
+        code = poly(size.poly, writer.names).code
+        local = writer.names.get(size.symbol)
+        if local is None or size.symbol in values:
+            local = writer.name(size.symbol if local is None else f"{size.symbol}_size")
+        writer.line(f"{local} = max({code}, 0)")
+        writer.names[size.symbol] = local
+
+
+def _guard(target: PythonEmitter, writer: Writer, requirement: Requirement) -> None:
+    """A check of one requirement, where there is something to check before the values are known."""
+    kind, bound, array = requirement.kind, requirement.poly, requirement.array
+    if kind in ("at_least", "equal") and bound is not None:
+        sign = "<" if kind == "at_least" else "!="
+        writer.refuse_if(f"{poly(bound, writer.names).code} {sign} 0", requirement.text)
+    elif kind == "length" and bound is not None and f"len({array}, {requirement.axis})" in writer.names:
+        size = writer.names[f"len({array}, {requirement.axis})"]
+        short = f"{size} < {poly(bound, writer.names).code}"
+        given = f"{writer.arrays[array]} is not None and " if _may_be_none(writer, array) else ""
+        writer.refuse_if(given + short, requirement.text)
+    elif kind == "ordered":
+        for read in writer.lifted.inputs:
+            if read.view is not None and read.view.array == array:
+                writer.refuse_if(target.any_nan(writer.assigned(read.name).code), requirement.text)
+
+
+def _may_be_none(writer: Writer, array: str) -> bool:
+    return any(o.whole and o.view is not None and o.view.array == array for o in writer.lifted.outputs)
+
+
+# Outputs
+
+
+def _outputs(target: PythonEmitter, writer: Writer) -> list[str]:
+    """Expressions of the results in order: written arrays, then the returned value."""
+    arrays: dict[str, list[Output]] = {}
+    for output in writer.lifted.outputs:
+        if output.view is not None:
+            arrays.setdefault(output.view.array, []).append(output)
+    if len(writer.lifted.outputs) > 1:  # all values before the first array changes
+        for output in writer.lifted.outputs:
+            writer.assigned(output.name)
+    order = [name for name in writer.arrays if name in arrays]
+    results = [_stored(target, writer, name, arrays[name]) for name in order]
+    return results + [target.fresh(writer, o.name) for o in writer.lifted.outputs if o.view is None]
+
+
+def _stored(target: PythonEmitter, writer: Writer, name: str, outputs: list[Output]) -> str:
+    """A value that fills the front of its array is placed there; others replace boxes of a copy."""
+    local = writer.arrays[name]
+    if len(outputs) == 1 and is_front(outputs[0]):
+        return f"{writer.helper('_placed')}({local}, {target.fresh(writer, outputs[0].name)})"
+    values = [writer.value(output.name).code for output in outputs]
+    if target.copied(local) != local:
+        writer.line(f"{local} = {target.copied(local)}")
+    for output, value in zip(outputs, values):
+        assert output.view is not None
+        writer.line(target.scattered(writer, local, output.view, value))
+    return local
+
+
+def is_front(output: Output) -> bool:
+    """Whether an output's view is an unbroken run from an array's first element, in the view's own order."""
+    view = output.view
+    if view is None or any(offset != 0 for offset in view.offset):
+        return False
+    if len(view.offset) == 1:
+        return contiguous(view) == tuple(range(len(view.shape)))
+    return len(view.offset) == len(view.shape) and all(
+        step == int(a == k) for a, row in enumerate(view.steps) for k, step in enumerate(row)
+    )
+
+
+def view_text(target: PythonEmitter, writer: Writer, view: View, array: str) -> str:
+    """A view of an array: a reshaped run, slices, or what the target has for the rest."""
+    names = writer.names
+    order = contiguous(view)
+    if order is not None and len(order) > 1:
+        shape = extents([view.shape[axis] for axis in order], names)
+        return _turned(target, target.reshaped(f"{array}{run_of(view, names)}", shape), order)
+    if (slices := basic(view, names)) is not None:
+        code, axes = slices
+        return _turned(target, f"{array}[{code}]", axes)
+    if len(view.offset) == 1:
+        return target.box(writer, array, view)
+    return f"{array}[{grid(view, names, target.positions('{}'))}]"
+
+
+def _turned(target: PythonEmitter, code: str, axes: tuple[int, ...]) -> str:
+    """The text of a view whose axes are `axes` of the wanted one, in the wanted order."""
+    order = tuple(axes.index(axis) for axis in range(len(axes)))
+    return code if order == tuple(range(len(order))) else target.transposed(code, order)
+
+
+# The module
+
+
+def _module(target: PythonEmitter, writer: Writer, signature: list[str]) -> str:
+    lifted = writer.lifted
+    function = lifted.function
+    parts = [f'"""{function.name} of {function.file}, as {target.title}.\n\n{_claims(lifted)}"""\n']
+    parts.append("\n".join(target.imports) + "\n")
+    parts += ["\n" + textwrap.dedent(text).strip() + "\n" for text in writer.helpers.values()]
+    body = "\n".join(f"    {line}" for line in writer.lines)
+    name = writer.name(function.name) if function.name in target.reserved else function.name
+    head = [*target.decorators(writer), f"def {name}({', '.join(signature)}):"]
+    doc = f'    """{_summary(lifted)}"""'
+    parts.append("\n" + "\n".join([*head, doc, body]) + "\n")
+    return "\n".join(parts)
+
+
+def _summary(lifted: Lifted) -> str:
+    arrays = list(dict.fromkeys(o.view.array for o in lifted.outputs if o.view is not None))
+    found = [*arrays, *("the returned value" for o in lifted.outputs if o.view is None)]
+    whole = [o.view.array for o in lifted.outputs if o.whole and o.view is not None]
+    none = f" {' and '.join(whole)} may be None." if whole else ""
+    return f"Returns {', '.join(found)}; inputs are not changed.{none}"
+
+
+def _claims(lifted: Lifted) -> str:
+    """What is known about the function, wrapped."""
+    lines = [
+        "Lifted by tensmith: equal to the source's loops for all inputs and sizes, "
+        f"in the arithmetic of {lifted.arithmetic}."
+    ]
+    lines += [f"Requires {r.text}." for r in lifted.requires]
+    lines += [f"Assumes {text}." for text in lifted.assumes]
+    return "\n".join(part for line in lines for part in textwrap.wrap(line.replace('"""', "'''"), 100)) + "\n"

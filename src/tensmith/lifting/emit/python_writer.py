@@ -1,0 +1,167 @@
+"""Programs as Python statements: values used once go into the expression that uses them."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from tensmith.formula.arith import Array
+from tensmith.formula.poly import Poly
+from tensmith.ir import Node, Program, TensorType
+from tensmith.lifting.emit.expression import SIGN, Text
+from tensmith.lifting.emit.ranges import ranges
+from tensmith.lifting.lifted import Input, Lifted
+
+if TYPE_CHECKING:
+    from tensmith.lifting.emit.python_frame import PythonEmitter
+
+# Ops whose first operand alone is a value; the others are shapes, axes and fills that the text spells out.
+ONE_VALUE = frozenset({
+    "expand", "unsqueeze", "reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "pad", "cum_sum",
+    "transpose", "size", "cast",
+})  # fmt: skip
+# Ops that give a view of their operand, or may.
+VIEWS = frozenset({"identity", "unsqueeze", "transpose", "expand", "squeeze", "reshape"})
+_LONG = 72
+
+
+class Writer:
+    """Statements so far, and the names of values; `names`: symbol of a polynomial -> Python name."""
+
+    def __init__(self, target: PythonEmitter, lifted: Lifted, program: Program) -> None:
+        self.target, self.lifted, self.program = target, lifted, program
+        self.lines: list[str] = []
+        self.helpers: dict[str, str] = {}
+        self.names: dict[str, str] = {}
+        self.arrays: dict[str, str] = {}
+        self.taken: set[str] = set()
+        self.inputs: Mapping[str, Input] = {given.name: given for given in lifted.inputs}
+        self.ranges = ranges(program)
+        self.uses = _uses(program)
+        self._texts: dict[str, Text] = {}
+
+    # Names and lines
+
+    def name(self, base: str) -> str:
+        """A Python name that nothing else has."""
+        base = "".join(c if c.isalnum() or c == "_" else "_" for c in base) or "x"
+        if keyword.iskeyword(base) or base in self.target.reserved or base in _BUILTINS:
+            base += "_"
+        name, count = base, 1
+        while name in self.taken:
+            count += 1
+            name = f"{base}_{count}"
+        self.taken.add(name)
+        return name
+
+    def line(self, code: str) -> None:
+        """Appends a statement."""
+        self.lines.append(code)
+
+    def helper(self, name: str) -> str:
+        """The name of a function that the file then defines, after those it calls."""
+        if name not in self.helpers:
+            texts = self.target.helper_texts
+            for other in texts:
+                if other != name and f"{other}(" in texts[name]:
+                    self.helper(other)
+            self.helpers[name] = texts[name]
+        return name
+
+    def refuse_if(self, condition: str, requirement: str) -> None:
+        """A guard."""
+        message = f"{self.lifted.function.name} requires {requirement}".replace('"', "'")
+        self.line(f"if {condition}:")
+        self.line(f'    raise ValueError("{message}")')
+
+    # Values
+
+    def type(self, value: str) -> TensorType:
+        """The type of a value."""
+        return self.program.type(value)
+
+    def shape(self, value: str) -> tuple[Poly, ...]:
+        """The shape of a value."""
+        return tuple(map(Poly.of, self.type(value).dims))
+
+    def constant(self, value: str) -> Array | None:
+        """The array of a constant."""
+        return self.program.constants.get(value)
+
+    def producer(self, value: str) -> Node | None:
+        """The node that defines a value."""
+        return self.program.producers.get(value)
+
+    def value(self, name: str) -> Text:
+        """The expression of a value, a name where it is used more than once."""
+        if name not in self._texts:
+            self._texts[name] = self._value(name)
+        return self._texts[name]
+
+    def assigned(self, name: str) -> Text:
+        """The value under a name of its own."""
+        text = self.value(name)
+        if not text.code.isidentifier() and self.constant(name) is None:
+            text = self._assign(name, text)
+            self._texts[name] = text
+        return text
+
+    def is_view(self, name: str) -> bool:
+        """Whether a value may share memory with a parameter."""
+        node = self.producer(name)
+        if node is None:
+            return name in self.inputs and self.inputs[name].view is not None
+        return node.op in VIEWS and self.is_view(node.inputs[0])
+
+    def _value(self, name: str) -> Text:
+        array = self.constant(name)
+        if array is not None:
+            return self.target.constant(array)
+        node = self.producer(name)
+        text = self.target.input(self, self.inputs[name]) if node is None else self._node(node)
+        simple = text.code.isidentifier() or text.literal
+        if not simple and (self.uses[name] > 1 or len(text.code) > _LONG):
+            return self._assign(name, text)
+        return text
+
+    def _node(self, node: Node) -> Text:
+        names = node.inputs[:1] if node.op in ONE_VALUE else node.inputs
+        operands = [self.value(name) for name in names]
+        if all(operand.literal for operand in operands) and node.op not in ("cast", "expand"):
+            first = self.target.typed(operands[0], self.type(names[0]).dtype)
+            operands = [first, *operands[1:]]
+        return self.target.rule(node.op)(self, node, operands)
+
+    def _assign(self, name: str, text: Text) -> Text:
+        given = self.inputs.get(name)
+        base = given.view.array if given is not None and given.view is not None else "t"
+        local = self.name(base)
+        self.line(f"{local} = {text.code}")
+        return Text(local)
+
+
+_BUILTINS = frozenset({name for name in dir(builtins) if name.islower()} - {"input", "vars", "id", "hash"})
+
+
+def literal(array: Array) -> Text:
+    """A 0-d constant as a Python number."""
+    number = array.item()
+    if isinstance(number, float) and number not in (float("inf"), float("-inf")) and number == number:
+        code = str(array.dtype.type(number))  # the shortest digits that give this value in its type
+    elif isinstance(number, float):
+        code = f'float("{number}")'
+    else:
+        code = repr(number)
+    return Text(code, SIGN if code.startswith("-") else Text(code).level, literal=True)
+
+
+def _uses(program: Program) -> Counter[str]:
+    """How often each value is read as a value."""
+    found: Counter[str] = Counter(program.outputs)
+    for node in reversed(program.nodes):
+        if found[node.output]:
+            found.update(node.inputs[:1] if node.op in ONE_VALUE else node.inputs)
+    return found

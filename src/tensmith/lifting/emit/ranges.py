@@ -1,0 +1,106 @@
+"""What values the integers of a program can take: intervals, from element types and constants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tensmith.ir import Node, Program
+from tensmith.ir.types import DTYPES
+
+
+@dataclass(frozen=True)
+class Interval:
+    """low <= value <= high."""
+
+    low: int
+    high: int
+
+    def inside(self, other: Interval) -> bool:
+        """Whether every value is one of the other's."""
+        return other.low <= self.low and self.high <= other.high
+
+    def join(self, other: Interval) -> Interval:
+        """The least interval that holds both."""
+        return Interval(min(self.low, other.low), max(self.high, other.high))
+
+
+def of_dtype(dtype: str) -> Interval:
+    """All values of an integer or Boolean type."""
+    if dtype == "bool":
+        return Interval(0, 1)
+    bounds = np.iinfo(DTYPES[dtype])
+    return Interval(int(bounds.min), int(bounds.max))
+
+
+def ranges(program: Program) -> dict[str, Interval]:
+    """Value -> its interval, for every integer and Boolean value.
+
+    Where a result does not fit its type it may be any value of the type.
+    """
+    found: dict[str, Interval] = {}
+    for name, type_ in program.inputs.items():
+        if type_.dtype[0] in "iub":
+            found[name] = of_dtype(type_.dtype)
+    for name, array in program.constants.items():
+        if array.dtype.kind in "iub" and array.size:
+            found[name] = Interval(int(array.min()), int(array.max()))
+    for node in program.nodes:
+        dtype = program.type(node.output).dtype
+        if dtype[0] not in "iub":
+            continue
+        whole = of_dtype(dtype)
+        interval = _result(node, found)
+        found[node.output] = interval if interval is not None and interval.inside(whole) else whole
+    return found
+
+
+def _result(node: Node, known: Mapping[str, Interval]) -> Interval | None:
+    operands = [known[name] for name in node.inputs if name in known]
+    if len(operands) < len(node.inputs):
+        return None
+    match node.op, operands:
+        case "add", [a, b]:
+            return Interval(a.low + b.low, a.high + b.high)
+        case "sub", [a, b]:
+            return Interval(a.low - b.high, a.high - b.low)
+        case "mul", [a, b]:
+            corners = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
+            return Interval(min(corners), max(corners))
+        case "neg", [a]:
+            return Interval(-a.high, -a.low)
+        case "abs", [a]:
+            return Interval(0 if a.low <= 0 <= a.high else min(abs(a.low), abs(a.high)), max(-a.low, a.high))
+        case "min", [a, b]:
+            return Interval(min(a.low, b.low), min(a.high, b.high))
+        case "max", [a, b]:
+            return Interval(max(a.low, b.low), max(a.high, b.high))
+        case "where", [_, a, b]:
+            return a.join(b)
+        case "div", [a, b]:
+            return _quotient(a, b)
+        case "mod", [a, b]:
+            return _remainder(node, a, b)
+        case (("cast" | "identity" | "reduce_max" | "reduce_min"), [a, *_]):
+            return a
+        case (("unsqueeze" | "transpose" | "expand" | "squeeze"), [a, *_]):
+            return a
+    return None
+
+
+def _quotient(a: Interval, b: Interval) -> Interval:
+    """Truncated quotients; a divisor is never 0."""
+    divisors = [d for d in (b.low, b.high, -1, 1) if d and b.low <= d <= b.high] or [1]
+    corners = [
+        abs(x) // abs(d) * (1 if (x < 0) == (d < 0) else -1) for x in (a.low, a.high) for d in divisors
+    ]
+    return Interval(min(0, *corners) if a.low <= 0 else min(corners), max(0, *corners))
+
+
+def _remainder(node: Node, a: Interval, b: Interval) -> Interval:
+    reach = max(abs(b.low), abs(b.high)) - 1
+    if node.attrs["fmod"]:
+        return Interval(max(-reach, min(a.low, 0)), min(reach, max(a.high, 0)))
+    return Interval(0 if b.low > 0 else -reach, 0 if b.high < 0 else reach)

@@ -1,0 +1,163 @@
+"""Rules that several Python targets share: division, axes of reductions, axes of size 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tensmith.formula.poly import Poly, product
+from tensmith.ir import Node
+from tensmith.lifting.emit.expression import PRODUCT, Rule, Text, call, infix
+from tensmith.lifting.emit.python_text import poly
+from tensmith.lifting.emit.python_writer import Writer
+
+
+def divide(truncate: Callable[[Writer, Node, Text, Text], Text], floor: Rule | None = None) -> Rule:
+    """a / b: floats as they are; integers by // where that truncates or floors as asked, else `truncate`."""
+
+    def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
+        a, b = operands
+        if w.type(node.output).dtype[0] not in "iu":
+            return infix("/", PRODUCT)(w, node, operands)
+        _nonzero(w, node)
+        b = w.value(node.inputs[1])
+        whole = floor or infix("//", PRODUCT)
+        if (floored := _floored(w, node)) is not None:
+            return whole(w, node, [w.value(floored), b])
+        low = [w.ranges[name].low for name in node.inputs]
+        if low[0] >= 0 and low[1] >= 0:
+            return whole(w, node, [a, b])
+        return truncate(w, node, a, b)
+
+    return rule
+
+
+def _floored(w: Writer, node: Node) -> str | None:
+    """a, where the dividend is a - a mod b: the way a program says floor(a / b)."""
+    difference = w.producer(node.inputs[0])
+    if difference is None or difference.op != "sub":
+        return None
+    rest = w.producer(difference.inputs[1])
+    if rest is None or rest.op != "mod" or rest.attrs["fmod"]:
+        return None
+    return rest.inputs[0] if rest.inputs == (difference.inputs[0], node.inputs[1]) else None
+
+
+def _nonzero(w: Writer, node: Node) -> None:
+    """A guard that a divisor is not 0, where it may be."""
+    divisor = node.inputs[1]
+    found = w.ranges[divisor]
+    if found.low > 0 or found.high < 0 or w.constant(divisor) is not None or _replaced(w, divisor):
+        return
+    required = [r.text for r in w.lifted.requires if r.kind == "nonzero"]
+    w.refuse_if(
+        w.target.any_zero(w.assigned(divisor).code), required[0] if required else "that no divisor is 0"
+    )
+
+
+def _replaced(w: Writer, divisor: str) -> bool:
+    """Whether a divisor is where(d == 0, 1, d), perhaps in another type."""
+    node = w.producer(divisor)
+    while node is not None and node.op in ("cast", "unsqueeze", "identity"):
+        node = w.producer(node.inputs[0])
+    if node is None or node.op != "where":
+        return False
+    condition, one = w.producer(node.inputs[0]), w.constant(node.inputs[1])
+    return condition is not None and condition.op == "equal" and one is not None and bool((one == 1).all())
+
+
+def index_of(w: Writer, node: Node, operands: list[Text]) -> Text:
+    """x[:, None]: axes of size 1."""
+    axes = w.constant(node.inputs[1])
+    assert axes is not None
+    missing = set(axes.reshape(-1).tolist())
+    last = max(missing)
+    return Text(f"{operands[0].atom}[{', '.join('None' if a in missing else ':' for a in range(last + 1))}]")
+
+
+def where(function: str) -> Rule:
+    """A choice; of two plain numbers, the first gets the element type."""
+
+    def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
+        condition, a, b = operands
+        if a.literal and b.literal:
+            a = w.target.typed(a, w.type(node.output).dtype)
+        return Text(f"{function}({condition.code}, {a.code}, {b.code})")
+
+    return rule
+
+
+def functions(module: str, **others: str) -> dict[str, Rule]:
+    """Functions of one number that libraries call alike; `others`: op -> another name."""
+    alike = ("exp", "log", "sqrt", "sin", "cos", "tan", "tanh", "floor", "ceil", "round", "sign", "abs")
+    return {name: call(f"{module}.{others.get(name, name)}") for name in alike}
+
+
+def size(w: Writer, node: Node, operands: list[Text]) -> Text:
+    """A size is a plain integer."""
+    extent = product(w.shape(node.inputs[0]))
+    text = poly(Poly.of(extent), w.names)
+    return Text(text.code, text.level, literal=True)
+
+
+def scalar(w: Writer, value: str) -> bool:
+    """Whether a value has no axes."""
+    return not w.shape(value)
+
+
+def fill(w: Writer, node: Node) -> str:
+    """The number that a pad puts in, as text."""
+    found = w.constant(node.inputs[2])
+    assert found is not None
+    return w.target.constant(found).code
+
+
+def padded_extreme(w: Writer, node: Node) -> Node | None:
+    """The pad before a maximum, which makes it one of at least one element."""
+    pad = w.producer(node.inputs[0])
+    return pad if pad is not None and pad.op == "pad" else None
+
+
+def pad_widths(w: Writer, node: Node) -> list[int] | None:
+    """Elements behind each axis; None where one is put before the first, for a maximum to find."""
+    pads = w.constant(node.inputs[1])
+    assert pads is not None
+    half = len(pads) // 2
+    ends: list[int] = pads[half:].tolist()
+    return None if pads[:half].any() else ends
+
+
+def axis_of_sum(w: Writer, node: Node) -> int:
+    """The axis of a running sum."""
+    axis = w.constant(node.inputs[1])
+    assert axis is not None
+    return int(axis.reshape(-1)[0])
+
+
+def transpose(w: Writer, node: Node, operands: list[Text]) -> Text:
+    """The axes in another order."""
+    return Text(w.target.transposed(operands[0].atom, tuple(node.attrs["perm"])))
+
+
+def axes_list(w: Writer, node: Node) -> list[int] | None:
+    """The axes a reduction goes over; None for all."""
+    axes = w.constant(node.inputs[1])
+    assert axes is not None
+    found: list[int] = axes.reshape(-1).tolist()
+    return None if len(found) == len(w.shape(node.inputs[0])) else found
+
+
+def axes_of(w: Writer, node: Node, word: str) -> str:
+    """axis=1, axis=(0, 1), or nothing for all axes."""
+    axes = axes_list(w, node)
+    if axes is None:
+        return ""
+    return f"{word}={axes[0] if len(axes) == 1 else tuple(axes)}"
+
+
+def typed_reduction(w: Writer, node: Node, operand: Text) -> tuple[str, str]:
+    """(what is reduced, element type) of an integer reduction; a widening cast before it is left out."""
+    dtype = w.target.dtype(w.type(node.output).dtype)
+    cast = w.producer(node.inputs[0])
+    if cast is not None and cast.op == "cast" and w.type(cast.inputs[0]).dtype[0] in "iu":
+        return w.value(cast.inputs[0]).atom, dtype
+    return operand.atom, dtype
