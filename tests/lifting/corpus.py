@@ -26,8 +26,8 @@ SUITES = {
 FURTHER = {
     "vectors": "matinit vfill pin_down histogram_clear lerp ger",
     "matrices": "gemm_nn gemm_nt gemm_tn gemm_tt matmul mult_big matrix1 matrix2 dct",
-    "structs": "vec_add_sub mat_add scale_columns scale_columns_by_value mat_mul spread_rows ttv mttkrp vec_mul "
-    "vec_add_four",
+    "structs": "vec_add_sub mat_add scale_columns scale_columns_by_value mat_mul spread_rows ttv mttkrp "
+    "vec_mul vec_add_four",
 }
 POLYBENCH = {
     "linear_algebra": "k2mm k3mm atax bicg doitgen gemm gemver gesummv mvt",
@@ -36,7 +36,8 @@ POLYBENCH = {
 }
 OWN = {
     "stencils": "jacobi_1d jacobi_2d heat_2d heat_3d laplacian",
-    "convolution": "conv_1d fir_reversed conv_2d conv_3x3 conv_3d depthwise_conv max_pool_2x2 average_pool_2x2",
+    "convolution": "conv_1d fir_reversed conv_2d conv_3x3 conv_3d depthwise_conv max_pool_2x2 "
+    "average_pool_2x2",
     "networks": "batched_matmul layer_norm rms_norm softmax dense_relu",
     "images": "box_blur sobel threshold rgb_to_gray alpha_blend bilinear_double transpose flip_horizontal",
     "scans": "prefix_sum prefix_sum_in_place row_sums",
@@ -44,7 +45,8 @@ OWN = {
 REAL = {
     "blend": SUITES["blend"],
     "llama": SUITES["llama"],
-    "arrays": "dot gemv sum_array scale_array mult_add_into_cpu scale_matrix lmsfir2 vrecip diveq cube_in_place",
+    "arrays": "dot gemv sum_array scale_array mult_add_into_cpu scale_matrix lmsfir2 vrecip diveq "
+    "cube_in_place",
 }
 NUMPY = {
     "numpy_style": "multiply_blend_8 darken_blend_8 gemv scale_matrix softmax_part2 transformer_part3 matadd "
@@ -114,7 +116,9 @@ class Forbidden:
         return f"{self.path.name}/{self.function}"
 
 
-ANNOTATION = re.compile(r"^(?://|#|/\*) (refuses|restricted|either): (.*?)(?: \*/)?\n.*?(\w+)\(", re.MULTILINE)
+ANNOTATION = re.compile(
+    r"^(?://|#|/\*) (refuses|restricted|either): (.*?)(?: \*/)?\n.*?(\w+)\(", re.MULTILINE
+)
 
 
 def forbidden() -> tuple[Forbidden, ...]:

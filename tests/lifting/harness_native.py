@@ -1,8 +1,8 @@
-"""Compiles a C or C++ source as it stands and calls its functions, so that emitted code can be held against it.
+"""Compiles a C or C++ source as it stands and calls its functions: what emitted code is held against.
 
-Every call goes through a shim made from the compiler's own view of the signature. Signed overflow, division by
-zero, shifts too far, subscripts outside of arrays of known extent and of vectors, and floats too large for an
-integer type leave the call: such inputs have no meaning in the source, and `Meaningless` says so.
+Every call goes through a shim made from the compiler's own view of the signature. Signed overflow, division
+by zero, shifts too far, subscripts outside of arrays of known extent and of vectors, and floats too large for
+an integer type leave the call: such inputs have no meaning in the source, and `Meaningless` says so.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ import numpy as np
 from tensmith.lifting.loops import Array, Function, Scalar, Struct
 
 NATIVE = Path(__file__).resolve().parent / "native"
-SANITIZE = "-fsanitize=signed-integer-overflow,integer-divide-by-zero,shift,bounds,float-cast-overflow,vla-bound"
+SANITIZE = (
+    "-fsanitize=signed-integer-overflow,integer-divide-by-zero,shift,bounds,float-cast-overflow,vla-bound"
+)
 PROTOTYPE = re.compile(r"^/\* (.*?):\d+:NF \*/ extern (.*?)(\w+) \((.*?)\); /\*", re.MULTILINE)
 DTYPES = {"bool": "bool", "f32": "f4", "f64": "f8"}
 PAD = 8  # elements around every flat array that a function must leave alone
@@ -40,7 +42,7 @@ class Slot(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a call left: its return value (or None), and every array afterwards, by name ("s.x" for fields)."""
+    """What a call left: its return value (or None), and every array afterwards, by name ("s.x")."""
 
     value: Any
     arrays: Mapping[str, np.ndarray[Any, Any]]
@@ -85,9 +87,8 @@ def thunks_cpp(source: Path, functions: Sequence[str]) -> str:
     """The same for C++, where templates read the signatures."""
     lines = ['#include "guards.h"', '#include "slots.hpp"', f'#include "{source}"']
     for name in functions:
-        lines.append(
-            f'extern "C" int call_{name}(Slot *slots, Slot *result) {{ return guarded(::{name}, slots, result); }}'
-        )
+        lines.append(f'extern "C" int call_{name}(Slot *slots, Slot *result)')
+        lines.append(f"{{ return guarded(::{name}, slots, result); }}")
     return "\n".join(lines) + "\n"
 
 
