@@ -352,7 +352,7 @@ class Solver:
         body = place.body
         self._alone(name, n, body)
         scope = self.inside.binding(*body.ranges).knowing(body.where)
-        frame = self.outer.binding(*place.normal.box.ranges).knowing(place.normal.box.where)
+        frame = self.head.binding(*place.normal.box.ranges).knowing(place.normal.box.where)
         own = f"{name}[]{self.suffix}"
         value = self._naming(body.value, name, body.at, own)
         if own not in symbols(value) and not place.active:
