@@ -1,0 +1,53 @@
+"""C and C++ source files into the loop language: libclang parses, `c_functions` lowers each function.
+
+Headers of the standard library are our own (`headers/`): declarations only, so that what a file means does
+not depend on the machine it is read on.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from tensmith.lifting.loops import Function
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source import c_guard
+
+SECONDS = 4.5  # for one file
+
+
+def read_c(path: Path) -> list[Function | Refusal]:
+    """Every function definition of a file in order, or why it cannot be lifted.
+
+    .cpp, .cc, .cxx and .hpp are C++17, everything else C11. Nothing of the file is executed.
+
+    Raises:
+        TensmithError: the file cannot be read or parsed at all; the message begins with file:line:column.
+        MissingExtra: libclang is not installed.
+    """
+    from tensmith.lifting.source.c_parse import definitions, language, parse
+
+    deadline = time.monotonic() + SECONDS
+    source = c_guard.read(path)
+    unit = parse(source)
+    return [attempt(cursor, str(path), language(path), deadline) for cursor in definitions(unit, path)]
+
+
+def attempt(cursor: object, file: str, language: str, deadline: float) -> Function | Refusal:
+    """One function, or its refusal."""
+    from tensmith.lifting.source.c_cursor import kind, position
+    from tensmith.lifting.source.c_functions import lower
+
+    name = str(cursor.spelling)  # type: ignore[attr-defined]
+    where = position(cursor)
+    try:
+        if time.monotonic() > deadline:
+            raise Refusal("reading the file takes too long: put the function into a file of its own", where)
+        if kind(cursor) != "FUNCTION_DECL":
+            what = "a template" if kind(cursor) == "FUNCTION_TEMPLATE" else "a method"
+            raise Refusal(f"{name} is {what}: write a function with plain parameters", where)
+        return lower(cursor, file, language, deadline)
+    except Refusal as refusal:
+        return Refusal(refusal.reason, refusal.position, name)
+    except RecursionError:
+        return Refusal("expressions nested too deeply: use more variables", where, name)

@@ -1,0 +1,157 @@
+"""Expressions with C's conversions written out: casts, wrapping of unsigned results, truth of a number."""
+
+from __future__ import annotations
+
+import operator as python
+from collections.abc import Callable
+from dataclasses import replace
+
+from tensmith.lifting.loops import (
+    BOOL,
+    F32,
+    F64,
+    I32,
+    I64,
+    NOWHERE,
+    Apply,
+    Cast,
+    Constant,
+    Expr,
+    Length,
+    Load,
+    Position,
+    Scalar,
+)
+
+WRAPPING = ("add", "sub", "mul", "neg", "shl", "bnot")
+NEGATED = {"lt": "le", "le": "lt"}  # with the operands exchanged; integers only, NaN is not comparable
+FOLDED: dict[str, Callable[[int, int], int]] = {"add": python.add, "sub": python.sub, "mul": python.mul}
+
+
+def integer(value: int, position: Position, kind: Scalar = I64) -> Constant:
+    return Constant(value, kind, position)
+
+
+def in_range(value: int, kind: Scalar) -> int:
+    """An integer modulo 2^bits, in the range of the type."""
+    assert kind.bits is not None
+    value &= (1 << kind.bits) - 1
+    return value - (1 << kind.bits) if kind.signed and value >> (kind.bits - 1) else value
+
+
+def cast(value: Expr, kind: Scalar, position: Position | None = None) -> Expr:
+    """The value converted to a type; literals are converted here and now."""
+    if value.type == kind:
+        return value
+    where = position or value.position
+    if kind == BOOL:
+        return truth(value)
+    if isinstance(value, Constant):
+        literal = value.value
+        if kind.kind == "int" and not isinstance(literal, float):
+            return Constant(in_range(int(literal), kind), kind, where)
+        if kind == F64 or (kind == F32 and abs(literal) <= 1 << 24 and literal == int(literal)):
+            return Constant(float(literal), kind, where)
+    return Cast(value, kind, where)
+
+
+def truth(value: Expr) -> Expr:
+    """Whether a scalar is not zero, as a bool."""
+    if value.type == BOOL:
+        return value
+    if isinstance(value, Cast) and value.value.type == BOOL:
+        return value.value
+    if isinstance(value, Constant):
+        return Constant(bool(value.value), BOOL, value.position)
+    zero = Constant(0.0 if value.type.kind == "float" else 0, value.type, value.position)
+    return Apply("ne", (value, zero), BOOL, value.position)
+
+
+def negation(condition: Expr) -> Expr:
+    """The opposite of a bool."""
+    if isinstance(condition, Constant):
+        return replace(condition, value=not condition.value)
+    if isinstance(condition, Apply):
+        a, *rest = condition.arguments
+        if condition.operator == "not":
+            return a
+        if condition.operator in NEGATED and a.type.kind != "float":
+            return replace(condition, operator=NEGATED[condition.operator], arguments=(rest[0], a))
+        if condition.operator in ("eq", "ne"):
+            return replace(condition, operator="ne" if condition.operator == "eq" else "eq")
+    return Apply("not", (condition,), BOOL, condition.position)
+
+
+def apply(operator: str, arguments: tuple[Expr, ...], kind: Scalar, position: Position) -> Expr:
+    """An arithmetic operator in C's sense: integer division truncates, unsigned results wrap."""
+    if operator in ("div", "mod"):
+        operator = "div" if operator == "div" and kind.kind == "float" else f"t{operator}"
+    if kind.kind == "int":
+        values = [a.value for a in arguments if isinstance(a, Constant)]
+        if operator in FOLDED and len(values) == 2:
+            found = FOLDED[operator](int(values[0]), int(values[1]))
+            if found == in_range(found, kind):
+                return Constant(found, kind, position)
+        if operator == "neg" and values and -values[0] == in_range(-int(values[0]), kind):
+            return Constant(-values[0], kind, position)
+    elif operator == "neg" and isinstance(arguments[0], Constant):
+        return Constant(-arguments[0].value, kind, position)
+    result = Apply(operator, arguments, kind, position)
+    wraps = kind.kind == "int" and not kind.signed and operator in WRAPPING
+    return Cast(result, kind, position) if wraps else result
+
+
+def offset(a: Expr, b: Expr, position: Position, sign: str = "add") -> Expr:
+    """The sum or difference of two subscripts, in 64 bits; adding 0 changes nothing."""
+    if isinstance(b, Constant) and b.value == 0:
+        return a
+    if isinstance(a, Constant) and a.value == 0 and sign == "add":
+        return b
+    return apply(sign, (cast(a, I64), cast(b, I64)), I64, position)
+
+
+def common(a: Scalar, b: Scalar) -> Scalar:
+    """The usual arithmetic conversions (C11 6.3.1.8)."""
+    if "float" in (a.kind, b.kind):
+        return F64 if F64 in (a, b) else F32
+    a, b = promoted(a), promoted(b)
+    if a == b:
+        return a
+    assert a.bits is not None and b.bits is not None
+    if a.bits != b.bits:
+        return a if a.bits > b.bits else b
+    return a if not a.signed else b
+
+
+def promoted(kind: Scalar) -> Scalar:
+    """Integer promotion: what is narrower than int becomes int."""
+    if kind.kind == "float" or (kind.kind == "int" and kind.bits is not None and kind.bits >= 32):
+        return kind
+    return I32
+
+
+def defined_everywhere(value: Expr) -> bool:
+    """Whether evaluating cannot go wrong: no loads, no divisions by what may be 0, no variable shifts."""
+    match value:
+        case Load() | Length():
+            return False
+        case Cast(inner, kind, _):
+            return defined_everywhere(inner) and not (inner.type.kind == "float" and kind.kind == "int")
+        case Apply(operator, arguments, kind, _):
+            risky = operator in ("tdiv", "tmod", "shl", "shr") and kind.kind == "int"
+            if risky and not (isinstance(arguments[1], Constant) and arguments[1].value > 0):
+                return False
+            return all(map(defined_everywhere, arguments))
+    return True
+
+
+def unplaced(value: Expr) -> Expr:
+    """The expression without its positions: equal where two expressions read the same."""
+    match value:
+        case Cast(inner, kind, _):
+            return Cast(unplaced(inner), kind)
+        case Apply(operator, arguments, kind, _):
+            return Apply(operator, tuple(map(unplaced, arguments)), kind)
+        case Load(array, indices, kind, _):
+            return Load(array, tuple(map(unplaced, indices)), kind)
+    return replace(value, position=NOWHERE)

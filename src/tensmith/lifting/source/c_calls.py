@@ -1,0 +1,157 @@
+"""Calls: methods of vectors, library functions, and helpers of the same file, written out in place."""
+
+from __future__ import annotations
+
+from tensmith.lifting.loops import Constant
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.c_arithmetic import cast
+from tensmith.lifting.source.c_context import Context, Frame
+from tensmith.lifting.source.c_cursor import Cursor, children, key, kind, position
+from tensmith.lifting.source.c_declarations import held
+from tensmith.lifting.source.c_evaluate import address, evaluate, expression, spelled, value
+from tensmith.lifting.source.c_library import call_library
+from tensmith.lifting.source.c_places import PointerPlace, Region, ScalarPlace, Value, is_number
+from tensmith.lifting.source.c_statements import function_body
+from tensmith.lifting.source.c_types import (
+    is_array,
+    is_pointer,
+    is_reference,
+    scalar,
+    unsupported,
+    vector_element,
+)
+from tensmith.lifting.source.c_vectors import METHODS, constructed, duplicate, region_of, unwrapped
+from tensmith.lifting.source.c_writes import body, written
+
+DEPTH = 16  # helpers inside helpers
+
+
+@expression("CALL_EXPR")
+def call(context: Context, cursor: Cursor) -> Value:
+    """Any call; constructors and operators of C++ are calls as well."""
+    callee, arguments = cursor.referenced, list(cursor.get_arguments())
+    name = cursor.spelling
+    if callee is None or callee.kind.name in ("VAR_DECL", "PARM_DECL", "FIELD_DECL"):
+        reason = f"`{spelled(cursor)}` calls through a pointer"
+        raise Refusal(f"{reason}: call the function by its name", position(cursor))
+    if callee.kind.name == "CONSTRUCTOR":
+        return construct(context, cursor, arguments)
+    if callee.kind.name in ("CXX_METHOD", "CONVERSION_FUNCTION"):
+        return method(context, cursor, arguments)
+    definition = callee.get_definition()
+    if definition is not None and definition.location.is_in_system_header:
+        definition = None
+    if definition is None:
+        return call_library(context, cursor, callee.spelling or name, arguments)
+    return inlined(context, cursor, definition, arguments)
+
+
+def construct(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    """A vector that is made in an expression, or a copy whose source serves as well."""
+    if vector_element(cursor.type) is None:
+        if len(arguments) == 1:
+            return evaluate(context, arguments[0])
+        raise Refusal(unsupported(cursor.type, f"`{spelled(cursor)}`"), position(cursor))
+    inner = unwrapped(cursor)
+    if kind(inner) == "CALL_EXPR" and inner.spelling == "vector":
+        region = constructed(context, inner)
+        context.temporary.add(region.array)
+        return region
+    return evaluate(context, inner)
+
+
+def method(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    """v[i], v.size() and the like."""
+    name, first = cursor.spelling, children(cursor)[0]
+    if name in ("operator<<", "operator>>"):
+        return call_library(context, cursor, name, arguments)
+    owner = arguments[0] if name.startswith("operator") else (children(first) or [first])[0]
+    if name.startswith("operator"):
+        arguments = arguments[1:]
+    meaning = METHODS.get(name)
+    if meaning is None or vector_element(owner.type) is None:
+        reason = f"`{spelled(cursor)}` calls the method {name}"
+        raise Refusal(f"{reason}: use subscripts, or a function of this file", position(cursor))
+    return meaning(context, cursor, region_of(context, owner), arguments)
+
+
+def inlined(context: Context, cursor: Cursor, definition: Cursor, arguments: list[Cursor]) -> Value:
+    """The call of a function of this file: its body, here."""
+    name, where = definition.spelling, position(cursor)
+    if any(frame.function == definition for frame in context.frames):
+        raise Refusal(f"{name} calls itself: write the recursion as a loop", where)
+    if len(context.frames) > DEPTH:
+        raise Refusal(f"more than {DEPTH} helpers inside one another: call fewer", where)
+    frame = Frame(definition, written(definition))
+    parameters = list(definition.get_arguments())
+    if len(parameters) != len(arguments):
+        raise Refusal(f"{name} takes a variable number of arguments: give it fixed parameters", where)
+    statements = children(body(definition))
+    direct = len(statements) == 1 and kind(statements[0]) == "RETURN_STMT" and children(statements[0])
+    bindings = [
+        bind(context, frame, parameter, argument, bool(direct))
+        for parameter, argument in zip(parameters, arguments, strict=True)
+    ]
+    context.bound.update(bindings)
+    context.frames.append(frame)
+    try:
+        if direct:
+            return returned(context, children(statements[0])[0], definition)
+        outer = context.later, context.reads
+        context.later, context.reads = [], set()
+        result = function_body(context, frame, name)
+        context.later, context.reads = outer
+        return kept(context, result, cursor)
+    finally:
+        context.frames.pop()
+
+
+def returned(context: Context, cursor: Cursor, definition: Cursor) -> Value:
+    """What a helper of one return statement stands for."""
+    kind_of = None if is_reference(definition.result_type) else scalar(definition.result_type)
+    if kind_of is None:
+        return evaluate(context, cursor)
+    return cast(value(context, cursor), kind_of, position(cursor))
+
+
+def kept(context: Context, result: Value, cursor: Cursor) -> Value:
+    """The result of a helper, in a variable: what comes next may change what it was read from."""
+    if is_number(result) and not isinstance(result, Constant):
+        return context.declare(f"{cursor.spelling}_value", result.type, result, position(cursor))
+    if isinstance(result, Region) and result.array in context.local:
+        context.temporary.add(result.array)
+    return result
+
+
+def bind(
+    context: Context, frame: Frame, parameter: Cursor, argument: Cursor, direct: bool
+) -> tuple[int, Value]:
+    """What a helper's parameter stands for."""
+    at, name, where = key(parameter), parameter.spelling or "unnamed", position(argument)
+    changes = at in frame.written
+    if is_pointer(parameter.type) or is_array(parameter.type):
+        target = address(context, argument)
+        if direct and not changes:
+            return at, target
+        if changes:
+            context.point(at, name, target, where)
+        else:
+            context.fix(at, name, target, where)
+        return at, PointerPlace(at, name)
+    if is_reference(parameter.type):
+        return at, evaluate(context, argument) if direct else held(context, argument, name)
+    if vector_element(parameter.type) is not None:
+        region = region_of(context, argument)
+        temporary = region.array in context.temporary
+        return at, duplicate(context, region, name, where) if changes and not temporary else region
+    wanted = scalar(parameter.type)
+    if wanted is None:
+        found = evaluate(context, argument)
+        if changes:
+            raise Refusal(f"{name}, a struct passed by value, is changed: pass it by reference", where)
+        return at, found
+    number = cast(value(context, argument), wanted)
+    if not changes and (direct or isinstance(number, Constant)):
+        return at, number
+    variable = context.declare(name, wanted, number, where)
+    return at, ScalarPlace(variable.name, wanted)

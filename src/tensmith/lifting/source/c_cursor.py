@@ -1,0 +1,145 @@
+"""Questions to libclang's cursors that its Python binding does not answer, or not comfortably."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any, TypeAlias
+
+from tensmith.errors import MissingExtra
+from tensmith.lifting.loops import Position
+from tensmith.lifting.refusal import Refusal
+
+Cursor: TypeAlias = Any  # clang.cindex.Cursor and Type: the binding has no types of its own
+Type: TypeAlias = Any
+
+# The names of CXBinaryOperatorKind and CXUnaryOperatorKind, in the order of clang-c/Index.h.
+BINARY = (
+    *("invalid", "->*", ".*", "mul", "div", "mod", "add", "sub", "shl", "shr", "cmp"),
+    *("lt", "gt", "le", "ge", "eq", "ne", "band", "bxor", "bor", "&&", "||", "="),
+    *("mul=", "div=", "mod=", "add=", "sub=", "shl=", "shr=", "band=", "bxor=", "bor=", ","),
+)
+UNARY = (
+    *("invalid", "post++", "post--", "pre++", "pre--", "&", "*", "+", "neg", "bnot", "!"),
+    *("real", "imag", "extension", "await"),
+)
+
+
+@cache
+def clang() -> Any:
+    """The module clang.cindex with the functions we add to it; loaded once, when first asked for."""
+    try:
+        import clang.cindex as cindex
+    except ImportError:
+        raise MissingExtra("reading C and C++", "lift") from None
+    library = cindex.conf.lib
+    for name in ("clang_getCursorBinaryOperatorKind", "clang_getCursorUnaryOperatorKind"):
+        declare(library, name, ctypes.c_int, cindex.Cursor)
+    declare(library, "clang_Cursor_getVarDeclInitializer", cindex.Cursor, cindex.Cursor)
+    declare(library, "clang_Cursor_Evaluate", ctypes.c_void_p, cindex.Cursor)
+    for name, result in (
+        ("clang_EvalResult_getKind", ctypes.c_int),
+        ("clang_EvalResult_isUnsignedInt", ctypes.c_uint),
+        ("clang_EvalResult_getAsUnsigned", ctypes.c_ulonglong),
+        ("clang_EvalResult_getAsLongLong", ctypes.c_longlong),
+        ("clang_EvalResult_getAsDouble", ctypes.c_double),
+        ("clang_EvalResult_dispose", None),
+    ):
+        declare(library, name, result, ctypes.c_void_p)
+    return cindex
+
+
+def declare(library: Any, name: str, result: Any, argument: Any) -> None:
+    function = getattr(library, name)
+    function.restype, function.argtypes = result, [argument]
+
+
+def kind(cursor: Cursor) -> str:
+    """The cursor's kind: "IF_STMT", "CALL_EXPR"."""
+    return str(cursor.kind.name)
+
+
+def position(cursor: Cursor) -> Position:
+    """Where the cursor stands; what a macro makes stands where the macro is used."""
+    return Position(cursor.location.line, cursor.location.column)
+
+
+def children(cursor: Cursor) -> list[Cursor]:
+    return list(cursor.get_children())
+
+
+def operator(cursor: Cursor) -> str:
+    """The operator of a binary, unary or compound assignment operator, in the words of BINARY and UNARY."""
+    library = clang().conf.lib
+    if kind(cursor) == "UNARY_OPERATOR":
+        return UNARY[int(library.clang_getCursorUnaryOperatorKind(cursor))]
+    return BINARY[int(library.clang_getCursorBinaryOperatorKind(cursor))]
+
+
+def constant(cursor: Cursor) -> int | float | None:
+    """The value of a literal or constant expression, as clang computes it, macros and all."""
+    library = clang().conf.lib
+    result = library.clang_Cursor_Evaluate(cursor)
+    if not result:
+        return None
+    try:
+        found = library.clang_EvalResult_getKind(result)
+        if found == 1 and library.clang_EvalResult_isUnsignedInt(result):
+            return int(library.clang_EvalResult_getAsUnsigned(result))
+        if found == 1:
+            return int(library.clang_EvalResult_getAsLongLong(result))
+        return float(library.clang_EvalResult_getAsDouble(result)) if found == 2 else None
+    finally:
+        library.clang_EvalResult_dispose(result)
+
+
+def initializer(cursor: Cursor) -> Cursor | None:
+    """What a variable is initialised with; the call of a default constructor counts."""
+    cindex = clang()
+    found = cindex.conf.lib.clang_Cursor_getVarDeclInitializer(cursor)
+    if cindex.conf.lib.clang_Cursor_isNull(found):
+        return None
+    found._tu = cursor._tu
+    return found
+
+
+def bare(cursor: Cursor) -> Cursor:
+    """The expression inside parentheses and implicit conversions."""
+    while kind(cursor) in ("PAREN_EXPR", "UNEXPOSED_EXPR"):
+        inner = children(cursor)
+        if len(inner) != 1:
+            break
+        cursor = inner[0]
+    return cursor
+
+
+def is_expression(cursor: Cursor) -> bool:
+    return bool(cursor.kind.is_expression())
+
+
+def key(cursor: Cursor) -> int:
+    """What tells declarations apart."""
+    return int(cursor.canonical.hash)
+
+
+def for_parts(cursor: Cursor) -> tuple[Cursor | None, Cursor | None, Cursor | None, Cursor]:
+    """Initial statement, condition, step and body of a `for`; libclang leaves out the missing ones untold."""
+    parts = children(cursor)
+    if len(parts) == 4:
+        return parts[0], parts[1], parts[2], parts[3]
+    depth, semicolons = 0, []
+    for token in cursor.get_tokens():
+        if token.spelling in ("(", "{", "["):
+            depth += 1
+        elif token.spelling in (")", "}", "]"):
+            depth -= 1
+            if depth == 0:
+                break
+        elif token.spelling == ";" and depth == 1:
+            semicolons.append(token.extent.start.offset)
+    if len(semicolons) != 2:
+        raise Refusal("a `for` whose header comes out of a macro: write the header out", position(cursor))
+    found: list[Cursor | None] = [None, None, None]
+    for part in parts[:-1]:
+        found[sum(part.extent.start.offset > semicolon for semicolon in semicolons)] = part
+    return found[0], found[1], found[2], parts[-1]

@@ -1,0 +1,180 @@
+"""What an expression denotes: one handler for each kind of cursor, found in a table, and the ways to ask.
+
+evaluate: whatever it is; value: a number; address: a pointer; place: what can be written to; condition: a
+bool. Side effects are emitted on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from tensmith.lifting.loops import BOOL, Array, Cast, Constant, Expr, Load, Scalar, Variable
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.c_arithmetic import cast, integer, truth
+from tensmith.lifting.source.c_context import Context
+from tensmith.lifting.source.c_cursor import Cursor, kind, position
+from tensmith.lifting.source.c_places import (
+    Address,
+    AddressOf,
+    ElementPlace,
+    Heap,
+    Null,
+    Place,
+    Pointer,
+    PointerPlace,
+    Region,
+    ScalarPlace,
+    StructPlace,
+    Value,
+    is_number,
+    is_place,
+)
+from tensmith.lifting.source.c_types import scalar
+
+Handler: TypeAlias = Callable[[Context, Cursor], Value]
+EXPRESSIONS: dict[str, Handler] = {}
+
+# What no handler exists for, on purpose.
+REFUSED = {
+    "LAMBDA_EXPR": "a lambda: write a function",
+    "STRING_LITERAL": "text: only numbers are lifted",
+    "COMPOUND_LITERAL_EXPR": "a compound literal: make it a variable",
+    "StmtExpr": "a statement expression: make it a function",
+    "CXX_NEW_EXPR": "new: use std::vector or a local array",
+    "CXX_DELETE_EXPR": "delete: use std::vector or a local array",
+    "CXX_THROW_EXPR": "throw: an exception ends the function early; check the input before the call",
+    "CXX_THIS_EXPR": "this: make the method a free function",
+    "IMAGINARY_LITERAL": "a complex number: write its parts as two numbers",
+    "CXX_TYPEID_EXPR": "typeid: only numbers are lifted",
+    "CXX_DYNAMIC_CAST_EXPR": "dynamic_cast: only numbers are lifted",
+}
+
+
+def expression(*kinds: str) -> Callable[[Handler], Handler]:
+    """Register the handler of cursor kinds."""
+
+    def register(handler: Handler) -> Handler:
+        EXPRESSIONS.update(dict.fromkeys(kinds, handler))
+        return handler
+
+    return register
+
+
+def evaluate(context: Context, cursor: Cursor) -> Value:
+    """What the expression denotes."""
+    name = kind(cursor)
+    handler = EXPRESSIONS.get(name)
+    if handler is None:
+        default = f"an expression that is not understood ({name.lower()}): write it in plainer terms"
+        raise Refusal(REFUSED.get(name, default), position(cursor))
+    return handler(context, cursor)
+
+
+def value(context: Context, cursor: Cursor) -> Expr:
+    """The number an expression stands for."""
+    found = evaluate(context, cursor)
+    if isinstance(found, ScalarPlace | ElementPlace):
+        return load(context, found, cursor)
+    if is_number(found):
+        return found
+    raise Refusal(f"`{spelled(cursor)}` is used as a number: it is {described(found)}", position(cursor))
+
+
+def condition(context: Context, cursor: Cursor) -> Expr:
+    """Whether an expression is true; pointers are taken not to be null."""
+    found = evaluate(context, cursor)
+    if isinstance(found, ScalarPlace | ElementPlace):
+        found = load(context, found, cursor)
+    if isinstance(found, PointerPlace | Address | AddressOf | Region):
+        return not_null(context, cursor, True)
+    if is_number(found):
+        return truth(found)
+    raise Refusal(f"`{spelled(cursor)}` is used as a condition", position(cursor))
+
+
+def address(context: Context, cursor: Cursor) -> Pointer:
+    """Where a pointer expression points; arrays decay to their first element."""
+    return decayed(context, evaluate(context, cursor), cursor)
+
+
+def decayed(context: Context, found: Value, cursor: Cursor) -> Pointer:
+    if isinstance(found, Region):
+        return Address(found.array, (*found.indices, integer(0, position(cursor))))
+    if isinstance(found, PointerPlace):
+        return context.pointer(found.key, found.name, position(cursor))
+    if isinstance(found, Address | AddressOf | Null | Heap):
+        return found
+    if isinstance(found, Constant) and found.value == 0:
+        return Null()
+    if isinstance(found, Cast) and isinstance(found.value, Constant) and found.value.value == 0:
+        return Null()
+    reason = f"`{spelled(cursor)}` is used as a pointer: numbers are not addresses"
+    raise Refusal(reason, position(cursor))
+
+
+def place(context: Context, cursor: Cursor) -> Place:
+    """What an expression that is written to or bound to a reference names."""
+    found = evaluate(context, cursor)
+    if is_place(found):
+        return found
+    raise Refusal(f"`{spelled(cursor)}` names no variable or element", position(cursor))
+
+
+def load(context: Context, source: ScalarPlace | ElementPlace, cursor: Cursor) -> Expr:
+    """The number a variable or element holds."""
+    if isinstance(source, ScalarPlace):
+        context.reads.add(source.name)
+        return Variable(source.name, source.type, position(cursor))
+    context.bytes.discard(source.array)
+    return Load(source.array, source.indices, context.arrays[source.array].element, position(cursor))
+
+
+def place_type(context: Context, target: ScalarPlace | ElementPlace) -> Scalar:
+    return target.type if isinstance(target, ScalarPlace) else context.arrays[target.array].element
+
+
+def element(context: Context, pointer: Pointer, cursor: Cursor) -> Place:
+    """What a pointer points to: *p."""
+    if isinstance(pointer, AddressOf):
+        return pointer.place
+    if not isinstance(pointer, Address):
+        what = "the null pointer" if isinstance(pointer, Null) else "memory without a type"
+        raise Refusal(f"`{spelled(cursor)}` follows {what}", position(cursor))
+    full = len(pointer.indices) == context.arrays[pointer.array].rank
+    return (ElementPlace if full else Region)(pointer.array, pointer.indices)
+
+
+def not_null(context: Context, cursor: Cursor, result: bool) -> Expr:
+    context.note("pointers are not null")
+    return Constant(result, BOOL, position(cursor))
+
+
+def converted(found: Expr, cursor: Cursor) -> Expr:
+    """The expression in the type that clang gives the cursor."""
+    wanted = scalar(cursor.type)
+    return found if wanted is None else cast(found, wanted, position(cursor))
+
+
+def spelled(cursor: Cursor) -> str:
+    """The source text of an expression, shortened."""
+    text = " ".join(token.spelling for token, _ in zip(cursor.get_tokens(), range(13), strict=False))
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def described(found: Value) -> str:
+    match found:
+        case Address() | AddressOf() | PointerPlace() | Null() | Heap():
+            return "a pointer"
+        case Region():
+            return "an array"
+        case StructPlace():
+            return "a struct"
+    return "no value"
+
+
+def array_of(context: Context, found: Value, cursor: Cursor) -> tuple[str, Array]:
+    """The whole array a value names."""
+    if isinstance(found, Region) and not found.indices:
+        return found.array, context.arrays[found.array]
+    raise Refusal(f"`{spelled(cursor)}` is not a whole array", position(cursor))

@@ -1,0 +1,210 @@
+"""Literals, names, conversions, arithmetic, comparisons and choices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tensmith.lifting.loops import BOOL, Apply, Assign, Constant, Expr, If, Statement
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.c_arithmetic import apply, cast, defined_everywhere, negation
+from tensmith.lifting.source.c_context import Context
+from tensmith.lifting.source.c_cursor import Cursor, children, constant, kind, operator, position
+from tensmith.lifting.source.c_evaluate import (
+    condition,
+    converted,
+    decayed,
+    element,
+    evaluate,
+    expression,
+    load,
+    place_type,
+    value,
+)
+from tensmith.lifting.source.c_globals import global_constant
+from tensmith.lifting.source.c_memory import address_of, arithmetic, choose, compared, retyped
+from tensmith.lifting.source.c_places import ElementPlace, Null, ScalarPlace, Value, is_number
+from tensmith.lifting.source.c_types import is_pointer, scalar, unsupported
+
+FLIPPED = {"gt": "lt", "ge": "le"}
+
+
+@expression(
+    "INTEGER_LITERAL", "FLOATING_LITERAL", "CHARACTER_LITERAL", "CXX_BOOL_LITERAL_EXPR", "CXX_UNARY_EXPR"
+)
+def literal(context: Context, cursor: Cursor) -> Value:
+    """A literal, or the sizeof of a type."""
+    found, wanted = constant(cursor), scalar(cursor.type)
+    if found is None or wanted is None:
+        reason = f"a constant that is not understood, of the type {cursor.type.spelling}"
+        raise Refusal(f"{reason}: write a plain number", position(cursor))
+    return Constant(bool(found) if wanted == BOOL else found, wanted, position(cursor))
+
+
+@expression("CXX_NULL_PTR_LITERAL_EXPR", "GNU_NULL_EXPR")
+def null(context: Context, cursor: Cursor) -> Value:
+    return Null()
+
+
+@expression("DECL_REF_EXPR")
+def name(context: Context, cursor: Cursor) -> Value:
+    """A variable, parameter or constant."""
+    declaration = cursor.referenced
+    if declaration.kind.name == "ENUM_CONSTANT_DECL":
+        wanted = scalar(cursor.type)
+        assert wanted is not None
+        return Constant(declaration.enum_value, wanted, position(cursor))
+    found = context.binding(declaration)
+    if found is None and declaration.kind.name == "VAR_DECL":
+        return global_constant(context, declaration, cursor)
+    if found is None:
+        raise Refusal(unsupported(cursor.type, f"`{cursor.spelling}`"), position(cursor))
+    return found
+
+
+@expression("PAREN_EXPR")
+def parentheses(context: Context, cursor: Cursor) -> Value:
+    return evaluate(context, children(cursor)[0])
+
+
+@expression("UNEXPOSED_EXPR", "CXX_FUNCTIONAL_CAST_EXPR", "CSTYLE_CAST_EXPR", "CXX_STATIC_CAST_EXPR")
+@expression("CXX_REINTERPRET_CAST_EXPR", "CXX_CONST_CAST_EXPR")
+def conversion(context: Context, cursor: Cursor) -> Value:
+    """A conversion, written or implied: to a scalar type, or of a pointer."""
+    inner = children(cursor)
+    if not inner:
+        raise Refusal("an expression that is not understood: write it in plainer terms", position(cursor))
+    found = evaluate(context, inner[-1])
+    if is_pointer(cursor.type):
+        return retyped(context, decayed(context, found, cursor), cursor)
+    wanted = scalar(cursor.type)
+    if wanted is None:
+        return None if cursor.type.get_canonical().kind.name == "VOID" else found
+    if isinstance(found, ScalarPlace | ElementPlace):
+        if place_type(context, found) == wanted:
+            return found
+        found = load(context, found, inner[-1])
+    if is_number(found):
+        return cast(found, wanted, position(cursor))
+    if wanted == BOOL:
+        return condition(context, inner[-1])
+    return found
+
+
+@expression("UNARY_OPERATOR")
+def unary(context: Context, cursor: Cursor) -> Value:
+    """& * + - ~ ! and, elsewhere, ++ and --."""
+    operand, sign = children(cursor)[0], operator(cursor)
+    if sign == "&":
+        return address_of(context, evaluate(context, operand), cursor)
+    if sign == "*":
+        return element(context, decayed(context, evaluate(context, operand), operand), cursor)
+    if sign == "+":
+        return value(context, operand)
+    if sign in ("neg", "bnot"):
+        found = value(context, operand)
+        return apply(sign, (found,), found.type, position(cursor))
+    if sign == "!":
+        return converted(negation(condition(context, operand)), cursor)
+    if sign[-2:] in ("++", "--"):
+        from tensmith.lifting.source.c_assignment import step
+
+        return step(context, cursor, sign)
+    raise Refusal("an operator of complex numbers or coroutines", position(cursor))
+
+
+@expression("BINARY_OPERATOR")
+def binary(context: Context, cursor: Cursor) -> Value:
+    """Arithmetic, comparisons, && and ||, assignment, the comma."""
+    left, right = children(cursor)
+    sign = operator(cursor)
+    if sign in ("&&", "||"):
+        return converted(logical(context, cursor, sign, left, right), cursor)
+    if sign == ",":
+        evaluate(context, left)
+        context.settle()
+        return evaluate(context, right)
+    if sign == "=":
+        from tensmith.lifting.source.c_assignment import assign
+
+        return assign(context, cursor, left, right)
+    comparison = FLIPPED.get(sign, sign)
+    if is_pointer(left.type) or is_pointer(right.type):
+        if comparison in ("lt", "le", "eq", "ne"):
+            return converted(compared(context, cursor, sign, left, right), cursor)
+        return arithmetic(context, cursor, sign, left, right)
+    a, b = value(context, left), value(context, right)
+    if comparison in ("lt", "le", "eq", "ne"):
+        pair = (b, a) if sign in FLIPPED else (a, b)
+        return converted(Apply(comparison, pair, BOOL, position(cursor)), cursor)
+    wanted = scalar(cursor.type)
+    if wanted is None or sign not in ARITHMETIC:
+        raise Refusal(unsupported(cursor.type, "the result of an operator"), position(cursor))
+    return apply(sign, (cast(a, wanted), cast(b, wanted)), wanted, position(cursor))
+
+
+ARITHMETIC = ("mul", "div", "mod", "add", "sub", "shl", "shr", "band", "bxor", "bor")
+
+
+def sequenced(context: Context, ask: Callable[[Context, Cursor], Expr], cursor: Cursor) -> Expr:
+    """The value of an operand that ends at a sequence point: its side effects are over."""
+    outer = context.later, context.reads
+    context.later, context.reads = [], set()
+    found = ask(context, cursor)
+    if context.later:
+        found = context.declare("value", found.type, found, position(cursor))
+        context.settle()
+    context.later, context.reads = outer[0], outer[1] | context.reads
+    return found
+
+
+def logical(context: Context, cursor: Cursor, sign: str, left: Cursor, right: Cursor) -> Expr:
+    """a && b, a || b: the right side only counts, and only happens, where the left one leaves it open."""
+    where = position(cursor)
+    a = sequenced(context, condition, left)
+    with context.block() as effects:
+        b = sequenced(context, condition, right)
+    if effects:
+        result = context.declare("truth", BOOL, a, where)
+        then: tuple[Statement, ...] = (*effects, Assign(result.name, b, where))
+        context.emit(If(result if sign == "&&" else negation(result), then, (), where))
+        return result
+    if defined_everywhere(b):
+        return Apply("and" if sign == "&&" else "or", (a, b), BOOL, where)
+    sides = (b, Constant(False, BOOL, where)) if sign == "&&" else (Constant(True, BOOL, where), b)
+    return Apply("select", (a, *sides), BOOL, where)
+
+
+@expression("CONDITIONAL_OPERATOR")
+def conditional(context: Context, cursor: Cursor) -> Value:
+    """c ? a : b, of numbers or of pointers into one array."""
+    test, first, second = children(cursor)
+    where, wanted = position(cursor), scalar(cursor.type)
+    chosen = sequenced(context, condition, test)
+    if isinstance(chosen, Constant):
+        return evaluate(context, first if chosen.value else second)
+    if is_pointer(cursor.type):
+        return choose(context, cursor, chosen, first, second)
+    if wanted is None:
+        raise Refusal(f"a choice between values of type {cursor.type.spelling}: use if and else", where)
+    with context.block() as before_first:
+        a = cast(sequenced(context, value, first), wanted)
+    with context.block() as before_second:
+        b = cast(sequenced(context, value, second), wanted)
+    if not before_first and not before_second:
+        return Apply("select", (chosen, a, b), wanted, where)
+    result = context.declare("choice", wanted, None, where)
+    then = (*before_first, Assign(result.name, a, where))
+    otherwise = (*before_second, Assign(result.name, b, where))
+    context.emit(If(chosen, then, otherwise, where))
+    return result
+
+
+def discard(context: Context, cursor: Cursor) -> None:
+    """An expression statement: only what it does counts."""
+    with context.full_expression():
+        if kind(cursor) in EFFECTLESS:
+            return
+        evaluate(context, cursor)
+
+
+EFFECTLESS = ("INTEGER_LITERAL", "DECL_REF_EXPR")

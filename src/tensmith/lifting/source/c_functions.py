@@ -1,0 +1,226 @@
+"""A whole function: its parameters as scalars, arrays and structs, its body, what it returns."""
+
+from __future__ import annotations
+
+from tensmith.lifting.loops import (
+    I64,
+    Array,
+    Expr,
+    Function,
+    Parameter,
+    Position,
+    Return,
+    Scalar,
+    Struct,
+)
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source import c_calls, c_loops  # noqa: F401  (they register their handlers)
+from tensmith.lifting.source.c_arithmetic import integer
+from tensmith.lifting.source.c_context import Context, Frame
+from tensmith.lifting.source.c_cursor import Cursor, key, position
+from tensmith.lifting.source.c_declarations import extents
+from tensmith.lifting.source.c_places import (
+    Address,
+    AddressOf,
+    ElementPlace,
+    PointerPlace,
+    Region,
+    ScalarPlace,
+    StructPlace,
+    Value,
+    is_number,
+)
+from tensmith.lifting.source.c_statements import function_body
+from tensmith.lifting.source.c_types import (
+    Shape,
+    is_array,
+    is_pointer,
+    is_reference,
+    plain,
+    record,
+    scalar,
+    shape,
+    unsupported,
+    vector_element,
+)
+from tensmith.lifting.source.c_vectors import duplicate
+from tensmith.lifting.source.c_writes import written
+from tensmith.lifting.source.defined import check_defined
+
+
+def lower(cursor: Cursor, file: str, language: str, deadline: float) -> Function:
+    """A function definition in the loop language.
+
+    Raises:
+        Refusal: something in it has no meaning there.
+    """
+    where, name = position(cursor), cursor.spelling
+    if cursor.type.kind.name == "FUNCTIONPROTO" and cursor.type.is_function_variadic():
+        raise Refusal("a variable number of arguments: give it fixed parameters", where)
+    context = Context(file, language, deadline)
+    frame = Frame(cursor, written(cursor))
+    context.frames.append(frame)
+    parameters = list(cursor.get_arguments())
+    context.names.update(parameter.spelling for parameter in parameters)
+    with context.block() as statements:
+        made = [parameter(context, frame, each, at) for at, each in enumerate(parameters)]
+        result = function_body(context, frame, name)
+        returns = finish(context, result, where)
+    body = (*context.hoisted, *statements)
+    check_defined(body, made)
+    final = tuple(settled(context, each) for each in made)
+    assert language in ("c", "c++")
+    return Function(
+        name, final, returns, body, "c" if language == "c" else "c++", file, where, tuple(context.notes)
+    )
+
+
+def finish(context: Context, result: Value, where: Position) -> Scalar | Array | None:
+    """The final `Return`, and the type of what it returns."""
+    if result is None:
+        return None
+    if is_number(result):
+        context.emit(Return(result, result.position))
+        return result.type
+    if isinstance(result, Region) and result.indices:
+        result = duplicate(context, result, "result", where)
+    if isinstance(result, Region) and (
+        context.arrays[result.array].memory == "nested" or result.array in context.local
+    ):
+        context.emit(Return(result.array, where))
+        return context.arrays[result.array]
+    raise Refusal("returns a pointer to memory that it did not make: write into a parameter instead", where)
+
+
+def settled(context: Context, made: Parameter) -> Parameter:
+    """A parameter with the element types that casts in the body gave its arrays."""
+    if isinstance(made.type, Array):
+        return Parameter(made.name, context.arrays[made.name], made.position)
+    if isinstance(made.type, Struct):
+        fields = tuple(
+            (name, context.arrays[f"{made.name}.{name}"] if isinstance(kind_of, Array) else kind_of)
+            for name, kind_of in made.type.fields
+        )
+        return Parameter(made.name, Struct(made.type.name, fields), made.position)
+    return made
+
+
+def parameter(context: Context, frame: Frame, cursor: Cursor, number: int) -> Parameter:
+    """Bind a parameter to what it stands for."""
+    where, at = position(cursor), key(cursor)
+    name = cursor.spelling or context.fresh(f"unnamed_{number + 1}")
+    if plain(cursor.type).is_volatile_qualified():
+        raise Refusal(f"{name} is volatile: its reads and writes mean more than its value", where)
+    found = shape(cursor.type, where)
+    if found is not None and vector_element(cursor.type) is not None:
+        return vector_parameter(context, frame, cursor, name, found)
+    if found is not None and not (is_reference(cursor.type) and is_pointer(cursor.type)):
+        array = Array(
+            found.element, found.rank, found.memory, first_open(context, cursor, found), not found.const
+        )
+        context.arrays[name] = array
+        if found.bytes:
+            context.bytes.add(name)
+        point_parameter(context, frame, at, name, where)
+        return Parameter(name, array, where)
+    kind_of = scalar(cursor.type)
+    if kind_of is not None and is_reference(cursor.type) and at in frame.written:
+        array = Array(kind_of, 1, "flat", (integer(1, where),))
+        context.arrays[name] = array
+        context.bound[at] = ElementPlace(name, (integer(0, where),))
+        context.note(f"{name}, a reference, is an array of one element")
+        return Parameter(name, array, where)
+    if kind_of is not None:
+        context.types[name] = kind_of
+        context.bound[at] = ScalarPlace(name, kind_of)
+        return Parameter(name, kind_of, where)
+    declaration = record(cursor.type)
+    if declaration is None or declaration.kind.name == "UNION_DECL":
+        raise Refusal(unsupported(cursor.type, name), where)
+    return struct_parameter(context, cursor, name, declaration)
+
+
+def first_open(context: Context, cursor: Cursor, found: Shape) -> tuple[Expr | None, ...]:
+    """The extents of an array parameter: the first is what the caller brings."""
+    if found.memory == "nested":
+        return (None,) * found.rank
+    known = (
+        extents(context, cursor, found)
+        if is_array(cursor.type)
+        else tuple(None if extent is None else integer(extent, position(cursor)) for extent in found.extents)
+    )
+    return (None, *known[1:])
+
+
+def point_parameter(context: Context, frame: Frame, at: int, name: str, where: Position) -> None:
+    """A pointer parameter points to its first element; one that walks gets a subscript of its own."""
+    context.bound[at] = PointerPlace(at, name)
+    start: Expr = integer(0, where)
+    if at in frame.written:
+        start = context.declare(f"{name}_at", I64, start, where)
+        context.slots[at, name, 1] = (start.name,)
+    context.pointers[at] = Address(name, (start,))
+
+
+def vector_parameter(context: Context, frame: Frame, cursor: Cursor, name: str, found: Shape) -> Parameter:
+    """std::vector by value (a copy, if it is changed) or by reference."""
+    where, at = position(cursor), key(cursor)
+    by_reference = is_reference(cursor.type)
+    constant = plain(cursor.type).is_const_qualified() or not by_reference
+    array = Array(found.element, found.rank, "nested", (None,) * found.rank, not constant)
+    context.arrays[name] = array
+    context.bound[at] = Region(name)
+    if found.rank > 1:
+        context.note(f"the rows of {name} have equal lengths")
+    if not by_reference and at in frame.written:
+        context.bound[at] = duplicate(context, Region(name), name, where)
+    return Parameter(name, array, where)
+
+
+def struct_parameter(context: Context, cursor: Cursor, name: str, declaration: Cursor) -> Parameter:
+    """A struct by value, pointer or reference: one variable or array a field."""
+    where, at = position(cursor), key(cursor)
+    if declaration.get_definition() is None:
+        raise Refusal(f"{name} is a struct whose fields are not known: define it in this file", where)
+    place = StructPlace(name, declaration.get_definition())
+    shared = is_reference(cursor.type) or is_pointer(cursor.type)
+    if is_pointer(cursor.type):
+        context.bound[at] = PointerPlace(at, name)
+        context.pointers[at] = AddressOf(place)
+    else:
+        context.bound[at] = place
+    fields: list[tuple[str, Scalar | Array]] = []
+    for part in place.declaration.type.get_fields():
+        made = field(context, part, name, shared)
+        if made is not None:
+            fields.append((part.spelling, made))
+    return Parameter(name, Struct(place.declaration.spelling or name, tuple(fields)), where)
+
+
+def field(context: Context, cursor: Cursor, struct: str, shared: bool) -> Scalar | Array | None:
+    """A field as a variable or array; None where its type has none, which matters if it is used."""
+    name, where, at = f"{struct}.{cursor.spelling}", position(cursor), key(cursor)
+    kind_of = scalar(cursor.type)
+    if kind_of is not None and not cursor.is_bitfield():
+        fixed = f"{name} is written through a pointer: return the value, or use a pointer to a number"
+        context.types[name] = kind_of
+        context.fields[(struct, cursor.spelling)] = ScalarPlace(name, kind_of, fixed if shared else "")
+        return kind_of
+    found = None if cursor.is_bitfield() else shape(cursor.type, where)
+    if found is None:
+        return None
+    inside = is_array(cursor.type)
+    sizes = tuple(
+        integer(extent, where) if extent is not None and extent >= 0 else None for extent in found.extents
+    )
+    changeable = not found.const and (shared or not inside)
+    array = Array(found.element, found.rank, found.memory, sizes, changeable)
+    context.arrays[name] = array
+    if found.bytes:
+        context.bytes.add(name)
+    target: Value = Region(name)
+    if not inside and vector_element(cursor.type) is None:
+        target = PointerPlace(at, name)
+        context.pointers[at] = Address(name, (integer(0, where),))
+    context.fields[(struct, cursor.spelling)] = target
+    return array

@@ -1,0 +1,118 @@
+"""Memory counted in bytes: malloc, calloc, memset, memcpy and free become arrays, loops and nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tensmith.lifting.loops import (
+    BOOL,
+    I64,
+    Allocate,
+    Apply,
+    Array,
+    Assign,
+    Constant,
+    Expr,
+    Load,
+    Loop,
+    Position,
+    Scalar,
+    Store,
+)
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.c_arithmetic import apply, cast, integer, offset
+from tensmith.lifting.source.c_context import Context
+from tensmith.lifting.source.c_cursor import Cursor, bare, children, constant, kind, operator, position
+from tensmith.lifting.source.c_evaluate import spelled, value
+from tensmith.lifting.source.c_places import Address, Heap, Pointer
+
+
+def count(context: Context, cursor: Cursor, element: Scalar) -> Expr:
+    """The number of elements in a number of bytes, written as `count * sizeof(element)`."""
+    found = factor(context, cursor, element)
+    if found is None:
+        reason = f"`{spelled(cursor)}` bytes are no number of elements of type {element}"
+        raise Refusal(f"{reason}: write count * sizeof(type)", position(cursor))
+    return found
+
+
+def factor(context: Context, cursor: Cursor, element: Scalar) -> Expr | None:
+    assert element.bits is not None
+    size, cursor = element.bits // 8, bare(cursor)
+    known = constant(cursor) if kind(cursor) in ("CXX_UNARY_EXPR", "INTEGER_LITERAL") else None
+    if known is not None:
+        return integer(int(known) // size, position(cursor)) if known % size == 0 else None
+    if kind(cursor) == "BINARY_OPERATOR" and operator(cursor) == "mul":
+        left, right = children(cursor)
+        for side, other in ((left, right), (right, left)):
+            found = factor(context, side, element) if holds_size(side) else None
+            if found is not None:
+                by = cast(value(context, bare(other)), I64)
+                one = isinstance(found, Constant) and found.value == 1
+                return by if one else apply("mul", (found, by), I64, position(cursor))
+    return cast(value(context, cursor), I64) if size == 1 else None
+
+
+def holds_size(cursor: Cursor) -> bool:
+    """Whether a sizeof stands in an expression."""
+    return any(kind(inner) == "CXX_UNARY_EXPR" for inner in cursor.walk_preorder())
+
+
+def allocated(context: Context, heap: Heap, element: Scalar, cursor: Cursor) -> Address:
+    """malloc or calloc, now that the type of the elements is known: a local array."""
+    where = position(heap.call)
+    if heap.times is not None and constant(heap.bytes) == (element.bits or 0) // 8:
+        extent = cast(value(context, heap.times), I64)
+    elif heap.times is None:
+        extent = count(context, heap.bytes, element)
+    else:
+        raise Refusal("calloc whose second argument is not the size of an element", where)
+    if not isinstance(extent, Constant):
+        extent = context.declare("count", I64, extent, where)
+    array = Array(element, 1, "flat", (extent,))
+    name = context.array("memory", array)
+    zero = Constant(0.0 if element.kind == "float" else 0, element, where)
+    context.emit(Allocate(name, array, (extent,), zero if heap.zeroed else None, where))
+    return Address(name, (integer(0, where),))
+
+
+def filled(
+    context: Context, to: Pointer, extent: Expr, new: Expr, where: Position, base: str = "fill"
+) -> None:
+    """A loop that writes `extent` elements from `to` on; `new` may depend on nothing that it writes."""
+    repeat(context, extent, where, base, lambda at: context.emit(store_at(context, to, at, new, where)))
+
+
+def copied(context: Context, to: Pointer, source: Pointer, extent: Expr, where: Position) -> None:
+    """A loop that copies elements."""
+
+    def body(at: Expr) -> None:
+        assert isinstance(source, Address)
+        *before, last = source.indices
+        element = context.arrays[source.array].element
+        loaded = Load(source.array, (*before, offset(last, at, where)), element, where)
+        context.emit(store_at(context, to, at, loaded, where))
+
+    repeat(context, extent, where, "copy", body)
+
+
+def store_at(context: Context, to: Pointer, at: Expr, new: Expr, where: Position) -> Store:
+    assert isinstance(to, Address)
+    array = context.arrays[to.array]
+    if not array.written or array.rank != len(to.indices):
+        raise Refusal(f"{to.array} cannot be written as a line of elements: write a loop", where)
+    *before, last = to.indices
+    return Store(to.array, (*before, offset(last, at, where)), cast(new, array.element), where)
+
+
+def repeat(context: Context, extent: Expr, where: Position, base: str, body: Callable[[Expr], None]) -> None:
+    """for (at = 0; at < extent; at++) body(at)."""
+    at = context.declare("at", I64, integer(0, where), where)
+    if not isinstance(extent, Constant):
+        extent = context.declare("count", I64, cast(extent, I64), where)
+    step = Assign(at.name, apply("add", (at, integer(1, where)), I64, where), where)
+    with context.block() as inside:
+        body(at)
+        context.emit(step)
+    test = Apply("lt", (at, cast(extent, I64)), BOOL, where)
+    context.emit(Loop(test, tuple(inside), context.label(base, where), where))

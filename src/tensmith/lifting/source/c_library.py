@@ -1,0 +1,292 @@
+"""The functions of <math.h>, <cmath>, <stdlib.h>, <string.h> and <algorithm> that have a meaning here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TypeAlias
+
+from tensmith.lifting.loops import BOOL, F64, I64, Apply, Assign, Constant, Expr, Position, Scalar
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.c_arithmetic import apply, cast, integer, offset
+from tensmith.lifting.source.c_assignment import store, updated
+from tensmith.lifting.source.c_context import Context
+from tensmith.lifting.source.c_cursor import Cursor, constant, position
+from tensmith.lifting.source.c_evaluate import address, load, place, place_type, spelled, value
+from tensmith.lifting.source.c_heap import copied, count, filled, repeat, store_at
+from tensmith.lifting.source.c_memory import same_array
+from tensmith.lifting.source.c_places import Address, ElementPlace, Heap, Null, Pointer, ScalarPlace, Value
+from tensmith.lifting.source.c_types import scalar
+
+Library: TypeAlias = Callable[[Context, Cursor, list[Cursor]], Value]
+LIBRARY: dict[str, Library] = {}
+
+OPERATORS = {
+    "fabs": "abs",
+    "abs": "abs",
+    "labs": "abs",
+    "llabs": "abs",
+    **{
+        name: name
+        for name in ("exp", "log", "sqrt", "sin", "cos", "tan", "tanh", "floor", "ceil", "round", "pow")
+    },
+    "fmin": "min",
+    "fmax": "max",
+    "fmod": "tmod",
+}
+IO = [
+    "printf",
+    "fprintf",
+    "sprintf",
+    "snprintf",
+    "scanf",
+    "fscanf",
+    "puts",
+    "putchar",
+    "getchar",
+    "fopen",
+    "fclose",
+    "fread",
+    "fwrite",
+    "fflush",
+    "operator<<",
+    "operator>>",
+]
+WHY = {
+    **dict.fromkeys(IO, "reads or writes files: move input and output out of the function"),
+    **dict.fromkeys(("rand", "srand"), "is random: pass the random numbers as an array"),
+    **dict.fromkeys(("time", "clock", "omp_get_wtime"), "reads the clock: measure outside the function"),
+    **dict.fromkeys(
+        ("exit", "abort", "longjmp", "setjmp"), "leaves the function early: check before the call"
+    ),
+    "realloc": "grows memory: allocate the final size, or use std::vector",
+    "sort": "sorts: there is no tensor program for it here; sort outside the function",
+}
+
+
+def library(*names: str) -> Callable[[Library], Library]:
+    """Register the meaning of library functions."""
+
+    def register(meaning: Library) -> Library:
+        LIBRARY.update(dict.fromkeys(names, meaning))
+        return meaning
+
+    return register
+
+
+def call_library(context: Context, cursor: Cursor, name: str, arguments: list[Cursor]) -> Value:
+    """A call of a function that is not in the file."""
+    meaning = LIBRARY.get(name.removeprefix("__builtin_"))
+    if meaning is not None:
+        return meaning(context, cursor, arguments)
+    kind = scalar(cursor.type)
+    known = constant(cursor) if not arguments and kind is not None else None  # numeric_limits<int>::max()
+    if known is not None and kind is not None:
+        return Constant(known, kind, position(cursor))
+    single = kind is not None and kind.kind == "float" and name.endswith("f")
+    operator = OPERATORS.get(name) or (OPERATORS.get(name[:-1]) if single else None)
+    if operator is None or kind is None:
+        why = WHY.get(name, "is not known here: define it in this file, or write out what it computes")
+        raise Refusal(f"{name} {why}", position(cursor))
+    values = [cast(value(context, argument), kind) for argument in arguments]
+    return apply(operator, tuple(values), kind, position(cursor))
+
+
+@library("huge_val", "huge_valf", "inf", "inff")
+def infinity(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    return Constant(math.inf, scalar(cursor.type) or F64, position(cursor))
+
+
+@library("nan", "nanf")
+def not_a_number(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    return Constant(math.nan, scalar(cursor.type) or F64, position(cursor))
+
+
+@library("isnan")
+def isnan(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    found = value(context, arguments[0])
+    return Apply("ne", (found, found), BOOL, position(cursor))
+
+
+@library("trunc", "truncf")
+def trunc(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    found, where = value(context, arguments[0]), position(cursor)
+    below = Apply("lt", (found, cast(integer(0, where), found.type)), BOOL, where)
+    sides = (Apply("ceil", (found,), found.type, where), Apply("floor", (found,), found.type, where))
+    return Apply("select", (below, *sides), found.type, where)
+
+
+@library("lround", "lroundf")
+def lround(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    found = value(context, arguments[0])
+    return cast(Apply("round", (found,), found.type, position(cursor)), I64)
+
+
+@library("fma", "fmaf")
+def fma(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    a, b, c = (value(context, argument) for argument in arguments)
+    context.note("fma rounds once in the source")
+    where = position(cursor)
+    return apply("add", (apply("mul", (a, b), a.type, where), c), a.type, where)
+
+
+def ordered(sign: str, a: Expr, b: Expr, where: Position) -> Expr:
+    """std::min and std::max: the first of two equal numbers (C++17 [alg.min.max])."""
+    if a.type.kind == "int":
+        return Apply(sign, (a, b), a.type, where)
+    pair = (b, a) if sign == "min" else (a, b)
+    return Apply("select", (Apply("lt", pair, BOOL, where), b, a), a.type, where)
+
+
+@library("min", "max")
+def least_or_greatest(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    if not arguments:
+        found, kind = constant(cursor), scalar(cursor.type)  # numeric_limits<T>
+        assert found is not None and kind is not None
+        return Constant(found, kind, position(cursor))
+    if len(arguments) != 2:
+        raise Refusal(f"{cursor.spelling} of other than two numbers: nest the calls", position(cursor))
+    a, b = (value(context, argument) for argument in arguments)
+    return ordered(cursor.spelling, a, cast(b, a.type), position(cursor))
+
+
+@library("clamp")
+def clamp(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    found, low, high = (value(context, argument) for argument in arguments)
+    where = position(cursor)
+    return ordered("min", ordered("max", found, low, where), high, where)
+
+
+@library("swap")
+def swap(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    where = position(cursor)
+    targets: list[ScalarPlace | ElementPlace] = []
+    for argument in arguments:
+        target = place(context, argument)
+        if not isinstance(target, ScalarPlace | ElementPlace):
+            raise Refusal("arrays are swapped: swap their elements in a loop", where)
+        targets.append(target)
+    kinds: list[Scalar] = [place_type(context, target) for target in targets]
+    old = [
+        context.declare("swapped", kind, load(context, target, cursor), where)
+        for target, kind in zip(targets, kinds, strict=True)
+    ]
+    context.emit(store(context, targets[0], old[1], where))
+    context.emit(store(context, targets[1], old[0], where))
+    return None
+
+
+# Memory.
+
+
+@library("malloc", "calloc")
+def malloc(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    many = cursor.spelling == "calloc"
+    return Heap(arguments[-1], arguments[0] if many else None, many, cursor)
+
+
+@library("free")
+def free(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    return None
+
+
+def pointee(context: Context, pointer: Pointer, cursor: Cursor) -> Scalar:
+    if not isinstance(pointer, Address) or isinstance(pointer, Null):
+        raise Refusal(f"`{spelled(cursor)}` works on what is not an array", position(cursor))
+    return context.arrays[pointer.array].element
+
+
+@library("memset")
+def memset(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    to, byte = address(context, arguments[0]), constant(arguments[1])
+    kind = pointee(context, to, cursor)
+    if byte != 0 and kind.bits != 8 and not (byte == -1 and kind.kind == "int"):
+        raise Refusal("memset of larger elements to other than 0: write a loop", position(cursor))
+    new = value(context, arguments[1]) if kind.bits == 8 else integer(int(byte or 0), position(cursor))
+    filled(context, to, count(context, arguments[2], kind), cast(new, kind), position(cursor))
+    return to
+
+
+@library("memcpy", "memmove")
+def memcpy(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    to, source = address(context, arguments[0]), address(context, arguments[1])
+    kind = pointee(context, to, cursor)
+    if pointee(context, source, cursor) != kind:
+        raise Refusal("memcpy between arrays of different types: convert in a loop", position(cursor))
+    if cursor.spelling == "memmove" and getattr(to, "array", 0) == getattr(source, "array", 1):
+        raise Refusal("memmove inside one array: copy through a second array", position(cursor))
+    copied(context, to, source, count(context, arguments[2], kind), position(cursor))
+    return to
+
+
+def span(context: Context, cursor: Cursor, first: Cursor, last: Cursor) -> tuple[Address, Expr]:
+    """A range of iterators: where it begins, how many elements it has."""
+    start, stop = address(context, first), address(context, last)
+    low, high = same_array(context, cursor, start, stop)
+    assert isinstance(start, Address)
+    return start, offset(high, low, position(cursor), "sub")
+
+
+@library("fill", "fill_n")
+def fill(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    new = value(context, arguments[2])
+    if cursor.spelling == "fill_n":
+        start: Pointer = address(context, arguments[0])
+        extent = cast(value(context, arguments[1]), I64)
+    else:
+        start, extent = span(context, cursor, arguments[0], arguments[1])
+    kept = context.declare("filling", new.type, new, position(cursor))
+    filled(context, start, extent, kept, position(cursor))
+    return None
+
+
+@library("copy")
+def copy(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    start, extent = span(context, cursor, arguments[0], arguments[1])
+    to = address(context, arguments[2])
+    if pointee(context, to, cursor) != pointee(context, start, cursor):
+        raise Refusal("copy between arrays of different types: convert in a loop", position(cursor))
+    copied(context, to, start, extent, position(cursor))
+    return None
+
+
+@library("iota")
+def iota(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    where = position(cursor)
+    start, extent = span(context, cursor, arguments[0], arguments[1])
+    first = value(context, arguments[2])
+    first = context.declare("first", first.type, first, where)
+
+    def body(at: Expr) -> None:
+        new = apply("add", (first, cast(at, first.type)), first.type, where)
+        context.emit(store_at(context, start, at, new, where))
+
+    repeat(context, extent, where, "iota", body)
+    return None
+
+
+@library("accumulate", "inner_product")
+def accumulate(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    """A sum, in the type of its start."""
+    where, many = position(cursor), cursor.spelling == "inner_product"
+    if len(arguments) != (4 if many else 3):
+        raise Refusal(f"{cursor.spelling} with an operation of its own: write a loop", where)
+    spans = [span(context, cursor, arguments[0], arguments[1])]
+    if many:
+        other = address(context, arguments[2])
+        assert isinstance(other, Address)
+        spans.append((other, spans[0][1]))
+    start = value(context, arguments[-1])
+    total = context.declare("total", start.type, start, where)
+
+    def body(at: Expr) -> None:
+        loaded = []
+        for address_, _ in spans:
+            *before, last = address_.indices
+            target = ElementPlace(address_.array, (*before, offset(last, at, where)))
+            loaded.append(load(context, target, cursor))
+        added = loaded[0] if len(loaded) == 1 else updated(loaded[0], "mul", loaded[1], where)
+        context.emit(Assign(total.name, cast(updated(total, "add", added, where), total.type), where))
+
+    repeat(context, spans[0][1], where, cursor.spelling, body)
+    return total

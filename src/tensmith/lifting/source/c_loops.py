@@ -1,0 +1,194 @@
+"""for, while, do-while and range-for, all as `Loop`: a condition, a body, the step at the body's end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tensmith.lifting.loops import (
+    BOOL,
+    I64,
+    Apply,
+    Assign,
+    Constant,
+    Expr,
+    Load,
+    Loop,
+    Position,
+    Statement,
+)
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.c_arithmetic import apply, cast, integer, negation
+from tensmith.lifting.source.c_context import UNKNOWN, Context, same_target
+from tensmith.lifting.source.c_cursor import Cursor, children, for_parts, key, kind, position
+from tensmith.lifting.source.c_evaluate import condition, element, load, spelled
+from tensmith.lifting.source.c_places import Address, ElementPlace, Region, ScalarPlace
+from tensmith.lifting.source.c_statements import REFUSED, run, statement
+from tensmith.lifting.source.c_types import is_reference, vector_element
+from tensmith.lifting.source.c_vectors import duplicate, length, region_of
+
+
+@statement("FOR_STMT")
+def for_loop(context: Context, cursor: Cursor) -> None:
+    """for (start; test; step) body."""
+    start, test, step, inside = for_parts(cursor)
+    name = "for"
+    if start is not None:
+        names = [c.spelling for c in start.walk_preorder() if kind(c) in ("VAR_DECL", "DECL_REF_EXPR")]
+        name = names[0] if names else name
+        run(context, [start])
+    repeat(context, cursor, test, inside, name, [] if step is None else [step])
+
+
+@statement("WHILE_STMT")
+def while_loop(context: Context, cursor: Cursor) -> None:
+    test, inside = children(cursor)[-2:]
+    repeat(context, cursor, test, inside, "while", [])
+
+
+@statement("DO_STMT")
+def do_loop(context: Context, cursor: Cursor) -> None:
+    """do body while (test): the body, then a loop."""
+    inside, test = children(cursor)
+    context.frame.loops += 1
+    run(context, [inside])
+    context.frame.loops -= 1
+    repeat(context, cursor, test, inside, "do", [])
+
+
+def repeat(
+    context: Context, cursor: Cursor, test: Cursor | None, inside: Cursor, name: str, step: list[Cursor]
+) -> None:
+    """A loop whose condition may itself have effects, before its value counts and after."""
+    where = position(cursor)
+    statements = children(inside) if kind(inside) == "COMPOUND_STMT" else [inside]
+    guard = leading_break(statements)
+    with context.block() as before:
+        found, after = tested(context, test, where)
+        if guard is not None:
+            statements = statements[1:]
+            found = guarded(context, found, guard, where)
+    for made in before:
+        context.emit(made)
+    if isinstance(found, Constant):
+        if found.value:
+            raise Refusal("a loop without end: give it a condition that concerns its counter", where)
+        return
+
+    def body() -> None:
+        for made in after:
+            context.emit(made)
+        run(context, statements)
+        run(context, step)
+        for made in before:
+            context.emit(made)
+
+    label = context.label(name, where)
+    context.emit(Loop(found, repeated(context, body), label, where))
+    for made in after:
+        context.emit(made)
+
+
+def tested(context: Context, test: Cursor | None, where: Position) -> tuple[Expr, list[Statement]]:
+    """A condition, and the effects of its i++ that follow its value."""
+    if test is None:
+        return Constant(True, BOOL, where), []
+    outer = context.later, context.reads
+    context.later, context.reads = [], set()
+    found = condition(context, test)
+    with context.block() as after:
+        context.settle()
+    context.later, context.reads = outer
+    return found, after
+
+
+def guarded(context: Context, found: Expr, guard: Cursor, where: Position) -> Expr:
+    """The condition of a loop whose body begins with `if (guard) break;`."""
+    emitted = len(context.out)
+    stop, after = tested(context, guard, where)
+    if after or len(context.out) > emitted or holds_load(stop):
+        raise Refusal(REFUSED["BREAK_STMT"], position(guard))
+    go = negation(stop)
+    if isinstance(found, Constant) and found.value:
+        return go
+    return Apply("and", (found, go), BOOL, where)
+
+
+def holds_load(found: Expr) -> bool:
+    if isinstance(found, Load):
+        return True
+    return any(map(holds_load, getattr(found, "arguments", ()))) or (
+        hasattr(found, "value") and not isinstance(found, Constant) and holds_load(found.value)
+    )
+
+
+def leading_break(statements: list[Cursor]) -> Cursor | None:
+    """c, where the first statement is `if (c) break;`."""
+    if not statements or kind(statements[0]) != "IF_STMT":
+        return None
+    parts = children(statements[0])
+    inside = parts[1]
+    while kind(inside) == "COMPOUND_STMT" and len(children(inside)) == 1:
+        inside = children(inside)[0]
+    return parts[0] if len(parts) == 2 and kind(inside) == "BREAK_STMT" else None
+
+
+def repeated(context: Context, body: Callable[[], None]) -> tuple[Statement, ...]:
+    """The statements of a loop's body.
+
+    A pointer that the body lets point into another array than before the loop is unknown at the start of
+    every iteration; the body is then lowered again with that knowledge.
+    """
+    names, labels, start = set(context.names), set(context.labels), dict(context.pointers)
+    context.frame.loops += 1
+    with context.block() as inside:
+        body()
+    moved = {
+        at
+        for at, entry in start.items()
+        if entry is not None and not same_target(context.pointers.get(at, entry), entry)
+    }
+    if moved:
+        context.names, context.labels = names | set(context.types) | set(context.arrays), labels
+        context.pointers = {**start, **dict.fromkeys(moved, UNKNOWN)}
+        with context.block() as inside:
+            body()
+    context.frame.loops -= 1
+    context.pointers = context.joined([start, context.pointers])
+    return tuple(inside)
+
+
+@statement("CXX_FOR_RANGE_STMT")
+def range_loop(context: Context, cursor: Cursor) -> None:
+    """for (T x : v) body."""
+    parts = children(cursor)
+    if len(parts) != 3:
+        raise Refusal(
+            "a range-for with a statement before its range: put it before the loop", position(cursor)
+        )
+    variable, over, inside = parts
+    where, region = position(cursor), region_of(context, over)
+    array = context.arrays[region.array]
+    if array.memory == "nested":
+        extent = cast(length(region, where), I64)
+    else:
+        known = array.extents[len(region.indices)]
+        if known is None:
+            raise Refusal(f"`{spelled(over)}` has no length: loop over subscripts", where)
+        extent = cast(known, I64)
+    at = context.declare(f"{variable.spelling}_at", I64, integer(0, where), where)
+
+    def body() -> None:
+        found = element(context, Address(region.array, (*region.indices, at)), cursor)
+        if isinstance(found, ElementPlace) and not is_reference(variable.type):
+            loaded = load(context, found, variable)
+            local = context.declare(variable.spelling, loaded.type, loaded, where)
+            context.bound[key(variable)] = ScalarPlace(local.name, local.type)
+        elif isinstance(found, Region) and not is_reference(variable.type) and vector_element(variable.type):
+            context.bound[key(variable)] = duplicate(context, found, variable.spelling, where)
+        else:
+            context.bound[key(variable)] = found
+        run(context, [inside])
+        context.emit(Assign(at.name, apply("add", (at, integer(1, where)), I64, where), where))
+
+    test = Apply("lt", (at, extent), BOOL, where)
+    context.emit(Loop(test, repeated(context, body), context.label(variable.spelling, where), where))

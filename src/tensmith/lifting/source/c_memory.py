@@ -1,0 +1,166 @@
+"""Pointers as subscripts: &x, p + k, p - q, p < q, c ? p : q, p[i], s.x, casts between pointer types."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tensmith.lifting.loops import BOOL, I64, Apply, Constant, Expr
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.c_arithmetic import cast, offset, unplaced
+from tensmith.lifting.source.c_context import Context
+from tensmith.lifting.source.c_cursor import Cursor, children, position
+from tensmith.lifting.source.c_evaluate import (
+    address,
+    decayed,
+    element,
+    evaluate,
+    expression,
+    not_null,
+    spelled,
+    value,
+)
+from tensmith.lifting.source.c_heap import allocated
+from tensmith.lifting.source.c_places import (
+    Address,
+    AddressOf,
+    ElementPlace,
+    Heap,
+    Null,
+    Pointer,
+    Region,
+    ScalarPlace,
+    StructPlace,
+    Value,
+)
+from tensmith.lifting.source.c_types import is_pointer, scalar
+
+
+def address_of(context: Context, found: Value, cursor: Cursor) -> Pointer:
+    """&x."""
+    if isinstance(found, ElementPlace):
+        return Address(found.array, found.indices)
+    if isinstance(found, Region) and found.indices:
+        return Address(found.array, found.indices)
+    if isinstance(found, ScalarPlace | StructPlace):
+        return AddressOf(found)
+    raise Refusal(f"`{spelled(cursor)}` takes the address of a pointer or whole array", position(cursor))
+
+
+def moved(context: Context, pointer: Pointer, by: Expr, cursor: Cursor, sign: str = "add") -> Address:
+    """A pointer plus or minus an integer."""
+    if not isinstance(pointer, Address):
+        reason = f"`{spelled(cursor)}` moves a pointer that does not point into an array"
+        raise Refusal(f"{reason}: use an array", position(cursor))
+    *before, last = pointer.indices
+    return Address(pointer.array, (*before, offset(last, by, position(cursor), sign)))
+
+
+def arithmetic(context: Context, cursor: Cursor, sign: str, left: Cursor, right: Cursor) -> Value:
+    """p + k, k + p, p - k, p - q."""
+    if sign == "sub" and is_pointer(left.type) and is_pointer(right.type):
+        a, b = same_array(context, cursor, address(context, left), address(context, right))
+        return offset(a, b, position(cursor), "sub")
+    if sign not in ("add", "sub"):
+        raise Refusal(f"`{spelled(cursor)}` computes with a pointer's bits: use subscripts", position(cursor))
+    if is_pointer(left.type):
+        return moved(context, address(context, left), value(context, right), cursor, sign)
+    return moved(context, address(context, right), value(context, left), cursor)
+
+
+def same_array(context: Context, cursor: Cursor, a: Pointer, b: Pointer) -> tuple[Expr, Expr]:
+    """The last subscripts of two pointers into one array (and one row of it)."""
+    if isinstance(a, Address) and isinstance(b, Address) and a.array == b.array:
+        if [*map(unplaced, a.indices[:-1])] == [*map(unplaced, b.indices[:-1])]:
+            return a.indices[-1], b.indices[-1]
+        reason = f"`{spelled(cursor)}` compares pointers into different rows of {a.array}"
+        raise Refusal(f"{reason}: compare subscripts", position(cursor))
+    raise Refusal(f"`{spelled(cursor)}` compares pointers into different arrays", position(cursor))
+
+
+def compared(context: Context, cursor: Cursor, sign: str, left: Cursor, right: Cursor) -> Expr:
+    """p < q as a comparison of subscripts; a comparison with null has a known answer."""
+    a, b = address(context, left), address(context, right)
+    if isinstance(a, Null) or isinstance(b, Null):
+        if sign not in ("eq", "ne"):
+            raise Refusal(f"`{spelled(cursor)}` orders the null pointer", position(cursor))
+        return not_null(context, cursor, sign == "ne")
+    first, second = same_array(context, cursor, a, b)
+    first, second = cast(first, I64), cast(second, I64)
+    if sign in ("gt", "ge"):
+        first, second, sign = second, first, {"gt": "lt", "ge": "le"}[sign]
+    return Apply(sign, (first, second), BOOL, position(cursor))
+
+
+def choose(context: Context, cursor: Cursor, chosen: Expr, first: Cursor, second: Cursor) -> Value:
+    """c ? p : q, where both point into one array."""
+    a, b = address(context, first), address(context, second)
+    if not isinstance(a, Address) or not isinstance(b, Address) or a.array != b.array:
+        reason = f"`{spelled(cursor)}` may point into more than one array"
+        raise Refusal(f"{reason}: branch with if and else", position(cursor))
+    x, y = same_array(context, cursor, a, b)
+    index = Apply("select", (chosen, cast(x, I64), cast(y, I64)), I64, position(cursor))
+    return Address(a.array, (*a.indices[:-1], index))
+
+
+@expression("ARRAY_SUBSCRIPT_EXPR")
+def subscript(context: Context, cursor: Cursor) -> Value:
+    """p[i], also i[p]."""
+    base, index = children(cursor)
+    if scalar(base.type) is not None:
+        base, index = index, base
+    by = value(context, index)
+    return element(context, pointed(context, address(context, base), by, cursor), cursor)
+
+
+def pointed(context: Context, pointer: Pointer, by: Expr, cursor: Cursor) -> Pointer:
+    """p + i, where p may be the address of one variable and i be 0."""
+    if isinstance(pointer, AddressOf) and isinstance(by, Constant) and by.value == 0:
+        return pointer
+    return moved(context, pointer, by, cursor)
+
+
+@expression("MEMBER_REF_EXPR")
+def member(context: Context, cursor: Cursor) -> Value:
+    """s.x, s->x."""
+    inner = children(cursor)
+    base = evaluate(context, inner[0]) if inner else None
+    if inner and is_pointer(inner[0].type):
+        base = element(context, decayed(context, base, inner[0]), cursor)
+    found = context.binding(cursor.referenced) if not isinstance(base, StructPlace) else None
+    if isinstance(base, StructPlace):
+        found = context.fields.get((base.name, cursor.spelling))
+    if found is None:
+        reason = f"`{spelled(cursor)}`: only plain fields (numbers, pointers, arrays) of a struct are lifted"
+        raise Refusal(reason, position(cursor))
+    return found
+
+
+def retyped(context: Context, pointer: Pointer, cursor: Cursor) -> Pointer:
+    """A pointer converted to the pointer type of `cursor`: the elements must keep their type.
+
+    Bytes (void*, uint8_t*) that nothing has read yet get the type of the first cast.
+    """
+    pointee = cursor.type.get_canonical().get_pointee().get_canonical()
+    wanted = scalar(pointee)
+    if isinstance(pointer, Heap):
+        return pointer if wanted is None else allocated(context, pointer, wanted, cursor)
+    if wanted is None or isinstance(pointer, Null):
+        return pointer
+    if isinstance(pointer, AddressOf):
+        if isinstance(pointer.place, ScalarPlace) and pointer.place.type == wanted:
+            return pointer
+        raise Refusal(f"`{spelled(cursor)}` reads a variable as another type", position(cursor))
+    array = context.arrays[pointer.array]
+    if len(pointer.indices) != array.rank or array.element == wanted:
+        return pointer
+    if pointer.array in context.bytes and is_zero(pointer.indices):
+        context.arrays[pointer.array] = replace(array, element=wanted)
+        context.bytes.discard(pointer.array)
+        context.note(f"{pointer.array} points to {wanted}")
+        return pointer
+    reason = f"`{spelled(cursor)}` reads {array.element} memory as {wanted}"
+    raise Refusal(f"{reason}: declare {pointer.array} with the type of its elements", position(cursor))
+
+
+def is_zero(indices: tuple[Expr, ...]) -> bool:
+    return all(isinstance(index, Constant) and index.value == 0 for index in indices)

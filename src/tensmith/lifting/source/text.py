@@ -1,0 +1,145 @@
+"""A function of the loop language as text, for `--explain`: one statement a line, after its source line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tensmith.lifting.loops import (
+    Allocate,
+    Append,
+    Apply,
+    Array,
+    Assign,
+    Cast,
+    Constant,
+    Declare,
+    Expr,
+    Function,
+    If,
+    Length,
+    Load,
+    Loop,
+    Position,
+    Return,
+    Scalar,
+    Statement,
+    Store,
+    Struct,
+    Variable,
+)
+
+INFIX = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "lt": "<",
+    "le": "<=",
+    "eq": "==",
+    "ne": "!=",
+    "and": "and",
+    "or": "or",
+    "shl": "<<",
+    "shr": ">>",
+    "band": "&",
+    "bor": "|",
+    "bxor": "^",
+}
+PREFIX = {"neg": "-", "not": "not ", "bnot": "~"}
+
+
+def print_function(function: Function) -> str:
+    """The function, line numbers of the source on the left; ends with a newline."""
+    parameters = ", ".join(f"{p.name}: {type_text(p.type)}" for p in function.parameters)
+    arrow = "" if function.returns is None else f" -> {type_text(function.returns)}"
+    lines = [numbered(function.position, f"function {function.name}({parameters}){arrow}")]
+    lines.extend(block(function.body, 1))
+    lines.extend(f"{'':>5}  note: {note}" for note in function.noted)
+    return "\n".join(lines) + "\n"
+
+
+def type_text(kind: Scalar | Array | Struct) -> str:
+    """ "i32", "f64[]", "const f64[][m]", "nested u8[][]", "struct point {x: f32, y: f32}"."""
+    if isinstance(kind, Scalar):
+        return kind.name
+    if isinstance(kind, Struct):
+        fields = ", ".join(f"{name}: {type_text(part)}" for name, part in kind.fields)
+        return f"struct {kind.name} {{{fields}}}"
+    axes = "".join(f"[{'' if extent is None else text(extent)}]" for extent in kind.extents)
+    memory = "nested " if kind.memory == "nested" else ""
+    return f"{'' if kind.written else 'const '}{memory}{kind.element.name}{axes}"
+
+
+def numbered(position: Position, line: str) -> str:
+    return f"{position.line or '':>5}  {line}"
+
+
+def block(statements: Sequence[Statement], depth: int) -> Iterator[str]:
+    """The lines of statements, indented."""
+    margin = "  " * depth
+    for statement in statements:
+        match statement:
+            case If(condition, then, otherwise, position):
+                yield numbered(position, f"{margin}if {text(condition)}:")
+                yield from block(then, depth + 1)
+                if otherwise:
+                    yield numbered(position, f"{margin}else:")
+                    yield from block(otherwise, depth + 1)
+            case Loop(condition, body, label, position):
+                yield numbered(position, f"{margin}while {text(condition)}:  # {label}")
+                yield from block(body, depth + 1)
+            case _:
+                yield numbered(statement.position, margin + simple(statement))
+
+
+def simple(statement: Statement) -> str:
+    """A statement without blocks."""
+    match statement:
+        case Declare(name, kind, value, _):
+            return f"{name}: {kind}" + ("" if value is None else f" = {text(value)}")
+        case Allocate(name, kind, extents, fill, _):
+            shape = ", ".join(map(text, extents))
+            memory = "nested " if kind.memory == "nested" else ""
+            filled = "" if fill is None else f" = {text(fill)}"
+            return f"{name}: {memory}array({shape}) of {kind.element}{filled}"
+        case Assign(name, value, _):
+            return f"{name} = {text(value)}"
+        case Store(array, indices, value, _):
+            return f"{array}[{', '.join(map(text, indices))}] = {text(value)}"
+        case Append(array, value, _):
+            return f"append {value if isinstance(value, str) else text(value)} to {array}"
+        case Return(value, _):
+            return f"return {value if isinstance(value, str) else text(value)}"
+    raise TypeError(statement)
+
+
+def text(expression: Expr) -> str:
+    """An expression; what is inside an operator stands in parentheses."""
+    match expression:
+        case Constant(value, kind, _):
+            return str(value).lower() if kind.kind == "bool" else str(value)
+        case Variable(name, _, _):
+            return name
+        case Load(array, indices, _, _):
+            return f"{array}[{', '.join(map(text, indices))}]"
+        case Length(array, axis, _, _):
+            return f"len({array}, {axis})" if axis else f"len({array})"
+        case Cast(value, kind, _):
+            return f"{kind}({text(value)})"
+        case Apply(operator, (a, b), _, _) if operator in INFIX:
+            return f"{inner(a)} {INFIX[operator]} {inner(b)}"
+        case Apply(operator, (a,), _, _) if operator in PREFIX:
+            return f"{PREFIX[operator]}{inner(a)}"
+        case Apply("select", (condition, a, b), _, _):
+            return f"{inner(a)} if {inner(condition)} else {inner(b)}"
+        case Apply(operator, arguments, _, _):
+            return f"{operator}({', '.join(map(text, arguments))})"
+
+
+def inner(expression: Expr) -> str:
+    """An operand: in parentheses where it is an operator itself."""
+    shown = text(expression)
+    wrapped = isinstance(expression, Apply) and (
+        expression.operator in INFIX or expression.operator in PREFIX or expression.operator == "select"
+    )
+    return f"({shown})" if wrapped else shown
