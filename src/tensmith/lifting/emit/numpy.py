@@ -17,6 +17,7 @@ from tensmith.lifting.emit.rules import (
     fill,
     functions,
     index_of,
+    integer_helper,
     pad_widths,
     padded_extreme,
     scalar,
@@ -48,15 +49,7 @@ _HELPERS = {
                 raise ValueError(f"{name} must have {rank} axes, not {array.ndim}")
             return array
     ''',
-    "_integer": '''
-        def _integer(name, value, bits, signed=True):
-            """The value as a Python integer that fits the source's type."""
-            number = int(value)
-            low = -(1 << bits - 1) if signed else 0
-            if number != value or not low <= number < low + (1 << bits):
-                raise ValueError(f"{name} must be an integer of {bits} bits, not {value!r}")
-            return number
-    ''',
+    "_integer": integer_helper,
     "_box": '''
         def _box(array, offset, shape, steps):
             """A view: element (i, j, ...) is array[offset + i * steps[0] + j * steps[1] + ...]."""

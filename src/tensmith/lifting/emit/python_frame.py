@@ -115,9 +115,13 @@ class PythonEmitter(Emitter):
         """Lines before the function."""
         return []
 
-    def preamble(self, lifted: Lifted) -> list[str]:
+    def preamble(self, writer: Writer, lifted: Lifted, signature: list[str]) -> list[str]:
         """First statements of the function."""
         return []
+
+    def coerced(self, dtype: str) -> str:
+        """What the helpers that coerce arrays take beside the value."""
+        return dtype
 
     # The frame
 
@@ -142,12 +146,16 @@ class PythonEmitter(Emitter):
             if dtype in self.refused_types:
                 raise Refusal(self.refused_types[dtype], lifted.function.position, lifted.function.name)
         signature = [writer.name(parameter.name) for parameter in lifted.function.parameters]
-        for statement in self.preamble(lifted):
+        for statement in self.preamble(writer, lifted, signature):
             writer.line(statement)
         _coerce(self, writer, signature)
+        early = [r for r in lifted.requires if r.poly is not None and r.poly.symbols() <= writer.names.keys()]
+        for requirement in early:
+            _guard(self, writer, requirement)
         _sizes(writer)
         for requirement in lifted.requires:
-            _guard(self, writer, requirement)
+            if requirement not in early:
+                _guard(self, writer, requirement)
         results = _outputs(self, writer)
         writer.line(f"return {', '.join(results)}")
         text = _module(self, writer, signature)
@@ -179,7 +187,7 @@ def _one(
         rank = 1 if type_.memory == "flat" else type_.rank
         helper = writer.helper("_flat" if type_.memory == "flat" else "_array")
         more = "" if type_.memory == "flat" else f", {rank}"
-        code = f'{helper}("{name}", {given}, {target.dtype(element)}{more})'
+        code = f'{helper}("{name}", {given}, {target.coerced(target.dtype(element))}{more})'
         writer.line(
             f"{local} = {code}" + (f" if {given} is not None else None" if _may_be_none(writer, name) else "")
         )
@@ -227,14 +235,26 @@ def _polys(given: Input) -> list[Poly]:
 
 
 def _sizes(writer: Writer) -> None:
-    """Size symbols under their own names; another where the parameter itself is needed as a value."""
+    """Size symbols under their own names; another where the parameter itself is needed as a value.
+
+    Those over parameters are bound at once, as they may take the parameters' names; then the others.
+    """
     values = {given.scalar for given in writer.lifted.inputs}
-    for size in writer.lifted.sizes:
-        code = poly(size.poly, writer.names).code
+    bound: dict[str, str] = {}
+    renamed: dict[str, str] = {}
+    later = [size for size in writer.lifted.sizes if not size.poly.symbols() <= writer.names.keys()]
+    for size in (size for size in writer.lifted.sizes if size not in later):
         local = writer.names.get(size.symbol)
         if local is None or size.symbol in values:
             local = writer.name(size.symbol if local is None else f"{size.symbol}_size")
-        writer.line(f"{local} = max({code}, 0)")
+        bound[local] = f"max({poly(size.poly, writer.names).code}, 0)"
+        renamed[size.symbol] = local
+    if bound:
+        writer.line(f"{', '.join(bound)} = {', '.join(bound.values())}")
+    writer.names |= renamed
+    for size in later:
+        local = writer.name(size.symbol)
+        writer.line(f"{local} = max({poly(size.poly, writer.names).code}, 0)")
         writer.names[size.symbol] = local
 
 

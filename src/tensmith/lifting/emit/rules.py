@@ -10,6 +10,17 @@ from tensmith.lifting.emit.expression import PRODUCT, Rule, Text, call, infix
 from tensmith.lifting.emit.python_text import poly
 from tensmith.lifting.emit.python_writer import Writer
 
+# Source that targets share: a parameter as a Python integer.
+integer_helper = '''
+        def _integer(name, value, bits, signed=True):
+            """The value as a Python integer that fits the source's type."""
+            number = int(value)
+            low = -(1 << bits - 1) if signed else 0
+            if number != value or not low <= number < low + (1 << bits):
+                raise ValueError(f"{name} must be an integer of {bits} bits, not {value!r}")
+            return number
+    '''
+
 
 def divide(truncate: Callable[[Writer, Node, Text, Text], Text], floor: Rule | None = None) -> Rule:
     """a / b: floats as they are; integers by // where that truncates or floors as asked, else `truncate`."""

@@ -1,0 +1,277 @@
+"""PyTorch: on the device of the tensors that come in."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tensmith.ir import Node
+from tensmith.lifting.emit import emitter
+from tensmith.lifting.emit.expression import ARITHMETIC, PRODUCT, Rule, Text, call, infix, nested
+from tensmith.lifting.emit.python_frame import PythonEmitter
+from tensmith.lifting.emit.python_text import extents
+from tensmith.lifting.emit.python_writer import Writer
+from tensmith.lifting.emit.rules import (
+    axes_of,
+    axis_of_sum,
+    divide,
+    fill,
+    functions,
+    index_of,
+    integer_helper,
+    pad_widths,
+    padded_extreme,
+    scalar,
+    size,
+    transpose,
+    typed_reduction,
+    where,
+)
+from tensmith.lifting.lifted import Lifted
+from tensmith.lifting.loops import Array, Struct
+
+_HELPERS = {
+    "_flat": '''
+        def _flat(name, value, dtype, device):
+            """The elements of a flat array; see _array."""
+            return _array(name, value, dtype, device).reshape(-1)
+    ''',
+    "_array": '''
+        def _array(name, value, dtype, device, rank=None):
+            """The value as a tensor of the source's element type, not copied where it is one."""
+            tensor = torch.as_tensor(value, device=device)
+            if tensor.dtype != dtype:
+                given, tensor = tensor, tensor.to(dtype)
+                if not dtype.is_floating_point and not torch.equal(given, tensor.to(given.dtype)):
+                    raise ValueError(f"{name} holds values that {dtype} does not")
+            if rank is not None and tensor.numel() == 0 and tensor.ndim < rank:
+                tensor = tensor.reshape(tuple(tensor.shape) + (0,) * (rank - tensor.ndim))
+            if rank is not None and tensor.ndim != rank:
+                raise ValueError(f"{name} must have {rank} axes, not {tensor.ndim}")
+            return tensor
+    ''',
+    "_device": '''
+        def _device(*values):
+            """Where the first tensor is; None for lists and arrays."""
+            return next((value.device for value in values if isinstance(value, torch.Tensor)), None)
+    ''',
+    "_integer": integer_helper,
+    "_box": '''
+        def _box(tensor, offset, shape, steps):
+            """A view: element (i, j, ...) is tensor[offset + i * steps[0] + j * steps[1] + ...]."""
+            if 0 in shape:
+                return tensor.new_empty(shape)
+            last = offset + sum((size - 1) * step for size, step in zip(shape, steps))
+            if min(offset, *steps) < 0:
+                grids = torch.meshgrid(*(torch.arange(size) for size in shape), indexing="ij")
+                return tensor[offset + sum(grid * step for grid, step in zip(grids, steps))]
+            if last >= tensor.shape[0]:
+                raise ValueError(f"an array of {last + 1} elements is needed, not {tensor.shape[0]}")
+            stride = tensor.stride(0)
+            start = tensor.storage_offset() + offset * stride
+            return tensor.as_strided(shape, tuple(step * stride for step in steps), start)
+    ''',
+    "_placed": '''
+        def _placed(tensor, value):
+            """A copy of the tensor whose front is the value; the value alone where it is all of it."""
+            value = value if tensor is None or tensor.ndim == value.ndim else value.reshape(-1)
+            if tensor is None or tensor.shape == value.shape:
+                return value
+            result = tensor.clone()
+            result[tuple(slice(0, size) for size in value.shape)] = value
+            return result
+    ''',
+    "_product": '''
+        def _product(a, b):
+            """a @ b of integers, through float64 where every sum is exact in it."""
+            if a.numel() and b.numel() and _bound(a) * _bound(b) * a.shape[-1] < 2**53:
+                return (a.double() @ b.double()).long().to(a.dtype)
+            return a @ b
+
+
+        def _bound(a):
+            """At least the magnitude of every element."""
+            return max(abs(int(a.min())), abs(int(a.max())))
+    ''',
+    "_extreme": '''
+        def _extreme(reduce, tensor, dims, least):
+            """A maximum or minimum over axes that may be empty: then `least`."""
+            dims = tuple(range(tensor.ndim)) if dims is None else dims
+            if any(tensor.shape[dim] == 0 for dim in dims):
+                return tensor.new_full([s for d, s in enumerate(tensor.shape) if d not in dims], least)
+            return reduce(tensor, dims)
+    ''',
+    "_sum_before": '''
+        def _sum_before(x, dim):
+            """Sums of the elements before each position."""
+            size = max(x.shape[dim] - 1, 0)
+            result = torch.zeros_like(x)
+            result.narrow(dim, x.shape[dim] - size, size).copy_(x.narrow(dim, 0, size).cumsum(dim))
+            return result
+    ''',
+}
+
+
+def _cast(w: Writer, node: Node, operands: list[Text]) -> Text:
+    dtype = w.type(node.output).dtype
+    if operands[0].literal:
+        return w.target.typed(operands[0], dtype)
+    return Text(f"{operands[0].atom}.to({w.target.dtype(dtype)})")
+
+
+def _total(w: Writer, node: Node, operands: list[Text]) -> Text:
+    code, arguments = operands[0].atom, [axes_of(w, node, "dim")]
+    if w.type(node.output).dtype[0] in "iu":
+        code, dtype = typed_reduction(w, node, operands[0])
+        arguments.append(f"dtype={dtype}")
+    return Text(f"{code}.sum({', '.join(filter(None, arguments))})")
+
+
+def _extreme(method: str) -> Rule:
+    def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
+        pad = padded_extreme(w, node)
+        if pad is not None and pad_widths(w, pad) is None:
+            axes = axes_of(w, node, "dim").removeprefix("dim=") or "None"
+            axes = f"({axes},)" if axes.isdigit() else axes
+            helper = w.helper("_extreme")
+            return Text(f"{helper}(torch.{method}, {operands[0].code}, {axes}, {fill(w, pad)})")
+        return Text(f"{operands[0].atom}.{method}({axes_of(w, node, 'dim')})")
+
+    return rule
+
+
+def _pad(w: Writer, node: Node, operands: list[Text]) -> Text:
+    ends = pad_widths(w, node)
+    if ends is None:
+        return operands[0]
+    widths = ", ".join(f"0, {end}" for end in reversed(ends))
+    return Text(f"torch.nn.functional.pad({operands[0].code}, ({widths}), value={fill(w, node)})")
+
+
+def _expand(w: Writer, node: Node, operands: list[Text]) -> Text:
+    shape = extents(w.shape(node.output), w.names)
+    if operands[0].literal:
+        dtype = w.target.dtype(w.type(node.output).dtype)
+        return Text(f"torch.full({shape}, {operands[0].code}, dtype={dtype}, device=device)")
+    return Text(f"{operands[0].atom}.expand{shape}")
+
+
+def _matmul(w: Writer, node: Node, operands: list[Text]) -> Text:
+    """BLAS knows floats alone."""
+    if w.type(node.output).dtype[0] == "f":
+        return infix("@", PRODUCT)(w, node, operands)
+    return Text(f"{w.helper('_product')}({operands[0].code}, {operands[1].code})")
+
+
+def _einsum(w: Writer, node: Node, operands: list[Text]) -> Text:
+    return Text(f'torch.einsum("{node.attrs["equation"]}", {", ".join(o.code for o in operands)})')
+
+
+def _cum_sum(w: Writer, node: Node, operands: list[Text]) -> Text:
+    axis = axis_of_sum(w, node)
+    if node.attrs["exclusive"]:
+        return Text(f"{w.helper('_sum_before')}({operands[0].code}, {axis})")
+    dtype = w.target.dtype(w.type(node.output).dtype)
+    return Text(f"{operands[0].atom}.cumsum({axis}, dtype={dtype})")
+
+
+def _gather(w: Writer, node: Node, operands: list[Text]) -> Text:
+    return Text(f"{operands[0].atom}.index_select({node.attrs['axis']}, {operands[1].code})")
+
+
+def _division(mode: str) -> Rule:
+    def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
+        return Text(f'torch.div({operands[0].code}, {operands[1].code}, rounding_mode="{mode}")')
+
+    return rule
+
+
+def _mod(w: Writer, node: Node, operands: list[Text]) -> Text:
+    return call("torch.fmod" if node.attrs["fmod"] else "torch.remainder")(w, node, operands)
+
+
+def _shift(w: Writer, node: Node, operands: list[Text]) -> Text:
+    left = node.attrs["direction"] == "LEFT"
+    return call("torch.bitwise_left_shift" if left else "torch.bitwise_right_shift")(w, node, operands)
+
+
+def _tensors(rule: Rule) -> Rule:
+    """A function that takes no plain numbers."""
+
+    def typed(w: Writer, node: Node, operands: list[Text]) -> Text:
+        dtype = w.type(node.output).dtype
+        return rule(w, node, [w.target.typed(o, dtype) if o.literal else o for o in operands])
+
+    return typed
+
+
+@emitter
+class Torch(PythonEmitter):
+    """See the module."""
+
+    name = "torch"
+    title = "PyTorch"
+    imports = ("import torch",)
+    module = "torch"
+    narrow = ("u8", "i8", "i16")
+    helper_texts = _HELPERS
+    table: ClassVar[dict[str, Rule]] = {
+        **ARITHMETIC, **functions("torch"),
+        "div": divide(lambda w, node, a, b: _division("trunc")(w, node, [a, b]), _division("floor")),
+        "mod": _tensors(_mod), "pow": call("torch.pow"), "bit_shift": _tensors(_shift),
+        "min": _tensors(nested("torch.minimum")), "max": _tensors(nested("torch.maximum")),
+        "where": where("torch.where"), "cast": _cast, "matmul": _matmul, "einsum": _einsum,
+        "expand": _expand, "transpose": transpose, "unsqueeze": index_of, "pad": _pad, "gather": _gather,
+        "cum_sum": _cum_sum, "size": size, "reduce_sum": _total,
+        "reduce_max": _extreme("amax"), "reduce_min": _extreme("amin"),
+        "reduce_prod": lambda w, node, operands: Text(
+            f"{operands[0].atom}.prod({axes_of(w, node, 'dim') or ''})"),
+    }  # fmt: skip
+
+    def dtype(self, dtype: str) -> str:
+        """torch.bool has no underscore."""
+        return "torch.bool" if dtype == "bool" else super().dtype(dtype)
+
+    def typed(self, number: Text, dtype: str) -> Text:
+        """A 0-d tensor."""
+        return Text(f"torch.tensor({number.code}, dtype={self.dtype(dtype)}, device=device)")
+
+    def positions(self, extent: str) -> str:
+        """See PythonEmitter."""
+        return f"torch.arange({extent}, device=device)"
+
+    def any_zero(self, value: str) -> str:
+        """See PythonEmitter."""
+        return f"not torch.all({value} != 0)"
+
+    def transposed(self, code: str, order: tuple[int, ...]) -> str:
+        """See PythonEmitter."""
+        return f"{code}.T" if order == (1, 0) else f"{code}.permute{order}"
+
+    def copied(self, array: str) -> str:
+        """See PythonEmitter."""
+        return f"{array}.clone()"
+
+    def coerced(self, array: str) -> str:
+        """See PythonEmitter."""
+        return f"{array}, device"
+
+    def preamble(self, writer: Writer, lifted: Lifted, signature: list[str]) -> list[str]:
+        """Everything is made where the first tensor is."""
+        arrays = [
+            name if isinstance(p.type, Array) else f"{name}.{field}"
+            for name, p in zip(signature, lifted.function.parameters)
+            for field, type_ in (p.type.fields if isinstance(p.type, Struct) else (("", p.type),))
+            if isinstance(type_, Array)
+        ]
+        writer.taken.add("device")
+        return [f"device = {writer.helper('_device')}({', '.join(arrays)})"]
+
+    def fresh(self, writer: Writer, name: str) -> str:
+        """Views are copied."""
+        node = writer.producer(name)
+        full = node is not None and node.op == "expand" and scalar(writer, node.inputs[0])
+        full = full and node is not None and writer.value(node.inputs[0]).literal
+        expanded = node is not None and node.op == "expand" and not full
+        if not full and (expanded or (writer.shape(name) and writer.is_view(name))):
+            return f"{writer.value(name).atom}.clone()"
+        return super().fresh(writer, name)
