@@ -1,0 +1,85 @@
+"""Whether two results are the same: integers exactly, floats up to what rounding can explain.
+
+Any order of additions gives the exact result of inputs that are each off by at most a few roundings (a sum of
+n products: n + 1). So results may differ by what the source's own result moves when every input moves by one
+rounding, times the number of roundings. That is measured: the source runs on inputs moved at random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from harness_inputs import Record
+from harness_native import Meaningless, dtype
+
+from tensmith.lifting.loops import Scalar
+
+SAMPLES = 8
+FUNCTIONS = 8  # roundings of exp and the like beside correctly rounded operations
+
+Values = np.ndarray[Any, Any]
+
+
+def exactly(expected: Any, found: Any) -> bool:
+    """Equal elements, NaN equal to NaN; what has no elements has no shape."""
+    expected, found = np.asarray(expected), np.asarray(found)
+    if expected.size == 0 or found.size == 0:
+        return expected.size == found.size
+    if expected.shape != found.shape:
+        return False
+    return bool(np.array_equal(expected, found, equal_nan=expected.dtype.kind == "f"))
+
+
+def closely(expected: Any, found: Any, bound: Values | float, scalar: Scalar) -> bool:
+    """Equal where infinite or NaN, within the bound where finite."""
+    expected, found = np.asarray(expected), np.asarray(found)
+    if expected.size == 0 or found.size == 0:
+        return expected.size == found.size
+    if expected.shape != found.shape:
+        return False
+    limits = np.finfo(dtype(scalar))
+    a, b = expected.astype(np.float64), found.astype(np.float64)
+    with np.errstate(all="ignore"):
+        room = bound + FUNCTIONS * float(limits.eps) * np.abs(a) + float(limits.tiny)
+        near = np.abs(a - b) <= room
+    return bool(np.all(near | (a == b) | (np.isnan(a) & np.isnan(b)) | np.isnan(room)))
+
+
+def moved(arguments: Mapping[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+    """The arguments with every float multiplied by 1 plus or minus one rounding of its type."""
+
+    def move(value: Any) -> Any:
+        if isinstance(value, Record):
+            return Record((name, move(part)) for name, part in value.items())
+        if isinstance(value, float) or (isinstance(value, np.ndarray) and value.dtype.kind == "f"):
+            eps = np.finfo(np.asarray(value).dtype).eps
+            factor = 1 + eps * rng.choice((-1.0, 1.0), np.shape(value))
+            result = np.asarray(value * factor, np.asarray(value).dtype)
+            return result if isinstance(value, np.ndarray) else result.item()
+        return value
+
+    return {name: move(value) for name, value in arguments.items()}
+
+
+def spread(
+    run: Callable[[Mapping[str, Any]], Sequence[Any]], arguments: Mapping[str, Any], results: Sequence[Any]
+) -> list[Values]:
+    """For each result, how far each element may be from it; NaN where it may be anything."""
+    rng = np.random.default_rng(0)
+    base = [np.asarray(result, np.float64) for result in results]
+    widest = [np.zeros(result.shape) for result in base]
+    longest = max([1, *(np.size(a) for a in arguments.values() if isinstance(a, np.ndarray))])
+    with np.errstate(all="ignore"):
+        for _ in range(SAMPLES):
+            try:
+                others = run(moved(arguments, rng))
+            except Meaningless:
+                continue
+            for i, other in enumerate(others):
+                far = np.abs(np.asarray(other, np.float64) - base[i])
+                far[np.isinf(base[i]) & (base[i] == other)] = 0
+                both = np.isnan(base[i]) & np.isnan(np.asarray(other, np.float64))
+                widest[i] = np.maximum(widest[i], np.where(both, 0, far))
+        return [(4 + longest) * wide for wide in widest]

@@ -1,0 +1,228 @@
+"""Random arguments for a lifted function: what its requirements allow, and at times what they do not.
+
+Sizes are mostly small, with 0, 1 and negative numbers among them; integers are small, of the whole range of
+their type, or at its ends; floats are small dyadic numbers, normal ones, of many magnitudes, or NaN and
+infinities among normal ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from harness_native import dtype
+
+from tensmith.formula.poly import Poly
+from tensmith.lifting.lifted import Lifted
+from tensmith.lifting.loops import Array, Function, Scalar, Struct
+from tensmith.lifting.summary import Requirement
+
+SIZES = (0, 1, 2, 3, 5, 17)
+FEWER = (0, 1, 2, 3, 4, 6)  # where loops are deep
+STYLES = ("small", "small", "wide", "ends", "special")
+FINITE = "finite"  # an assumption that speaks of it keeps NaN and infinities away
+
+
+class Record(dict[str, Any]):
+    """A struct's fields, as a mapping and as attributes."""
+
+    def __getattr__(self, name: str) -> Any:
+        return self[name]
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Arguments by parameter (structs as `Record`), and the requirements that they do not meet."""
+
+    arguments: Mapping[str, Any]
+    unmet: tuple[Requirement, ...]
+    style: str
+
+
+def fields(function: Function) -> Iterator[tuple[str, Scalar | Array]]:
+    """Parameters with those that are structs taken apart: "s.x"."""
+    for parameter in function.parameters:
+        if isinstance(parameter.type, Struct):
+            yield from ((f"{parameter.name}.{name}", kind) for name, kind in parameter.type.fields)
+        else:
+            yield parameter.name, parameter.type
+
+
+def flat(function: Function, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments with structs taken apart."""
+    found = {}
+    for name, _ in fields(function):
+        parameter, _, field = name.partition(".")
+        found[name] = arguments[parameter][field] if field else arguments[parameter]
+    return found
+
+
+def evaluated(lifted: Lifted, poly: Poly, known: Mapping[str, int]) -> int:
+    """A polynomial over parameters, lengths and size symbols."""
+    values = dict(known)
+    for size in lifted.sizes:
+        values[size.symbol] = max(0, int(size.poly.evaluate(known)))
+    return int(poly.evaluate(values))
+
+
+class Sampler:
+    """Draws arguments for one function."""
+
+    def __init__(self, lifted: Lifted, seed: int, sizes: tuple[int, ...] | None = None) -> None:
+        self.lifted = lifted
+        self.rng = np.random.default_rng(seed)
+        self.fields = dict(fields(lifted.function))
+        polys = [size.poly for size in lifted.sizes]
+        polys += [r.poly for r in lifted.requires if r.poly is not None]
+        self.counts = frozenset().union(*(poly.symbols() for poly in polys)) & self.fields.keys()
+        deep = max([0, *(len(v.view.shape) for v in lifted.inputs if v.view)]) > 2 or len(self.counts) > 2
+        self.sizes = sizes or (FEWER if deep else SIZES)
+        self.finite = any(FINITE in sentence for sentence in lifted.assumes)
+
+    def draw(self) -> Draw:
+        """The next arguments; about one in twenty ignores the requirements."""
+        style = str(self.rng.choice(STYLES))
+        if style == "special" and self.finite:
+            style = "wide"
+        known = self.symbols(style)
+        if self.rng.random() > 0.05:
+            for _ in range(12):
+                if not self.repair(known):
+                    break
+        unmet = tuple(r for r in self.lifted.requires if not self.meets(r, known))
+        values = {name: self.value(name, kind, known, style) for name, kind in self.fields.items()}
+        if self.rng.random() < 0.15:
+            self.share(values)
+        arguments: dict[str, Any] = {}
+        for name, value in values.items():
+            parameter, _, field = name.partition(".")
+            if field:
+                arguments.setdefault(parameter, Record())[field] = value
+            else:
+                arguments[parameter] = value
+        return Draw(arguments, unmet, style)
+
+    # Sizes
+
+    def symbols(self, style: str) -> dict[str, int]:
+        """Integer parameters and lengths, before the requirements are looked at."""
+        known: dict[str, int] = {}
+        common = [int(self.rng.choice(self.sizes)) for _ in range(3)]
+        for name, kind in self.fields.items():
+            if isinstance(kind, Array):
+                rank = kind.rank if kind.memory == "nested" else 1
+                for axis in range(rank):
+                    start = common[axis] if kind.memory == "nested" else 0
+                    known[f"len({name}, {axis})"] = start
+            elif name in self.counts:
+                low = -2 if kind.signed and self.rng.random() < 0.05 else None
+                known[name] = int(self.rng.choice(self.sizes)) if low is None else low
+            elif kind.kind == "int":
+                known[name] = int(self.integers(kind, (), style))
+        return known
+
+    def meets(self, requirement: Requirement, known: Mapping[str, int]) -> bool:
+        """Whether a requirement about sizes holds."""
+        if requirement.poly is None:
+            return True
+        value = evaluated(self.lifted, requirement.poly, known)
+        match requirement.kind:
+            case "at_least":
+                return value >= 0
+            case "equal":
+                return value == 0
+            case "length":
+                return known[f"len({requirement.array}, {requirement.axis})"] >= value
+        return True
+
+    def repair(self, known: dict[str, int]) -> bool:
+        """Change sizes so that each unmet requirement is met; whether anything was unmet."""
+        unmet = [r for r in self.lifted.requires if not self.meets(r, known)]
+        for requirement in unmet:
+            assert requirement.poly is not None
+            value = evaluated(self.lifted, requirement.poly, known)
+            if requirement.kind == "length":
+                name = f"len({requirement.array}, {requirement.axis})"
+                known[name] = max(known[name], value)
+            else:
+                self.move(requirement.poly, -value, known)
+        return bool(unmet)
+
+    def move(self, poly: Poly, by: int, known: dict[str, int]) -> None:
+        """Add `by` to a polynomial's value through one of its variables."""
+        symbols = {size.symbol: size.poly for size in self.lifted.sizes}
+        inner = poly.substitute({name: p for name, p in symbols.items() if name in poly.symbols()})
+        choices = []
+        for name in sorted(inner.symbols() & known.keys()):
+            factor = inner.coefficient(name)
+            value = None if factor is None else int(factor.evaluate(known))
+            if value and by % value == 0:
+                choices.append((name, by // value))
+        if choices:
+            name, step = choices[int(self.rng.integers(len(choices)))]
+            known[name] = known[name] + step
+
+    # Values
+
+    def value(self, name: str, kind: Scalar | Array, known: Mapping[str, int], style: str) -> Any:
+        """An argument of the size that is known by now."""
+        if isinstance(kind, Scalar):
+            if name in known:
+                return known[name]
+            value = self.elements(kind, (), style)
+            return value.item()
+        slack = int(self.rng.choice((0, 0, 1, 3)))
+        if kind.memory == "nested":
+            shape = tuple(max(0, known[f"len({name}, {axis})"]) for axis in range(kind.rank))
+        else:
+            shape = (max(0, known[f"len({name}, 0)"] + slack),)
+        return self.elements(kind.element, shape, style)
+
+    def elements(self, kind: Scalar, shape: tuple[int, ...], style: str) -> np.ndarray[Any, Any]:
+        """An array of a type."""
+        if kind.kind == "bool":
+            return self.rng.random(shape) < 0.5
+        if kind.kind == "int":
+            return self.integers(kind, shape, style)
+        return np.asarray(self.floats(shape, style)).astype(dtype(kind))
+
+    def integers(self, kind: Scalar, shape: tuple[int, ...], style: str) -> np.ndarray[Any, Any]:
+        """Integers of a type; unbounded ones stay where their products fit in 64 bits."""
+        limits = np.iinfo(np.int16 if kind.bits is None else dtype(kind))
+        low, high = (limits.min, limits.max) if kind.bits is not None else (-1000, 1000)
+        if style in ("wide", "special"):
+            bits = int(self.rng.integers(2, max(3, int(math.log2(high)) + 1)))
+            low, high = max(low, -(2**bits)), min(high, 2**bits - 1)
+        elif style == "small" and self.rng.random() < 0.7:
+            low, high = max(low, -9), min(high, 20)
+        found = self.rng.integers(low, high, shape, dtype(kind), endpoint=True)
+        if style == "ends":
+            ends = np.array([limits.min, limits.max, limits.max - 1, 0, 1, 2], dtype(kind))
+            if kind.signed:
+                ends[3] = -1
+            found = np.where(self.rng.random(shape) < 0.7, self.rng.choice(ends, shape), found)
+        return np.asarray(found, dtype(kind))
+
+    def floats(self, shape: tuple[int, ...], style: str) -> Any:
+        """Floats in double precision."""
+        if style == "small":
+            return self.rng.integers(-32, 32, shape) / 8
+        found = self.rng.standard_normal(shape)
+        if style == "ends":
+            return found * 10.0 ** self.rng.integers(-3, 4, shape)
+        if style == "special":
+            odd = self.rng.choice([np.nan, np.inf, -np.inf, 0.0, -0.0], shape)
+            found = np.where(self.rng.random(shape) < 0.08, odd, found)
+        return found
+
+    def share(self, values: dict[str, Any]) -> None:
+        """Pass one array as two arguments."""
+        arrays = [n for n, v in values.items() if isinstance(v, np.ndarray)]
+        if len(arrays) < 2:
+            return
+        one, other = self.rng.choice(arrays, 2, replace=False)
+        if values[one].dtype == values[other].dtype and values[one].shape == values[other].shape:
+            values[other] = values[one]

@@ -1,0 +1,233 @@
+"""Emitted code of each target, loaded and called the way its users would.
+
+A target takes the arguments by parameter and gives the outputs in the order of the contract as NumPy arrays;
+it raises `ValueError` where a requirement is not met. ONNX models state requirements and cannot check them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import subprocess
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from harness_inputs import Record, fields, flat
+from harness_native import dtype
+
+from tensmith.lifting.lifted import Lifted
+from tensmith.lifting.loops import Array, Scalar
+
+
+class Loaded(ABC):
+    """A lifted function, ready to be called."""
+
+    needs: ClassVar[str] = ""  # the package it runs in
+    guards: ClassVar[bool] = True  # whether it can refuse an input
+
+    def __init__(self, lifted: Lifted, folder: Path) -> None:
+        self.lifted, self.folder = lifted, folder
+        self.name = lifted.function.name
+
+    @abstractmethod
+    def __call__(self, arguments: Mapping[str, Any]) -> list[Any]:
+        """The outputs."""
+
+    @classmethod
+    def prepare(cls, names: Sequence[str], folder: Path) -> None:  # noqa: B027
+        """Whatever is done once for all the functions of a folder."""
+
+    @classmethod
+    def missing(cls) -> bool:
+        """Whether its package is not installed."""
+        return bool(cls.needs) and importlib.util.find_spec(cls.needs) is None
+
+
+class PythonModule(Loaded):
+    """F.py; arguments go as the library's own arrays."""
+
+    def __init__(self, lifted: Lifted, folder: Path) -> None:
+        super().__init__(lifted, folder)
+        path = folder / f"{self.name}.py"
+        names: dict[str, Any] = {"__name__": f"emitted_{self.name}"}
+        exec(compile(path.read_text(), str(path), "exec"), names)
+        self.function = names[self.name]
+
+    def give(self, value: Any) -> Any:
+        """An array as the library's users pass it."""
+        return value
+
+    def take(self, value: Any) -> Any:
+        """A result as a NumPy array."""
+        return np.asarray(value)
+
+    def __call__(self, arguments: Mapping[str, Any]) -> list[Any]:
+        given = []
+        for value in arguments.values():
+            if isinstance(value, Record):
+                value = Record((k, self.given(part)) for k, part in value.items())
+            given.append(self.given(value))
+        with np.errstate(all="ignore"):
+            found = self.function(*given)
+        return [self.take(part) for part in (found if isinstance(found, tuple) else (found,))]
+
+    def given(self, value: Any) -> Any:
+        return self.give(value) if isinstance(value, np.ndarray) else value
+
+
+class Numpy(PythonModule):
+    """NumPy."""
+
+
+class Torch(PythonModule):
+    """PyTorch on the processor."""
+
+    needs = "torch"
+
+    def give(self, value: Any) -> Any:
+        import torch
+
+        return torch.from_numpy(value)
+
+    def take(self, value: Any) -> Any:
+        return value.numpy() if hasattr(value, "numpy") else np.asarray(value)
+
+
+class Tensorflow(PythonModule):
+    """TensorFlow on the processor."""
+
+    needs = "tensorflow"
+
+    def give(self, value: Any) -> Any:
+        import tensorflow
+
+        return tensorflow.constant(value)
+
+    def take(self, value: Any) -> Any:
+        return value.numpy() if hasattr(value, "numpy") else np.asarray(value)
+
+
+class Jax(PythonModule):
+    """JAX on the processor, with 64-bit types."""
+
+    needs = "jax"
+
+    def give(self, value: Any) -> Any:
+        import jax
+
+        jax.config.update("jax_enable_x64", True)
+        return jax.numpy.asarray(value)
+
+
+class Mlx(PythonModule):
+    """MLX on the processor."""
+
+    needs = "mlx"
+
+    def give(self, value: Any) -> Any:
+        import mlx.core
+
+        mlx.core.set_default_device(mlx.core.cpu)
+        return mlx.core.array(value)
+
+    def take(self, value: Any) -> Any:
+        return np.array(value)
+
+
+class C(Loaded):
+    """F.c and F.h, compiled; arrays are passed as in the header: pointer and lengths, then where to write."""
+
+    FLAGS: ClassVar[tuple[str, ...]] = ("-std=c11", "-O1", "-w")
+
+    @classmethod
+    def prepare(cls, names: Sequence[str], folder: Path) -> None:
+        sources = [folder / f"{name}.c" for name in names if (folder / f"{name}.c").exists()]
+        if sources:
+            command = ["gcc", *cls.FLAGS, "-shared", "-fPIC", *sources, "-o", folder / "all.so", "-lm"]
+            subprocess.run(command, check=True)
+
+    def __init__(self, lifted: Lifted, folder: Path) -> None:
+        super().__init__(lifted, folder)
+        self.fields = list(fields(lifted.function))
+        self.function = getattr(ctypes.CDLL(str(folder / "all.so")), self.name)
+        self.written = {o.view.array for o in lifted.outputs if o.view is not None}
+
+    def __call__(self, arguments: Mapping[str, Any]) -> list[Any]:
+        values = flat(self.lifted.function, arguments)
+        passed: list[Any] = []
+        kept: dict[str, Any] = {}
+        for name, kind in self.fields:
+            if isinstance(kind, Scalar):
+                passed.append(np.ctypeslib.as_ctypes_type(dtype(kind))(values[name]))
+                continue
+            array = np.ascontiguousarray(values[name], dtype(kind.element))
+            kept[name] = array
+            passed += [ctypes.c_void_p(array.ctypes.data), *map(ctypes.c_size_t, array.shape)]
+        results = []
+        for name, _ in self.fields:
+            if name in self.written:
+                results.append(np.full_like(kept[name], 99))
+                passed.append(ctypes.c_void_p(results[-1].ctypes.data))
+        for output in self.lifted.outputs:
+            if output.view is None:
+                results.append(self.room(output.type, values))
+                passed.append(ctypes.c_void_p(results[-1].ctypes.data))
+                passed += [ctypes.c_size_t(results[-1].size)] if results[-1].ndim else []
+        if self.function(*passed):
+            raise ValueError(f"{self.name}: a requirement is not met")
+        return results
+
+    def room(self, kind: Scalar, values: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+        """Where a returned value goes, of the shape that the source's result has."""
+        shape = () if isinstance(self.lifted.function.returns, Scalar) else self.shape(values)
+        return np.zeros(shape, dtype(kind))
+
+    def shape(self, values: Mapping[str, Any]) -> tuple[int, ...]:
+        name = next(o.name for o in self.lifted.outputs if o.view is None)
+        known = {n: int(v) for n, v in values.items() if isinstance(v, int)}
+        for n, v in values.items():
+            known |= {f"len({n}, {a})": e for a, e in enumerate(v.shape)} if isinstance(v, np.ndarray) else {}
+        exact = dict(known)
+        for size in self.lifted.sizes:
+            known[size.symbol] = max(0, int(size.poly.evaluate(exact)))
+        return tuple(int(extent.evaluate(known)) for extent in self.lifted.program.type(name).dims)
+
+
+class Onnx(Loaded):
+    """F.onnx in ONNX Runtime."""
+
+    needs = "onnxruntime"
+    guards = False
+
+    def __init__(self, lifted: Lifted, folder: Path) -> None:
+        super().__init__(lifted, folder)
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.log_severity_level = 4
+        self.session = onnxruntime.InferenceSession(
+            folder / f"{self.name}.onnx", options, providers=["CPUExecutionProvider"]
+        )
+
+    def __call__(self, arguments: Mapping[str, Any]) -> list[Any]:
+        values = flat(self.lifted.function, arguments)
+        given = {}
+        for name, kind in fields(self.lifted.function):
+            given[name] = np.asarray(values[name], dtype(kind.element if isinstance(kind, Array) else kind))
+        taken = {entry.name for entry in self.session.get_inputs()}
+        return list(self.session.run(None, {n: v for n, v in given.items() if n in taken}))
+
+
+TARGETS: dict[str, type[Loaded]] = {
+    "numpy": Numpy,
+    "torch": Torch,
+    "c": C,
+    "onnx": Onnx,
+    "tensorflow": Tensorflow,
+    "jax": Jax,
+    "mlx": Mlx,
+}
