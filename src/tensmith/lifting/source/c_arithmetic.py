@@ -22,10 +22,16 @@ from tensmith.lifting.loops import (
     Position,
     Scalar,
 )
+from tensmith.lifting.refusal import Refusal
 
 WRAPPING = ("add", "sub", "mul", "neg", "shl", "bnot")
 NEGATED = {"lt": "le", "le": "lt"}  # with the operands exchanged; integers only, NaN is not comparable
-FOLDED: dict[str, Callable[[int, int], int]] = {"add": python.add, "sub": python.sub, "mul": python.mul}
+FOLDED: dict[str, Callable[[int, int], int]] = {
+    "add": python.add,
+    "sub": python.sub,
+    "mul": python.mul,
+    "shl": python.lshift,
+}
 
 
 def integer(value: int, position: Position, kind: Scalar = I64) -> Constant:
@@ -77,6 +83,9 @@ def negation(condition: Expr) -> Expr:
             return a
         if condition.operator in NEGATED and a.type.kind != "float":
             return replace(condition, operator=NEGATED[condition.operator], arguments=(rest[0], a))
+        if condition.operator in ("and", "or"):
+            other = "or" if condition.operator == "and" else "and"
+            return replace(condition, operator=other, arguments=(negation(a), negation(rest[0])))
         if condition.operator in ("eq", "ne"):
             return replace(condition, operator="ne" if condition.operator == "eq" else "eq")
     return Apply("not", (condition,), BOOL, condition.position)
@@ -87,6 +96,7 @@ def apply(operator: str, arguments: tuple[Expr, ...], kind: Scalar, position: Po
     if operator in ("div", "mod"):
         operator = "div" if operator == "div" and kind.kind == "float" else f"t{operator}"
     if kind.kind == "int":
+        refuse_undefined(operator, arguments, kind, position)
         values = [a.value for a in arguments if isinstance(a, Constant)]
         if operator in FOLDED and len(values) == 2:
             found = FOLDED[operator](int(values[0]), int(values[1]))
@@ -99,6 +109,24 @@ def apply(operator: str, arguments: tuple[Expr, ...], kind: Scalar, position: Po
     result = Apply(operator, arguments, kind, position)
     wraps = kind.kind == "int" and not kind.signed and operator in WRAPPING
     return Cast(result, kind, position) if wraps else result
+
+
+def refuse_undefined(operator: str, arguments: tuple[Expr, ...], kind: Scalar, position: Position) -> None:
+    """Refuse what is undefined whatever the input: division by 0, a shift by too many bits."""
+    right = arguments[-1]
+    if not isinstance(right, Constant) or len(arguments) < 2:
+        return
+    if operator in ("tdiv", "tmod") and right.value == 0:
+        raise Refusal("a division by zero has no value: remove it", position)
+    if operator in ("shl", "shr"):
+        bits, left = kind.bits or 0, arguments[0]
+        outside = not 0 <= right.value < bits
+        if not outside and isinstance(left, Constant) and kind.signed and operator == "shl":
+            shifted = int(left.value) << int(right.value)
+            outside = shifted != in_range(shifted, kind)
+        if outside:
+            reason = f"a shift by {right.value} is undefined for a value of {bits} bits"
+            raise Refusal(f"{reason}: use an unsigned or wider type", position)
 
 
 def offset(a: Expr, b: Expr, position: Position, sign: str = "add") -> Expr:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tensmith.lifting.loops import (
     I64,
     Array,
@@ -88,7 +90,8 @@ def finish(context: Context, result: Value, where: Position) -> Scalar | Array |
         context.arrays[result.array].memory == "nested" or result.array in context.local
     ):
         context.emit(Return(result.array, where))
-        return context.arrays[result.array]
+        array = context.arrays[result.array]
+        return replace(array, extents=(None,) * array.rank)
     raise Refusal("returns a pointer to memory that it did not make: write into a parameter instead", where)
 
 
@@ -199,7 +202,7 @@ def struct_parameter(context: Context, cursor: Cursor, name: str, declaration: C
 
 def field(context: Context, cursor: Cursor, struct: str, shared: bool) -> Scalar | Array | None:
     """A field as a variable or array; None where its type has none, which matters if it is used."""
-    name, where, at = f"{struct}.{cursor.spelling}", position(cursor), key(cursor)
+    name, where, at = f"{struct}.{cursor.spelling}", position(cursor), hash((struct, cursor.spelling))
     kind_of = scalar(cursor.type)
     if kind_of is not None and not cursor.is_bitfield():
         fixed = f"{name} is written through a pointer: return the value, or use a pointer to a number"

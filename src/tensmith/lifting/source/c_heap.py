@@ -11,6 +11,7 @@ from tensmith.lifting.loops import (
     Apply,
     Array,
     Assign,
+    Cast,
     Constant,
     Expr,
     Load,
@@ -20,7 +21,7 @@ from tensmith.lifting.loops import (
     Store,
 )
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.c_arithmetic import apply, cast, integer, offset
+from tensmith.lifting.source.c_arithmetic import apply, cast, integer, offset, unplaced
 from tensmith.lifting.source.c_context import Context
 from tensmith.lifting.source.c_cursor import Cursor, bare, children, constant, kind, operator, position
 from tensmith.lifting.source.c_evaluate import spelled, value
@@ -80,7 +81,42 @@ def filled(
     context: Context, to: Pointer, extent: Expr, new: Expr, where: Position, base: str = "fill"
 ) -> None:
     """A loop that writes `extent` elements from `to` on; `new` may depend on nothing that it writes."""
+    if isinstance(to, Address) and len(to.indices) < context.arrays[to.array].rank:
+        size = context.arrays[to.array].extents[len(to.indices)]
+        rows = None if size is None else quotient(extent, size)
+        if size is None or rows is None:
+            raise Refusal(f"so many elements are no number of rows of {to.array}: write a loop", where)
+        *before, last = to.indices
+
+        def row(at: Expr) -> None:
+            start = (*before, offset(last, at, where), integer(0, where))
+            filled(context, Address(to.array, start), cast(size, I64), new, where, base)
+
+        return repeat(context, rows, where, base, row)
     repeat(context, extent, where, base, lambda at: context.emit(store_at(context, to, at, new, where)))
+    return None
+
+
+def quotient(extent: Expr, size: Expr) -> Expr | None:
+    """extent / size, where that is seen at once."""
+    if isinstance(extent, Constant) and isinstance(size, Constant) and size.value:
+        return (
+            integer(int(extent.value // size.value), extent.position)
+            if extent.value % size.value == 0
+            else None
+        )
+    if isinstance(extent, Apply) and extent.operator == "mul":
+        a, b = extent.arguments
+        if unplaced(stripped(b)) == unplaced(stripped(size)):
+            return a
+        if unplaced(stripped(a)) == unplaced(stripped(size)):
+            return b
+    return None
+
+
+def stripped(found: Expr) -> Expr:
+    """A number without conversions to a wider integer."""
+    return stripped(found.value) if isinstance(found, Cast) and found.type.bits == 64 else found
 
 
 def copied(context: Context, to: Pointer, source: Pointer, extent: Expr, where: Position) -> None:

@@ -59,6 +59,7 @@ WHY = {
     **dict.fromkeys(
         ("exit", "abort", "longjmp", "setjmp"), "leaves the function early: check before the call"
     ),
+    **dict.fromkeys(("system", "getenv"), "asks the operating system: pass what it answers as a parameter"),
     "realloc": "grows memory: allocate the final size, or use std::vector",
     "sort": "sorts: there is no tensor program for it here; sort outside the function",
 }

@@ -19,11 +19,11 @@ from tensmith.lifting.loops import (
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import apply, cast, integer, negation
 from tensmith.lifting.source.c_context import UNKNOWN, Context, same_target
-from tensmith.lifting.source.c_cursor import Cursor, children, for_parts, key, kind, position
+from tensmith.lifting.source.c_cursor import Cursor, bare, children, for_parts, key, kind, position
 from tensmith.lifting.source.c_evaluate import condition, element, load, spelled
 from tensmith.lifting.source.c_places import Address, ElementPlace, Region, ScalarPlace
 from tensmith.lifting.source.c_statements import REFUSED, run, statement
-from tensmith.lifting.source.c_types import is_reference, vector_element
+from tensmith.lifting.source.c_types import is_pointer, is_reference, vector_element
 from tensmith.lifting.source.c_vectors import duplicate, length, region_of
 
 
@@ -70,6 +70,9 @@ def repeat(
     for made in before:
         context.emit(made)
     if isinstance(found, Constant):
+        if found.value and test is not None and is_pointer(bare(test).type):
+            reason = "a loop that follows pointers until null"
+            raise Refusal(f"{reason}: keep the data in an array, and count", where)
         if found.value:
             raise Refusal("a loop without end: give it a condition that concerns its counter", where)
         return

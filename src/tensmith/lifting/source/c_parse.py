@@ -20,6 +20,8 @@ OPTIONS = [
     "-nostdlibinc",
     "-fno-trigraphs",
     "-w",
+    "-Wno-error=implicit-function-declaration",
+    "-Wno-error=implicit-int",
     "-fbracket-depth=256",
     "-ftemplate-depth=64",
     "-fconstexpr-steps=100000",

@@ -165,13 +165,16 @@ def switch(context: Context, cursor: Cursor, follow: list[Cursor]) -> None:
         if not isinstance(chosen, Constant):
             chosen = context.declare("selected", chosen.type, chosen, where)
     groups = grouped(inside)
-    default = [group for labels, group in groups if None in labels]
-    chain(
-        context, chosen, [pair for pair in groups if None not in pair[0]], (default or [[]])[0], follow, where
-    )
+    default = [group for labels, group in groups if is_default(labels)]
+    others = [pair for pair in groups if not is_default(pair[0])]
+    chain(context, chosen, others, (default or [[]])[0], follow, where)
 
 
 Group: TypeAlias = tuple[list[Cursor | None], list[Cursor]]
+
+
+def is_default(labels: list[Cursor | None]) -> bool:
+    return any(label is None for label in labels)
 
 
 def chain(

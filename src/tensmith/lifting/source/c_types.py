@@ -105,17 +105,20 @@ def shape(kind: Type, position: Position) -> Shape | None:
     kind = plain(kind)
     extents: list[int | None] = []
     nested = pointers = 0
+    const = volatile = False  # canonical array types carry the qualifiers of their elements
     while True:
         name = kind.kind.name
-        if name == "POINTER":
-            kind, extent = kind.get_pointee().get_canonical(), None
-            pointers += 1
-            nested += bool(extents)
-        elif name in ARRAYS:
+        if name in ARRAYS:
+            const, volatile = const or kind.is_const_qualified(), volatile or kind.is_volatile_qualified()
             extent = (
                 kind.element_count if name == "CONSTANTARRAY" else -1 if name == "VARIABLEARRAY" else None
             )
             kind = kind.element_type.get_canonical()
+        elif name == "POINTER":
+            kind, extent = kind.get_pointee().get_canonical(), None
+            pointers += 1
+            nested += bool(extents)
+            const = volatile = False
         elif (element := vector_element(kind)) is not None:
             if pointers:
                 return None
@@ -124,17 +127,19 @@ def shape(kind: Type, position: Position) -> Shape | None:
         else:
             break
         extents.append(extent)
+    const, volatile = const or kind.is_const_qualified(), volatile or kind.is_volatile_qualified()
     if not extents:
         return None
-    if kind.is_volatile_qualified():
+    if volatile:
         raise Refusal("volatile memory: its reads and writes mean more than their values", position)
     void = kind.kind.name == "VOID"
     element_type = U8 if void else scalar(kind)
     if element_type is None:
         return None
-    const = bool(kind.is_const_qualified())
     memory: Literal["flat", "nested"] = "nested" if nested else "flat"
-    return Shape(element_type, memory, tuple(extents), const, void or (element_type.bits == 8 and not nested))
+    return Shape(
+        element_type, memory, tuple(extents), bool(const), void or (element_type.bits == 8 and not nested)
+    )
 
 
 def unsupported(kind: Type, what: str) -> str:

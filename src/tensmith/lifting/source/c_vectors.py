@@ -112,8 +112,7 @@ def sized(
             continue
         if len(arguments) > 2:
             raise Refusal("a vector made from a range: copy the elements in a loop", where)
-        size = cast(value(context, arguments[0]), I64)
-        sizes.append(size)
+        sizes.append(count(context, arguments[0]))
         if len(sizes) == found.rank:
             if len(arguments) == 2:
                 fill = cast(value(context, arguments[1]), found.element)
@@ -172,6 +171,13 @@ def copy_rows(
 # Methods.
 
 
+def count(context: Context, cursor: Cursor) -> Expr:
+    """A subscript or length, before its conversion to size_t: below 0 it is an error either way."""
+    found = value(context, cursor)
+    converted = isinstance(found, Cast) and found.type == U64 and found.value.type.kind == "int"
+    return found.value if isinstance(found, Cast) and converted else found
+
+
 def region_of(context: Context, cursor: Cursor) -> Region:
     found = evaluate(context, cursor)
     if not isinstance(found, Region):
@@ -189,11 +195,8 @@ def item(context: Context, cursor: Cursor, region: Region, at: Expr) -> Value:
 
 
 def index(context: Context, cursor: Cursor, region: Region, arguments: list[Cursor]) -> Value:
-    """v[i]. The conversion of i to size_t is left out: a negative subscript is outside either way."""
-    found = value(context, arguments[0])
-    if isinstance(found, Cast) and found.type == U64 and found.value.type.kind == "int":
-        found = found.value
-    return item(context, cursor, region, found)
+    """v[i]."""
+    return item(context, cursor, region, count(context, arguments[0]))
 
 
 def size(context: Context, cursor: Cursor, region: Region, arguments: list[Cursor]) -> Value:

@@ -43,7 +43,7 @@ def arguments(call: Cursor) -> list[Cursor]:
     function = call.referenced
     if function is None:
         return []
-    if call.spelling in MUTATORS or call.spelling == "operator=":
+    if kind(function) == "CXX_METHOD" and call.spelling in (*MUTATORS, "operator="):
         return children(call)[:1]
     if vector_element(call.type) is not None or call.spelling in ("operator[]", "at", "min", "max"):
         return []

@@ -14,6 +14,8 @@ int rand(void);
 void srand(unsigned seed);
 void exit(int status);
 void abort(void);
+int system(const char *command);
+char *getenv(const char *name);
 int atoi(const char *text);
 double atof(const char *text);
 #ifdef __cplusplus
