@@ -36,8 +36,8 @@ class Loaded(ABC):
     def __call__(self, arguments: Mapping[str, Any]) -> list[Any]:
         """The outputs."""
 
-    @classmethod
-    def prepare(cls, names: Sequence[str], folder: Path) -> None:  # noqa: B027
+    @classmethod  # noqa: B027
+    def prepare(cls, names: Sequence[str], folder: Path) -> None:
         """Whatever is done once for all the functions of a folder."""
 
     @classmethod
