@@ -7,7 +7,7 @@ import importlib
 from tensmith.cli.command import app
 
 # In the order of `tensmith --help`.
-_COMMANDS = ("compress", "bench", "unpack", "verify", "explain", "report", "targets", "doctor")
+_COMMANDS = ("compress", "lift", "bench", "unpack", "verify", "explain", "report", "targets", "doctor")
 
 
 def main() -> None:

@@ -1,0 +1,128 @@
+"""`tensmith lift`: loops of C, C++ or Python as proved tensor programs for a target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tensmith.cli.command import Answer, command
+from tensmith.cli.progress import Tell, progress
+
+if TYPE_CHECKING:
+    from tensmith.lifting.auto import Choice
+    from tensmith.lifting.result import LiftResult
+
+_TARGETS = "numpy|torch|tensorflow|jax|mlx|c|onnx|tpc|gemmini|auto"
+
+
+@command(example="tensmith lift kernel.c --to torch --output lifted")
+def lift(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A .c, .cpp or .py file.")],
+    to: Annotated[str, typer.Option("--to", metavar=_TARGETS, help="The target; auto times them.")],
+    function: Annotated[
+        str | None, typer.Option(help="Only this function. [default: every function of the file]")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where to write. [default: lifted]")
+    ] = None,
+    sizes: Annotated[
+        str, typer.Option(help="For auto: sizes to time on, as n=1000,a=200x300. [default: 1000 each]")
+    ] = "",
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show loop IR, closed forms, invariants and obligations.")
+    ] = False,
+) -> Answer:
+    """Turn each function's loops into a tensor program, prove that it computes the same for all inputs and
+    sizes, and write it for a target, with its certificate. The file is never run. Exit code 1 if a function
+    is refused."""
+    from tensmith.errors import UsageError
+    from tensmith.lifting.emit import EMITTERS
+    from tensmith.lifting.road import lift_file
+
+    if to != "auto":
+        EMITTERS[to]  # an unknown target is told before anything is read
+        if sizes:
+            raise UsageError("--sizes is for --to auto; leave it out")
+    folder = output if output is not None else Path("lifted")
+    choices: dict[str, Choice] = {}
+    with progress(f"reading {file}") as tell:
+        if to == "auto":
+            results, choices = _auto(file, function, folder, sizes, tell)
+        else:
+            results = lift_file(file, function, (to,), folder, tell)
+    document = {"functions": [_document(result, choices.get(result.name)) for result in results]}
+    shown = list(_shown(results, choices, explain))
+    return Answer(document, shown, int(not all(result.proved for result in results)))
+
+
+def _auto(
+    file: Path, function: str | None, folder: Path, sizes: str, tell: Tell
+) -> tuple[list[LiftResult], dict[str, Choice]]:
+    """Proves first, then times every target and writes the fastest."""
+    from tensmith.lifting.auto import applied, choose, parse_sizes
+    from tensmith.lifting.road import lift_file, standard_steps, write_result
+
+    chosen = parse_sizes(sizes)
+    steps = standard_steps()
+    results, choices = [], {}
+    for result in lift_file(file, function, (), None, tell, steps):
+        if result.proved and result.work.lifted is not None:
+            choice, files = choose(result.work.lifted, steps, chosen, tell)
+            choices[result.name] = choice
+            result = write_result(applied(files, choice, result), folder, steps)
+        results.append(result)
+    return results, choices
+
+
+def _document(result: LiftResult, choice: Choice | None) -> dict[str, Any]:
+    document = result.to_json()
+    if choice is not None:
+        document |= {"target": choice.best, "auto": choice.to_json()}
+    return document
+
+
+def _shown(results: list[LiftResult], choices: dict[str, Choice], explain: bool) -> Iterator[Any]:
+    from tensmith.lifting.show import explain as explained
+
+    for result in results:
+        yield from _sentences(result)
+        if result.name in choices:
+            yield _table(choices[result.name])
+        if explain:
+            yield from explained(result)
+    proved = sum(result.proved for result in results)
+    yield f"{proved} of {len(results)} functions proved"
+
+
+def _sentences(result: LiftResult) -> Iterator[str]:
+    if not result.proved:
+        yield f"{result.name}: refused at {result.line}:{result.column}: {result.reason}"
+        return
+    proof = f"{result.obligations} obligations, {result.arithmetic}, {result.seconds:.2f} s"
+    yield f"{result.name}: proved, {proof}"
+    for text in result.requires:
+        yield f"  requires {text}"
+    for text in result.assumes:
+        yield f"  assumes  {text}"
+    for path in result.files:
+        yield f"  wrote    {path}"
+
+
+def _table(choice: Choice) -> Any:
+    from rich.table import Table
+    from rich.text import Text
+
+    shapes = ", ".join(
+        f"{name} {'x'.join(map(str, shape))}" for name, shape in choice.shapes.items() if shape
+    )
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", title_justify="left")
+    table.title = f"timed on {shapes}" if shapes else "timed"
+    for name in ("target", "ms", "ratio", ""):
+        table.add_column(name, justify="right" if name in ("ms", "ratio") else "left")
+    for row in choice.to_json():
+        cells = ("", "") if row["ms"] is None else (f"{row['ms']:.4g}", f"{row['ratio']:.3g}x")
+        table.add_row(*map(Text, (row["target"], *cells, row["note"])))
+    return table

@@ -1,0 +1,262 @@
+"""`--to auto`: every target that runs on this machine, timed on inputs of the user's sizes, taking turns."""
+
+from __future__ import annotations
+
+import importlib
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tensmith.errors import TensmithError, UsageError
+from tensmith.ir.types import DTYPES
+from tensmith.lifting.emit.kernel.parameters import axes_of, element_name, flat_fields, length_symbol
+from tensmith.lifting.lifted import Lifted
+from tensmith.lifting.loops import Array, Scalar, Struct
+from tensmith.lifting.road import Steps
+from tensmith.lifting.running import Callee, fields, installed, load
+
+CANDIDATES = ("numpy", "torch", "c", "onnx", "jax", "tensorflow", "mlx")
+_DEFAULTS = (1000, 300, 100, 30)
+_MOST_ELEMENTS = 30_000_000
+_LEAST_ROUNDS, _MOST_ROUNDS = 5, 200
+_SECONDS = 0.5  # for one target
+
+Sizes = Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """A target's median time of one call in seconds, or why it was not timed."""
+
+    target: str
+    seconds: float | None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """All timings, fastest first."""
+
+    timings: tuple[Timing, ...]
+    shapes: Mapping[str, tuple[int, ...]]
+
+    @property
+    def best(self) -> str:
+        """The fastest target."""
+        return self.timings[0].target
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """target, ms, ratio to the fastest, note."""
+        first = self.timings[0].seconds or 1.0
+        return [
+            {
+                "target": timing.target,
+                "ms": None if timing.seconds is None else timing.seconds * 1e3,
+                "ratio": None if timing.seconds is None else timing.seconds / first,
+                "note": timing.note,
+            }
+            for timing in self.timings
+        ]
+
+
+def parse_sizes(text: str) -> dict[str, tuple[int, ...]]:
+    """ "n=1000,a=200x300" -> values of integer parameters and shapes of arrays. UsageError if malformed."""
+    found = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = part.partition("=")
+        extents = value.split("x")
+        if not equals or not all(extent.strip().isdigit() for extent in extents):
+            raise UsageError(f"--sizes has {part!r}; write it as n=1000,m=1000, or a=200x300 for an array")
+        found[name.strip()] = tuple(map(int, extents))
+    return found
+
+
+def choose(
+    lifted: Lifted, steps: Steps, sizes: Sizes, progress: Callable[[str], None] | None = None
+) -> tuple[Choice, dict[str, Mapping[str, bytes]]]:
+    """The timings of a function's targets, and the files of each that could be emitted.
+
+    Raises UsageError where the sizes do not meet the function's requirements.
+    """
+    tell = progress or (lambda _: None)
+    arguments = sample(lifted, sizes)
+    runs: dict[str, Callable[[], Any]] = {}
+    files: dict[str, Mapping[str, bytes]] = {}
+    notes: list[Timing] = []
+    expected: Any = None
+    for target in CANDIDATES:
+        if not installed(target):
+            notes.append(Timing(target, None, "not installed"))
+            continue
+        tell(f"{lifted.function.name}: {target}")
+        try:
+            files[target] = steps.emit(target, lifted).files
+            run = _prepared(target, load(target, lifted, files[target]), lifted, arguments)
+            result = _plain(run())
+        except ValueError as error:
+            if target == "numpy":
+                raise UsageError(f"these sizes do not fit: {error}; choose others by --sizes") from error
+            notes.append(Timing(target, None, f"failed: {error}"))
+            continue
+        except Exception as error:  # a framework may fail in any way; the others are still to be timed
+            first = (str(error).splitlines() or [""])[0]
+            notes.append(Timing(target, None, f"failed: {type(error).__name__}: {first[:120]}"))
+            continue
+        if expected is None:
+            expected = result
+        elif not _agree(expected, result):
+            notes.append(Timing(target, None, "failed: its result differs from NumPy's"))
+            continue
+        runs[target] = run
+    if not runs:
+        raise TensmithError("no target runs here; name one by --to")
+    timed = sorted(_interleaved(runs), key=lambda timing: timing.seconds or 0.0)
+    shapes = {name: np.shape(value) for name, _, value in fields(lifted.function.parameters, arguments)}
+    return Choice((*timed, *notes), shapes), files
+
+
+def _interleaved(runs: Mapping[str, Callable[[], Any]]) -> list[Timing]:
+    """Medians of calls that take turns, so that a slower moment of the machine meets all."""
+    seconds: dict[str, list[float]] = {target: [] for target in runs}
+    for run in runs.values():
+        run()
+    for _ in range(_MOST_ROUNDS):
+        waiting = [t for t, s in seconds.items() if len(s) < _LEAST_ROUNDS or sum(s) < _SECONDS]
+        if not waiting:
+            break
+        for target in waiting:
+            began = time.perf_counter()
+            runs[target]()
+            seconds[target].append(time.perf_counter() - began)
+    return [Timing(target, statistics.median(values)) for target, values in seconds.items()]
+
+
+# Inputs.
+
+
+def sample(lifted: Lifted, sizes: Sizes) -> list[Any]:
+    """Random arguments: integers that are sizes as given (1000 where not), arrays as long as required."""
+    known = {name for parameter in lifted.function.parameters for name, _ in flat_fields(parameter)}
+    for name in sizes:
+        if name not in known:
+            raise UsageError(
+                f"--sizes names {name}, which is no parameter; the parameters: {', '.join(known)}"
+            )
+    for default in _DEFAULTS:
+        values, shapes = _shapes(lifted, sizes, default)
+        if sum(int(np.prod(shape)) for shape in shapes.values()) <= _MOST_ELEMENTS:
+            break
+    else:
+        raise UsageError(f"the inputs have more than {_MOST_ELEMENTS} elements; choose smaller --sizes")
+    rng = np.random.default_rng(0)
+
+    def value(name: str, type_: Scalar | Array) -> Any:
+        if isinstance(type_, Array):
+            return _random(rng, type_.element, shapes[name])
+        return values[name] if name in values else _random(rng, type_, ()).item()
+
+    found: list[Any] = []
+    for parameter in lifted.function.parameters:
+        made = {name: value(name, type_) for name, type_ in flat_fields(parameter)}
+        if isinstance(parameter.type, Struct):
+            found.append({name.removeprefix(f"{parameter.name}."): item for name, item in made.items()})
+        else:
+            found.append(made[parameter.name])
+    return found
+
+
+def _shapes(lifted: Lifted, sizes: Sizes, default: int) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
+    """Values of the integers that bound something, and a shape for each array."""
+    polys = [size.poly for size in lifted.sizes] + [r.poly for r in lifted.requires if r.poly is not None]
+    bounding = {symbol for poly in polys for symbol in poly.symbols()}
+    all_fields = [field for parameter in lifted.function.parameters for field in flat_fields(parameter)]
+    values: dict[str, int] = {}
+    for name, type_ in all_fields:
+        if isinstance(type_, Scalar) and type_.kind == "int" and (name in bounding or name in sizes):
+            values[name] = sizes[name][0] if name in sizes else default
+    arrays = {name: type_ for name, type_ in all_fields if isinstance(type_, Array)}
+    lengths: dict[str, int] = dict(values)
+    for name, type_ in arrays.items():
+        axes = axes_of(type_)
+        extents = sizes.get(name, (default if axes < 3 else max(1, default // 10),) * axes)
+        if len(extents) != axes:
+            raise UsageError(f"--sizes gives {name} {len(extents)} extents, and it has {axes}")
+        lengths |= {length_symbol(name, axis): extent for axis, extent in enumerate(extents)}
+    for size in lifted.sizes:
+        lengths[size.symbol] = max(0, int(size.poly.evaluate(lengths)))
+    for requirement in lifted.requires:
+        if requirement.kind == "length" and requirement.poly is not None:
+            symbol = length_symbol(requirement.array, requirement.axis)
+            lengths[symbol] = max(lengths.get(symbol, 0), int(requirement.poly.evaluate(lengths)))
+    return values, {
+        name: tuple(lengths[length_symbol(name, axis)] for axis in range(axes_of(type_)))
+        for name, type_ in arrays.items()
+    }
+
+
+def _random(rng: np.random.Generator, type_: Scalar, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Small numbers, none zero."""
+    dtype = DTYPES[element_name(type_)]
+    if type_.kind == "float":
+        return np.asarray(rng.uniform(0.5, 1.5, shape), dtype)
+    return np.asarray(rng.integers(1, 2 if type_.kind == "bool" else 100, shape), dtype)
+
+
+# What a target's users pass, and waiting for what they get.
+
+
+def _prepared(target: str, function: Callee, lifted: Lifted, arguments: Sequence[Any]) -> Callable[[], Any]:
+    """A call on the target's own arrays that waits for the result."""
+    convert, wait = _FRAMEWORKS.get(target, (lambda array: array, lambda result: result))
+    given = [_converted(argument, convert) for argument in arguments]
+    return lambda: wait(function(*given))
+
+
+def _converted(argument: Any, convert: Callable[[Any], Any]) -> Any:
+    if isinstance(argument, dict):
+        return {name: _converted(value, convert) for name, value in argument.items()}
+    return convert(argument) if isinstance(argument, np.ndarray) else argument
+
+
+def _to(module: str, function: str) -> Callable[[Any], Any]:
+    return lambda array: getattr(importlib.import_module(module), function)(array)
+
+
+def _each(result: Any, wait: Callable[[Any], Any]) -> Any:
+    for part in result if isinstance(result, tuple) else (result,):
+        wait(part)
+    return result
+
+
+def _block(part: Any) -> None:
+    if hasattr(part, "block_until_ready"):
+        part.block_until_ready()
+
+
+_FRAMEWORKS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "torch": (_to("torch", "from_numpy"), lambda result: result),
+    "jax": (_to("jax.numpy", "asarray"), lambda result: _each(result, _block)),
+    "tensorflow": (_to("tensorflow", "constant"), lambda result: result),
+    "mlx": (_to("mlx.core", "array"), lambda result: _each(result, _to("mlx.core", "eval"))),
+}
+
+
+def _plain(result: Any) -> list[np.ndarray[Any, Any]]:
+    return [np.asarray(part) for part in (result if isinstance(result, tuple) else (result,))]
+
+
+def _agree(expected: Sequence[Any], found: Sequence[Any]) -> bool:
+    return len(expected) == len(found) and all(
+        np.shape(left) == np.shape(right)
+        and np.allclose(left.astype(np.float64), right.astype(np.float64), rtol=1e-2, atol=1e-3)
+        for left, right in zip(expected, found)
+    )
+
+
+def applied(files: Mapping[str, Mapping[str, bytes]], choice: Choice, result: Any) -> Any:
+    """The result with the files of the fastest target alone."""
+    return replace(result, emitted={choice.best: files[choice.best]})

@@ -1,0 +1,234 @@
+"""The lift road: a source file in; for each function a proved tensor program, its files and its certificate.
+
+read -> summarize -> tensorize -> obligations -> discharge -> emit -> certificate
+"""
+
+from __future__ import annotations
+
+import keyword
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tensmith.errors import TensmithError, UsageError
+from tensmith.files import write_bytes
+from tensmith.lifting.lifted import Emitted, Lifted
+from tensmith.lifting.limit import TimeUp, limited
+from tensmith.lifting.loops import Function, Position
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.result import LiftResult, Work
+from tensmith.lifting.summary import Summary
+from tensmith.verify.obligation import Obligation, Verdict
+
+Progress = Callable[[str], None]
+_SECONDS = 20.0  # for one function
+_AT_ONCE = 8  # obligations between two looks at the outcome
+_C_SUFFIXES = {".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh"}
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The parts of the road; see the packages of their names.
+
+    certify writes a folder for a proved function, from its summary, program and verdicts.
+    """
+
+    read: Callable[[Path], list[Function | Refusal]]
+    summarize: Callable[[Function], Summary]
+    tensorize: Callable[[Summary], Lifted]
+    obligations: Callable[[Summary, Lifted], list[Obligation]]
+    discharge: Callable[[Sequence[Obligation]], list[Verdict]]
+    emit: Callable[[str, Lifted], Emitted]
+    certify: Callable[[Path, Work], list[Path]]
+
+
+def standard_steps() -> Steps:
+    """The steps as they are; imported here, so that reading the door costs nothing."""
+    from tensmith.lifting.conditions import obligations
+    from tensmith.lifting.emit import EMITTERS
+    from tensmith.lifting.summarize import summarize
+    from tensmith.lifting.tensorize import tensorize
+    from tensmith.verify.solve import discharge
+
+    return Steps(
+        read_source,
+        summarize,
+        tensorize,
+        lambda summary, _: obligations(summary),
+        discharge,
+        lambda target, lifted: EMITTERS[target].emit(lifted),
+        lambda folder, work: [],
+    )
+
+
+def read_source(path: Path) -> list[Function | Refusal]:
+    """The functions of a file in the language of its suffix."""
+    if path.suffix == ".py":
+        from tensmith.lifting.source.python import read_python
+
+        return read_python(path)
+    if path.suffix in _C_SUFFIXES:
+        from tensmith.lifting.source.c import read_c
+
+        return read_c(path)
+    raise UsageError(
+        f"{path} is no C, C++ or Python file by its name; give it one of .py {' '.join(sorted(_C_SUFFIXES))}"
+    )
+
+
+def lift_file(
+    path: Path,
+    function: str | None = None,
+    targets: Sequence[str] = ("numpy",),
+    output: Path | None = None,
+    progress: Progress | None = None,
+    steps: Steps | None = None,
+) -> list[LiftResult]:
+    """Lifts every function of a file, or the one named, in the order of the file.
+
+    With `output`, files are written there (each in a folder of its target's name if there are several
+    targets) and certificates beside them. One function's refusal never stops the others. Raises TensmithError
+    for a file that cannot be read at all, UsageError for a function that is not in it.
+    """
+    steps = steps or standard_steps()
+    tell = progress or (lambda _: None)
+    tell(f"reading {path}")
+    found = steps.read(path)
+    if function is not None:
+        named = [entry for entry in found if _name(entry) == function]
+        if not named:
+            known = ", ".join(map(_name, found)) or "none"
+            raise UsageError(f"{path} has no function '{function}'; its functions: {known}")
+        found = named
+    return [lift_function(entry, targets, output, tell, steps) for entry in found]
+
+
+def lift_function(
+    entry: Function | Refusal,
+    targets: Sequence[str] = ("numpy",),
+    output: Path | None = None,
+    progress: Progress | None = None,
+    steps: Steps | None = None,
+) -> LiftResult:
+    """The rest of the road for one function that was read."""
+    steps = steps or standard_steps()
+    began, work = time.perf_counter(), Work()
+    name = _name(entry)
+    start = entry.position
+    tell = progress or (lambda _: None)
+    try:
+        with limited(_SECONDS):
+            if isinstance(entry, Refusal):
+                raise entry
+            work.function = entry
+            result = _lift(entry, targets, steps, work, tell)
+        if output is not None:
+            result = write_result(result, output, steps)
+    except Refusal as refusal:
+        where = refusal.position if refusal.position.line else start
+        result = _refused(name, refusal.reason, where, work)
+    except TimeUp:
+        reason = f"the lift took longer than {_SECONDS:g} seconds; split the function into smaller ones"
+        result = _refused(name, reason, start, work)
+    except TensmithError as error:
+        if error.exit_code == 2:
+            raise
+        result = _refused(name, str(error), start, work)
+    except Exception as error:
+        first = (str(error).splitlines() or [""])[0]
+        reason = (
+            f"tensmith failed here ({type(error).__name__}: {first}); the fault is ours, please report it"
+        )
+        result = _refused(name, reason, start, work)
+    return replace(result, seconds=time.perf_counter() - began)
+
+
+def _name(entry: Function | Refusal) -> str:
+    return entry.function if isinstance(entry, Refusal) else entry.name
+
+
+def _refused(name: str, reason: str, where: Position, work: Work) -> LiftResult:
+    summary = work.summary
+    return LiftResult(
+        name,
+        "refused",
+        reason,
+        where.line,
+        where.column,
+        summary.arithmetic if summary else "",
+        tuple(entry.text for entry in summary.requires) if summary else (),
+        summary.assumes if summary else (),
+        len(work.verdicts),
+        work=work,
+    )
+
+
+def _lift(function: Function, targets: Sequence[str], steps: Steps, work: Work, tell: Progress) -> LiftResult:
+    """Summary, program, proof and texts of one function."""
+    name = function.name
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise Refusal(f"{name!r} cannot name a file and a function; rename it", function.position)
+    tell(f"{name}: closed forms")
+    work.summary = summary = steps.summarize(function)
+    work.lifted = lifted = steps.tensorize(summary)
+    tell(f"{name}: proof")
+    _prove(steps, work, steps.obligations(summary, lifted))
+    tell(f"{name}: {', '.join(targets)}")
+    emitted = {target: steps.emit(target, lifted).files for target in targets}
+    return LiftResult(
+        name,
+        "proved",
+        "",
+        function.position.line,
+        function.position.column,
+        lifted.arithmetic,
+        tuple(dict.fromkeys(entry.text for entry in lifted.requires)),
+        tuple(dict.fromkeys(lifted.assumes)),
+        len(work.verdicts),
+        program=str(lifted.program),
+        emitted=emitted,
+        work=work,
+    )
+
+
+def _prove(steps: Steps, work: Work, obligations: Sequence[Obligation]) -> None:
+    """Discharges obligations until one fails, which refuses the function."""
+    verdicts: list[Verdict] = []
+    for start in range(0, len(obligations), _AT_ONCE):
+        verdicts += steps.discharge(obligations[start : start + _AT_ONCE])
+        work.verdicts = verdicts
+        failed = next((verdict for verdict in verdicts[start:] if verdict.status != "proved"), None)
+        if failed is not None:
+            raise _unproved(failed)
+    if not verdicts:
+        raise Refusal("there is nothing to prove, so nothing is known")
+
+
+def _unproved(verdict: Verdict) -> Refusal:
+    obligation = verdict.obligation
+    values = "; ".join(line.strip() for line in verdict.detail.splitlines()[:6])
+    if verdict.status == "refuted" and obligation.expects == "unsat":
+        reason = f"not proved: {obligation.name}"
+        reason += f" (a state that speaks against it: {values})" if values else ""
+        reason += "; guard the access or the division, or bound the loop by plain parameters"
+    elif obligation.expects == "sat":
+        reason = f"not proved: {obligation.name}; the function can never run as its requirements contradict"
+    else:
+        reason = f"not proved in time: {obligation.name}; split the function or simplify its expressions"
+    return Refusal(reason, Position(obligation.line, obligation.column))
+
+
+def write_result(result: LiftResult, output: Path, steps: Steps) -> LiftResult:
+    """Writes files and certificate of a proved function; each file appears whole or not at all."""
+    files: list[Path] = []
+    for target, contents in result.emitted.items():
+        folder = output / target if len(result.emitted) > 1 else output
+        for name, content in contents.items():
+            path = folder / name
+            if not path.resolve().is_relative_to(folder.resolve()):
+                raise Refusal(f"the file {name} would lie outside of {folder}; rename the function")
+            write_bytes(path, content)
+            files.append(path)
+    files += steps.certify(output / f"{result.name}.cert", result.work)
+    return replace(result, files=tuple(files))

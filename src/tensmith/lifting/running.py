@@ -1,0 +1,181 @@
+"""Loading what an emitter wrote, so that it can be called here: Python modules, C libraries, ONNX models.
+
+Only text that tensmith itself emitted is ever run; the lifted file is not.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import shutil
+import subprocess
+import tempfile
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensmith.errors import EngineError
+from tensmith.ir.types import DTYPES
+from tensmith.lifting.emit.kernel.parameters import element_name, flat_fields
+from tensmith.lifting.lifted import Lifted, Output
+from tensmith.lifting.loops import Array, Parameter, Scalar, Struct
+
+Callee = Callable[..., Any]
+
+# Targets that run on this machine, and the module each needs.
+MODULES = {
+    "numpy": "numpy",
+    "torch": "torch",
+    "tensorflow": "tensorflow",
+    "jax": "jax",
+    "mlx": "mlx",
+    "onnx": "onnxruntime",
+}
+_COMPILE = ("-std=c11", "-O3", "-march=native", "-shared", "-fPIC", "-w")
+
+
+def installed(target: str) -> bool:
+    """Whether the target's output can run here."""
+    if target == "c":
+        return shutil.which("gcc") is not None or shutil.which("cc") is not None
+    module = MODULES.get(target)
+    return module is not None and importlib.util.find_spec(module) is not None
+
+
+def load(target: str, lifted: Lifted, files: Mapping[str, bytes]) -> Callee:
+    """The emitted function as a callable of the source's parameters, in order.
+
+    Python targets take and return what their emitters say; C and ONNX take and return NumPy arrays. Raises
+    EngineError where the target cannot run here, ValueError from a call that a guard refuses.
+    """
+    if not installed(target):
+        raise EngineError(f"{target} cannot run here; install it, or choose another --to")
+    name = lifted.function.name
+    if target == "c":
+        return _library(lifted, files)
+    if target == "onnx":
+        return _model(lifted, files[f"{name}.onnx"])
+    return _module(name, files[f"{name}.py"], target)
+
+
+def _module(name: str, text: bytes, target: str) -> Callee:
+    space: dict[str, Any] = {"__name__": f"tensmith.lifted.{target}.{name}"}
+    exec(compile(text, f"<{name} by tensmith for {target}>", "exec"), space)
+    function: Callee = space[name]
+    return function
+
+
+def _dtype(type_: Scalar) -> np.dtype[Any]:
+    return DTYPES[element_name(type_)]
+
+
+def fields(
+    parameters: Sequence[Parameter], arguments: Sequence[Any]
+) -> list[tuple[str, Scalar | Array, Any]]:
+    """Name, type and argument of every scalar and array, the fields of structs one by one."""
+    found = []
+    for parameter, argument in zip(parameters, arguments, strict=True):
+        for name, type_ in flat_fields(parameter):
+            inner = name.removeprefix(f"{parameter.name}.")
+            value = argument
+            if isinstance(parameter.type, Struct):
+                value = argument[inner] if isinstance(argument, Mapping) else getattr(argument, inner)
+            found.append((name, type_, value))
+    return found
+
+
+def _array(value: Any, type_: Array) -> np.ndarray[Any, Any]:
+    array = np.ascontiguousarray(value, _dtype(type_.element))
+    return array.reshape(-1) if type_.memory == "flat" else array
+
+
+def _returned(lifted: Lifted) -> Output | None:
+    return next((output for output in lifted.outputs if output.view is None), None)
+
+
+def _library(lifted: Lifted, files: Mapping[str, bytes]) -> Callee:
+    """F.c compiled and called by its contract: lengths after arrays, then places for what is written."""
+    function = lifted.function
+    folder = Path(tempfile.mkdtemp(prefix="tensmith-lift-"))
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    compiler = shutil.which("gcc") or shutil.which("cc") or "cc"
+    library = folder / f"{function.name}.so"
+    command = [compiler, *_COMPILE, str(folder / f"{function.name}.c"), "-o", str(library), "-lm"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        shutil.rmtree(folder, ignore_errors=True)
+        first = (done.stderr.splitlines() or ["no message"])[0]
+        raise EngineError(f"{compiler} refused the emitted C: {first}; choose another --to, and report it")
+    entry = getattr(ctypes.CDLL(str(library)), function.name)
+    written = {output.view.array for output in lifted.outputs if output.view is not None}
+    result = _returned(lifted)
+    extents = lifted.program.type(result.name).dims if result is not None else ()
+
+    def call(*arguments: Any) -> Any:
+        passed: list[Any] = []
+        outputs: list[Any] = []
+        given = [
+            (name, type_, value if isinstance(type_, Scalar) else _array(value, type_))
+            for name, type_, value in fields(function.parameters, arguments)
+        ]
+        for _, type_, value in given:
+            if isinstance(type_, Scalar):
+                passed.append(np.ctypeslib.as_ctypes_type(_dtype(type_))(value))
+            else:
+                passed += [value.ctypes.data_as(ctypes.c_void_p), *map(ctypes.c_size_t, value.shape)]
+        for name, _, value in given:
+            if name in written:
+                outputs.append(np.empty_like(value))
+                passed.append(outputs[-1].ctypes.data_as(ctypes.c_void_p))
+        if result is not None:
+            symbols = _symbols(lifted, given) if extents else {}
+            shape = [extent if isinstance(extent, int) else extent.evaluate(symbols) for extent in extents]
+            outputs.append(np.empty(shape, _dtype(result.type)))
+            passed.append(outputs[-1].ctypes.data_as(ctypes.c_void_p))
+            passed += [ctypes.c_size_t(outputs[-1].size)] if extents else []
+        status = entry(*passed)
+        if status:
+            requirement = (
+                lifted.requires[status - 1].text if status <= len(lifted.requires) else "more memory"
+            )
+            raise ValueError(f"{function.name} requires {requirement}")
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    weakref.finalize(call, shutil.rmtree, folder, True)
+    return call
+
+
+def _symbols(lifted: Lifted, given: Sequence[tuple[str, Scalar | Array, Any]]) -> dict[str, int]:
+    """The sizes that the extents of a returned array are over."""
+    values: dict[str, int] = {}
+    for name, type_, value in given:
+        if isinstance(type_, Array):
+            values |= {f"len({name}, {axis})": size for axis, size in enumerate(value.shape)}
+        elif type_.kind == "int":
+            values[name] = int(value)
+    for size in lifted.sizes:
+        values[size.symbol] = max(0, size.poly.evaluate(values))
+    return values
+
+
+def _model(lifted: Lifted, model: bytes) -> Callee:
+    """An ONNX model on the CPU."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    names = {item.name for item in session.get_inputs()}
+
+    def call(*arguments: Any) -> Any:
+        given = {
+            name: np.asarray(value, _dtype(type_)) if isinstance(type_, Scalar) else _array(value, type_)
+            for name, type_, value in fields(lifted.function.parameters, arguments)
+            if name in names
+        }
+        outputs = session.run(None, given)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    return call

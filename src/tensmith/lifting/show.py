@@ -1,0 +1,190 @@
+"""`--explain`: the loop language, closed forms, invariants and obligations of a lift, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+
+from tensmith.lifting import loops
+from tensmith.lifting.result import LiftResult
+from tensmith.lifting.summary import LoopFacts, Result, Summary, Written
+from tensmith.lifting.terms import Argument, Cases, Fold, Index, Number, Op, Read, Term
+from tensmith.verify.obligation import Verdict
+
+_INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "tdiv": "/", "tmod": "rem", "fdiv": "//", "fmod": "%",
+    "lt": "<", "le": "<=", "eq": "==", "ne": "!=", "and": "and", "or": "or", "shl": "<<", "shr": ">>",
+    "band": "&", "bor": "|", "bxor": "^",
+}  # fmt: skip
+
+
+def explain(result: LiftResult) -> Iterator[str]:
+    """Lines about one function, as far as its lift came."""
+    work = result.work
+    if work.function is not None:
+        yield f"{result.name} in the loop language"
+        yield from function(work.function)
+    if work.summary is not None:
+        yield "closed forms"
+        yield from summary(work.summary)
+    if work.verdicts:
+        yield "obligations"
+        yield from obligations(work.verdicts)
+    if work.lifted is not None:
+        yield "tensor program"
+        yield from (f"  {line}" for line in str(work.lifted.program).splitlines())
+
+
+# The loop language.
+
+
+def function(found: loops.Function) -> Iterator[str]:
+    """A function, one statement a line."""
+    parameters = ", ".join(f"{p.name}: {kind(p.type)}" for p in found.parameters)
+    returns = f" -> {kind(found.returns)}" if found.returns is not None else ""
+    yield f"  {found.name}({parameters}){returns}"
+    yield from statements(found.body, 2)
+    for note in found.noted:
+        yield f"  taken: {note}"
+
+
+def kind(type_: loops.Scalar | loops.Array | loops.Struct) -> str:
+    """A type in a word."""
+    if isinstance(type_, loops.Array):
+        return f"{type_.element}{'[]' * type_.rank if type_.memory == 'nested' else f'[{type_.rank}d]'}"
+    if isinstance(type_, loops.Struct):
+        return f"struct {type_.name}"
+    return type_.name
+
+
+def statements(body: Sequence[loops.Statement], depth: int) -> Iterator[str]:
+    """Statements, indented."""
+    space = "  " * depth
+    for statement in body:
+        match statement:
+            case loops.Declare(name, type_, value):
+                yield f"{space}{name}: {type_}{f' = {expression(value)}' if value is not None else ''}"
+            case loops.Allocate(name, type_, extents, fill):
+                shape = " x ".join(map(expression, extents))
+                content = f" of {expression(fill)}" if fill is not None else ""
+                yield f"{space}{name}: {kind(type_)} = new {shape}{content}"
+            case loops.Assign(name, value):
+                yield f"{space}{name} = {expression(value)}"
+            case loops.Store(array, indices, value):
+                yield f"{space}{array}[{', '.join(map(expression, indices))}] = {expression(value)}"
+            case loops.Append(array, value):
+                yield f"{space}{array}.append({value if isinstance(value, str) else expression(value)})"
+            case loops.If(condition, then, otherwise):
+                yield f"{space}if {expression(condition)}"
+                yield from statements(then, depth + 1)
+                if otherwise:
+                    yield f"{space}else"
+                    yield from statements(otherwise, depth + 1)
+            case loops.Loop(condition, inner, label):
+                yield f"{space}while {expression(condition)}    # {label}"
+                yield from statements(inner, depth + 1)
+            case loops.Return(value):
+                yield f"{space}return {value if isinstance(value, str) else expression(value)}"
+
+
+def expression(found: loops.Expr) -> str:
+    """An expression in one line."""
+    match found:
+        case loops.Constant(value):
+            return str(value)
+        case loops.Variable(name):
+            return name
+        case loops.Load(array, indices):
+            return f"{array}[{', '.join(map(expression, indices))}]"
+        case loops.Length(array, axis):
+            return f"len({array}, {axis})"
+        case loops.Apply(operator, arguments):
+            return _applied(operator, [expression(argument) for argument in arguments])
+        case loops.Cast(value, type_):
+            return f"{type_}({expression(value)})"
+
+
+def _applied(operator: str, arguments: Sequence[str]) -> str:
+    if operator in _INFIX and len(arguments) == 2:
+        return f"({arguments[0]} {_INFIX[operator]} {arguments[1]})"
+    return f"{operator}({', '.join(arguments)})"
+
+
+# Closed forms.
+
+
+def summary(found: Summary) -> Iterator[str]:
+    """Sizes, requirements, what comes out, and what every loop keeps true."""
+    for size in found.sizes:
+        yield f"  size {size.symbol} = max(0, {size.poly})"
+    for requirement in found.requires:
+        yield f"  requires {requirement.text}"
+    for result in found.results:
+        yield from outcome(result)
+    for facts in found.loops:
+        yield from invariant(facts)
+
+
+def outcome(result: Result) -> Iterator[str]:
+    """An output."""
+    for part in result.written:
+        yield f"  {written(result.name, part)}"
+    if not result.written:
+        yield f"  {result.name} is unchanged"
+
+
+def written(name: str, part: Written) -> str:
+    """name[i, j] = value for i < n, j < m."""
+    place = f"[{', '.join(map(str, part.at))}]" if part.at else ""
+    ranges = [f"{index} < {extent}" for index, extent in zip(part.indices, part.extents)]
+    ranges += [f"{poly} >= 0" for poly in part.where]
+    where = f" for {', '.join(ranges)}" if ranges else ""
+    return f"{name}{place} = {term(part.value)}{where}"
+
+
+def invariant(facts: LoopFacts) -> Iterator[str]:
+    """What holds at the start of every iteration of a loop."""
+    yield f"  loop {facts.label}: iteration {facts.counter} of {facts.trips}"
+    yield from _scalars(facts.scalars)
+    for name, parts in facts.arrays.items():
+        yield from (f"    {written(name, part)}" for part in parts)
+
+
+def _scalars(scalars: Mapping[str, Term]) -> Iterator[str]:
+    yield from (f"    {name} = {term(value)}" for name, value in scalars.items())
+
+
+def term(found: Term) -> str:
+    """A term in one line."""
+    match found:
+        case Number(value, _):
+            return str(value) if Fraction(value).denominator == 1 else str(float(value))
+        case Index(poly, _):
+            return str(poly)
+        case Argument(name, _):
+            return name
+        case Read(array, indices, _):
+            return f"{array}[{', '.join(map(term, indices))}]"
+        case Op("cast", (value,), type_):
+            return f"{type_}({term(value)})"
+        case Op(operator, arguments, _):
+            return _applied(operator, [term(argument) for argument in arguments])
+        case Fold(kind_, var, extent, body, start, _):
+            return f"{kind_}({var} < {extent}: {term(body)}; from {term(start)})"
+        case Cases(cases, otherwise, _):
+            parts = [
+                f"{term(value)} if {' and '.join(f'{poly} >= 0' for poly in conditions)}"
+                for conditions, value in cases
+            ]
+            return f"({' else '.join((*parts, term(otherwise)))})"
+
+
+# Obligations.
+
+
+def obligations(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """Each obligation with what it took."""
+    for verdict in verdicts:
+        obligation = verdict.obligation
+        where = f"{obligation.line}:{obligation.column}"
+        yield f"  {verdict.status:<8} {obligation.kind:<12} {obligation.name} ({where}; {verdict.rung})"
