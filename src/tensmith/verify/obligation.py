@@ -24,13 +24,15 @@ Kind = Literal[
 
 @dataclass(frozen=True)
 class Recurrence:
-    """An instance of the definition of a prefix function: "base" at t <= 0, or the "step" from `position`."""
+    """An instance of the definition of a prefix function, or of what follows from it by induction: "base" at
+    t <= 0, the "step" from `position`, "restart" from another start (`other`), "bound" by the start."""
 
     function: str
-    case: Literal["base", "step"]
+    case: Literal["base", "step", "restart", "bound"]
     arguments: tuple[str, ...]
     position: str
     text: str
+    other: str = ""
 
 
 @dataclass(frozen=True)

@@ -127,6 +127,19 @@ class Prefix:
         joined = _JOIN[self.kind].format(self.at(arguments, position), body)
         return f"(=> (>= {position} 0) (= {self.at(arguments, f'(+ {position} 1)')} {joined}))"
 
+    def restart(self, arguments: Sequence[str], other: str, position: str) -> str:
+        """A maximum from a start a >= b is the larger of a and the maximum from b; minima likewise. `other`
+        is b. By induction on the position, as joining is associative."""
+        given = [*arguments[:-1], other]
+        start, relation = arguments[-1], {"max": ">=", "min": "<="}[self.kind]
+        joined = _JOIN[self.kind].format(start, self.at(given, position))
+        return f"(=> ({relation} {start} {other}) (= {self.at(arguments, position)} {joined}))"
+
+    def bound(self, arguments: Sequence[str], position: str) -> str:
+        """A maximum is at least its start, a minimum at most, by induction."""
+        relation = {"max": ">=", "min": "<="}[self.kind]
+        return f"({relation} {self.at(arguments, position)} {arguments[-1]})"
+
 
 # The check: evaluation in an explicit model
 
@@ -260,7 +273,11 @@ def prefix_violations(prefix: Prefix, model: Model) -> list[str]:
     found = []
     for scope in itertools.product(*small):
         for position in range(-2, 4):
-            for text in (prefix.base(names, "t"), prefix.step(names, "t")):
+            texts = [prefix.base(names, "t"), prefix.step(names, "t")]
+            if prefix.kind in ("max", "min"):
+                texts += [prefix.bound(names, "t")]
+                texts += [prefix.restart(names, other, "t") for other in ("(- 1)", "1")]
+            for text in texts:
                 if not value(parse(text), {**dict(scope), "t": position}, own):
                     found.append(f"{text} is false at {dict(scope)}, t = {position}")
     return found

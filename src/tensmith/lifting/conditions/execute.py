@@ -328,8 +328,9 @@ class Executor:
         memory = self.memories[array]
         if array in state.lengths and memory.extents is not None:
             memory = replace(memory, extents=state.lengths[array])
-        digits = memory.digits(self.world, nodes)
-        self.demand("bounds", array, position, memory.inside(self.world, digits))
+        digits, same = memory.digits(self.world, nodes)
+        inside = self.world.arena.all([same, memory.inside(self.world, digits)])
+        self.demand("bounds", array, position, inside)
         return digits
 
 

@@ -6,6 +6,7 @@ not depend on what they are. So the sums of A[i,k]*x[k] at i and at i+1 are one 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -97,6 +98,9 @@ class Folds:
             sources.setdefault(key, fold)
         for key, extents in wanted.items():
             points = {self.arena.shift(extent, -1) for extent in extents}
+            for extent in extents:
+                if extent.constant is not None and extent.constant <= _NEAR:
+                    points.update(self.arena.number(u, "Int") for u in range(int(extent.constant)))
             for low in extents:
                 for high in extents:
                     gap = self.arena.sub(high, low).constant
@@ -106,6 +110,16 @@ class Folds:
                 value = point.constant
                 if value is None or value >= 0:
                     yield sources[key], point
+
+
+    def restarts(self, folds: Iterable[Node]) -> Iterator[tuple[Node, Node]]:
+        """Pairs of maxima (or minima) that differ in their start alone."""
+        groups: dict[tuple[Node, ...], list[Node]] = {}
+        for fold in dict.fromkeys(folds):
+            if self.bodies[fold].prefix.kind in ("max", "min"):
+                groups.setdefault((*fold.args[:-2], fold.args[-1]), []).append(fold)
+        for group in groups.values():
+            yield from itertools.permutations(group, 2)
 
 
 class _Abstraction:

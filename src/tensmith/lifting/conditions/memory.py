@@ -34,18 +34,20 @@ class Memory:
         """The number of subscripts of an element."""
         return len(self.strides) if self.extents is None else len(self.extents)
 
-    def digits(self, world: World, indices: At) -> At:
-        """The subscripts of an element from the source's."""
+    def digits(self, world: World, indices: At) -> tuple[At, Node]:
+        """The subscripts of an element from the source's, and what makes them equal."""
+        arena = world.arena
         if self.extents is not None:
             if len(indices) != len(self.extents):
                 raise Malformed(f"{len(indices)} subscripts where there are {len(self.extents)} axes")
-            return indices
+            return indices, arena.true
         if self.declared == self.strides and len(indices) == len(self.strides):
-            return indices
-        arena, flat = world.arena, world.zero
+            return indices, arena.true
+        flat = world.zero
         for index, stride in zip(indices, self.declared, strict=True):
             flat = arena.add(flat, arena.mul(index, stride))
-        return divided(arena, flat, self.strides)
+        flat, same = world.written_by_sizes(flat, self.strides)
+        return divided(arena, flat, self.strides), same
 
     def inside(self, world: World, digits: At) -> Node:
         """Whether an element with these subscripts exists."""
@@ -108,7 +110,9 @@ def memory_of(world: World, name: str, kind: Array, extents: At | None) -> Memor
             symbols = requirement.poly.symbols()
             pairs = [(world.scope[s], world.stated[s]) for s in symbols if s in world.scope]
             length = arena.mul(world.poly(requirement.poly, world.scope), declared[requirement.axis])
-            limits.append((arena.all(arena.eq(a, b) for a, b in pairs), divided(arena, length, strides)))
+            length, same = world.written_by_sizes(length, strides)
+            holds = arena.all([same, *(arena.eq(a, b) for a, b in pairs)])
+            limits.append((holds, divided(arena, length, strides)))
     return Memory(strides, declared, ratios, tuple(limits), None)
 
 
@@ -141,11 +145,8 @@ def divided(arena: Arena, flat: Node, strides: At) -> At:
     for position, stride in enumerate(strides[:-1]):
         quotient, rest = _long_division(arena, flat, stride)
         if not arena.never_negative(rest):
-            shifted = arena.add(rest, stride)
-            if arena.never_negative(shifted) and arena.never_negative(
-                arena.shift(arena.scale(rest, -1), -1)
-            ):
-                quotient, rest = arena.shift(quotient, -1), shifted
+            if arena.never_negative(arena.shift(arena.scale(rest, -1), -1)):
+                quotient, rest = arena.shift(quotient, -1), arena.add(rest, stride)
         elif position < len(strides) - 1 and arena.never_negative(arena.sub(rest, stride)):
             quotient, rest = arena.shift(quotient, 1), arena.sub(rest, stride)
         digits.append(quotient)

@@ -154,7 +154,7 @@ def cast(arena: Arena, node: Node, source: Scalar, target: Scalar, fits: bool) -
         value = node.constant
         return arena.number(int(value), "Int") if value is not None else arena.app("trunc", "Int", (node,))
     inner, outer = limits(source), limits(target)
-    if outer is None or (target.signed and source.signed and outer[1] >= 2**31 - 1 and position(node)):
+    if outer is None or (target.signed and outer[1] >= 2**31 - 1 and position(node)):
         return node  # see ASSUMED
     if fits and inner is not None and outer[0] <= inner[0] and inner[1] <= outer[1]:
         return node
@@ -195,7 +195,7 @@ def fits(value: Expr | Term) -> bool:
         case Index():
             return False
         case Fold(kind, _, _, body, start, _):
-            return kind in ("max", "min") and fits(body) and fits(start)
+            return kind in ("sum", "prod") or (fits(body) and fits(start))
         case Cases(cases, otherwise, _):
             return all(fits(case) for _, case in cases) and fits(otherwise)
         case Apply(operator, arguments, _, _) | Op(operator, arguments, _):

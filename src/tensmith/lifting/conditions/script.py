@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
 from tensmith.lifting.conditions.execute import Goal
 from tensmith.lifting.conditions.nodes import Node, monomials, walk
 from tensmith.lifting.conditions.text import constant, name, text
 from tensmith.lifting.conditions.world import World
 from tensmith.verify.obligation import Lemma, Obligation, Recurrence, Script
-from tensmith.verify.theory import axioms
+from tensmith.verify.theory import Prefix, axioms
+
+Write: TypeAlias = Callable[[Node], str]
+Functions: TypeAlias = dict[str, Prefix]
+Case: TypeAlias = Literal["base", "step", "restart", "bound"]
 
 _BUILT_IN = frozenset(("to_real",))
 _MOST_LEMMAS = 6
@@ -53,8 +58,8 @@ class Writer:
             position.column, script, expects="sat",
         )  # fmt: skip
 
-    def _script(self, hypotheses: Sequence[Node], claim: Node) -> tuple[Script, dict[str, object]]:
-        world, folds = self.world, self.world.folds
+    def _script(self, hypotheses: Sequence[Node], claim: Node) -> tuple[Script, Functions]:
+        world = self.world
         known: dict[Node, str] = {}
 
         def write(node: Node) -> str:
@@ -62,25 +67,7 @@ class Writer:
 
         facts = self._relevant([*hypotheses, claim])
         roots = [*facts, *hypotheses, claim]
-        recurrences: dict[str, Recurrence] = {}
-        extra: list[Node] = []
-        functions: dict[str, object] = {}
-        occurring = folds.occurring(roots)
-        for fold in occurring:
-            prefix = folds.bodies[fold].prefix
-            functions[prefix.name] = prefix
-            *arguments, extent = map(write, fold.args[1:])
-            instance = prefix.base(arguments, extent)
-            recurrences[instance] = Recurrence(prefix.name, "base", tuple(arguments), extent, instance)
-        for fold, point in folds.steps(occurring):
-            prefix = folds.bodies[fold].prefix
-            arguments, at = list(map(write, fold.args[1:-1])), write(point)
-            for case, instance in (("base", prefix.base(arguments, at)), ("step", prefix.step(arguments, at))):
-                recurrences[instance] = Recurrence(prefix.name, case, tuple(arguments), at, instance)  # type: ignore[arg-type]
-            body = folds.body_at(fold, point)
-            extra += [point, body]
-            for inner in folds.occurring((body,)):
-                functions[folds.bodies[inner].prefix.name] = folds.bodies[inner].prefix
+        recurrences, extra, functions = self._recurrences(roots, write)
         more = [fact for fact in self._relevant([*roots, *extra]) if fact not in facts]
         facts += more
         nodes = list(walk([*roots, *more, *extra]))
@@ -97,10 +84,54 @@ class Writer:
             tuple(map(write, hypotheses)),
             tuple(weak),
             tuple(exact),
-            tuple(recurrences.values()),
+            tuple(recurrences),
             write(claim),
         )
         return script, functions
+
+    def _recurrences(self, roots: list[Node], write: Write) -> tuple[list[Recurrence], list[Node], Functions]:
+        """The instances that the folds inside need, the nodes these speak of, and the functions."""
+        folds = self.world.folds
+        found: dict[str, Recurrence] = {}
+        functions: Functions = {}
+        extra: list[Node] = []
+
+        def add(case: Case, prefix: Prefix, arguments: list[str], position: str, other: str = "") -> None:
+            functions[prefix.name] = prefix
+            match case:
+                case "base":
+                    text = prefix.base(arguments, position)
+                case "step":
+                    text = prefix.step(arguments, position)
+                case "restart":
+                    text = prefix.restart(arguments, other, position)
+                case "bound":
+                    text = prefix.bound(arguments, position)
+            found[text] = Recurrence(prefix.name, case, tuple(arguments), position, text, other)
+
+        occurring = folds.occurring(roots)
+        inner: list[Node] = []
+        for fold in occurring:
+            *arguments, extent = map(write, fold.args[1:])
+            add("base", folds.bodies[fold].prefix, arguments, extent)
+        for fold, point in folds.steps(occurring):
+            prefix, arguments = folds.bodies[fold].prefix, list(map(write, fold.args[1:-1]))
+            add("base", prefix, arguments, write(point))
+            add("step", prefix, arguments, write(point))
+            body = folds.body_at(fold, point)
+            extra += [point, body]
+            inner += folds.occurring((body,))
+        functions |= {folds.bodies[fold].prefix.name: folds.bodies[fold].prefix for fold in inner}
+        for fold, other in folds.restarts([*occurring, *inner]):
+            prefix = folds.bodies[fold].prefix
+            *arguments, extent = map(write, fold.args[1:])
+            add("restart", prefix, arguments, extent, write(other.args[-2]))
+            for start in (fold.args[-2], other.args[-2]):
+                for nested in folds.occurring((start,)):
+                    if folds.bodies[nested].prefix.kind in ("max", "min"):
+                        *given, place = map(write, nested.args[1:])
+                        add("bound", folds.bodies[nested].prefix, given, place)
+        return list(found.values()), extra, functions
 
     def _relevant(self, roots: Iterable[Node]) -> list[Node]:
         """The facts about what occurs: those of sizes, lengths, arguments and counters, closed under
@@ -121,7 +152,7 @@ class Writer:
                 seen |= {n for n in walk((fact,)) if n.op == "symbol"}
         return chosen
 
-    def _range(self, node: Node, write) -> list[str]:  # type: ignore[no-untyped-def]
+    def _range(self, node: Node, write: Write) -> list[str]:
         limits = self.world.element_limits(node)
         if limits is not None:
             low, high = limits
@@ -150,7 +181,7 @@ class Writer:
                 yield Lemma(self.obligation(lemma), f"(= {text(a)} {text(b)})")
 
 
-def _instances(nodes: Iterable[Node], write) -> tuple[list[str], list[str]]:  # type: ignore[no-untyped-def]
+def _instances(nodes: Iterable[Node], write: Write) -> tuple[list[str], list[str]]:
     """The axioms of the functions that occur: (weak, exact definitions)."""
     weak, exact = [], []
     for node in nodes:

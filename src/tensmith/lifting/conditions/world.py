@@ -9,7 +9,7 @@ from typing import TypeAlias
 from tensmith.formula.poly import Div, Poly
 from tensmith.lifting.conditions import operators
 from tensmith.lifting.conditions.folds import Folds
-from tensmith.lifting.conditions.nodes import Arena, Node
+from tensmith.lifting.conditions.nodes import Arena, Node, monomials, walk
 from tensmith.lifting.conditions.operators import sort_of
 from tensmith.lifting.loops import (
     Apply,
@@ -60,7 +60,7 @@ class World:
     sizes: dict[Node, Node] = field(default_factory=dict)  # size -> the polynomial it is the positive part of
     facts: list[Node] = field(default_factory=list)
     requirements: list[Node] = field(default_factory=list)
-    ranges: dict[Node, Node] = field(default_factory=dict)  # counter -> counter < trips
+    ranges: dict[Node, Node] = field(default_factory=dict)  # counters and lengths -> their upper bounds
 
     def __post_init__(self) -> None:
         self.folds = Folds(self.arena)
@@ -96,9 +96,8 @@ class World:
         return kind.kind == "int" and not kind.signed
 
     def _range(self, node: Node, kind: Scalar) -> None:
-        """Types narrower than 32 bits and unsigned ones say something that proofs need."""
         limits = operators.limits(kind)
-        if limits is not None and (not kind.signed or (kind.bits or 64) < 32):
+        if limits is not None:
             low, high = (self.arena.number(limit, "Int") for limit in limits)
             self.facts += [self.arena.claim(high, node), self.arena.claim(node, low)]
 
@@ -127,8 +126,10 @@ class World:
     # Atoms
 
     def length(self, array: str, axis: int) -> Node:
-        """The length of a parameter array along an axis."""
-        return self.arena.symbol(f"len.{array}.{axis}", "Int", natural=True)
+        """The length of a parameter array along an axis; memory has fewer than 2^63 bytes."""
+        node = self.arena.symbol(f"len.{array}.{axis}", "Int", natural=True)
+        self.ranges[node] = self.arena.claim(self.arena.number(2**63 - 1, "Int"), node)
+        return node
 
     def read(self, array: str, indices: tuple[Node, ...]) -> Node:
         """An element at entry."""
@@ -166,6 +167,22 @@ class World:
         raise Malformed(f"an extent is not made of parameters at {expression.position}")
 
     # Polynomials and terms
+
+    def written_by_sizes(self, node: Node, strides: tuple[Node, ...]) -> tuple[Node, Node]:
+        """A subscript with parameters replaced by the sizes that occur in strides, and the condition that
+        makes it the same: the size is not cut off at 0."""
+        arena = self.arena
+        values, same = {}, []
+        inside = {part for part in walk(strides) if part in self.sizes}
+        for size, raw in self.sizes.items():
+            for atoms, coefficient in monomials(raw):
+                if size in inside and len(atoms) == 1 and coefficient == 1 and atoms[0] not in values:
+                    values[atoms[0]] = arena.add(size, arena.sub(atoms[0], raw))
+                    same.append(arena.eq(size, raw))
+                    break
+        if not any(part in values for part in walk((node,))):
+            return node, arena.true
+        return arena.substitute(node, values), arena.all(same)
 
     def poly(self, poly: Poly, scope: Scope) -> Node:
         """A polynomial with its symbols looked up in `scope`."""
@@ -229,7 +246,12 @@ class World:
         body = self.term(term.body, {**scope, term.var: position})
         if body.sort != start.sort or body.sort == "Bool":
             raise Malformed("a fold's body and start have different types")
-        return self.folds.close(term.kind, position, body, start, extent)
+        fold = self.folds.close(term.kind, position, body, start, extent)
+        # Sums and products of an unsigned type are those of integers, wrapped at every step or at the end.
+        return operators.wrap(self.arena, fold, term.type) if self._wraps(term) else fold
+
+    def _wraps(self, term: Fold) -> bool:
+        return term.kind in ("sum", "prod") and self._natural(term.type) and term.type.bits is not None
 
     def at_least(self, polys: tuple[Poly, ...], scope: Scope) -> Node:
         """All polynomials are >= 0."""
