@@ -337,6 +337,18 @@ def view_text(target: PythonEmitter, writer: Writer, view: View, array: str) -> 
     return f"{array}[{grid(view, names, target.positions('{}'))}]"
 
 
+def view_places(writer: Writer, view: View) -> str:
+    """Subscripts of a view's elements: slices, or the positions in a flat array."""
+    names = writer.names
+    slices = basic(view, names)
+    if slices is not None and slices[1] == tuple(range(len(view.shape))):
+        return slices[0]
+    if len(view.offset) > 1:
+        return grid(view, names, "np.arange({})")
+    steps, shape = extents(view.steps[0], names), extents(view.shape, names)
+    return f"{writer.helper('_places')}({poly(view.offset[0], names).code}, {shape}, {steps})"
+
+
 def _turned(target: PythonEmitter, code: str, axes: tuple[int, ...]) -> str:
     """The text of a view whose axes are `axes` of the wanted one, in the wanted order."""
     order = tuple(axes.index(axis) for axis in range(len(axes)))
@@ -349,15 +361,24 @@ def _turned(target: PythonEmitter, code: str, axes: tuple[int, ...]) -> str:
 def _module(target: PythonEmitter, writer: Writer, signature: list[str]) -> str:
     lifted = writer.lifted
     function = lifted.function
+    decorators = target.decorators(writer)
     parts = [f'"""{function.name} of {function.file}, as {target.title}.\n\n{_claims(lifted)}"""\n']
-    parts.append("\n".join(target.imports) + "\n")
+    parts.append("\n".join(_imports(target, writer)) + "\n")
     parts += ["\n" + textwrap.dedent(text).strip() + "\n" for text in writer.helpers.values()]
     body = "\n".join(f"    {line}" for line in writer.lines)
     name = writer.name(function.name) if function.name in target.reserved else function.name
-    head = [*target.decorators(writer), f"def {name}({', '.join(signature)}):"]
+    head = [*decorators, f"def {name}({', '.join(signature)}):"]
     doc = f'    """{_summary(lifted)}"""'
     parts.append("\n" + "\n".join([*head, doc, body]) + "\n")
     return "\n".join(parts)
+
+
+def _imports(target: PythonEmitter, writer: Writer) -> list[str]:
+    """The imports that are used."""
+    text = "\n".join([*target.decorators(writer), *writer.helpers.values(), *writer.lines])
+    found = [line for line in target.imports if f"{line.split()[-1]}." in text]
+    standard = [line for line in found if line == "import functools"]
+    return [*standard, *([""] if standard else []), *(line for line in found if line not in standard)]
 
 
 def _summary(lifted: Lifted) -> str:

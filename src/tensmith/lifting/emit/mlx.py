@@ -1,0 +1,251 @@
+"""MLX: lazily evaluated arrays; double precision, which only its CPU has, runs there."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tensmith.ir import Node
+from tensmith.lifting.emit import emitter
+from tensmith.lifting.emit.expression import ARITHMETIC, PRODUCT, Rule, Text, call, infix, nested
+from tensmith.lifting.emit.python_frame import PythonEmitter, view_places
+from tensmith.lifting.emit.python_text import extents
+from tensmith.lifting.emit.python_writer import Writer
+from tensmith.lifting.emit.rules import (
+    axes_of,
+    axis_of_sum,
+    divide,
+    fill,
+    functions,
+    index_of,
+    integer_helper,
+    pad_widths,
+    padded_extreme,
+    size,
+    transpose,
+    where,
+)
+from tensmith.lifting.lifted import View
+
+_HELPERS = {
+    "_flat": '''
+        def _flat(name, value, dtype):
+            """The elements of a flat array; see _array."""
+            return _array(name, value, dtype).reshape(-1)
+    ''',
+    "_array": '''
+        def _array(name, value, dtype, rank=None):
+            """The value as an array of the source's element type."""
+            given = value if isinstance(value, mx.array) else np.asarray(value)
+            array = given if isinstance(given, mx.array) else mx.array(given, dtype)
+            array = array.astype(dtype)
+            exact = mx.issubdtype(dtype, mx.floating) or given is array
+            if not exact and not np.array_equal(np.asarray(given), np.asarray(array)):
+                raise ValueError(f"{name} holds values that {dtype} does not")
+            if rank is not None and array.size == 0 and array.ndim < rank:
+                array = array.reshape(array.shape + (0,) * (rank - array.ndim))
+            if rank is not None and array.ndim != rank:
+                raise ValueError(f"{name} must have {rank} axes, not {array.ndim}")
+            return array
+    ''',
+    "_integer": integer_helper,
+    "_on_cpu": '''
+        def _on_cpu(function):
+            """Runs a function where double precision is."""
+
+            @functools.wraps(function)
+            def run(*arguments):
+                with mx.stream(mx.cpu):
+                    return function(*arguments)
+
+            return run
+    ''',
+    "_places": '''
+        def _places(offset, shape, steps):
+            """offset + i * steps[0] + j * steps[1] + ... for every (i, j, ...) of the shape."""
+            grids = np.indices(shape, sparse=True)
+            return mx.array(sum((grid * step for grid, step in zip(grids, steps)), start=np.asarray(offset)))
+    ''',
+    "_placed": '''
+        def _placed(array, value):
+            """The array with the value as its front; the value alone where it is all of it."""
+            value = value if array is None or array.ndim == value.ndim else value.reshape(-1)
+            if array is None or array.shape == value.shape:
+                return value
+            result = mx.array(array)
+            result[tuple(slice(0, size) for size in value.shape)] = value
+            return result
+    ''',
+    "_quotient": '''
+        def _quotient(a, b):
+            """Integer division towards zero."""
+            floor = a // b
+            return floor + ((floor < 0) & (floor * b != a)).astype(floor.dtype)
+    ''',
+    "_extreme": '''
+        def _extreme(reduce, array, axes, least):
+            """A maximum or minimum over axes that may be empty: then `least`."""
+            axes = tuple(range(array.ndim)) if axes is None else axes
+            if any(array.shape[axis] == 0 for axis in axes):
+                shape = [size for axis, size in enumerate(array.shape) if axis not in axes]
+                return mx.full(shape, mx.array(least, array.dtype))
+            return reduce(array, axes)
+    ''',
+    "_product": '''
+        def _product(a, b):
+            """a @ b of integers, as MLX multiplies matrices of floats alone."""
+            if b.ndim == 1:
+                return (a * b).sum(-1)
+            if a.ndim == 1:
+                return (a[:, None] * b).sum(0)
+            total = mx.zeros(a.shape[:-1] + b.shape[-1:], a.dtype)
+            for k in range(a.shape[-1]):
+                total = total + a[..., k : k + 1] * b[..., k : k + 1, :]
+            return total
+    ''',
+    "_contract": '''
+        def _contract(equation, *arrays):
+            """An Einstein sum of integers: the product over all letters, summed."""
+            terms, result = equation.split("->")
+            letters = result + "".join(sorted(set(terms) - set(result) - {","}))
+            product = 1
+            for term, array in zip(terms.split(","), arrays):
+                order = sorted(range(array.ndim), key=lambda axis: letters.index(term[axis]))
+                index = tuple(slice(None) if letter in term else None for letter in letters)
+                product = product * array.transpose(order)[index]
+            summed = tuple(range(len(result), len(letters)))
+            return product.sum(summed) if summed else product
+    ''',
+}
+
+
+def _cast(w: Writer, node: Node, operands: list[Text]) -> Text:
+    dtype = w.type(node.output).dtype
+    if operands[0].literal:
+        return w.target.typed(operands[0], dtype)
+    return Text(f"{operands[0].atom}.astype({w.target.dtype(dtype)})")
+
+
+def _total(method: str) -> Rule:
+    def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
+        code = f"{operands[0].atom}.{method}({axes_of(w, node, 'axis')})"
+        dtype = w.type(node.output).dtype
+        return Text(code if dtype[0] == "f" else f"{code}.astype({w.target.dtype(dtype)})")
+
+    return rule
+
+
+def _extreme(method: str) -> Rule:
+    def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
+        pad = padded_extreme(w, node)
+        if pad is not None and pad_widths(w, pad) is None:
+            axes = axes_of(w, node, "axis").removeprefix("axis=") or "None"
+            axes = f"({axes},)" if axes.isdigit() else axes
+            return Text(f"{w.helper('_extreme')}(mx.{method}, {operands[0].code}, {axes}, {fill(w, pad)})")
+        return Text(f"{operands[0].atom}.{method}({axes_of(w, node, 'axis')})")
+
+    return rule
+
+
+def _pad(w: Writer, node: Node, operands: list[Text]) -> Text:
+    ends = pad_widths(w, node)
+    if ends is None:
+        return operands[0]
+    widths = ", ".join(f"(0, {end})" for end in ends)
+    widths = widths if len(ends) == 1 else f"[{widths}]"
+    filling = w.target.typed(Text(fill(w, node)), w.type(node.output).dtype).code
+    return Text(f"mx.pad({operands[0].code}, {widths}, constant_values={filling})")
+
+
+def _expand(w: Writer, node: Node, operands: list[Text]) -> Text:
+    shape = extents(w.shape(node.output), w.names)
+    if operands[0].literal:
+        return Text(f"mx.full({shape}, {operands[0].code}, {w.target.dtype(w.type(node.output).dtype)})")
+    return Text(f"mx.broadcast_to({operands[0].code}, {shape})")
+
+
+def _matmul(w: Writer, node: Node, operands: list[Text]) -> Text:
+    if w.type(node.output).dtype[0] == "f":
+        return infix("@", PRODUCT)(w, node, operands)
+    product = f"{w.helper('_product')}({operands[0].code}, {operands[1].code})"
+    return Text(f"{product}.astype({w.target.dtype(w.type(node.output).dtype)})")
+
+
+def _einsum(w: Writer, node: Node, operands: list[Text]) -> Text:
+    codes, dtype = ", ".join(o.code for o in operands), w.type(node.output).dtype
+    if dtype[0] == "f":
+        return Text(f'mx.einsum("{node.attrs["equation"]}", {codes})')
+    contract = f'{w.helper("_contract")}("{node.attrs["equation"]}", {codes})'
+    return Text(f"{contract}.astype({w.target.dtype(dtype)})")
+
+
+def _cum_sum(w: Writer, node: Node, operands: list[Text]) -> Text:
+    more = ", inclusive=False" if node.attrs["exclusive"] else ""
+    return Text(f"mx.cumsum({operands[0].code}, axis={axis_of_sum(w, node)}{more})")
+
+
+def _gather(w: Writer, node: Node, operands: list[Text]) -> Text:
+    return Text(f"mx.take({operands[0].code}, {operands[1].code}, axis={node.attrs['axis']})")
+
+
+def _mod(w: Writer, node: Node, operands: list[Text]) -> Text:
+    a, b = operands
+    if not node.attrs["fmod"]:
+        return infix("%", PRODUCT)(w, node, operands)
+    a, b = (w.assigned(name) if not o.literal else o for name, o in zip(node.inputs, operands))
+    return Text(f"{a.within(PRODUCT)} - {b.atom} * {w.helper('_quotient')}({a.code}, {b.code})", 3)
+
+
+def _shift(w: Writer, node: Node, operands: list[Text]) -> Text:
+    left = node.attrs["direction"] == "LEFT"
+    return call("mx.left_shift" if left else "mx.right_shift")(w, node, operands)
+
+
+@emitter
+class Mlx(PythonEmitter):
+    """See the module."""
+
+    name = "mlx"
+    title = "MLX"
+    imports = ("import functools", "import mlx.core as mx", "import numpy as np")
+    module = "mx"
+    helper_texts = _HELPERS
+    table: ClassVar[dict[str, Rule]] = {
+        **ARITHMETIC, **functions("mx"),
+        "div": divide(lambda w, node, a, b: call(w.helper("_quotient"))(w, node, [a, b])),
+        "mod": _mod, "pow": call("mx.power"), "bit_shift": _shift,
+        "min": nested("mx.minimum"), "max": nested("mx.maximum"), "where": where("mx.where"),
+        "cast": _cast, "matmul": _matmul, "einsum": _einsum, "expand": _expand, "transpose": transpose,
+        "unsqueeze": index_of, "pad": _pad, "gather": _gather, "cum_sum": _cum_sum, "size": size,
+        "reduce_sum": _total("sum"), "reduce_prod": _total("prod"),
+        "reduce_max": _extreme("max"), "reduce_min": _extreme("min"),
+    }  # fmt: skip
+
+    def typed(self, number: Text, dtype: str) -> Text:
+        """A 0-d array."""
+        return Text(f"mx.array({number.code}, {self.dtype(dtype)})")
+
+    def transposed(self, code: str, order: tuple[int, ...]) -> str:
+        """See PythonEmitter."""
+        return f"{code}.T" if order == (1, 0) else f"{code}.transpose{order}"
+
+    def any_zero(self, value: str) -> str:
+        """See PythonEmitter."""
+        return f"not mx.all({value} != 0)"
+
+    def box(self, writer: Writer, array: str, view: View) -> str:
+        """Elements are gathered."""
+        return f"{array}[{view_places(writer, view)}]"
+
+    def scattered(self, writer: Writer, array: str, view: View, value: str) -> str:
+        """Elements of the copy are replaced."""
+        return f"{array}[{view_places(writer, view)}] = {value}"
+
+    def copied(self, array: str) -> str:
+        """See PythonEmitter."""
+        return f"mx.array({array})"
+
+    def decorators(self, writer: Writer) -> list[str]:
+        """Double precision runs on the CPU."""
+        values = [*writer.program.inputs, *(node.output for node in writer.program.nodes)]
+        double = any(writer.type(name).dtype == "f64" for name in values)
+        return [f"@{writer.helper('_on_cpu')}"] if double else []
