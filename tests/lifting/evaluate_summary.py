@@ -44,7 +44,7 @@ def _round(value: float) -> float:
 
 def _divided(a: float, b: float) -> float:
     if b == 0:
-        return math.nan if a == 0 or math.isnan(a) else math.copysign(math.inf, a)
+        return math.nan if a == 0 or math.isnan(a) else math.copysign(math.inf, a) * math.copysign(1, b)
     return a / b
 
 

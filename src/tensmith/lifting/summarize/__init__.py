@@ -17,9 +17,12 @@ it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import Array, Function, Scalar, Struct
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.execute import Execution, Guess
+from tensmith.lifting.summarize.execute import Access, Execution, Guess
 from tensmith.lifting.summarize.finish import finish
 from tensmith.lifting.summarize.grids import choose
 from tensmith.lifting.summarize.liveness import liveness
@@ -48,6 +51,8 @@ def summarize(function: Function, guess: Guess | None = None) -> Summary:
 def _summarize(function: Function, guess: Guess | None) -> Summary:
     live = liveness(function)
     plan = Plan(never_negative=_unsigned(function), grids={n: Grid(n) for n in array_parameters(function)})
+    extents: list[Poly] = []
+    accesses: list[Access] = []  # those of runs that were refused are not all there are
     for _ in range(_MOST_RUNS):
         run = Execution(function, plan, live, guess, run_loop)
         problem: Refusal | None = None
@@ -55,11 +60,15 @@ def _summarize(function: Function, guess: Guess | None) -> Summary:
             state, returned = run.run()
         except Refusal as refusal:
             problem = refusal
-        better = _improved(run)
+        extents += run.extents
+        accesses = [*accesses, *run.accesses] if problem is not None else run.accesses
+        better = _improved(run, extents, accesses)
         if better == plan:
             if problem is not None:
                 raise problem
             return finish(run, state, returned)
+        if better.symbols != plan.symbols:
+            accesses = []
         plan = better
     raise Refusal(
         "its sizes and subscripts do not settle; bound its loops by plain parameters", function.position
@@ -80,11 +89,11 @@ def _unsigned(function: Function) -> frozenset[str]:
     return frozenset(found)
 
 
-def _improved(run: Execution) -> Plan:
-    """The plan that a run suggests; the same where it is as good as it gets."""
+def _improved(run: Execution, extents: Sequence[Poly], accesses: Sequence[Access]) -> Plan:
+    """The plan that runs suggest; that of the last one where it is as good as it gets."""
     function, plan = run.function, run.plan
     taken = frozenset(run.types) | frozenset(run.arrays)
-    sized = plan_sizes(run.extents, _unsigned(function), taken, plan.grids)
+    sized = plan_sizes(extents, _unsigned(function), taken, plan.grids)
     parameters = array_parameters(function)
     scope = Scope(plan.never_negative)
     declared = {}
@@ -96,8 +105,13 @@ def _improved(run: Execution) -> Plan:
                 term = run.evaluate(extent, run.entry(), scope)
                 polys.append(run.position_of(term, scope, function.position))
             declared[name] = tuple(polys)
-    accesses = [(a.array, a.at, a.scope) for a in run.accesses if a.array in parameters]
-    grids = choose(parameters, declared, accesses)
+    subscripts = [(a.array, a.at, a.scope) for a in accesses if a.array in parameters]
+    grids = {
+        name: Grid(
+            name, tuple(stride.substitute(plan.raw).substitute(sized.symbols) for stride in grid.strides)
+        )
+        for name, grid in {**plan.grids, **choose(parameters, declared, subscripts)}.items()
+    }
     return Plan(
         sized.sizes, sized.symbols, sized.opaque, sized.never_negative, sized.requires, sized.alone, grids
     )

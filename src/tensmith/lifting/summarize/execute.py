@@ -295,12 +295,12 @@ class Execution:
                 def chosen(value: Term, inside: Scope, axis: int = axis) -> Term:
                     return self._element(load, [*terms[:axis], value, *terms[axis + 1 :]], state, inside)
 
-                found = []
+                found, rest = [], scope
                 for conditions, value in term.cases:
-                    found.append((conditions, chosen(value, scope.knowing(conditions))))
+                    found.append((conditions, chosen(value, rest.knowing(conditions))))
                     if len(conditions) == 1:
-                        scope = scope.knowing((-conditions[0] - 1,))
-                return cases(found, chosen(term.otherwise, scope), scope)
+                        rest = rest.knowing((-conditions[0] - 1,))
+                return cases(found, chosen(term.otherwise, rest), scope)
         at = tuple(self.position_of(term, scope, load.position, load.array) for term in terms)
         at = self._on_grid(load.array, at, scope, load.position, stored=False)
         return state.arrays[load.array].read(at, scope, load.position)
@@ -316,7 +316,7 @@ class Execution:
         grid = self.plan.grids.get(array)
         if grid is None or not grid.strides or len(at) == len(grid.strides):
             return at
-        return split(at[0], grid.strides)
+        return split(at[0], grid.strides, scope)
 
     # Positions
 

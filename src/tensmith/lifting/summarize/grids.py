@@ -16,13 +16,19 @@ from tensmith.lifting.summary import Grid
 
 _ONE = Poly.of(1)
 _MOST_CANDIDATES = 6
+_MOST_STEPS = 3
 
 
-def split(poly: Poly, strides: Sequence[Poly]) -> tuple[Poly, ...]:
+def split(poly: Poly, strides: Sequence[Poly], scope: Scope) -> tuple[Poly, ...]:
     """Grid subscripts of a flat one: quotients by the strides, largest first."""
     found = []
     for stride in strides[:-1]:
         quotient, poly = divide(poly, stride)
+        for _ in range(_MOST_STEPS):  # a remainder of polynomials may be strides off
+            step = -1 if scope.proves(-poly - 1, 0) else int(scope.proves(poly - stride, 0))
+            quotient, poly = quotient + step, poly - stride * step
+            if not step:
+                break
         found.append(quotient)
     return (*found, poly)
 
@@ -56,7 +62,7 @@ def choose(
     extents: Mapping[str, tuple[Poly, ...]],
     accesses: Iterable[tuple[str, tuple[Poly, ...], Scope]],
 ) -> dict[str, Grid]:
-    """The grid of each array of a parameter. extents: declared ones after the first, of flat arrays."""
+    """The grid of each parameter's array that is accessed. extents: declared ones after the first, of flat arrays."""
     subscripts: dict[str, list[tuple[Poly, Scope]]] = {}
     for array, at, scope in accesses:
         if arrays[array].memory == "flat" and len(at) == 1:
@@ -65,8 +71,8 @@ def choose(
     for name, type_ in arrays.items():
         if type_.memory == "flat" and type_.rank > 1:
             grids[name] = Grid(name, _products(extents[name]))
-        else:
-            grids[name] = Grid(name, _strides(subscripts.get(name, [])))
+        elif name in subscripts:
+            grids[name] = Grid(name, _strides(subscripts[name]))
     return grids
 
 
@@ -83,11 +89,11 @@ def _strides(accesses: Sequence[tuple[Poly, Scope]]) -> tuple[Poly, ...]:
     candidates, needed = _candidates(accesses)
     if not candidates:
         return ()
-    best: tuple[tuple[int, int, int], tuple[Poly, ...]] | None = None
+    best: tuple[tuple[int, ...], tuple[Poly, ...]] | None = None
     for chain in _chains(candidates):
         if not chain and needed:
             continue
-        rank = _score((*chain, _ONE), accesses) if chain else (0, 0, 0)
+        rank = _score((*chain, _ONE), accesses) if chain else (0, 0, 0, 0)
         if rank is not None and (best is None or rank < best[0]):
             best = (rank, (*chain, _ONE) if chain else ())
     return best[1] if best else ()
@@ -128,13 +134,15 @@ def _chains(candidates: Sequence[Poly]) -> Iterator[tuple[Poly, ...]]:
                 yield chain
 
 
-def _score(strides: tuple[Poly, ...], accesses: Sequence[tuple[Poly, Scope]]) -> tuple[int, int, int] | None:
-    """(axes with several scaled counters, subscripts not known to be in range, -axes); None: out of range."""
-    crowded = unknown = 0
+def _score(strides: tuple[Poly, ...], accesses: Sequence[tuple[Poly, Scope]]) -> tuple[int, ...] | None:
+    """What is bad, worst first: axes with several scaled counters, subscripts that need a requirement, few
+    axes, long subscripts; None: out of range."""
+    crowded = unknown = terms = 0
     for poly, scope in accesses:
-        at = split(poly, strides)
+        at = split(poly, strides, scope)
         counters = {name for name, _ in scope.ranges}
         for axis, subscript in enumerate(at):
+            terms += len(subscript.terms)
             mine = subscript.symbols() & counters
             scaled = [n for n in mine if (c := subscript.coefficient(n)) is None or c.constant is None]
             crowded += len(mine) > 1 and bool(scaled)
@@ -147,4 +155,4 @@ def _score(strides: tuple[Poly, ...], accesses: Sequence[tuple[Poly, Scope]]) ->
                     if strides[axis].constant is not None and strides[axis - 1].constant is not None:
                         return None
                     unknown += 1
-    return (crowded, unknown, -len(strides))
+    return (crowded, unknown, -len(strides), terms)

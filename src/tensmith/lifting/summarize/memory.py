@@ -102,6 +102,7 @@ def lookup(
 ) -> Term:
     """The element `at` through boxes, newest first: a choice by position where several may match."""
     found: list[tuple[Conjunction, Term]] = []
+    around = scope
     for box in reversed(boxes):
         met = meet(box, at, scope, position)
         if met is None:
@@ -110,11 +111,11 @@ def lookup(
         inside = scope.knowing(conditions)
         value = substitute(value_of(box, inside) if value_of else box.value, values)
         if not conditions:
-            return cases(found, value, scope)
+            return cases(found, value, around)
         found.append((conditions, value))
         if len(conditions) == 1:
             scope = scope.knowing((-conditions[0] - 1,))
-    return cases(found, below(at, scope, position), scope)
+    return cases(found, below(at, scope, position), around)
 
 
 def meet(

@@ -138,11 +138,17 @@ def at_least_text(poly: Poly) -> str:
     """poly >= 0 as people write it: "n >= 2", "lda >= n"."""
     above = Poly.from_terms({m: c for m, c in poly.terms if c > 0 and m})
     below = Poly.from_terms({m: -c for m, c in poly.terms if c < 0 or not m})
-    return f"{_plain(above)} >= {_plain(below)}"
+    return f"{display(above)} >= {display(below)}"
 
 
-def _plain(poly: Poly) -> str:
-    return re.sub(r"len\((\S+), 0\)", r"len(\1)", str(poly))
+def display(poly: Poly) -> str:
+    """A polynomial as it is shown: positive terms first, len(a) for the length along the first axis."""
+    above = Poly.from_terms({m: c for m, c in poly.terms if c > 0})
+    below = Poly.from_terms({m: -c for m, c in poly.terms if c < 0})
+    minus = "".join(f" - {Poly.from_terms({m: c})}" for m, c in below.terms)
+    return re.sub(
+        r"len\((\S+), 0\)", r"len(\1)", (str(above) if above.terms or not minus else "") + minus
+    ).strip()
 
 
 def _single(key: Poly) -> str | None:

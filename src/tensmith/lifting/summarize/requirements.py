@@ -9,7 +9,7 @@ from tensmith.lifting.loops import Array, Function, Scalar, Struct
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.execute import Access, Divisor, Execution
 from tensmith.lifting.summarize.grids import divide, split
-from tensmith.lifting.summarize.plan import Plan, at_least_text, length_symbol
+from tensmith.lifting.summarize.plan import Plan, at_least_text, display, length_symbol
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summary import Requirement
 from tensmith.lifting.terms import Argument, Fold, Number, Op, Read, Term, walk
@@ -81,7 +81,7 @@ def _flat(
     run: Execution, access: Access, type_: Array, lengths: dict[tuple[str, int], list[Poly]]
 ) -> Iterator[Requirement]:
     strides = run.plan.grids[access.array].strides or (Poly.of(1),)
-    at = access.at if len(access.at) == len(strides) else split(access.at[0], strides)
+    at = access.at if len(access.at) == len(strides) else split(access.at[0], strides, access.scope)
     for subscript in at:
         yield from _from_zero(run, access, subscript)
     flat = Poly.of(0)
@@ -106,7 +106,7 @@ def _from_zero(run: Execution, access: Access, subscript: Poly) -> Iterator[Requ
         return
     low = access.scope.lower(subscript)
     if low is None or low.constant is not None:
-        raise _unbounded(access, f"{_plain(subscript)} may be negative")
+        raise _unbounded(access, f"{display(subscript)} may be negative")
     yield at_least(low, run.plan)
 
 
@@ -117,7 +117,7 @@ def _below(run: Execution, access: Access, subscript: Poly, size: Poly) -> Itera
     low = access.scope.lower(room)
     if low is None or low.constant is not None:
         raise _unbounded(
-            access, f"{_plain(subscript)} may reach {_plain(size)}, where the array or its row ends"
+            access, f"{display(subscript)} may reach {display(size)}, where the array or its row ends"
         )
     yield at_least(low, run.plan)
 
@@ -125,7 +125,7 @@ def _below(run: Execution, access: Access, subscript: Poly, size: Poly) -> Itera
 def _highest(access: Access, subscript: Poly) -> Poly:
     high = access.scope.upper(subscript)
     if high is None:
-        raise _unbounded(access, f"how large {_plain(subscript)} gets is not clear")
+        raise _unbounded(access, f"how large {display(subscript)} gets is not clear")
     return high
 
 
@@ -146,11 +146,7 @@ def _note(lengths: list[Poly], scope: Scope, poly: Poly) -> None:
 def _length(run: Execution, array: str, axis: int, poly: Poly) -> Requirement:
     raw = _shown(poly, run.plan)
     shown = f"len({array}{'[0]' * axis})" if run.arrays[array].memory == "nested" else f"elements of {array}"
-    return Requirement("length", f"{shown} >= {_plain(raw)}", raw, array, axis)
-
-
-def _plain(poly: Poly) -> str:
-    return at_least_text(poly - 0).removesuffix(" >= 0") if poly.constant is None else str(poly)
+    return Requirement("length", f"{shown} >= {display(raw)}", raw, array, axis)
 
 
 def _unbounded(access: Access, why: str) -> Refusal:
@@ -176,7 +172,7 @@ def _divisors(run: Execution) -> Iterator[Requirement]:
             continue
         if poly is not None and not any("%" in name or "@" in name for name in poly.symbols()):
             raw = _shown(poly, run.plan)
-            yield Requirement("nonzero", f"{_plain(raw)} != 0", raw)
+            yield Requirement("nonzero", f"{display(raw)} != 0", raw)
         else:
             arrays = [part.array.partition("@")[0] for part in walk(term) if isinstance(part, Read)]
             array = arrays[0] if isinstance(_uncast(term), Read) else ""

@@ -71,7 +71,8 @@ class Scope:
     def upper(self, poly: Poly) -> Poly | None:
         """The least upper bound found that names no index variable."""
         best = None
-        for candidate in (poly, *(poly + fact for fact in self.facts)):
+        masks = [fact for fact in self.facts if not fact.symbols().isdisjoint(self._extents)]
+        for candidate in (poly, *(poly + mask for mask in masks)):
             for low in self._lower(-candidate):
                 if low.symbols() & self._extents.keys():
                     continue

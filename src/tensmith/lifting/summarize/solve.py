@@ -70,6 +70,8 @@ class Solver:
         self.t = Poly.symbol(counter)
         self.inside = outer.binding((counter, trips))
         self.head = replace(outer, sizes=outer.sizes | {counter})
+        if outer.proves(trips):
+            self.head = self.head.knowing((trips - self.t,))
         self.suffix = f"@{loop.label}"
         self.scalars: dict[str, Term | None] = dict(closed)
         self.places: dict[tuple[str, int], Place] = {}
