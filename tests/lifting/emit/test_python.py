@@ -13,7 +13,7 @@ from lifting.tensorize.test_tensorize import SIZES, arguments
 from tensmith.lifting.emit import EMITTERS
 from tensmith.lifting.tensorize import tensorize
 
-LIBRARIES = {"numpy": "numpy", "torch": "torch", "jax": "jax", "mlx": "mlx.core"}
+LIBRARIES = {"numpy": "numpy", "torch": "torch", "tensorflow": "tensorflow", "jax": "jax", "mlx": "mlx.core"}
 
 
 def load(target: str, name: str) -> Any:

@@ -72,7 +72,9 @@ class PythonEmitter(Emitter):
         raise Refusal(f"{self.title} cannot spell a constant of shape {array.shape}")
 
     def box(self, writer: Writer, array: str, view: View) -> str:
-        """A view of a flat array that slices cannot say."""
+        """A view that slices cannot say: strides of a flat array, subscripts of another."""
+        if len(view.offset) > 1:
+            return f"{array}[{grid(view, writer.names, self.positions('{}'))}]"
         steps, shape = extents(view.steps[0], writer.names), extents(view.shape, writer.names)
         offset = poly(view.offset[0], writer.names).code
         return f"{writer.helper('_box')}({array}, {offset}, {shape}, {steps})"
@@ -332,17 +334,15 @@ def view_text(target: PythonEmitter, writer: Writer, view: View, array: str) -> 
     if (slices := basic(view, names)) is not None:
         code, axes = slices
         return _turned(target, f"{array}[{code}]", axes)
-    if len(view.offset) == 1:
-        return target.box(writer, array, view)
-    return f"{array}[{grid(view, names, target.positions('{}'))}]"
+    return target.box(writer, array, view)
 
 
-def view_places(writer: Writer, view: View) -> str:
-    """Subscripts of a view's elements: slices, or the positions in a flat array."""
+def view_places(writer: Writer, view: View, slices: bool = True) -> str:
+    """Subscripts of a view's elements: slices where they can say it, or positions."""
     names = writer.names
-    slices = basic(view, names)
-    if slices is not None and slices[1] == tuple(range(len(view.shape))):
-        return slices[0]
+    sliced = basic(view, names) if slices else None
+    if sliced is not None and sliced[1] == tuple(range(len(view.shape))):
+        return sliced[0]
     if len(view.offset) > 1:
         return grid(view, names, "np.arange({})")
     steps, shape = extents(view.steps[0], names), extents(view.shape, names)

@@ -1,0 +1,235 @@
+"""TensorFlow: eagerly, or inside tf.function where integer parameters are Python's."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tensmith.ir import Node
+from tensmith.lifting.emit import emitter
+from tensmith.lifting.emit.expression import ARITHMETIC, Rule, Text, call, nested
+from tensmith.lifting.emit.python_frame import PythonEmitter, view_places
+from tensmith.lifting.emit.python_text import extents
+from tensmith.lifting.emit.python_writer import Writer
+from tensmith.lifting.emit.rules import (
+    axes_of,
+    axis_of_sum,
+    divide,
+    fill,
+    functions,
+    index_of,
+    integer_helper,
+    pad_widths,
+    size,
+    where,
+)
+from tensmith.lifting.lifted import View
+
+_HELPERS = {
+    "_flat": '''
+        def _flat(name, value, dtype):
+            """The elements of a flat array; see _array."""
+            return tf.reshape(_array(name, value, dtype), [-1])
+    ''',
+    "_array": '''
+        def _array(name, value, dtype, rank=None):
+            """The value as a tensor of the source's element type."""
+            given = value if tf.is_tensor(value) else np.asarray(value)
+            tensor = tf.cast(given if tf.is_tensor(given) else given.astype(dtype.as_numpy_dtype), dtype)
+            exact = given.dtype == dtype or dtype.is_floating or not tf.executing_eagerly()
+            if not exact and not np.array_equal(np.asarray(given), tensor.numpy()):
+                raise ValueError(f"{name} holds values that {dtype.name} does not")
+            if rank is not None and 0 in tensor.shape and len(tensor.shape) < rank:
+                tensor = tf.reshape(tensor, tuple(tensor.shape) + (0,) * (rank - len(tensor.shape)))
+            if rank is not None and len(tensor.shape) != rank:
+                raise ValueError(f"{name} must have {rank} axes, not {len(tensor.shape)}")
+            return tensor
+    ''',
+    "_integer": integer_helper,
+    "_places": '''
+        def _places(offset, shape, steps):
+            """offset + i * steps[0] + j * steps[1] + ... for every (i, j, ...) of the shape."""
+            grids = np.indices(shape, sparse=True)
+            return sum((grid * step for grid, step in zip(grids, steps)), start=np.asarray(offset))
+    ''',
+    "_grids": '''
+        def _grids(*subscripts):
+            """Subscripts of every element, in a last axis."""
+            return np.stack(np.broadcast_arrays(*subscripts), axis=-1)
+    ''',
+    "_replaced": '''
+        def _replaced(tensor, places, value):
+            """A tensor with the elements at places, subscripts in the last axis, replaced."""
+            return tf.tensor_scatter_nd_update(tensor, places, tf.broadcast_to(value, places.shape[:-1]))
+    ''',
+    "_placed": '''
+        def _placed(tensor, value):
+            """The tensor with the value as its front; the value alone where it is all of it."""
+            if tensor is not None and len(tensor.shape) != len(value.shape):
+                value = tf.reshape(value, [-1])
+            if tensor is None or tensor.shape == value.shape:
+                return value
+            if len(value.shape) == 1:
+                return tf.concat([value, tensor[value.shape[0] :]], 0)
+            return _replaced(tensor, _grids(*np.indices(value.shape)), value)
+    ''',
+}
+
+
+def _cast(w: Writer, node: Node, operands: list[Text]) -> Text:
+    dtype = w.type(node.output).dtype
+    if operands[0].literal:
+        return w.target.typed(operands[0], dtype)
+    return Text(f"tf.cast({operands[0].code}, {w.target.dtype(dtype)})")
+
+
+def _reduction(function: str) -> Rule:
+    def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
+        arguments = [operands[0].code, axes_of(w, node, "axis")]
+        return Text(f"tf.{function}({', '.join(filter(None, arguments))})")
+
+    return rule
+
+
+def _pad(w: Writer, node: Node, operands: list[Text]) -> Text:
+    """A maximum over nothing is the least number as it stands, so that it needs no first element."""
+    ends = pad_widths(w, node)
+    if ends is None:
+        return operands[0]
+    widths = ", ".join(f"[0, {end}]" for end in ends)
+    return Text(f"tf.pad({operands[0].code}, [{widths}], constant_values={fill(w, node)})")
+
+
+def _expand(w: Writer, node: Node, operands: list[Text]) -> Text:
+    shape = extents(w.shape(node.output), w.names)
+    code = operands[0].code
+    if operands[0].literal:
+        code = w.target.typed(operands[0], w.type(node.output).dtype).code
+    return Text(f"tf.broadcast_to({code}, {shape})")
+
+
+def _transpose(w: Writer, node: Node, operands: list[Text]) -> Text:
+    return Text(w.target.transposed(operands[0].code, tuple(node.attrs["perm"])))
+
+
+def _matmul(w: Writer, node: Node, operands: list[Text]) -> Text:
+    """Vectors have functions of their own."""
+    ranks = [len(w.shape(name)) for name in node.inputs]
+    a, b = operands[0].code, operands[1].code
+    if ranks == [1, 1]:
+        return Text(f"tf.tensordot({a}, {b}, 1)")
+    if ranks[1] == 1:
+        return Text(f"tf.linalg.matvec({a}, {b})")
+    if ranks[0] == 1:
+        return Text(f"tf.linalg.matvec({b}, {a}, transpose_a=True)")
+    return Text(f"tf.linalg.matmul({a}, {b})")
+
+
+def _einsum(w: Writer, node: Node, operands: list[Text]) -> Text:
+    return Text(f'tf.einsum("{node.attrs["equation"]}", {", ".join(o.code for o in operands)})')
+
+
+def _cum_sum(w: Writer, node: Node, operands: list[Text]) -> Text:
+    more = ", exclusive=True" if node.attrs["exclusive"] else ""
+    return Text(f"tf.cumsum({operands[0].code}, axis={axis_of_sum(w, node)}{more})")
+
+
+def _gather(w: Writer, node: Node, operands: list[Text]) -> Text:
+    return Text(f"tf.gather({operands[0].code}, {operands[1].code}, axis={node.attrs['axis']})")
+
+
+def _typed(rule: Rule) -> Rule:
+    """A function that does not give plain numbers the type of what they meet."""
+
+    def typed(w: Writer, node: Node, operands: list[Text]) -> Text:
+        types = [w.type(name).dtype for name in node.inputs]
+        return rule(w, node, [w.target.typed(o, t) if o.literal else o for o, t in zip(operands, types)])
+
+    return typed
+
+
+def _mod(w: Writer, node: Node, operands: list[Text]) -> Text:
+    return call("tf.truncatemod" if node.attrs["fmod"] else "tf.math.floormod")(w, node, operands)
+
+
+def _shift(w: Writer, node: Node, operands: list[Text]) -> Text:
+    left = node.attrs["direction"] == "LEFT"
+    return call("tf.bitwise.left_shift" if left else "tf.bitwise.right_shift")(w, node, operands)
+
+
+@emitter
+class TensorFlow(PythonEmitter):
+    """See the module."""
+
+    name = "tensorflow"
+    title = "TensorFlow"
+    imports = ("import numpy as np", "import tensorflow as tf")
+    module = "tf"
+    helper_texts = _HELPERS
+    table: ClassVar[dict[str, Rule]] = {
+        **{name: _typed(rule) for name, rule in ARITHMETIC.items()},
+        **functions("tf", log="math.log"),
+        "div": divide(
+            lambda w, node, a, b: _typed(call("tf.truncatediv"))(w, node, [a, b]),
+            _typed(call("tf.math.floordiv")),
+        ),
+        "mod": _typed(_mod), "pow": _typed(call("tf.pow")), "bit_shift": _typed(_shift),
+        "bitwise_and": _typed(call("tf.bitwise.bitwise_and")),
+        "bitwise_or": _typed(call("tf.bitwise.bitwise_or")),
+        "bitwise_xor": _typed(call("tf.bitwise.bitwise_xor")), "bitwise_not": call("tf.bitwise.invert"),
+        "and": call("tf.logical_and"), "or": call("tf.logical_or"), "xor": call("tf.math.logical_xor"),
+        "not": call("tf.logical_not"), "equal": _typed(call("tf.equal")),
+        "min": _typed(nested("tf.minimum")), "max": _typed(nested("tf.maximum")),
+        "where": _typed(where("tf.where")), "cast": _cast, "matmul": _matmul, "einsum": _einsum,
+        "expand": _expand, "transpose": _transpose, "unsqueeze": index_of, "pad": _pad, "gather": _gather,
+        "cum_sum": _cum_sum, "size": size,
+        "reduce_sum": _reduction("reduce_sum"), "reduce_prod": _reduction("reduce_prod"),
+        "reduce_max": _reduction("reduce_max"), "reduce_min": _reduction("reduce_min"),
+    }  # fmt: skip
+
+    def dtype(self, dtype: str) -> str:
+        """tf.bool has no underscore."""
+        return "tf.bool" if dtype == "bool" else super().dtype(dtype)
+
+    def typed(self, number: Text, dtype: str) -> Text:
+        """A 0-d tensor."""
+        return Text(f"tf.constant({number.code}, {self.dtype(dtype)})")
+
+    def positions(self, extent: str) -> str:
+        """See PythonEmitter."""
+        return f"tf.range({extent}, dtype=tf.int64)"
+
+    def any_zero(self, value: str) -> str:
+        """Not known inside tf.function."""
+        return f"tf.executing_eagerly() and not np.all({value})"
+
+    def any_nan(self, value: str) -> str:
+        """Not known inside tf.function."""
+        return f"tf.executing_eagerly() and np.isnan({value}).any()"
+
+    def reshaped(self, code: str, shape: str) -> str:
+        """See PythonEmitter."""
+        return f"tf.reshape({code}, {shape})"
+
+    def transposed(self, code: str, order: tuple[int, ...]) -> str:
+        """See PythonEmitter."""
+        return f"tf.transpose({code})" if order == (1, 0) else f"tf.transpose({code}, {order})"
+
+    def box(self, writer: Writer, array: str, view: View) -> str:
+        """Elements are gathered."""
+        if len(view.offset) == 1:
+            return f"tf.gather({array}, {places(writer, view)})"
+        return f"tf.gather_nd({array}, {writer.helper('_grids')}({places(writer, view)}))"
+
+    def scattered(self, writer: Writer, array: str, view: View, value: str) -> str:
+        """A new tensor with the elements replaced."""
+        grids = f"{writer.helper('_grids')}({places(writer, view)})"
+        return f"{array} = {writer.helper('_replaced')}({array}, {grids}, {value})"
+
+    def copied(self, array: str) -> str:
+        """Tensors do not change."""
+        return array
+
+
+def places(writer: Writer, view: View) -> str:
+    """Subscripts of every element of a view, one array an axis of the parameter."""
+    return view_places(writer, view, slices=False)
