@@ -64,13 +64,15 @@ class _Narrowing:
         if node.op == "cast" and dtype[0] in "iu" and operands:
             self._rewrite_cast(node, dtype)
         elif node.op in _RING and dtype[0] in "iu" and operands:
-            self._emit(node, self._type(node.output, [self.ranges[node.output]], dtype))
+            own = node.output in self.program.outputs
+            self._emit(node, dtype if own else self._type(node.output, [self.ranges[node.output]], dtype))
         elif node.op in (*_EXACT, *_COMPARE) and len(operands) == len(node.inputs):
             wide = self.program.type(node.inputs[0]).dtype
             values = [self.ranges[name] for name in operands]
             if node.op in _EXACT:
                 values.append(self.ranges[node.output])
-            self._emit(node, self._smallest(values, wide))
+            own = node.op in _EXACT and node.output in self.program.outputs
+            self._emit(node, wide if own else self._smallest(values, wide))
         elif node.op in _PLACE and dtype[0] in "iu":
             source = self.alias.get(node.inputs[0], node.inputs[0])
             self._add(node, (source, *node.inputs[1:]), self.types[source])

@@ -29,6 +29,7 @@ class Placed:
 
 def lower(lowering: Lowering, result: Result, needed: frozenset[str]) -> Iterator[Placed]:
     """The outputs of one result. `needed`: arrays whose content at entry some value reads."""
+    result = replace(result, written=tuple(map(_ascending, result.written)))
     if result.name == "return" or result.shape is not None:
         yield _returned(lowering, result)
         return
@@ -43,6 +44,17 @@ def lower(lowering: Lowering, result: Result, needed: frozenset[str]) -> Iterato
         whole = len(parts) == 1 and not part.where and result.name not in needed and _is_whole(view)
         tensor = lowering.build.expand(value, part.indices)
         yield Placed(tensor, Output(result.name, result.type, view, whole))
+
+
+def _ascending(written: Written) -> Written:
+    """The same part with every index counted in the direction in which its subscript grows."""
+    flipped = {
+        index: extent - 1 - Poly.symbol(index)
+        for index, extent in zip(written.indices, written.extents)
+        for subscript in written.at
+        if subscript.coefficient(index) == Poly.of(-1)
+    }
+    return _moved(written, flipped, written.indices) if flipped else written
 
 
 def _over(lowering: Lowering, part: Written, view: View, value: Tensor) -> Tensor:
