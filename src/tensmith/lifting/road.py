@@ -220,7 +220,8 @@ def _unproved(verdict: Verdict) -> Refusal:
 
 
 def write_result(result: LiftResult, output: Path, steps: Steps) -> LiftResult:
-    """Writes files and certificate of a proved function; each file appears whole or not at all."""
+    """Writes the certificate and then the files of a proved function; each appears whole or not at all."""
+    claims = steps.certify(output / f"{result.name}.cert", result.work)
     files: list[Path] = []
     for target, contents in result.emitted.items():
         folder = output / target if len(result.emitted) > 1 else output
@@ -230,5 +231,4 @@ def write_result(result: LiftResult, output: Path, steps: Steps) -> LiftResult:
                 raise Refusal(f"the file {name} would lie outside of {folder}; rename the function")
             write_bytes(path, content)
             files.append(path)
-    files += steps.certify(output / f"{result.name}.cert", result.work)
-    return replace(result, files=tuple(files))
+    return replace(result, files=(*files, *claims))

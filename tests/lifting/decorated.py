@@ -1,0 +1,62 @@
+"""Functions for the decorator's tests: it reads its functions from a file."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+import tensmith
+
+BIAS = 3
+WEIGHTS = [1, 2, 1]
+runs: list[str] = []
+
+
+def squared(x):
+    return x * x
+
+
+@tensmith.lift
+def plain(a, n):
+    total = 0
+    for i in range(n):
+        total += squared(a[i]) + BIAS
+    return total
+
+
+@tensmith.lift(to="torch")
+def scaled(a, s: float):
+    out = []
+    for x in a:
+        out.append(math.exp(x) * s)
+    return out
+
+
+@tensmith.lift(to="numpy")
+def in_place(a: NDArray[np.float32], b, n: int):
+    for i in range(n):
+        a[i] = a[i] + b[i]
+
+
+@tensmith.lift
+def smoothed(a):
+    out = np.zeros(len(a) - 2)
+    for i in range(len(a) - 2):
+        out[i] = a[i] * WEIGHTS[0] + a[i + 1] * WEIGHTS[1] + a[i + 2] * WEIGHTS[2]
+    return out
+
+
+@tensmith.lift
+def early(a):
+    for x in a:  # noqa: SIM110
+        if x < 0:
+            return True
+    return False
+
+
+@tensmith.lift
+def counted(a):
+    runs.append("run")
+    return a[0]

@@ -1,0 +1,93 @@
+"""`--to auto`: what runs here, on inputs that meet the requirements."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+from tensmith.errors import EngineError, UsageError
+from tensmith.lifting import auto
+from tensmith.lifting.auto import choose, parse_sizes, sample
+from tensmith.lifting.road import lift_function, standard_steps
+from tensmith.lifting.running import load
+from tensmith.lifting.source.python import read_python_source
+
+GEMV = """
+def gemv(m: int, n: int, a: list[list[float]], x: list[float]):
+    y = []
+    for i in range(m):
+        total = 0.0
+        for j in range(n):
+            total += a[i][j] * x[j]
+        y.append(total)
+    return y
+
+def shift(a: list[float], b: list[float], n: int):
+    for i in range(n):
+        b[i] = a[i + 1]
+"""
+
+
+def lifted(name):
+    (found,) = read_python_source(GEMV, "f.py", name)
+    result = lift_function(found, ())
+    assert result.proved, result.reason
+    return result.work.lifted
+
+
+def test_sizes_are_read_and_refused():
+    assert parse_sizes("n=10, a=2x3") == {"n": (10,), "a": (2, 3)} and parse_sizes("") == {}
+    for text in ("n", "n=", "n=x", "n=-1", "=3x"):
+        with pytest.raises(UsageError, match="--sizes"):
+            parse_sizes(text)
+
+
+def test_inputs_meet_the_requirements():
+    m, n, a, x = sample(lifted("gemv"), {"m": (7,), "n": (5,)})
+    assert (m, n) == (7, 5) and a.shape[0] >= 7 and a.shape[1] >= 5 and x.shape[0] >= 5
+    a, b, n = sample(lifted("shift"), {"a": (10,)})
+    assert n == 1000 and len(a) >= 1001 and len(b) >= 1000
+    with pytest.raises(UsageError, match="no parameter"):
+        sample(lifted("gemv"), {"k": (1,)})
+    with pytest.raises(UsageError, match="extents"):
+        sample(lifted("gemv"), {"a": (1,)})
+    with pytest.raises(UsageError, match="elements"):
+        sample(lifted("gemv"), {"m": (10**5,), "n": (10**5,)})
+
+
+def test_the_fastest_comes_first(monkeypatch):
+    monkeypatch.setattr(auto, "CANDIDATES", ("numpy", "onnx", "tpc"))
+    monkeypatch.setattr(auto, "_SECONDS", 0.01)
+    choice, files = choose(lifted("gemv"), standard_steps(), {"m": (20,), "n": (20,)})
+    rows = choice.to_json()
+    assert {row["target"] for row in rows} == {"numpy", "onnx", "tpc"}
+    assert choice.best in ("numpy", "onnx") and choice.best in files
+    assert rows[0]["ratio"] == 1 and rows[1]["ratio"] >= 1
+    assert rows[2]["ms"] is None and rows[2]["note"] == "not installed"
+
+
+@pytest.mark.parametrize("target", ["numpy", "c", "onnx"])
+def test_what_was_emitted_can_be_called(target):
+    if target == "c" and shutil.which("gcc") is None:
+        pytest.skip("gcc is not installed")
+    steps = standard_steps()
+    program = lifted("gemv")
+    function = load(target, program, steps.emit(target, program).files)
+    a, x = np.arange(6.0).reshape(2, 3), np.ones(3)
+    np.testing.assert_allclose(function(2, 3, a, x), [3, 12])
+    assert np.shape(function(0, 3, a, x)) == (0,)
+    program = lifted("shift")
+    function = load(target, program, steps.emit(target, program).files)
+    b = np.zeros(4)
+    np.testing.assert_array_equal(function(np.arange(4.0), b, 3), [1, 2, 3, 0])
+    assert not b.any()
+    if target != "onnx":
+        with pytest.raises(ValueError, match="requires"):
+            function(np.arange(4.0), b, 4)
+
+
+def test_what_cannot_run_here_is_said():
+    with pytest.raises(EngineError, match="gemmini cannot run here"):
+        load("gemmini", lifted("gemv"), {})

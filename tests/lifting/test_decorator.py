@@ -1,0 +1,93 @@
+"""`@tensmith.lift`: the program in place of the loops, the loops wherever a guard or a refusal says so."""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tensmith
+from lifting import decorated
+from tensmith.lifting.decorator import LiftWarning, kind_of, module_of
+from tensmith.lifting.refusal import Refusal
+
+
+@pytest.fixture(autouse=True)
+def no_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LiftWarning)
+        yield
+
+
+def test_a_list_and_an_array_are_lifted_each_in_its_kind():
+    assert decorated.plain([1, 2, 3], 3) == 14 + 9
+    assert decorated.plain([0.5, 1.5], 2) == pytest.approx(2.5 + 6)
+    assert decorated.plain(np.array([1, 2], np.int32), n=2) == 5 + 6
+    assert decorated.plain.__name__ == "plain"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_the_target_is_the_one_named():
+    result = decorated.scaled([0.0, 1.0], 2.0)
+    assert type(result).__module__ == "torch"
+    np.testing.assert_allclose(np.asarray(result), [2, 2 * np.e])
+
+
+def test_written_arrays_are_returned_and_arguments_stay():
+    a, b = np.ones(3, np.float32), np.arange(3.0)
+    result = decorated.in_place(a, b, 2)
+    np.testing.assert_array_equal(result, [1, 2, 1])
+    np.testing.assert_array_equal(a, [1, 1, 1])
+
+
+def test_constants_and_helpers_of_the_module_are_seen():
+    np.testing.assert_allclose(decorated.smoothed(np.arange(5.0)), [4, 8, 12])
+
+
+def test_a_guard_that_refuses_runs_the_original_and_says_so_once():
+    function = tensmith.lift(decorated.plain.__wrapped__)
+    with (
+        pytest.warns(LiftWarning, match=r"plain runs as written: .*len\(a\) >= n"),
+        pytest.raises(IndexError),
+    ):
+        function([1, 2], 3)
+    with pytest.raises(IndexError):
+        function([1, 2], 3)
+    assert function([1, 2], 2) == 11
+
+
+def test_what_cannot_be_lifted_runs_as_written_with_the_reason():
+    with pytest.warns(LiftWarning, match="return inside a loop.* at 5"):
+        assert decorated.early([1, -1]) is True
+    assert decorated.early([1]) is False
+    with pytest.warns(LiftWarning):
+        assert decorated.counted([5]) == 5
+    assert decorated.runs == ["run"]
+
+
+def test_a_function_without_a_source_runs_as_written():
+    space: dict[str, object] = {}
+    exec("def f(x):\n return x + 1", space)
+    with pytest.warns(LiftWarning, match="source of f cannot be read"):
+        assert tensmith.lift(space["f"])(1) == 2
+
+
+@pytest.mark.parametrize("value", ["x", {1: 2}, None, 1j, np.zeros(2, np.complex128), ["x"]])
+def test_arguments_that_are_no_numbers(value):
+    with pytest.raises(Refusal):
+        kind_of(value, "a")
+
+
+def test_kinds_of_arguments():
+    assert str(kind_of([1, 2.0], "a").element) == "f64"
+    assert kind_of([[1], [2]], "a").rank == 2 and str(kind_of([[1], [2.0]], "a").element) == "f64"
+    assert kind_of(np.zeros((2, 2), np.uint8), "a").numpy
+    assert str(kind_of(True, "a")) == "bool" and str(kind_of(np.float32(1), "a")) == "f32"
+
+
+def test_lines_are_those_of_the_file():
+    node = module_of(decorated.early.__wrapped__).functions["early"]
+    assert "def early" in Path(decorated.__file__).read_text().splitlines()[node.lineno - 1]
