@@ -16,7 +16,7 @@ from tensmith.lifting.emit.ctext.scalar import Scope, Unit
 from tensmith.lifting.emit.ctext.signature import Signature
 from tensmith.lifting.emit.kernel.expr import Const
 from tensmith.lifting.emit.kernel.parameters import length_symbol
-from tensmith.lifting.emit.kernel.plan import Plan, Step, make_plan
+from tensmith.lifting.emit.kernel.plan import Plan, make_plan
 from tensmith.lifting.lifted import Lifted, View
 from tensmith.lifting.summary import Requirement
 
@@ -40,9 +40,9 @@ class C(Emitter):
 class Source:
     """The text of one function; other targets in C take its parts."""
 
-    def __init__(self, lifted: Lifted) -> None:
+    def __init__(self, lifted: Lifted, plan: Plan | None = None) -> None:
         self.lifted = lifted
-        self.plan: Plan = make_plan(lifted)
+        self.plan: Plan = plan or make_plan(lifted)
         self.signature = Signature(lifted)
         self.requirements = [entry.text for entry in lifted.requires]
         self._zero_status = next(
@@ -69,7 +69,7 @@ class Source:
             f"#ifndef {guard}\n#define {guard}\n\n#include <stdbool.h>\n#include <stddef.h>\n"
             f'#include <stdint.h>\n\n#ifdef __cplusplus\nextern "C" {{\n#define TENSMITH_RESTRICT\n#else\n'
             f"#define TENSMITH_RESTRICT restrict\n#endif\n\n/*\n{comment}\n */\n"
-            f"{self.signature.declaration('TENSMITH_RESTRICT')};\n\n"
+            f"{self.signature.declaration('TENSMITH_RESTRICT')};\n\n{self.declarations()}"
             f"/* What a status other than 0 says, as a sentence; NULL for 0 and for unknown numbers. */\n"
             f"const char *{name}_requirement(int status);\n\n#undef TENSMITH_RESTRICT\n"
             f"#ifdef __cplusplus\n}}\n#endif\n\n#endif\n"
@@ -127,13 +127,7 @@ class Source:
         scope = Scope(self.unit)
         self._checks(scope)
         self._copies(scope)
-        if self.unit.buffers and any(name not in self.unit.single for name in self.plan.stored):
-            self._allocate(scope)
-        for step in self.plan.steps:
-            self.step(scope, step)
-        for name in self.plan.stored:
-            if name not in self.unit.single:
-                scope.line(f"free({self.unit.buffers[name]});")
+        self.run(scope)
         scope.line(self._result())
         declared = [f"    const int64_t {name} = {text};" for name, text in self.signature.symbol_lines()]
         if self.unit.divides:
@@ -144,11 +138,29 @@ class Source:
         head = self.signature.declaration("restrict")
         return [head, "{", *unused, *declared, *scope.lines, "}"]
 
-    def step(self, scope: Scope, step: Step) -> None:
-        """Adds the loops of one step."""
-        if step.output is None and step.buffer in self.unit.single:
-            scope.line(f"{CTYPES[step.dtype]} {self.unit.buffers[step.buffer]};")
-        step_lines(scope, step)
+    def run(self, scope: Scope) -> None:
+        """Adds the loops of every step."""
+        arrays = [name for name in self.plan.stored if name not in self.unit.single]
+        if arrays:
+            self._allocate(scope, arrays)
+        for step in self.plan.steps:
+            if step.output is None and step.buffer in self.unit.single:
+                scope.line(f"{CTYPES[step.dtype]} {self.unit.buffers[step.buffer]};")
+            step_lines(scope, step)
+        for name in arrays:
+            scope.line(f"free({self.unit.buffers[name]});")
+
+    def declarations(self) -> str:
+        """What the header declares beside the function."""
+        return ""
+
+    def no_memory(self) -> int:
+        """The status where memory cannot be had."""
+        return self._status_of(_NO_MEMORY)
+
+    def scalar_type(self, name: str) -> str:
+        """The element type of a scalar parameter."""
+        return self.signature.scalar_types[name]
 
     def _result(self) -> str:
         if not self.unit.divides:
@@ -225,9 +237,8 @@ class Source:
         text = " || ".join(tests)
         return "" if not dense else f"({text})" if len(tests) > 1 else text
 
-    def _allocate(self, scope: Scope) -> None:
+    def _allocate(self, scope: Scope, arrays: list[str]) -> None:
         program = self.lifted.program
-        arrays = [name for name in self.plan.stored if name not in self.unit.single]
         for name in arrays:
             ctype, size = CTYPES[program.type(name).dtype], Poly.of(1)
             for extent in program.type(name).dims:
@@ -238,7 +249,7 @@ class Source:
         frees = " ".join(f"free({self.unit.buffers[name]});" for name in arrays)
         scope.line(f"if ({tests}) {{")
         scope.line(f"    {frees}")
-        scope.line(f"    return {self._status_of(_NO_MEMORY)};")
+        scope.line(f"    return {self.no_memory()};")
         scope.line("}")
 
 

@@ -29,7 +29,7 @@ from tensmith.lifting.emit.kernel.expr import (
     parts,
     walk,
 )
-from tensmith.lifting.emit.kernel.plan import EXPENSIVE, Step
+from tensmith.lifting.emit.kernel.plan import EXPENSIVE, Step, outer_folds
 
 BLOCK = 64
 _INDEX_NAMES = ("i", "j", "k", "l")
@@ -273,7 +273,7 @@ def _blocked(scope: Scope, step: Step, axis: int) -> None:
     """A nest in blocks along one axis: the blocks outermost where nothing else is kept per row."""
     folds = _full_folds(step, step.variables[axis])
     others = [place for place in range(len(step.variables)) if place != axis]
-    alone = len(folds) == len(_outer_folds(step.expr))
+    alone = len(folds) == len(outer_folds(step.expr))
     names = scope.unit.names
     start, width = names.fresh("start"), names.fresh("width")
     blocked = Blocked(axis, folds, start, width)
@@ -321,16 +321,9 @@ def _unfolded(root: Expr) -> Iterator[Expr]:
     return _reachable([root], lambda expr: isinstance(expr, Fold))
 
 
-def _outer_folds(root: Expr) -> list[Fold]:
-    """Folds that stand in no other fold."""
-    around = [root, *(part for expr in _unfolded(root) for part in parts(expr))]
-    found = {id(expr): expr for expr in around if isinstance(expr, Fold)}
-    return list(found.values())
-
-
 def _full_folds(step: Step, variable: str) -> list[Fold]:
     """Outer folds that vary with a loop variable."""
-    return [fold for fold in _outer_folds(step.expr) if variable in free(fold)]
+    return [fold for fold in outer_folds(step.expr) if variable in free(fold)]
 
 
 def _block_axis(step: Step) -> int | None:
@@ -346,7 +339,7 @@ def _block_axis(step: Step) -> int | None:
     folds, body = chain(full[0])
     if any(isinstance(expr, Fold) for expr in walk(body)):
         return None
-    only = len(_outer_folds(step.expr)) == 1
+    only = len(outer_folds(step.expr)) == 1
     choices = [axis for axis in range(len(step.variables)) if axis == last or only]
     varying = [axis for axis in reversed(choices) if step.variables[axis] in free(full[0])]
     costs = {axis: _cost(body, step.variables[axis]) for axis in varying}

@@ -45,7 +45,7 @@ class Unit:
 
     names: Names
     symbols: Callable[[str], str]
-    buffers: Mapping[str, str]
+    buffers: dict[str, str]
     scalars: Mapping[str, str]
     single: frozenset[str] = frozenset()
     helpers: dict[str, str] = field(default_factory=dict)

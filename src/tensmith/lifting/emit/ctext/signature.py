@@ -34,6 +34,7 @@ class Signature:
         self.arrays: dict[str, str] = {}
         self.outputs: dict[str, str] = {}
         self.scalars: dict[str, str] = {}
+        self.scalar_types: dict[str, str] = {}
         self.rooms: dict[str, Poly] = {}
         self.returns_scalar = False
         self._types = array_types(lifted.function)
@@ -55,6 +56,7 @@ class Signature:
         base = self.names.fresh(name)
         if isinstance(type_, Scalar):
             self.scalars[name] = base
+            self.scalar_types[name] = element_name(type_)
             self._parameters.append((self._ctype(type_), base))
             return
         self.arrays[name] = base

@@ -92,7 +92,8 @@ class Elements:
         if key not in self._made:
             if value in self.stored:
                 dtype = self.program.type(value).dtype
-                self._made[key] = Load(value, Poly.of(flat_position(key[1], self.shape(value))), dtype)
+                index = Poly.of(flat_position(key[1], self.shape(value)))
+                self._made[key] = Load(value, index, dtype, value, key[1])
             else:
                 self._made[key] = self.define(value, key[1])
         return self._made[key]
@@ -112,7 +113,7 @@ class Elements:
     def _input(self, entry: Input, indices: tuple[Poly, ...]) -> Expr:
         dtype = self.program.type(entry.name).dtype
         if entry.view is not None:
-            return Load(entry.view.array, place(entry.view, indices), dtype)
+            return Load(entry.view.array, place(entry.view, indices), dtype, entry.name, indices)
         if entry.scalar is not None:
             return Param(entry.scalar, dtype)
         return Position(indices[0], dtype)
@@ -123,7 +124,7 @@ class Elements:
         if array.size == 1 or all(index is not None for index in fixed):
             element = array.reshape(-1)[0] if array.size == 1 else array[tuple(fixed)]
             return Const(float(element) if dtype[0] == "f" else element.item(), dtype)
-        return Load(value, Poly.of(flat_position(indices, array.shape)), dtype)
+        return Load(value, Poly.of(flat_position(indices, array.shape)), dtype, value, indices)
 
     # Nodes
 

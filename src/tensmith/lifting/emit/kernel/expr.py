@@ -40,11 +40,16 @@ class Param:
 
 @dataclass(frozen=True, eq=False)
 class Load:
-    """buffer[index], the index counted in elements."""
+    """buffer[index], the index counted in elements; `at` is the position in the value that the buffer feeds.
+
+    `value` is that value: an input of the program, a constant or a stored value.
+    """
 
     buffer: str
     index: Poly
     dtype: str
+    value: str = ""
+    at: tuple[Poly, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ several positions. Everything else costs less to compute than to store.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tensmith.formula.poly import Poly
@@ -59,13 +59,17 @@ class Plan:
     stored: tuple[str, ...]
 
 
-def make_plan(lifted: Lifted) -> Plan:
+# What a target stores beyond what would be computed again and again.
+Rule = Callable[[Step], frozenset[str]]
+
+
+def make_plan(lifted: Lifted, rule: Rule = lambda step: frozenset()) -> Plan:
     """The plan of a lifted function. Raises Refusal where an op has no loop form."""
     program = lifted.program
     stored = frozenset(node.output for node in program.nodes if node.op in CUMULATIVE)
     while True:
         steps = tuple(_steps(Elements(lifted, stored)))
-        wanted = _to_store(steps) - stored
+        wanted = _to_store(steps).union(*map(rule, steps)) - stored
         if not wanted:
             ordered = [name for node in program.nodes for name in node.outputs if name in stored]
             return Plan(steps, tuple(ordered))
@@ -130,6 +134,23 @@ def _stored(elements: Elements, node: Node) -> Step:
 def _check_size(elements: Elements, expr: Expr) -> None:
     if sum(1 for _ in walk(expr)) > _LARGEST:
         raise elements.refuse("the function is one expression of too many terms; split it into loops")
+
+
+def outer_folds(root: Expr) -> list[Fold]:
+    """Folds that stand in no other fold, each once."""
+    found: dict[int, Fold] = {}
+    seen: set[int] = set()
+    stack = [root]
+    while stack:
+        expr = stack.pop()
+        if id(expr) in seen:
+            continue
+        seen.add(id(expr))
+        if isinstance(expr, Fold):
+            found[id(expr)] = expr
+        else:
+            stack.extend(parts(expr))
+    return list(found.values())
 
 
 # What must be stored

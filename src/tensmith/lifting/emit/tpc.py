@@ -1,0 +1,47 @@
+"""TPC-C for Gaudi: kernels (F_1.tpc.c, ...) and their glue (F_glue.cpp), and a host (F.c, F.h).
+
+There is no such hardware here: the kernels are checked on a functional model of the intrinsics, nothing more.
+"""
+
+from __future__ import annotations
+
+from tensmith.lifting.emit import Emitted, Emitter, emitter
+from tensmith.lifting.emit.kernel.parameters import element_name, flat_fields
+from tensmith.lifting.emit.kernel.plan import Step, make_plan
+from tensmith.lifting.emit.vector import glue
+from tensmith.lifting.emit.vector.host import Host
+from tensmith.lifting.emit.vector.kernel import Kernel, make_kernel, stored_for_lanes
+from tensmith.lifting.lifted import Lifted
+from tensmith.lifting.loops import Scalar
+from tensmith.lifting.refusal import Refusal
+
+
+@emitter
+class Tpc(Emitter):
+    """TPC-C kernels, glue and host code."""
+
+    name = "tpc"
+
+    def emit(self, lifted: Lifted) -> Emitted:
+        """F_k.tpc.c, F_glue.cpp, F.c and F.h."""
+        function = lifted.function
+        try:
+            plan = make_plan(lifted, stored_for_lanes)
+            kernels = _kernels(lifted, plan.steps)
+            host = Host(lifted, plan, kernels)
+        except Refusal as refusal:
+            raise Refusal(refusal.reason, function.position, function.name) from refusal
+        dtypes = {name: lifted.program.type(name).dtype for kernel in kernels for name in kernel.inputs}
+        files = {f"{kernel.name}.tpc.c": kernel.text for kernel in kernels}
+        classes = [glue.glue_class(kernel, dtypes) for kernel in kernels]
+        files[f"{function.name}_glue.cpp"] = "\n".join([glue.HEADER, *classes])
+        files[f"{function.name}.c"], files[f"{function.name}.h"] = host.text(), host.header()
+        return Emitted({name: text.encode() for name, text in files.items()})
+
+
+def _kernels(lifted: Lifted, steps: tuple[Step, ...]) -> tuple[Kernel, ...]:
+    fields = [field for parameter in lifted.function.parameters for field in flat_fields(parameter)]
+    scalars = {name: element_name(type_) for name, type_ in fields if isinstance(type_, Scalar)}
+    return tuple(
+        make_kernel(f"{lifted.function.name}_{number}", step, scalars) for number, step in enumerate(steps, 1)
+    )

@@ -1,0 +1,139 @@
+"""The host side of TPC kernels in C: requirements, packing, launches and unpacking.
+
+Views of arrays are packed into dense tensors; what a kernel stores for the next one stays a tensor. The
+launch itself belongs to the runtime: F_launch creates a node of the kernel's name and runs it.
+"""
+
+from __future__ import annotations
+
+from tensmith.formula.poly import Poly, product
+from tensmith.ir.ops.sizes import flat_position
+from tensmith.lifting.emit.c import Source
+from tensmith.lifting.emit.ctext.loops import step_lines
+from tensmith.lifting.emit.ctext.names import CTYPES, enclosed
+from tensmith.lifting.emit.ctext.scalar import Scope
+from tensmith.lifting.emit.kernel.elements import place
+from tensmith.lifting.emit.kernel.expr import Load
+from tensmith.lifting.emit.kernel.plan import Plan, Step
+from tensmith.lifting.emit.vector.kernel import PARAMETER, Kernel
+from tensmith.lifting.lifted import Lifted
+
+
+class Host(Source):
+    """F.c of a function whose loops run on the device."""
+
+    def __init__(self, lifted: Lifted, plan: Plan, kernels: tuple[Kernel, ...]) -> None:
+        self.kernels = kernels
+        self._tensors: dict[str, str] = {}
+        super().__init__(lifted, plan)
+        unchecked = " (not checked: lanes divide by zero without a trap)"
+        for place_, entry in enumerate(lifted.requires):
+            if entry.kind == "nonzero":
+                self.requirements[place_] += unchecked
+
+    def declarations(self) -> str:
+        """What F.h says of the launch."""
+        name = self.signature.function
+        return (
+            f"/* A dense tensor: sizes[0] is the fastest dimension. */\n"
+            f"struct {name}_tensor {{\n    void *data;\n    const char *type;\n    unsigned rank;\n"
+            f"    unsigned sizes[5];\n}};\n\n"
+            f"/* Runs a kernel by name on `count` tensors, the last of which it writes; scalars are 32-bit\n"
+            f"   words. Returns 0, or a status that {name} returns. To be defined for the runtime at hand. */\n"
+            f"int {name}_launch(const char *kernel, const struct {name}_tensor *tensors, int count,\n"
+            f"                const int32_t *scalars, int scalar_count);\n\n"
+        )
+
+    def run(self, scope: Scope) -> None:
+        """Packs, launches each kernel, unpacks."""
+        values = list(dict.fromkeys(v for kernel in self.kernels for v in kernel.inputs))
+        fed = [value for value in values if value not in self.plan.stored]
+        for value in [*fed, *self.plan.stored]:
+            self._allocated(scope, value, self.lifted.program.type(value).dtype, self._shape(value))
+        results = [f"result of {kernel.name}" for kernel in self.kernels if kernel.step.output is not None]
+        for kernel, key in zip([k for k in self.kernels if k.step.output is not None], results):
+            self._allocated(scope, key, kernel.step.dtype, kernel.step.extents)
+        tests = " || ".join(f"{name} == NULL" for name in self._tensors.values())
+        scope.line(f"int launched = {tests} ? {self.no_memory()} : 0;")
+        inner = scope.inner()
+        for value in fed:
+            self._pack(inner, value)
+        for kernel in self.kernels:
+            self._launch(inner, kernel)
+        done = inner.inner()
+        for kernel, key in zip([k for k in self.kernels if k.step.output is not None], results):
+            self._unpack(done, kernel.step, key)
+        inner.block("if (!launched)", done)
+        scope.block("if (!launched)", inner)
+        for name in self._tensors.values():
+            scope.line(f"free({name});")
+        scope.line("if (launched) return launched;")
+
+    def _shape(self, value: str) -> tuple[Poly, ...]:
+        return tuple(map(Poly.of, self.lifted.program.type(value).dims))
+
+    def _allocated(self, scope: Scope, key: str, dtype: str, shape: tuple[Poly, ...]) -> None:
+        name = self.unit.names.fresh(f"tensor_{key.rpartition(' ')[2]}")
+        self._tensors[key] = name
+        self.unit.buffers[f"tensor {key}"] = name
+        count = enclosed(scope.poly(Poly.of(product(shape))))
+        scope.line(f"{CTYPES[dtype]} *restrict {name} = malloc((size_t){count} * sizeof *{name} + 1);")
+
+    def _pack(self, scope: Scope, value: str) -> None:
+        """A view, or a constant, as a dense tensor."""
+        shape = self._shape(value)
+        variables = tuple(f"pack {value} {axis}" for axis in range(len(shape)))
+        indices = tuple(map(Poly.symbol, variables))
+        dtype = self.lifted.program.type(value).dtype
+        entry = next((e for e in self.lifted.inputs if e.name == value), None)
+        flat = Poly.of(flat_position(indices, shape))
+        if entry is not None and entry.view is not None:
+            source = Load(entry.view.array, place(entry.view, indices), dtype)
+        else:
+            source = Load(value, flat, dtype)
+        step_lines(scope, Step(f"tensor {value}", dtype, variables, shape, flat, source))
+
+    def _launch(self, scope: Scope, kernel: Kernel) -> None:
+        name = self.signature.function
+        key = kernel.step.buffer if kernel.step.output is None else f"result of {kernel.name}"
+        entries = [
+            (value, self.lifted.program.type(value).dtype, self._shape(value)) for value in kernel.inputs
+        ]
+        entries.append((key, kernel.step.dtype, kernel.step.extents))
+        inner = scope.inner()
+        inner.line(f"const struct {name}_tensor tensors[] = {{")
+        for value, dtype, shape in entries:
+            sizes = ", ".join(f"(unsigned)({scope.poly(size)})" for size in reversed(shape)) or "1"
+            rank = max(1, len(shape))
+            inner.line(f'    {{ {self._tensors[value]}, "{dtype}", {rank}, {{ {sizes} }} }},')
+        inner.line("};")
+        words = self._scalars(inner, kernel)
+        count = len(kernel.scalars)
+        inner.line(f'launched = {name}_launch("{kernel.name}", tensors, {len(entries)}, {words}, {count});')
+        empty = " && ".join(f"{enclosed(scope.poly(extent))} > 0" for extent in kernel.step.extents)
+        scope.block(f"if (!launched{' && ' + empty if empty else ''})", inner)
+
+    def _scalars(self, scope: Scope, kernel: Kernel) -> str:
+        """Scalars and sizes as 32-bit words; floats by their bits."""
+        if not kernel.scalars:
+            return "NULL"
+        scope.line(f"int32_t words[{len(kernel.scalars)}];")
+        for position, name in enumerate(kernel.scalars):
+            if not name.startswith(PARAMETER):
+                scope.line(f"words[{position}] = (int32_t){enclosed(scope.symbol(name))};")
+                continue
+            parameter = name.removeprefix(PARAMETER)
+            text = self.signature.scalars[parameter]
+            if self.scalar_type(parameter) == "f32":
+                scope.line(f"memcpy(&words[{position}], &{text}, 4);")
+            else:
+                scope.line(f"words[{position}] = {text};")
+        return "words"
+
+    def _unpack(self, scope: Scope, step: Step, key: str) -> None:
+        """A result put where the source writes it."""
+        indices = tuple(map(Poly.symbol, step.variables))
+        flat = Poly.of(flat_position(indices, step.extents))
+        source = Load(f"tensor {key}", flat, step.dtype)
+        target = Step(step.buffer, step.dtype, step.variables, step.extents, step.index, source, step.output)
+        step_lines(scope, target)
