@@ -39,11 +39,10 @@ def lift(
     sizes, and write it for a target, with its certificate. The file is never run. Exit code 1 if a function
     is refused."""
     from tensmith.errors import UsageError
-    from tensmith.lifting.emit import EMITTERS
-    from tensmith.lifting.road import lift_file
+    from tensmith.lifting.road import emitter_of, lift_file
 
     if to != "auto":
-        EMITTERS[to]  # an unknown target is told before anything is read
+        emitter_of(to)  # an unknown target is told before anything is read
         if sizes:
             raise UsageError("--sizes is for --to auto; leave it out")
     folder = output if output is not None else Path("lifted")

@@ -182,20 +182,34 @@ def _shapes(lifted: Lifted, sizes: Sizes, default: int) -> tuple[dict[str, int],
     lengths: dict[str, int] = dict(values)
     for name, type_ in arrays.items():
         axes = axes_of(type_)
-        extents = sizes.get(name, (default if axes < 3 else max(1, default // 10),) * axes)
+        extents = sizes.get(name, (0,) * axes)
         if len(extents) != axes:
             raise UsageError(f"--sizes gives {name} {len(extents)} extents, and it has {axes}")
         lengths |= {length_symbol(name, axis): extent for axis, extent in enumerate(extents)}
-    for size in lifted.sizes:
-        lengths[size.symbol] = max(0, int(size.poly.evaluate(lengths)))
-    for requirement in lifted.requires:
-        if requirement.kind == "length" and requirement.poly is not None:
-            symbol = length_symbol(requirement.array, requirement.axis)
-            lengths[symbol] = max(lengths.get(symbol, 0), int(requirement.poly.evaluate(lengths)))
+    _stretch(lifted, lengths)
+    for name, type_ in arrays.items():  # what nothing bounds is as long as the rest
+        for axis in range(axes_of(type_)):
+            symbol = length_symbol(name, axis)
+            lengths[symbol] = lengths[symbol] or (default if type_.rank < 3 else max(1, default // 10))
+    _stretch(lifted, lengths)
     return values, {
         name: tuple(lengths[length_symbol(name, axis)] for axis in range(axes_of(type_)))
         for name, type_ in arrays.items()
     }
+
+
+def _stretch(lifted: Lifted, lengths: dict[str, int]) -> None:
+    """Makes arrays as long as the requirements say; they may be over the lengths of others."""
+    for _ in range(len(lifted.requires) + 1):
+        before = dict(lengths)
+        for size in lifted.sizes:
+            lengths[size.symbol] = max(0, int(size.poly.evaluate(lengths)))
+        for requirement in lifted.requires:
+            if requirement.kind == "length" and requirement.poly is not None:
+                symbol = length_symbol(requirement.array, requirement.axis)
+                lengths[symbol] = max(lengths[symbol], int(requirement.poly.evaluate(lengths)))
+        if lengths == before:
+            return
 
 
 def _random(rng: np.random.Generator, type_: Scalar, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:

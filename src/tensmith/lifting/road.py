@@ -5,11 +5,13 @@ read -> summarize -> tensorize -> obligations -> discharge -> emit -> certificat
 
 from __future__ import annotations
 
+import importlib.util
 import keyword
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tensmith.errors import TensmithError, UsageError
 from tensmith.files import write_bytes
@@ -20,6 +22,9 @@ from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.result import LiftResult, Work
 from tensmith.lifting.summary import Summary
 from tensmith.verify.obligation import Obligation, Verdict
+
+if TYPE_CHECKING:
+    from tensmith.lifting.emit import Emitter
 
 Progress = Callable[[str], None]
 _SECONDS = 20.0  # for one function
@@ -46,7 +51,6 @@ class Steps:
 def standard_steps() -> Steps:
     """The steps as they are; imported here, so that reading the door costs nothing."""
     from tensmith.lifting.conditions import obligations
-    from tensmith.lifting.emit import EMITTERS
     from tensmith.lifting.summarize import summarize
     from tensmith.lifting.tensorize import tensorize
     from tensmith.verify.solve import discharge
@@ -57,9 +61,20 @@ def standard_steps() -> Steps:
         tensorize,
         lambda summary, _: obligations(summary),
         discharge,
-        lambda target, lifted: EMITTERS[target].emit(lifted),
+        lambda target, lifted: emitter_of(target).emit(lifted),
         lambda folder, work: [],
     )
+
+
+def emitter_of(target: str) -> Emitter:
+    """The emitter of a target; UsageError if there is none. A target of ours is found without reading the
+    modules of all others."""
+    from tensmith.lifting.emit import EMITTERS
+
+    home = f"tensmith.lifting.emit.{target}"
+    if target.isidentifier() and importlib.util.find_spec(home) is not None:
+        importlib.import_module(home)
+    return EMITTERS[target]
 
 
 def read_source(path: Path) -> list[Function | Refusal]:

@@ -30,7 +30,7 @@ from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python_arithmetic import convert
 from tensmith.lifting.source.python_comprehensions import copy
 from tensmith.lifting.source.python_inline import plain_function
-from tensmith.lifting.source.python_kinds import AnyKind, Kind
+from tensmith.lifting.source.python_kinds import AnyKind, ArrayKind, Kind
 from tensmith.lifting.source.python_module import Module, parse_module, place, read_text
 from tensmith.lifting.source.python_scope import ArrayRef, Code, Frame, Local, Number, Scope, Value
 from tensmith.lifting.source.python_statements import block
@@ -96,7 +96,7 @@ def _lower(
         kind = code.types.parameters[argument.arg]
         shape = kind.scalar if isinstance(kind, Kind) else kind.array(argument.arg in written)
         parameters.append(Parameter(argument.arg, shape, place(argument)))
-    _state_distinct(scope, parameters, written)
+    _state_distinct(scope, code, written)
     return Function(
         function.name,
         tuple(parameters),
@@ -154,9 +154,11 @@ def _written(statements: Sequence[Statement]) -> Iterator[str]:
                 yield from _written(body)
 
 
-def _state_distinct(scope: Scope, parameters: Sequence[Parameter], written: set[str]) -> None:
-    """What is written must be no other parameter under a second name."""
-    arrays = [parameter.name for parameter in parameters if isinstance(parameter.type, Array)]
-    for name in arrays:
+def _state_distinct(scope: Scope, code: Code, written: set[str]) -> None:
+    """What is written must be no other parameter, and no other row, under a second name."""
+    arrays = {name: kind for name, kind in code.types.parameters.items() if isinstance(kind, ArrayKind)}
+    for name, kind in arrays.items():
         if name in written and len(arrays) > 1:
             scope.note(f"{name} is no other argument under a second name")
+        if name in written and kind.rank > 1 and not kind.numpy:
+            scope.note(f"no two rows of {name} are one list")
