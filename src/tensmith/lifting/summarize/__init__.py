@@ -110,7 +110,7 @@ def _improved(run: Execution, extents: Sequence[Poly], accesses: Sequence[Access
         name: Grid(
             name, tuple(stride.substitute(plan.raw).substitute(sized.symbols) for stride in grid.strides)
         )
-        for name, grid in {**plan.grids, **choose(parameters, declared, subscripts)}.items()
+        for name, grid in {**plan.grids, **choose(parameters, declared, subscripts, plan.raw)}.items()
     }
     return Plan(
         sized.sizes, sized.symbols, sized.opaque, sized.never_negative, sized.requires, sized.alone, grids

@@ -61,8 +61,12 @@ def choose(
     arrays: Mapping[str, Array],
     extents: Mapping[str, tuple[Poly, ...]],
     accesses: Iterable[tuple[str, tuple[Poly, ...], Scope]],
+    raw: Mapping[str, Poly],
 ) -> dict[str, Grid]:
-    """The grid of each parameter's array that is accessed. extents: declared ones after the first, of flat arrays."""
+    """The grid of each parameter's array that is accessed.
+
+    extents: declared ones after the first, of flat arrays; raw: sizes in terms of parameters.
+    """
     subscripts: dict[str, list[tuple[Poly, Scope]]] = {}
     for array, at, scope in accesses:
         if arrays[array].memory == "flat" and len(at) == 1:
@@ -72,7 +76,7 @@ def choose(
         if type_.memory == "flat" and type_.rank > 1:
             grids[name] = Grid(name, _products(extents[name]))
         elif name in subscripts:
-            grids[name] = Grid(name, _strides(subscripts[name]))
+            grids[name] = Grid(name, _strides(subscripts[name], raw))
     return grids
 
 
@@ -84,17 +88,21 @@ def _products(extents: Sequence[Poly]) -> tuple[Poly, ...]:
     return tuple(reversed(strides))
 
 
-def _strides(accesses: Sequence[tuple[Poly, Scope]]) -> tuple[Poly, ...]:
+def _strides(accesses: Sequence[tuple[Poly, Scope]], raw: Mapping[str, Poly]) -> tuple[Poly, ...]:
     """The longest chain that fits as it is, else the one that requires the least; () for a plain array."""
     candidates, needed = _candidates(accesses)
     if not candidates:
         return ()
+    plain = {candidate: len(candidate.substitute(raw).terms) for candidate in candidates}
     best: tuple[tuple[int, ...], tuple[Poly, ...]] | None = None
     for chain in _chains(candidates):
         if not chain and needed:
             continue
-        rank = _score((*chain, _ONE), accesses) if chain else (0, 0, 0, 0)
-        if rank is not None and (best is None or rank < best[0]):
+        score = _score((*chain, _ONE), accesses) if chain else (0, 0, 0, 0)
+        if score is None:
+            continue
+        rank = (*score[:-1], sum(plain[stride] for stride in chain), score[-1])
+        if best is None or rank < best[0]:
             best = (rank, (*chain, _ONE) if chain else ())
     return best[1] if best else ()
 
@@ -102,16 +110,18 @@ def _strides(accesses: Sequence[tuple[Poly, Scope]]) -> tuple[Poly, ...]:
 def _candidates(accesses: Sequence[tuple[Poly, Scope]]) -> tuple[list[Poly], bool]:
     """Factors of counters that may be strides, and whether there must be one."""
     found: dict[Poly, None] = {}
-    needed = False
+    alone: dict[Poly, None] = {}  # the factor of the only counter may be a diagonal's
     for poly, scope in accesses:
         counters = [name for name, _ in scope.ranges if name in poly.symbols()]
         factors = [factor for name in counters if (factor := poly.coefficient(name)) is not None]
         for factor in factors:
             if factor.constant is None and not any("%" in symbol for symbol in factor.symbols()):
-                found[factor] = None
-                needed = needed or len(counters) > 1
+                (found if len(counters) > 1 else alone)[factor] = None
             elif factor.constant is not None and abs(factor.constant) > 1 and len(counters) > 1:
                 found[Poly.of(abs(factor.constant))] = None
+    needed = bool(found) or bool(alone)
+    if not any(factor.constant is None for factor in found):
+        found.update(alone)
     positive = {(-factor if _leads_negative(factor) else factor): None for factor in found}
     return sorted(positive, key=_degree, reverse=True)[:_MOST_CANDIDATES], needed
 

@@ -169,7 +169,7 @@ def _solvable(key: Poly, singles: set[Poly], solved: Mapping[str, Poly]) -> str 
 
 def _sum_of_sizes(key: Poly, made: _Making) -> bool:
     """Whether the polynomial has only positive terms in symbols that are sizes as they stand."""
-    exact = {name for name, poly in made.symbols.items() if poly == Poly.symbol(name)}
+    exact = {name for name, poly in made.symbols.items() if _single(poly) is not None}
     return all(
         coefficient > 0 and all(atom in exact for atom, _ in monomial) for monomial, coefficient in key.terms
     )

@@ -18,7 +18,7 @@ from tensmith.lifting.loops import I64, Loop, Scalar
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import cases, index, number, substitute, symbols
 from tensmith.lifting.summarize.liveness import Live
-from tensmith.lifting.summarize.memory import Box, Contents, Normal, apart, lookup, normal
+from tensmith.lifting.summarize.memory import Box, Contents, Normal, apart, lookup, meet_or_none, normal
 from tensmith.lifting.summarize.recurrence import Recurrence, Step
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summary import LoopFacts, Written
@@ -352,32 +352,62 @@ class Solver:
     def _accumulated(self, name: str, n: int, place: Place) -> Term:
         """A store that stays: an accumulation into its elements, or the last iteration's value."""
         body = place.body
-        self._alone(name, n, body)
-        scope = self.inside.binding(*body.ranges).knowing(body.where)
-        frame = self.head.binding(*place.normal.box.ranges).knowing(place.normal.box.where)
+        start = self._first(name, n, place)
         own = f"{name}[]{self.suffix}"
         value = self._naming(body.value, name, body.at, own)
-        if own not in symbols(value) and not place.active:
-            return substitute(self.resolve(value, scope), {self.counter: self.t - 1})
+        scope = self.inside.binding(*body.ranges).knowing(body.where)
         if place.active:
-            active = tuple(poly.substitute({place.var: self.t}) for poly in place.active)
-            value = cases(
-                [(active, value)], Argument(own, value.type), self.inside.binding(*place.normal.box.ranges)
-            )
-        start = self.entry.arrays[name].read(body.at, frame, body.position)
+            scope = self._elements(place)
+            value = cases([(self._active(place), value)], Argument(own, value.type), scope)
+        elif own not in symbols(value):
+            return substitute(self.resolve(value, scope), {self.counter: self.t - 1})
         step = Recurrence(own, start, self.run.algebra, scope).step(value)
         if step is None:
             raise Circle(name)
-        return self._fold(
-            step, start, scope if not place.active else self.inside.binding(*place.normal.box.ranges)
-        )
+        return self._fold(step, start, scope)
 
-    def _alone(self, name: str, n: int, body: Box) -> None:
-        """No other store of the loop may touch the elements of one that stays."""
-        scope = self.head.binding(*body.ranges)
+    def _elements(self, place: Place) -> Scope:
+        """An iteration, and any element that a store that stays reaches in whichever iteration."""
+        hull = place.normal.box
+        ranges = [(name, extent.substitute({self.counter: self.trips})) for name, extent in hull.ranges]
+        return self.inside.binding(*ranges).knowing(hull.where)
+
+    def _active(self, place: Place) -> tuple[Poly, ...]:
+        """What must be >= 0 for this iteration to write the element."""
+        return tuple(poly.substitute({place.var: self.t}) for poly in place.active)
+
+    def _first(self, name: str, n: int, place: Place) -> Term:
+        """What the elements of a store that stays hold before it first touches them.
+
+        Another store of the loop may have written them, if only once and in an earlier iteration than any in
+        which this one is active.
+        """
+        body, hull = place.body, place.normal.box
+        frame = self.head.binding(*hull.ranges).knowing(hull.where)
+        later = self._elements(place).knowing(self._active(place))
+        boxes: list[Box] = []
+        numbers: list[int] = []
         for other in range(len(self.end.arrays[name].boxes)):
-            if other != n and not apart(self.place(name, other).normal.box, body.at, scope):
+            before = self.place(name, other)
+            box = before.normal.box
+            if other == n or apart(box, body.at, frame):
+                continue
+            met = meet_or_none(box, body.at, frame)
+            if met is None or not before.moves:
                 raise self._loop_carried(name, body)
+            iteration = before.normal.values.get(before.var, Poly.symbol(before.var)).substitute(met[0])
+            if not later.proves(self.t - 1 - iteration):
+                raise self._loop_carried(name, body)
+            boxes.append(box)
+            numbers.append(other)
+        return lookup(
+            boxes,
+            body.at,
+            frame,
+            body.position,
+            self.entry.arrays[name].read,
+            lambda box, _: self.value(name, numbers[next(k for k, kept in enumerate(boxes) if kept is box)]),
+        )
 
     def _order(self, name: str) -> list[int]:
         """The stores to an array such that later ones are over earlier ones for all iterations together."""
