@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
+
+from tensmith.verify.theory import Prefix
 
 Kind = Literal[
     "form",  # the summary is a claim that can be proved at all
@@ -36,17 +38,27 @@ class Recurrence:
 
 
 @dataclass(frozen=True)
+class Fact:
+    """An assumption and why it may be made: "type", "size", "length", "requirement", "natural" (a size, a
+    counter or an arbitrary subscript is >= 0), or "counter" of `loop`, of what is inside that loop."""
+
+    text: str
+    why: Literal["type", "size", "length", "requirement", "natural", "counter"]
+    loop: str = ""
+
+
+@dataclass(frozen=True)
 class Script:
     """An SMT-LIB 2 script in parts, each a line: what is assumed, and the goal whose negation is refuted.
 
-    facts: ranges of types, definitions of sizes, requirements, ranges of counters, the path. axioms and
-    definitions: ground instances from `theory`, the latter added only where a proof needs them exact.
+    path: conditions under which the goal is wanted. axioms and definitions: ground instances from `theory`,
+    the latter added only where a proof needs them exact. A script without a goal asks for a model.
     """
 
     logic: str
     exact_logic: str
     declarations: tuple[str, ...]
-    facts: tuple[str, ...]
+    facts: tuple[Fact, ...]
     path: tuple[str, ...]
     axioms: tuple[str, ...]
     definitions: tuple[str, ...]
@@ -56,7 +68,7 @@ class Script:
     def text(self, exact: bool, lemmas: tuple[str, ...] = ()) -> str:
         """The whole script; exact: with the definitions of division, casts and the like."""
         lines = [
-            *self.facts,
+            *(fact.text for fact in self.facts),
             *self.path,
             *self.axioms,
             *(self.definitions if exact else ()),
@@ -76,11 +88,23 @@ class Script:
 
 
 @dataclass(frozen=True)
+class Window:
+    """What a lemma about two folds says: the first, over 0 .. first.extent-1, holds the second's elements at
+    `shift` .. shift + extent - 1, in order or `reversed`, and elsewhere what joining leaves as it is."""
+
+    first: tuple[str, tuple[str, ...], str]  # function, arguments, extent
+    second: tuple[str, tuple[str, ...], str]
+    shift: str
+    reversed: bool
+
+
+@dataclass(frozen=True)
 class Lemma:
     """An equation of two folds that may be used once `obligation` is proved."""
 
     obligation: Obligation
     equation: str
+    window: Window
 
 
 @dataclass(frozen=True)
@@ -100,8 +124,8 @@ class Obligation:
     script: Script | None = None
     structural: str = ""
     expects: Literal["unsat", "sat"] = "unsat"
-    lemmas: tuple[Lemma, ...] = ()
-    functions: Mapping[str, object] = field(default_factory=dict, compare=False)  # name -> theory.Prefix
+    lemmas: Callable[[], tuple[Lemma, ...]] = field(default=tuple, compare=False)  # made when needed
+    functions: Mapping[str, Prefix] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)
@@ -117,4 +141,4 @@ class Verdict:
     seconds: float
     detail: str = ""
     text: str = ""
-    lemmas: tuple[Verdict, ...] = ()
+    lemmas: tuple[tuple[Lemma, Verdict], ...] = ()

@@ -7,7 +7,8 @@ many contexts are made, so all scripts share one.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -22,27 +23,22 @@ _MODEL_LINES = 24
 _FIRST = 0.7
 
 
-def discharge(
-    obligations: Iterable[Obligation], solver: str = "z3", timeout: float = 5.0
-) -> list[Verdict]:
+def discharge(obligations: Iterable[Obligation], solver: str = "z3", timeout: float = 5.0) -> list[Verdict]:
     """A verdict for each obligation, in order. timeout: seconds for each question to the solver.
 
     Raises VerificationError for a solver that is not known or not installed.
     """
-    ask = _solver(solver)
-    known: dict[str, Verdict] = {}
+    question = _solver(solver)
+    known: dict[tuple[str, str], Verdict] = {}
     verdicts = []
     for obligation in obligations:
-        key = obligation.script.text(True) if obligation.script else ""
-        found = known.get(key) if key and not obligation.lemmas else None
-        if found is not None and found.obligation.expects == obligation.expects:
-            verdict = Verdict(
-                obligation, found.status, found.rung, solver, 0.0, found.detail, found.text, found.lemmas
-            )
+        key = (obligation.expects, obligation.script.text(True) if obligation.script else "")
+        found = known.get(key)
+        if found is None or not key[1]:
+            found = known[key] = _discharge(obligation, solver, question, timeout)
+            verdicts.append(found)
         else:
-            verdict = _discharge(obligation, solver, ask, timeout)
-            known[key] = verdict
-        verdicts.append(verdict)
+            verdicts.append(replace(found, obligation=obligation, seconds=0.0))
     return verdicts
 
 
@@ -53,7 +49,7 @@ def _discharge(
 
     def verdict(
         status: Literal["proved", "refuted", "unknown"], rung: str, detail: str = "", text: str = "",
-        lemmas: tuple[Verdict, ...] = (),
+        lemmas: tuple[tuple[Lemma, Verdict], ...] = (),
     ) -> Verdict:  # fmt: skip
         seconds = time.perf_counter() - began
         return Verdict(obligation, status, rung, solver, seconds, detail, text, lemmas)
@@ -67,7 +63,9 @@ def _discharge(
             "proved" if answer == "sat" else "refuted" if answer == "unsat" else "unknown"
         )
         return verdict(status, "free functions", detail, text)
-    answer, detail = ask(text, min(timeout, _FIRST) if script.definitions or obligation.lemmas else timeout)
+    answer, detail = ask(
+        text, min(timeout, _FIRST) if script.definitions or obligation.functions else timeout
+    )
     if answer == "unsat":
         return verdict("proved", "free functions", text=text)
     if script.definitions:
@@ -75,25 +73,30 @@ def _discharge(
         answer, detail = ask(text, timeout)
         if answer == "unsat":
             return verdict("proved", "exact definitions", text=text)
-    used = tuple(_lemmas(obligation.lemmas, solver, ask, timeout))
+    used = tuple(_lemmas(obligation.lemmas(), solver, ask, timeout))
     if used:
-        equations = tuple(equation for equation, _ in used)
+        equations = tuple(lemma.equation for lemma, _ in used)
         with_lemmas = script.text(exact=bool(script.definitions), lemmas=equations)
         answer, detail = ask(with_lemmas, timeout)
         if answer == "unsat":
-            return verdict("proved", "fold lemma", text=with_lemmas, lemmas=tuple(v for _, v in used))
+            return verdict("proved", "fold lemma", text=with_lemmas, lemmas=used)
         text = with_lemmas
     return verdict("refuted" if answer == "sat" else "unknown", "exact definitions", detail, text)
 
 
 def _lemmas(
     lemmas: Iterable[Lemma], solver: str, ask: Callable[[str, float], Answer], timeout: float
-) -> Iterable[tuple[str, Verdict]]:
+) -> Iterator[tuple[Lemma, Verdict]]:
     """The lemmas that hold."""
     for lemma in lemmas:
         proof = _discharge(lemma.obligation, solver, ask, min(timeout, _FIRST))
         if proof.status == "proved":
-            yield lemma.equation, proof
+            yield lemma, proof
+
+
+def ask(text: str, solver: str, timeout: float) -> Answer:
+    """(answer, model or reason) of an SMT-LIB 2 script. Raises as `discharge` does."""
+    return _solver(solver)(text, timeout)
 
 
 def _solver(name: str) -> Callable[[str, float], Answer]:

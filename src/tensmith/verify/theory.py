@@ -1,7 +1,7 @@
-"""The background theory of lifting proofs: every axiom that an obligation may use, and a check that they hold.
+"""The background theory of lifting proofs: every axiom an obligation may use, and a check that they hold.
 
-An axiom is SMT-LIB text over the parameters of one function; obligations use only ground instances of it. Each
-function has an explicit model here (truncating division, wrapping, prefix sums, ...), and the axioms are
+An axiom is SMT-LIB text over the parameters of one function; obligations use only ground instances of it.
+Each function has an explicit model here (truncating division, wrapping, prefix sums, ...), and the axioms are
 evaluated in it. A theory without a model proves everything, so this check is run with the tests.
 """
 
@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache
 from typing import Any, TypeAlias
 
 Expr: TypeAlias = "str | list[Expr]"
@@ -73,7 +73,7 @@ AXIOMS: tuple[Axiom, ...] = (
 )  # fmt: skip
 
 
-@lru_cache(maxsize=None)
+@cache
 def axioms(function: str) -> tuple[Axiom, ...]:
     """The axioms of a function, weak ones first; none of most."""
     return tuple(sorted((a for a in AXIOMS if a.function == function), key=lambda a: not a.weak))
@@ -115,6 +115,11 @@ class Prefix:
         """F(arguments, position)."""
         return f"({' '.join((self.name, *arguments, position))})"
 
+    def element(self, arguments: Sequence[str], position: str) -> str:
+        """body(position)."""
+        values = {"k": position, **{f"p{i}": argument for i, argument in enumerate(arguments)}}
+        return replaced(self.body, values)
+
     def base(self, arguments: Sequence[str], position: str) -> str:
         """The instance of F(t) = start, t <= 0, at a position."""
         values = {f"p{i}": argument for i, argument in enumerate(arguments)}
@@ -122,9 +127,7 @@ class Prefix:
 
     def step(self, arguments: Sequence[str], position: str) -> str:
         """The instance of F(t+1) = join(F(t), body(t)), t >= 0, at t = position."""
-        values = {"k": position, **{f"p{i}": argument for i, argument in enumerate(arguments)}}
-        body = replaced(self.body, values)
-        joined = _JOIN[self.kind].format(self.at(arguments, position), body)
+        joined = _JOIN[self.kind].format(self.at(arguments, position), self.element(arguments, position))
         return f"(=> (>= {position} 0) (= {self.at(arguments, f'(+ {position} 1)')} {joined}))"
 
     def restart(self, arguments: Sequence[str], other: str, position: str) -> str:
@@ -140,6 +143,26 @@ class Prefix:
         relation = {"max": ">=", "min": "<="}[self.kind]
         return f"({relation} {self.at(arguments, position)} {arguments[-1]})"
 
+
+def window(first: Prefix, second: Prefix, given: Sequence[Given], shift: str, reverse: bool) -> str:
+    """What makes two folds of one kind equal, about an arbitrary position k0 >= 0 (see obligation.Window):
+    the second's elements are the first's from `shift` on, all others are the unit of joining, the starts are
+    the same. Of maxima and minima, whatever does not exceed the start is a unit."""
+    (arguments, extent), (others, length) = given
+    inner = f"(- k0 {shift})"
+    if reverse:
+        inner = f"(- (+ {shift} (- {length} 1)) k0)"
+    here, there = first.element(arguments, "k0"), second.element(others, inner)
+    inside = f"(and (<= {shift} k0) (< k0 (+ {shift} {length})))"
+    start = replaced(first.start, {f"p{i}": argument for i, argument in enumerate(arguments)})
+    same = replaced(second.start, {f"p{i}": argument for i, argument in enumerate(others)})
+    relation = {"max": "<=", "min": ">="}.get(first.kind, "=")
+    each = f"(ite {inside} (= {here} {there}) ({relation} {here} {start}))"
+    fits = f"(or (<= {length} 0) (and (<= 0 {shift}) (<= (+ {shift} {length}) {extent})))"
+    return f"(and (= {start} {same}) {fits} (=> (< k0 {extent}) {each}))"
+
+
+Given: TypeAlias = tuple[Sequence[str], str]  # arguments and extent of a fold
 
 # The check: evaluation in an explicit model
 
@@ -225,7 +248,21 @@ MODEL: dict[str, Callable[..., Any]] = {
 }
 
 _SMALL = {
-    _INT: (*range(-4, 5), 127, 128, 255, 256, -128, -129, 65535, 2**31 - 1, 2**31, 2**32, -(2**31), 2**64 - 1),
+    _INT: (
+        *range(-4, 5),
+        127,
+        128,
+        255,
+        256,
+        -128,
+        -129,
+        65535,
+        2**31 - 1,
+        2**31,
+        2**32,
+        -(2**31),
+        2**64 - 1,
+    ),
     _REAL: tuple(Fraction(n, 2) for n in range(-7, 8)),
 }
 

@@ -1,6 +1,6 @@
 """What must hold for a summary to be right, as obligations for solvers; trusts nothing that made it.
 
-    obligations(summary) -> [Obligation, ...]
+obligations(summary) -> [Obligation, ...]
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Symbolic execution of a function under the invariants that a summary claims, collecting what must be proved.
+"""Symbolic execution of a function under the invariants of a summary, collecting what must be proved.
 
 Straight-line code is executed; a loop is entered (initiation), run once from an arbitrary iteration
-(preservation), and left (exit). Every access is inside its array, every integer divisor is not 0, every scalar
-is set before it is read. Nothing is believed but the facts of `World`.
+(preservation), and left (exit). Every access is inside its array, every integer divisor is not 0, every
+scalar is set before it is read. Nothing is believed but the facts of `World`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,9 @@ from tensmith.lifting.conditions.state import (
 )
 from tensmith.lifting.conditions.world import Malformed, Scope, World
 from tensmith.lifting.loops import (
-    NOWHERE,
     Allocate,
     Append,
     Apply,
-    Array,
     Assign,
     Cast,
     Constant,
@@ -67,7 +65,7 @@ class Goal:
 
 @dataclass
 class Executor:
-    """Runs a function once; `goals` grows. counters: index variables of the loops around, with their nodes."""
+    """Runs a function once; `goals` grows. counters: index variables of the loops around it."""
 
     world: World
     goals: list[Goal] = field(default_factory=list)
@@ -224,8 +222,8 @@ class Executor:
         outer, known = dict(self.counters), len(arena.known)
         self.counters[facts.counter] = counter
         inside = arena.claim(arena.shift(trips, -1), counter)
-        arena.known.append(arena.sub(arena.shift(trips, -1), counter))
-        world.ranges[counter] = inside
+        arena.assume(arena.sub(arena.shift(trips, -1), counter))
+        world.ranges[counter], world.counted[counter] = inside, loop.label
         start = invariant.at(counter)
         with self.under(inside):
             holds = self.value(loop.condition, start)
@@ -233,7 +231,7 @@ class Executor:
             end = self.block(loop.body, start).within(before)
             following = invariant.at(arena.shift(counter, 1))
             self._compare("preservation", loop.position, end, following, invariant)
-        del arena.known[known:]
+        arena.forget(known)
         self.counters = outer
         after = invariant.at(last)
         self.demand("exit", "ends", loop.position, arena.negate(self.value(loop.condition, after)))
@@ -255,10 +253,10 @@ class Executor:
         """Demands that a reached state is the claimed one, in all that the loop changes."""
         arena = self.world.arena
         for name in invariant.scalars:
-            held, claim = reached.scalars[name], claimed.scalars[name]
-            if held.value.sort != claim.value.sort:
+            held, closed = reached.scalars[name], claimed.scalars[name]
+            if held.value.sort != closed.value.sort:
                 raise Malformed(f"the closed form of '{name}' does not have its type")
-            equal = arena.eq(held.value, claim.value) if held.defined else arena.false
+            equal = arena.eq(held.value, closed.value) if held.defined else arena.false
             self.demand(kind, name, position, equal)
         for name in invariant.arrays:
             at = self.subscripts(self.memories[name].rank)

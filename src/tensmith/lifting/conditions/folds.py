@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from fractions import Fraction
 
 from tensmith.lifting.conditions.nodes import Arena, Node, Sort, children, monomials, walk
 from tensmith.lifting.conditions.text import constant, name
@@ -22,7 +21,7 @@ _NEAR = 16
 
 @dataclass
 class Body:
-    """What a fold node stands for: its function, the body at `position`, and start where it is a parameter."""
+    """What a fold node stands for: its function, and the body at `position`."""
 
     prefix: Prefix
     body: Node
@@ -111,7 +110,6 @@ class Folds:
                 if value is None or value >= 0:
                     yield sources[key], point
 
-
     def restarts(self, folds: Iterable[Node]) -> Iterator[tuple[Node, Node]]:
         """Pairs of maxima (or minima) that differ in their start alone."""
         groups: dict[tuple[Node, ...], list[Node]] = {}
@@ -136,9 +134,7 @@ class _Abstraction:
                 self.inside.add(node)
         text, holes = self._write(body)
         pieces = text.split(_HOLE)
-        numbered = "".join(
-            piece + (f"p{i}" if i < len(holes) else "") for i, piece in enumerate(pieces)
-        )
+        numbered = "".join(piece + (f"p{i}" if i < len(holes) else "") for i, piece in enumerate(pieces))
         return numbered, holes
 
     def _write(self, node: Node, argument: bool = False) -> tuple[str, tuple[Node, ...]]:
@@ -177,7 +173,7 @@ class _Abstraction:
             factors.sort(key=lambda factor: factor[0])
             free = tuple(atom for atom in atoms if atom not in self.inside)
             if free:
-                factors.append((_HOLE, (self.arena.poly({free: Fraction(1)}, node.sort),)))
+                factors.append((_HOLE, (self.arena.poly({free: 1}, node.sort),)))
             if coefficient != 1:
                 factors.insert(0, (constant(coefficient, node.sort), ()))
             written.append(factors[0] if len(factors) == 1 else _joined("*", factors))

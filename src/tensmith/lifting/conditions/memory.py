@@ -1,14 +1,14 @@
 """Where array elements lie: flat memory seen through strides, and what keeps a subscript inside.
 
 A flat subscript e is written as digits, e = sum(strides[k] * digit[k]), by polynomial division, which is an
-identity; that 0 <= digit[k] < strides[k-1] / strides[k] is an obligation, and makes the digits unique. Whether
-e is below a length is then compared digit by digit, so that no product of sizes reaches a solver.
+identity; that 0 <= digit[k] < strides[k-1] / strides[k] is an obligation, and makes the digits unique.
+Whether e is below a length is then compared digit by digit, so that no product of sizes reaches a solver.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
-from fractions import Fraction
 
 from tensmith.lifting.conditions.nodes import Arena, Node, monomials
 from tensmith.lifting.conditions.state import At
@@ -97,7 +97,7 @@ def memory_of(world: World, name: str, kind: Array, extents: At | None) -> Memor
         strides = declared
     if strides[-1].constant != 1:
         raise Malformed(f"the strides of '{name}' do not end in 1")
-    ratios = tuple(exact_quotient(arena, a, b, name) for a, b in zip(strides, strides[1:]))
+    ratios = tuple(exact_quotient(arena, a, b, name) for a, b in itertools.pairwise(strides))
     limits: list[tuple[Node, At]] = []
     if len(strides) == 1 and extents is None:
         limits.append((arena.true, (world.length(name, 0),)))
@@ -167,7 +167,7 @@ def _long_division(arena: Arena, top: Node, bottom: Node) -> tuple[Node, Node]:
                     break
         else:
             break
-        part = arena.poly({left: Fraction(share)}, "Int")
+        part = arena.poly({left: share}, "Int")
         quotient = arena.add(quotient, part)
         rest = arena.sub(rest, arena.mul(part, bottom))
     return quotient, rest

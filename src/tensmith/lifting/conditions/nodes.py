@@ -1,8 +1,8 @@
 """Hash-consed SMT terms whose arithmetic is kept as polynomials over atoms: equal sums are the same node.
 
-Integers are mathematical, floats are real numbers. Nothing is folded that an SMT solver would not agree to in
-the theory of integers, reals and free functions, given that the atoms in `Arena.natural` and the polynomials in
-`Arena.known` are >= 0; who asks a solver asserts both.
+Integers are mathematical, floats are real numbers. Nothing is folded that an SMT solver would not agree to
+in the theory of integers, reals and free functions, given that the atoms in `Arena.natural` and the
+polynomials in `Arena.known` are >= 0; who asks a solver asserts both.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class Node:
         self.op, self.sort, self.args, self.number = op, sort, args, number
 
     @property
-    def constant(self) -> Fraction | None:
+    def constant(self) -> int | Fraction | None:
         """The value of a constant number."""
         if self.op != "poly" or len(self.args[0]) > 1:
             return None
         if not self.args[0]:
-            return Fraction(0)
+            return 0
         atoms, coefficient = self.args[0][0]
         return None if atoms else coefficient
 
@@ -46,16 +46,24 @@ class Node:
         return text(self)
 
 
-Monomials: TypeAlias = dict[tuple[Node, ...], Fraction]
+# Coefficients are int wherever they are whole: a Fraction costs ten times as much.
+Number: TypeAlias = int | Fraction
+Monomials: TypeAlias = dict[tuple[Node, ...], Number]
+
+
+def _least(value: Number) -> Number:
+    return value if type(value) is int or value.denominator != 1 else value.numerator
 
 
 class Arena:
-    """Makes nodes. `natural` holds the atoms and `known` the polynomials that are >= 0 wherever they occur."""
+    """Makes nodes. `natural` holds atoms and `known` polynomials that are >= 0 wherever they occur."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[Any, ...], Node] = {}
         self.natural: set[Node] = set()
         self.known: list[Node] = []
+        self._falling: list[frozenset[tuple[Node, ...]]] = []  # of each known, the monomials it subtracts
+        self._decided: dict[Node, bool] = {}
         self.true, self.false = self._make("true", "Bool", ()), self._make("false", "Bool", ())
 
     def _make(self, op: str, sort: Sort, args: tuple[Any, ...]) -> Node:
@@ -80,19 +88,19 @@ class Arena:
 
     # Arithmetic
 
-    def number(self, value: Fraction | int, sort: Sort) -> Node:
+    def number(self, value: Number, sort: Sort) -> Node:
         """A constant."""
-        return self._sum({(): Fraction(value)}, sort)
+        return self._sum({(): value}, sort)
 
     def add(self, *nodes: Node) -> Node:
         """The sum of one or more nodes of one sort."""
         total: Monomials = {}
         for node in nodes:
             for atoms, coefficient in _monomials(node):
-                total[atoms] = total.get(atoms, Fraction(0)) + coefficient
+                total[atoms] = total.get(atoms, 0) + coefficient
         return self._sum(total, nodes[0].sort)
 
-    def scale(self, node: Node, factor: Fraction | int) -> Node:
+    def scale(self, node: Node, factor: Number) -> Node:
         """factor * node."""
         return self._sum({atoms: c * factor for atoms, c in _monomials(node)}, node.sort)
 
@@ -114,7 +122,7 @@ class Arena:
         for atoms, coefficient in left:
             for others, factor in right:
                 merged = tuple(sorted((*atoms, *others), key=lambda node: node.number))
-                total[merged] = total.get(merged, Fraction(0)) + coefficient * factor
+                total[merged] = total.get(merged, 0) + coefficient * factor
         return self._sum(total, a.sort)
 
     def power(self, node: Node, exponent: int) -> Node:
@@ -124,12 +132,12 @@ class Arena:
             result = self.mul(result, node)
         return result
 
-    def poly(self, monomials: Mapping[tuple[Node, ...], Fraction], sort: Sort) -> Node:
+    def poly(self, monomials: Mapping[tuple[Node, ...], Number], sort: Sort) -> Node:
         """A polynomial from its monomials."""
         return self._sum(dict(monomials), sort)
 
     def _sum(self, total: Monomials, sort: Sort) -> Node:
-        kept = [(atoms, c) for atoms, c in total.items() if c]
+        kept = [(atoms, _least(c)) for atoms, c in total.items() if c]
         if len(kept) == 1 and len(kept[0][0]) == 1 and kept[0][1] == 1:
             return kept[0][0][0]
         kept.sort(key=lambda item: [node.number for node in item[0]])
@@ -144,7 +152,7 @@ class Arena:
             moved = tuple(
                 sorted((self.app("to_real", "Real", (a,)) for a in atoms), key=lambda node: node.number)
             )
-            total[moved] = total.get(moved, Fraction(0)) + coefficient
+            total[moved] = total.get(moved, 0) + coefficient
         return self._sum(total, "Real")
 
     # Truth
@@ -197,17 +205,33 @@ class Arena:
         lead = _monomials(difference)[-1][1]
         return self._make("eq0", "Bool", (self._primitive(self.scale(difference, 1 if lead > 0 else -1)),))
 
-    def never_negative(self, node: Node, depth: int = 2) -> bool:
-        """Whether node is a sum of natural products, and of at most `depth` known polynomials."""
-        if all(c > 0 and all(a in self.natural for a in atoms) for atoms, c in _monomials(node)):
+    def assume(self, *nodes: Node) -> None:
+        """Adds polynomials that are >= 0 from now on."""
+        self.known += nodes
+        self._falling += [frozenset(atoms for atoms, c in _monomials(node) if c < 0) for node in nodes]
+        self._decided.clear()
+
+    def forget(self, known: int) -> None:
+        """Drops all but the oldest `known` assumptions."""
+        del self.known[known:], self._falling[known:]
+        self._decided.clear()
+
+    def never_negative(self, node: Node) -> bool:
+        """Whether node is a sum of natural products and of at most two known polynomials."""
+        if node not in self._decided:
+            self._decided[node] = self._never_negative(node, 2)
+        return self._decided[node]
+
+    def _never_negative(self, node: Node, depth: int) -> bool:
+        falling = [atoms for atoms, c in _monomials(node) if c < 0]
+        if not falling and all(a in self.natural for atoms, _ in _monomials(node) for a in atoms):
             return True
-        if depth == 0 or node.sort != "Int":
+        if depth == 0 or node.sort != "Int" or (falling == [()] and depth < 2):
             return False
-        falling = {atoms for atoms, c in _monomials(node) if c < 0}
         return any(
-            self.never_negative(self.sub(node, fact), depth - 1)
-            for fact in self.known
-            if any(c < 0 and atoms in falling for atoms, c in _monomials(fact))
+            self._never_negative(self.sub(node, fact), depth - 1)
+            for fact, below in zip(self.known, self._falling)
+            if any(atoms in below for atoms in falling)
         )
 
     def _primitive(self, node: Node) -> Node:
@@ -215,11 +239,9 @@ class Arena:
         factors = [c for _, c in _monomials(node)]
         if not factors:
             return node
-        common = Fraction(
-            gcd(*(c.numerator for c in factors)),
-            max(c.denominator for c in factors) if node.sort == "Real" else 1,
-        )
-        return node if common == 1 else self.scale(node, 1 / common)
+        common = gcd(*(c.numerator for c in factors))
+        below = max(c.denominator for c in factors)
+        return node if common == below == 1 else self.scale(node, Fraction(below, common))
 
     def negate(self, node: Node) -> Node:
         """not node."""
@@ -265,9 +287,7 @@ class Arena:
         if condition is self.false:
             return b
         if a.sort == "Bool":
-            return self.any(
-                [self.all([condition, a]), self.all([self.negate(condition), b])]
-            )
+            return self.any([self.all([condition, a]), self.all([self.negate(condition), b])])
         if condition.op == "not":
             condition, a, b = condition.args[0], b, a
         left, right = dict(_monomials(a)), dict(_monomials(b))
@@ -279,7 +299,9 @@ class Arena:
 
     # Rewriting
 
-    def substitute(self, node: Node, values: Mapping[Node, Node], seen: dict[Node, Node] | None = None) -> Node:
+    def substitute(
+        self, node: Node, values: Mapping[Node, Node], seen: dict[Node, Node] | None = None
+    ) -> Node:
         """The node with atoms replaced, made anew through this arena."""
         memo = {} if seen is None else seen
         if node in memo:
@@ -327,11 +349,11 @@ class Arena:
         return node
 
 
-def _monomials(node: Node) -> tuple[tuple[tuple[Node, ...], Fraction], ...]:
-    return node.args[0] if node.op == "poly" else (((node,), Fraction(1)),)
+def _monomials(node: Node) -> tuple[tuple[tuple[Node, ...], Number], ...]:
+    return node.args[0] if node.op == "poly" else (((node,), 1),)
 
 
-def monomials(node: Node) -> tuple[tuple[tuple[Node, ...], Fraction], ...]:
+def monomials(node: Node) -> tuple[tuple[tuple[Node, ...], Number], ...]:
     """A number as a sum of (atoms, coefficient)."""
     return _monomials(node)
 

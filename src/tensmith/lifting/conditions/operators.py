@@ -63,9 +63,9 @@ def apply(arena: Arena, operator: str, nodes: Sequence[Node], type_: Scalar) -> 
             return arena.negate(a)
         case "select", (condition, a, b):
             return arena.ite(condition, a, b)
-        case ("div" | "tdiv" | "tmod" | "fdiv" | "fmod"), (a, b):
+        case (("div" | "tdiv" | "tmod" | "fdiv" | "fmod"), (a, b)):
             return _division(arena, operator, a, b)
-        case ("shl" | "shr" | "band" | "bnot"), _:
+        case (("shl" | "shr" | "band" | "bnot"), _):
             return _bits(arena, operator, nodes)
         case "pow", (a, b):
             exponent = b.constant
@@ -96,7 +96,9 @@ def quotient_of(arena: Arena, function: str, a: Node, b: Node) -> Node:
         return a
     if top is not None and bottom:
         floor = top // bottom
-        exact = floor if function == "fdiv" or floor * bottom == top or (top < 0) == (bottom < 0) else floor + 1
+        exact = (
+            floor if function == "fdiv" or floor * bottom == top or (top < 0) == (bottom < 0) else floor + 1
+        )
         return arena.number(exact, "Int")
     return arena.app(function, "Int", (a, b))
 
@@ -107,7 +109,7 @@ def inverse(arena: Arena, b: Node) -> Node:
     if len(parts) != 1:
         return arena.app("inv", "Real", (b,))
     ((atoms, coefficient),) = parts
-    result = arena.number(1 / coefficient, "Real")
+    result = arena.number(Fraction(1) / coefficient, "Real")
     for atom in atoms:
         undone = atom.args[1] if atom.op == "app" and atom.args[0] == "inv" else None
         result = arena.mul(result, undone or arena.app("inv", "Real", (atom,)))
@@ -206,9 +208,7 @@ def fits(value: Expr | Term) -> bool:
 
 
 # Operators whose results on unsigned operands lie in the operands' type.
-_CLOSED = frozenset(
-    ("min", "max", "tdiv", "tmod", "fdiv", "fmod", "shr", "band", "bor", "bxor", "select")
-)
+_CLOSED = frozenset(("min", "max", "tdiv", "tmod", "fdiv", "fmod", "shr", "band", "bor", "bxor", "select"))
 
 
 def position(node: Node) -> bool:

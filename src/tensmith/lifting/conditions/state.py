@@ -1,4 +1,4 @@
-"""The state of a symbolic execution: scalars as nodes, arrays as layers of writes over what they held before."""
+"""The state of a symbolic execution: scalars as nodes, arrays as layers of writes over what they held."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Layer: TypeAlias = Point | Box | Row
 
 @dataclass(frozen=True)
 class Content:
-    """An array's elements: layers, later ones over earlier ones, over `base` (a function of the subscripts)."""
+    """An array's elements: layers, later ones over earlier ones, over `base`, a function of subscripts."""
 
     base: Callable[[At], Node]
     layers: tuple[Layer, ...] = ()

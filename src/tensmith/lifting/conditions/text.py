@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 from tensmith.lifting.conditions.nodes import Node, Sort
@@ -47,7 +47,8 @@ def text(node: Node, names: Mapping[Node, str] | None = None, known: dict[Node, 
             case "poly":
                 return _polynomial(part, go)
             case "ge0" | "eq0":
-                return f"({'>=' if part.op == 'ge0' else '='} {go(part.args[0])} {constant(0, part.args[0].sort)})"
+                relation = ">=" if part.op == "ge0" else "="
+                return f"({relation} {go(part.args[0])} {constant(0, part.args[0].sort)})"
             case "true" | "false":
                 return part.op
         head = {"product": "*", "same": "="}.get(part.op, part.op)
@@ -56,7 +57,7 @@ def text(node: Node, names: Mapping[Node, str] | None = None, known: dict[Node, 
     return go(node)
 
 
-def _polynomial(node: Node, go) -> str:  # type: ignore[no-untyped-def]
+def _polynomial(node: Node, go: Callable[[Node], str]) -> str:
     terms = []
     for atoms, coefficient in node.args[0]:
         factors = [go(atom) for atom in atoms]

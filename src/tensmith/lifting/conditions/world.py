@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from tensmith.formula.poly import Div, Poly
 from tensmith.lifting.conditions import operators
@@ -59,8 +59,10 @@ class World:
     stated: dict[str, Node] = field(default_factory=dict)
     sizes: dict[Node, Node] = field(default_factory=dict)  # size -> the polynomial it is the positive part of
     facts: list[Node] = field(default_factory=list)
+    reasons: dict[Node, Literal["type", "size"]] = field(default_factory=dict)
     requirements: list[Node] = field(default_factory=list)
     ranges: dict[Node, Node] = field(default_factory=dict)  # counters and lengths -> their upper bounds
+    counted: dict[Node, str] = field(default_factory=dict)  # counter -> its loop
 
     def __post_init__(self) -> None:
         self.folds = Folds(self.arena)
@@ -80,8 +82,8 @@ class World:
             self.scope[size.symbol] = node
             if not self.arena.never_negative(poly):
                 poly = self.arena.ite(self.arena.ge(poly, self.zero), poly, self.zero)
-                self.arena.known.append(self.arena.sub(node, self.sizes[node]))
-            self.facts.append(self.arena.eq(node, poly))
+                self.arena.assume(self.arena.sub(node, self.sizes[node]))
+            self.state(self.arena.eq(node, poly), "size")
         # Requirements are stated over the parameters themselves; elsewhere a size's symbol is the size.
         self.stated = {**self.scope, **parameters}
         for requirement in self.summary.requires:
@@ -99,7 +101,13 @@ class World:
         limits = operators.limits(kind)
         if limits is not None:
             low, high = (self.arena.number(limit, "Int") for limit in limits)
-            self.facts += [self.arena.claim(high, node), self.arena.claim(node, low)]
+            self.state(self.arena.claim(high, node), "type")
+            self.state(self.arena.claim(node, low), "type")
+
+    def state(self, fact: Node, why: Literal["type", "size"]) -> None:
+        """Adds a fact that holds of an atom wherever it occurs."""
+        self.facts.append(fact)
+        self.reasons[fact] = why
 
     def _require(self, requirement: Requirement) -> None:
         if requirement.poly is None or requirement.kind not in ("at_least", "equal", "length", "nonzero"):
@@ -108,10 +116,10 @@ class World:
         match requirement.kind:
             case "at_least":
                 self.requirements.append(self.arena.claim(poly, self.zero))
-                self.arena.known.append(poly)
+                self.arena.assume(poly)
             case "equal":
                 self.requirements.append(self.arena.eq(poly, self.zero))
-                self.arena.known += [poly, self.arena.scale(poly, -1)]
+                self.arena.assume(poly, self.arena.scale(poly, -1))
             case "nonzero":
                 self.requirements.append(self.arena.negate(self.arena.eq(poly, self.zero)))
             case "length":
@@ -121,7 +129,7 @@ class World:
                     length = self.length(requirement.array, requirement.axis)
                     self.requirements.append(self.arena.claim(length, poly))
                     longest = [poly, *(size for size, raw in self.sizes.items() if raw is poly)]
-                    self.arena.known += [self.arena.sub(length, least) for least in longest]
+                    self.arena.assume(*(self.arena.sub(length, least) for least in longest))
 
     # Atoms
 
