@@ -60,9 +60,11 @@ def _nonzero(w: Writer, node: Node) -> None:
     if found.low > 0 or found.high < 0 or w.constant(divisor) is not None or _replaced(w, divisor):
         return
     required = [r.text for r in w.lifted.requires if r.kind == "nonzero"]
-    w.refuse_if(
-        w.target.any_zero(w.assigned(divisor).code), required[0] if required else "that no divisor is 0"
-    )
+    zero = w.target.any_zero(w.assigned(divisor).code)
+    # Nothing is divided where the quotients have no elements, though the divisor may have some.
+    alone = [extent for extent in w.shape(node.output) if extent not in w.shape(divisor)]
+    some = [f"{poly(extent, w.names).code} > 0 and " for extent in alone if extent.constant is None]
+    w.refuse_if("".join(some) + zero, required[0] if required else "that no divisor is 0")
 
 
 def _replaced(w: Writer, divisor: str) -> bool:
