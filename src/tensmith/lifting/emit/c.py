@@ -64,7 +64,8 @@ class Source:
         """F.h, which says all that a caller must know."""
         name = self.signature.function
         guard = f"{name.upper()}_H"
-        comment = "\n".join(f" * {line}".rstrip() for line in self.signature.contract(self.requirements))
+        lines = [*self.signature.contract(self.requirements), *self.notes()]
+        comment = "\n".join(f" * {line}".rstrip() for line in lines)
         return (
             f"#ifndef {guard}\n#define {guard}\n\n#include <stdbool.h>\n#include <stddef.h>\n"
             f'#include <stdint.h>\n\n#ifdef __cplusplus\nextern "C" {{\n#define TENSMITH_RESTRICT\n#else\n'
@@ -149,6 +150,10 @@ class Source:
             step_lines(scope, step)
         for name in arrays:
             scope.line(f"free({self.unit.buffers[name]});")
+
+    def notes(self) -> list[str]:
+        """What else the header says."""
+        return []
 
     def declarations(self) -> str:
         """What the header declares beside the function."""

@@ -39,10 +39,15 @@ class Host(Source):
             f"struct {name}_tensor {{\n    void *data;\n    const char *type;\n    unsigned rank;\n"
             f"    unsigned sizes[5];\n}};\n\n"
             f"/* Runs a kernel by name on `count` tensors, the last of which it writes; scalars are 32-bit\n"
-            f"   words. Returns 0, or a status that {name} returns. To be defined for the runtime at hand. */\n"
+            f"   words. Returns 0, or a status that {name} returns. To be defined for the runtime. */\n"
             f"int {name}_launch(const char *kernel, const struct {name}_tensor *tensors, int count,\n"
             f"                const int32_t *scalars, int scalar_count);\n\n"
         )
+
+    def notes(self) -> list[str]:
+        """What stands behind the kernels."""
+        names = ", ".join(kernel.name for kernel in self.kernels)
+        return ["", f"Kernels: {names}. Checked on a functional model of the intrinsics."]
 
     def run(self, scope: Scope) -> None:
         """Packs, launches each kernel, unpacks."""

@@ -1,0 +1,183 @@
+"""Gemmini: C for its CPU core that gives matrix products and sums to the mesh, and computes the rest itself.
+
+There is no such hardware here: the code is checked on a functional model of the ISA, nothing more.
+"""
+
+from __future__ import annotations
+
+from tensmith.formula.poly import Poly, product
+from tensmith.lifting.emit import Emitted, Emitter, emitter
+from tensmith.lifting.emit.c import Source
+from tensmith.lifting.emit.ctext.loops import output_key, step_lines
+from tensmith.lifting.emit.ctext.names import CTYPES, enclosed
+from tensmith.lifting.emit.ctext.scalar import Scope
+from tensmith.lifting.emit.kernel.expr import Expr, Load
+from tensmith.lifting.emit.kernel.plan import Step, make_plan
+from tensmith.lifting.emit.mesh import text
+from tensmith.lifting.emit.mesh.find import Operand, Product, Sum, find_product, find_sum, stored_for_mesh
+from tensmith.lifting.lifted import Lifted
+from tensmith.lifting.refusal import Refusal
+
+_Job = Product | Sum | None
+
+
+@emitter
+class Gemmini(Emitter):
+    """C against the Gemmini ISA."""
+
+    name = "gemmini"
+
+    def emit(self, lifted: Lifted) -> Emitted:
+        """F.c and F.h."""
+        source = MeshSource(lifted)
+        name = lifted.function.name
+        return Emitted({f"{name}.c": source.text().encode(), f"{name}.h": source.header().encode()})
+
+
+class MeshSource(Source):
+    """F.c whose products and sums run on the mesh; all of them in one build of the hardware."""
+
+    def __init__(self, lifted: Lifted) -> None:
+        plan = make_plan(lifted, stored_for_mesh)
+        self.jobs: list[_Job] = [find_product(step) or find_sum(step) for step in plan.steps]
+        builds = {job.build for job in self.jobs if job is not None}
+        self.build = "fp32" if "fp32" in builds else "int8" if builds else ""
+        self.jobs = [job if job is not None and job.build == self.build else None for job in self.jobs]
+        if not self.build:
+            function = lifted.function
+            raise Refusal(
+                "no part of it is a product of float (or int8_t into int32_t) matrices or a sum of float or "
+                "int32_t arrays, which is what Gemmini computes; use --to c for its CPU core",
+                function.position,
+                function.name,
+            )
+        super().__init__(lifted, plan)
+
+    # Files
+
+    def text(self) -> str:
+        """F.c, with the functions that drive the mesh before it."""
+        head, rest = super().text().split("\n\n", 1)
+        parts = ['#include "include/gemmini.h"', text.GUARDS[self.build]]
+        if any(isinstance(job, Product) for job in self.jobs):
+            parts += [text.PRODUCT, text.EMPTY]
+        if any(isinstance(job, Sum) for job in self.jobs):
+            parts.append(text.SUM)
+        return "\n\n".join([head, "\n\n".join(part.rstrip() for part in parts), rest])
+
+    def notes(self) -> list[str]:
+        """What runs where, for the header."""
+        mesh = [step.buffer for step, job in zip(self.plan.steps, self.jobs) if job is not None]
+        core = [step.buffer for step, job in zip(self.plan.steps, self.jobs) if job is None]
+        lines = ["", f"On Gemmini ({self.build} build): {', '.join(mesh)}."]
+        lines += [f"On the CPU core, for want of a counterpart: {', '.join(core)}."] if core else []
+        return [*lines, "Checked on a functional model of the ISA."]
+
+    # Steps
+
+    def run(self, scope: Scope) -> None:
+        """Mesh calls and plain loops in order."""
+        arrays = [name for name in self.plan.stored if name not in self.unit.single]
+        packed = self._packed()
+        if arrays or packed:
+            self._allocate(scope, arrays, packed)
+        for number, (step, job) in enumerate(zip(self.plan.steps, self.jobs)):
+            if step.output is None and step.buffer in self.unit.single:
+                scope.line(f"{CTYPES[step.dtype]} {self.unit.buffers[step.buffer]};")
+            if isinstance(job, Product):
+                self._product(scope, step, job, number)
+            elif isinstance(job, Sum):
+                self._sum(scope, step, job)
+            else:
+                scope.line("/* On the CPU core. */")
+                step_lines(scope, step)
+        for name in [*arrays, *packed]:
+            scope.line(f"free({self.unit.buffers[name]});")
+
+    def _packed(self) -> dict[str, tuple[str, Poly]]:
+        """Matrices whose rows are not contiguous, copied first: buffer -> element type and size."""
+        found = {}
+        for number, job in enumerate(self.jobs):
+            if not isinstance(job, Product):
+                continue
+            sizes = {"a": job.rows * job.depth, "b": job.depth * job.columns, "d": job.rows * job.columns}
+            for side, operand in (("a", job.a), ("b", job.b), ("d", job.bias)):
+                if operand is not None and not operand.dense:
+                    key = f"packed {number} {side}"
+                    found[key] = (operand.load.dtype, sizes[side])
+                    self.unit.buffers[key] = self.unit.names.fresh(f"packed_{side}")
+        return found
+
+    def _allocate(
+        self, scope: Scope, arrays: list[str], packed: dict[str, tuple[str, Poly]] | None = None
+    ) -> None:
+        program = self.lifted.program
+        sizes = {n: (program.type(n).dtype, Poly.of(product(program.type(n).dims))) for n in arrays}
+        sizes |= packed or {}
+        for name, (dtype, size) in sizes.items():
+            buffer, count = self.unit.buffers[name], enclosed(scope.poly(size))
+            scope.line(f"{CTYPES[dtype]} *{buffer} = malloc((size_t){count} * sizeof *{buffer} + 1);")
+        tests = " || ".join(f"{self.unit.buffers[name]} == NULL" for name in sizes)
+        frees = " ".join(f"free({self.unit.buffers[name]});" for name in sizes)
+        scope.line(f"if ({tests}) {{")
+        scope.line(f"    {frees}")
+        scope.line(f"    return {self.no_memory()};")
+        scope.line("}")
+
+    def _product(self, scope: Scope, step: Step, job: Product, number: int) -> None:
+        """One call of the mesh for each index of the loops around."""
+        current, opened = scope, []
+        for axis in job.outer:
+            name = scope.unit.names.fresh("i")
+            inner = current.inner()
+            inner.variables[step.variables[axis]] = name
+            extent = enclosed(current.poly(step.extents[axis]))
+            opened.append((current, f"for (int64_t {name} = 0; {name} < {extent}; {name}++)", inner))
+            current = inner
+        a = self._operand(current, job.a, f"packed {number} a", job.rows, job.depth)
+        b = self._operand(current, job.b, f"packed {number} b", job.depth, job.columns)
+        bias = "NULL, 0"
+        if job.bias is not None:
+            bias = self._operand(current, job.bias, f"packed {number} d", job.rows, job.columns)
+        start, stride = (current.poly(poly) for poly in job.c)
+        target = f"{self._written(step)} + {enclosed(start)}, (size_t){enclosed(stride)}"
+        rows, columns, depth = (
+            f"(size_t){enclosed(current.poly(poly))}" for poly in (job.rows, job.columns, job.depth)
+        )
+        current.line(
+            f"if ({depth} > 0) mesh_product({rows}, {columns}, {depth}, {a}, {b}, {bias}, {target});"
+        )
+        current.line(f"else empty_product({rows}, {columns}, {bias}, {target});")
+        for outer, head, inner in reversed(opened):
+            outer.block(head, inner)
+
+    def _operand(self, scope: Scope, operand: Operand, packed: str, rows: Poly, columns: Poly) -> str:
+        """Pointer and row stride of a matrix, copied row by row where its rows are not contiguous."""
+        if operand.dense:
+            base = self.unit.buffers[operand.load.buffer]
+            start = enclosed(scope.poly(operand.start))
+            return f"{base} + {start}, (size_t){enclosed(scope.poly(operand.stride))}"
+        variables = (f"{packed} row", f"{packed} column")
+        i, j = map(Poly.symbol, variables)
+        index = operand.start + operand.stride * i + operand.column * j
+        source = Load(operand.load.buffer, index, operand.load.dtype)
+        step_lines(scope, Step(packed, source.dtype, variables, (rows, columns), i * columns + j, source))
+        return f"{self.unit.buffers[packed]}, (size_t){enclosed(scope.poly(columns))}"
+
+    def _sum(self, scope: Scope, step: Step, job: Sum) -> None:
+        given = []
+        for factor, sign, load, offset in job.terms:
+            pointer = f"{self.unit.buffers[load.buffer]} + {enclosed(scope.poly(offset))}"
+            given.append(f"{pointer}, {self._scale(scope, factor, sign)}")
+        given += ["NULL, MVIN_SCALE_IDENTITY"] * (3 - len(given))
+        target = f"{self._written(step)} + {enclosed(scope.poly(job.target))}"
+        scope.line(f"mesh_sum((size_t){enclosed(scope.poly(job.count))}, {', '.join(given)}, {target});")
+
+    def _scale(self, scope: Scope, factor: Expr | None, sign: int) -> str:
+        if factor is None:
+            return "MVIN_SCALE_IDENTITY" if sign > 0 else "-1.0f"
+        text_ = enclosed(scope.value(factor))
+        return text_ if sign > 0 else f"-{text_}"
+
+    def _written(self, step: Step) -> str:
+        return self.unit.buffers[output_key(step.buffer) if step.output is not None else step.buffer]

@@ -1,0 +1,205 @@
+"""Steps that Gemmini runs: products of matrices through the mesh, sums of arrays through the accumulator.
+
+Two builds of the hardware are public: int8 elements with 32-bit accumulators, and fp32. Results are those
+of the source: nothing that the hardware would round or saturate is given to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensmith.formula.poly import Dim, Poly
+from tensmith.ir.ops.sizes import flat_position
+from tensmith.lifting.emit.kernel.expr import Apply, Const, Expr, Fold, Load, Param
+from tensmith.lifting.emit.kernel.plan import Step, outer_folds
+
+# Build -> element type and accumulator type.
+BUILDS = {"int8": ("i8", "i32"), "fp32": ("f32", "f32")}
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A matrix in memory: rows `stride` elements apart, columns `column` elements apart."""
+
+    load: Load
+    start: Poly
+    stride: Poly
+    column: Poly
+
+    @property
+    def dense(self) -> bool:
+        """Whether a row can be moved at once."""
+        return self.column == 1
+
+
+@dataclass(frozen=True)
+class Product:
+    """c[i, j] = d[i, j] + sum(k; a[i, k] * b[k, j]) for every index of the outer loops.
+
+    rows, columns, depth: I, J, K. Without a second (or first) axis, J (or I) is 1. `bias` is d, or None.
+    """
+
+    build: str
+    outer: tuple[int, ...]
+    rows: Poly
+    columns: Poly
+    depth: Poly
+    a: Operand
+    b: Operand
+    bias: Operand | None
+    c: tuple[Poly, Poly]  # start and row stride
+
+
+@dataclass(frozen=True)
+class Sum:
+    """z = sum of factor * x over dense arrays of as many elements; at most three terms."""
+
+    build: str
+    count: Poly
+    terms: tuple[tuple[Expr | None, int, Load, Poly], ...]  # factor, sign, array, offset
+    target: Poly
+
+
+def find_product(step: Step) -> Product | None:
+    """The step as one matrix product, with or without an addend."""
+    fold, bias = _fold_and_bias(step.expr)
+    if fold is None or step.scan is not None:
+        return None
+    for axes in _axis_pairs(len(step.variables)):
+        found = _product(step, fold, bias, *axes)
+        if found is not None:
+            return found
+    return None
+
+
+def stored_for_mesh(step: Step) -> frozenset[str]:
+    """Products inside larger expressions: the mesh computes them first, the CPU core goes on."""
+    found = set()
+    for fold in outer_folds(step.expr):
+        alone = Step(step.buffer, fold.dtype, step.variables, step.extents, step.index, fold)
+        if fold.value and find_product(alone) is not None and find_product(step) is None:
+            found.add(fold.value)
+    return frozenset(found)
+
+
+def _fold_and_bias(root: Expr) -> tuple[Fold | None, Load | None]:
+    if isinstance(root, Fold):
+        return root, None
+    if isinstance(root, Apply) and root.op == "add" and len(root.args) == 2:
+        folds = [arg for arg in root.args if isinstance(arg, Fold)]
+        loads = [arg for arg in root.args if isinstance(arg, Load)]
+        if len(folds) == 1 and len(loads) == 1:
+            return folds[0], loads[0]
+    return None, None
+
+
+def _axis_pairs(rank: int) -> list[tuple[int | None, int | None]]:
+    """Which loops are rows and columns: the last two, or one of them alone."""
+    if rank == 0:
+        return []
+    pairs: list[tuple[int | None, int | None]] = [(rank - 2, rank - 1)] if rank > 1 else []
+    return [*pairs, (rank - 1, None), (None, rank - 1)]
+
+
+def _product(
+    step: Step, fold: Fold, bias: Load | None, row: int | None, column: int | None
+) -> Product | None:
+    factors = _factors(fold)
+    if factors is None or fold.kind != "sum":
+        return None
+    build, pair = factors
+    i = step.variables[row] if row is not None else None
+    j = step.variables[column] if column is not None else None
+    for a, b in (pair, pair[::-1]):
+        left, right = _operand(a, i, fold.var, j), _operand(b, fold.var, j, i)
+        if left is None or right is None:
+            continue
+        added = None if bias is None else _operand(bias, i, j, fold.var)
+        target = _matrix(step.index, i, j)
+        if target is None or target[2] != 1 or (bias is not None and added is None):
+            continue
+        outer = tuple(axis for axis in range(len(step.variables)) if axis not in (row, column))
+        sizes = [step.extents[axis] if axis is not None else Poly.of(1) for axis in (row, column)]
+        return Product(build, outer, sizes[0], sizes[1], fold.extent, left, right, added, target[:2])
+    return None
+
+
+def _factors(fold: Fold) -> tuple[str, tuple[Load, Load]] | None:
+    """The build that multiplies exactly, and the two matrices."""
+    body = fold.body
+    if not (isinstance(body, Apply) and body.op == "mul" and body.dtype == fold.dtype):
+        return None
+    loads = []
+    for arg in body.args:
+        widened = isinstance(arg, Apply) and arg.op == "cast" and arg.dtype == "i32"
+        inner = arg.args[0] if widened and isinstance(arg, Apply) else arg
+        if not isinstance(inner, Load):
+            return None
+        loads.append(inner)
+    types = (loads[0].dtype, loads[1].dtype, fold.dtype)
+    build = {("f32", "f32", "f32"): "fp32", ("i8", "i8", "i32"): "int8"}.get(types)
+    return None if build is None else (build, (loads[0], loads[1]))
+
+
+def _matrix(index: Poly, row: str | None, column: str | None) -> tuple[Poly, Poly, Poly] | None:
+    """start, row stride and column stride of an index; strides of absent axes are 1."""
+    start, strides = index, []
+    for variable in (row, column):
+        stride = Poly.of(1) if variable is None else index.coefficient(variable)
+        if stride is None or (variable is not None and variable not in index.symbols()):
+            return None
+        strides.append(stride)
+        if variable is not None:
+            start = start - stride * Poly.symbol(variable)
+    return start, strides[0], strides[1]
+
+
+def _operand(load: Load, row: str | None, column: str | None, other: str | None) -> Operand | None:
+    """A load as a matrix over two variables that does not vary with a third."""
+    if other is not None and other in load.index.symbols():
+        return None
+    found = _matrix(load.index, row, column)
+    return None if found is None else Operand(load, *found)
+
+
+def find_sum(step: Step) -> Sum | None:
+    """The step as a sum of dense arrays of accumulator words."""
+    build = "fp32" if step.dtype == "f32" else "int8" if step.dtype == "i32" else None
+    if build is None or step.scan is not None or not step.variables:
+        return None
+    terms = _terms(step.expr, 1)
+    plain = terms is not None and len(terms) == 1 and terms[0][0] is None
+    if terms is None or plain or len(terms) > 3:
+        return None
+    flat = Poly.of(flat_position(tuple(map(Poly.symbol, step.variables)), step.extents))
+    target = step.index - flat
+    found = []
+    for factor, sign, load in terms:
+        offset = load.index - flat
+        exact = build == "fp32" or (factor is None and sign == 1)
+        if load.dtype != step.dtype or offset.symbols() & set(step.variables) or not exact:
+            return None
+        found.append((factor, sign, load, offset))
+    count: Dim = 1
+    for extent in step.extents:
+        count = extent * count
+    return (
+        None if target.symbols() & set(step.variables) else Sum(build, Poly.of(count), tuple(found), target)
+    )
+
+
+def _terms(expr: Expr, sign: int) -> list[tuple[Expr | None, int, Load]] | None:
+    """factor * array terms of a sum; None where it is none."""
+    if isinstance(expr, Load):
+        return [(None, sign, expr)]
+    if not isinstance(expr, Apply) or len(expr.args) != 2:
+        return None
+    a, b = expr.args
+    if expr.op in ("add", "sub"):
+        left, right = _terms(a, sign), _terms(b, sign if expr.op == "add" else -sign)
+        return None if left is None or right is None else [*left, *right]
+    if expr.op == "mul":
+        for factor, array in ((a, b), (b, a)):
+            if isinstance(factor, Param | Const) and isinstance(array, Load):
+                return [(factor, sign, array)]
+    return None
