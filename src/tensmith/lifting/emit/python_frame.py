@@ -13,6 +13,7 @@ from __future__ import annotations
 import textwrap
 from abc import abstractmethod
 from collections.abc import Mapping
+from pathlib import Path
 from typing import ClassVar
 
 from tensmith.formula.arith import Array as Values
@@ -362,7 +363,9 @@ def _module(target: PythonEmitter, writer: Writer, signature: list[str]) -> str:
     lifted = writer.lifted
     function = lifted.function
     decorators = target.decorators(writer)
-    parts = [f'"""{function.name} of {function.file}, as {target.title}.\n\n{_claims(lifted)}"""\n']
+    parts = [
+        f'"""{function.name} of {Path(function.file).name}, as {target.title}.\n\n{_claims(lifted)}"""\n'
+    ]
     parts.append("\n".join(_imports(target, writer)) + "\n")
     parts += ["\n" + textwrap.dedent(text).strip() + "\n" for text in writer.helpers.values()]
     body = "\n".join(f"    {line}" for line in writer.lines)

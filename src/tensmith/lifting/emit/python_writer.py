@@ -6,12 +6,13 @@ import builtins
 import keyword
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tensmith.formula.arith import Array
 from tensmith.formula.poly import Poly
 from tensmith.ir import Node, Program, TensorType
-from tensmith.lifting.emit.expression import SIGN, Text
+from tensmith.lifting.emit.expression import ARITHMETIC, BITS, SIGN, Text, infix, prefix
 from tensmith.lifting.emit.ranges import ranges
 from tensmith.lifting.lifted import Input, Lifted
 
@@ -25,6 +26,12 @@ ONE_VALUE = frozenset({
 })  # fmt: skip
 # Ops that give a view of their operand, or may.
 VIEWS = frozenset({"identity", "unsqueeze", "transpose", "expand", "squeeze", "reshape"})
+# Arithmetic on sizes stays in Python.
+ON_SIZES = {
+    **{name: ARITHMETIC[name] for name in ("add", "sub", "mul", "neg")},
+    **{name: ARITHMETIC[name] for name in ("less", "less_or_equal", "greater", "greater_or_equal", "equal")},
+    "and": infix("and", BITS), "or": infix("or", BITS), "not": prefix("not "),
+}  # fmt: skip
 _LONG = 72
 
 
@@ -130,9 +137,14 @@ class Writer:
     def _node(self, node: Node) -> Text:
         names = node.inputs[:1] if node.op in ONE_VALUE else node.inputs
         operands = [self.value(name) for name in names]
-        if all(operand.literal for operand in operands) and node.op not in ("cast", "expand"):
+        if all(operand.literal for operand in operands) and node.op not in ("cast", "expand", "size"):
+            if node.op in ON_SIZES and all(self.type(name).dtype in ("i64", "bool") for name in names):
+                return replace(ON_SIZES[node.op](self, node, operands), literal=True)
             first = self.target.typed(operands[0], self.type(names[0]).dtype)
             operands = [first, *operands[1:]]
+        if node.op == "where" and operands[0].literal:
+            condition, a, b = operands
+            return Text(f"({a.code} if {condition.code} else {b.code})")
         return self.target.rule(node.op)(self, node, operands)
 
     def _assign(self, name: str, text: Text) -> Text:

@@ -88,7 +88,9 @@ def _reaches(lowering: Lowering, inputs: tuple[Input, ...]) -> list[Requirement]
             for reach in (need, need.substitute(filled))  # a view that holds anything has its extents
         ):
             continue
-        requirement = Requirement("length", f"len({given.view.array}) >= {need}", need, given.view.array, 0)
+        requirement = Requirement(
+            "length", f"elements of {given.view.array} >= {need}", need, given.view.array, 0
+        )
         known.append(requirement)
         found.append(requirement)
     return found

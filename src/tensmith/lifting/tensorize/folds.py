@@ -84,7 +84,7 @@ def rectangle(lowering: Lowering, fold: Fold) -> Range:
     most = parts[0]
     for v, step in steps.items():
         most = most + (extents[v] - 1) * max(0, step or 0)
-    lowering.index(var, next((m for m in (most, most + 1) if lowering.sizes.is_size(m)), most))
+    lowering.index(var, most)
     mask = [fold.extent + shift - 1 - Poly.symbol(var)]
     if shift.terms:
         mask.append(Poly.symbol(var) - shift)

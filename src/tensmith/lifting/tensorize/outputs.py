@@ -9,14 +9,14 @@ from fractions import Fraction
 from tensmith.formula.expr import fresh
 from tensmith.formula.poly import Poly
 from tensmith.lifting.lifted import Output, View
+from tensmith.lifting.loops import Scalar
 from tensmith.lifting.summary import Result, Written
-from tensmith.lifting.tensorize import positions
 from tensmith.lifting.tensorize.affine import arrays_read, linear, substitute
 from tensmith.lifting.tensorize.build import Tensor
 from tensmith.lifting.tensorize.lower import Lowering
 from tensmith.lifting.tensorize.reads import view_of
 from tensmith.lifting.tensorize.sizes import Sizes
-from tensmith.lifting.terms import Cases, Number, Term
+from tensmith.lifting.terms import Cases, Index, Number, Read, Term
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,11 @@ def lower(lowering: Lowering, result: Result, needed: frozenset[str]) -> Iterato
         yield _returned(lowering, result)
         return
     parts = [part for written in result.written for part in _boxes(lowering.sizes, written)]
-    for part in parts:
+    for position, part in enumerate(parts):
         extents = {v: lowering.index(v, e) for v, e in zip(part.indices, part.extents)}
         grid = lowering.grid(result.name)
         view = view_of(grid, part.at, extents, part.indices)
-        value = lowering.lower(part.value)
-        if part.where:
-            value = _over(lowering, part, view, value)
+        value = lowering.lower(_over(part, parts[:position], result) if part.where else part.value)
         whole = len(parts) == 1 and not part.where and result.name not in needed and _is_whole(view)
         tensor = lowering.build.expand(value, part.indices)
         yield Placed(tensor, Output(result.name, result.type, view, whole))
@@ -57,11 +55,15 @@ def _ascending(written: Written) -> Written:
     return _moved(written, flipped, written.indices) if flipped else written
 
 
-def _over(lowering: Lowering, part: Written, view: View, value: Tensor) -> Tensor:
-    """The value where it is written, the array's content elsewhere in the box."""
-    mask = positions.mask(lowering, part.where)
-    old = lowering.build.view(view, value.dtype, part.indices)
-    return lowering.build.elementwise("where", mask, value, old, dtype=value.dtype)
+def _over(part: Written, earlier: Sequence[Written], result: Result) -> Term:
+    """The value where a part is written, elsewhere in its box what the array held by then."""
+    index = Scalar("int", 64)
+    held: Term = Read(result.name, tuple(Index(at, index) for at in part.at), result.type)
+    inside = [Poly.symbol(v) for v in part.indices]
+    inside += [extent - 1 - Poly.symbol(v) for v, extent in zip(part.indices, part.extents)]
+    for other in earlier:
+        held = _over_position(other, part.at, inside, held, result.type)
+    return Cases(((part.where, part.value),), held, result.type)
 
 
 def _is_whole(view: View) -> bool:
@@ -159,25 +161,28 @@ def _returned(lowering: Lowering, result: Result) -> Placed:
     for variable, extent in zip(indices, shape):
         lowering.index(variable, extent)
     value: Term = Number(Fraction(0), result.type)
+    position = tuple(map(Poly.symbol, indices))
+    inside = [*position, *(extent - 1 - place for extent, place in zip(shape, position))]
     for part in result.written:
-        value = _over_position(part, result, tuple(map(Poly.symbol, indices)), value)
+        value = _over_position(part, position, inside, value, result.type)
     tensor = lowering.build.expand(lowering.lower(value), indices)
     return Placed(tensor, Output(result.name, result.type))
 
 
-def _over_position(part: Written, result: Result, position: tuple[Poly, ...], otherwise: Term) -> Term:
-    """What a part writes at a position, and `otherwise` where it writes nothing."""
+def _over_position(
+    part: Written, position: Sequence[Poly], inside: Sequence[Poly], otherwise: Term, type_: Scalar
+) -> Term:
+    """What a part writes at a position, and `otherwise` where it writes nothing; inside: known to be >= 0."""
     moved: dict[str, Poly] = {}
     conditions: list[Poly] = []
     extents = dict(zip(part.indices, part.extents))
-    for subscript, place, size in zip(part.at, position, result.shape or ()):
+    for subscript, place in zip(part.at, position):
         used = sorted(subscript.symbols() & extents.keys())
         offset = subscript - Poly.symbol(used[0]) if used else subscript
         if used:
             moved[used[0]] = place - offset
-        end = offset + (extents[used[0]] if used else 1)
-        conditions += [] if offset == 0 else [place - offset]
-        conditions += [] if end == size else [end - 1 - place]
+        conditions += [place - offset, offset + (extents[used[0]] if used else 1) - 1 - place]
     conditions += [condition.substitute(moved) for condition in part.where]
     here = substitute(part.value, moved)
-    return Cases(((tuple(conditions), here),), otherwise, result.type) if conditions else here
+    left = tuple(condition for condition in conditions if condition not in inside)
+    return Cases(((left, here),), otherwise, type_) if left else here

@@ -56,8 +56,25 @@ def _sum(lowering: Lowering, over: tuple[str, ...], body: Term, mask: tuple[Poly
         if not any(variable in t.axes for t in inside):
             outside.append(build.size(build.extents[variable], dtype))
     over = tuple(v for v in over if any(v in t.axes for t in inside))
+    if dtype[0] == "f":
+        inside, outside = _distributed(lowering, inside, outside)
     value = [contract(lowering, inside, over, dtype)] if inside else []
     return fold_left(lambda a, b: build.elementwise("mul", a, b), [*outside, *value])
+
+
+def _distributed(
+    lowering: Lowering, inside: list[Tensor], outside: list[Tensor]
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Outer factors multiplied into inner ones that have all their axes: infinities tell the difference."""
+    inside, left = list(inside), []
+    for factor in outside:
+        places = [p for p, t in enumerate(inside) if set(factor.axes) <= set(t.axes)]
+        if not places:
+            left.append(factor)
+            continue
+        place = min(places, key=lambda p: len(inside[p].axes))
+        inside[place] = lowering.build.elementwise("mul", factor, inside[place])
+    return inside, left
 
 
 def factors(term: Term) -> list[Term]:
