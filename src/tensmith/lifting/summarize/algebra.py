@@ -57,13 +57,18 @@ def substitute(term: Term, values: Mapping[str, Poly]) -> Term:
     if not values:
         return term
     taken = frozenset(name for value in values.values() for name in value.symbols())
+    return mapped(term, lambda poly: poly.substitute(values), taken)
+
+
+def mapped(term: Term, change: Callable[[Poly], Poly], taken: frozenset[str]) -> Term:
+    """The term with its polynomials changed; `taken` names may appear in them."""
 
     def inner(part: Term) -> Term:
         if isinstance(part, Fold) and part.var in taken:
             part = renamed(part)
         if isinstance(part, Index):
-            return index(part.poly.substitute(values), part.type)
-        made = rebuild(part, inner, lambda poly: poly.substitute(values))
+            return index(change(part.poly), part.type)
+        made = rebuild(part, inner, change)
         return cases(made.cases, made.otherwise, Scope()) if isinstance(made, Cases) else made
 
     return inner(term)
@@ -85,9 +90,10 @@ def renamed(fold: Fold) -> Fold:
 class Algebra:
     """Terms over integer parameters that polynomials write in size symbols: `symbols`, name -> polynomial."""
 
-    def __init__(self, symbols: Mapping[str, Poly]) -> None:
-        self.symbols = symbols
+    def __init__(self, symbols: Mapping[str, Poly], alone: frozenset[str] = frozenset()) -> None:
+        self.symbols, self.alone = symbols, alone
         self.claims: list[Poly] = []  # what had to be >= 0 for a conversion to unsigned to keep its value
+        self.exact: set[str] = set()  # sizes max(0, e) that stood for e where e may be negative
 
     def poly(self, term: Term, loose: bool = False) -> Poly | None:
         """An integer term as a polynomial, or None; loose: wide conversions keep every value."""
@@ -115,6 +121,13 @@ class Algebra:
                 return found
         return None
 
+    def used(self, scope: Scope, *polys: Poly) -> None:
+        """Note that parameters were taken for their sizes at a place."""
+        for poly in polys:
+            for name in poly.symbols() & self.alone - self.exact:
+                if not scope.proves(Poly.symbol(name) - 1):
+                    self.exact.add(name)
+
     def apply(self, operator: str, arguments: Sequence[Term], type_: Scalar, scope: Scope) -> Term:
         """An operator on terms, simplified."""
         arguments = tuple(arguments)
@@ -135,6 +148,9 @@ class Algebra:
         polys = [found for found in map(self.poly, arguments) if found is not None]
         if len(polys) != len(arguments) or any(is_open(poly) for poly in polys):
             return None
+        for argument, poly in zip(arguments, polys):
+            if not isinstance(argument, Index):
+                self.used(scope, poly)
         if operator == "neg":
             return -polys[0]
         if operator in _POLYNOMIAL:
@@ -181,8 +197,13 @@ class Algebra:
                 return self.cast(inner, type_, scope)
         return Op("cast", (value,), type_)
 
-    def positional(self, condition: Term, scope: Scope) -> tuple[Conjunction, ...] | None:
-        """The condition as a disjunction of conjunctions of polynomials >= 0; None for data."""
+    def positional(
+        self, condition: Term, scope: Scope, bound: bool = False
+    ) -> tuple[Conjunction, ...] | None:
+        """The condition as a disjunction of conjunctions of polynomials >= 0; None for data.
+
+        bound: it bounds a loop, where a size serves as well as what it is the size of.
+        """
         match condition:
             case Number(value, _):
                 return ((),) if value else ()
@@ -190,16 +211,20 @@ class Algebra:
                 a, b = self.poly(left), self.poly(right)
                 if a is None or b is None or is_open(b - a):
                     return None
+                if not bound:
+                    self.used(
+                        scope, *(p for side, p in ((left, a), (right, b)) if not isinstance(side, Index))
+                    )
                 return _relation(operator, b - a)
             case Op("not", (inner,), _):
                 return self.negated(inner, scope)
             case Op("and", (left, right), _):
-                first, second = self.positional(left, scope), self.positional(right, scope)
+                first, second = self.positional(left, scope, bound), self.positional(right, scope, bound)
                 if first is None or second is None:
                     return None
                 return tuple((*x, *y) for x in first for y in second)
             case Op("or", (left, right), _):
-                first, second = self.positional(left, scope), self.positional(right, scope)
+                first, second = self.positional(left, scope, bound), self.positional(right, scope, bound)
                 return None if first is None or second is None else (*first, *second)
         return None
 

@@ -109,7 +109,7 @@ class Execution:
     scouting: int = 0
 
     def __post_init__(self) -> None:
-        self.algebra = Algebra(self.plan.symbols)
+        self.algebra = Algebra(self.plan.symbols, self.plan.alone)
         self.raw = self.plan.raw
 
     # Running
@@ -183,7 +183,9 @@ class Execution:
                 if axis < len(statement.extents)
                 else number(0, I64)
             )
-            poly = self.extent(self.position_of(term, scope, statement.position), scope)
+            found = self.algebra.poly(term)
+            poly = self.position_of(term, scope, statement.position) if found is None else found
+            poly = self.extent(poly, scope)
             extents.append(poly)
             self.types[length_symbol(name, axis)] = I64
             state.scalars[length_symbol(name, axis)] = index(poly, I64)
@@ -326,6 +328,8 @@ class Execution:
         """An integer term as a polynomial of counters and sizes. Raises Refusal where it is data."""
         poly = self.algebra.poly(term)
         if poly is not None and (self.scouting or not any("@" in name for name in poly.symbols())):
+            if not isinstance(term, Index):
+                self.algebra.used(scope, poly)
             return poly
         what = f"where '{array}' is {'written' if stored else 'read'}" if array else "an extent"
         if stored:
@@ -337,6 +341,8 @@ class Execution:
     def extent(self, poly: Poly, scope: Scope) -> Poly:
         """A number of iterations or elements, in size symbols; it is kept for the plan."""
         raw = poly.substitute(self.raw)
+        if not any(size.poly == raw for size in self.plan.sizes):
+            self.algebra.used(scope, poly)
         if raw.constant is None and not any("%" in name or "@" in name for name in raw.symbols()):
             self.extents.append(raw)
             return self.plan.opaque.get(raw, poly)

@@ -14,11 +14,11 @@ from tensmith.lifting.summarize.algebra import symbols
 from tensmith.lifting.summarize.execute import UNDEFINED, Execution, State
 from tensmith.lifting.summarize.loop import statements
 from tensmith.lifting.summarize.memory import Box, Contents, meet
-from tensmith.lifting.summarize.plan import Plan, length_symbol
-from tensmith.lifting.summarize.requirements import array_parameters, at_least, requirements
+from tensmith.lifting.summarize.plan import length_symbol
+from tensmith.lifting.summarize.requirements import array_parameters, requirements
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.summary import LoopFacts, Requirement, Result, Summary, Written
-from tensmith.lifting.terms import Cases, Fold, Index, Read, Term, parts
+from tensmith.lifting.summary import LoopFacts, Result, Summary, Written
+from tensmith.lifting.terms import Cases, Term
 
 
 def finish(run: Execution, state: State, returned: Expr | str | None) -> Summary:
@@ -35,8 +35,6 @@ def finish(run: Execution, state: State, returned: Expr | str | None) -> Summary
     _defined(results, run)
     terms = list(_terms(results, loops))
     written = frozenset(result.name for result in results)
-    requires = [*requirements(run, terms, written), *_unproved_sizes(run.plan, results, loops)]
-    unique = {(requirement.kind, requirement.text): requirement for requirement in requires}
     return Summary(
         run.function,
         run.plan.sizes,
@@ -44,7 +42,7 @@ def finish(run: Execution, state: State, returned: Expr | str | None) -> Summary
         loops,
         results,
         arithmetic_of(run.function),
-        tuple(unique.values()),
+        requirements(run, terms, written),
         _assumptions(run.function),
         dict(run.locals),
     )
@@ -140,61 +138,6 @@ def _defined(results: tuple[Result, ...], run: Execution) -> None:
                         "bound it so that it never is",
                         run.function.position,
                     )
-
-
-# Sizes that stand for a parameter where that may be negative
-
-
-def _unproved_sizes(
-    plan: Plan, results: tuple[Result, ...], loops: tuple[LoopFacts, ...]
-) -> Iterator[Requirement]:
-    """A size written for its parameter where no loop over it is known to run: the size must be exact."""
-    trips = {facts.counter: facts.trips for facts in loops}
-    found: set[str] = set()
-
-    def poly(value: Poly, known: frozenset[str]) -> None:
-        found.update((value.symbols() & plan.alone) - known)
-
-    def term(value: Term, known: frozenset[str]) -> None:
-        match value:
-            case Fold(_, _, extent, body, start, _):
-                term(body, known | extent.symbols())
-                term(start, known)
-                return
-            case Index(inner, _):
-                poly(inner, known)
-            case Cases(cases, otherwise, _):
-                for conditions, chosen in cases:
-                    for condition in conditions:
-                        poly(condition, known)
-                    term(chosen, known)
-                term(otherwise, known)
-                return
-            case Read(_, indices, _):
-                for inner_term in indices:
-                    term(inner_term, known)
-                return
-        for part in parts(value):
-            term(part, known)
-
-    def box(written: Written, known: frozenset[str]) -> None:
-        known = known.union(*(extent.symbols() for extent in written.extents))
-        for value in (*written.at, *written.where):
-            poly(value, known)
-        term(written.value, known)
-
-    for facts in loops:
-        known = frozenset(name for counter in facts.outer for name in trips[counter].symbols())
-        for value in facts.scalars.values():
-            term(value, known)
-        for boxes in facts.arrays.values():
-            for written in boxes:
-                box(written, known)
-    for result in results:
-        for written in result.written:
-            box(written, frozenset())
-    for symbol in sorted(found):
-        yield at_least(plan.raw[symbol], replace(plan, sizes=()))
 
 
 # Arithmetic and assumptions

@@ -6,10 +6,10 @@ every subscript but the first stays below the quotient of its neighbours at ever
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, pairwise
 
-from tensmith.formula.poly import Atom, Monomial, Poly
+from tensmith.formula.poly import Atom, Div, Monomial, Poly
 from tensmith.lifting.loops import Array
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summary import Grid
@@ -20,7 +20,13 @@ _MOST_STEPS = 3
 
 
 def split(poly: Poly, strides: Sequence[Poly], scope: Scope) -> tuple[Poly, ...]:
-    """Grid subscripts of a flat one: quotients by the strides, largest first."""
+    """Grid subscripts of a flat one: quotients by the strides, largest first.
+
+    A counter that sweeps over whole rows is divided: A[p] for p < rows * columns is row p // columns.
+    """
+    sweep = _swept(poly, strides, scope)
+    if sweep is not None:
+        return sweep
     found = []
     for stride in strides[:-1]:
         quotient, poly = divide(poly, stride)
@@ -31,6 +37,44 @@ def split(poly: Poly, strides: Sequence[Poly], scope: Scope) -> tuple[Poly, ...]
                 break
         found.append(quotient)
     return (*found, poly)
+
+
+def _swept(poly: Poly, strides: Sequence[Poly], scope: Scope) -> tuple[Poly, ...] | None:
+    """The subscripts of a counter whose range is some number of whole rows, more than one."""
+    for name, extent in scope.ranges:
+        if poly == Poly.symbol(name) and len(strides) > 1:
+            if divide(extent, strides[0])[1] != 0 or scope.proves(strides[0] - extent):
+                return None
+            quotients = [Poly(((((Div(poly, stride), 1),), 1),)) for stride in strides[:-1]] + [poly]
+            rows = [divide(a, b)[0] for a, b in pairwise(strides)]
+            return (quotients[0], *(q - size * p for (p, q), size in zip(pairwise(quotients), rows)))
+    return None
+
+
+def unswept(
+    divisions: Iterable[Div], extent: Poly, names: Callable[[], str]
+) -> tuple[tuple[tuple[str, Poly], ...], Poly, dict[Div, Poly]] | None:
+    """A swept counter as one index an axis: (index, extent) pairs, the counter and its divisions over them.
+
+    extent: of the whole sweep. None where the divisions are not those of a grid.
+    """
+    strides = sorted({division.bottom for division in divisions}, key=_degree, reverse=True)
+    chain = [*strides, _ONE]
+    if divide(extent, chain[0])[1] != 0 or any(divide(a, b)[1] != 0 for a, b in pairwise(chain)):
+        return None
+    extents = [divide(extent, chain[0])[0], *(divide(a, b)[0] for a, b in pairwise(chain))]
+    indices = [(names(), size) for size in extents]
+    values = {}
+    for division in divisions:
+        quotient = Poly.of(0)
+        for (name, _), stride in zip(indices, chain):
+            whole, rest = divide(stride, division.bottom)
+            quotient = quotient + (whole * Poly.symbol(name) if rest == 0 else 0)
+        values[division] = quotient
+    counter = Poly.of(0)
+    for (name, _), stride in zip(indices, chain):
+        counter = counter + stride * Poly.symbol(name)
+    return tuple(indices), counter, values
 
 
 def divide(poly: Poly, divisor: Poly) -> tuple[Poly, Poly]:
@@ -156,7 +200,9 @@ def _score(strides: tuple[Poly, ...], accesses: Sequence[tuple[Poly, Scope]]) ->
             mine = subscript.symbols() & counters
             scaled = [n for n in mine if (c := subscript.coefficient(n)) is None or c.constant is None]
             crowded += len(mine) > 1 and bool(scaled)
-            if axis:
+            if axis and not any(
+                isinstance(atom, Div) for monomial, _ in subscript.terms for atom, _ in monomial
+            ):
                 size, rest = divide(strides[axis - 1], strides[axis])
                 low, high = scope.decides(subscript), scope.decides(size - 1 - subscript)
                 if low is False or high is False or rest != 0:

@@ -31,7 +31,7 @@ from tensmith.lifting.summarize.memory import Contents
 from tensmith.lifting.summarize.plan import length_symbol
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.solve import Solver
-from tensmith.lifting.terms import Argument, Op, Read, Term
+from tensmith.lifting.terms import Argument, Index, Op, Read, Term
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,10 @@ class _Runner:
         """Note v(t) = v(0) + the sum of `step`, a polynomial in the counter, over the iterations before."""
         if name not in self.state.scalars:
             return False
-        start = self.run.algebra.poly(self.state.scalars[name])
+        held = self.state.scalars[name]
+        start = self.run.algebra.poly(held)
+        if start is not None and not isinstance(held, Index):
+            self.run.algebra.used(self.scope, start)
         slope = step.coefficient(self.counter)
         if start is None or slope is None or slope.coefficient(self.counter) != 0:
             return False
@@ -162,6 +165,7 @@ class _Runner:
         """Run the body once without arrays; whether a candidate turned out to be a counter."""
         run = self.run
         marks = len(run.found), len(run.extents), len(run.algebra.claims)
+        exact = set(run.algebra.exact)
         run.scouting += 1
         end = self._head()
         try:
@@ -170,6 +174,7 @@ class _Runner:
             return False
         finally:
             run.scouting -= 1
+            run.algebra.exact = exact
             del run.found[marks[0] :], run.extents[marks[1] :], run.algebra.claims[marks[2] :]
         news = False
         for name in candidates:
@@ -239,7 +244,7 @@ class _Runner:
         return trips
 
     def _while_positive(self, condition: Term) -> Poly:
-        found = self.run.algebra.positional(condition, self.scope)
+        found = self.run.algebra.positional(condition, self.scope, bound=True)
         if found is None or len(found) != 1:
             raise self._no_count("its condition depends on data")
         counts = [trips for poly in found[0] if (trips := self._count(poly)) is not None]

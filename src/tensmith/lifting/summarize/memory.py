@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tensmith.formula.expr import fresh
-from tensmith.formula.poly import Poly
+from tensmith.formula.poly import Div, Poly, floor_div, map_divisions
 from tensmith.lifting.loops import NOWHERE, Position, Scalar
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import Conjunction, cases, index, substitute
+from tensmith.lifting.summarize.algebra import Conjunction, cases, index, mapped, substitute
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.terms import Read, Term
 
@@ -198,10 +198,24 @@ def apart(box: Box, at: Sequence[Poly], scope: Scope) -> bool:
 
 @dataclass(frozen=True)
 class Normal:
-    """A normal box without its value, and the old index variables in terms of the new ones."""
+    """A normal box without its value, and old index variables (and quotients of them) in terms of the new."""
 
     box: Box
     values: dict[str, Poly]
+    quotients: dict[Div, Poly] = field(default_factory=dict)
+
+    def change(self, poly: Poly) -> Poly:
+        """A polynomial over the old index variables in terms of the new ones."""
+        if self.quotients:
+            poly = map_divisions(poly, lambda d: self.quotients.get(d) or floor_div(d.top, d.bottom))
+        return poly.substitute(self.values)
+
+    def put(self, term: Term) -> Term:
+        """A term over the old index variables in terms of the new ones."""
+        if not self.values:
+            return term
+        taken = {name for poly in self.values.values() for name in poly.symbols()}
+        return mapped(term, self.change, frozenset(taken | set(self.box.indices)))
 
 
 def normal(box: Box, scope: Scope) -> Normal:

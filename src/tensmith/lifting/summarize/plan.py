@@ -142,13 +142,12 @@ def at_least_text(poly: Poly) -> str:
 
 
 def display(poly: Poly) -> str:
-    """A polynomial as it is shown: positive terms first, len(a) for the length along the first axis."""
+    """A polynomial as it is shown: positive terms first, lengths as len(a), len(a[0])."""
     above = Poly.from_terms({m: c for m, c in poly.terms if c > 0})
     below = Poly.from_terms({m: -c for m, c in poly.terms if c < 0})
     minus = "".join(f" - {Poly.from_terms({m: c})}" for m, c in below.terms)
-    return re.sub(
-        r"len\((\S+), 0\)", r"len(\1)", (str(above) if above.terms or not minus else "") + minus
-    ).strip()
+    text = ((str(above) if above.terms or not minus else "") + minus).strip()
+    return re.sub(r"len\(([^,()]+), (\d+)\)", lambda m: f"len({m[1]}{'[0]' * int(m[2])})", text)
 
 
 def _single(key: Poly) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from tensmith.formula.poly import Poly
+from tensmith.formula.poly import Div, Poly
 from tensmith.lifting.loops import Array, Function, Scalar, Struct
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.execute import Access, Divisor, Execution
@@ -52,6 +52,9 @@ def _claims(run: Execution) -> Iterator[Requirement]:
     for poly in dict.fromkeys(run.algebra.claims):
         if not scope.proves(poly) and not any("%" in name or "@" in name for name in poly.symbols()):
             yield at_least(poly, run.plan)
+    for size in run.plan.sizes:
+        if size.symbol in run.algebra.exact:
+            yield Requirement("at_least", at_least_text(size.poly), size.poly)
 
 
 # Bounds of subscripts
@@ -69,7 +72,7 @@ def _bounds(run: Execution) -> Iterator[Requirement]:
                 yield from _from_zero(run, access, subscript)
                 known = Poly.symbol(length_symbol(access.array, axis))
                 known = run.plan.symbols.get(length_symbol(access.array, axis), known)
-                _longest(lengths.setdefault((access.array, axis), []), access, subscript, known)
+                _longest(run, lengths.setdefault((access.array, axis), []), access, subscript, known)
         else:
             yield from _flat(run, access, type_, lengths)
     for (array, axis), polys in lengths.items():
@@ -82,6 +85,8 @@ def _flat(
 ) -> Iterator[Requirement]:
     strides = run.plan.grids[access.array].strides or (Poly.of(1),)
     at = access.at if len(access.at) == len(strides) else split(access.at[0], strides, access.scope)
+    if any(isinstance(atom, Div) for poly in at for monomial, _ in poly.terms for atom, _ in monomial):
+        at, strides = access.at, (Poly.of(1),)  # quotient and remainder are in range by themselves
     for subscript in at:
         yield from _from_zero(run, access, subscript)
     flat = Poly.of(0)
@@ -90,7 +95,7 @@ def _flat(
             size = divide(strides[axis - 1], strides[axis])[0]
             yield from _below(run, access, subscript, size)
         flat = flat + strides[axis] * _highest(access, subscript)
-    _note(lengths.setdefault((access.array, 0), []), access.scope, flat + 1)
+    _note(run, lengths.setdefault((access.array, 0), []), flat + 1)
 
 
 def _inside_local(run: Execution, access: Access) -> Iterator[Requirement]:
@@ -129,18 +134,41 @@ def _highest(access: Access, subscript: Poly) -> Poly:
     return high
 
 
-def _longest(lengths: list[Poly], access: Access, subscript: Poly, known: Poly) -> None:
+def _longest(run: Execution, lengths: list[Poly], access: Access, subscript: Poly, known: Poly) -> None:
     if not access.scope.proves(known - 1 - subscript):
-        _note(lengths, access.scope, _highest(access, subscript) + 1)
+        _note(run, lengths, _highest(access, subscript) + 1)
 
 
-def _note(lengths: list[Poly], scope: Scope, poly: Poly) -> None:
+def _note(run: Execution, lengths: list[Poly], poly: Poly) -> None:
     """Keep a needed length, unless one kept is as long; drop those that this one exceeds."""
-    sizes = Scope(scope.sizes)
-    if any(sizes.proves(other - poly) for other in lengths):
+    if any(_as_long(run, other, poly) for other in lengths):
         return
-    lengths[:] = [other for other in lengths if not sizes.proves(poly - other)]
+    lengths[:] = [other for other in lengths if not _as_long(run, poly, other)]
     lengths.append(poly)
+
+
+def _as_long(run: Execution, longer: Poly, shorter: Poly) -> bool:
+    """Whether one length suffices for another as callers see them.
+
+    A size that is not its parameter may be more than what is shown for it, and what is read outside of every
+    loop is read for negative parameters too.
+    """
+    raw = _shown(longer, run.plan) - _shown(shorter, run.plan)
+    sizes = run.plan.never_negative if shorter.constant is None else _never(run)
+    shifted = {size.symbol for size in run.plan.sizes if size.poly != Poly.symbol(size.symbol)}
+    return Scope(sizes - shifted, facts=tuple(_claimed(run))).proves(raw)
+
+
+def _claimed(run: Execution) -> Iterator[Poly]:
+    """What is required to be >= 0 apart from subscripts."""
+    for requirement in (*run.plan.requires, *_claims(run)):
+        if requirement.poly is not None:
+            yield requirement.poly
+
+
+def _never(run: Execution) -> frozenset[str]:
+    """Parameters and lengths that are never negative."""
+    return run.plan.never_negative - {size.symbol for size in run.plan.sizes}
 
 
 def _length(run: Execution, array: str, axis: int, poly: Poly) -> Requirement:
@@ -175,9 +203,14 @@ def _divisors(run: Execution) -> Iterator[Requirement]:
             yield Requirement("nonzero", f"{display(raw)} != 0", raw)
         else:
             arrays = [part.array.partition("@")[0] for part in walk(term) if isinstance(part, Read)]
-            array = arrays[0] if isinstance(_uncast(term), Read) else ""
-            what = f"no element of {array} that is read is 0" if array else "no divisor is 0"
-            yield Requirement("nonzero", f"{what} (line {divisor.position.line})", None, array)
+            if not isinstance(_uncast(term), Read):
+                raise Refusal(
+                    "that this divisor is not 0 can be neither shown nor asked of the caller; "
+                    "test for it in a branch around the division",
+                    divisor.position,
+                )
+            text = f"no element of {arrays[0]} that is read is 0 (line {divisor.position.line})"
+            yield Requirement("nonzero", text, None, arrays[0])
 
 
 def _excluded(divisor: Divisor) -> bool:

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tensmith.formula.expr import fresh
-from tensmith.formula.poly import Poly
+from tensmith.formula.poly import Div, Poly
 from tensmith.lifting.loops import I64, Loop, Scalar
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import cases, index, number, substitute, symbols
+from tensmith.lifting.summarize.grids import unswept
 from tensmith.lifting.summarize.liveness import Live
 from tensmith.lifting.summarize.memory import Box, Contents, Normal, apart, lookup, meet_or_none, normal
 from tensmith.lifting.summarize.recurrence import Recurrence, Step
@@ -250,9 +251,38 @@ class Solver:
         var = fresh("i")
         moved = replace(body, value=_NOTHING).substituted({self.counter: Poly.symbol(var)})
         if any(self.counter in poly.symbols() for poly in body.at):
+            swept = self._swept(moved, var)
+            if swept is not None:
+                return Place(body, swept, True, var)
             box = replace(moved, indices=(var, *moved.indices), extents=(self.t, *moved.extents))
             return Place(body, normal(box, self.head), True, var)
         return self._still(body, moved, var)
+
+    def _swept(self, moved: Box, var: str) -> Normal | None:
+        """A store whose counter runs over whole rows, as a box with an index an axis."""
+        divisions = {
+            atom
+            for poly in moved.at
+            for monomial, _ in poly.terms
+            for atom, _ in monomial
+            if isinstance(atom, Div) and atom.top == Poly.symbol(var)
+        }
+        if not divisions or moved.indices:
+            return None
+        found = unswept(divisions, self.trips, lambda: fresh("i"))
+        if found is None:
+            return None
+        ranges, counter, quotients = found
+        indices, extents = zip(*ranges)
+        swept = Normal(moved, {var: counter}, quotients)
+        box = replace(
+            moved,
+            indices=indices,
+            extents=extents,
+            at=tuple(map(swept.change, moved.at)),
+            where=(*map(swept.change, moved.where), self.t - 1 - counter),
+        )
+        return replace(swept, box=box)
 
     def _still(self, body: Box, moved: Box, var: str) -> Place:
         """A store to the same elements in every iteration."""
@@ -315,7 +345,7 @@ class Solver:
                 raise problem
             value = scanned
         value = substitute(value, {self.counter: Poly.symbol(place.var)})
-        return substitute(value, place.normal.values)
+        return place.normal.put(value)
 
     def _scan(self, name: str, body: Box, scope: Scope) -> Term | None:
         """element(t) = element(t - 1) op e(t): a fold over the iterations up to this one."""
