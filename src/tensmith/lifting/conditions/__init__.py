@@ -5,6 +5,7 @@ obligations(summary) -> [Obligation, ...]
 
 from __future__ import annotations
 
+from tensmith.lifting.conditions.certify import certify
 from tensmith.lifting.conditions.execute import Executor
 from tensmith.lifting.conditions.results import demand_results
 from tensmith.lifting.conditions.script import Writer
@@ -12,7 +13,7 @@ from tensmith.lifting.conditions.world import Malformed, World
 from tensmith.lifting.summary import Summary
 from tensmith.verify.obligation import Obligation, Script
 
-__all__ = ["obligations"]
+__all__ = ["certify", "obligations"]
 
 
 def obligations(summary: Summary) -> list[Obligation]:

@@ -1,0 +1,26 @@
+"""The certificate of a lifted function from its summary, its program and the verdicts of its obligations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tensmith.lifting.conditions.operators import ASSUMED
+from tensmith.lifting.lifted import Lifted
+from tensmith.lifting.summary import Summary
+from tensmith.verify.lift_certificate import Certified, as_json, digest, write_lift_certificate
+from tensmith.verify.obligation import Verdict
+
+
+def certify(folder: Path, summary: Summary, lifted: Lifted, verdicts: Sequence[Verdict]) -> list[Path]:
+    """Writes the certificate folder; the files written. Raises VerificationError if not all is proved."""
+    about = Certified(
+        summary.function.name,
+        as_json(summary.function),
+        {"summary": digest(summary), "program": lifted.program.digest},
+        summary.arithmetic,
+        tuple(dict.fromkeys(requirement.text for requirement in lifted.requires)),
+        tuple(dict.fromkeys((*lifted.assumes, ASSUMED))),
+        tuple(result.name for result in summary.results),
+    )
+    return write_lift_certificate(folder, about, verdicts)
