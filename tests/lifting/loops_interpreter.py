@@ -134,8 +134,11 @@ class Machine:
                 if name not in self.types:
                     raise Undefined(f"{name} is not declared", position)
                 self.scalars[name] = self.typed(value, self.types[name])
-            case Allocate(name, kind, extents, fill, _):
-                self.allocate(name, kind, [max(0, int(self.value(e))) for e in extents], fill)
+            case Allocate(name, kind, extents, fill, position):
+                sizes = [int(self.value(extent)) for extent in extents]
+                if min(sizes) < 0 and not self.python:
+                    raise Undefined(f"{name} would have {sizes} elements", position)
+                self.allocate(name, kind, [max(0, size) for size in sizes], fill)
             case Store(name, indices, value, position):
                 memory = self.arrays[name]
                 place = [int(self.value(index)) for index in indices]

@@ -69,6 +69,8 @@ def method(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
     if name.startswith("operator"):
         arguments = arguments[1:]
     meaning = METHODS.get(name)
+    if not arguments and cursor.referenced.is_static_method():
+        return call_library(context, cursor, name, arguments)  # std::numeric_limits
     if meaning is None or vector_element(owner.type) is None:
         reason = f"`{spelled(cursor)}` calls the method {name}"
         raise Refusal(f"{reason}: use subscripts, or a function of this file", position(cursor))

@@ -21,7 +21,7 @@ from tensmith.lifting.loops import (
     Variable,
 )
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.c_arithmetic import cast
+from tensmith.lifting.source.c_arithmetic import cast, unplaced
 from tensmith.lifting.source.c_cursor import Cursor, key
 from tensmith.lifting.source.c_places import Address, Pointer, Value
 
@@ -58,6 +58,7 @@ class Context:
     bytes: set[str] = field(default_factory=set)  # arrays of bytes that a cast may still give a type
     local: set[str] = field(default_factory=set)  # arrays made here
     temporary: set[str] = field(default_factory=set)  # arrays that a helper returned and nothing names yet
+    steady: set[str] = field(default_factory=set)  # variables that hold a subscript and never change
     names: set[str] = field(default_factory=set)
     labels: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
@@ -180,20 +181,34 @@ class Context:
             for subscript in self.slots[slot]:
                 self.types[subscript] = I64
                 self.hoisted.append(Declare(subscript, I64, None, position))
-        variables = tuple(Variable(subscript, I64, position) for subscript in self.slots[slot])
-        for variable, index in zip(variables, target.indices, strict=True):
-            if not isinstance(index, Variable) or index.name != variable.name:
-                self.emit(Assign(variable.name, cast(index, I64), position))
-        self.pointers[at] = Address(target.array, variables)
+        indices: list[Expr] = []
+        for subscript, index in zip(self.slots[slot], target.indices, strict=True):
+            if self.is_steady(index) and len(indices) < len(target.indices) - 1:
+                indices.append(index)
+                continue
+            indices.append(Variable(subscript, I64, position))
+            if not isinstance(index, Variable) or index.name != subscript:
+                self.emit(Assign(subscript, cast(index, I64), position))
+        self.pointers[at] = Address(target.array, tuple(indices))
+
+    def is_steady(self, index: Expr) -> bool:
+        """Whether a subscript is a number, or a variable made for it alone."""
+        return isinstance(index, Constant) or (isinstance(index, Variable) and index.name in self.steady)
+
+    def kept(self, name: str, index: Expr, position: Position) -> Expr:
+        """A subscript with the value it has now."""
+        if self.is_steady(index):
+            return index
+        variable = self.declare(name, I64, cast(index, I64), position)
+        self.steady.add(variable.name)
+        return variable
 
     def fix(self, at: int, name: str, target: Pointer, position: Position) -> None:
         """Let a pointer variable that never moves point somewhere."""
         if isinstance(target, Address):
-            indices = tuple(
-                index if isinstance(index, Constant) else self.declare(name, I64, cast(index, I64), position)
-                for index in target.indices
+            target = Address(
+                target.array, tuple(self.kept(name, index, position) for index in target.indices)
             )
-            target = Address(target.array, indices)
         self.pointers[at] = target
 
     def joined(self, others: list[dict[int, Pointer | str]]) -> dict[int, Pointer | str]:
@@ -209,6 +224,5 @@ class Context:
 def same_target(a: Pointer | str, b: Pointer | str) -> bool:
     """Whether two pointer values share the array and the variables that hold their subscripts."""
     if isinstance(a, Address) and isinstance(b, Address):
-        names = [[i.name if isinstance(i, Variable) else None for i in x.indices] for x in (a, b)]
-        return a.array == b.array and names[0] == names[1]
+        return a.array == b.array and [*map(unplaced, a.indices)] == [*map(unplaced, b.indices)]
     return a == b

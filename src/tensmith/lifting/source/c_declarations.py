@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tensmith.lifting.loops import (
     BOOL,
-    I64,
     Allocate,
     Array,
     Constant,
@@ -99,12 +98,7 @@ def held(context: Context, first: Cursor, name: str) -> Value:
     """What a reference refers to: subscripts are evaluated now."""
     found = evaluate(context, first)
     if isinstance(found, ElementPlace | Region):
-        indices = tuple(
-            index
-            if isinstance(index, Constant)
-            else context.declare(f"{name}_at", I64, cast(index, I64), position(first))
-            for index in found.indices
-        )
+        indices = tuple(context.kept(f"{name}_at", index, position(first)) for index in found.indices)
         return type(found)(found.array, indices)
     if is_number(found):
         kept = context.declare(name, found.type, found, position(first))

@@ -161,6 +161,8 @@ def logical(context: Context, cursor: Cursor, sign: str, left: Cursor, right: Cu
     """a && b, a || b: the right side only counts, and only happens, where the left one leaves it open."""
     where = position(cursor)
     a = sequenced(context, condition, left)
+    if isinstance(a, Constant):
+        return sequenced(context, condition, right) if a.value == (sign == "&&") else a
     with context.block() as effects:
         b = sequenced(context, condition, right)
     if effects:

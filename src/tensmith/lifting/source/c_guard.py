@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tensmith.errors import TensmithError
+from tensmith.lifting.source.c_macros import DIRECTIVE, growth
 
 HEADERS = Path(__file__).parent / "headers"
 BYTES = 2_000_000  # of a source file with its own headers
@@ -27,7 +28,6 @@ TOKEN = re.compile(
     |(?P<hash>\#|%:)|(?P<end>;)|(?P<other>[^\s\w])""",
     re.VERBOSE | re.DOTALL,
 )
-DIRECTIVE = re.compile(r"[ \t]*(?:#|%:)[ \t]*(\w*)[ \t]*(.*)")
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def untamed(path: Path, text: str) -> str:
     if len(text) > 100_000:
         return f"{path}:1:1: {len(text)} bytes"
     depth = run = keywords = elses = line = start = 0
-    deepest = 0
+    deepest = parentheses = 0
     for match in TOKEN.finditer(text):
         group = match.lastgroup if match["raw"] is None else "raw"
         if group in ("comment", "newline", "raw"):
@@ -166,11 +166,10 @@ def untamed(path: Path, text: str) -> str:
             continue
         run += 1
         word = match[0]
-        if group == "open":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif group == "close":
-            depth -= 1
+        if group in ("open", "close"):
+            depth += 1 if group == "open" else -1
+            parentheses = max(0, parentheses + (word == "(") - (word == ")"))
+            deepest = max(deepest, parentheses)
         if word in ("{", "}", ";"):
             run = 0
         keywords = 0 if word == "}" else keywords + (word in ("for", "while", "if", "do", "switch"))
@@ -178,8 +177,8 @@ def untamed(path: Path, text: str) -> str:
         what = unusual(word, depth, run, keywords, elses)
         if what:
             return f"{path}:{line + 1}:{match.start() - start + 1}: {what}"
-    growth = macro_growth(text, min(deepest, 12))
-    return f"{path}:1:1: macros that grow to {growth} words" if growth > 20_000 else ""
+    grown = growth(stripped(text).split("\n"), deepest)
+    return f"{path}:1:1: macros that may grow to {grown:.0e} words" if grown > 100_000 else ""
 
 
 def unusual(word: str, depth: int, run: int, keywords: int, elses: int) -> str:
@@ -190,32 +189,3 @@ def unusual(word: str, depth: int, run: int, keywords: int, elses: int) -> str:
     if keywords > 100 or elses > 200:
         return "more than 100 statements inside one another, or 200 times else"
     return f"`{word}`" if word in ("template", "constexpr", "consteval", "decltype", "__extension__") else ""
-
-
-def macro_growth(text: str, depth: int) -> int:
-    """An upper bound, roughly, of the words that one use of the worst macro becomes."""
-    bodies: dict[str, list[str]] = {}
-    repeats = 1
-    for line in stripped(text).split("\n"):
-        found = DIRECTIVE.match(line)
-        if found is None or found[1] != "define":
-            continue
-        macro = re.match(r"(\w+)(\(([^)]*)\))?(.*)", found[2])
-        if macro is None:
-            continue
-        words = re.findall(r"\w+|[^\s\w]", macro[4])
-        bodies[macro[1]] = max(bodies.get(macro[1], []), words, key=len)
-        for parameter in (macro[3] or "").split(","):
-            repeats = max(repeats, words.count(parameter.strip() or "__VA_ARGS__"))
-    sizes: dict[str, int] = {}
-
-    def size(name: str, inside: tuple[str, ...]) -> int:
-        if name not in bodies or name in inside or len(inside) > 50:
-            return 1
-        if name not in sizes:
-            sizes[name] = 1
-            sizes[name] = min(10**9, sum(size(word, (*inside, name)) for word in bodies[name]))
-        return sizes[name]
-
-    worst = max((size(name, ()) for name in bodies), default=1)
-    return worst * (repeats**depth if repeats > 1 and depth > 8 else 1)

@@ -214,6 +214,7 @@ def grouped(inside: Cursor) -> list[Group]:
     ended = True
     for cursor in children(inside) if kind(inside) == "COMPOUND_STMT" else [inside]:
         labels: list[Cursor | None] = []
+        where = position(cursor)
         while kind(cursor) in ("CASE_STMT", "DEFAULT_STMT"):
             parts = children(cursor)
             if len(parts) > 2:
@@ -221,7 +222,7 @@ def grouped(inside: Cursor) -> list[Group]:
             labels.append(parts[0] if kind(cursor) == "CASE_STMT" else None)
             cursor = parts[-1]
         if labels and not ended:
-            raise Refusal("a case falls through into the next: end it with break", position(cursor))
+            raise Refusal("a case falls through into the next: end it with break", where)
         if labels:
             groups.append((labels, []))
         if not groups:
