@@ -98,3 +98,18 @@ def test_a_file_that_is_no_program(folder: Path) -> None:
     assert result.returncode == 1 and "bad.py:1:7:" in result.stderr
     result = tensmith("lift", "gone.py", "--to", "numpy", folder=folder)
     assert result.returncode == 1 and "cannot read gone.py" in result.stderr
+
+
+def test_the_certificate_is_checked_again(folder: Path) -> None:
+    tensmith("lift", "k.py", "--function", "dot", "--to", "numpy", "--output", "out", folder=folder)
+    result = tensmith("verify", "out/dot.cert", "--json", folder=folder)
+    assert result.returncode == 0, result.stdout
+    document = json.loads(result.stdout)
+    assert document["ok"] and document["solved"] + document["structural"] == document["obligations"] > 5
+    assert document["requires"] == ["len(a) >= n", "len(b) >= n"]
+    script = next((folder / "out" / "dot.cert").glob("*.smt2"))
+    script.write_text(script.read_text().replace("(check-sat)", "(assert false)\n(check-sat)"))
+    result = tensmith("verify", "out/dot.cert", folder=folder)
+    assert result.returncode == 1 and "does not hold" in result.stdout
+    result = tensmith("verify", "out/dot.cert", "--solver", "magic", folder=folder)
+    assert result.returncode == 2 and "z3 or cvc5, not magic" in result.stderr

@@ -62,8 +62,15 @@ def standard_steps() -> Steps:
         lambda summary, _: obligations(summary),
         discharge,
         lambda target, lifted: emitter_of(target).emit(lifted),
-        lambda folder, work: [],
+        _certificate,
     )
+
+
+def _certificate(folder: Path, work: Work) -> list[Path]:
+    from tensmith.lifting.conditions.certify import certify
+
+    assert work.summary is not None and work.lifted is not None, "certificates are of proved functions"
+    return certify(folder, work.summary, work.lifted, work.verdicts)
 
 
 def emitter_of(target: str) -> Emitter:

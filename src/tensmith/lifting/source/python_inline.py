@@ -10,7 +10,7 @@ from tensmith.lifting.source.python_kinds import AnyKind, Kind
 from tensmith.lifting.source.python_module import place
 from tensmith.lifting.source.python_scope import ArrayRef, Binding, Code, Frame, Scope, Value, value
 
-_DEEPEST = 24
+_DEEPEST = 12
 
 
 def inline(scope: Scope, node: ast.Call, name: str, alone: bool = False) -> Value:
@@ -33,6 +33,7 @@ def call(scope: Scope, node: ast.Call, name: str, alone: bool) -> Value | None:
         raise Refusal(f"{name} calls itself; write the recursion as a loop", where)
     if len(scope.frames) > _DEEPEST:
         raise Refusal("helper functions call one another too deeply; put them together", where)
+    scope.check_time(where)
     passed = _arguments(scope, node, function)
     kinds: dict[str, AnyKind] = {}
     for parameter, argument in passed.items():

@@ -131,12 +131,14 @@ class Scope:
     # Statements.
 
     def emit(self, statement: Statement) -> None:
+        self.check_time(statement.position)
+        self.statements.append(statement)
+
+    def check_time(self, position: Position) -> None:
+        """Refuses a function that grows without end."""
         self.made += 1
         if self.made > _MOST_STATEMENTS or time.monotonic() > self.deadline:
-            raise Refusal(
-                "the function is too long once its helpers are put in; split it", statement.position
-            )
-        self.statements.append(statement)
+            raise Refusal("the function is too long once its helpers are put in; split it", position)
 
     @contextmanager
     def block(self, carried: Names | None = None) -> Iterator[list[Statement]]:

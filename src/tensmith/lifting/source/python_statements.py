@@ -51,6 +51,7 @@ def block(scope: Scope, statements: Sequence[ast.stmt]) -> Value | None:
 
 
 def _returned(scope: Scope, node: ast.expr) -> Value:
+    scope.hint = "result"
     if isinstance(node, ast.Tuple):
         raise Refusal(
             "several values are returned at once; return one, and write the others to list parameters",
