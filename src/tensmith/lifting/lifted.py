@@ -81,6 +81,10 @@ class Lifted:
 
 @dataclass(frozen=True)
 class Emitted:
-    """What a backend wrote: relative file name -> content."""
+    """What a backend wrote: relative file name -> content.
+
+    notes: what a user must know of the files, stated with the assumptions ("checked on a functional model").
+    """
 
     files: Mapping[str, bytes]
+    notes: tuple[str, ...] = ()

@@ -195,9 +195,9 @@ class Source:
         assert requirement.poly is not None
         if requirement.kind == "length":
             symbol = length_symbol(requirement.array, requirement.axis)
-            return f"{scope.symbol(symbol)} < {enclosed(scope.poly(requirement.poly))}"
+            return f"{scope.symbol(symbol)} < {self.signature.exact_poly(requirement.poly)}"
         sign = "!=" if requirement.kind == "equal" else "==" if requirement.kind == "nonzero" else "<"
-        text = self.signature.exact_poly(requirement.poly, scope)
+        text = self.signature.exact_poly(requirement.poly)
         return f"{text} {sign} 0"
 
     def _ordered(self, scope: Scope, requirement: Requirement, number: int) -> None:

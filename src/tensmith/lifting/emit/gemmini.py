@@ -16,7 +16,6 @@ from tensmith.lifting.emit.kernel.plan import Step, make_plan
 from tensmith.lifting.emit.mesh import text
 from tensmith.lifting.emit.mesh.find import Operand, Product, Sum, find_product, find_sum, stored_for_mesh
 from tensmith.lifting.lifted import Lifted
-from tensmith.lifting.refusal import Refusal
 
 _Job = Product | Sum | None
 
@@ -31,7 +30,8 @@ class Gemmini(Emitter):
         """F.c and F.h."""
         source = MeshSource(lifted)
         name = lifted.function.name
-        return Emitted({f"{name}.c": source.text().encode(), f"{name}.h": source.header().encode()})
+        files = {f"{name}.c": source.text().encode(), f"{name}.h": source.header().encode()}
+        return Emitted(files, tuple(note for note in source.notes() if note))
 
 
 class MeshSource(Source):
@@ -43,20 +43,14 @@ class MeshSource(Source):
         builds = {job.build for job in self.jobs if job is not None}
         self.build = "fp32" if "fp32" in builds else "int8" if builds else ""
         self.jobs = [job if job is not None and job.build == self.build else None for job in self.jobs]
-        if not self.build:
-            function = lifted.function
-            raise Refusal(
-                "no part of it is a product of float (or int8_t into int32_t) matrices or a sum of float or "
-                "int32_t arrays, which is what Gemmini computes; use --to c for its CPU core",
-                function.position,
-                function.name,
-            )
         super().__init__(lifted, plan)
 
     # Files
 
     def text(self) -> str:
         """F.c, with the functions that drive the mesh before it."""
+        if not self.build:
+            return super().text()
         head, rest = super().text().split("\n\n", 1)
         parts = ['#include "include/gemmini.h"', text.GUARDS[self.build]]
         if any(isinstance(job, Product) for job in self.jobs):
@@ -69,6 +63,9 @@ class MeshSource(Source):
         """What runs where, for the header."""
         mesh = [step.buffer for step, job in zip(self.plan.steps, self.jobs) if job is not None]
         core = [step.buffer for step, job in zip(self.plan.steps, self.jobs) if job is None]
+        if not mesh:
+            reason = "Gemmini multiplies and adds float, int8_t and int32_t matrices"
+            return ["", f"Nothing of it runs on Gemmini, all of it on the CPU core: {reason}."]
         lines = ["", f"On Gemmini ({self.build} build): {', '.join(mesh)}."]
         lines += [f"On the CPU core, for want of a counterpart: {', '.join(core)}."] if core else []
         return [*lines, "Checked on a functional model of the ISA."]

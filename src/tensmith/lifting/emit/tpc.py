@@ -36,7 +36,8 @@ class Tpc(Emitter):
         classes = [glue.glue_class(kernel, dtypes) for kernel in kernels]
         files[f"{function.name}_glue.cpp"] = "\n".join([glue.HEADER, *classes])
         files[f"{function.name}.c"], files[f"{function.name}.h"] = host.text(), host.header()
-        return Emitted({name: text.encode() for name, text in files.items()})
+        notes = tuple(note for note in host.notes() if note)
+        return Emitted({name: text.encode() for name, text in files.items()}, notes)
 
 
 def _kernels(lifted: Lifted, steps: tuple[Step, ...]) -> tuple[Kernel, ...]:

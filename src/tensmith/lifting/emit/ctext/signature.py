@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tensmith.formula.poly import Poly
 from tensmith.lifting.emit.ctext.names import CTYPES, Names, enclosed, poly_text
-from tensmith.lifting.emit.ctext.scalar import Scope
 from tensmith.lifting.emit.kernel.parameters import (
     array_types,
     axes_of,
@@ -175,7 +174,7 @@ class Signature:
             return self.symbol(name)
         raise Refusal(f"the size '{name}' comes from no parameter", self.lifted.function.position)
 
-    def exact_poly(self, poly: Poly, scope: Scope) -> str:
+    def exact_poly(self, poly: Poly) -> str:
         """A polynomial over parameters themselves, as requirements are stated."""
         return enclosed(poly_text(poly, self.exact))
 
