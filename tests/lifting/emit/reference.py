@@ -21,10 +21,10 @@ def symbols(lifted: Lifted, arguments: Mapping[str, Any]) -> dict[str, int]:
             found |= {f"len({name}, {axis})": size for axis, size in enumerate(value.shape)}
         elif value is not None and np.asarray(value).dtype.kind in "iu":
             found[name] = int(value)
-    exact = dict(found)
+    sizes: dict[str, int] = {}
     for size in lifted.sizes:
-        found[size.symbol] = max(0, int(size.poly.evaluate(exact)))
-    return found
+        sizes[size.symbol] = max(0, int(size.poly.evaluate({**sizes, **found})))
+    return {**found, **sizes}
 
 
 def _places(view: View, known: Mapping[str, int]) -> tuple[Any, ...]:

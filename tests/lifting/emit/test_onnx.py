@@ -161,3 +161,13 @@ def test_what_has_no_kernel_is_refused() -> None:
     y = d.op("erf", d.view("a", flat("a", samples.N), F64))
     with pytest.raises(Refusal, match="no kernel for 'erf' on f64"):
         EMITTERS["onnx"].emit(d.done(Output(y, F64, flat("c", samples.N))))
+
+
+def test_a_size_is_over_parameters_even_where_another_size_has_their_name() -> None:
+    n, rest = samples.N, samples.Poly.symbol("rest")
+    d = Draft("both", [("a", Array(I64)), ("b", Array(I64)), ("n", I32)], {"n": n, "rest": 5 - n})
+    first = d.op("identity", d.positions("at", n))
+    second = d.op("identity", d.positions("left", rest))
+    d.requires += [longer("a", n), longer("b", rest)]
+    lifted = d.done(Output(first, I64, flat("a", n)), Output(second, I64, flat("b", rest)))
+    check(lifted, [{"n": n} for n in (-3, 0, 2, 9)])

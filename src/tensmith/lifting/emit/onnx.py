@@ -48,8 +48,7 @@ def model_program(lifted: Lifted) -> Program:
     names = frozenset(name for name, _ in fields)
     graph = Graph(names | {f"{_PREFIX}{name}" for name in lifted.program.names})
     inputs = {name: _input(graph, name, type_) for name, type_ in fields}
-    for size in lifted.sizes:
-        graph.symbols[size.symbol] = graph.op("max", [graph.size(size.poly), graph.const(0)])
+    _bind_sizes(graph, lifted)
     fed = {entry.name: _feed(graph, entry) for entry in lifted.inputs}
     inner = _between(lifted.program, fed)
     kernels.legalize(graph, inner)
@@ -57,6 +56,15 @@ def model_program(lifted: Lifted) -> Program:
     constants = {**inner.constants, **graph.constants}
     origin = Origin(metadata=_metadata(lifted), doc=_description(lifted))
     return _pruned(Program(lifted.function.name, inputs, outputs, tuple(graph.nodes), constants, {}, origin))
+
+
+def _bind_sizes(graph: Graph, lifted: Lifted) -> None:
+    """Sizes as values: a size is over parameters and earlier sizes, and may have a parameter's name itself."""
+    exact, sizes = graph.symbols, dict[str, str]()
+    for size in lifted.sizes:
+        graph.symbols = {**sizes, **exact}
+        sizes[size.symbol] = graph.op("max", [graph.size(size.poly), graph.const(0)])
+    graph.symbols = {**exact, **sizes}
 
 
 # What the program's own values begin with, so that no parameter has their names.
