@@ -149,7 +149,7 @@ class _Writing:
             return {**row, "structural": obligation.structural}
         self.functions |= obligation.functions
         file = self._file(verdict.text)
-        lines = [(fact.text, fact.why, fact.loop) for fact in script.facts]
+        lines = [(fact.text, fact.why, fact.loop) for fact in (*script.facts, *script.further)]
         return {
             **row,
             "file": file,

@@ -51,14 +51,16 @@ class Fact:
 class Script:
     """An SMT-LIB 2 script in parts, each a line: what is assumed, and the goal whose negation is refuted.
 
-    path: conditions under which the goal is wanted. axioms and definitions: ground instances from `theory`,
-    the latter added only where a proof needs them exact. A script without a goal asks for a model.
+    path: conditions under which the goal is wanted. axioms and definitions: ground instances from `theory`.
+    further facts and definitions are added only where a proof needs them. A script without a goal asks for a
+    model.
     """
 
     logic: str
     exact_logic: str
     declarations: tuple[str, ...]
     facts: tuple[Fact, ...]
+    further: tuple[Fact, ...]
     path: tuple[str, ...]
     axioms: tuple[str, ...]
     definitions: tuple[str, ...]
@@ -66,9 +68,10 @@ class Script:
     goal: str | None
 
     def text(self, exact: bool, lemmas: tuple[str, ...] = ()) -> str:
-        """The whole script; exact: with the definitions of division, casts and the like."""
+        """The whole script; exact: with further facts, and the definitions of division, casts and such."""
         lines = [
             *(fact.text for fact in self.facts),
+            *(fact.text for fact in (self.further if exact else ())),
             *self.path,
             *self.axioms,
             *(self.definitions if exact else ()),

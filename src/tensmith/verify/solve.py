@@ -63,12 +63,10 @@ def _discharge(
             "proved" if answer == "sat" else "refuted" if answer == "unsat" else "unknown"
         )
         return verdict(status, "free functions", detail, text)
-    answer, detail = ask(
-        text, min(timeout, _FIRST) if script.definitions or obligation.functions else timeout
-    )
+    answer, detail = ask(text, min(timeout, _FIRST) if script.definitions or script.further else timeout)
     if answer == "unsat":
         return verdict("proved", "free functions", text=text)
-    if script.definitions:
+    if script.definitions or script.further:
         text = script.text(exact=True)
         answer, detail = ask(text, timeout)
         if answer == "unsat":
@@ -76,7 +74,7 @@ def _discharge(
     used = tuple(_lemmas(obligation.lemmas(), solver, ask, timeout))
     if used:
         equations = tuple(lemma.equation for lemma, _ in used)
-        with_lemmas = script.text(exact=bool(script.definitions), lemmas=equations)
+        with_lemmas = script.text(exact=True, lemmas=equations)
         answer, detail = ask(with_lemmas, timeout)
         if answer == "unsat":
             return verdict("proved", "fold lemma", text=with_lemmas, lemmas=used)

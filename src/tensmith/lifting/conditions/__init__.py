@@ -35,5 +35,5 @@ def obligations(summary: Summary) -> list[Obligation]:
 def malformed(summary: Summary, reason: str) -> Obligation:
     """An obligation that nothing proves."""
     position = summary.function.position
-    script = Script("QF_UFLIA", "QF_UFLIA", (), (), (), (), (), (), "false")
+    script = Script("QF_UFLIA", "QF_UFLIA", (), (), (), (), (), (), (), "false")
     return Obligation(reason, "form", summary.function.name, "", position.line, position.column, script)

@@ -47,6 +47,7 @@ from tensmith.lifting.loops import (
     Variable,
 )
 from tensmith.lifting.summary import LoopFacts
+from tensmith.verify.obligation import Kind
 
 _DIVISIONS = frozenset(("tdiv", "tmod", "fdiv", "fmod"))
 
@@ -55,7 +56,7 @@ _DIVISIONS = frozenset(("tdiv", "tmod", "fdiv", "fmod"))
 class Goal:
     """One thing to prove: hypotheses => claim."""
 
-    kind: str
+    kind: Kind
     subject: str
     loop: str
     position: Position
@@ -89,7 +90,7 @@ class Executor:
         yield
         del self.path[len(self.path) - len(conditions) :]
 
-    def demand(self, kind: str, subject: str, position: Position, claim: Node) -> None:
+    def demand(self, kind: Kind, subject: str, position: Position, claim: Node) -> None:
         """Something to prove here; what holds by its form is kept too."""
         loop = self.loops[-1] if self.loops else ""
         self.goals.append(Goal(kind, subject, loop, position, tuple(self.path), claim))
@@ -248,7 +249,7 @@ class Executor:
         return facts
 
     def _compare(
-        self, kind: str, position: Position, reached: State, claimed: State, invariant: _Invariant
+        self, kind: Kind, position: Position, reached: State, claimed: State, invariant: _Invariant
     ) -> None:
         """Demands that a reached state is the claimed one, in all that the loop changes."""
         arena = self.world.arena

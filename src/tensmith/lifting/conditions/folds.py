@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tensmith.lifting.conditions.nodes import Arena, Node, Sort, children, monomials, walk
-from tensmith.lifting.conditions.text import constant, name
+from tensmith.lifting.conditions.text import constant, name, text
 from tensmith.verify.theory import Prefix
 
 _HOLE = "\0"
@@ -132,8 +132,8 @@ class _Abstraction:
         for node in walk((body,)):
             if node is self.position or any(part in self.inside for part in children(node)):
                 self.inside.add(node)
-        text, holes = self._write(body)
-        pieces = text.split(_HOLE)
+        written, holes = self._write(body)
+        pieces = written.split(_HOLE)
         numbered = "".join(piece + (f"p{i}" if i < len(holes) else "") for i, piece in enumerate(pieces))
         return numbered, holes
 
@@ -160,7 +160,7 @@ class _Abstraction:
                 return _joined("=", [side, (constant(0, node.args[0].sort), ())])
             case "and" | "or" | "same" | "product":
                 head = {"same": "=", "product": "*"}.get(node.op, node.op)
-                return _joined(head, sorted(map(self._write, node.args), key=lambda written: written[0]))
+                return _joined(head, sorted(map(self._write, node.args), key=_order))
         return _joined(node.op, [self._write(part) for part in node.args])
 
     def _polynomial(self, node: Node) -> tuple[str, tuple[Node, ...]]:
@@ -170,19 +170,24 @@ class _Abstraction:
                 outside[atoms] = coefficient
                 continue
             factors = [self._write(atom) for atom in atoms if atom in self.inside]
-            factors.sort(key=lambda factor: factor[0])
+            factors.sort(key=_order)
             free = tuple(atom for atom in atoms if atom not in self.inside)
             if free:
                 factors.append((_HOLE, (self.arena.poly({free: 1}, node.sort),)))
             if coefficient != 1:
                 factors.insert(0, (constant(coefficient, node.sort), ()))
             written.append(factors[0] if len(factors) == 1 else _joined("*", factors))
-        written.sort(key=lambda term: term[0])
+        written.sort(key=_order)
         if outside:
             written.append(self._write(self.arena.poly(outside, node.sort)))
         return written[0] if len(written) == 1 else _joined("+", written)
 
 
+def _order(written: tuple[str, tuple[Node, ...]]) -> tuple[str, list[str]]:
+    """Parts that read alike are ordered by what fills their holes."""
+    return written[0], [text(hole) for hole in written[1]]
+
+
 def _joined(head: str, parts: list[tuple[str, tuple[Node, ...]]]) -> tuple[str, tuple[Node, ...]]:
-    text = f"({' '.join((head, *(text for text, _ in parts)))})"
-    return text, tuple(hole for _, holes in parts for hole in holes)
+    joined = f"({' '.join((head, *(part for part, _ in parts)))})"
+    return joined, tuple(hole for _, holes in parts for hole in holes)

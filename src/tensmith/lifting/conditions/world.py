@@ -61,6 +61,7 @@ class World:
     facts: list[Node] = field(default_factory=list)
     reasons: dict[Node, Literal["type", "size"]] = field(default_factory=dict)
     requirements: list[Node] = field(default_factory=list)
+    _about: dict[Node, list[Node]] = field(default_factory=dict)
     ranges: dict[Node, Node] = field(default_factory=dict)  # counters and lengths -> their upper bounds
     counted: dict[Node, str] = field(default_factory=dict)  # counter -> its loop
 
@@ -104,10 +105,19 @@ class World:
             self.state(self.arena.claim(high, node), "type")
             self.state(self.arena.claim(node, low), "type")
 
+    def facts_of(self, symbol: Node, types: bool) -> list[Node]:
+        """The definition of a size, and of an argument its range: always where it is unsigned."""
+        found = self._about.get(symbol, [])
+        wanted = types or symbol in self.arena.natural
+        return [fact for fact in found if wanted or self.reasons[fact] != "type"]
+
     def state(self, fact: Node, why: Literal["type", "size"]) -> None:
         """Adds a fact that holds of an atom wherever it occurs."""
         self.facts.append(fact)
         self.reasons[fact] = why
+        for node in walk((fact,)):
+            if node in self.sizes or (why == "type" and node.op == "symbol"):
+                self._about.setdefault(node, []).append(fact)
 
     def _require(self, requirement: Requirement) -> None:
         if requirement.poly is None or requirement.kind not in ("at_least", "equal", "length", "nonzero"):

@@ -1,0 +1,79 @@
+"""Which instances of axioms and of definitions of prefix functions a goal needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from tensmith.lifting.conditions.folds import Folds
+from tensmith.lifting.conditions.nodes import Node
+from tensmith.verify.obligation import Recurrence
+from tensmith.verify.theory import Prefix, axioms
+
+Write: TypeAlias = Callable[[Node], str]
+Case: TypeAlias = Literal["base", "step", "restart", "bound"]
+
+
+@dataclass
+class Instances:
+    """The recurrence instances, the nodes they speak of beyond the goal's, and the functions they define."""
+
+    recurrences: dict[str, Recurrence] = field(default_factory=dict)
+    extra: list[Node] = field(default_factory=list)
+    functions: dict[str, Prefix] = field(default_factory=dict)
+
+    def add(self, case: Case, prefix: Prefix, arguments: list[str], position: str, other: str = "") -> None:
+        """One instance."""
+        match case:
+            case "base":
+                text = prefix.base(arguments, position)
+            case "step":
+                text = prefix.step(arguments, position)
+            case "restart":
+                text = prefix.restart(arguments, other, position)
+            case "bound":
+                text = prefix.bound(arguments, position)
+        self.functions[prefix.name] = prefix
+        self.recurrences[text] = Recurrence(prefix.name, case, tuple(arguments), position, text, other)
+
+
+def recurrences(folds: Folds, roots: Iterable[Node], write: Write) -> Instances:
+    """What the folds inside need: their start, one step below each, and a step between any two near ones;
+    for maxima that differ in their start, how one follows from the other."""
+    found = Instances()
+    occurring = folds.occurring(roots)
+    inner: list[Node] = []
+    for fold in occurring:
+        *arguments, extent = map(write, fold.args[1:])
+        found.add("base", folds.bodies[fold].prefix, arguments, extent)
+    for fold, point in folds.steps(occurring):
+        prefix, arguments = folds.bodies[fold].prefix, list(map(write, fold.args[1:-1]))
+        found.add("base", prefix, arguments, write(point))
+        found.add("step", prefix, arguments, write(point))
+        body = folds.body_at(fold, point)
+        found.extra += [point, body]
+        inner += folds.occurring((body,))
+    found.functions |= {folds.bodies[fold].prefix.name: folds.bodies[fold].prefix for fold in inner}
+    for fold, other in folds.restarts([*occurring, *inner]):
+        *arguments, extent = map(write, fold.args[1:])
+        found.add("restart", folds.bodies[fold].prefix, arguments, extent, write(other.args[-2]))
+        for nested in folds.occurring((fold.args[-2], other.args[-2])):
+            if folds.bodies[nested].prefix.kind in ("max", "min"):
+                *given, place = map(write, nested.args[1:])
+                found.add("bound", folds.bodies[nested].prefix, given, place)
+    return found
+
+
+def axiom_instances(nodes: Iterable[Node], write: Write) -> tuple[list[str], list[str]]:
+    """The axioms of the functions that occur: (weak ones, exact definitions)."""
+    weak: list[str] = []
+    exact: list[str] = []
+    for node in nodes:
+        if node.op != "app":
+            continue
+        arguments = list(map(write, node.args[1:]))
+        for axiom in axioms(node.args[0]):
+            literal = node.args[0] == "fdiv" and node.args[2].constant is not None
+            (weak if axiom.weak or literal else exact).append(axiom.instance(arguments))
+    return weak, exact
