@@ -106,7 +106,9 @@ def _sentences(result: LiftResult) -> Iterator[str]:
         yield f"  requires {text}"
     for text in result.assumes:
         yield f"  assumes  {text}"
-    for path in result.files:
+    for path in dict.fromkeys(
+        path.parent if path.parent.suffix == ".cert" else path for path in result.files
+    ):
         yield f"  wrote    {path}"
 
 

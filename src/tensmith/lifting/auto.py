@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -83,6 +84,7 @@ def choose(
     Raises UsageError where the sizes do not meet the function's requirements.
     """
     tell = progress or (lambda _: None)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow greets on stderr
     arguments = sample(lifted, sizes)
     runs: dict[str, Callable[[], Any]] = {}
     files: dict[str, Mapping[str, bytes]] = {}

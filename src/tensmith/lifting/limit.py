@@ -1,4 +1,4 @@
-"""A bound on the time of pure Python work, so that no source makes the lift hang."""
+"""A bound on the processor time of a piece of work, so that no source makes the lift hang."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class TimeUp(Exception):
 
 @contextlib.contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Raises TimeUp inside the block once `seconds` are over.
+    """Raises TimeUp inside the block once it has used `seconds` of processor time, however busy the machine.
 
     By an interval timer, so in the main thread of a system that has one; elsewhere the block just runs.
     """
@@ -26,10 +26,10 @@ def limited(seconds: float) -> Iterator[None]:
     def stop(_signal: int, _frame: FrameType | None) -> None:
         raise TimeUp
 
-    before = signal.signal(signal.SIGALRM, stop)
-    left, interval = signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, stop)
+    left, interval = signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, left, interval)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, left, interval)
+        signal.signal(signal.SIGPROF, before)

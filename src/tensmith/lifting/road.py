@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tensmith.lifting.emit import Emitter
 
 Progress = Callable[[str], None]
-_SECONDS = 20.0  # for one function
+_FORMS, _PROOF = 4.0, 20.0  # seconds of processor time for one function
 _AT_ONCE = 8  # obligations between two looks at the outcome
 _C_SUFFIXES = {".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh"}
 
@@ -140,18 +140,18 @@ def lift_function(
     start = entry.position
     tell = progress or (lambda _: None)
     try:
-        with limited(_SECONDS):
-            if isinstance(entry, Refusal):
-                raise entry
-            work.function = entry
-            result = _lift(entry, targets, steps, work, tell)
+        if isinstance(entry, Refusal):
+            raise entry
+        work.function = entry
+        result = _lift(entry, targets, steps, work, tell)
         if output is not None:
             result = write_result(result, output, steps)
     except Refusal as refusal:
         where = refusal.position if refusal.position.line else start
         result = _refused(name, refusal.reason, where, work)
     except TimeUp:
-        reason = f"the lift took longer than {_SECONDS:g} seconds; split the function into smaller ones"
+        what = "finding closed forms" if work.lifted is None else "the proof"
+        reason = f"{what} took too long and was given up; split the function into smaller ones"
         result = _refused(name, reason, start, work)
     except TensmithError as error:
         if error.exit_code == 2:
@@ -192,10 +192,12 @@ def _lift(function: Function, targets: Sequence[str], steps: Steps, work: Work, 
     if not name.isidentifier() or keyword.iskeyword(name):
         raise Refusal(f"{name!r} cannot name a file and a function; rename it", function.position)
     tell(f"{name}: closed forms")
-    work.summary = summary = steps.summarize(function)
-    work.lifted = lifted = steps.tensorize(summary)
+    with limited(_FORMS):
+        work.summary = summary = steps.summarize(function)
+        work.lifted = lifted = steps.tensorize(summary)
     tell(f"{name}: proof")
-    _prove(steps, work, steps.obligations(summary, lifted))
+    with limited(_PROOF):
+        _prove(steps, work, steps.obligations(summary, lifted))
     tell(f"{name}: {', '.join(targets)}")
     emitted = {target: steps.emit(target, lifted).files for target in targets}
     return LiftResult(
