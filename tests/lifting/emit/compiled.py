@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import shutil
@@ -28,7 +29,9 @@ needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not i
 @functools.cache
 def folder() -> Path:
     """A folder for libraries, kept while the tests run."""
-    return Path(tempfile.mkdtemp(prefix="tensmith-c-"))
+    place = Path(tempfile.mkdtemp(prefix="tensmith-c-"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    return place
 
 
 def build(lifted: Lifted, flags: tuple[str, ...] = FLAGS) -> ctypes.CDLL:

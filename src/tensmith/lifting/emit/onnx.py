@@ -59,7 +59,7 @@ def model_program(lifted: Lifted) -> Program:
 
 
 def _bind_sizes(graph: Graph, lifted: Lifted) -> None:
-    """Sizes as values: a size is over parameters and earlier sizes, and may have a parameter's name itself."""
+    """Sizes as values: each is over parameters and earlier sizes, and may have a parameter's name itself."""
     exact, sizes = graph.symbols, dict[str, str]()
     for size in lifted.sizes:
         graph.symbols = {**sizes, **exact}
