@@ -35,11 +35,15 @@ class Record(dict[str, Any]):
 
 @dataclass(frozen=True)
 class Draw:
-    """Arguments by parameter (structs as `Record`), and the requirements that they do not meet."""
+    """Arguments by parameter (structs as `Record`), and the requirements that they do not meet.
+
+    A symbol in a requirement is a size, max(0, n); where n < 0 the sentence may be read with n itself as
+    well: `doubtful` are those that only one of the readings finds met.
+    """
 
     arguments: Mapping[str, Any]
     unmet: tuple[Requirement, ...]
-    style: str
+    doubtful: tuple[Requirement, ...]
 
 
 def fields(function: Function) -> Iterator[tuple[str, Scalar | Array]]:
@@ -60,12 +64,12 @@ def flat(function: Function, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def evaluated(lifted: Lifted, poly: Poly, known: Mapping[str, int]) -> int:
+def evaluated(lifted: Lifted, poly: Poly, known: Mapping[str, int], plain: bool = False) -> int:
     """A polynomial over parameters, lengths and size symbols."""
     values = dict(known)
-    for size in lifted.sizes:
-        values[size.symbol] = max(0, int(size.poly.evaluate(known)))
-    return int(poly.evaluate(values))
+    for size in lifted.sizes:  # a later size may be over earlier ones
+        values[size.symbol] = max(0, int(size.poly.evaluate({**values, **known})))
+    return int(poly.evaluate({**values, **known} if plain else values))
 
 
 class Sampler:
@@ -92,7 +96,12 @@ class Sampler:
             for _ in range(12):
                 if not self.repair(known):
                     break
-        unmet = tuple(r for r in self.lifted.requires if not self.meets(r, known))
+        for name, kind in self.fields.items():
+            if isinstance(kind, Array) and kind.memory == "flat":
+                known[f"len({name}, 0)"] += int(self.rng.choice((0, 0, 1, 3)))
+        readings = [(r, self.meets(r, known), self.meets(r, known, plain=True)) for r in self.lifted.requires]
+        unmet = tuple(r for r, one, other in readings if not one and not other)
+        doubtful = tuple(r for r, one, other in readings if one != other)
         values = {name: self.value(name, kind, known, style) for name, kind in self.fields.items()}
         if self.rng.random() < 0.15:
             self.share(values)
@@ -103,7 +112,7 @@ class Sampler:
                 arguments.setdefault(parameter, Record())[field] = value
             else:
                 arguments[parameter] = value
-        return Draw(arguments, unmet, style)
+        return Draw(arguments, unmet, doubtful)
 
     # Sizes
 
@@ -124,11 +133,11 @@ class Sampler:
                 known[name] = int(self.integers(kind, (), style))
         return known
 
-    def meets(self, requirement: Requirement, known: Mapping[str, int]) -> bool:
-        """Whether a requirement about sizes holds."""
+    def meets(self, requirement: Requirement, known: Mapping[str, int], plain: bool = False) -> bool:
+        """Whether a requirement about sizes holds; plain: with parameters as they are, below 0 too."""
         if requirement.poly is None:
             return True
-        value = evaluated(self.lifted, requirement.poly, known)
+        value = evaluated(self.lifted, requirement.poly, known, plain)
         match requirement.kind:
             case "at_least":
                 return value >= 0
@@ -174,11 +183,8 @@ class Sampler:
                 return known[name]
             value = self.elements(kind, (), style)
             return value.item()
-        slack = int(self.rng.choice((0, 0, 1, 3)))
-        if kind.memory == "nested":
-            shape = tuple(max(0, known[f"len({name}, {axis})"]) for axis in range(kind.rank))
-        else:
-            shape = (max(0, known[f"len({name}, 0)"] + slack),)
+        rank = kind.rank if kind.memory == "nested" else 1
+        shape = tuple(max(0, known[f"len({name}, {axis})"]) for axis in range(rank))
         return self.elements(kind.element, shape, style)
 
     def elements(self, kind: Scalar, shape: tuple[int, ...], style: str) -> np.ndarray[Any, Any]:

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from harness_inputs import Record, fields, flat
+from harness_inputs import Record, evaluated, fields, flat
 from harness_native import dtype
 
+from tensmith.formula.poly import Poly
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array, Scalar
 
@@ -190,10 +191,8 @@ class C(Loaded):
         known = {n: int(v) for n, v in values.items() if isinstance(v, int)}
         for n, v in values.items():
             known |= {f"len({n}, {a})": e for a, e in enumerate(v.shape)} if isinstance(v, np.ndarray) else {}
-        exact = dict(known)
-        for size in self.lifted.sizes:
-            known[size.symbol] = max(0, int(size.poly.evaluate(exact)))
-        return tuple(int(extent.evaluate(known)) for extent in self.lifted.program.type(name).dims)
+        dims = self.lifted.program.type(name).dims
+        return tuple(evaluated(self.lifted, Poly.of(extent), known) for extent in dims)
 
 
 class Onnx(Loaded):

@@ -92,7 +92,11 @@ void call(R (*function)(A...), Slot *slots, Slot &result, std::index_sequence<I.
 template <class R, class... A> int guarded(R (*function)(A...), Slot *slots, Slot *result) {
     if (setjmp(leave_call))
         return 1;
-    call(function, slots, *result, std::index_sequence_for<A...>{});
+    try {
+        call(function, slots, *result, std::index_sequence_for<A...>{});
+    } catch (...) {  // a vector of negative length
+        return 1;
+    }
     return 0;
 }
 
