@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from tensmith.lifting.conditions.certify import certify
 from tensmith.lifting.conditions.execute import Executor
+from tensmith.lifting.conditions.programs import program_goals
 from tensmith.lifting.conditions.results import demand_results
 from tensmith.lifting.conditions.script import Writer
 from tensmith.lifting.conditions.world import Malformed, World
+from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.summary import Summary
 from tensmith.verify.obligation import Obligation, Script
 
-__all__ = ["certify", "obligations"]
+__all__ = ["certify", "obligations", "program_obligations"]
 
 
 def obligations(summary: Summary) -> list[Obligation]:
@@ -30,6 +32,14 @@ def obligations(summary: Summary) -> list[Obligation]:
         return [writer.satisfiable(), *map(writer.obligation, executor.goals)]
     except Malformed as error:
         return [malformed(summary, str(error))]
+
+
+def program_obligations(lifted: Lifted, summary: Summary) -> list[Obligation]:
+    """Everything that must be proved for the program to compute what the summary says, views included."""
+    try:
+        return program_goals(lifted, summary)
+    except Malformed as error:
+        return [malformed(summary, f"program: {error}")]
 
 
 def malformed(summary: Summary, reason: str) -> Obligation:

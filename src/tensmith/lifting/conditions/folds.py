@@ -33,6 +33,7 @@ class Folds:
     """The prefix functions of one proof."""
 
     arena: Arena
+    first: int = 0
     functions: dict[tuple[str, Sort, str, tuple[Sort, ...]], Prefix] = field(default_factory=dict)
     bodies: dict[Node, Body] = field(default_factory=dict)
     _depth: int = 0
@@ -54,7 +55,7 @@ class Folds:
         key = (kind, body.sort, template, sorts)
         prefix = self.functions.get(key)
         if prefix is None:
-            prefix = Prefix(f"fold.{len(self.functions)}", kind, body.sort, sorts, template)
+            prefix = Prefix(f"fold.{self.first + len(self.functions)}", kind, body.sort, sorts, template)
             self.functions[key] = prefix
         node = self.arena.app(prefix.name, body.sort, (*parameters, extent))
         self.bodies.setdefault(node, Body(prefix, body, position))

@@ -46,8 +46,12 @@ class Memory:
         flat = world.zero
         for index, stride in zip(indices, self.declared, strict=True):
             flat = arena.add(flat, arena.mul(index, stride))
+        return self.split(world, flat)
+
+    def split(self, world: World, flat: Node) -> tuple[At, Node]:
+        """The subscripts of a place counted in elements."""
         flat, same = world.written_by_sizes(flat, self.strides)
-        return divided(arena, flat, self.strides), same
+        return divided(world.arena, flat, self.strides), same
 
     def inside(self, world: World, digits: At) -> Node:
         """Whether an element with these subscripts exists."""

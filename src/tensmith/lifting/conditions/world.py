@@ -51,6 +51,8 @@ class World:
     """
 
     summary: Summary
+    first_function: int = 0
+    every_range: bool = False  # whether ranges of i32 and i64 elements are facts too
     arena: Arena = field(default_factory=Arena)
     folds: Folds = field(init=False)
     scalars: dict[str, tuple[Node, Scalar]] = field(default_factory=dict)
@@ -61,12 +63,13 @@ class World:
     facts: list[Node] = field(default_factory=list)
     reasons: dict[Node, Literal["type", "size"]] = field(default_factory=dict)
     requirements: list[Node] = field(default_factory=list)
+    exact: set[Node] = field(default_factory=set)  # what terms compute, which does not overflow
     _about: dict[Node, list[Node]] = field(default_factory=dict)
     ranges: dict[Node, Node] = field(default_factory=dict)  # counters and lengths -> their upper bounds
     counted: dict[Node, str] = field(default_factory=dict)  # counter -> its loop
 
     def __post_init__(self) -> None:
-        self.folds = Folds(self.arena)
+        self.folds = Folds(self.arena, self.first_function)
         for name, kind in variables(self.summary.function):
             if isinstance(kind, Array):
                 self.arrays[name] = kind
@@ -164,9 +167,12 @@ class World:
         if node.op != "app" or not node.args[0].startswith("in."):
             return None
         kind = self.arrays.get(node.args[0][3:])
-        if kind is None or (kind.element.signed and (kind.element.bits or 64) >= 32):
+        if kind is None or kind.element.kind != "int":
             return None
-        return operators.limits(kind.element)
+        if self.every_range:
+            return operators.limits(kind.element) or (-(2**63), 2**63 - 1)
+        wide = kind.element.signed and (kind.element.bits or 64) >= 32
+        return None if wide else operators.limits(kind.element)
 
     def entry(self, expression: Expr) -> Node:
         """An expression of the source over the arguments at entry (an extent in a type)."""
@@ -246,7 +252,9 @@ class World:
                 return operators.cast(self.arena, node, value.type, type_, operators.fits(value))
             case Op(operator, arguments, type_):
                 nodes = [self.term(argument, scope) for argument in arguments]
-                return operators.apply(self.arena, operator, nodes, type_)
+                applied = operators.apply(self.arena, operator, nodes, type_)
+                self.exact.add(applied)
+                return applied
             case Fold():
                 return self._fold(term, scope)
             case Cases(cases, otherwise, _):

@@ -1,0 +1,178 @@
+"""A lifted program computes what the summary says: every element of every output, at an arbitrary index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from tensmith.lifting.conditions.elements import Elements, scalar_of
+from tensmith.lifting.conditions.execute import Goal
+from tensmith.lifting.conditions.memory import Memory, memory_of
+from tensmith.lifting.conditions.nodes import Node, monomials
+from tensmith.lifting.conditions.script import Writer
+from tensmith.lifting.conditions.state import At, Box, Content, select
+from tensmith.lifting.conditions.world import Malformed, World
+from tensmith.lifting.lifted import Lifted, Output, View
+from tensmith.lifting.summary import Result, Summary
+from tensmith.verify.obligation import Obligation
+
+# Prefix functions of a program are numbered from here, so that they are not those of the summary's proof.
+_FIRST_FUNCTION = 10_000
+
+
+def program_goals(lifted: Lifted, summary: Summary) -> list[Obligation]:
+    """The obligations of a program; raises Malformed for one that cannot be compared."""
+    stated = replace(summary, requires=lifted.requires, sizes=lifted.sizes)
+    world = World(stated, first_function=_FIRST_FUNCTION, every_range=True)
+    memories = {name: memory_of(world, name, kind, None) for name, kind in world.arrays.items()}
+    comparison = Comparison(world, lifted, memories)
+    comparison.run()
+    writer = Writer(world)
+    return list(map(writer.obligation, comparison.goals))
+
+
+@dataclass
+class Comparison:
+    """Collects what must hold of a program, its views, and its outputs."""
+
+    world: World
+    lifted: Lifted
+    memories: Mapping[str, Memory]
+
+    def __post_init__(self) -> None:
+        self.goals: list[Goal] = []
+        self.path: tuple[Node, ...] = ()
+        self.elements = Elements(self.world, self.lifted, self.memories, self.demand)
+
+    def demand(self, subject: str, claim: Node) -> None:
+        """Something to prove under the conditions of the moment."""
+        position = self.world.summary.function.position
+        self.goals.append(Goal("program", subject, "", position, self.path, claim))
+
+    def run(self) -> None:
+        """Views lie inside their arrays; outputs are the summary's results."""
+        views = dict.fromkeys(given.view for given in self.lifted.inputs if given.view is not None)
+        views |= dict.fromkeys(out.view for out in self.lifted.outputs if out.view is not None)
+        for view in views:
+            self._inside(view)
+        by_name: dict[str, list[Output]] = {}
+        for output in self.lifted.outputs:
+            name = "return" if output.view is None else output.view.array
+            by_name.setdefault(name, []).append(output)
+        results = {result.name: result for result in self.world.summary.results}
+        if by_name.keys() != results.keys():
+            raise Malformed("the program has other outputs than the function has results")
+        for name, outputs in by_name.items():
+            if any(self._dtype(output) != scalar_of(self._stated(output)) for output in outputs):
+                raise Malformed(f"the output '{name}' does not have its type")
+            if name == "return":
+                self._returned(outputs, results[name])
+            else:
+                self._written(outputs, results[name])
+
+    def _dtype(self, output: Output) -> object:
+        return scalar_of(self.lifted.program.type(output.name).dtype)
+
+    def _stated(self, output: Output) -> str:
+        return "i64" if output.type.name == "int" else output.type.name
+
+    # Views
+
+    def _indices(self, view: View) -> tuple[At, list[Node]]:
+        """Arbitrary indices of a view, and that they lie in its box."""
+        world, arena = self.world, self.world.arena
+        indices = tuple(arena.symbol(f"x{axis}", "Int", natural=True) for axis in range(len(view.shape)))
+        extents = [world.poly(extent, world.scope) for extent in view.shape]
+        return indices, [arena.claim(arena.shift(e, -1), i) for e, i in zip(extents, indices)]
+
+    def _inside(self, view: View) -> None:
+        indices, self.path = (lambda found: (found[0], tuple(found[1])))(self._indices(view))
+        place, same = self.elements.place(view, indices)
+        inside = self.memories[view.array].inside(self.world, place)
+        self.demand(f"a view of {view.array} inside it", self.world.arena.all([same, inside]))
+        self.path = ()
+
+    # Outputs
+
+    def _written(self, outputs: list[Output], result: Result) -> None:
+        """After all outputs are put in place, the array is what the summary says it is."""
+        world, arena = self.world, self.world.arena
+        memory = self.memories[result.name]
+        at = tuple(arena.symbol(f"x{axis}", "Int", natural=True) for axis in range(memory.rank))
+        base = Content(lambda place: world.read(result.name, place))
+        claimed = base.having(*(Box(part, world.scope, arena.true) for part in result.written))
+        expected = select(world, claimed, at)
+        found = world.read(result.name, at)
+        for output in outputs:
+            assert output.view is not None
+            if output.whole and any(g.view and g.view.array == result.name for g in self.lifted.inputs):
+                raise Malformed(f"'{result.name}' is read although it may be left out")
+            hit, indices = self._solved(output.view, at)
+            found = arena.ite(hit, self.elements.at(output.name, indices), found)
+        self.path = tuple(memory.proper(world, at))
+        self._equal(result.name, found, expected)
+
+    def _equal(self, subject: str, found: Node, expected: Node) -> None:
+        if found.sort != expected.sort:
+            raise Malformed(f"the output '{subject}' does not have its type")
+        self.path = (*self.path, *self._beyond((found, expected)))
+        self.demand(subject, self.world.arena.eq(found, expected))
+        self.path = ()
+
+    def _beyond(self, sides: tuple[Node, ...]) -> Iterator[Node]:
+        """Infinities are beyond the starts of maxima and minima."""
+        arena, folds = self.world.arena, self.world.folds
+        units = {self.elements.infinity(False): "max", self.elements.infinity(True): "min"}
+        ordered = [f for f in folds.occurring(sides) if folds.bodies[f].prefix.kind in ("max", "min")]
+        inner = [g for f in ordered for g in folds.occurring((folds.bodies[f].body,)) if g not in ordered]
+        for unit, kind in units.items():
+            for fold in dict.fromkeys((*ordered, *inner)):
+                start = fold.args[-2]
+                if folds.bodies[fold].prefix.kind == kind and start is not unit and start.sort == "Real":
+                    yield arena.claim(start, unit) if kind == "max" else arena.claim(unit, start)
+
+    def _solved(self, view: View, at: At) -> tuple[Node, At]:
+        """Whether subscripts lie in a view, and the indices there."""
+        world, arena = self.world, self.world.arena
+        unknown = [arena.symbol(f"view.{axis}", "Int") for axis in range(len(view.shape))]
+        place, _ = self.elements.place(view, tuple(unknown))
+        found: dict[Node, Node] = {}
+        equations = list(zip(place, at))
+        for _ in unknown:
+            for equation in list(equations):
+                digit = arena.substitute(equation[0], found)
+                left = [(a, c) for a, c in monomials(digit) if any(u in a for u in unknown)]
+                if len(left) == 1 and len(left[0][0]) == 1 and left[0][1] in (1, -1):
+                    (((symbol,), sign),) = left
+                    rest = arena.sub(digit, arena.scale(symbol, sign))
+                    found[symbol] = arena.scale(arena.sub(equation[1], rest), sign)
+                    equations.remove(equation)
+        if len(found) != len(unknown):
+            raise Malformed(f"where elements of '{view.array}' lie in a view is not clear")
+        indices = tuple(found[symbol] for symbol in unknown)
+        hit = [arena.eq(arena.substitute(digit, found), x) for digit, x in equations]
+        for index, extent in zip(indices, view.shape):
+            hit += [arena.ge(index, world.zero), arena.gt(world.poly(extent, world.scope), index)]
+        return arena.all(hit), indices
+
+    def _returned(self, outputs: list[Output], result: Result) -> None:
+        world, arena = self.world, self.world.arena
+        if len(outputs) != 1:
+            raise Malformed("the program returns more than one value")
+        (output,) = outputs
+        shape = self.elements.shape(output.name)
+        stated = () if result.shape is None else result.shape
+        if len(shape) != len(stated):
+            raise Malformed("the returned value does not have its rank")
+        for axis, (extent, poly) in enumerate(zip(shape, stated)):
+            self.demand(f"axis {axis} of return", arena.eq(extent, world.poly(poly, world.scope)))
+        at = tuple(arena.symbol(f"x{axis}", "Int", natural=True) for axis in range(len(shape)))
+        if result.shape is None:
+            expected = world.term(result.written[0].value, world.scope)
+        else:
+            sort = self.elements.at(output.name, at).sort
+            base = Content(lambda _: arena.symbol("any.return", sort))
+            boxes = (Box(part, world.scope, arena.true) for part in result.written)
+            expected = select(world, base.having(*boxes), at)
+        self.path = tuple(arena.claim(arena.shift(extent, -1), x) for extent, x in zip(shape, at))
+        self._equal("return", self.elements.at(output.name, at), expected)
