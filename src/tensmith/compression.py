@@ -45,7 +45,7 @@ from tensmith.search.workshop import BASELINE_ENGINE, Workshop, example_inputs
 _SENSITIVITY_SHARE = 0.05
 _JUDGING_SHARE = 0.015
 _TIMING_SHARE = 0.02
-_MOST_FINAL_SHARE = 0.5
+_LEAST_FINAL_SHARE, _MOST_FINAL_SHARE = 0.1, 0.5
 _TIMING_SECONDS = 60.0
 _PROBE_SAMPLES = 100
 
@@ -235,9 +235,11 @@ def _final_seconds(run: _Run) -> float:
 
 
 def _held_out(run: _Run) -> View:
-    """The held-out split, or as much of it as the final measurement can afford."""
+    """The held-out split, or as much of it as the time that is left can afford."""
     whole = run.given.splits.held_out
-    affordable = int(_MOST_FINAL_SHARE * run.config.time_budget / max(_final_seconds_a_sample(run), 1e-9))
+    left = run.started + run.config.time_budget - time.monotonic() - _TIMING_SECONDS
+    seconds = max(left, _LEAST_FINAL_SHARE * run.config.time_budget)
+    affordable = int(seconds / max(_final_seconds_a_sample(run), 1e-9))
     view = whole.take(max(affordable, _PROBE_SAMPLES))
     if len(view) < len(whole):
         run.tell(f"{len(view)} of {len(whole)} held-out samples were used, to fit the time budget")
