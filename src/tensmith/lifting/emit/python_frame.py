@@ -18,6 +18,7 @@ from typing import ClassVar
 
 from tensmith.formula.arith import Array as Values
 from tensmith.formula.poly import Poly
+from tensmith.ir import Program
 from tensmith.lifting.emit import Emitter
 from tensmith.lifting.emit.expression import Rule, Text
 from tensmith.lifting.emit.narrow import narrowed
@@ -126,6 +127,10 @@ class PythonEmitter(Emitter):
         """What the helpers that coerce arrays take beside the value."""
         return dtype
 
+    def prepared(self, program: Program) -> Program:
+        """The program in the element types that the target computes in."""
+        return narrowed(program, self.narrow) if self.narrow else program
+
     # The frame
 
     def input(self, writer: Writer, given: Input) -> Text:
@@ -141,9 +146,7 @@ class PythonEmitter(Emitter):
 
     def emit(self, lifted: Lifted) -> Emitted:
         """One module with one function of the source's name."""
-        writer = Writer(
-            self, lifted, narrowed(lifted.program, self.narrow) if self.narrow else lifted.program
-        )
+        writer = Writer(self, lifted, self.prepared(lifted.program))
         for value in lifted.program.facts:
             dtype = lifted.program.type(value).dtype
             if dtype in self.refused_types:

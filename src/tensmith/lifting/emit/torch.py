@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tensmith.ir import Node
+from tensmith.ir import Node, Program
 from tensmith.lifting.emit import emitter
 from tensmith.lifting.emit.expression import ARITHMETIC, PRODUCT, Rule, Text, call, infix, nested
 from tensmith.lifting.emit.python_frame import PythonEmitter
@@ -26,6 +26,7 @@ from tensmith.lifting.emit.rules import (
     typed_reduction,
     where,
 )
+from tensmith.lifting.emit.signed import signed
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array, Struct
 
@@ -213,6 +214,9 @@ class Torch(PythonEmitter):
     imports = ("import torch",)
     module = "torch"
     narrow = ("u8", "i8", "i16")
+    refused_types: ClassVar[dict[str, str]] = {
+        "u64": "PyTorch has no arithmetic on 64-bit unsigned integers; use a 32-bit or a signed type"
+    }
     helper_texts = _HELPERS
     table: ClassVar[dict[str, Rule]] = {
         **ARITHMETIC, **functions("torch"),
@@ -226,6 +230,10 @@ class Torch(PythonEmitter):
         "reduce_prod": lambda w, node, operands: Text(
             f"{operands[0].atom}.prod({axes_of(w, node, 'dim') or ''})"),
     }  # fmt: skip
+
+    def prepared(self, program: Program) -> Program:
+        """PyTorch stores unsigned integers of 16 and 32 bits, but computes little in them."""
+        return super().prepared(signed(program, {"u16": "i32", "u32": "i64"}))
 
     def dtype(self, dtype: str) -> str:
         """torch.bool has no underscore."""
