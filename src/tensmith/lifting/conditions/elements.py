@@ -44,20 +44,12 @@ _CALLS = {
     "where": "select",
 }  # fmt: skip
 _SUMS = (
-    "add",
-    "sub",
-    "mul",
-    "neg",
-    "matmul",
-    "gemm",
-    "einsum",
-    "reduce_sum",
-    "reduce_prod",
-    "cum_sum",
+    "add", "sub", "mul", "neg", "matmul", "gemm", "einsum", "reduce_sum", "reduce_prod", "cum_sum",
     "cum_prod",
-)
+)  # fmt: skip
 _MOVES = (
-    "where", "identity", "transpose", "unsqueeze", "squeeze", "reshape", "expand", "slice", "concat", "gather", "pad",
+    "where", "identity", "transpose", "unsqueeze", "squeeze", "reshape", "expand", "slice", "concat",
+    "gather", "pad",
 )  # fmt: skip
 # Ops whose result modulo 2^bits needs their operands only modulo 2^bits, and those of them that overflow.
 _RING = frozenset((*_SUMS, *_MOVES, "conv"))
@@ -203,11 +195,15 @@ class Elements:
     def _solid(self, name: str, node: Node) -> Node:
         """An i32 that leaves the ring: as it is if it is read, or if the summary computes it too."""
         dtype = self.dtype(name)
-        if dtype != "i32" or node.constant is not None or node in self.world.exact:
-            return node
-        if node.op not in ("poly", "ite"):
-            return node
-        return operators.wrap(self.world.arena, node, scalar_of(dtype))
+        return self._exact(node, scalar_of(dtype)) if dtype == "i32" else node
+
+    def _exact(self, node: Node, type_: Scalar) -> Node:
+        arena = self.world.arena
+        if node.op == "ite" and node not in self.world.exact:
+            condition, a, b = node.args
+            return arena.ite(condition, self._exact(a, type_), self._exact(b, type_))
+        known = node.op != "poly" or node.constant is not None or node in self.world.exact
+        return node if known or operators.position(node) else operators.wrap(arena, node, type_)
 
     def _op_identity(self, step: Step, indices: At, dtype: str) -> Node:
         return self.at(step.inputs[0], indices)

@@ -12,6 +12,7 @@ from tensmith.verify.obligation import Recurrence
 from tensmith.verify.theory import Prefix, axioms
 
 Write: TypeAlias = Callable[[Node], str]
+_MOST_INNER = 200
 Case: TypeAlias = Literal["base", "step", "restart", "bound"]
 
 
@@ -44,16 +45,22 @@ def recurrences(folds: Folds, roots: Iterable[Node], write: Write) -> Instances:
     found = Instances()
     occurring = folds.occurring(roots)
     inner: list[Node] = []
-    for fold in occurring:
-        *arguments, extent = map(write, fold.args[1:])
-        found.add("base", folds.bodies[fold].prefix, arguments, extent)
-    for fold, point in folds.steps(occurring):
-        prefix, arguments = folds.bodies[fold].prefix, list(map(write, fold.args[1:-1]))
-        found.add("base", prefix, arguments, write(point))
-        found.add("step", prefix, arguments, write(point))
-        body = folds.body_at(fold, point)
-        found.extra += [point, body]
-        inner += folds.occurring((body,))
+    pending = occurring
+    while pending and len(inner) < _MOST_INNER:
+        bodies = []
+        for fold in pending:
+            *arguments, extent = map(write, fold.args[1:])
+            found.add("base", folds.bodies[fold].prefix, arguments, extent)
+        for fold, point in folds.steps(pending):
+            prefix, arguments = folds.bodies[fold].prefix, list(map(write, fold.args[1:-1]))
+            found.add("base", prefix, arguments, write(point))
+            found.add("step", prefix, arguments, write(point))
+            bodies.append(folds.body_at(fold, point))
+            found.extra += [point, bodies[-1]]
+        new = [fold for fold in folds.occurring(bodies) if fold not in inner and fold not in occurring]
+        inner += new
+        # Folds inside are taken as they are, but for windows of constant size, which are written out.
+        pending = [fold for fold in new if fold.args[-1].constant is not None]
     found.functions |= {folds.bodies[fold].prefix.name: folds.bodies[fold].prefix for fold in inner}
     for fold, other in folds.restarts([*occurring, *inner]):
         *arguments, extent = map(write, fold.args[1:])

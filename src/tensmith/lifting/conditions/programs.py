@@ -9,6 +9,7 @@ from tensmith.lifting.conditions.elements import Elements, scalar_of
 from tensmith.lifting.conditions.execute import Goal
 from tensmith.lifting.conditions.memory import Memory, memory_of
 from tensmith.lifting.conditions.nodes import Node, monomials
+from tensmith.lifting.conditions.operators import sort_of
 from tensmith.lifting.conditions.script import Writer
 from tensmith.lifting.conditions.state import At, Box, Content, select
 from tensmith.lifting.conditions.world import Malformed, World
@@ -170,7 +171,7 @@ class Comparison:
         if result.shape is None:
             expected = world.term(result.written[0].value, world.scope)
         else:
-            sort = self.elements.at(output.name, at).sort
+            sort = sort_of(result.type)
             base = Content(lambda _: arena.symbol("any.return", sort))
             boxes = (Box(part, world.scope, arena.true) for part in result.written)
             expected = select(world, base.having(*boxes), at)

@@ -106,11 +106,15 @@ class Relevance:
 
     def ranges(self, node: Node) -> list[Fact]:
         """What its type says of an element, and that natural atoms are >= 0."""
-        limits = self.world.element_limits(node)
+        limits, found = self.world.element_limits(node), []
+        if node.op == "app" and node.args[0][3:] in self.world.divisors and node.sort == "Int":
+            found.append(Fact(f"(not (= {text(node)} 0))", "requirement"))
         if limits is not None:
             low, high = (constant(limit, "Int") for limit in limits)
-            return [Fact(f"(and (<= {low} {text(node)}) (<= {text(node)} {high}))", "type")]
-        return [Fact(f"(>= {text(node)} 0)", "natural")] if node in self.world.arena.natural else []
+            return [*found, Fact(f"(and (<= {low} {text(node)}) (<= {text(node)} {high}))", "type")]
+        if node in self.world.arena.natural:
+            found.append(Fact(f"(>= {text(node)} 0)", "natural"))
+        return found
 
 
 def _products(node: Node) -> list[tuple[Node, ...]]:

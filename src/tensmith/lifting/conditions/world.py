@@ -92,6 +92,8 @@ class World:
         self.stated = {**self.scope, **parameters}
         for requirement in self.summary.requires:
             self._require(requirement)
+        # Arrays of whose elements it is required that none that is read is 0.
+        self.divisors = {r.array for r in self.summary.requires if r.kind == "nonzero" and r.array}
 
     @property
     def zero(self) -> Node:
