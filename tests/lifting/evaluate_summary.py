@@ -1,8 +1,8 @@
-"""What a summary says on given inputs, element by element, and whether a run of the loops agrees at every step.
+"""What a summary says on given inputs, element by element, and whether a run agrees at every step.
 
-The meaning of `tensmith.lifting.terms` in executable form, for tests: mathematical integers, floats in double.
-`check` runs the function in the loop interpreter and compares every loop's facts at the start of each iteration
-and at its end, and the results at the end of the function.
+The meaning of `tensmith.lifting.terms` in executable form, for tests: mathematical integers, floats in
+double. `check` runs the function in the loop interpreter and compares every loop's facts at the start of each
+iteration and at its end, and the results at the end of the function.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lifting.loops_interpreter import Machine, Memory, Undefined, copied
-
+from lifting.loops_interpreter import Machine, Memory, copied
 from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import F64, Array, Function, Loop, Scalar, Statement, Struct
 from tensmith.lifting.summary import Summary, Written
@@ -29,6 +28,10 @@ def widened(node: Any) -> Any:
         changed = {f.name: widened(getattr(node, f.name)) for f in dataclasses.fields(node)}
         return type(node)(**changed)
     return tuple(map(widened, node)) if isinstance(node, tuple) else node
+
+
+class Unmet(Exception):
+    """The inputs do not meet a requirement of the summary."""
 
 
 class Mismatch(AssertionError):
@@ -70,8 +73,8 @@ OPERATORS: dict[str, Any] = {
     "mul": lambda a, b: a * b,
     "neg": lambda a: -a,
     "abs": abs,
-    "min": lambda a, b: b if b < a else a,
-    "max": lambda a, b: b if a < b else a,
+    "min": lambda a, b: min(a, b),
+    "max": lambda a, b: max(a, b),
     "pow": lambda a, b: a**b,
     "div": _divided,
     "tdiv": _truncated,
@@ -313,7 +316,7 @@ def shaped(data: Any, before: Any) -> Any:
 
 
 def check(summary: Summary, arguments: Sequence[Any]) -> None:
-    """Raise Mismatch where a run on the arguments disagrees with the summary; Undefined as the run does."""
+    """Raise Mismatch where a run on the arguments disagrees with the summary, Unmet where it says nothing."""
     machine = Checked(summary)
     function = summary.function
     for parameter, argument in zip(function.parameters, arguments, strict=True):
@@ -324,7 +327,7 @@ def check(summary: Summary, arguments: Sequence[Any]) -> None:
             machine.bind(parameter.name, parameter.type, argument)
     machine.meaning = meaning = Meaning(summary, machine)
     if not meets(meaning):
-        raise Undefined("a requirement is not met", function.position)
+        raise Unmet
     value = machine.block(function.body)
     results = {result.name: result for result in summary.results}
     for name in machine.entry:
@@ -360,6 +363,12 @@ def meets(meaning: Meaning) -> bool:
     """Whether the inputs meet the requirements that numbers decide."""
     for requirement in meaning.summary.requires:
         poly = requirement.poly
+        if (
+            requirement.kind == "nonzero"
+            and requirement.array
+            and _holds_zero(meaning.arrays[requirement.array].data)
+        ):
+            return False
         if poly is None:
             continue
         value = poly.evaluate(meaning.given)
@@ -380,6 +389,10 @@ def meets(meaning: Meaning) -> bool:
         if not met:
             return False
     return True
+
+
+def _holds_zero(data: Any) -> bool:
+    return any(map(_holds_zero, data)) if isinstance(data, list) else data == 0
 
 
 # Inputs

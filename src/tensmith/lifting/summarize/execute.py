@@ -186,6 +186,9 @@ class Execution:
             found = self.algebra.poly(term)
             poly = self.position_of(term, scope, statement.position) if found is None else found
             poly = self.extent(poly, scope)
+            if self.function.language != "python":  # where a negative length is no empty list
+                self.algebra.used(scope, poly)
+                self.algebra.claims.append(poly)
             extents.append(poly)
             self.types[length_symbol(name, axis)] = I64
             state.scalars[length_symbol(name, axis)] = index(poly, I64)

@@ -8,7 +8,7 @@ from typing import Literal
 
 from tensmith.formula.expr import fresh
 from tensmith.formula.poly import Poly
-from tensmith.lifting.loops import NOWHERE, Expr, Function, Loop, Scalar
+from tensmith.lifting.loops import NOWHERE, Apply, Cast, Expr, Function, Loop, Position, Scalar
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import symbols
 from tensmith.lifting.summarize.execute import UNDEFINED, Execution, State
@@ -150,15 +150,24 @@ def arithmetic_of(function: Function) -> Literal["machine integers", "integers",
     return "integers" if function.language == "python" else "machine integers"
 
 
-def _scalars(node: object) -> Iterator[Scalar]:
-    if isinstance(node, Scalar):
-        yield node
-    elif is_dataclass(node):
-        for part in fields(node):
-            yield from _scalars(getattr(node, part.name))
-    elif isinstance(node, tuple):
+def _truncates(cast: Cast) -> bool:
+    return cast.type.kind == "int" and cast.value.type.kind == "float"
+
+
+def _nodes(node: object) -> Iterator[object]:
+    """Everything a function is made of."""
+    if isinstance(node, tuple):
         for item in node:
-            yield from _scalars(item)
+            yield from _nodes(item)
+    elif is_dataclass(node):
+        yield node
+        if not isinstance(node, (Scalar, Position)):
+            for part in fields(node):
+                yield from _nodes(getattr(node, part.name))
+
+
+def _scalars(function: Function) -> Iterator[Scalar]:
+    return (node for node in _nodes(function) if isinstance(node, Scalar))
 
 
 def _assumptions(function: Function) -> tuple[str, ...]:
@@ -166,7 +175,11 @@ def _assumptions(function: Function) -> tuple[str, ...]:
     found = list(function.noted)
     if any(scalar.kind == "float" for scalar in scalars):
         found.append("floats as reals: rounding and the order of additions may differ")
+    if any(isinstance(node, Cast) and _truncates(node) for node in _nodes(function)):
+        found.append("floats that become integers fit in their type")
     if function.language == "python":
+        if any(isinstance(node, Apply) and node.operator == "div" for node in _nodes(function)):
+            found.append("no float is divided by 0, which raises in Python")
         if any(scalar.kind == "int" for scalar in scalars):
             found.append("integers fit in 64 bits")
     elif any(scalar.kind == "int" and scalar.signed for scalar in scalars):

@@ -81,7 +81,8 @@ class Contents:
             return Read(self.base, tuple(index(poly, _SUBSCRIPT) for poly in at), self.element)
         if self.fill is None:
             raise Refusal(
-                f"an element of '{self.name}' is read that nothing was written to; give it a first value",
+                f"an element of '{self.name}' is read that has no value: it is outside the array, or nothing "
+                "was written to it before; give the array first values",
                 position,
             )
         return self.fill

@@ -193,8 +193,8 @@ class Solver:
         start = self.entry.scalars.get(name) or Argument("undefined " + name, after.type)
         if own not in symbols(after):
             before = substitute(self.resolve(after, self.inside), {self.counter: self.t - 1})
-            if name.startswith("len(") and self.counter not in symbols(before):
-                return before  # every row has this length
+            if name.startswith("len("):
+                return self._row_length(name, before)
             return cases([((self.t - 1,), before)], start, self.head)
         step = Recurrence(own, start, self.run.algebra, self.inside).step(after)
         if step is not None:
@@ -204,6 +204,15 @@ class Solver:
             if guessed is not None:
                 return guessed
         raise self._carried(name)
+
+    def _row_length(self, name: str, before: Term) -> Term:
+        if self.counter in symbols(before):
+            raise Refusal(
+                f"the rows appended to '{self._array_of(name)}' are not of equal length; "
+                "let every row have the same length",
+                self.loop.position,
+            )
+        return before
 
     def resolve_others(self, term: Term, own: str) -> Term:
         """`resolve`, but for one name that stays."""

@@ -1,0 +1,82 @@
+"""What cannot be summarised is refused with its place, the reason and what to change."""
+
+from __future__ import annotations
+
+import pytest
+
+from lifting.summarize.build import add, c, flat, function, load, loop, mul, op, store, v
+from tensmith.lifting.loops import BOOL, I32, Apply, Assign, Declare, Function, Loop, Position, Return
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.summarize import summarize
+
+ZERO = c(0)
+
+
+def scatter() -> Function:
+    body = store("a", load("b", v("i")), c(1))
+    return function({"a": flat(), "b": flat(), "n": I32}, *loop("i", ZERO, v("n"), body))
+
+
+def neighbour() -> Function:
+    before = load("a", op("sub", v("i"), c(1)))
+    return function(
+        {"a": flat(), "n": I32}, *loop("i", c(1), v("n"), store("a", v("i"), mul(before, before)))
+    )
+
+
+def squares() -> Function:
+    body = Assign("s", mul(v("s"), v("s")))
+    return function(
+        {"n": I32}, Declare("s", I32, c(2)), *loop("i", ZERO, v("n"), body), Return(v("s")), returns=I32
+    )
+
+
+def data_bound() -> Function:
+    return function({"a": flat(), "b": flat()}, *loop("i", ZERO, load("b", ZERO), store("a", v("i"), c(1))))
+
+
+def endless() -> Function:
+    condition = Apply("lt", (v("x"), c(3)), BOOL)
+    return function(
+        {"a": flat(), "x": I32}, Loop(condition, (store("a", ZERO, c(1)),), "w@1:1", Position(1, 1))
+    )
+
+
+def overlapping() -> Function:
+    at = add(v("i"), v("j"))
+    inner = loop("j", ZERO, v("n"), store("a", at, load("b", v("j"))), line=2)
+    return function({"a": flat(), "b": flat(), "n": I32}, *loop("i", ZERO, v("n"), *inner))
+
+
+def nothing() -> Function:
+    return function({"n": I32}, *loop("i", ZERO, v("n"), Assign("i", v("i"))))
+
+
+def product_divisor() -> Function:
+    quotient = op("tdiv", c(1), mul(load("a", v("i")), load("a", v("i"))))
+    return function({"a": flat(), "n": I32}, *loop("i", ZERO, v("n"), store("a", v("i"), quotient)))
+
+
+def unset() -> Function:
+    return function({"n": I32}, Declare("x", I32, None), Return(v("x")), returns=I32)
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        (scatter, "depends on data"),
+        (neighbour, "earlier iteration"),
+        (squares, "'s' depends on its value in the iteration before"),
+        (data_bound, "number of iterations"),
+        (endless, "number of iterations"),
+        (overlapping, "same element"),
+        (nothing, "no result|number of iterations"),
+        (product_divisor, "divisor is not 0"),
+        (unset, "'x' may be read before it has a value"),
+    ],
+)
+def test_refused_with_a_reason_and_advice(made: object, reason: str) -> None:
+    with pytest.raises(Refusal, match=reason) as refusal:
+        summarize(made())  # type: ignore[operator]
+    assert refusal.value.function == "f"
+    assert any(mark in refusal.value.reason for mark in (";", ":"))
