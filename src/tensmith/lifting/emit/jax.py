@@ -200,11 +200,8 @@ class Jax(PythonEmitter):
 
     def decorators(self, writer: Writer) -> list[str]:
         """64-bit types are switched on where the source has them."""
-        types = {t.dtype for t in writer.program.inputs.values() if t.dims or t.floating}
-        types |= {writer.type(name).dtype for name in writer.program.outputs}
-        types |= {t for node in writer.program.nodes if (t := writer.type(node.output).dtype) == "f64"}
-        scalars = {writer.type(g.name).dtype for g in writer.lifted.inputs if g.scalar is not None}
-        arrays = {writer.type(g.name).dtype for g in writer.lifted.inputs if g.view is not None}
-        outputs = {writer.type(name).dtype for name in writer.program.outputs}
-        wide = {"f64", "i64", "u64"} & (scalars | arrays | outputs) or "f64" in types
+        values = [g.name for g in writer.lifted.inputs if g.positions is None]
+        values += [*writer.program.outputs]
+        wide = any(writer.type(name).dtype in ("f64", "i64", "u64") for name in values)
+        wide = wide or any(writer.type(node.output).dtype == "f64" for node in writer.program.nodes)
         return [f"@{writer.helper('_wide')}"] if wide else []

@@ -13,6 +13,7 @@ from tensmith.lifting.emit.python_writer import Writer
 from tensmith.lifting.emit.rules import (
     axes_of,
     axis_of_sum,
+    chosen,
     divide,
     fill,
     functions,
@@ -180,6 +181,11 @@ def _quotient(w: Writer, node: Node, a: Text, b: Text) -> Text:
     return Text(f"({quotient.code}).astype({w.target.dtype(dtype)})")
 
 
+def _single(w: Writer, node: Node, a: Text, b: Text) -> Text:
+    dtype = w.target.dtype(w.type(node.output).dtype)
+    return Text(f"np.divide({a.code}, {b.code}, dtype=np.float32).astype({dtype})")
+
+
 def _mod(w: Writer, node: Node, operands: list[Text]) -> Text:
     if node.attrs["fmod"]:
         return call("np.fmod")(w, node, operands)
@@ -202,8 +208,9 @@ class NumPy(PythonEmitter):
     helper_texts = _HELPERS
     table: ClassVar[dict[str, Rule]] = {
         **ARITHMETIC, **functions("np", round="rint"),
-        "div": divide(_quotient), "mod": _mod, "pow": call("np.power"), "bit_shift": _shift,
-        "min": nested("np.minimum"), "max": nested("np.maximum"), "where": where("np.where"), "cast": _cast,
+        "div": divide(_quotient, single=_single), "mod": _mod, "pow": call("np.power"), "bit_shift": _shift,
+        "min": nested("np.minimum"), "max": nested("np.maximum"), "where": chosen(where("np.where")),
+        "cast": _cast,
         "matmul": _matmul, "einsum": _einsum, "expand": _expand, "transpose": transpose,
         "unsqueeze": index_of, "pad": _pad, "gather": _gather, "cum_sum": _cum_sum, "size": size,
         "reduce_sum": _reduction("sum"), "reduce_prod": _reduction("prod"),

@@ -121,6 +121,8 @@ class Writer:
         node = self.producer(name)
         if node is None:
             return name in self.inputs and self.inputs[name].view is not None
+        if node.op == "where":  # of one condition for all positions
+            return not self.shape(node.inputs[0]) and any(map(self.is_view, node.inputs[1:]))
         return node.op in VIEWS and self.is_view(node.inputs[0])
 
     def _value(self, name: str) -> Text:
@@ -142,10 +144,14 @@ class Writer:
                 return replace(ON_SIZES[node.op](self, node, operands), literal=True)
             first = self.target.typed(operands[0], self.type(names[0]).dtype)
             operands = [first, *operands[1:]]
-        if node.op == "where" and operands[0].literal:
+        if node.op == "where" and operands[0].literal and self._alike(node):
             condition, a, b = operands
             return Text(f"({a.code} if {condition.code} else {b.code})")
         return self.target.rule(node.op)(self, node, operands)
+
+    def _alike(self, node: Node) -> bool:
+        """Whether both branches of a selection have its shape."""
+        return all(self.shape(name) == self.shape(node.output) for name in node.inputs[1:])
 
     def _assign(self, name: str, text: Text) -> Text:
         given = self.inputs.get(name)

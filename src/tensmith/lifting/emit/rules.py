@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 from tensmith.formula.poly import Poly, product
 from tensmith.ir import Node
@@ -22,8 +23,18 @@ integer_helper = '''
     '''
 
 
-def divide(truncate: Callable[[Writer, Node, Text, Text], Text], floor: Rule | None = None) -> Rule:
-    """a / b: floats as they are; integers by // where that truncates or floors as asked, else `truncate`."""
+# float32 quotients of integers up to here lie on the right side of every whole number: the quotient is at
+# least 1 / divisor away from the next one, its rounding error at most quotient / 2**24.
+_SINGLE = 2**23
+
+Division: TypeAlias = Callable[[Writer, Node, Text, Text], Text]
+
+
+def divide(truncate: Division, floor: Rule | None = None, single: Division | None = None) -> Rule:
+    """a / b: floats as they are; integers by // where that truncates or floors as asked, else `truncate`.
+
+    single: through float32, where that is exact, for targets that divide floats faster than integers.
+    """
 
     def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
         a, b = operands
@@ -34,8 +45,11 @@ def divide(truncate: Callable[[Writer, Node, Text, Text], Text], floor: Rule | N
         whole = floor or infix("//", PRODUCT)
         if (floored := _floored(w, node)) is not None:
             return whole(w, node, [w.value(floored), b])
-        low = [w.ranges[name].low for name in node.inputs]
-        if low[0] >= 0 and low[1] >= 0:
+        found = [w.ranges[name] for name in node.inputs]
+        small = all(-i.low < _SINGLE and i.high < _SINGLE for i in found)
+        if single is not None and small and not (a.literal or (b.literal and floor is None)):
+            return single(w, node, a, b)
+        if found[0].low >= 0 and found[1].low >= 0:
             return whole(w, node, [a, b])
         return truncate(w, node, a, b)
 
@@ -95,6 +109,18 @@ def where(function: str) -> Rule:
         if a.literal and b.literal:
             a = w.target.typed(a, w.type(node.output).dtype)
         return Text(f"{function}({condition.code}, {a.code}, {b.code})")
+
+    return rule
+
+
+def chosen(otherwise: Rule) -> Rule:
+    """A choice of one of two tensors for all positions, without a pass over both."""
+
+    def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
+        condition, a, b = operands
+        if w.shape(node.inputs[0]) or any(w.shape(n) != w.shape(node.output) for n in node.inputs[1:]):
+            return otherwise(w, node, operands)
+        return Text(f"({a.code} if {condition.code} else {b.code})")
 
     return rule
 

@@ -13,6 +13,7 @@ from tensmith.lifting.emit.python_writer import Writer
 from tensmith.lifting.emit.rules import (
     axes_of,
     axis_of_sum,
+    chosen,
     divide,
     fill,
     functions,
@@ -157,8 +158,8 @@ def _expand(w: Writer, node: Node, operands: list[Text]) -> Text:
 
 
 def _matmul(w: Writer, node: Node, operands: list[Text]) -> Text:
-    """BLAS knows floats alone."""
-    if w.type(node.output).dtype[0] == "f":
+    """BLAS knows floats alone; vectors gain nothing from it."""
+    if w.type(node.output).dtype[0] == "f" or min(len(w.shape(name)) for name in node.inputs) < 2:
         return infix("@", PRODUCT)(w, node, operands)
     return Text(f"{w.helper('_product')}({operands[0].code}, {operands[1].code})")
 
@@ -184,6 +185,12 @@ def _division(mode: str) -> Rule:
         return Text(f'torch.div({operands[0].code}, {operands[1].code}, rounding_mode="{mode}")')
 
     return rule
+
+
+def _single(w: Writer, node: Node, a: Text, b: Text) -> Text:
+    dtype = w.target.dtype(w.type(node.output).dtype)
+    divisor = b.code if b.literal else f"{b.atom}.to(torch.float32)"
+    return Text(f"({a.atom}.to(torch.float32) / {divisor}).to({dtype})")
 
 
 def _mod(w: Writer, node: Node, operands: list[Text]) -> Text:
@@ -220,10 +227,12 @@ class Torch(PythonEmitter):
     helper_texts = _HELPERS
     table: ClassVar[dict[str, Rule]] = {
         **ARITHMETIC, **functions("torch"),
-        "div": divide(lambda w, node, a, b: _division("trunc")(w, node, [a, b]), _division("floor")),
+        "div": divide(
+            lambda w, node, a, b: _division("trunc")(w, node, [a, b]), _division("floor"), _single
+        ),
         "mod": _tensors(_mod), "pow": call("torch.pow"), "bit_shift": _tensors(_shift),
         "min": _tensors(nested("torch.minimum")), "max": _tensors(nested("torch.maximum")),
-        "where": where("torch.where"), "cast": _cast, "matmul": _matmul, "einsum": _einsum,
+        "where": chosen(where("torch.where")), "cast": _cast, "matmul": _matmul, "einsum": _einsum,
         "expand": _expand, "transpose": transpose, "unsqueeze": index_of, "pad": _pad, "gather": _gather,
         "cum_sum": _cum_sum, "size": size, "reduce_sum": _total,
         "reduce_max": _extreme("amax"), "reduce_min": _extreme("amin"),
