@@ -66,13 +66,14 @@ def scalar_of(dtype: str) -> Scalar:
 
 @dataclass
 class Elements:
-    """The values of a program at an index. `views` collects the inputs read, with their grid subscripts."""
+    """The values of a program at an index."""
 
     world: World
     lifted: Lifted
     memories: Mapping[str, Memory]
     demand: Callable[[str, Node], None]
     _made: dict[tuple[str, At], Node] = field(default_factory=dict)
+    _places: dict[View, tuple[At, At, Node]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.program = self.lifted.program
@@ -123,17 +124,32 @@ class Elements:
 
     def place(self, view: View, indices: At) -> tuple[At, Node]:
         """The grid subscripts of an element of a view, and what makes them its place."""
+        if view not in self._places:
+            self._places[view] = self._place(view)
+        symbols, digits, same = self._places[view]
+        values = dict(zip(symbols, indices, strict=True))
+        return tuple(self.world.arena.substitute(digit, values) for digit in digits), same
+
+    def _place(self, view: View) -> tuple[At, At, Node]:
+        """The subscripts at arbitrary indices in the view's box: what is put in later may hide strides."""
         world, arena = self.world, self.world.arena
+        known = len(arena.known)
+        symbols = [arena.symbol(f"view.{k}", "Int", natural=True) for k in range(len(view.shape))]
+        for symbol, extent in zip(symbols, view.shape):
+            arena.assume(arena.shift(arena.sub(world.poly(extent, world.scope), symbol), -1))
         found = []
         for offset, steps in zip(view.offset, view.steps):
             place = world.poly(offset, world.scope)
-            for step, index in zip(steps, indices, strict=True):
+            for step, index in zip(steps, symbols, strict=True):
                 place = arena.add(place, arena.mul(world.poly(step, world.scope), index))
             found.append(place)
         memory = self.memories[view.array]
         if memory.extents is None and len(found) == 1 and len(memory.declared) > 1:
-            return memory.split(world, found[0])
-        return memory.digits(world, tuple(found))
+            digits, same = memory.split(world, found[0])
+        else:
+            digits, same = memory.digits(world, tuple(found))
+        arena.forget(known)
+        return tuple(symbols), digits, same
 
     def _constant(self, name: str, indices: At) -> Node:
         array, arena = self.program.constants[name], self.world.arena

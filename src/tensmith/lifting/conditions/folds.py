@@ -17,6 +17,8 @@ from tensmith.verify.theory import Prefix
 _HOLE = "\0"
 # Occurrences of one prefix function at most this far apart are linked step by step.
 _NEAR = 16
+# Where sums are split: sums over at most this many are written out, of at most this many terms are split.
+_WINDOW, _MOST_TERMS = 16, 64
 
 
 @dataclass
@@ -34,6 +36,7 @@ class Folds:
 
     arena: Arena
     first: int = 0
+    linear: bool = False  # whether sums are split into sums of single products, small ones written out
     functions: dict[tuple[str, Sort, str, tuple[Sort, ...]], Prefix] = field(default_factory=dict)
     bodies: dict[Node, Body] = field(default_factory=dict)
     _depth: int = 0
@@ -48,6 +51,31 @@ class Folds:
         self._depth -= 1
         if extent.constant is not None and extent.constant <= 0:
             return start
+        if kind == "sum" and self.linear:
+            if extent.constant is not None and extent.constant <= _WINDOW:
+                places = (self.arena.number(k, "Int") for k in range(int(extent.constant)))
+                return self.arena.add(start, *(self.substitute(body, {position: k}) for k in places))
+            if 0 < len(monomials(body)) <= _MOST_TERMS:
+                return self.arena.add(start, self._split(position, body, extent))
+        return self._closed(kind, position, body, start, extent)
+
+    def _split(self, position: Node, body: Node, extent: Node) -> Node:
+        """A sum of products as a sum of sums, what does not vary taken out of each."""
+        arena, zero = self.arena, self.arena.number(0, body.sort)
+        total = zero
+        for atoms, coefficient in monomials(body):
+            varying = tuple(atom for atom in atoms if position in set(walk((atom,))))
+            free = arena.poly({tuple(a for a in atoms if a not in varying): coefficient}, body.sort)
+            if varying:
+                fold = self._closed("sum", position, arena.poly({varying: 1}, body.sort), zero, extent)
+            else:
+                nothing = arena.number(0, "Int")
+                count = arena.ite(arena.ge(extent, nothing), extent, nothing)
+                fold = arena.real(count) if body.sort == "Real" else count
+            total = arena.add(total, arena.mul(free, fold))
+        return total
+
+    def _closed(self, kind: str, position: Node, body: Node, start: Node, extent: Node) -> Node:
         ordered = kind in ("max", "min")
         template, holes = _Abstraction(self.arena, position).of(body)
         parameters = (*holes, start) if ordered else holes

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from tensmith.lifting.conditions.elements import Elements, scalar_of
 from tensmith.lifting.conditions.execute import Goal
+from tensmith.lifting.conditions.folds import Folds
 from tensmith.lifting.conditions.memory import Memory, memory_of
-from tensmith.lifting.conditions.nodes import Node, monomials
+from tensmith.lifting.conditions.nodes import Arena, Node, monomials
 from tensmith.lifting.conditions.operators import sort_of
 from tensmith.lifting.conditions.script import Writer
 from tensmith.lifting.conditions.state import At, Box, Content, select
@@ -24,7 +25,7 @@ _FIRST_FUNCTION = 10_000
 def program_goals(lifted: Lifted, summary: Summary) -> list[Obligation]:
     """The obligations of a program; raises Malformed for one that cannot be compared."""
     stated = replace(summary, requires=lifted.requires, sizes=lifted.sizes)
-    world = World(stated, first_function=_FIRST_FUNCTION, every_range=True)
+    world = World(stated, Folds(Arena(), _FIRST_FUNCTION, linear=True), every_range=True)
     memories = {name: memory_of(world, name, kind, None) for name, kind in world.arrays.items()}
     comparison = Comparison(world, lifted, memories)
     comparison.run()
@@ -135,7 +136,7 @@ class Comparison:
     def _solved(self, view: View, at: At) -> tuple[Node, At]:
         """Whether subscripts lie in a view, and the indices there."""
         world, arena = self.world, self.world.arena
-        unknown = [arena.symbol(f"view.{axis}", "Int") for axis in range(len(view.shape))]
+        unknown = [arena.symbol(f"solved.{axis}", "Int") for axis in range(len(view.shape))]
         place, _ = self.elements.place(view, tuple(unknown))
         found: dict[Node, Node] = {}
         equations = list(zip(place, at))

@@ -51,10 +51,8 @@ class World:
     """
 
     summary: Summary
-    first_function: int = 0
+    folds: Folds = field(default_factory=lambda: Folds(Arena()))
     every_range: bool = False  # whether ranges of i32 and i64 elements are facts too
-    arena: Arena = field(default_factory=Arena)
-    folds: Folds = field(init=False)
     scalars: dict[str, tuple[Node, Scalar]] = field(default_factory=dict)
     arrays: dict[str, Array] = field(default_factory=dict)
     scope: dict[str, Node] = field(default_factory=dict)
@@ -69,7 +67,7 @@ class World:
     counted: dict[Node, str] = field(default_factory=dict)  # counter -> its loop
 
     def __post_init__(self) -> None:
-        self.folds = Folds(self.arena, self.first_function)
+        self.arena = self.folds.arena
         for name, kind in variables(self.summary.function):
             if isinstance(kind, Array):
                 self.arrays[name] = kind
@@ -82,7 +80,7 @@ class World:
         parameters = dict(self.scope)
         for size in self.summary.sizes:
             node = self.arena.symbol(f"size.{size.symbol}", "Int", natural=True)
-            poly = self.sizes[node] = self.poly(size.poly, parameters)
+            poly = self.sizes[node] = self.poly(size.poly, {**self.scope, **parameters})
             self.scope[size.symbol] = node
             if not self.arena.never_negative(poly):
                 poly = self.arena.ite(self.arena.ge(poly, self.zero), poly, self.zero)
