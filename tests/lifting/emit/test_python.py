@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import numpy as np
@@ -47,3 +46,80 @@ def test_emitted_functions_compute_what_the_terms_say(target, name):
             np.testing.assert_allclose(array(result).reshape(value.shape), value, rtol=2e-5, err_msg=key)
         for key, value in kept.items():
             np.testing.assert_array_equal(given[key], value, err_msg=f"{key} was changed")
+
+
+@pytest.mark.parametrize("target", LIBRARIES)
+def test_what_is_written_whole_may_be_none(target):
+    function = load(target, "vadd")
+    a, b = np.arange(4, dtype="i4"), np.ones(4, "i4")
+    np.testing.assert_array_equal(array(function(a, b, None, 4)), [1, 2, 3, 4])
+    assert array(function(a, b, None, -3)).shape == (0,)
+
+
+@pytest.mark.parametrize("target", LIBRARIES)
+def test_what_lies_behind_the_written_box_stays(target):
+    out = np.full(6, 9, "i4")
+    found = load(target, "vadd")(np.arange(4, dtype="i4"), np.ones(4, "i4"), out, 4)
+    np.testing.assert_array_equal(array(found), [1, 2, 3, 4, 9, 9])
+
+
+@pytest.mark.parametrize("target", LIBRARIES)
+def test_unmet_requirements_are_named(target):
+    with pytest.raises(ValueError, match="vadd requires elements of b >= n"):
+        load(target, "vadd")(np.zeros(4, "i4"), np.zeros(3, "i4"), None, 4)
+    with pytest.raises(ValueError, match="greatest requires n >= 1"):
+        load(target, "greatest")(np.zeros(4, "i4"), 0)
+    with pytest.raises(ValueError, match="quotient requires no element of b is 0"):
+        load(target, "quotient")(np.ones(3, "i4"), np.array([1, 0, 2], "i4"), None, 3)
+
+
+@pytest.mark.parametrize("target", LIBRARIES)
+def test_values_that_the_source_cannot_hold_are_refused(target):
+    function = load(target, "vadd")
+    with pytest.raises(ValueError, match=r"a holds values that .*int32 does not"):
+        function(np.array([0.5]), np.zeros(1, "i4"), None, 1)
+    with pytest.raises(ValueError, match="n must be an integer of 32 bits"):
+        function(np.zeros(1, "i4"), np.zeros(1, "i4"), None, 2**40)
+    np.testing.assert_array_equal(array(function([1, 2], [3, 4], None, 2)), [4, 6])
+
+
+@pytest.mark.parametrize("target", LIBRARIES)
+def test_bytes_wrap_at_the_store_alone(target):
+    every = np.arange(256, dtype="u1")
+    base, active = (x.reshape(-1).copy() for x in np.meshgrid(every, every))
+    wide = base.astype("i4"), active.astype("i4")
+    found = load(target, "screen")(base, active, None, base.size)
+    np.testing.assert_array_equal(array(found), (wide[0] + wide[1] - wide[0] * wide[1] // 255).astype("u1"))
+
+
+def test_jax_functions_run_under_jit():
+    function = load("jax", "gemv")
+    import jax
+
+    matrix, vector = np.arange(6, dtype="f4"), np.ones(3, "f4")
+    compiled = jax.jit(function, static_argnums=(3, 4))
+    np.testing.assert_array_equal(compiled(matrix, vector, None, 2, 3), [3.0, 12.0])
+
+
+def test_tensorflow_functions_run_in_graphs():
+    function = load("tensorflow", "gemv")
+    import tensorflow as tf
+
+    graph = tf.function(lambda matrix, vector: function(matrix, vector, None, 2, 3))
+    found = graph(tf.range(6, dtype=tf.float32), tf.ones(3))
+    np.testing.assert_array_equal(found.numpy(), [3.0, 12.0])
+
+
+def test_torch_results_stay_on_the_device_of_their_inputs():
+    function = load("torch", "gemv")
+    import torch
+
+    meta = function(torch.ones(6, device="meta"), torch.ones(3, device="meta"), None, 2, 3)
+    assert meta.device.type == "meta"
+
+
+def test_results_share_no_memory_with_inputs():
+    given = np.arange(3, dtype="i4")
+    edges = np.zeros(3, "i4")
+    found = load("numpy", "edges")(given, edges, 3)
+    assert not np.shares_memory(found, given) and not np.shares_memory(found, edges)
