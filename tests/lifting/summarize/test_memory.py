@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensmith.formula.poly import Poly
-from tensmith.lifting.loops import I32
+from tensmith.lifting.loops import I32, NOWHERE
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import index, number
-from tensmith.lifting.summarize.memory import NOWHERE, Box, Contents, apart, covers, meet, normal
+from tensmith.lifting.summarize.algebra import index
+from tensmith.lifting.summarize.constants import number
+from tensmith.lifting.summarize.memory import Box, Contents, apart, covers, meet
+from tensmith.lifting.summarize.normal import normal
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.terms import Cases, Index, Read
 

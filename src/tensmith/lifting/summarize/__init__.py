@@ -1,14 +1,13 @@
 """Derives what a function of the loop language computes: closed forms, found by one symbolic execution.
 
-scope       what is known at a place, and small proofs from it
-algebra     building and simplifying terms
-memory      arrays as boxes of what was written
-execute     statements over a symbolic state
-loop        counters and numbers of iterations
-recurrence  v' = v op e
-solve       from one iteration to all: folds, boxes, scans
-grids       flat memory as matrices
-plan        size symbols
+scope, plan        what is known at a place, with small proofs; size symbols
+algebra, constants building and simplifying terms
+memory, normal     arrays as boxes of what was written
+grids              flat memory as matrices
+state, execute, merge   statements over a symbolic state
+liveness, counters what the syntax says about a loop
+loop               counters and numbers of iterations
+iteration, solve, stores, recurrence   from one iteration to all: folds, boxes, scans
 requirements, finish   the summary
 
 The function is executed under a plan (sizes and grids) that the execution itself improves; a few runs settle
@@ -22,7 +21,7 @@ from collections.abc import Sequence
 from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import Array, Function, Scalar, Struct
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.execute import Access, Execution, Guess
+from tensmith.lifting.summarize.execute import Execution, Guess
 from tensmith.lifting.summarize.finish import finish
 from tensmith.lifting.summarize.grids import choose
 from tensmith.lifting.summarize.liveness import liveness
@@ -30,6 +29,7 @@ from tensmith.lifting.summarize.loop import run_loop
 from tensmith.lifting.summarize.plan import Plan, plan_sizes
 from tensmith.lifting.summarize.requirements import array_parameters
 from tensmith.lifting.summarize.scope import Scope
+from tensmith.lifting.summarize.state import Access
 from tensmith.lifting.summary import Grid, Summary
 
 _MOST_RUNS = 8

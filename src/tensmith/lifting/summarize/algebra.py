@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
 
 from tensmith.formula.expr import fresh
 from tensmith.formula.poly import Poly, floor_div
 from tensmith.lifting.loops import BOOL, Scalar
+from tensmith.lifting.summarize.constants import cast_constant, fold_constants, number, widens
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.terms import Argument, Cases, Fold, Index, Number, Op, Read, Term, rebuild, walk
 
@@ -17,11 +17,6 @@ _POLYNOMIAL: dict[str, Callable[[Poly, Poly], Poly]] = {
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
 }  # fmt: skip
-
-
-def number(value: Fraction | int | float, type_: Scalar) -> Number:
-    """A constant; floats at their exact binary value."""
-    return Number(Fraction(value), type_)
 
 
 def index(poly: Poly, type_: Scalar) -> Term:
@@ -138,7 +133,7 @@ class Algebra:
             if merged is not None:
                 return index(merged, type_)
         if all(isinstance(argument, Number) for argument in arguments):
-            folded = _constant(operator, [a.value for a in arguments if isinstance(a, Number)], type_)
+            folded = fold_constants(operator, [a.value for a in arguments if isinstance(a, Number)], type_)
             if folded is not None:
                 return folded
         return _identity(operator, arguments) or Op(operator, arguments, type_)
@@ -178,7 +173,7 @@ class Algebra:
         if source == type_:
             return value
         if isinstance(value, Number):
-            folded = _cast_constant(value.value, source, type_)
+            folded = cast_constant(value.value, source, type_)
             if folded is not None:
                 return folded
         if type_.kind == "int" and isinstance(value, (Index, Argument)) and source.kind == "int":
@@ -303,75 +298,3 @@ def _identity(operator: str, arguments: tuple[Term, ...]) -> Term | None:
         case "not", (Op("not", (inner,), _),):
             return inner
     return None
-
-
-def _truncate(a: Fraction, b: Fraction) -> Fraction:
-    return Fraction(int(a / b))
-
-
-_CONSTANT: dict[str, Callable[..., Fraction | int | bool]] = {
-    "neg": lambda a: -a,
-    "abs": abs,
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "min": min,
-    "max": max,
-    "tdiv": _truncate,
-    "tmod": lambda a, b: a - b * _truncate(a, b),
-    "fdiv": lambda a, b: a // b,
-    "fmod": lambda a, b: a % b,
-    "shl": lambda a, b: a * 2 ** int(b),
-    "shr": lambda a, b: a // 2 ** int(b),
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
-    "not": lambda a: not a,
-    "and": lambda a, b: bool(a) and bool(b),
-    "or": lambda a, b: bool(a) or bool(b),
-}
-
-
-def _constant(operator: str, values: Sequence[Fraction], type_: Scalar) -> Number | None:
-    """An integer or boolean operator on constants; floats are left alone, which keeps their rounding."""
-    if type_.kind == "float" and operator != "neg":
-        return None
-    if operator.endswith(("div", "mod")) and values[1] == 0:
-        return None
-    if operator in ("shl", "shr") and not 0 <= values[1] < 64:
-        return None
-    make = _CONSTANT.get(operator)
-    return None if make is None else number(Fraction(make(*values)), type_)
-
-
-def _cast_constant(value: Fraction, source: Scalar, target: Scalar) -> Number | None:
-    if target.kind == "float":
-        exact = source.kind != "float" and abs(value) < 2**24
-        exact = exact or target.bits == 64 or float(value) == 0 or abs(value) in (1, 2, Fraction(1, 2))
-        return number(value, target) if exact else None
-    if source.kind == "float":
-        value = Fraction(int(value))
-    if target.kind == "bool":
-        return number(int(value != 0), target)
-    if target.bits is None:
-        return number(value, target)
-    wrapped = int(value) % 2**target.bits
-    if target.signed and wrapped >= 2 ** (target.bits - 1):
-        wrapped -= 2**target.bits
-    return number(wrapped, target)
-
-
-def widens(source: Scalar, target: Scalar) -> bool:
-    """Whether every value of `source` is one of `target`."""
-    if source.kind == "bool":
-        return True
-    if source.kind == "float" or target.kind == "float":
-        return source.kind == target.kind and (source.bits or 0) <= (target.bits or 0)
-    if target.bits is None:
-        return True
-    if source.bits is None:
-        return False
-    if source.signed == target.signed:
-        return source.bits <= target.bits
-    return target.signed and source.bits < target.bits

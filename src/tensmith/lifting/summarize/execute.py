@@ -32,62 +32,22 @@ from tensmith.lifting.loops import (
     Variable,
 )
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import Algebra, Conjunction, cases, index, number, substitute
+from tensmith.lifting.summarize.algebra import Algebra, cases, index
+from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.grids import split
 from tensmith.lifting.summarize.liveness import Live
 from tensmith.lifting.summarize.memory import Box, Contents
+from tensmith.lifting.summarize.merge import Merge
 from tensmith.lifting.summarize.plan import Plan, length_symbol
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.summary import LoopFacts
+from tensmith.lifting.summarize.state import Access, Divisor, Found, State, undefined
 from tensmith.lifting.terms import Argument, Cases, Index, Read, Term
 
-UNDEFINED = "undefined "
 # Guess: (variable, its value after one iteration, counter, its first value) -> closed form at the counter.
 Guess = Callable[[str, Term, str, Term], "Term | None"]
 
 
 RunLoop = Callable[["Execution", Loop, "State", Scope], None]
-
-
-@dataclass
-class State:
-    """What every variable and array holds. Lengths of local arrays are scalars "len(NAME, AXIS)"."""
-
-    scalars: dict[str, Term]
-    arrays: dict[str, Contents]
-
-    def copy(self) -> State:
-        """A state of its own."""
-        return State(dict(self.scalars), dict(self.arrays))
-
-
-@dataclass(frozen=True)
-class Access:
-    """A subscript of a parameter's array as the source has it, and where it is evaluated."""
-
-    array: str
-    at: tuple[Poly, ...]
-    scope: Scope
-    position: Position
-    stored: bool
-
-
-@dataclass(frozen=True)
-class Divisor:
-    """An integer that something is divided by."""
-
-    term: Term
-    scope: Scope
-    position: Position
-
-
-@dataclass(frozen=True)
-class Found:
-    """A loop's facts, with the scope at its head, where outer loops still have to be resolved."""
-
-    facts: LoopFacts
-    scope: Scope
-    position: Position
 
 
 @dataclass
@@ -150,7 +110,7 @@ class Execution:
             case Declare(name, type_, value):
                 self.types[name] = type_
                 state.scalars[name] = (
-                    Argument(UNDEFINED + name, type_) if value is None else self.evaluate(value, state, scope)
+                    undefined(name, type_) if value is None else self.evaluate(value, state, scope)
                 )
             case Assign(name, value):
                 state.scalars[name] = self.evaluate(value, state, scope)
@@ -259,7 +219,7 @@ class Execution:
             case Constant(value, type_):
                 return number(value, type_)
             case Variable(name, type_):
-                return state.scalars.get(name) or Argument(UNDEFINED + name, type_)
+                return state.scalars.get(name) or undefined(name, type_)
             case Length(array, axis, type_, position):
                 return self._length(array, axis, type_, state, scope, position)
             case Load():
@@ -350,76 +310,3 @@ class Execution:
             self.extents.append(raw)
             return self.plan.opaque.get(raw, poly)
         return poly
-
-    def wide(self, poly: Poly) -> Term:
-        """A position as a 64-bit value."""
-        return index(poly, I64)
-
-
-@dataclass(frozen=True)
-class Merge:
-    """Two ends of a branch become one state again."""
-
-    run: Execution
-    condition: Term
-    scope: Scope
-    then_scope: Scope
-    else_scope: Scope
-    position: Position
-
-    def into(self, state: State, then: State, otherwise: State) -> None:
-        """The state after the branch."""
-        before = state.copy()
-        for name in [*dict.fromkeys([*then.scalars, *otherwise.scalars])]:
-            type_ = self.run.types.get(name, I64)
-            missing = Argument(UNDEFINED + name, type_)
-            a, b = then.scalars.get(name, missing), otherwise.scalars.get(name, missing)
-            state.scalars[name] = a if a == b else self.run.algebra.select(self.condition, a, b, self.scope)
-        for name in [*dict.fromkeys([*then.arrays, *otherwise.arrays])]:
-            if name not in before.arrays:
-                continue
-            old, first, second = before.arrays[name], then.arrays[name], otherwise.arrays[name]
-            if first.base != old.base or second.base != old.base:
-                raise Refusal(f"'{name}' is made anew in a branch; make it before", self.position)
-            known = len(old.boxes)
-            state.arrays[name] = self._array(old, first.boxes[known:], second.boxes[known:])
-
-    def _array(self, old: Contents, then: Sequence[Box], otherwise: Sequence[Box]) -> Contents:
-        found = old
-        pairs, rest = _paired(then, otherwise)
-        for a, b in pairs:
-            inside = self.scope.binding(*a.ranges).knowing(a.where)
-            value = self.run.algebra.select(self.condition, a.value, b.value, inside)
-            found = found.written(replace(a, value=value), self.scope)
-        where = self.run.algebra.positional(self.condition, self.scope)
-        unless = self.run.algebra.negated(self.condition, self.scope)
-        for box, mine in rest:
-            found = found.written(self._masked(box, mine, where if mine else unless, found), self.scope)
-        return found
-
-    def _masked(self, box: Box, holds: bool, where: tuple[Conjunction, ...] | None, found: Contents) -> Box:
-        """A store that happens in one branch only: a mask by position, or a choice between new and old."""
-        if where is not None and len(where) == 1 and not any("@" in n for p in where[0] for n in p.symbols()):
-            inside = self.scope.binding(*box.ranges)
-            return replace(box, where=(*box.where, *(poly for poly in where[0] if not inside.proves(poly))))
-        inside = self.scope.binding(*box.ranges).knowing(box.where)
-        old = found.read(box.at, inside, box.position)
-        a, b = (box.value, old) if holds else (old, box.value)
-        return replace(box, value=self.run.algebra.select(self.condition, a, b, inside))
-
-
-def _paired(
-    then: Sequence[Box], otherwise: Sequence[Box]
-) -> tuple[list[tuple[Box, Box]], list[tuple[Box, bool]]]:
-    """Stores that both branches make to the same elements, and the rest (with True for the first branch).
-
-    Only where each branch stores once: else the order matters, and all are masked one by one.
-    """
-    if len(then) == len(otherwise) == 1:
-        a, b = then[0], otherwise[0]
-        if len(a.indices) == len(b.indices):
-            names = dict(zip(b.indices, map(Poly.symbol, a.indices)))
-            same = b.substituted(names)
-            if (same.extents, same.at, same.where) == (a.extents, a.at, a.where):
-                return [(a, replace(a, value=substitute(b.value, names)))], []
-    return [], [*((box, True) for box in then), *((box, False) for box in otherwise)]

@@ -11,12 +11,13 @@ from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import NOWHERE, Apply, Cast, Expr, Function, Loop, Position, Scalar
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import symbols
-from tensmith.lifting.summarize.execute import UNDEFINED, Execution, State
-from tensmith.lifting.summarize.loop import statements
+from tensmith.lifting.summarize.counters import statements
+from tensmith.lifting.summarize.execute import Execution
 from tensmith.lifting.summarize.memory import Box, Contents, meet
 from tensmith.lifting.summarize.plan import length_symbol
 from tensmith.lifting.summarize.requirements import array_parameters, requirements
 from tensmith.lifting.summarize.scope import Scope
+from tensmith.lifting.summarize.state import State, undefined_name
 from tensmith.lifting.summary import LoopFacts, Result, Summary, Written
 from tensmith.lifting.terms import Cases, Term
 
@@ -126,8 +127,8 @@ def _defined(results: tuple[Result, ...], run: Execution) -> None:
             for poly in (*written.extents, *written.at, *written.where, *(result.shape or ())):
                 named |= poly.symbols()
             for name in sorted(named):
-                if name.startswith(UNDEFINED):
-                    variable = name.removeprefix(UNDEFINED)
+                variable = undefined_name(name)
+                if variable is not None:
                     raise Refusal(
                         f"'{variable}' may be read before it has a value; give it one where it is declared",
                         run.function.position,

@@ -2,75 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from tensmith.formula.expr import fresh
 from tensmith.formula.poly import Poly, floor_div
 from tensmith.lifting.loops import (
     I64,
-    Allocate,
-    Append,
-    Apply,
-    Assign,
-    Cast,
-    Constant,
-    Declare,
-    Expr,
-    If,
-    Load,
     Loop,
-    Statement,
-    Store,
-    Variable,
 )
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import index, is_open, substitute
-from tensmith.lifting.summarize.execute import Execution, State
+from tensmith.lifting.summarize.counters import changes, from_memory, statements, steps
+from tensmith.lifting.summarize.execute import Execution
+from tensmith.lifting.summarize.iteration import Iteration
 from tensmith.lifting.summarize.memory import Contents
-from tensmith.lifting.summarize.plan import length_symbol
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.solve import Solver
+from tensmith.lifting.summarize.state import State
 from tensmith.lifting.terms import Argument, Index, Op, Read, Term
-
-
-@dataclass(frozen=True)
-class Changes:
-    """What a loop's body changes: scalars (lengths of growing arrays among them) and arrays."""
-
-    scalars: tuple[str, ...]
-    arrays: tuple[str, ...]
-
-
-def statements(body: Sequence[Statement]) -> Iterator[Statement]:
-    """All statements, those inside others too."""
-    for statement in body:
-        yield statement
-        if isinstance(statement, If):
-            yield from statements(statement.then)
-            yield from statements(statement.otherwise)
-        elif isinstance(statement, Loop):
-            yield from statements(statement.body)
-
-
-def changes(body: Sequence[Statement], ranks: dict[str, int]) -> Changes:
-    """See `Changes`. ranks: of the arrays known so far."""
-    scalars: dict[str, None] = {}
-    arrays: dict[str, None] = {}
-    for statement in statements(body):
-        match statement:
-            case Declare(name) | Assign(name):
-                scalars[name] = None
-            case Store(array):
-                arrays[array] = None
-            case Allocate(name, type_):
-                arrays[name] = None
-                scalars.update((length_symbol(name, axis), None) for axis in range(type_.rank))
-            case Append(array, value):
-                arrays[array] = None
-                axes = ranks.get(array, 1) if isinstance(value, str) else 1
-                scalars.update((length_symbol(array, axis), None) for axis in range(axes))
-    return Changes(tuple(scalars), tuple(arrays))
 
 
 def run_loop(run: Execution, loop: Loop, state: State, scope: Scope) -> None:
@@ -101,10 +51,8 @@ class _Runner:
         end = head.copy()
         mark = len(self.run.found)
         self.run.block(self.loop.body, end, inside)
-        solver = Solver(
-            self.run, self.loop, self.live, self.counter, trips, self.scope, self.state, end, self.closed
-        )
-        solver.leave(self.changes.scalars, self.changes.arrays, mark)
+        iteration = Iteration(self.run, self.loop, self.counter, trips, self.scope, self.state, end)
+        Solver(iteration, self.live, self.closed).leave(self.changes.scalars, self.changes.arrays, mark)
 
     def _head(self) -> State:
         """The state at the start of an iteration: closed forms, and names for what is not known yet."""
@@ -124,9 +72,9 @@ class _Runner:
         """Variables whose only change is v = v + constant, once an iteration."""
         inner = [s for s in statements(self.loop.body) if s not in self.loop.body]
         for name in self.changes.scalars:
-            steps = [step for s in self.loop.body for step in _steps(s, name)]
-            if len(steps) == 1 and steps[0] is not None and not any(_steps(s, name) for s in inner):
-                self._close(name, Poly.of(steps[0]))
+            found = [step for s in self.loop.body for step in steps(s, name)]
+            if len(found) == 1 and found[0] is not None and not any(steps(s, name) for s in inner):
+                self._close(name, Poly.of(found[0]))
 
     def _close(self, name: str, step: Poly) -> bool:
         """Note v(t) = v(0) + the sum of `step`, a polynomial in the counter, over the iterations before."""
@@ -157,7 +105,7 @@ class _Runner:
                 or name not in self.state.scalars
             ):
                 continue
-            if not any(_from_memory(s, name) for s in statements(self.loop.body)):
+            if not any(from_memory(s, name) for s in statements(self.loop.body)):
                 found.append(name)
         return found
 
@@ -285,48 +233,3 @@ class _Runner:
             "write it as a count from a start to a bound that the loop does not change",
             self.loop.position,
         )
-
-
-def _steps(statement: Statement, name: str) -> list[int | None]:
-    """How a statement changes a variable: the constant it adds, None for any other change."""
-    match statement:
-        case Assign(other, value) if other == name:
-            return [_constant_step(value, name)]
-        case Declare(other) if other == name:
-            return [None]
-        case Append(array, value) if name == length_symbol(array, 0):
-            return [1]
-        case Append(array, str()) if name.startswith(f"len({array}, "):
-            return [None]
-        case Allocate(array) if name.startswith(f"len({array}, "):
-            return [None]
-    return []
-
-
-def _constant_step(value: Expr, name: str) -> int | None:
-    while isinstance(value, Cast) and value.type.kind == "int" and (value.type.bits or 64) >= 32:
-        value = value.value
-    match value:
-        case Apply("add", (Variable(other), Constant(int(step)))) if other == name:
-            return int(step)
-        case Apply("add", (Constant(int(step)), Variable(other))) if other == name:
-            return int(step)
-        case Apply("sub", (Variable(other), Constant(int(step)))) if other == name:
-            return -int(step)
-    return None
-
-
-def _from_memory(statement: Statement, name: str) -> bool:
-    """Whether a statement puts an array's element into the variable, or what is not an integer."""
-    return isinstance(statement, (Assign, Declare)) and statement.name == name and _loads(statement.value)
-
-
-def _loads(expression: Expr | None) -> bool:
-    match expression:
-        case Load():
-            return True
-        case Apply(_, arguments, _):
-            return any(map(_loads, arguments))
-        case Cast(value, _):
-            return _loads(value) or value.type.kind == "float"
-    return False

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import Scalar
-from tensmith.lifting.summarize.algebra import Algebra, cases, index, number, symbols, widens
+from tensmith.lifting.summarize.algebra import Algebra, cases, index, symbols
+from tensmith.lifting.summarize.constants import number, widens
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.terms import Argument, Cases, Fold, Index, Op, Term
 

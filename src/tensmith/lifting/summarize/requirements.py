@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from tensmith.formula.poly import Div, Poly
 from tensmith.lifting.loops import Array, Function, Scalar, Struct
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.execute import Access, Divisor, Execution
+from tensmith.lifting.summarize.execute import Execution
 from tensmith.lifting.summarize.grids import divide, split
 from tensmith.lifting.summarize.plan import Plan, at_least_text, display, length_symbol
 from tensmith.lifting.summarize.scope import Scope
+from tensmith.lifting.summarize.state import Access, Divisor
 from tensmith.lifting.summary import Requirement
 from tensmith.lifting.terms import Argument, Fold, Number, Op, Read, Term, walk
 

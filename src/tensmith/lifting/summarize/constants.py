@@ -1,0 +1,86 @@
+"""Operators on constants, as every arithmetic agrees on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+from tensmith.lifting.loops import Scalar
+from tensmith.lifting.terms import Number
+
+
+def number(value: Fraction | int | float, type_: Scalar) -> Number:
+    """A constant; floats at their exact binary value."""
+    return Number(Fraction(value), type_)
+
+
+def _truncate(a: Fraction, b: Fraction) -> Fraction:
+    return Fraction(int(a / b))
+
+
+_CONSTANT: dict[str, Callable[..., Fraction | int | bool]] = {
+    "neg": lambda a: -a,
+    "abs": abs,
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "min": min,
+    "max": max,
+    "tdiv": _truncate,
+    "tmod": lambda a, b: a - b * _truncate(a, b),
+    "fdiv": lambda a, b: a // b,
+    "fmod": lambda a, b: a % b,
+    "shl": lambda a, b: a * 2 ** int(b),
+    "shr": lambda a, b: a // 2 ** int(b),
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+    "not": lambda a: not a,
+    "and": lambda a, b: bool(a) and bool(b),
+    "or": lambda a, b: bool(a) or bool(b),
+}
+
+
+def fold_constants(operator: str, values: Sequence[Fraction], type_: Scalar) -> Number | None:
+    """An integer or boolean operator on constants; floats are left alone, which keeps their rounding."""
+    if type_.kind == "float" and operator != "neg":
+        return None
+    if operator.endswith(("div", "mod")) and values[1] == 0:
+        return None
+    if operator in ("shl", "shr") and not 0 <= values[1] < 64:
+        return None
+    make = _CONSTANT.get(operator)
+    return None if make is None else number(Fraction(make(*values)), type_)
+
+
+def cast_constant(value: Fraction, source: Scalar, target: Scalar) -> Number | None:
+    if target.kind == "float":
+        exact = source.kind != "float" and abs(value) < 2**24
+        exact = exact or target.bits == 64 or float(value) == 0 or abs(value) in (1, 2, Fraction(1, 2))
+        return number(value, target) if exact else None
+    if source.kind == "float":
+        value = Fraction(int(value))
+    if target.kind == "bool":
+        return number(int(value != 0), target)
+    if target.bits is None:
+        return number(value, target)
+    wrapped = int(value) % 2**target.bits
+    if target.signed and wrapped >= 2 ** (target.bits - 1):
+        wrapped -= 2**target.bits
+    return number(wrapped, target)
+
+
+def widens(source: Scalar, target: Scalar) -> bool:
+    """Whether every value of `source` is one of `target`."""
+    if source.kind == "bool":
+        return True
+    if source.kind == "float" or target.kind == "float":
+        return source.kind == target.kind and (source.bits or 0) <= (target.bits or 0)
+    if target.bits is None:
+        return True
+    if source.bits is None:
+        return False
+    if source.signed == target.signed:
+        return source.bits <= target.bits
+    return target.signed and source.bits < target.bits

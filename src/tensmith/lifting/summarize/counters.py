@@ -1,0 +1,108 @@
+"""What a loop's body changes and by how much, over the syntax alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tensmith.lifting.loops import (
+    Allocate,
+    Append,
+    Apply,
+    Assign,
+    Cast,
+    Constant,
+    Declare,
+    Expr,
+    If,
+    Load,
+    Loop,
+    Statement,
+    Store,
+    Variable,
+)
+from tensmith.lifting.summarize.plan import length_symbol
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a loop's body changes: scalars (lengths of growing arrays among them) and arrays."""
+
+    scalars: tuple[str, ...]
+    arrays: tuple[str, ...]
+
+
+def statements(body: Sequence[Statement]) -> Iterator[Statement]:
+    """All statements, those inside others too."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, If):
+            yield from statements(statement.then)
+            yield from statements(statement.otherwise)
+        elif isinstance(statement, Loop):
+            yield from statements(statement.body)
+
+
+def changes(body: Sequence[Statement], ranks: dict[str, int]) -> Changes:
+    """See `Changes`. ranks: of the arrays known so far."""
+    scalars: dict[str, None] = {}
+    arrays: dict[str, None] = {}
+    for statement in statements(body):
+        match statement:
+            case Declare(name) | Assign(name):
+                scalars[name] = None
+            case Store(array):
+                arrays[array] = None
+            case Allocate(name, type_):
+                arrays[name] = None
+                scalars.update((length_symbol(name, axis), None) for axis in range(type_.rank))
+            case Append(array, value):
+                arrays[array] = None
+                axes = ranks.get(array, 1) if isinstance(value, str) else 1
+                scalars.update((length_symbol(array, axis), None) for axis in range(axes))
+    return Changes(tuple(scalars), tuple(arrays))
+
+
+def steps(statement: Statement, name: str) -> list[int | None]:
+    """How a statement changes a variable: the constant it adds, None for any other change."""
+    match statement:
+        case Assign(other, value) if other == name:
+            return [_constant_step(value, name)]
+        case Declare(other) if other == name:
+            return [None]
+        case Append(array, value) if name == length_symbol(array, 0):
+            return [1]
+        case Append(array, str()) if name.startswith(f"len({array}, "):
+            return [None]
+        case Allocate(array) if name.startswith(f"len({array}, "):
+            return [None]
+    return []
+
+
+def _constant_step(value: Expr, name: str) -> int | None:
+    while isinstance(value, Cast) and value.type.kind == "int" and (value.type.bits or 64) >= 32:
+        value = value.value
+    match value:
+        case Apply("add", (Variable(other), Constant(int(step)))) if other == name:
+            return int(step)
+        case Apply("add", (Constant(int(step)), Variable(other))) if other == name:
+            return int(step)
+        case Apply("sub", (Variable(other), Constant(int(step)))) if other == name:
+            return -int(step)
+    return None
+
+
+def from_memory(statement: Statement, name: str) -> bool:
+    """Whether a statement puts an array's element into the variable, or what is not an integer."""
+    return isinstance(statement, (Assign, Declare)) and statement.name == name and _loads(statement.value)
+
+
+def _loads(expression: Expr | None) -> bool:
+    match expression:
+        case Load():
+            return True
+        case Apply(_, arguments, _):
+            return any(map(_loads, arguments))
+        case Cast(value, _):
+            return _loads(value) or value.type.kind == "float"
+    return False

@@ -1,0 +1,65 @@
+"""What symbolic execution carries along: the state, and what it meets on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensmith.formula.poly import Poly
+from tensmith.lifting.loops import Position, Scalar
+from tensmith.lifting.summarize.memory import Contents
+from tensmith.lifting.summarize.scope import Scope
+from tensmith.lifting.summary import LoopFacts
+from tensmith.lifting.terms import Argument, Term
+
+_UNDEFINED = "undefined "
+
+
+def undefined(name: str, type_: Scalar) -> Term:
+    """What a variable holds that no statement gave a value."""
+    return Argument(_UNDEFINED + name, type_)
+
+
+def undefined_name(symbol: str) -> str | None:
+    """The variable whose lack of a value is named."""
+    return symbol.removeprefix(_UNDEFINED) if symbol.startswith(_UNDEFINED) else None
+
+
+@dataclass
+class State:
+    """What every variable and array holds. Lengths of local arrays are scalars "len(NAME, AXIS)"."""
+
+    scalars: dict[str, Term]
+    arrays: dict[str, Contents]
+
+    def copy(self) -> State:
+        """A state of its own."""
+        return State(dict(self.scalars), dict(self.arrays))
+
+
+@dataclass(frozen=True)
+class Access:
+    """A subscript of a parameter's array as the source has it, and where it is evaluated."""
+
+    array: str
+    at: tuple[Poly, ...]
+    scope: Scope
+    position: Position
+    stored: bool
+
+
+@dataclass(frozen=True)
+class Divisor:
+    """An integer that something is divided by."""
+
+    term: Term
+    scope: Scope
+    position: Position
+
+
+@dataclass(frozen=True)
+class Found:
+    """A loop's facts, with the scope at its head, where outer loops still have to be resolved."""
+
+    facts: LoopFacts
+    scope: Scope
+    position: Position

@@ -1,0 +1,338 @@
+"""What a loop's stores have written before an iteration: boxes, accumulations into elements, scans.
+
+A store whose element moves with the counter writes a box over the iterations; one that stays is an
+accumulation into the element; one that reads its neighbour written an iteration earlier is a scan. What is
+read of the state at an iteration's start is found in what the iterations before wrote, else in the state
+before the loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from tensmith.formula.expr import fresh
+from tensmith.formula.poly import Div, Poly
+from tensmith.lifting.loops import I64
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.summarize.algebra import cases, substitute, symbols
+from tensmith.lifting.summarize.constants import number
+from tensmith.lifting.summarize.grids import unswept
+from tensmith.lifting.summarize.iteration import Circle, Iteration
+from tensmith.lifting.summarize.memory import Box, apart, lookup, meet_or_none
+from tensmith.lifting.summarize.normal import Normal, normal
+from tensmith.lifting.summarize.recurrence import Recurrence, Step
+from tensmith.lifting.summarize.scope import Scope
+from tensmith.lifting.terms import Argument, Index, Number, Read, Term, rebuild
+
+_NOTHING = number(0, I64)
+
+
+class Resolve(Protocol):
+    """A term of the iteration in terms of the state before the loop."""
+
+    def __call__(self, term: Term, scope: Scope) -> Term: ...
+
+
+class FoldSteps(Protocol):
+    """The fold of a step over the iterations before this one, or the first `extent`."""
+
+    def __call__(self, step: Step, start: Term, scope: Scope, extent: Poly | None = None) -> Term: ...
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a store of the body writes over all earlier iterations: its normal box without the value.
+
+    moves: each iteration writes elements of its own, those of iteration `var`; else the same ones again.
+    active: polynomials in `var` that must be >= 0 for the iteration to write a fixed element.
+    """
+
+    body: Box
+    normal: Normal
+    moves: bool
+    var: str
+    active: tuple[Poly, ...] = ()
+
+
+@dataclass
+class Stores:
+    """The stores of one loop's body, each known by its array and its number there."""
+
+    iteration: Iteration
+    resolve: Resolve
+    fold: FoldSteps
+
+    def __post_init__(self) -> None:
+        self.places: dict[tuple[str, int], Place] = {}
+        self.values: dict[tuple[str, int], Term | None] = {}
+        self.orders: dict[str, list[int]] = {}
+
+    def place(self, name: str, n: int) -> Place:
+        """Where the n-th store to an array has written before iteration `counter`."""
+        if (name, n) not in self.places:
+            self.places[name, n] = self._place(self.iteration.end.arrays[name].boxes[n])
+        return self.places[name, n]
+
+    def _place(self, body: Box) -> Place:
+        polys = (*body.at, *body.extents, *body.where)
+        if any("@" in symbol for poly in polys for symbol in poly.symbols()):
+            raise Refusal(
+                "which element is written depends on a variable that is not linear in the loop counters; "
+                "compute the subscript from the counters",
+                body.position,
+            )
+        var = fresh("i")
+        moved = replace(body, value=_NOTHING).substituted({self.iteration.counter: Poly.symbol(var)})
+        if any(self.iteration.counter in poly.symbols() for poly in body.at):
+            swept = self._swept(moved, var)
+            if swept is not None:
+                return Place(body, swept, True, var)
+            box = replace(moved, indices=(var, *moved.indices), extents=(self.iteration.t, *moved.extents))
+            return Place(body, normal(box, self.iteration.head), True, var)
+        return self._still(body, moved, var)
+
+    def _swept(self, moved: Box, var: str) -> Normal | None:
+        """A store whose counter runs over whole rows, as a box with an index an axis."""
+        divisions = {
+            atom
+            for poly in moved.at
+            for monomial, _ in poly.terms
+            for atom, _ in monomial
+            if isinstance(atom, Div) and atom.top == Poly.symbol(var)
+        }
+        if not divisions or moved.indices:
+            return None
+        found = unswept(divisions, self.iteration.trips, lambda: fresh("i"))
+        if found is None:
+            return None
+        ranges, counter, quotients = found
+        indices, extents = zip(*ranges)
+        swept = Normal(moved, {var: counter}, quotients)
+        box = replace(
+            moved,
+            indices=indices,
+            extents=extents,
+            at=tuple(map(swept.change, moved.at)),
+            where=(*map(swept.change, moved.where), self.iteration.t - 1 - counter),
+        )
+        return replace(swept, box=box)
+
+    def _still(self, body: Box, moved: Box, var: str) -> Place:
+        """A store to the same elements in every iteration."""
+        inside = self.iteration.head.fixed().binding((var, self.iteration.t))
+        active = [poly for poly in moved.where if var in poly.symbols()]
+        where = [poly for poly in moved.where if var not in poly.symbols()]
+        extents = []
+        for name, extent in moved.ranges:
+            if var not in extent.symbols():
+                extents.append(extent)
+                continue
+            highest = None if extent.symbols() & set(moved.indices) else inside.upper(extent)
+            if highest is None:
+                raise Refusal(
+                    "how far the inner loop's stores reach is not clear; bound it by the counters",
+                    body.position,
+                )
+            extents.append(highest)
+            active.append(extent - 1 - Poly.symbol(name))
+        box = replace(moved, extents=tuple(extents), where=tuple(where))
+        return Place(body, Normal(box, {}), False, var, tuple(active))
+
+    def box(self, name: str, n: int) -> Box:
+        """What the n-th store has written before iteration `counter`, with its value."""
+        place = self.place(name, n)
+        box = replace(place.normal.box, value=self.value(name, n))
+        if not place.moves and not self._accumulates(name, n):
+            box = replace(box, where=(*box.where, self.iteration.t - 1))
+        return box
+
+    def value(self, name: str, n: int) -> Term:
+        """The value in terms of the normal box's indices and `counter`."""
+        key = (name, n)
+        if key in self.values:
+            known = self.values[key]
+            if known is None:
+                raise Circle(name)
+            return known
+        self.values[key] = None
+        try:
+            place = self.place(name, n)
+            made = self._moving(name, place) if place.moves else self._accumulated(name, n, place)
+        except Circle as circle:
+            del self.values[key]
+            raise self._loop_carried(name, self.iteration.end.arrays[name].boxes[n]) from circle
+        except BaseException:
+            del self.values[key]
+            raise
+        self.values[key] = made
+        return made
+
+    def _moving(self, name: str, place: Place) -> Term:
+        body = place.body
+        scope = self.iteration.inside.binding(*body.ranges).knowing(body.where)
+        try:
+            value = self.resolve(body.value, scope)
+        except (Circle, Refusal) as problem:
+            scanned = self._scan(name, body, scope)
+            if scanned is None:
+                raise problem
+            value = scanned
+        value = substitute(value, {self.iteration.counter: Poly.symbol(place.var)})
+        return place.normal.put(value)
+
+    def _scan(self, name: str, body: Box, scope: Scope) -> Term | None:
+        """element(t) = element(t - 1) op e(t): a fold over the iterations up to this one."""
+        own = f"{name}[]{self.iteration.suffix}"
+        before = tuple(poly.substitute({self.iteration.counter: self.iteration.t - 1}) for poly in body.at)
+        held = self._naming(body.value, name, before, own)
+        if own not in symbols(held) or any(self.iteration.counter in poly.symbols() for poly in body.where):
+            return None
+        first = tuple(poly.substitute({self.iteration.counter: Poly.of(-1)}) for poly in body.at)
+        start = self.iteration.entry.arrays[name].read(first, scope, body.position)
+        step = Recurrence(own, start, self.iteration.run.algebra, scope).step(held)
+        return None if step is None else self.fold(step, start, scope, self.iteration.t + 1)
+
+    def _accumulates(self, name: str, n: int) -> bool:
+        place = self.place(name, n)
+        own = name + self.iteration.suffix
+        return bool(place.active) or own in symbols(self._naming(place.body.value, name, place.body.at, own))
+
+    def _naming(self, term: Term, name: str, at: tuple[Poly, ...], own: str) -> Term:
+        """The term with the array's element `at` of the iteration's start under the name `own`."""
+        array, algebra = name + self.iteration.suffix, self.iteration.run.algebra
+
+        def inner(part: Term) -> Term:
+            if (
+                isinstance(part, Read)
+                and part.array == array
+                and tuple(map(algebra.poly, part.indices)) == at
+            ):
+                return Argument(own, part.type)
+            return rebuild(part, inner, lambda poly: poly)
+
+        return inner(term)
+
+    def _accumulated(self, name: str, n: int, place: Place) -> Term:
+        """A store that stays: an accumulation into its elements, or the last iteration's value."""
+        body = place.body
+        start = self._first(name, n, place)
+        own = f"{name}[]{self.iteration.suffix}"
+        value = self._naming(body.value, name, body.at, own)
+        scope = self.iteration.inside.binding(*body.ranges).knowing(body.where)
+        if place.active:
+            scope = self._elements(place)
+            value = cases([(self._active(place), value)], Argument(own, value.type), scope)
+        elif own not in symbols(value):
+            return substitute(self.resolve(value, scope), {self.iteration.counter: self.iteration.t - 1})
+        step = Recurrence(own, start, self.iteration.run.algebra, scope).step(value)
+        if step is None:
+            raise Circle(name)
+        return self.fold(step, start, scope)
+
+    def _elements(self, place: Place) -> Scope:
+        """An iteration, and any element that a store that stays reaches in whichever iteration."""
+        hull = place.normal.box
+        ranges = [
+            (name, extent.substitute({self.iteration.counter: self.iteration.trips}))
+            for name, extent in hull.ranges
+        ]
+        return self.iteration.inside.binding(*ranges).knowing(hull.where)
+
+    def _active(self, place: Place) -> tuple[Poly, ...]:
+        """What must be >= 0 for this iteration to write the element."""
+        return tuple(poly.substitute({place.var: self.iteration.t}) for poly in place.active)
+
+    def _first(self, name: str, n: int, place: Place) -> Term:
+        """What the elements of a store that stays hold before it first touches them.
+
+        Another store of the loop may have written them, if only once and in an earlier iteration than any in
+        which this one is active.
+        """
+        body, hull = place.body, place.normal.box
+        frame = self.iteration.head.binding(*hull.ranges).knowing(hull.where)
+        later = self._elements(place).knowing(self._active(place))
+        boxes: list[Box] = []
+        numbers: list[int] = []
+        for other in range(len(self.iteration.end.arrays[name].boxes)):
+            before = self.place(name, other)
+            box = before.normal.box
+            if other == n or apart(box, body.at, frame):
+                continue
+            met = meet_or_none(box, body.at, frame)
+            if met is None or not before.moves:
+                raise self._loop_carried(name, body)
+            iteration = before.normal.values.get(before.var, Poly.symbol(before.var)).substitute(met[0])
+            if not later.proves(self.iteration.t - 1 - iteration):
+                raise self._loop_carried(name, body)
+            boxes.append(box)
+            numbers.append(other)
+        return lookup(
+            boxes,
+            body.at,
+            frame,
+            body.position,
+            self.iteration.entry.arrays[name].read,
+            lambda box, _: self.value(name, numbers[next(k for k, kept in enumerate(boxes) if kept is box)]),
+        )
+
+    def order(self, name: str) -> list[int]:
+        """The stores to an array such that later ones are over earlier ones for all iterations together."""
+        if name not in self.orders:
+            order: list[int] = []
+            for n in range(len(self.iteration.end.arrays[name].boxes)):
+                slot = len(order)
+                for k in reversed(range(len(order))):
+                    if not self._later_apart(name, order[k], n, 1):
+                        if not self._later_apart(name, n, order[k], 0):
+                            raise self._loop_carried(name, self.iteration.end.arrays[name].boxes[n])
+                        slot = k
+                order.insert(slot, n)
+            self.orders[name] = order
+        return self.orders[name]
+
+    def _later_apart(self, name: str, first: int, second: int, ahead: int) -> bool:
+        """Whether `first`, from `ahead` iterations later on, never writes what `second` writes."""
+        boxes = self.iteration.end.arrays[name].boxes
+        more = fresh("i")
+        later = boxes[first].substituted(
+            {self.iteration.counter: self.iteration.t + Poly.symbol(more) + ahead}
+        )
+        scope = self.iteration.inside.binding(
+            (more, self.iteration.trips - ahead - self.iteration.t), *boxes[second].ranges
+        )
+        return apart(replace(later, value=_NOTHING), boxes[second].at, scope.knowing(boxes[second].where))
+
+    def _loop_carried(self, name: str, box: Box) -> Refusal:
+        return Refusal(
+            f"what is stored to '{name}' depends on what an earlier iteration stored, and is no sum, "
+            "product, maximum, minimum or running sum; write to a second array, or split the loop",
+            box.position,
+        )
+
+    def read(self, name: str, at: tuple[Poly, ...], scope: Scope) -> Term:
+        """An element of an array at the start of iteration `counter`."""
+        boxes = {}
+        for n in self.order(name):
+            place = self.place(name, n)
+            box = place.normal.box
+            if not place.moves and not self._accumulates(name, n):
+                box = replace(box, where=(*box.where, self.iteration.t - 1))
+            boxes[n] = box
+        numbers = {id(box): n for n, box in boxes.items()}
+        return lookup(
+            list(boxes.values()),
+            at,
+            scope,
+            self.iteration.loop.position,
+            self.iteration.entry.arrays[name].read,
+            lambda box, _: self.value(name, numbers[id(box)]),
+        )
+
+
+def subscript(term: Term) -> Poly:
+    """A subscript of the state as a polynomial: execution made it from one."""
+    if isinstance(term, Number):
+        return Poly.of(int(term.value))
+    assert isinstance(term, Index)
+    return term.poly
