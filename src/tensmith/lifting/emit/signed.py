@@ -45,7 +45,8 @@ def signed(program: Program, wider: Mapping[str, str]) -> Program:
         attrs = {**node.attrs, "to": ELEMENT_CODES[wider[dtype]]} if node.op == "cast" else node.attrs
         wide = f"{node.output}.wide"
         nodes.append(Node(node.op, inputs, (wide,), attrs, node.name))
-        if node.op not in _INSIDE:
+        narrow = DTYPES[dtype].itemsize < DTYPES[wider[dtype]].itemsize
+        if node.op not in _INSIDE and narrow:
             bits = f"{wider[dtype]}.bits.{dtype}"
             constants[bits] = np.asarray(np.iinfo(DTYPES[dtype]).max, DTYPES[wider[dtype]])
             wide = add("bitwise_and", (wide, bits), f"{node.output}.cut")

@@ -30,6 +30,7 @@ from tensmith.lifting.emit.rules import (
 from tensmith.lifting.emit.signed import signed
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array, Struct
+from tensmith.lifting.refusal import Refusal
 
 _HELPERS = {
     "_flat": '''
@@ -221,9 +222,6 @@ class Torch(PythonEmitter):
     imports = ("import torch",)
     module = "torch"
     narrow = ("u8", "i8", "i16")
-    refused_types: ClassVar[dict[str, str]] = {
-        "u64": "PyTorch has no arithmetic on 64-bit unsigned integers; use a 32-bit or a signed type"
-    }
     helper_texts = _HELPERS
     table: ClassVar[dict[str, Rule]] = {
         **ARITHMETIC, **functions("torch"),
@@ -241,8 +239,13 @@ class Torch(PythonEmitter):
     }  # fmt: skip
 
     def prepared(self, program: Program) -> Program:
-        """PyTorch stores unsigned integers of 16 and 32 bits, but computes little in them."""
-        return super().prepared(signed(program, {"u16": "i32", "u32": "i64"}))
+        """PyTorch stores unsigned integers, but computes little in them; sizes fit in 63 bits."""
+        sizes = {node.output for node in program.nodes if node.op == "size"}
+        for name in program.facts:
+            node = program.producers.get(name)
+            if program.type(name).dtype == "u64" and (node is None or node.inputs[0] not in sizes):
+                raise Refusal("PyTorch has no 64-bit unsigned arithmetic; use a 32-bit or a signed type")
+        return super().prepared(signed(program, {"u16": "i32", "u32": "i64", "u64": "i64"}))
 
     def dtype(self, dtype: str) -> str:
         """torch.bool has no underscore."""
