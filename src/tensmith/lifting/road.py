@@ -51,19 +51,46 @@ class Steps:
 def standard_steps() -> Steps:
     """The steps as they are; imported here, so that reading the door costs nothing."""
     from tensmith.lifting.conditions import obligations
-    from tensmith.lifting.summarize import summarize
     from tensmith.lifting.tensorize import tensorize
     from tensmith.verify.solve import discharge
 
     return Steps(
         read_source,
-        summarize,
+        derive_or_search,
         tensorize,
         lambda summary, _: obligations(summary),
         discharge,
         lambda target, lifted: emitter_of(target).emit(lifted),
         _certificate,
     )
+
+
+def derive_or_search(function: Function) -> Summary:
+    """The closed forms of a function by derivation, else by search; a refusal is that of derivation."""
+    from tensmith.lifting.summarize import summarize
+
+    try:
+        return summarize(function)
+    except Refusal:
+        from tensmith.lifting.synthesis import complete
+
+        try:
+            found = complete(function, usable=_becomes_a_program)
+        except TimeUp:
+            found = None
+        if found is None:
+            raise
+        return found
+
+
+def _becomes_a_program(summary: Summary) -> bool:
+    from tensmith.lifting.tensorize import tensorize
+
+    try:
+        tensorize(summary)
+    except Refusal:
+        return False
+    return True
 
 
 def _certificate(folder: Path, work: Work) -> list[Path]:

@@ -1,0 +1,16 @@
+"""Search for closed forms, where derivation leaves a hole; what it finds is proved like everything else.
+
+examples   exact runs of functions and terms on small random inputs
+grammar    what may be tried
+enumerate  smallest first, one term for each behaviour
+closed     recurrences that no rule knows
+
+The algorithm is that of Tenspiler (Qiu et al., 2024): type-directed, guided by the source's expression trees,
+with growing bounds, blocking what is refuted.
+"""
+
+from tensmith.lifting.synthesis.closed import complete
+from tensmith.lifting.synthesis.enumerate import Effort
+from tensmith.lifting.synthesis.grammar import Search
+
+__all__ = ["Effort", "Search", "complete"]

@@ -1,0 +1,187 @@
+"""What may be tried: a grammar of terms, its atoms and rules.
+
+A symbol is a set of terms that grows; `Rule` joins terms of some symbols to terms of another. Terms live in a
+context: outside of folds, or inside one, where the position of the fold is an index variable more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tensmith.formula.poly import Poly
+from tensmith.lifting.loops import BOOL, Scalar
+from tensmith.lifting.terms import Argument, Cases, Fold, Index, Number, Op, Read, Term, walk
+
+Symbol = Hashable
+OUTSIDE, START, FOLD = "", "start", "fold."
+
+
+@dataclass(frozen=True)
+class Search:
+    """How to search.
+
+    types: operators take only what fits, and a counter is replaced only by an index of as many values. trees:
+    operators, constants and the shapes of trees come from the source; else all operators and 0, 1, 2 as well.
+    growth: terms of few operators are tried before larger ones are made; else all up to the largest size are
+    made at once. seconds: of processor time, proofs included. size: most operators of a term.
+    """
+
+    types: bool = True
+    trees: bool = True
+    growth: bool = True
+    seconds: float = 10.0
+    size: int = 24
+
+
+@dataclass(frozen=True)
+class Rule:
+    """symbol -> operator(parts); "fold.KIND" folds a term of the context `parts[0]` is in from `parts[1]`;
+    `var` and `extent` are those of the fold."""
+
+    symbol: Symbol
+    operator: str
+    parts: tuple[Symbol, ...]
+    type: Scalar
+    var: str = OUTSIDE
+    extent: Poly = field(default_factory=lambda: Poly.of(0))
+
+    def term(self, parts: Sequence[Term]) -> Term:
+        """The term that the rule makes."""
+        if self.operator.startswith(FOLD):
+            return Fold(
+                self.operator.removeprefix(FOLD), self.var, self.extent, parts[0], parts[1], self.type
+            )
+        return Op(self.operator, tuple(parts), self.type)
+
+
+@dataclass
+class Grammar:
+    """start: what is looked for; contexts: symbol -> the variable of the fold around it, or OUTSIDE."""
+
+    start: Symbol
+    rules: list[Rule] = field(default_factory=list)
+    atoms: dict[Symbol, list[Term]] = field(default_factory=dict)
+    contexts: dict[Symbol, str] = field(default_factory=dict)
+
+
+ARITHMETIC = ("add", "sub", "mul", "min", "max")
+_OF_INTEGERS = ("tdiv", "tmod", "fdiv", "fmod")
+_OF_FLOATS = ("exp", "log", "sqrt", "tanh")
+COMPARISONS = ("lt", "le", "eq", "ne")
+TABLE = frozenset(
+    (*ARITHMETIC, *_OF_INTEGERS, *_OF_FLOATS, *COMPARISONS, "div", "neg", "abs", "and", "or", "not", "select")
+) | {"cast"}
+KINDS = ("sum", "prod", "max", "min")
+_FOLDS = {
+    "sum": {"add", "sub", "neg"},
+    "prod": {"mul", "select"},
+    "max": {"max", "select"},
+    "min": {"min", "select"},
+}
+
+
+def kinds_of(operators: Iterable[str]) -> tuple[str, ...]:
+    """The folds that operators of a loop's body can amount to."""
+    return tuple(kind for kind in KINDS if not _FOLDS[kind].isdisjoint(operators))
+
+
+def operators_of(terms: Iterable[Term]) -> frozenset[str]:
+    """Operators inside; a choice by position is a select."""
+    found = set()
+    for term in terms:
+        for part in walk(term):
+            if isinstance(part, Op):
+                found.add(part.operator)
+            elif isinstance(part, Cases):
+                found.add("select")
+    return frozenset(found)
+
+
+def free_grammar(
+    start: Scalar,
+    operators: frozenset[str],
+    kinds: Sequence[str],
+    atoms: Mapping[str, Sequence[Term]],
+    folds: Mapping[str, Poly],
+    search: Search,
+) -> Grammar:
+    """Any operator on any terms that fit. atoms: by context, those under START are where folds start; folds:
+    variable -> extent."""
+    types = {term.type: None for terms in atoms.values() for term in terms}
+    plain = [type_ for type_ in dict.fromkeys((start, *types)) if type_ != BOOL]
+
+    def symbol(type_: Scalar, context: str) -> Symbol:
+        return (type_ if search.types else None, context)
+
+    grammar = Grammar(symbol(start, OUTSIDE))
+    for context, terms in atoms.items():
+        for type_ in (*plain, BOOL):
+            grammar.contexts[symbol(type_, context)] = OUTSIDE if context == START else context
+        for term in terms:
+            grammar.atoms.setdefault(symbol(term.type, context), []).append(term)
+        if context == START:
+            continue
+        rules = [rule for type_ in plain for rule in _rules(type_, plain, operators)]
+        for name, parts, type_ in rules if search.types else _untyped(start, rules):
+            operands = tuple(symbol(part, context) for part in parts)
+            grammar.rules.append(Rule(symbol(type_, context), name, operands, type_))
+    for var, extent in folds.items():
+        for type_ in plain if search.types else [start]:
+            pair = (symbol(type_, var), symbol(type_, START))
+            grammar.rules += [
+                Rule(symbol(type_, OUTSIDE), f"{FOLD}{kind}", pair, type_, var, extent) for kind in kinds
+            ]
+    return grammar
+
+
+Signature = tuple[str, tuple[Scalar, ...], Scalar]
+
+
+def _rules(type_: Scalar, types: Sequence[Scalar], operators: frozenset[str]) -> list[Signature]:
+    """Operators on a type: name, types of operands and result."""
+    real = type_.kind == "float"
+    binary = (*ARITHMETIC, *(("div",) if real else _OF_INTEGERS))
+    found: list[Signature] = [(name, (type_, type_), type_) for name in binary]
+    found += [(name, (type_,), type_) for name in ("neg", "abs", *(_OF_FLOATS if real else ()))]
+    found += [(name, (type_, type_), BOOL) for name in COMPARISONS]
+    found += [("select", (BOOL, type_, type_), type_)]
+    found += [("cast", (other,), type_) for other in types if other != type_]
+    if type_ == types[0]:
+        found += [("and", (BOOL, BOOL), BOOL), ("or", (BOOL, BOOL), BOOL), ("not", (BOOL,), BOOL)]
+    return [signature for signature in found if signature[0] in operators]
+
+
+def _untyped(start: Scalar, rules: Sequence[Signature]) -> list[Signature]:
+    """Each operator once, whatever its operands are; a conversion to each type."""
+    found = {}
+    for name, parts, type_ in rules:
+        result = type_ if name == "cast" or type_ == BOOL else start
+        found[name, result] = (name, parts, result)
+    return list(found.values())
+
+
+def well_typed(term: Term) -> bool:
+    """Whether every operator's operands fit."""
+    for part in walk(term):
+        match part:
+            case Op("cast") | Number() | Argument() | Index():
+                fits = True
+            case Op("select", (condition, a, b), type_):
+                fits = condition.type == BOOL and a.type == b.type == type_
+            case Op(name, arguments, type_) if name in COMPARISONS:
+                fits = type_ == BOOL and arguments[0].type == arguments[1].type != BOOL
+            case Op(name, arguments, type_):
+                fits = all(argument.type == type_ for argument in arguments)
+                fits = fits and (type_ == BOOL) == (name in ("and", "or", "not"))
+                fits = fits and not (name in _OF_INTEGERS and type_.kind == "float")
+                fits = fits and not (name in ("div", *_OF_FLOATS) and type_.kind != "float")
+            case Fold(_, _, _, body, start, type_):
+                fits = body.type == start.type == type_ != BOOL
+            case Read(_, indices, _):
+                fits = all(index.type.kind == "int" for index in indices)
+            case _:
+                fits = True
+        if not fits:
+            return False
+    return True
