@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -123,3 +124,22 @@ def test_results_share_no_memory_with_inputs():
     edges = np.zeros(3, "i4")
     found = load("numpy", "edges")(given, edges, 3)
     assert not np.shares_memory(found, given) and not np.shares_memory(found, edges)
+
+
+@pytest.mark.parametrize("target", LIBRARIES)
+def test_a_flat_matrix_stays_flat(target):
+    found = load(target, "matmul")(np.ones(6, "f4"), np.ones(12, "f4"), None, 2, 4, 3)
+    np.testing.assert_array_equal(array(found), np.full(8, 3.0))
+
+
+@pytest.mark.parametrize("target", LIBRARIES)
+@pytest.mark.parametrize("name", ["len", "max", "sum"])
+def test_a_function_may_have_the_name_of_a_builtin(target, name):
+    claim = KERNELS["dot"]
+    renamed = dataclasses.replace(claim, function=dataclasses.replace(claim.function, name=name))
+    library = LIBRARIES[target]
+    pytest.importorskip(library, reason=f"{library} is an extra and not installed")
+    (text,) = EMITTERS[target].emit(tensorize(renamed)).files.values()
+    space: dict[str, Any] = {}
+    exec(compile(text, name, "exec"), space)
+    assert int(array(space[name](np.arange(3, dtype="i4"), np.arange(3, dtype="i4"), 3))) == 5

@@ -73,7 +73,6 @@ _HELPERS = {
     "_placed": '''
         def _placed(array, value):
             """The array with the value as its front; the value alone where it is all of it."""
-            value = value if array is None or array.ndim == value.ndim else value.reshape(-1)
             if array is None or array.shape == value.shape:
                 return value
             return array.at[tuple(slice(0, size) for size in value.shape)].set(value)

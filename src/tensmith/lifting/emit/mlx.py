@@ -68,7 +68,6 @@ _HELPERS = {
     "_placed": '''
         def _placed(array, value):
             """The array with the value as its front; the value alone where it is all of it."""
-            value = value if array is None or array.ndim == value.ndim else value.reshape(-1)
             if array is None or array.shape == value.shape:
                 return value
             result = mx.array(array)
@@ -238,7 +237,9 @@ class Mlx(PythonEmitter):
 
     def scattered(self, writer: Writer, array: str, view: View, value: str) -> str:
         """Elements of the copy are replaced."""
-        return f"{array}[{view_places(writer, view)}] = {value}"
+        places = view_places(writer, view)
+        empty = f"if {value if value.isidentifier() else f'({value})'}.size: " if "_places(" in places else ""
+        return f"{empty}{array}[{places}] = {value}"
 
     def copied(self, array: str) -> str:
         """See PythonEmitter."""

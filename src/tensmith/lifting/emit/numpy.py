@@ -66,7 +66,6 @@ _HELPERS = {
     "_placed": '''
         def _placed(array, value):
             """A copy of the array whose front is the value; the value alone where it is all of it."""
-            value = value if array is None or array.ndim == value.ndim else value.reshape(-1)
             if array is None or array.shape == value.shape:
                 return value
             result = array.copy()

@@ -10,6 +10,8 @@ outputs     copies of written arrays with their boxes replaced, then the returne
 
 from __future__ import annotations
 
+import builtins
+import re
 import textwrap
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -105,6 +107,10 @@ class PythonEmitter(Emitter):
     def reshaped(self, code: str, shape: str) -> str:
         """The elements of a run under a shape, given as a tuple's text."""
         return f"{code}.reshape{shape}"
+
+    def flattened(self, code: str) -> str:
+        """The elements in a row."""
+        return f"{code if code.isidentifier() else f'({code})'}.reshape(-1)"
 
     def transposed(self, code: str, order: tuple[int, ...]) -> str:
         """The axes in another order."""
@@ -306,7 +312,11 @@ def _stored(target: PythonEmitter, writer: Writer, name: str, outputs: list[Outp
     """A value that fills the front of its array is placed there; others replace boxes of a copy."""
     local = writer.arrays[name]
     if len(outputs) == 1 and is_front(outputs[0]):
-        return f"{writer.helper('_placed')}({local}, {target.fresh(writer, outputs[0].name)})"
+        value = target.fresh(writer, outputs[0].name)
+        view = outputs[0].view
+        if view is not None and len(view.offset) != len(view.shape):  # a flat array stays flat
+            value = target.flattened(value)
+        return f"{writer.helper('_placed')}({local}, {value})"
     values = [writer.value(output.name).code for output in outputs]
     if target.copied(local) != local:
         writer.line(f"{local} = {target.copied(local)}")
@@ -366,17 +376,21 @@ def _module(target: PythonEmitter, writer: Writer, signature: list[str]) -> str:
     lifted = writer.lifted
     function = lifted.function
     decorators = target.decorators(writer)
-    parts = [
-        f'"""{function.name} of {Path(function.file).name}, as {target.title}.\n\n{_claims(lifted)}"""\n'
-    ]
-    parts.append("\n".join(_imports(target, writer)) + "\n")
-    parts += ["\n" + textwrap.dedent(text).strip() + "\n" for text in writer.helpers.values()]
+    code = "\n\n\n".join(textwrap.dedent(text).strip() for text in writer.helpers.values())
     body = "\n".join(f"    {line}" for line in writer.lines)
+    imports = _imports(target, writer)
+    if hasattr(builtins, function.name):  # the function hides what its own module uses
+        name = rf"(?<![\w.]){function.name}\("
+        code = re.sub(name, f"builtins.{function.name}(", code)
+        lines = body.split("\n")  # the words of a refusal stay as they are
+        lines = [x if "raise " in x else re.sub(name, f"builtins.{function.name}(", x) for x in lines]
+        body = "\n".join(lines)
+        imports = ["import builtins", *([] if "import functools" in imports else [""]), *imports]
     name = writer.name(function.name) if function.name in target.reserved else function.name
-    head = [*decorators, f"def {name}({', '.join(signature)}):"]
-    doc = f'    """{_summary(lifted)}"""'
-    parts.append("\n" + "\n".join([*head, doc, body]) + "\n")
-    return "\n".join(parts)
+    head = [*decorators, f"def {name}({', '.join(signature)}):", f'    """{_summary(lifted)}"""']
+    title = f'"""{function.name} of {Path(function.file).name}, as {target.title}.\n\n{_claims(lifted)}"""'
+    parts = [title, "\n".join(imports), *([f"\n{code}"] if code else []), "\n" + "\n".join([*head, body])]
+    return "\n\n".join(parts) + "\n"
 
 
 def _imports(target: PythonEmitter, writer: Writer) -> list[str]:

@@ -64,8 +64,6 @@ _HELPERS = {
     "_placed": '''
         def _placed(tensor, value):
             """The tensor with the value as its front; the value alone where it is all of it."""
-            if tensor is not None and len(tensor.shape) != len(value.shape):
-                value = tf.reshape(value, [-1])
             if tensor is None or tensor.shape == value.shape:
                 return value
             if len(value.shape) == 1:
@@ -209,6 +207,10 @@ class TensorFlow(PythonEmitter):
     def reshaped(self, code: str, shape: str) -> str:
         """See PythonEmitter."""
         return f"tf.reshape({code}, {shape})"
+
+    def flattened(self, code: str) -> str:
+        """See PythonEmitter."""
+        return f"tf.reshape({code}, [-1])"
 
     def transposed(self, code: str, order: tuple[int, ...]) -> str:
         """See PythonEmitter."""

@@ -76,7 +76,6 @@ _HELPERS = {
     "_placed": '''
         def _placed(tensor, value):
             """A copy of the tensor whose front is the value; the value alone where it is all of it."""
-            value = value if tensor is None or tensor.ndim == value.ndim else value.reshape(-1)
             if tensor is None or tensor.shape == value.shape:
                 return value
             result = tensor.clone()
