@@ -22,6 +22,7 @@ def steps(quick: bool) -> list[tuple[str, list[str]]]:
     fronts = str(BUILD / "figures")
     return [
         ("start-up and import", ["import_speed.py"]),
+        ("memory while calibrating", ["calibration_memory.py"]),
         (
             "fronts of the six models",
             ["figures.py", "--output", fronts, *(["--time-budget", "2m"] if quick else [])],

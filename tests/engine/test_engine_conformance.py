@@ -122,6 +122,20 @@ def test_unknown_settings_are_refused(engine: str, matmul_path: Path) -> None:
         ENGINES[engine].prepare(matmul_path, 1, colour="red")
 
 
+def test_settings_of_onnxruntime(engine: str, tmp_path: Path, matmul_path: Path) -> None:
+    if engine != "onnxruntime":
+        pytest.skip("settings of another engine")
+    model, inputs = conv_relu()
+    path = tmp_path / "outside.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="outside.data", size_threshold=0)
+    packed = ENGINES[engine].prepare(path, 1).run(inputs)
+    mapped = ENGINES[engine].prepare(path, 1, weights="mapped", optimization="basic").run(inputs)
+    for name, array in packed.items():
+        np.testing.assert_allclose(mapped[name], array, rtol=0, atol=1e-5)
+    with pytest.raises(EngineError, match="weights is one of packed, mapped"):
+        ENGINES[engine].prepare(matmul_path, 1, weights="lost")
+
+
 def test_a_worker_answers_like_the_engine(engine: str, matmul_path: Path) -> None:
     x = np.random.default_rng(2).standard_normal((3, 16)).astype(np.float32)
     expected = ENGINES[engine].prepare(matmul_path, 1).run({"x": x})

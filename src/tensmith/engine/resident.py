@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
+from collections.abc import Callable
 from pathlib import Path
 
 _STATUS = Path("/proc/self/status")
@@ -43,3 +46,17 @@ def reset_peak() -> bool:
 def peak_bytes() -> int | None:
     """Highest resident set size since the last reset (or since the start), in bytes; None if unknown."""
     return _field("VmHWM")
+
+
+def release_freed() -> None:
+    """Gives memory that is no longer in use back to the system, where the C library keeps it (glibc)."""
+    if trim := _malloc_trim():
+        trim(0)
+
+
+@functools.cache
+def _malloc_trim() -> Callable[[int], int] | None:
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError, TypeError):
+        return None

@@ -1,14 +1,17 @@
 """Statistics of a program's inner values over calibration data, by running it in an engine.
 
-Memory stays at one batch of the values asked for: they are taken in groups, and everything kept (histograms,
-moments) is small and of fixed size.
+Memory stays at the program, its weights once more in the engine, and one batch: values are taken in groups,
+batches are as large as what is alive in them allows, and everything kept (histograms, moments) is small and
+of fixed size.
 """
 
 from __future__ import annotations
 
 import hashlib
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,16 +20,22 @@ import numpy as np
 
 from tensmith.backend.onnx import write_onnx
 from tensmith.engine.base import ENGINES
+from tensmith.engine.resident import release_freed
 from tensmith.errors import ProgramError
-from tensmith.evaluate.accuracy import Inputs, Preprocess, View, as_model
+from tensmith.evaluate.accuracy import Inputs, Model, Preprocess, View, as_model
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
 from tensmith.ir.ops.convolution import window_attrs, windows
 from tensmith.rewrite.calibration import Histogram, Moment
 from tensmith.rewrite.lossy.weights import weighted_layers
+from tensmith.rewrite.rule import EVERYWHERE, EXACT
 
+# Kept of one sample in a pass, and alive at once in a batch; a batch holds one sample at least.
 _GROUP_BYTES = 8 << 20
+_BATCH_BYTES = 8 << 20
 _MOST_BATCH = 16
+# Of a matrix of moments, so many are added to at a time: it may be larger than everything else.
+_COLUMNS = 256
 # Positions a moment is averaged over: so many for each of its unknowns, within bounds.
 _POSITIONS_A_DEPTH = 8
 _FEWEST_POSITIONS, _MOST_POSITIONS = 4096, 32_768
@@ -57,8 +66,8 @@ class Calibrator:
 
         def update(name: str, array: Array, before: tuple[Array, int] | None) -> tuple[Array, int]:
             axis = 1 if array.ndim >= 3 else -1
-            flat = np.moveaxis(array, axis, -1).reshape(-1, array.shape[axis])
-            sums, count = flat.sum(axis=0, dtype=np.float64), len(flat)
+            others = tuple(i for i in range(array.ndim) if i != axis % array.ndim)
+            sums, count = array.sum(axis=others, dtype=np.float64), array.size // max(1, array.shape[axis])
             return (sums, count) if before is None else (before[0] + sums, before[1] + count)
 
         totals = self._over_data(program, "mean", list(values), update)
@@ -73,9 +82,7 @@ class Calibrator:
         path = _spill_path(folder, site)
         if not path.exists():
             folder.mkdir(exist_ok=True)
-            for name, moment in self._moments(program, self._moment_group(program, site, folder)).items():
-                second = moment.second.astype(np.float32)
-                np.savez(_spill_path(folder, name), first=moment.first, second=second, count=moment.count)
+            self._spill_moments(program, self._moment_group(program, site, folder), folder)
         with np.load(path, allow_pickle=False) as found:
             return Moment(found["first"], found["second"].astype(np.float64), int(found["count"]))
 
@@ -96,24 +103,24 @@ class Calibrator:
                 chosen.append(layer.site)
         return chosen
 
-    def _moments(self, program: Program, sites: list[str]) -> dict[str, Moment]:
+    def _spill_moments(self, program: Program, sites: list[str], folder: Path) -> None:
         nodes = {site: program.producers[site] for site in sites}
         generator = np.random.default_rng(0)
-        totals: dict[str, tuple[Array, Array, int]] = {}
+        sums: dict[str, _Sums] = {}
         values = list(dict.fromkeys(node.inputs[0] for node in nodes.values()))
-        for arrays in self._run(program, values, _MOMENT_SAMPLES):
+
+        def take(arrays: Mapping[str, Array]) -> None:
             for site, node in nodes.items():
                 share = len(arrays[node.inputs[0]]) / min(self._samples, _MOMENT_SAMPLES)
                 wanted = int(self._positions(program, node) * share)
                 rows = _patches(program, node, arrays[node.inputs[0]], max(1, wanted), generator)
-                part = (rows.sum(axis=1, dtype=np.float64), rows.swapaxes(1, 2) @ rows, rows.shape[1])
-                before = totals.get(site)
-                totals[site] = (
-                    part
-                    if before is None
-                    else (before[0] + part[0], before[1] + part[1].astype(np.float64), before[2] + part[2])
-                )
-        return {site: Moment(first / n, second / n, n) for site, (first, second, n) in totals.items()}
+                sums.setdefault(site, _Sums()).add(rows)
+
+        self._run(program, values, take, _MOMENT_SAMPLES)
+        for site in sites:
+            moment = sums.pop(site).moment()
+            second = moment.second.astype(np.float32)
+            np.savez(_spill_path(folder, site), first=moment.first, second=second, count=moment.count)
 
     def _positions(self, program: Program, node: Node) -> int:
         depth = int(np.prod((program.type(node.inputs[1]).static or (0, 1))[1:]))
@@ -125,40 +132,83 @@ class Calibrator:
         digest = program.digest
         wanted = [name for name in dict.fromkeys(values) if (digest, kind, name) not in self._cache]
         for group in _groups(program, wanted):
-            found: dict[str, Any] = {}
-            for arrays in self._run(program, group):
-                for name in group:
-                    found[name] = update(name, arrays[name], found.get(name))
+            found = self._gathered(program, group, update)
             for name, result in found.items():
                 self._cache[digest, kind, name] = result
         return {name: self._cache[digest, kind, name] for name in values}
 
+    def _gathered(
+        self, program: Program, values: list[str], update: Callable[[str, Array, Any], Any]
+    ) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+
+        def take(arrays: Mapping[str, Array]) -> None:
+            for name, array in arrays.items():
+                found[name] = update(name, array, found.get(name))
+
+        self._run(program, values, take)
+        return found
+
     def _run(
-        self, program: Program, values: list[str], most: int | None = None
-    ) -> Iterator[Mapping[str, Array]]:
-        inputs = [name for name in values if name in program.inputs]
-        inner = [name for name in values if name not in program.inputs]
-        batch = _batch_size(program, values)
-        with tempfile.TemporaryDirectory(prefix="tensmith-") as folder:
-            run = None
-            if inner:
+        self,
+        program: Program,
+        values: list[str],
+        take: Callable[[Mapping[str, Array]], None],
+        most: int | None = None,
+    ) -> None:
+        """Calls `take` with the values of each batch, which nobody else holds, of at most `most` samples."""
+        given = [name for name in values if name in program.inputs]
+        inner = replace(program, outputs=tuple(name for name in values if name not in given))
+        inner = EXACT["dead_code"].attempt(inner, EVERYWHERE) or inner
+        batch = max(1, min(_MOST_BATCH, _BATCH_BYTES // max(1, _bytes_alive(inner))))
+        release_freed()
+        with tempfile.TemporaryDirectory(prefix="tensmith-") as folder, ExitStack() as stack:
+            run: Model = lambda _: {}  # noqa: E731
+            if inner.outputs:
                 path = Path(folder) / "inner.onnx"
-                write_onnx(replace(program, outputs=tuple(inner)), path)
-                session = ENGINES["onnxruntime"].prepare(path, self._threads)
+                write_onnx(inner, path, external_threshold=0)  # so that weights are mapped, not copied
+                session = ENGINES["onnxruntime"].prepare(
+                    path, self._threads, weights="mapped", optimization="basic"
+                )
+                stack.callback(session.close)
                 run = as_model(session, self._preprocess)
             seen = 0
             for part in self._view.batches(batch):
                 if most is not None and seen >= most:
                     return
                 seen += len(part.inputs)
-                found: dict[str, Array] = dict(run(part.inputs)) if run else {}
-                found.update((name, self._given(name, part.inputs)) for name in inputs)
-                yield found
+                take({**run(part.inputs), **{name: self._given(name, part.inputs) for name in given}})
 
     def _given(self, name: str, samples: Inputs) -> Array:
         if isinstance(samples, Mapping):
             return samples[name]
         return self._preprocess(samples) if self._preprocess else samples
+
+
+class _Sums:
+    """First and second moments as they grow, in place: matrices of wide layers are larger than the layers."""
+
+    def __init__(self) -> None:
+        self._first: Array = np.zeros(())
+        self._second: Array = np.zeros(())
+        self._count = 0
+
+    def add(self, rows: Array) -> None:
+        """Takes float32 [group, positions, d]."""
+        if not self._count:
+            groups, _, depth = rows.shape
+            self._first, self._second = np.zeros((groups, depth)), np.zeros((groups, depth, depth))
+        self._first += rows.sum(axis=1, dtype=np.float64)
+        for start in range(0, rows.shape[2], _COLUMNS):
+            columns = slice(start, start + _COLUMNS)
+            self._second[:, columns] += rows[:, :, columns].swapaxes(1, 2) @ rows
+        self._count += rows.shape[1]
+
+    def moment(self) -> Moment:
+        """The means; the sums are used up."""
+        self._first /= self._count
+        self._second /= self._count
+        return Moment(self._first, self._second, self._count)
 
 
 def _groups(program: Program, values: list[str]) -> Iterator[list[str]]:
@@ -176,13 +226,23 @@ def _groups(program: Program, values: list[str]) -> Iterator[list[str]]:
         yield group
 
 
-def _batch_size(program: Program, values: list[str]) -> int:
-    bytes_a_sample = sum(_bytes_a_sample(program, name) for name in values)
-    return max(1, min(_MOST_BATCH, _GROUP_BYTES // max(1, bytes_a_sample)))
+def _bytes_alive(program: Program) -> int:
+    """Bytes of one sample that are in memory at once at most: a value goes after its last reader."""
+    readers = Counter(name for node in program.nodes for name in set(node.inputs))
+    readers.update(program.outputs)  # which stay
+    alive = most = sum(_bytes_a_sample(program, name) for name in program.inputs)
+    for node in program.nodes:
+        alive += sum(_bytes_a_sample(program, name) for name in node.outputs if name)
+        most = max(most, alive)
+        for name in set(node.inputs) - program.constants.keys() - {""}:
+            readers[name] -= 1
+            alive -= 0 if readers[name] else _bytes_a_sample(program, name)
+    return most
 
 
 def _bytes_a_sample(program: Program, value: str) -> int:
-    dims = program.type(value).shape or ()
+    type_ = program.facts[value].type
+    dims = type_.shape or () if type_ else ()
     return 4 * int(np.prod([dim if isinstance(dim, int) else 64 for dim in dims[1:]], initial=1))
 
 

@@ -16,6 +16,7 @@ from tensmith.errors import EngineError
 
 _FATAL_ONLY = 4
 _LEVELS = {"all": "ORT_ENABLE_ALL", "basic": "ORT_ENABLE_BASIC", "none": "ORT_DISABLE_ALL"}
+_WEIGHTS = {"packed": "0", "mapped": "1"}
 
 
 class OnnxRuntimeSession(Session):
@@ -50,7 +51,11 @@ class OnnxRuntimeSession(Session):
 
 @engine
 class OnnxRuntime:
-    """Setting `optimization`: "all" (default), "basic" or "none"."""
+    """Settings: `optimization` "all" (default), "basic" or "none"; `weights` "packed" (default) or "mapped".
+
+    Mapped weights are read where they lie, in the file beside the model: they take no memory of their own
+    (below "all", which puts them into another order), and kernels are a little slower.
+    """
 
     name = "onnxruntime"
 
@@ -75,6 +80,7 @@ class OnnxRuntime:
         *,
         sizes: Mapping[str, int] | None = None,
         optimization: str = "all",
+        weights: str = "packed",
         **settings: str,
     ) -> Session:
         refuse(self.name, settings)
@@ -86,12 +92,15 @@ class OnnxRuntime:
             raise EngineError(
                 f"onnxruntime optimization is one of {', '.join(_LEVELS)}, not '{optimization}'"
             )
+        if weights not in _WEIGHTS:
+            raise EngineError(f"onnxruntime weights is one of {', '.join(_WEIGHTS)}, not '{weights}'")
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, _LEVELS[optimization])
         options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.enable_mem_pattern = True
+        options.add_session_config_entry("session.disable_prepacking", _WEIGHTS[weights])
         options.log_severity_level = _FATAL_ONLY
         # Threads may spin inside an inference, where it makes this engine as fast as it can be, but stop with
         # it: left spinning between inferences, they would slow down whoever is measured next.

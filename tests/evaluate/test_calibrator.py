@@ -1,0 +1,96 @@
+"""Statistics are those of the values a program computes, and gathering them takes little memory."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tensmith.data import View, as_dataset
+from tensmith.errors import ProgramError
+from tensmith.evaluate import calibrator
+from tensmith.evaluate.calibrator import Calibrator
+from tensmith.formula.poly import Poly
+from tensmith.ir import Program, TensorType, make_node
+from tensmith.ir.interpreter import interpret
+
+BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "calibration_memory.py"
+SAMPLES = np.random.default_rng(0).standard_normal((10, 4, 6, 6)).astype(np.float32)
+
+
+def network() -> Program:
+    """A 3x3 convolution in two groups, a rectifier, a 1x1 convolution."""
+    random = np.random.default_rng(1)
+    weights = {
+        "w": random.standard_normal((4, 2, 3, 3)).astype(np.float32),
+        "v": random.standard_normal((5, 4, 1, 1)).astype(np.float32),
+    }
+    square = {"strides": (1, 1), "dilations": (1, 1), "pads": (0, 0, 0, 0)}
+    nodes = (
+        make_node("conv", ("x", "w"), ("h",), {**square, "group": 2}),
+        make_node("relu", ("h",), ("r",)),
+        make_node("conv", ("r", "v"), ("y",), square),
+    )
+    inputs = {"x": TensorType("f32", (Poly.symbol("n"), 4, 6, 6))}
+    return Program("net", inputs, ("h", "r", "y"), nodes, weights)
+
+
+TRUTH = {"x": SAMPLES, **interpret(network(), {"x": SAMPLES})}
+
+
+@pytest.fixture(params=[16, 4], ids=["one batch", "batches of 4, 4 and 2"])
+def found(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Calibrator:
+    """Over all samples; wide matrices are added to in pieces."""
+    monkeypatch.setattr(calibrator, "_MOST_BATCH", request.param)
+    monkeypatch.setattr(calibrator, "_COLUMNS", 7)
+    view = View(as_dataset((SAMPLES, None)).part("all"), np.arange(len(SAMPLES)))
+    return Calibrator(view, len(view), None, 1)
+
+
+# Sums of some hundred products in float32, in another order.
+CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+
+
+def test_means_and_histograms(found: Calibrator) -> None:
+    means, histograms = (ask(network(), TRUTH) for ask in (found.means, found.histograms))
+    for name, truth in TRUTH.items():
+        np.testing.assert_allclose(means[name], truth.mean((0, 2, 3)), **CLOSE)
+        ends = (histograms[name].low, histograms[name].high)
+        np.testing.assert_allclose(ends, (truth.min(), truth.max()), **CLOSE)
+        assert histograms[name].counts.sum() == truth.size
+
+
+def test_moments_of_patches(found: Calibrator) -> None:
+    moment = found.moment(network(), "h")
+    patches = np.lib.stride_tricks.sliding_window_view(SAMPLES, (3, 3), axis=(2, 3))  # [n, c, 4, 4, 3, 3]
+    for group in range(2):
+        rows = patches[:, 2 * group : 2 * group + 2].transpose(0, 2, 3, 1, 4, 5).reshape(-1, 18)
+        assert moment.count == len(rows)
+        np.testing.assert_allclose(moment.first[group], rows.mean(0), **CLOSE)
+        np.testing.assert_allclose(moment.second[group], rows.T @ rows / len(rows), **CLOSE)
+    channels = TRUTH["r"].transpose(0, 2, 3, 1).reshape(-1, 4)
+    second = found.moment(network(), "y").second[0]
+    np.testing.assert_allclose(second, channels.T @ channels / len(channels), **CLOSE)
+
+
+def test_only_layers_have_moments(found: Calibrator) -> None:
+    with pytest.raises(ProgramError, match="'r' is not the output"):
+        found.moment(network(), "r")
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["squeezenet1_1_imagenet", "mobilenetv2_imagenet"])
+def test_calibrating_takes_at_most_twice_the_model_and_a_batch(data_dir: Path, name: str) -> None:
+    path = data_dir / "models" / f"{name}.onnx"
+    if not path.exists():
+        pytest.skip(f"no {path}")
+    command = [sys.executable, str(BENCHMARK), str(path), "--json"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    if "does not let" in result.stderr:
+        pytest.skip(result.stderr.strip())
+    found = json.loads(result.stdout)
+    assert found["calibrating"] <= 2 * found["model"] + found["batch"]
