@@ -16,7 +16,7 @@ from tensmith.deploy.folder import RunFolder
 from tensmith.deploy.layers import layer_rows
 from tensmith.deploy.settle import Settled
 from tensmith.engine.base import ENGINES
-from tensmith.evaluate.metric import Metric
+from tensmith.evaluate.metric import Metric, exact
 from tensmith.evaluate.size import model_files
 from tensmith.files import sha256_file, write_bytes, write_text
 from tensmith.hardware import Target
@@ -126,6 +126,9 @@ def _tried(candidate: Candidate, settled: Settled) -> dict[str, Any]:
         lost = next((c for c in settled.lost if c.id == candidate.id), None)
         status, reason = ("rejected", lost.reason) if lost else ("dominated", "another is smaller and faster")
     metrics = {name: metric.to_json() for name, metric in candidate.metrics.items()}
+    if "packed_bytes" in metrics:
+        ratio = exact(settled.original["file_bytes"].value / candidate.bytes, "x")
+        metrics["size_ratio"] = ratio.to_json()
     return {"id": candidate.id, "status": status, "reason": reason, "metrics": metrics}
 
 
