@@ -375,7 +375,8 @@ class Checking:
         first, second = self.functions[f], self.functions[g]
         if (first["kind"], first["sort"]) != (second["kind"], second["sort"]):
             raise Wrong("a lemma is about folds of two kinds")
-        shift, inner = window["shift"], f"(- k0 {window['shift']})"
+        shift = window["shift"]
+        inner = "k0" if shift == "0" else f"(- k0 {shift})"
         if window["reversed"]:
             inner = f"(- (+ {shift} (- {length} 1)) k0)"
         here = _replaced(first["body"], {**self._values(first, arguments), "k": "k0"})
@@ -386,6 +387,8 @@ class Checking:
         each = f"(ite {inside} (= {here} {there}) ({relation} {here} {start}))"
         fits = f"(or (<= {length} 0) (and (<= 0 {shift}) (<= (+ {shift} {length}) {extent})))"
         goal = f"(and (= {start} {same}) {fits} (=> (< k0 {extent}) {each}))"
+        if (shift, extent) == ("0", length):
+            goal = f"(and (= {start} {same}) (=> (< k0 {extent}) (= {here} {there})))"
         wanted = ("lemma", goal, row["path"], row["loop"])
         if (proof["kind"], proof.get("goal"), proof.get("path"), proof["loop"]) != wanted:
             raise Wrong("the lemma that it uses is not the one that is proved")

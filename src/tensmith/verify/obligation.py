@@ -67,15 +67,16 @@ class Script:
     recurrences: tuple[Recurrence, ...]
     goal: str | None
 
-    def text(self, exact: bool, lemmas: tuple[str, ...] = ()) -> str:
-        """The whole script; exact: with further facts, and the definitions of division, casts and such."""
+    def text(self, exact: bool, lemmas: tuple[str, ...] = (), steps: bool = True) -> str:
+        """The whole script; exact: with further facts, and the definitions of division, casts and such;
+        steps: with the recurrences."""
         lines = [
             *(fact.text for fact in self.facts),
             *(fact.text for fact in (self.further if exact else ())),
             *self.path,
             *self.axioms,
             *(self.definitions if exact else ()),
-            *(recurrence.text for recurrence in self.recurrences),
+            *(recurrence.text for recurrence in (self.recurrences if steps else ())),
             *lemmas,
             *([] if self.goal is None else [f"(not {self.goal})"]),
         ]

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import z3
 
 from tensmith.errors import VerificationError
-from tensmith.verify.obligation import Lemma, Obligation, Verdict
+from tensmith.verify.obligation import Lemma, Obligation, Script, Verdict
 
 Answer = tuple[Literal["sat", "unsat", "unknown"], str]
 _MODEL_LINES = 24
@@ -63,23 +63,50 @@ def _discharge(
             "proved" if answer == "sat" else "refuted" if answer == "unsat" else "unknown"
         )
         return verdict(status, "free functions", detail, text)
-    answer, detail = ask(text, min(timeout, _FIRST) if script.definitions or script.further else timeout)
+    more = bool(script.definitions or script.further)
+    answer, detail = ask(text, min(timeout, _FIRST) if more else timeout)
     if answer == "unsat":
         return verdict("proved", "free functions", text=text)
-    if script.definitions or script.further:
-        text = script.text(exact=True)
-        answer, detail = ask(text, timeout)
+    # A model found at once speaks for definitions that are missing, a long search for a lemma that is.
+    tries = [_exactly, _by_lemmas] if answer == "sat" else [_by_lemmas, _exactly]
+    for attempt in tries:
+        proof = attempt(obligation, script, solver, ask, timeout)
+        if proof is None:
+            continue
+        answer, detail, text, rung, used = proof
         if answer == "unsat":
-            return verdict("proved", "exact definitions", text=text)
-    used = tuple(_lemmas(obligation.lemmas(), solver, ask, timeout))
-    if used:
-        equations = tuple(lemma.equation for lemma, _ in used)
-        with_lemmas = script.text(exact=True, lemmas=equations)
-        answer, detail = ask(with_lemmas, timeout)
-        if answer == "unsat":
-            return verdict("proved", "fold lemma", text=with_lemmas, lemmas=used)
-        text = with_lemmas
+            return verdict("proved", rung, text=text, lemmas=used)
     return verdict("refuted" if answer == "sat" else "unknown", "exact definitions", detail, text)
+
+
+_Proof = tuple[Literal["sat", "unsat", "unknown"], str, str, str, tuple[tuple[Lemma, Verdict], ...]]
+
+
+def _exactly(
+    _: Obligation, script: Script, solver: str, ask: Callable[[str, float], Answer], timeout: float
+) -> _Proof | None:
+    """With further facts and exact definitions; None where there are none."""
+    if not (script.definitions or script.further):
+        return None
+    text = script.text(exact=True)
+    return (*ask(text, timeout), text, "exact definitions", ())
+
+
+def _by_lemmas(
+    obligation: Obligation, script: Script, solver: str, ask: Callable[[str, float], Answer], timeout: float
+) -> _Proof | None:
+    """With equations of folds, first without the recurrences, which make a search longer; None where there
+    are no equations."""
+    used = tuple(_lemmas(obligation.lemmas(), solver, ask, timeout))
+    if not used:
+        return None
+    equations = tuple(lemma.equation for lemma, _ in used)
+    for steps in (False, True):
+        text = script.text(exact=True, lemmas=equations, steps=steps)
+        answer, detail = ask(text, timeout if steps else min(timeout, _FIRST))
+        if answer == "unsat":
+            break
+    return answer, detail, text, "fold lemma", used
 
 
 def _lemmas(

@@ -149,13 +149,15 @@ def window(first: Prefix, second: Prefix, given: Sequence[Given], shift: str, re
     the second's elements are the first's from `shift` on, all others are the unit of joining, the starts are
     the same. Of maxima and minima, whatever does not exceed the start is a unit."""
     (arguments, extent), (others, length) = given
-    inner = f"(- k0 {shift})"
+    inner = "k0" if shift == "0" else f"(- k0 {shift})"
     if reverse:
         inner = f"(- (+ {shift} (- {length} 1)) k0)"
     here, there = first.element(arguments, "k0"), second.element(others, inner)
     inside = f"(and (<= {shift} k0) (< k0 (+ {shift} {length})))"
     start = replaced(first.start, {f"p{i}": argument for i, argument in enumerate(arguments)})
     same = replaced(second.start, {f"p{i}": argument for i, argument in enumerate(others)})
+    if (shift, extent) == ("0", length):
+        return f"(and (= {start} {same}) (=> (< k0 {extent}) (= {here} {there})))"
     relation = {"max": "<=", "min": ">="}.get(first.kind, "=")
     each = f"(ite {inside} (= {here} {there}) ({relation} {here} {start}))"
     fits = f"(or (<= {length} 0) (and (<= 0 {shift}) (<= (+ {shift} {length}) {extent})))"

@@ -23,6 +23,7 @@ from tensmith.lifting.conditions.state import (
     Point,
     Row,
     State,
+    cases,
     merge,
     select,
 )
@@ -218,7 +219,7 @@ class Executor:
         counter = arena.symbol(f"at.{facts.counter}", "Int", natural=True)
         invariant = _Invariant(self, facts, before, _changed(loop.body))
         self.loops.append(loop.label)
-        self._compare("initiation", loop.position, before, invariant.at(world.zero), invariant)
+        self._compare("initiation", loop.position, before, before, invariant.at(world.zero), invariant)
 
         outer, known = dict(self.counters), len(arena.known)
         self.counters[facts.counter] = counter
@@ -231,7 +232,7 @@ class Executor:
             self.demand("exit", "goes on", loop.position, holds)
             end = self.block(loop.body, start).within(before)
             following = invariant.at(arena.shift(counter, 1))
-            self._compare("preservation", loop.position, end, following, invariant)
+            self._compare("preservation", loop.position, start, end, following, invariant)
         arena.forget(known)
         self.counters = outer
         after = invariant.at(last)
@@ -249,9 +250,15 @@ class Executor:
         return facts
 
     def _compare(
-        self, kind: Kind, position: Position, reached: State, claimed: State, invariant: _Invariant
+        self,
+        kind: Kind,
+        position: Position,
+        start: State,
+        reached: State,
+        claimed: State,
+        invariant: _Invariant,
     ) -> None:
-        """Demands that a reached state is the claimed one, in all that the loop changes."""
+        """Demands that the state reached from `start` is the claimed one, in all that the loop changes."""
         arena = self.world.arena
         for name in invariant.scalars:
             held, closed = reached.scalars[name], claimed.scalars[name]
@@ -260,12 +267,15 @@ class Executor:
             equal = arena.eq(held.value, closed.value) if held.defined else arena.false
             self.demand(kind, name, position, equal)
         for name in invariant.arrays:
-            at = self.subscripts(self.memories[name].rank)
-            a, b = (select(self.world, state.arrays[name], at) for state in (reached, claimed))
-            lengths = claimed.lengths.get(name, ())
-            inside = [arena.claim(arena.shift(length, -1), x) for length, x in zip(lengths, at)]
-            with self.under(*inside, *self.memories[name].proper(self.world, at)):
-                self.demand(kind, f"{name}[]", position, arena.eq(a, b))
+            content, expected = reached.arrays[name], claimed.arrays[name]
+            shared = len(start.arrays[name].layers)
+            every = self.subscripts(self.memories[name].rank)
+            for at, part, apart in cases(self.world, content, shared, every):
+                lengths = claimed.lengths.get(name, ())
+                inside = [arena.claim(arena.shift(length, -1), x) for length, x in zip(lengths, at)]
+                with self.under(*inside, *self.memories[name].proper(self.world, at), *apart):
+                    a, b = select(self.world, part, at), select(self.world, expected, at)
+                    self.demand(kind, f"{name}[]", position, arena.eq(a, b))
         for name in invariant.grown:
             pairs = list(zip(reached.lengths[name], claimed.lengths[name]))
             none = arena.eq(pairs[0][0], self.world.zero)

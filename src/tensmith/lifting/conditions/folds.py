@@ -49,6 +49,10 @@ class Folds:
     def close(self, kind: str, position: Node, body: Node, start: Node, extent: Node) -> Node:
         """The fold of a body made at the newest placeholder, over 0 .. extent-1."""
         self._depth -= 1
+        return self.fold(kind, position, body, start, extent)
+
+    def fold(self, kind: str, position: Node, body: Node, start: Node, extent: Node) -> Node:
+        """The fold of a body over position = 0 .. extent-1."""
         if extent.constant is not None and extent.constant <= 0:
             return start
         if kind == "sum" and self.linear:
@@ -109,6 +113,53 @@ class Folds:
             body = self.substitute(old.body, values, memo)
             self.bodies[result] = Body(old.prefix, body, old.position)
         return result
+
+    def renewed(self, node: Node, values: dict[Node, Node], seen: dict[Node, Node]) -> Node:
+        """A node with symbols replaced and every fold inside taken apart anew: what has become alike may make
+        another function of it."""
+        if node not in seen:
+            found = self.bodies.get(node)
+            if node in values:
+                seen[node] = values[node]
+            elif found is None:
+                seen[node] = self.arena.rebuild(node, lambda part: self.renewed(part, values, seen))
+            else:
+                extent = self.renewed(node.args[-1], values, seen)
+                start = self.arena.number(0 if found.prefix.kind == "sum" else 1, node.sort)
+                if found.prefix.kind in ("max", "min"):
+                    start = self.renewed(node.args[-2], values, seen)
+                body = self.renewed(found.body, values, seen)
+                seen[node] = self.fold(found.prefix.kind, found.position, body, start, extent)
+        return seen[node]
+
+    def choose(self, condition: Node, a: Node, b: Node) -> Node:
+        """a where the condition holds, else b; b alone where it is a whenever the condition, an equation of a
+        symbol, holds."""
+        if condition.op == "eq0":
+            for atoms, coefficient in monomials(condition.args[0]):
+                if len(atoms) == 1 and atoms[0].op == "symbol" and coefficient in (1, -1):
+                    rest = self.arena.sub(condition.args[0], self.arena.scale(atoms[0], coefficient))
+                    value = self.arena.scale(rest, -coefficient)
+                    if self.renewed(b, {atoms[0]: value}, {}) is self.renewed(a, {atoms[0]: value}, {}):
+                        return b
+        return self.arena.ite(condition, a, b)
+
+    def turned(self, fold: Node) -> Iterator[Node]:
+        """The same function at other parameters with, it seems, the same body: a product of like factors has
+        no order of its own. Found by swapping two of the symbols that the parameters are made of."""
+        found = self.bodies[fold]
+        symbols = [n for n in walk(fold.args[1:-1]) if n.op == "symbol" and n.sort == "Int"]
+        for a, b in itertools.combinations(symbols, 2):
+            swap = {a: b, b: a}
+            template, holes = _Abstraction(self.arena, found.position).of(self.substitute(found.body, swap))
+            if template != found.prefix.body:
+                continue
+            given = [self.arena.substitute(hole, swap) for hole in holes]
+            rest = fold.args[1 + len(given) :]
+            other = self.arena.app(found.prefix.name, fold.sort, (*given, *rest))
+            if other is not fold:
+                self.bodies.setdefault(other, Body(found.prefix, found.body, found.position))
+                yield other
 
     def occurring(self, roots: Iterable[Node]) -> list[Node]:
         """The fold nodes inside."""

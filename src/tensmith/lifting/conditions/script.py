@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tensmith.lifting.conditions.execute import Goal
-from tensmith.lifting.conditions.instances import axiom_instances, recurrences
+from tensmith.lifting.conditions.instances import Instances, axiom_instances, recurrences
 from tensmith.lifting.conditions.nodes import Node, monomials, walk
 from tensmith.lifting.conditions.relevance import Relevance
 from tensmith.lifting.conditions.text import name, text
@@ -37,14 +37,12 @@ class Writer:
         arena = self.world.arena
         if arena.implies(goal.hypotheses, goal.claim) is arena.true:
             return replace(_stated(goal), structural="both sides are the same after normalisation")
-        return self._obligation(goal, None, _DEPTH)
+        found = self._script(goal.hypotheses, (goal.claim,), text(goal.claim))
+        return self._obligation(goal, _DEPTH, *found)
 
-    def _obligation(self, goal: Goal, literal: str | None, depth: int) -> Obligation:
-        """literal: the claim as text, where it must read as a definition does."""
-        script, functions = self._script(goal.hypotheses, goal.claim)
-        if literal is not None:
-            script = replace(script, goal=literal)
-
+    def _obligation(
+        self, goal: Goal, depth: int, script: Script, functions: Mapping[str, Prefix]
+    ) -> Obligation:
         def lemmas() -> tuple[Lemma, ...]:
             return tuple(itertools.islice(self._lemmas(goal, depth - 1), _MOST_LEMMAS)) if depth else ()
 
@@ -74,14 +72,17 @@ class Writer:
         )
         return replace(found, script=script, expects="sat")
 
-    def _script(self, hypotheses: Sequence[Node], claim: Node) -> tuple[Script, dict[str, Prefix]]:
+    def _script(
+        self, hypotheses: Sequence[Node], spoken: Sequence[Node], goal: str, steps: bool = True
+    ) -> tuple[Script, Mapping[str, Prefix]]:
+        """The script of a goal that speaks of some nodes. steps: with what recurrences its folds need."""
         known: dict[Node, str] = {}
 
         def write(node: Node) -> str:
             return text(node, known=known)
 
-        said = [*hypotheses, claim]
-        found = recurrences(self.world.folds, said, write)
+        said = [*hypotheses, *spoken]
+        found = recurrences(self.world.folds, said, write) if steps else Instances()
         near = self.relevance.near([*said, *found.extra])
         rest = self.relevance.rest([*said, *found.extra], near)
         nodes = list(walk([*near, *said, *found.extra]))
@@ -102,14 +103,17 @@ class Writer:
             tuple(weak),
             tuple(exact),
             tuple(found.recurrences.values()),
-            write(claim),
+            goal,
         )
         return script, found.functions
 
     def _lemmas(self, goal: Goal, depth: int) -> Iterator[Lemma]:
-        """Unlike folds in the claim, told equal where one is a window of the other."""
+        """Folds of products in another order; unlike folds, told equal where one is a window of the other."""
         world, arena = self.world, self.world.arena
         folds = world.folds.occurring((goal.claim,))
+        for fold in folds:
+            for other in world.folds.turned(fold):
+                yield self._lemma(goal, (fold, other), world.zero, False, 0)
         for a, b in itertools.permutations(folds, 2):
             first, second = world.folds.bodies[a].prefix, world.folds.bodies[b].prefix
             if first == second or (first.kind, first.sort) != (second.kind, second.sort):
@@ -125,16 +129,18 @@ class Writer:
         folds, arena = self.world.folds, self.world.arena
         k = arena.symbol("k0", "Int", natural=True)
         a, b = pair
-        extent, length = a.args[-1], b.args[-1]
+        length = b.args[-1]
         last = arena.sub(arena.shift(arena.add(shift, length), -1), k)
         bodies = (folds.body_at(a, k), folds.body_at(b, last if reverse else arena.sub(k, shift)))
         first, second = ((list(map(text, f.args[1:-1])), text(f.args[-1])) for f in pair)
         named = [folds.bodies[f].prefix for f in pair]
         literal = window(named[0], named[1], (first, second), text(shift), reverse)
-        # The literal instance is what is proved; the nodes say which facts and folds it needs.
-        spoken = arena.all([arena.eq(*bodies), arena.claim(extent, k), arena.claim(length, shift)])
+        # The bodies say which facts and folds the literal instance needs.
+        spoken = (*bodies, *a.args[1:], *b.args[1:], shift, k)
         subject = f"{named[0].name} = {named[1].name}"
-        proof = self._obligation(replace(goal, kind="lemma", subject=subject, claim=spoken), literal, depth)
+        found = self._script(goal.hypotheses, spoken, literal, depth > 0)
+        lemma = replace(goal, kind="lemma", subject=subject, claim=arena.eq(*bodies))
+        proof = self._obligation(lemma, depth, *found)
         stated = Window(
             (named[0].name, tuple(first[0]), first[1]),
             (named[1].name, tuple(second[0]), second[1]),

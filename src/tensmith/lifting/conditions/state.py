@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -12,6 +12,7 @@ from tensmith.lifting.conditions.world import Malformed, Scope, World
 from tensmith.lifting.summary import Written
 
 At: TypeAlias = tuple[Node, ...]
+_MOST_CASES = 12
 
 
 @dataclass(frozen=True)
@@ -92,13 +93,13 @@ class State:
 
 def select(world: World, content: Content, at: At) -> Node:
     """The element at subscripts."""
-    arena, pending = world.arena, []
+    pending: list[tuple[Node, Node]] = []
     value: Node | None = None
     for layer in reversed(content.layers):
         hit, found = reach(world, layer, at)
-        if hit is arena.false:
+        if hit is world.arena.false:
             continue
-        if hit is arena.true:
+        if hit is world.arena.true:
             value = found()
             break
         pending.append((hit, found()))
@@ -107,7 +108,7 @@ def select(world: World, content: Content, at: At) -> Node:
     for hit, written in reversed(pending):
         if written.sort != value.sort:
             raise Malformed("a written value does not have the type of its array")
-        value = arena.ite(hit, written, value)
+        value = world.folds.choose(hit, written, value)
     return value
 
 
@@ -124,6 +125,44 @@ def reach(world: World, layer: Layer, at: At) -> tuple[Node, Callable[[], Node]]
             inside, found = solve(world, written, scope, at)
             return arena.all([guard, inside]), lambda: world.term(written.value, found)
     raise TypeError(layer)
+
+
+def cases(
+    world: World, content: Content, shared: int, at: At
+) -> Iterator[tuple[At, Content, tuple[Node, ...]]]:
+    """Subscripts, content and conditions that together are all elements: the elements, rows and columns that
+    layers above the first `shared` write by themselves, and arbitrary elements outside of these."""
+    arena = world.arena
+    places: dict[tuple[Node | None, ...], None] = {}
+    rest = list(content.layers[:shared])
+    for layer in content.layers[shared:]:
+        place = _fixed(world, layer, len(at))
+        if any(place):
+            places[place] = None
+        else:
+            rest.append(layer)
+    if len(places) > _MOST_CASES:
+        yield at, content, ()
+        return
+    apart = []
+    for place in places:
+        yield tuple(fixed or x for fixed, x in zip(place, at)), content, ()
+        apart.append(arena.negate(arena.all(arena.eq(x, fixed) for fixed, x in zip(place, at) if fixed)))
+    yield at, replace(content, layers=tuple(rest)), tuple(apart)
+
+
+def _fixed(world: World, layer: Layer, rank: int) -> tuple[Node | None, ...]:
+    """The subscripts that do not vary in what a layer writes."""
+    match layer:
+        case Point(at, _, _):
+            return at
+        case Row(row, _, _):
+            return (row, *(None,) * (rank - 1))
+        case Box(written, scope, _):
+            return tuple(
+                None if place.symbols() & set(written.indices) else world.poly(place, scope)
+                for place in written.at
+            )
 
 
 def solve(world: World, written: Written, scope: Scope, at: At) -> tuple[Node, Scope]:
