@@ -46,7 +46,7 @@ _SENSITIVITY_SHARE = 0.05
 _JUDGING_SHARE = 0.015
 _TIMING_SHARE = 0.02
 _LEAST_FINAL_SHARE, _MOST_FINAL_SHARE = 0.1, 0.5
-_TIMING_SECONDS = 60.0
+_MOST_TIMING_SECONDS = 60.0
 _PROBE_SAMPLES = 100
 
 
@@ -231,13 +231,18 @@ def _roofline(run: _Run, workshop: Workshop, program: Program) -> dict[str, floa
 def _final_seconds(run: _Run) -> float:
     """Time to keep for the final measurement: held-out accuracy of each point, then timing."""
     judging = _final_seconds_a_sample(run) * len(run.given.splits.held_out)
-    return min(judging + _TIMING_SECONDS, _MOST_FINAL_SHARE * run.config.time_budget)
+    return min(judging + _timing_seconds(run), _MOST_FINAL_SHARE * run.config.time_budget)
+
+
+def _timing_seconds(run: _Run) -> float:
+    """What timing all points in turns takes."""
+    return min(_MOST_TIMING_SECONDS, _TIMING_SHARE * run.config.time_budget * MOST_POINTS)
 
 
 def _held_out(run: _Run) -> View:
     """The held-out split, or as much of it as the time that is left can afford."""
     whole = run.given.splits.held_out
-    left = run.started + run.config.time_budget - time.monotonic() - _TIMING_SECONDS
+    left = run.started + run.config.time_budget - time.monotonic() - _timing_seconds(run)
     seconds = max(left, _LEAST_FINAL_SHARE * run.config.time_budget)
     affordable = int(seconds / max(_final_seconds_a_sample(run), 1e-9))
     view = whole.take(max(affordable, _PROBE_SAMPLES))
