@@ -56,6 +56,8 @@ _FACTS = {
 _TEMPLATES = [
     "(=> (distinct y 0) (= (tdiv x y) (ite (>= x 0) (div x y) (- (div (- x) y)))))",
     "(=> (distinct y 0) (= (fdiv x y) (ite (>= y 0) (div x y) (div (- x) (- y)))))",
+    "(=> (distinct y 0) (= (fdiv x y) (ite (or (= (* y (tdiv x y)) x) (= (>= x 0) (>= y 0))) (tdiv x y) "
+    "(- (tdiv x y) 1))))",
     "(=> (distinct x 0.0) (= (* x (inv x)) 1.0))",
     "(= (f.floor x) (to_real (to_int x)))",
     "(= (f.ceil x) (- (to_real (to_int (- x)))))",

@@ -24,13 +24,15 @@ _TOKEN = re.compile(r"[()]|[^\s()]+")
 
 @dataclass(frozen=True)
 class Axiom:
-    """What holds of `function` at any `parameters`: text over their names. `weak` ones are always added;
-    the others, its exact definition, only where a proof needs them."""
+    """What holds of `function` at any `parameters`: text over their names. `weak` ones are always added, but
+    where they speak of another function only if that occurs too; the others, its exact definition, only where
+    a proof needs them."""
 
     function: str
     parameters: tuple[tuple[str, str], ...]  # (name, sort)
     text: str
     weak: bool = False
+    other: str = ""
 
     def instance(self, arguments: Sequence[str]) -> str:
         """The axiom at given argument texts."""
@@ -65,6 +67,14 @@ _R = (("x", _REAL),)
 AXIOMS: tuple[Axiom, ...] = (
     Axiom("tdiv", _XY, "(=> (distinct y 0) (= (tdiv x y) (ite (>= x 0) (div x y) (- (div (- x) y)))))"),
     Axiom("fdiv", _XY, "(=> (distinct y 0) (= (fdiv x y) (ite (>= y 0) (div x y) (div (- x) (- y)))))"),
+    Axiom(
+        "fdiv",
+        _XY,
+        "(=> (distinct y 0) (= (fdiv x y) (ite (or (= (* y (tdiv x y)) x) (= (>= x 0) (>= y 0))) (tdiv x y) "
+        "(- (tdiv x y) 1))))",
+        True,
+        "tdiv",
+    ),
     Axiom("inv", _R, "(=> (distinct x 0.0) (= (* x (inv x)) 1.0))"),
     Axiom("f.floor", _R, "(= (f.floor x) (to_real (to_int x)))"),
     Axiom("f.ceil", _R, "(= (f.ceil x) (- (to_real (to_int (- x)))))"),

@@ -76,11 +76,13 @@ def axiom_instances(nodes: Iterable[Node], write: Write) -> tuple[list[str], lis
     """The axioms of the functions that occur: (weak ones, exact definitions)."""
     weak: list[str] = []
     exact: list[str] = []
-    for node in nodes:
-        if node.op != "app":
-            continue
+    apps = [node for node in nodes if node.op == "app"]
+    calls = {node.args for node in apps}
+    for node in apps:
         arguments = list(map(write, node.args[1:]))
         for axiom in axioms(node.args[0]):
+            if axiom.other and (axiom.other, *node.args[1:]) not in calls:
+                continue
             literal = node.args[0] == "fdiv" and node.args[2].constant is not None
             (weak if axiom.weak or literal else exact).append(axiom.instance(arguments))
     return weak, exact

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from tensmith.lifting.conditions.nodes import Arena, Node, Sort, monomials, walk
+from tensmith.lifting.conditions.nodes import Arena, Node, Number, Sort, monomials, walk
 from tensmith.lifting.loops import Apply, Expr, Scalar
 from tensmith.lifting.terms import Cases, Fold, Index, Op, Term
 
@@ -100,7 +100,30 @@ def quotient_of(arena: Arena, function: str, a: Node, b: Node) -> Node:
             floor if function == "fdiv" or floor * bottom == top or (top < 0) == (bottom < 0) else floor + 1
         )
         return arena.number(exact, "Int")
+    exactly = _divided(arena, a, b)
+    if exactly is not None:
+        zero = arena.eq(b, arena.number(0, "Int"))
+        return arena.ite(zero, arena.app(function, "Int", (a, b)), exactly)
+    if b.op == "ite":  # a divisor that is replaced where it is 0
+        condition, c, d = b.args
+        return arena.ite(condition, quotient_of(arena, function, a, c), quotient_of(arena, function, a, d))
     return arena.app(function, "Int", (a, b))
+
+
+def _divided(arena: Arena, a: Node, b: Node) -> Node | None:
+    """q where a = b * q term by term, of an atom or constant b."""
+    parts: dict[tuple[Node, ...], Number] = {}
+    for atoms, coefficient in monomials(a):
+        if bottom := b.constant:
+            if coefficient % bottom:
+                return None
+            parts[atoms] = coefficient // bottom
+        elif b in atoms:
+            place = atoms.index(b)
+            parts[(*atoms[:place], *atoms[place + 1 :])] = coefficient
+        else:
+            return None
+    return arena.poly(parts, "Int") if parts else None
 
 
 def inverse(arena: Arena, b: Node) -> Node:
