@@ -6,8 +6,8 @@ import random
 from pathlib import Path
 
 import pytest
-from lifting.evaluate_summary import arguments, check, widened
 
+from lifting.evaluate_summary import arguments, check, widened
 from tensmith.lifting.loops import Function
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.road import lift_file

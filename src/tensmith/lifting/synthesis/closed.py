@@ -35,7 +35,7 @@ from tensmith.lifting.synthesis.grammar import (
     well_typed,
 )
 from tensmith.lifting.terms import Cases, Fold, Index, Op, Read, Term, parts, walk
-from tensmith.verify.obligation import Obligation
+from tensmith.verify.obligation import Verdict
 from tensmith.verify.solve import discharge
 
 QUICK = Search(seconds=2.0)
@@ -69,13 +69,13 @@ def complete(
     return None
 
 
-def unproved(summary: Summary, effort: Effort) -> Obligation | None:
-    """The first obligation that is not proved in what time is left."""
+def unproved(summary: Summary, effort: Effort) -> Verdict | None:
+    """The verdict on the first obligation that is not proved in what time is left."""
     effort.proofs += 1
     for obligation in obligations(summary):
         (verdict,) = discharge([obligation], timeout=max(0.01, min(1.0, effort.left)))
         if verdict.status != "proved":
-            return obligation
+            return verdict
     return None
 
 
@@ -112,9 +112,9 @@ class Guesses:
         renamed = {old: Poly.symbol(new) for old, new in zip(first, names) if new not in bound}
         return substitute(self.current[text], renamed)
 
-    def block(self, failed: Obligation | None) -> None:
-        """Take back the candidate that an obligation speaks of, else the last."""
-        own = f"{failed.subject}@{failed.loop}" if failed is not None else ""
+    def block(self, failed: Verdict | None) -> None:
+        """Take back the candidate that a failed obligation speaks of, else the last."""
+        own = f"{failed.obligation.subject}@{failed.obligation.loop}" if failed is not None else ""
         del self.current[self.asked[own if own in self.asked else next(reversed(self.asked))]]
 
 

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from tensmith.formula.poly import Poly
-from tensmith.lifting.loops import I64
+from tensmith.lifting.loops import I64, Scalar
 from tensmith.lifting.synthesis.examples import FAULTS, JOINS, OPERATORS, World, cast
 from tensmith.lifting.synthesis.grammar import FOLD, OUTSIDE, Grammar, Rule, Search, Symbol
 from tensmith.lifting.terms import Index, Term
@@ -112,6 +112,9 @@ class Entry:
     values: Values
 
 
+_Candidate = tuple[Symbol, Scalar, Values, Callable[[], Term]]  # the term is made when it is wanted
+
+
 class _Enumeration:
     def __init__(
         self, grammar: Grammar, points: Points, wanted: Callable[[Values], bool], effort: Effort
@@ -119,35 +122,36 @@ class _Enumeration:
         self.grammar, self.points, self.wanted, self.effort = grammar, points, wanted, effort
         self.rules = sorted(grammar.rules, key=lambda rule: rule.operator.startswith(FOLD))  # folds come last
         self.pools: dict[Symbol, list[list[Entry]]] = {symbol: [] for symbol in grammar.contexts}  # by size
-        self.seen: dict[Symbol, set[Values]] = {symbol: set() for symbol in grammar.contexts}
+        self.seen: dict[Symbol, set[tuple[Scalar, Values]]] = {symbol: set() for symbol in grammar.contexts}
 
     def of_size(self, size: int) -> Iterator[Term]:
         """What is wanted among the terms of so many operators; those that behave like no other are kept."""
         new: dict[Symbol, list[Entry]] = {symbol: [] for symbol in self.pools}
-        for symbol, values, term in self._joined(size) if size else self._atoms():
+        for symbol, type_, values, term in self._joined(size) if size else self._atoms():
             self.effort.tried += 1
             made = None
             if symbol == self.grammar.start and self.wanted(values):
                 yield (made := term())
-            if values not in self.seen[symbol] and not _void(values):
-                self.seen[symbol].add(values)
+            if (type_, values) not in self.seen[symbol] and not _void(values):
+                self.seen[symbol].add((type_, values))
                 new[symbol].append(Entry(made or term(), values))
         for symbol, entries in new.items():
             self.pools[symbol].append(entries)
 
-    def _atoms(self) -> Iterator[tuple[Symbol, Values, Callable[[], Term]]]:
+    def _atoms(self) -> Iterator[_Candidate]:
         for symbol, terms in self.grammar.atoms.items():
             for term in dict.fromkeys(terms):
-                yield symbol, self.points.values(term, self.grammar.contexts[symbol]), partial(_same, term)
+                values = self.points.values(term, self.grammar.contexts[symbol])
+                yield symbol, term.type, values, partial(_same, term)
 
-    def _joined(self, size: int) -> Iterator[tuple[Symbol, Values, Callable[[], Term]]]:
+    def _joined(self, size: int) -> Iterator[_Candidate]:
         for rule in self.rules:
             for sizes in _splits(size - 1, len(rule.parts)):
                 pools = [self.pools[part][n] for part, n in zip(rule.parts, sizes)]
                 for parts in itertools.product(*pools):
                     if self.effort.tried % _PATIENCE == 0 and self.effort.left <= 0:
                         return
-                    yield rule.symbol, self._apply(rule, parts), partial(_made, rule, parts)
+                    yield rule.symbol, rule.type, self._apply(rule, parts), partial(_made, rule, parts)
 
     def _apply(self, rule: Rule, parts: Sequence[Entry]) -> Values:
         name, values = rule.operator, [part.values for part in parts]

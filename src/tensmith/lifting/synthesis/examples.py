@@ -42,6 +42,7 @@ from tensmith.lifting.terms import Argument, Cases, Fold, Index, Number, Op, Rea
 
 Value: TypeAlias = Any  # an int, a bool or a Fraction
 _LONGEST = 10_000  # statements of one run
+_MOST = 10_000  # inputs that are drawn
 
 
 class Undefined(Exception):
@@ -268,11 +269,16 @@ class Example:
     output: Mapping[tuple[Any, ...], Value]
 
 
-def examples(summary: Summary, likely: Sequence[Value], chance: random.Random) -> Iterator[Example]:
-    """Runs of the function on random inputs that meet the summary's requirements, without end."""
-    while True:
+def examples(
+    summary: Summary, likely: Sequence[Value], chance: random.Random, given: Mapping[str, Value] | None = None
+) -> Iterator[Example]:
+    """Runs of the function on random inputs that meet the summary's requirements; given: values of scalars.
+
+    Ends where such inputs do not come up.
+    """
+    for _ in range(_MOST):
         try:
-            found = _example(summary, likely, chance)
+            found = _example(summary, likely, chance, given or {})
         except FAULTS:
             continue
         if found is not None:
@@ -288,14 +294,17 @@ def parameters(function: Function) -> Iterator[tuple[str, Scalar | Array]]:
             yield parameter.name, parameter.type
 
 
-def _example(summary: Summary, likely: Sequence[Value], chance: random.Random) -> Example | None:
+def _example(
+    summary: Summary, likely: Sequence[Value], chance: random.Random, given: Mapping[str, Value]
+) -> Example | None:
     function = summary.function
     polys = [requirement.poly for requirement in summary.requires if requirement.poly is not None]
     sizes = {name for poly in (*polys, *(size.poly for size in summary.sizes)) for name in poly.symbols()}
     names: dict[str, Value] = {}
     for name, type_ in parameters(function):
         if isinstance(type_, Scalar):
-            names[name] = chance.randrange(4) if name in sizes else chosen(type_, chance, likely)
+            random_one = chance.randrange(4) if name in sizes else chosen(type_, chance, likely)
+            names[name] = random_one if name in sizes else given.get(name, random_one)
         else:
             names.update({f"len({name}, {axis})": chance.randrange(1, 4) for axis in range(type_.rank)})
     for requirement in summary.requires:

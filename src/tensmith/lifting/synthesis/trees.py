@@ -1,0 +1,188 @@
+"""A function's expression trees: what each variable and array is given, over loop counters and parameters.
+
+Nothing is solved here: a local variable stays the name "v#n", any of its first n definitions. Counters are
+those of the loops; subscripts and sizes are polynomials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tensmith.formula.poly import Poly
+from tensmith.lifting.loops import (
+    I64,
+    Append,
+    Apply,
+    Assign,
+    Cast,
+    Constant,
+    Declare,
+    Expr,
+    If,
+    Length,
+    Load,
+    Loop,
+    Return,
+    Scalar,
+    Statement,
+    Store,
+    Variable,
+)
+from tensmith.lifting.summarize.constants import number
+from tensmith.lifting.summarize.counters import statements
+from tensmith.lifting.summarize.plan import length_symbol
+from tensmith.lifting.summary import Summary
+from tensmith.lifting.synthesis.examples import parameters
+from tensmith.lifting.terms import Argument, Index, Number, Op, Read, Term
+
+_POLYNOMIAL = {"add": Poly.__add__, "sub": Poly.__sub__, "mul": Poly.__mul__}
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A value given to a variable or to elements of an array, and the labels of the loops around it."""
+
+    term: Term
+    loops: tuple[str, ...]
+
+
+@dataclass
+class Trees:
+    """The trees of one function; `skeleton` gives the counters' closed forms and the sizes. result: the name
+    under which the output is defined."""
+
+    skeleton: Summary
+    definitions: dict[str, list[Definition]] = field(default_factory=dict)
+    result: str = ""
+
+    def __post_init__(self) -> None:
+        function = self.skeleton.function
+        self.result = self.skeleton.results[0].name
+        self.loops = {facts.label: facts for facts in self.skeleton.loops}
+        self.sizes: dict[str, Poly] = {}
+        for size in self.skeleton.sizes:
+            for name in size.poly.symbols():
+                if size.poly.coefficient(name) == 1:
+                    self.sizes.setdefault(name, Poly.symbol(size.symbol) - size.poly + Poly.symbol(name))
+        given = [s.name for s in statements(function.body) if isinstance(s, (Declare, Assign))]
+        self.once = {name for name in given if given.count(name) == 1}
+        self.known: dict[str, Term] = {
+            name: Index(self.sizes[name], type_) if name in self.sizes else Argument(name, type_)
+            for name, type_ in parameters(function)
+            if isinstance(type_, Scalar)
+        }
+        self._block(function.body, ())
+
+    # Statements
+
+    def _block(self, body: Sequence[Statement], loops: tuple[str, ...]) -> None:
+        for statement in body:
+            match statement:
+                case Declare(name, _, value) | Assign(name, value) if value is not None:
+                    self._assign(name, self.term(value), loops)
+                case Store(name, _, value):
+                    self._define(name, self.term(value), loops)
+                case Append(name, value):
+                    self._define(name, self._held(value), loops)
+                case If(condition, then, otherwise):
+                    self._branch(self.term(condition), then, otherwise, loops)
+                case Loop(_, inner, label):
+                    around = dict(self.known)
+                    closed = self.loops[label].scalars
+                    self.known.update({n: term for n, term in closed.items() if isinstance(term, Index)})
+                    self._block(inner, (*loops, label))
+                    self.known = around
+                case Return(str() as name):
+                    self.result = name
+                case Return(value):
+                    self._define("return", self._held(value), loops)
+
+    def _assign(self, name: str, term: Term, loops: tuple[str, ...]) -> None:
+        if name in self.once and isinstance(term, (Index, Number)):
+            self.known[name] = term
+        elif name not in self.known:
+            self._define(name, term, loops)
+
+    def _define(self, name: str, term: Term, loops: tuple[str, ...]) -> None:
+        self.definitions.setdefault(name, []).append(Definition(term, loops))
+
+    def _branch(
+        self,
+        condition: Term,
+        then: Sequence[Statement],
+        otherwise: Sequence[Statement],
+        loops: tuple[str, ...],
+    ) -> None:
+        """Both branches' definitions, and the choice between the last of each."""
+        marks = {name: len(found) for name, found in self.definitions.items()}
+        ends: list[dict[str, Term]] = []
+        for body in (then, otherwise):
+            before = {name: len(found) for name, found in self.definitions.items()}
+            self._block(body, loops)
+            new = {
+                name: found[-1].term
+                for name, found in self.definitions.items()
+                if len(found) > before.get(name, 0)
+            }
+            ends.append(new)
+        for name in dict.fromkeys([*ends[0], *ends[1]]):
+            type_ = (ends[0].get(name) or ends[1][name]).type
+            old = Argument(f"{name}#{marks.get(name, 0)}", type_)
+            a, b = (end.get(name, old) for end in ends)
+            self._define(name, Op("select", (condition, a, b), type_), loops)
+
+    # Expressions
+
+    def _held(self, value: Expr | str) -> Term:
+        """A value, or the elements of a local array."""
+        return (
+            self._local(value, self.skeleton.results[0].type) if isinstance(value, str) else self.term(value)
+        )
+
+    def _local(self, name: str, type_: Scalar) -> Term:
+        return Argument(f"{name}#{len(self.definitions.get(name, ()))}", type_)
+
+    def term(self, expression: Expr) -> Term:
+        """An expression as it stands."""
+        match expression:
+            case Constant(value, type_):
+                return number(value, type_)
+            case Variable(name, type_):
+                return self.known.get(name) or self._local(name, type_)
+            case Load(array, indices, type_):
+                at = tuple(map(self.position, indices))
+                if array in self.definitions or None in at:
+                    return self._local(array, type_)
+                return Read(array, tuple(Index(poly, I64) for poly in at if poly is not None), type_)
+            case Length(array, axis, type_):
+                symbol = length_symbol(array, axis)
+                return Index(self.sizes.get(symbol) or Poly.symbol(symbol), type_)
+            case Cast(value, type_):
+                term = self.term(value)
+                if isinstance(term, Index) and type_.kind == "int":
+                    return Index(term.poly, type_)
+                return Op("cast", (term,), type_)
+            case Apply(operator, arguments, type_):
+                return Op(operator, tuple(map(self.term, arguments)), type_)
+        raise TypeError(f"not an expression: {expression!r}")
+
+    def position(self, expression: Expr) -> Poly | None:
+        """A subscript as a polynomial."""
+        return _poly(self.term(expression))
+
+
+def _poly(term: Term) -> Poly | None:
+    match term:
+        case Index(poly):
+            return poly
+        case Number(value, Scalar("int")):
+            return Poly.of(int(value))
+        case Argument(name, Scalar("int")) if "#" not in name:
+            return Poly.symbol(name)
+        case Op("cast", (inner,), Scalar("int")):
+            return _poly(inner)
+        case Op(("add" | "sub" | "mul") as operator, (left, right)):
+            a, b = _poly(left), _poly(right)
+            return None if a is None or b is None else _POLYNOMIAL[operator](a, b)
+    return None
