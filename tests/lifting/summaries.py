@@ -299,6 +299,15 @@ KERNELS: dict[str, Summary] = {
     ),
     "screen": blend(),
     "burn": burn(),
+    "one_variable_two_extents": summary(
+        "one_variable_two_extents", {"a": vector(), "b": vector(), "n": I32},
+        {"return": op("sub", total(p, n, at("a", p)), total(p, n - 1, op("mul", at("a", p), at("b", p))))},
+        returns=I32,
+    ),
+    "one_variable_two_triangles": summary(
+        "one_variable_two_triangles", {"a": vector(), "b": vector(), "n": I32, "m": I32},
+        {"b": box(op("add", total(p, m, number(1)), total(p, i, op("mul", at("a", i), number(3)))), (i, n))},
+    ),
     "floor": summary(
         "floor", {"a": vector(), "b": vector(), "n": I32},
         {"b": box(op("add", op("fdiv", at("a", i), number(7)), op("fmod", at("a", i), number(-7))), (i, n))},

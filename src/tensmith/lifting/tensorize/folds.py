@@ -71,8 +71,7 @@ def rectangle(lowering: Lowering, fold: Fold) -> Range:
     extents = lowering.build.extents
     outer = [v for v in extents if v in fold.extent.symbols()]
     if not outer:
-        lowering.index(fold.var, fold.extent)
-        return Range(fold.var, fold.body)
+        return Range(*lowering.counted(fold.var, fold.extent, fold.body))
     parts = linear(fold.extent, extents)
     steps = {v: f.constant for v, f in parts[1].items()} if parts else {}
     if parts is None or None in steps.values():
@@ -84,7 +83,7 @@ def rectangle(lowering: Lowering, fold: Fold) -> Range:
     most = parts[0]
     for v, step in steps.items():
         most = most + (extents[v] - 1) * max(0, step or 0)
-    lowering.index(var, most)
+    var, body = lowering.counted(var, most, body)
     mask = [fold.extent + shift - 1 - Poly.symbol(var)]
     if shift.terms:
         mask.append(Poly.symbol(var) - shift)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from tensmith.formula.expr import fresh
 from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import NOWHERE, Scalar
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summary import Grid, Summary
 from tensmith.lifting.tensorize import cases, folds, operators, positions
-from tensmith.lifting.tensorize.affine import polynomial
+from tensmith.lifting.tensorize.affine import polynomial, substitute
 from tensmith.lifting.tensorize.build import Build, Tensor, dtype_of
 from tensmith.lifting.tensorize.reads import variables_of, view_of
 from tensmith.lifting.tensorize.sizes import Sizes
@@ -36,8 +37,24 @@ class Lowering:
 
     def index(self, variable: str, extent: Poly) -> Poly:
         """Adds an index variable to the space; its extent, 0 where it would be negative."""
-        self.build.extents.setdefault(variable, self.sizes.extent(extent))
-        return self.build.extents[variable]
+        assert not self.counts_otherwise(variable, extent), f"{variable} has two extents"
+        return self.build.extents.setdefault(variable, self.sizes.extent(extent))
+
+    def counts_otherwise(self, variable: str, extent: Poly) -> bool:
+        """Whether the variable is in the space with another extent."""
+        known = self.build.extents.get(variable)
+        return known is not None and known != self.sizes.extent(extent)
+
+    def counted(self, variable: str, extent: Poly, body: Term) -> tuple[str, Term]:
+        """Adds a fold's variable; it and the body, under a fresh name where the variable counts otherwise.
+
+        One closed form, taken at two iterations, gives folds over one variable with two extents.
+        """
+        if self.counts_otherwise(variable, extent):
+            name = fresh("k")
+            variable, body = name, substitute(body, {variable: Poly.symbol(name)})
+        self.index(variable, extent)
+        return variable, body
 
     def lower(self, term: Term) -> Tensor:
         """The tensor of a term."""

@@ -35,6 +35,8 @@ def lower(lowering: Lowering, result: Result, needed: frozenset[str]) -> Iterato
         return
     parts = [part for written in result.written for part in _boxes(lowering.sizes, written)]
     for position, part in enumerate(parts):
+        if any(map(lowering.counts_otherwise, part.indices, part.extents)):
+            part = _cut(lowering.sizes, part, ())
         extents = {v: lowering.index(v, e) for v, e in zip(part.indices, part.extents)}
         grid = lowering.grid(result.name)
         view = view_of(grid, part.at, extents, part.indices)

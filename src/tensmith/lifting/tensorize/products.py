@@ -27,9 +27,8 @@ def total(lowering: Lowering, fold: Fold, around: Range) -> Tensor:
     """The sum of a body over a fold's variable and those of the sums directly inside it."""
     variables, body, mask = [around.var], around.body, around.mask
     while isinstance(body, Fold) and _is_plain_sum(lowering, body):
-        lowering.index(body.var, body.extent)
-        variables.append(body.var)
-        body = body.body
+        variable, body = lowering.counted(body.var, body.extent, body.body)
+        variables.append(variable)
     return _sum(lowering, tuple(variables), body, mask, dtype_of(fold.type))
 
 
