@@ -10,16 +10,16 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from harness_compare import closely, exactly, spread
 from harness_inputs import Draw, Record, Sampler, fields, flat
-from harness_native import Meaningless, Native, Outcome, build, dtype
+from harness_native import Meaningless, Native, Outcome, build, compilers, dtype
 from harness_targets import Loaded
 
 from tensmith.lifting.lifted import Lifted
-from tensmith.lifting.loops import Array, Function, Scalar
+from tensmith.lifting.loops import Array, Function
 
 
 class PythonSource:
@@ -58,29 +58,12 @@ class PythonSource:
         return found
 
 
-def source_of(path: Path, function: Function, library: Any = None) -> Callable[[Mapping[str, Any]], Outcome]:
+Source: TypeAlias = Callable[[Mapping[str, Any]], Outcome]
+
+
+def source_of(path: Path, function: Function, library: Any = None) -> Source:
     """The source function; `library`: from `build`, for C and C++."""
     return PythonSource(path, function) if path.suffix == ".py" else Native(library, function)
-
-
-def written(lifted: Lifted) -> list[str]:
-    """The arrays that are outputs, in parameter order."""
-    names = {o.view.array for o in lifted.outputs if o.view is not None}
-    return [name for name, _ in fields(lifted.function) if name in names]
-
-
-def outputs(lifted: Lifted, outcome: Outcome) -> list[Any]:
-    """What the contract asks for, of an outcome."""
-    found = [outcome.arrays[name] for name in written(lifted)]
-    return found + ([outcome.value] if lifted.function.returns is not None else [])
-
-
-def output_types(lifted: Lifted) -> list[Scalar]:
-    """Their element types."""
-    kinds = dict(fields(lifted.function))
-    found = [kinds[name] for name in written(lifted)]
-    found += [lifted.function.returns] if lifted.function.returns is not None else []
-    return [kind.element if isinstance(kind, Array) else kind for kind in found]
 
 
 @dataclass
@@ -94,114 +77,135 @@ class Verdict:
 
 
 def judge(
-    lifted: Lifted,
-    source: Callable[[Mapping[str, Any]], Outcome],
-    targets: Mapping[str, Loaded],
-    count: int,
-    seed: int = 0,
-    stop: int = 3,
-    sizes: tuple[int, ...] | None = None,
+    lifted: Lifted, source: Source, targets: Mapping[str, Loaded], count: int, seed: int = 0, stop: int = 3
 ) -> dict[str, Verdict]:
     """Compare targets with the source on `count` inputs; ends for a target after `stop` mismatches."""
-    sampler = Sampler(lifted, seed, sizes)
+    trial, sampler = Trial(lifted, source), Sampler(lifted, seed)
     verdicts = {name: Verdict() for name in targets}
-    types = output_types(lifted)
-
-    def run(arguments: Mapping[str, Any]) -> Sequence[Any]:
-        return outputs(lifted, source(arguments))
-
     for _ in range(count):
-        draw = sampler.draw()
-        expected: list[Any] | None = None
-        if not draw.unmet:
-            try:
-                outcome = source(draw.arguments)
-                expected = outputs(lifted, outcome)
-            except Meaningless:
-                for verdict in verdicts.values():
-                    verdict.meaningless += 1
-                continue
-            frame(lifted, draw, outcome, verdicts)
-        for name, loaded in targets.items():
-            if len(verdicts[name].wrong) < stop:
-                compare(lifted, loaded, draw, expected, types, run, verdicts[name])
+        open_ = {name: loaded for name, loaded in targets.items() if len(verdicts[name].wrong) < stop}
+        trial.run(sampler.draw(), open_, verdicts)
     return verdicts
 
 
-def frame(lifted: Lifted, draw: Draw, outcome: Outcome, verdicts: Mapping[str, Verdict]) -> None:
-    """Arrays that are no outputs are as they were."""
-    given = flat(lifted.function, draw.arguments)
-    for name, array in outcome.arrays.items():
-        if name not in written(lifted) and not exactly(np.asarray(given[name]), array):
-            for verdict in verdicts.values():
-                verdict.wrong.append(f"the source changes {name}, which is no output")
+class Trial:
+    """A lifted function beside its source."""
 
+    def __init__(self, lifted: Lifted, source: Source) -> None:
+        self.lifted, self.source = lifted, source
+        self.kinds = dict(fields(lifted.function))
+        names = {o.view.array for o in lifted.outputs if o.view is not None}
+        self.written = [name for name in self.kinds if name in names]
+        self.whole = {o.view.array for o in lifted.outputs if o.view is not None and o.whole}
+        returns = lifted.function.returns
+        types = [self.kinds[name] for name in self.written] + ([] if returns is None else [returns])
+        self.types = [kind.element if isinstance(kind, Array) else kind for kind in types]
+        self.returns = returns is not None
 
-def compare(
-    lifted: Lifted,
-    loaded: Loaded,
-    draw: Draw,
-    expected: list[Any] | None,
-    types: Sequence[Scalar],
-    run: Callable[[Mapping[str, Any]], Sequence[Any]],
-    verdict: Verdict,
-) -> None:
-    """One input, one target."""
-    if expected is None and not loaded.guards:
-        return
-    before = {n: np.copy(v) for n, v in flat(lifted.function, draw.arguments).items()}
-    try:
-        found = loaded(draw.arguments)
-    except ValueError as error:
-        if expected is None or may_refuse(lifted, draw, before):
-            verdict.refused += 1
-        else:
-            verdict.wrong.append(f"refused {shown(draw)}: {error}")
-        return
-    except Exception as error:
-        if not loaded.guards and may_refuse(lifted, draw, before):
-            return
-        verdict.wrong.append(f"failed on {shown(draw)}: {type(error).__name__}: {error}")
-        return
-    if expected is None:
-        verdict.wrong.append(f"accepted {shown(draw)}, against {draw.unmet[0].text}")
-        return
-    verdict.compared += 1
-    for name, value in flat(lifted.function, draw.arguments).items():
-        if not exactly(before[name], value):
-            verdict.wrong.append(f"changed its input {name}")
-    if len(found) != len(expected):
-        verdict.wrong.append(f"{len(found)} outputs instead of {len(expected)}")
-        return
-    bounds: list[Any] | None = None
-    for i, (want, got, kind) in enumerate(zip(expected, found, types)):
-        if kind.kind != "float":
-            same = exactly(want, got)
-        else:
-            same = closely(want, got, 0.0, kind)
-            if not same:
-                bounds = bounds or spread(run, draw.arguments, expected)
+    def outputs(self, outcome: Outcome) -> list[Any]:
+        """What the contract asks for, of an outcome: written arrays, then the returned value."""
+        found = [outcome.arrays[name] for name in self.written]
+        return found + ([outcome.value] if self.returns else [])
+
+    def run(self, draw: Draw, targets: Mapping[str, Loaded], verdicts: Mapping[str, Verdict]) -> None:
+        """One input."""
+        values = flat(self.lifted.function, draw.arguments)
+        expected: list[Any] | None = None
+        if not draw.unmet:
+            try:
+                outcome = self.source(draw.arguments)
+            except Meaningless:
+                for verdict in verdicts.values():
+                    verdict.meaningless += 1
+                return
+            expected = self.outputs(outcome)
+            for name, array in outcome.arrays.items():
+                if name not in self.written and not exactly(np.asarray(values[name]), array):
+                    for verdict in verdicts.values():
+                        verdict.wrong.append(f"the source changes {name}, which is no output")
+        before = {name: np.array(value, copy=True) for name, value in values.items()}
+        for name, loaded in targets.items():
+            wrong = self.compare(loaded, draw, expected, before, verdicts[name])
+            if wrong:
+                verdicts[name].wrong.append(wrong)
+            for parameter, value in values.items():
+                if before[parameter].tobytes() != np.asarray(value).tobytes():
+                    verdicts[name].wrong.append(f"changed its input {parameter}")
+
+    def compare(
+        self,
+        loaded: Loaded,
+        draw: Draw,
+        expected: list[Any] | None,
+        before: Mapping[str, Any],
+        verdict: Verdict,
+    ) -> str:
+        """What is wrong with one target on one input, "" if nothing; before: the arguments' values."""
+        if expected is None and not loaded.guards:
+            return ""
+        absent = self.whole if draw.absent and loaded.python else frozenset()
+        arguments = {n: None if n in absent else v for n, v in draw.arguments.items()}
+        try:
+            found = loaded(arguments)
+        except ValueError as error:
+            if expected is None or self.may_refuse(draw, before):
+                verdict.refused += 1
+                return ""
+            return f"refused {shown(draw)}: {error}"
+        except Exception as error:
+            if not loaded.guards and self.may_refuse(draw, before):
+                return ""
+            return f"failed on {shown(draw)}: {type(error).__name__}: {error}"
+        if expected is None:
+            only = {r.array for r in draw.unmet} <= absent and all(r.kind == "length" for r in draw.unmet)
+            return "" if only else f"accepted {shown(draw)}, against {draw.unmet[0].text}"
+        verdict.compared += 1
+        if len(found) != len(expected):
+            return f"{len(found)} outputs instead of {len(expected)}"
+        for i, name in enumerate(self.written):
+            if name in absent:
+                expected = [*expected[:i], cropped(expected[i], found[i]), *expected[i + 1 :]]
+        return self.different(draw, expected, found)
+
+    def different(self, draw: Draw, expected: Sequence[Any], found: Sequence[Any]) -> str:
+        """The first output that is not what the source gives."""
+        bounds: Sequence[Any] | None = None
+        for i, (want, got, kind) in enumerate(zip(expected, found, self.types)):
+            if kind.kind != "float":
+                same = exactly(want, got)
+            elif not (same := closely(want, got, 0.0, kind)):
+                bounds = bounds or spread(self.again, draw.arguments, expected)
                 same = closely(want, got, bounds[i], kind)
-        if same and kind.bits is not None and np.asarray(got).dtype != dtype(kind):
-            verdict.wrong.append(f"output {i} is {np.asarray(got).dtype} instead of {dtype(kind)}")
-            return
-        if not same:
-            text = f"output {i} on {shown(draw)}: {short(want)} expected, {short(got)} found"
-            verdict.wrong.append(text)
-            return
+            if not same:
+                return f"output {i} on {shown(draw)}: {short(want)} expected, {short(got)} found"
+            if kind.bits is not None and np.asarray(got).dtype != dtype(kind):
+                return f"output {i} is {np.asarray(got).dtype} instead of {dtype(kind)}"
+        return ""
 
+    def again(self, arguments: Mapping[str, Any], like: Sequence[Any]) -> list[Any]:
+        """The outputs on other arguments, of the extents that others have."""
+        found = self.outputs(self.source(arguments))
+        return [cropped(one, other) for one, other in zip(found, like)]
 
-def may_refuse(lifted: Lifted, draw: Draw, values: Mapping[str, Any]) -> bool:
-    """Whether a requirement on values is not met: NaN in an array that must have none, a divisor of 0 that
-    may stand where nothing is divided; or one on sizes may be read so."""
-    for requirement in lifted.requires:
-        if requirement.kind == "ordered" and np.isnan(values[requirement.array]).any():
-            return True
-        if requirement.kind == "nonzero":
-            words = set(re.findall(r"[\w.]+", requirement.text))
-            if any(not np.ndim(value) and value == 0 and name in words for name, value in values.items()):
+    def may_refuse(self, draw: Draw, values: Mapping[str, Any]) -> bool:
+        """Whether a requirement on values is not met: NaN in an array that must have none, a divisor of 0
+        that may stand where nothing is divided; or one on sizes may be read so."""
+        for requirement in self.lifted.requires:
+            if requirement.kind == "ordered" and np.isnan(values[requirement.array]).any():
                 return True
-    return bool(draw.doubtful)
+            if requirement.kind == "nonzero":
+                words = set(re.findall(r"[\w.]+", requirement.text))
+                if any(not np.ndim(value) and value == 0 and name in words for name, value in values.items()):
+                    return True
+        return bool(draw.doubtful)
+
+
+def cropped(array: Any, like: Any) -> Any:
+    """The front of an array, of another's extents: what is made where an output is passed as None."""
+    array, like = np.asarray(array), np.asarray(like)
+    if array.ndim == 1 and like.size <= array.size:
+        return array[: like.size].reshape(like.shape)
+    return array[tuple(slice(extent) for extent in like.shape)] if array.ndim == like.ndim else array
 
 
 def shown(draw: Draw) -> str:
@@ -224,4 +228,4 @@ def short(value: Any) -> str:
     return text if len(text) < 160 else f"{text[:160]}..."
 
 
-__all__ = ["Loaded", "Verdict", "build", "judge", "source_of"]
+__all__ = ["Loaded", "Verdict", "build", "compilers", "judge", "source_of"]

@@ -64,7 +64,9 @@ def moved(arguments: Mapping[str, Any], rng: np.random.Generator) -> dict[str, A
 
 
 def spread(
-    run: Callable[[Mapping[str, Any]], Sequence[Any]], arguments: Mapping[str, Any], results: Sequence[Any]
+    run: Callable[[Mapping[str, Any], Sequence[Any]], Sequence[Any]],
+    arguments: Mapping[str, Any],
+    results: Sequence[Any],
 ) -> list[Values]:
     """For each result, how far each element may be from it; NaN where it may be anything."""
     rng = np.random.default_rng(0)
@@ -74,7 +76,7 @@ def spread(
     with np.errstate(all="ignore"):
         for _ in range(SAMPLES):
             try:
-                others = run(moved(arguments, rng))
+                others = run(moved(arguments, rng), results)
             except Meaningless:
                 continue
             for i, other in enumerate(others):

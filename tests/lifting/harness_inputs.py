@@ -44,6 +44,7 @@ class Draw:
     arguments: Mapping[str, Any]
     unmet: tuple[Requirement, ...]
     doubtful: tuple[Requirement, ...]
+    absent: bool = False  # pass None for outputs that are written whole
 
 
 def fields(function: Function) -> Iterator[tuple[str, Scalar | Array]]:
@@ -112,7 +113,7 @@ class Sampler:
                 arguments.setdefault(parameter, Record())[field] = value
             else:
                 arguments[parameter] = value
-        return Draw(arguments, unmet, doubtful)
+        return Draw(arguments, unmet, doubtful, bool(self.rng.random() < 0.1))
 
     # Sizes
 

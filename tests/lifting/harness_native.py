@@ -8,6 +8,7 @@ an integer type leave the call: such inputs have no meaning in the source, and `
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
 import re
 import shutil
@@ -48,6 +49,7 @@ class Outcome:
     arrays: Mapping[str, np.ndarray[Any, Any]]
 
 
+@functools.cache
 def dtype(scalar: Scalar) -> np.dtype[Any]:
     """NumPy's type of a machine type; Python's integers are taken to have 64 bits."""
     name = scalar.name

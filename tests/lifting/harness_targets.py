@@ -28,6 +28,7 @@ class Loaded(ABC):
 
     needs: ClassVar[str] = ""  # the package it runs in
     guards: ClassVar[bool] = True  # whether it can refuse an input
+    python: ClassVar[bool] = False  # whether arguments may be None
 
     def __init__(self, lifted: Lifted, folder: Path) -> None:
         self.lifted, self.folder = lifted, folder
@@ -49,6 +50,8 @@ class Loaded(ABC):
 
 class PythonModule(Loaded):
     """F.py; arguments go as the library's own arrays."""
+
+    python = True
 
     def __init__(self, lifted: Lifted, folder: Path) -> None:
         super().__init__(lifted, folder)

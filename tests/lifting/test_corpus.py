@@ -1,0 +1,144 @@
+"""Every kernel of the corpus lifts, proved, and what is emitted computes what its source computes.
+
+The sources are compiled as they stand (or imported, where they are Python); see `harness`.
+"""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import harness
+import pytest
+from corpus import ALL, ASKED, GROUPS, Kernel
+from harness_targets import TARGETS, Loaded
+
+from tensmith.lifting.result import LiftResult
+from tensmith.lifting.road import lift_file
+
+# How many inputs a target is compared on here, and in which of the kernels; `benchmarks/lifting.py` goes
+# through all of them with thousands.
+INPUTS = {"numpy": 100, "c": 100, "torch": 30, "onnx": 30}
+SLOW_INPUTS = {"tensorflow": 6, "jax": 6, "mlx": 6}
+SLOW_GROUPS = {("c", "blend"), ("c", "llama"), ("own", "convolution"), ("polybench", "linear_algebra")}
+
+# What does not lift yet, and why; `ASKED` says how much of a group has to.
+GAPS: dict[str, str] = {}
+
+needs_compilers = pytest.mark.skipif(not harness.compilers(), reason="gcc and g++ are not installed")
+FOLDERS: list[tempfile.TemporaryDirectory[str]] = []
+
+
+@dataclass(frozen=True)
+class File:
+    """What lifting a source file gave."""
+
+    path: Path
+    folder: Path
+    results: dict[str, LiftResult]
+    library: Any
+
+
+@functools.cache
+def lifted(path: Path) -> File:
+    """A file lifted to every target that is installed here, its source compiled."""
+    FOLDERS.append(tempfile.TemporaryDirectory(prefix="tensmith-corpus-"))
+    folder = Path(FOLDERS[-1].name)
+    results = {result.name: result for result in lift_file(path, targets=())}
+    library = None if path.suffix == ".py" else harness.build(path, list(results), folder)
+    return File(path, folder, results, library)
+
+
+@functools.cache
+def written(path: Path, target: str) -> Path:
+    """The folder with what a target's emitter writes for the functions of a file."""
+    from tensmith.lifting.emit import EMITTERS
+    from tensmith.lifting.refusal import Refusal
+
+    file = lifted(path)
+    folder = file.folder / target
+    folder.mkdir()
+    for result in file.results.values():
+        if result.proved:
+            try:
+                files = EMITTERS[target].emit(result.work.lifted).files
+            except Refusal:
+                continue
+            for name, content in files.items():
+                (folder / name).write_bytes(content)
+    TARGETS[target].prepare(list(file.results), folder)
+    return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cleared() -> Iterator[None]:
+    yield
+    while FOLDERS:
+        FOLDERS.pop().cleanup()
+
+
+def result_of(kernel: Kernel) -> LiftResult:
+    result = lifted(kernel.path).results[kernel.function]
+    if not result.proved and str(kernel) in GAPS:
+        pytest.skip(f"a known gap: {GAPS[str(kernel)]}")
+    return result
+
+
+def loaded(kernel: Kernel, target: str) -> Loaded | None:
+    """The emitted function; None where the target says that it lacks a type or an op."""
+    folder = written(kernel.path, target)
+    if not list(folder.glob(f"{kernel.function}.*")):
+        return None
+    return TARGETS[target](result_of(kernel).work.lifted, folder)
+
+
+def each(kernels: tuple[Kernel, ...]) -> list[Any]:
+    """Kernels as parameters; those of one file stay in one process."""
+    return [pytest.param(k, id=str(k), marks=pytest.mark.xdist_group(str(k.path))) for k in kernels]
+
+
+@pytest.mark.parametrize("kernel", each(ALL))
+@needs_compilers
+def test_lifts_and_agrees(kernel: Kernel) -> None:
+    result = result_of(kernel)
+    assert result.proved, f"{result.line}:{result.column}: {result.reason}"
+    assert result.obligations > 0 and result.work.lifted is not None
+    source = harness.source_of(kernel.path, result.work.lifted.function, lifted(kernel.path).library)
+    for target, count in INPUTS.items():
+        code = None if TARGETS[target].missing() else loaded(kernel, target)
+        if code is not None:
+            agrees(result, source, target, code, count)
+
+
+def agrees(result: LiftResult, source: Any, target: str, code: Loaded, count: int) -> None:
+    seed = zlib.crc32(result.name.encode())
+    assert result.work.lifted is not None
+    (verdict,) = harness.judge(result.work.lifted, source, {target: code}, count, seed).values()
+    assert not verdict.wrong, f"{target}: {verdict.wrong[0]}"
+    assert verdict.compared >= count // 8, f"{target}: {verdict}"
+
+
+@pytest.mark.parametrize("target", SLOW_INPUTS)
+@pytest.mark.parametrize("kernel", each(tuple(k for k in ALL if (k.group, k.path.stem) in SLOW_GROUPS)))
+@needs_compilers
+def test_agrees_where_calls_are_slow(kernel: Kernel, target: str) -> None:
+    if TARGETS[target].missing():
+        pytest.skip(f"{TARGETS[target].needs} is not installed")
+    code = loaded(kernel, target)
+    if code is None:
+        pytest.skip(f"{target} lacks a type or an op")
+    result = result_of(kernel)
+    source = harness.source_of(kernel.path, result.work.lifted.function, lifted(kernel.path).library)
+    agrees(result, source, target, code, SLOW_INPUTS[target])
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_no_more_gaps_than_are_allowed(group: str) -> None:
+    gaps = [name for name in GAPS if name.startswith(f"{group}/")]
+    assert len(GROUPS[group]) - len(gaps) >= ASKED[group]
+    assert set(gaps) <= {str(kernel) for kernel in GROUPS[group]}
