@@ -5,6 +5,7 @@ obligations(summary) -> [Obligation, ...]
 
 from __future__ import annotations
 
+from tensmith.errors import ProgramError
 from tensmith.lifting.conditions.certify import certify
 from tensmith.lifting.conditions.execute import Executor
 from tensmith.lifting.conditions.programs import program_goals
@@ -38,7 +39,7 @@ def program_obligations(lifted: Lifted, summary: Summary) -> list[Obligation]:
     """Everything that must be proved for the program to compute what the summary says, views included."""
     try:
         return program_goals(lifted, summary)
-    except Malformed as error:
+    except (Malformed, ProgramError, ValueError, LookupError) as error:
         return [malformed(summary, f"program: {error}")]
 
 

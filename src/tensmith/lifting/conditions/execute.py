@@ -26,6 +26,8 @@ from tensmith.lifting.conditions.state import (
     cases,
     merge,
     select,
+    within,
+    written,
 )
 from tensmith.lifting.conditions.world import Malformed, Scope, World
 from tensmith.lifting.loops import (
@@ -276,6 +278,10 @@ class Executor:
                 with self.under(*inside, *self.memories[name].proper(self.world, at), *apart):
                     a, b = select(self.world, part, at), select(self.world, expected, at)
                     self.demand(kind, f"{name}[]", position, arena.eq(a, b))
+            if name in claimed.lengths:
+                claims = expected.layers[len(invariant.before.arrays[name].layers) :]
+                with self.under(written(self.world, claims, every)):
+                    self.demand(kind, f"{name}[]", position, within(self.world, claimed.lengths[name], every))
         for name in invariant.grown:
             pairs = list(zip(reached.lengths[name], claimed.lengths[name]))
             none = arena.eq(pairs[0][0], self.world.zero)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensmith.lifting.conditions.execute import Executor
-from tensmith.lifting.conditions.state import At, Box, Content, Held, State, reach, select
+from tensmith.lifting.conditions.state import At, Box, Content, Held, State, select, within, written
 from tensmith.lifting.conditions.world import Malformed
 from tensmith.lifting.loops import Array
 from tensmith.lifting.summary import Result
@@ -47,11 +47,12 @@ def _parameter(executor: Executor, name: str, content: Content, result: Result |
     position = world.summary.function.position
     at = executor.subscripts(memory.rank)
     claimed = _boxes(executor, result, Content(executor.entry_of(name)))
-    hit = arena.any(reach(world, layer, at)[0] for layer in claimed.layers)
+    hit = written(world, claimed.layers, at)
     value = select(world, content, at)
     with executor.under(*memory.proper(world, at)):
         if result is not None:
             with executor.under(hit):
+                executor.demand("bounds", name, position, memory.inside(world, at))
                 executor.demand("post", name, position, arena.eq(value, select(world, claimed, at)))
         with executor.under(arena.negate(hit)):
             executor.demand("frame", name, position, arena.eq(value, world.read(name, at)))
@@ -90,7 +91,9 @@ def _elements(executor: Executor, result: Result, returned: Content, shape: At) 
     at = executor.subscripts(len(shape))
     given = Content(lambda _: arena.symbol("any.return", select(world, returned, at).sort))
     claimed = _boxes(executor, result, given)
-    hit = arena.any(reach(world, layer, at)[0] for layer in claimed.layers)
+    hit = written(world, claimed.layers, at)
+    with executor.under(hit):
+        executor.demand("bounds", "return", position, within(world, shape, at))
     inside = [arena.claim(arena.shift(extent, -1), x) for extent, x in zip(shape, at)]
     with executor.under(*inside):
         executor.demand("shape", "elements of return", position, hit)

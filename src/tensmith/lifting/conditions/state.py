@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -163,6 +163,17 @@ def _fixed(world: World, layer: Layer, rank: int) -> tuple[Node | None, ...]:
                 None if place.symbols() & set(written.indices) else world.poly(place, scope)
                 for place in written.at
             )
+
+
+def written(world: World, layers: Iterable[Layer], at: At) -> Node:
+    """Whether some layer writes the element at subscripts."""
+    return world.arena.any(reach(world, layer, at)[0] for layer in layers)
+
+
+def within(world: World, lengths: At, at: At) -> Node:
+    """Whether subscripts, none of them negative, are below lengths."""
+    arena = world.arena
+    return arena.all(arena.claim(arena.shift(length, -1), x) for length, x in zip(lengths, at))
 
 
 def solve(world: World, written: Written, scope: Scope, at: At) -> tuple[Node, Scope]:

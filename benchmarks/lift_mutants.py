@@ -1,0 +1,222 @@
+"""Wrong twins of summaries and programs: every one that is proved must still agree with runs of the source.
+
+    python benchmarks/lift_mutants.py [--mutants 5000] [--seed 0] [--solver z3] [--inputs 40]
+
+A mutant (tests/lifting/mutate.py) that some obligation refuses counts as refused. One that is proved is run
+against the loop interpreter on random inputs, its loop facts at every step included: if it disagrees even
+once, a wrong claim was proved, which is printed and makes the exit status 1. Mutants that change nothing of
+the meaning (a mask that holds anyway, the order of a product) are rightly accepted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from lifting.corpus import ALL, Kernel  # noqa: E402
+from lifting.evaluate_summary import Mismatch, Unmet, arguments, check, widened  # noqa: E402
+from lifting.lifted_interpreter import run as run_lifted  # noqa: E402
+from lifting.loops_interpreter import Undefined  # noqa: E402
+from lifting.loops_interpreter import run as run_loops  # noqa: E402
+from lifting.mutate import mutant, program_mutant  # noqa: E402
+from tensmith.errors import TensmithError  # noqa: E402
+from tensmith.lifting.conditions import obligations, program_obligations  # noqa: E402
+from tensmith.lifting.lifted import Lifted  # noqa: E402
+from tensmith.lifting.loops import Array, Function, Struct  # noqa: E402
+from tensmith.lifting.source.c import read_c  # noqa: E402
+from tensmith.lifting.source.python import read_python  # noqa: E402
+from tensmith.lifting.summarize import summarize  # noqa: E402
+from tensmith.lifting.summary import Summary  # noqa: E402
+from tensmith.lifting.tensorize import tensorize  # noqa: E402
+from tensmith.verify.obligation import Obligation  # noqa: E402
+from tensmith.verify.solve import discharge  # noqa: E402
+
+TIMEOUT = 1.0
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A kernel with its right summary and program."""
+
+    kernel: Kernel
+    summary: Summary
+    lifted: Lifted
+
+
+def subjects() -> list[Subject]:
+    """Every kernel of the corpus that lifts, floats widened so that runs and claims compute alike."""
+    found = []
+    for kernel in ALL:
+        read = read_python if kernel.path.suffix == ".py" else read_c
+        try:
+            functions = {f.name: f for f in read(kernel.path) if isinstance(f, Function)}
+            summary = summarize(widened(functions[kernel.function]))
+            found.append(Subject(kernel, summary, tensorize(summary)))
+        except (TensmithError, KeyError):
+            continue
+    return found
+
+
+def proved(found: list[Obligation], solver: str) -> bool:
+    """Whether all hold; the rest is not asked once one does not."""
+    return all(discharge([o], solver, TIMEOUT)[0].status == "proved" for o in found)
+
+
+def disagreement(summary: Summary, inputs: int, seed: int) -> str:
+    """What a run says against a summary, "" where none does."""
+    chance = random.Random(seed)
+    for _ in range(inputs):
+        try:
+            check(summary, arguments(summary, chance))
+        except Unmet:
+            continue
+        except Undefined as problem:
+            if not any(words in str(problem) for words in ("without rows", "has no place in", "division")):
+                return f"a run without a meaning meets the requirements: {problem}"
+        except Mismatch as mismatch:
+            return str(mismatch)
+        except (ArithmeticError, LookupError, TypeError, AssertionError) as problem:
+            return f"the claim has no value: {type(problem).__name__} {problem}"
+    return ""
+
+
+def program_disagreement(subject: Subject, changed: Lifted, inputs: int, seed: int) -> str:
+    """An input on which a changed program and the right one differ, "" where none is found."""
+    chance = random.Random(seed)
+    for _ in range(inputs):
+        given = arguments(subject.summary, chance)
+        try:
+            run_loops(subject.summary.function, given)
+        except Undefined:
+            continue
+        named = arrays(subject.summary.function, given)
+        if named is None or not allowed(subject.lifted, named):
+            return ""
+        try:
+            right = run_lifted(subject.lifted, named)
+        except (ArithmeticError, LookupError, AssertionError, ValueError, TensmithError):
+            continue
+        try:
+            wrong = run_lifted(changed, named)
+        except (ArithmeticError, LookupError, AssertionError, ValueError, TensmithError) as problem:
+            return f"it cannot run on {named}: {problem}"
+        for name, value in right.items():
+            if not np.allclose(value, wrong[name], rtol=1e-6, atol=1e-6, equal_nan=True):
+                return f"{name} differs on {named}: {value} and {wrong[name]}"
+    return ""
+
+
+def allowed(lifted: Lifted, named: dict[str, Any]) -> bool:
+    """Whether inputs meet the requirements on numbers and lengths."""
+    values = {key: int(value) for key, value in named.items() if np.ndim(value) == 0}
+    for key, array in named.items():
+        values |= {f"len({key}, {axis})": size for axis, size in enumerate(np.shape(array))}
+    for requirement in lifted.requires:
+        if requirement.poly is None:
+            continue
+        value = requirement.poly.evaluate({**{s.symbol: 0 for s in lifted.sizes}, **values})
+        if requirement.kind == "at_least" and value < 0:
+            return False
+        if requirement.kind == "length" and value > np.shape(named[requirement.array])[requirement.axis]:
+            return False
+    return True
+
+
+def arrays(function: Function, given: list[Any]) -> dict[str, Any] | None:
+    """Arguments by name as arrays; None for nested rows that make no rectangle."""
+    found: dict[str, Any] = {}
+    for parameter, argument in zip(function.parameters, given):
+        fields = parameter.type.fields if isinstance(parameter.type, Struct) else ((None, parameter.type),)
+        for name, kind in fields:
+            value = argument if name is None else argument[name]
+            key = parameter.name if name is None else f"{parameter.name}.{name}"
+            if isinstance(kind, Array):
+                element = kind.element
+                dtype = np.dtype(
+                    np.int64 if element.bits is None else f"{element.name[0]}{element.bits // 8}"
+                )
+                value = np.asarray(value, dtype=dtype)
+                rank = 1 if kind.memory == "flat" else kind.rank
+                if value.ndim != rank:
+                    value = np.zeros((0,) * rank, dtype=dtype)
+            found[key] = value
+    return found
+
+
+def main() -> int:
+    """Draws mutants until enough are judged; prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--mutants", type=int, default=5000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--solver", default="z3")
+    parser.add_argument("--inputs", type=int, default=40)
+    options = parser.parse_args()
+    found = subjects()
+    right = [s for s in found if proved(obligations(s.summary), options.solver)]
+    programs = [s for s in right if proved(program_obligations(s.lifted, s.summary), options.solver)]
+    print(f"{len(found)} kernels lift, {len(right)} summaries and {len(programs)} programs are proved")
+    counts: Counter[str] = Counter()
+    wrong = 0
+    began = time.perf_counter()
+    number = options.seed * 1_000_003
+    while sum(counts.values()) < options.mutants:
+        number += 1
+        outcome, text = judged(number, right, programs, options.solver, options.inputs)
+        if outcome:
+            counts[outcome] += 1
+        if "WRONG" in outcome:
+            wrong += 1
+            print(f"mutant {number}: {text}", flush=True)
+    for outcome, count in sorted(counts.items()):
+        print(f"{count:7d}  {outcome}")
+    print(f"{sum(counts.values())} mutants, {wrong} wrong ones accepted, {time.perf_counter() - began:.0f} s")
+    return 1 if wrong else 0
+
+
+def judged(
+    number: int, summaries: list[Subject], programs: list[Subject], solver: str, inputs: int
+) -> tuple[str, str]:
+    """What becomes of the mutant of a number: its outcome, "" where nothing was changed, and a sentence."""
+    chance = random.Random(number)
+    if chance.random() < 0.7:
+        subject = chance.choice(summaries)
+        made = mutant(subject.summary, chance)
+        if made is None:
+            return "", ""
+        text, changed = made
+        if not proved(obligations(changed), solver):
+            return "summary refused", ""
+        against = disagreement(changed, inputs, number)
+        kind = "summary"
+    else:
+        subject = chance.choice(programs)
+        made_program = program_mutant(subject.lifted, chance)
+        if made_program is None:
+            return "", ""
+        text, lifted = made_program
+        try:
+            asked = program_obligations(lifted, subject.summary)
+        except TensmithError:
+            return "program without types", ""
+        if not proved(asked, solver):
+            return "program refused", ""
+        against = program_disagreement(subject, lifted, inputs, number)
+        kind = "program"
+    if against:
+        return f"{kind} WRONG and accepted", f"{subject.kernel}: {text}: {against}"
+    return f"{kind} equal and accepted", ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
