@@ -203,10 +203,13 @@ class Source:
     def _ordered(self, scope: Scope, requirement: Requirement, number: int) -> None:
         array = self.unit.buffers[requirement.array]
         index = self.unit.names.fresh("i")
+        found = self.unit.names.fresh("unordered")
+        scope.line(f"int {found} = 0;")  # a loop that leaves early would not be vectorized
         scope.line(
             f"for (int64_t {index} = 0; {index} < {self.signature.elements(requirement.array)}; {index}++)"
         )
-        scope.line(f"    if ({array}[{index}] != {array}[{index}]) return {number};")
+        scope.line(f"    {found} |= {array}[{index}] != {array}[{index}];")
+        scope.line(f"if ({found}) return {number};")
 
     def _copies(self, scope: Scope) -> None:
         """What stays as it was: outputs begin as copies of their parameters unless all is written."""
@@ -218,10 +221,14 @@ class Source:
             seen.add(array)
             source, target = self.unit.buffers[array], self.unit.buffers[output_key(array)]
             count = self.signature.elements(array)
-            copy = f"memcpy({target}, {source}, (size_t)({count}) * sizeof *{target});"
             tests = [f"{source} != NULL"] if output.whole else []
             partly = self._partly(scope, output.view)
             tests.append(partly or f"{count} > 0")
+            places, number = [target, source], f"({count})"
+            if partly and len(output.view.offset) == 1:  # what is written need not be copied
+                front = enclosed(scope.poly(Poly.of(product(output.view.shape))))
+                places, number = [f"{place} + {front}" for place in places], f"({count} - {front})"
+            copy = f"memcpy({', '.join(places)}, (size_t){number} * sizeof *{target});"
             scope.line(f"if ({' && '.join(tests)}) {copy}")
 
     def _partly(self, scope: Scope, view: View) -> str:

@@ -13,6 +13,7 @@ from tensmith.lifting.emit.python_writer import Writer
 from tensmith.lifting.emit.rules import (
     axes_of,
     axis_of_sum,
+    by_bits,
     chosen,
     divide,
     fill,
@@ -22,6 +23,7 @@ from tensmith.lifting.emit.rules import (
     pad_widths,
     padded_extreme,
     scalar,
+    select_helper,
     size,
     transpose,
     typed_reduction,
@@ -51,6 +53,7 @@ _HELPERS = {
             return array
     ''',
     "_integer": integer_helper,
+    "_select": select_helper,
     "_box": '''
         def _box(array, offset, shape, steps):
             """A view: element (i, j, ...) is array[offset + i * steps[0] + j * steps[1] + ...]."""
@@ -68,6 +71,8 @@ _HELPERS = {
             """A copy of the array whose front is the value; the value alone where it is all of it."""
             if array is None or array.shape == value.shape:
                 return value
+            if value.ndim == 1:
+                return np.concatenate((value, array[value.size :]))
             result = array.copy()
             result[tuple(slice(0, size) for size in value.shape)] = value
             return result
@@ -182,7 +187,14 @@ def _quotient(w: Writer, node: Node, a: Text, b: Text) -> Text:
 
 def _single(w: Writer, node: Node, a: Text, b: Text) -> Text:
     dtype = w.target.dtype(w.type(node.output).dtype)
-    return Text(f"np.divide({a.code}, {b.code}, dtype=np.float32).astype({dtype})")
+    parts = [t.atom if t.literal else f"{t.atom}.astype(np.float32)" for t in (a, b)]
+    return Text(f"({parts[0]} / {parts[1]}).astype({dtype})")
+
+
+def _one(w: Writer, condition: Text, dtype: str) -> str:
+    if dtype in ("i8", "u8"):
+        return f"{condition.atom}.view({w.target.dtype(dtype)})"
+    return f"{condition.atom}.astype({w.target.dtype(dtype)})"
 
 
 def _mod(w: Writer, node: Node, operands: list[Text]) -> Text:
@@ -208,8 +220,8 @@ class NumPy(PythonEmitter):
     table: ClassVar[dict[str, Rule]] = {
         **ARITHMETIC, **functions("np", round="rint"),
         "div": divide(_quotient, single=_single), "mod": _mod, "pow": call("np.power"), "bit_shift": _shift,
-        "min": nested("np.minimum"), "max": nested("np.maximum"), "where": chosen(where("np.where")),
-        "cast": _cast,
+        "min": nested("np.minimum"), "max": nested("np.maximum"),
+        "where": chosen(by_bits(_one, where("np.where"))), "cast": _cast,
         "matmul": _matmul, "einsum": _einsum, "expand": _expand, "transpose": transpose,
         "unsqueeze": index_of, "pad": _pad, "gather": _gather, "cum_sum": _cum_sum, "size": size,
         "reduce_sum": _reduction("sum"), "reduce_prod": _reduction("prod"),
@@ -228,6 +240,10 @@ class NumPy(PythonEmitter):
         if writer.shape(name) and (writer.is_view(name) or (node is not None and node.op == "expand")):
             return f"{writer.value(name).atom}.copy()"
         return super().fresh(writer, name)
+
+    def any_zero(self, value: str) -> str:
+        """See PythonEmitter."""
+        return f"np.count_nonzero({value}) < np.size({value})"
 
     def decorators(self, writer: Writer) -> list[str]:
         """C's floats warn of nothing."""

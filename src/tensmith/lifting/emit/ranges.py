@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
+from tensmith.formula.poly import Poly
 from tensmith.ir import Node, Program
 from tensmith.ir.types import DTYPES
 
@@ -21,6 +23,10 @@ class Interval:
     def inside(self, other: Interval) -> bool:
         """Whether every value is one of the other's."""
         return other.low <= self.low and self.high <= other.high
+
+    def meet(self, other: Interval) -> Interval:
+        """What both hold."""
+        return Interval(max(self.low, other.low), min(self.high, other.high))
 
     def join(self, other: Interval) -> Interval:
         """The least interval that holds both."""
@@ -47,14 +53,68 @@ def ranges(program: Program) -> dict[str, Interval]:
     for name, array in program.constants.items():
         if array.dtype.kind in "iub" and array.size:
             found[name] = Interval(int(array.min()), int(array.max()))
+    formulas: dict[str, Poly] = {}
     for node in program.nodes:
         dtype = program.type(node.output).dtype
         if dtype[0] not in "iub":
             continue
         whole = of_dtype(dtype)
         interval = _result(node, found)
-        found[node.output] = interval if interval is not None and interval.inside(whole) else whole
+        formula = _formula(node, program, found, formulas)
+        if interval is not None and formula is not None:
+            interval = interval.meet(_corners(formula, found) or interval)
+        if interval is not None and interval.inside(whole):
+            found[node.output] = interval
+            if formula is not None:
+                formulas[node.output] = formula
+        else:
+            found[node.output] = whole
     return found
+
+
+# Of more variables than these, corners are not tried.
+_MOST = 4
+
+
+def _formula(
+    node: Node, program: Program, known: Mapping[str, Interval], formulas: Mapping[str, Poly]
+) -> Poly | None:
+    """An element as a polynomial in elements of other values; every operand meets it at its own position."""
+    if node.op not in ("add", "sub", "mul", "neg", "cast", "identity") or len(node.inputs) > 2:
+        return None
+    if any(name not in known for name in node.inputs):
+        return None
+    operands = []
+    for name in node.inputs:
+        array = program.constants.get(name)
+        if array is not None and array.ndim == 0:
+            operands.append(Poly.of(int(array)))
+        else:
+            operands.append(formulas.get(name, Poly.symbol(name)))
+    match node.op, operands:
+        case "add", [a, b]:
+            return a + b
+        case "sub", [a, b]:
+            return a - b
+        case "mul", [a, b]:
+            return a * b
+        case "neg", [a]:
+            return -a
+    return operands[0]
+
+
+def _corners(formula: Poly, known: Mapping[str, Interval]) -> Interval | None:
+    """The range of a polynomial that is linear in each variable: it takes its extremes at corners.
+
+    t * a + (255 - t) * b on bytes stays below 255 * 255, where intervals alone give twice that.
+    """
+    names = sorted(formula.symbols())
+    linear = all(power == 1 for monomial, _ in formula.terms for _, power in monomial)
+    if not linear or len(names) > _MOST:
+        return None
+    ends = [(known[name].low, known[name].high) for name in names]
+    values = [int(formula.evaluate(dict(zip(names, corner)))) for corner in product(*ends)]
+    return Interval(min(values), max(values))
 
 
 def _result(node: Node, known: Mapping[str, Interval]) -> Interval | None:

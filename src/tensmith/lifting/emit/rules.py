@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from tensmith.formula.poly import Poly, product
 from tensmith.ir import Node
-from tensmith.lifting.emit.expression import PRODUCT, Rule, Text, call, infix
+from tensmith.lifting.emit.expression import BITS, PRODUCT, SIGN, Rule, Text, call, infix
 from tensmith.lifting.emit.python_text import poly
 from tensmith.lifting.emit.python_writer import Writer
 
@@ -33,7 +33,8 @@ Division: TypeAlias = Callable[[Writer, Node, Text, Text], Text]
 def divide(truncate: Division, floor: Rule | None = None, single: Division | None = None) -> Rule:
     """a / b: floats as they are; integers by // where that truncates or floors as asked, else `truncate`.
 
-    single: through float32, where that is exact, for targets that divide floats faster than integers.
+    single: through float32, where that is exact, for targets that divide floats faster than integers. The
+    divisor may be large: it is rounded to no less than a dividend below 2**23, so the quotient stays below 1.
     """
 
     def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
@@ -46,8 +47,9 @@ def divide(truncate: Division, floor: Rule | None = None, single: Division | Non
         if (floored := _floored(w, node)) is not None:
             return whole(w, node, [w.value(floored), b])
         found = [w.ranges[name] for name in node.inputs]
-        small = all(-i.low < _SINGLE and i.high < _SINGLE for i in found)
-        if single is not None and small and not (a.literal or (b.literal and floor is None)):
+        small = -found[0].low < _SINGLE and found[0].high < _SINGLE
+        small = small and w.type(node.output).dtype not in ("i64", "u64")
+        if single is not None and small and not (b.literal and (a.literal or floor is None)):
             return single(w, node, a, b)
         if found[0].low >= 0 and found[1].low >= 0:
             return whole(w, node, [a, b])
@@ -120,7 +122,41 @@ def chosen(otherwise: Rule) -> Rule:
         condition, a, b = operands
         if w.shape(node.inputs[0]) or any(w.shape(n) != w.shape(node.output) for n in node.inputs[1:]):
             return otherwise(w, node, operands)
+        dtype = w.type(node.output).dtype
+        a, b = (w.target.typed(part, dtype) if part.literal else part for part in (a, b))
         return Text(f"({a.code} if {condition.code} else {b.code})")
+
+    return rule
+
+
+# A choice by bits; see by_bits.
+select_helper = '''
+        def _select(mask, a, b):
+            """a where the bits of the mask are 1, b where they are 0: random branches would take longer."""
+            return ((a ^ b) & mask) ^ b
+    '''
+
+
+def by_bits(ones: Callable[[Writer, Text, str], str], otherwise: Rule) -> Rule:
+    """A choice between integers without a branch an element; `ones`: 1 or 0 of the type for a condition."""
+
+    def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
+        condition, a, b = operands
+        dtype = w.type(node.output).dtype
+        whole = w.shape(node.inputs[0]) == w.shape(node.output) != ()
+        if dtype[0] not in "iu" or dtype.endswith("64") or not whole or (a.literal and b.literal):
+            return otherwise(w, node, operands)
+        one = ones(w, condition, dtype)
+        low, full = "0", "-1" if dtype[0] == "i" else str(2 ** int(dtype[1:]) - 1)
+        if a.code == full:
+            return Text(f"{b.within(SIGN)} | -{one}", BITS)
+        if b.code == full:
+            return Text(f"{a.within(SIGN)} | ({one} - 1)", BITS)
+        if a.code == low:
+            return Text(f"{b.within(SIGN)} & ({one} - 1)", BITS)
+        if b.code == low:
+            return Text(f"{a.within(SIGN)} & -{one}", BITS)
+        return Text(f"{w.helper('_select')}(-{one}, {a.code}, {b.code})")
 
     return rule
 

@@ -6,13 +6,14 @@ from typing import ClassVar
 
 from tensmith.ir import Node, Program
 from tensmith.lifting.emit import emitter
-from tensmith.lifting.emit.expression import ARITHMETIC, PRODUCT, Rule, Text, call, infix, nested
+from tensmith.lifting.emit.expression import ARITHMETIC, COMPARISON, PRODUCT, Rule, Text, call, infix, nested
 from tensmith.lifting.emit.python_frame import PythonEmitter
 from tensmith.lifting.emit.python_text import extents
 from tensmith.lifting.emit.python_writer import Writer
 from tensmith.lifting.emit.rules import (
     axes_of,
     axis_of_sum,
+    by_bits,
     chosen,
     divide,
     fill,
@@ -22,6 +23,7 @@ from tensmith.lifting.emit.rules import (
     pad_widths,
     padded_extreme,
     scalar,
+    select_helper,
     size,
     transpose,
     typed_reduction,
@@ -58,6 +60,7 @@ _HELPERS = {
             return next((value.device for value in values if isinstance(value, torch.Tensor)), None)
     ''',
     "_integer": integer_helper,
+    "_select": select_helper,
     "_box": '''
         def _box(tensor, offset, shape, steps):
             """A view: element (i, j, ...) is tensor[offset + i * steps[0] + j * steps[1] + ...]."""
@@ -78,6 +81,8 @@ _HELPERS = {
             """A copy of the tensor whose front is the value; the value alone where it is all of it."""
             if tensor is None or tensor.shape == value.shape:
                 return value
+            if value.ndim == 1:
+                return torch.cat((value, tensor[value.shape[0] :]))
             result = tensor.clone()
             result[tuple(slice(0, size) for size in value.shape)] = value
             return result
@@ -180,6 +185,11 @@ def _gather(w: Writer, node: Node, operands: list[Text]) -> Text:
     return Text(f"{operands[0].atom}.index_select({node.attrs['axis']}, {operands[1].code})")
 
 
+def _divided(w: Writer, node: Node, operands: list[Text]) -> Text:
+    rule = _division_of_floats if w.type(node.output).floating else _INTEGER_DIVISION
+    return rule(w, node, operands)
+
+
 def _division(mode: str) -> Rule:
     def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
         return Text(f'torch.div({operands[0].code}, {operands[1].code}, rounding_mode="{mode}")')
@@ -188,9 +198,106 @@ def _division(mode: str) -> Rule:
 
 
 def _single(w: Writer, node: Node, a: Text, b: Text) -> Text:
+    """Divisors are tensors, as GPUs multiply by the reciprocals of numbers; floats turn to bytes by way of
+    16 bits, which is vectorised."""
     dtype = w.target.dtype(w.type(node.output).dtype)
-    divisor = b.code if b.literal else f"{b.atom}.to(torch.float32)"
-    return Text(f"({a.atom}.to(torch.float32) / {divisor}).to({dtype})")
+    divisor = w.target.typed(b, "f32").code if b.literal else f"{b.atom}.to(torch.float32)"
+    way = ".to(torch.int16)" if dtype in ("torch.int8", "torch.uint8") else ""
+    if a.literal:
+        return Text(f"({a.within(PRODUCT)} / {divisor}){way}.to({dtype})")
+    return Text(f"{a.atom}.to(torch.float32).div_({divisor}){way}.to({dtype})")
+
+
+def _one(w: Writer, condition: Text, dtype: str) -> str:
+    if dtype in ("i8", "u8"):
+        return f"{condition.atom}.view({w.target.dtype(dtype)})"
+    return f"{condition.atom}.to({w.target.dtype(dtype)})"
+
+
+def _comparison(operator: str) -> Rule:
+    """With a number in the place of a tensor, the loops would not be vectorised."""
+    plain = infix(operator, COMPARISON)
+
+    def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
+        which = [o.literal for o in operands]
+        if which not in ([True, False], [False, True]):
+            return plain(w, node, operands)
+        number, tensor = which.index(True), node.inputs[which.index(False)]
+        if not w.shape(tensor) or w.type(tensor).dtype not in ("u8", "i8", "i16", "i32", "f32", "f64"):
+            return plain(w, node, operands)
+        if operator == "==" and operands[number].code == "0":
+            return Text(f"torch.logical_not({operands[1 - number].code})")
+        operands = list(operands)
+        operands[1 - number] = w.assigned(tensor)
+        operands[number] = Text(f"torch.full_like({operands[1 - number].code}, {operands[number].code})")
+        return plain(w, node, operands)
+
+    return rule
+
+
+# Ops whose results autograd does not keep, so that the next op may overwrite them.
+_LET_GO = frozenset({"add", "sub", "mul", "neg", "cast"})
+
+
+def _own(w: Writer, name: str, node: Node) -> bool:
+    """Whether an operand is a temporary of the result's shape and type that nothing else reads."""
+    made = w.producer(name)
+    if made is None or made.op not in _LET_GO or w.uses[name] != 1 or w.value(name).literal:
+        return False
+    if made.op == "cast" and w.type(made.inputs[0]).dtype == w.type(name).dtype:
+        return False
+    return w.shape(name) == w.shape(node.output) != () and w.type(name).dtype == w.type(node.output).dtype
+
+
+def _in_place(op: str, plain: Rule, commutes: bool = False) -> Rule:
+    """a.add_(b), where a is a temporary."""
+
+    def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
+        if len(operands) == 2:
+            a, b = operands
+            if _own(w, node.inputs[0], node):
+                return Text(f"{a.atom}.{op}_({b.code})")
+            if commutes and _own(w, node.inputs[1], node):
+                return Text(f"{b.atom}.{op}_({a.code})")
+        return plain(w, node, operands)
+
+    return rule
+
+
+def _add(w: Writer, node: Node, operands: list[Text]) -> Text:
+    """a + b * c in one pass."""
+    if len(operands) == 2 and w.shape(node.output) and w.type(node.output).dtype != "bool":
+        for at in (1, 0):
+            product, rest = w.producer(node.inputs[at]), node.inputs[1 - at]
+            if product is None or product.op != "mul" or len(product.inputs) != 2:
+                continue
+            alone = w.uses[node.inputs[at]] == 1 and not operands[at].code.isidentifier()
+            full = w.shape(rest) == w.shape(node.output) == w.shape(node.inputs[at])
+            b, c = (w.value(name) for name in product.inputs)
+            if alone and full and not (operands[1 - at].literal or b.literal or c.literal):
+                a = operands[1 - at]
+                if _own(w, rest, node):
+                    return Text(f"{a.atom}.addcmul_({b.code}, {c.code})")
+                return Text(f"torch.addcmul({a.code}, {b.code}, {c.code})")
+    return _in_place("add", ARITHMETIC["add"], commutes=True)(w, node, operands)
+
+
+def _division_of_floats(w: Writer, node: Node, operands: list[Text]) -> Text:
+    a, b = operands
+    if a.literal and float(a.code) == 1 and _own(w, node.inputs[1], node):
+        return Text(f"{b.atom}.reciprocal_()")
+    return _in_place("div", infix("/", PRODUCT))(w, node, operands)
+
+
+def _function(name: str) -> Rule:
+    plain = call(f"torch.{name}")
+
+    def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
+        if _own(w, node.inputs[0], node):
+            return Text(f"{operands[0].atom}.{name}_()")
+        return plain(w, node, operands)
+
+    return rule
 
 
 def _mod(w: Writer, node: Node, operands: list[Text]) -> Text:
@@ -212,6 +319,11 @@ def _tensors(rule: Rule) -> Rule:
     return typed
 
 
+_INTEGER_DIVISION = divide(
+    lambda w, node, a, b: _division("trunc")(w, node, [a, b]), _division("floor"), _single
+)
+
+
 @emitter
 class Torch(PythonEmitter):
     """See the module."""
@@ -223,15 +335,16 @@ class Torch(PythonEmitter):
     narrow = ("u8", "i8", "i16")
     helper_texts = _HELPERS
     table: ClassVar[dict[str, Rule]] = {
-        **ARITHMETIC, **functions("torch"),
-        "div": divide(
-            lambda w, node, a, b: _division("trunc")(w, node, [a, b]), _division("floor"), _single
-        ),
+        **ARITHMETIC, **{name: _function(name) for name in functions("torch")},
+        "add": _add, "sub": _in_place("sub", ARITHMETIC["sub"]),
+        "mul": _in_place("mul", ARITHMETIC["mul"], commutes=True),
+        "less": _comparison("<"), "less_or_equal": _comparison("<="), "greater": _comparison(">"),
+        "greater_or_equal": _comparison(">="), "equal": _comparison("=="), "div": _divided,
         "mod": _tensors(_mod), "pow": call("torch.pow"), "bit_shift": _tensors(_shift),
         "min": _tensors(nested("torch.minimum")), "max": _tensors(nested("torch.maximum")),
-        "where": chosen(where("torch.where")), "cast": _cast, "matmul": _matmul, "einsum": _einsum,
-        "expand": _expand, "transpose": transpose, "unsqueeze": index_of, "pad": _pad, "gather": _gather,
-        "cum_sum": _cum_sum, "size": size, "reduce_sum": _total,
+        "where": chosen(by_bits(_one, where("torch.where"))), "cast": _cast, "matmul": _matmul,
+        "einsum": _einsum, "expand": _expand, "transpose": transpose, "unsqueeze": index_of, "pad": _pad,
+        "gather": _gather, "cum_sum": _cum_sum, "size": size, "reduce_sum": _total,
         "reduce_max": _extreme("amax"), "reduce_min": _extreme("amin"),
         "reduce_prod": lambda w, node, operands: Text(
             f"{operands[0].atom}.prod({axes_of(w, node, 'dim') or ''})"),
@@ -260,7 +373,11 @@ class Torch(PythonEmitter):
 
     def any_zero(self, value: str) -> str:
         """See PythonEmitter."""
-        return f"not torch.all({value} != 0)"
+        return f"torch.count_nonzero({value}) < {value}.numel()"
+
+    def any_nan(self, value: str) -> str:
+        """A sum of squares is NaN where one of them is, and only then; it is faster than a pass of isnan."""
+        return f"torch.isnan(torch.dot({value}.reshape(-1), {value}.reshape(-1)))"
 
     def transposed(self, code: str, order: tuple[int, ...]) -> str:
         """See PythonEmitter."""
