@@ -100,8 +100,13 @@ def enumerate_terms(
 ) -> Iterator[Term]:
     """Terms of the start symbol whose values are wanted, those of few operators first; ends with the time."""
     made = _Enumeration(grammar, points, wanted, effort)
-    found = itertools.chain.from_iterable(made.of_size(size) for size in range(search.size + 1))
-    yield from found if search.growth else list(found)
+    sizes = itertools.takewhile(lambda _: effort.left > 0, range(search.size + 1))
+    found = itertools.chain.from_iterable(map(made.of_size, sizes))
+    if search.growth:
+        yield from found
+    else:
+        everything = list(found)
+        yield from everything if effort.left > 0 else ()
 
 
 @dataclass(frozen=True)
