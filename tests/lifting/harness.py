@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from harness_compare import closely, exactly, spread
-from harness_inputs import Draw, Record, Sampler, fields, flat
+from harness_inputs import SLACK, Draw, Record, Sampler, fields, flat
 from harness_native import Meaningless, Native, Outcome, build, compilers, dtype
-from harness_targets import Loaded
+from harness_targets import Loaded, Skipped
 
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array, Function
@@ -77,13 +77,22 @@ class Verdict:
 
 
 def judge(
-    lifted: Lifted, source: Source, targets: Mapping[str, Loaded], count: int, seed: int = 0, stop: int = 3
+    lifted: Lifted,
+    source: Source,
+    targets: Mapping[str, Loaded],
+    count: int,
+    seed: int = 0,
+    sizes: Sequence[int] = (),
+    slack: Sequence[int] = SLACK,
 ) -> dict[str, Verdict]:
-    """Compare targets with the source on `count` inputs; ends for a target after `stop` mismatches."""
-    trial, sampler = Trial(lifted, source), Sampler(lifted, seed)
+    """Compare targets with the source on `count` inputs; ends for a target after three mismatches.
+
+    sizes, slack: what extents are drawn from, and how much longer than needed flat arrays are.
+    """
+    trial, sampler = Trial(lifted, source), Sampler(lifted, seed, sizes, slack)
     verdicts = {name: Verdict() for name in targets}
     for _ in range(count):
-        open_ = {name: loaded for name, loaded in targets.items() if len(verdicts[name].wrong) < stop}
+        open_ = {name: loaded for name, loaded in targets.items() if len(verdicts[name].wrong) < 3}
         trial.run(sampler.draw(), open_, verdicts)
     return verdicts
 
@@ -152,6 +161,8 @@ class Trial:
                 verdict.refused += 1
                 return ""
             return f"refused {shown(draw)}: {error}"
+        except Skipped:
+            return ""
         except Exception as error:
             if not loaded.guards and self.may_refuse(draw, before):
                 return ""
@@ -228,4 +239,4 @@ def short(value: Any) -> str:
     return text if len(text) < 160 else f"{text[:160]}..."
 
 
-__all__ = ["Loaded", "Verdict", "build", "compilers", "judge", "source_of"]
+__all__ = ["Loaded", "Native", "Verdict", "build", "compilers", "judge", "source_of"]

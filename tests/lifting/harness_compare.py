@@ -81,7 +81,7 @@ def spread(
                 continue
             for i, other in enumerate(others):
                 far = np.abs(np.asarray(other, np.float64) - base[i])
-                far[np.isinf(base[i]) & (base[i] == other)] = 0
+                far = np.where(np.isinf(base[i]) & (base[i] == other), 0, far)
                 both = np.isnan(base[i]) & np.isnan(np.asarray(other, np.float64))
                 widest[i] = np.maximum(widest[i], np.where(both, 0, far))
         return [(4 + longest) * wide for wide in widest]

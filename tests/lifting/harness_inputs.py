@@ -8,7 +8,7 @@ infinities among normal ones.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from tensmith.lifting.summary import Requirement
 
 SIZES = (0, 1, 2, 3, 5, 17)
 FEWER = (0, 1, 2, 3, 4, 6)  # where loops are deep
+SLACK = (0, 0, 1, 3)  # elements of flat memory beyond those needed
 STYLES = ("small", "small", "wide", "ends", "special")
 FINITE = "finite"  # an assumption that speaks of it keeps NaN and infinities away
 
@@ -76,7 +77,10 @@ def evaluated(lifted: Lifted, poly: Poly, known: Mapping[str, int], plain: bool 
 class Sampler:
     """Draws arguments for one function."""
 
-    def __init__(self, lifted: Lifted, seed: int, sizes: tuple[int, ...] | None = None) -> None:
+    def __init__(
+        self, lifted: Lifted, seed: int, sizes: Sequence[int] = (), slack: Sequence[int] = SLACK
+    ) -> None:
+        self.slack = slack
         self.lifted = lifted
         self.rng = np.random.default_rng(seed)
         self.fields = dict(fields(lifted.function))
@@ -99,7 +103,7 @@ class Sampler:
                     break
         for name, kind in self.fields.items():
             if isinstance(kind, Array) and kind.memory == "flat":
-                known[f"len({name}, 0)"] += int(self.rng.choice((0, 0, 1, 3)))
+                known[f"len({name}, 0)"] += int(self.rng.choice(self.slack))
         readings = [(r, self.meets(r, known), self.meets(r, known, plain=True)) for r in self.lifted.requires]
         unmet = tuple(r for r, one, other in readings if not one and not other)
         doubtful = tuple(r for r, one, other in readings if one != other)

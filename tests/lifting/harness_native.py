@@ -13,7 +13,7 @@ import hashlib
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,19 +94,25 @@ def thunks_cpp(source: Path, functions: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def build(source: Path, functions: Sequence[str], folder: Path) -> ctypes.CDLL:
-    """The shared library of a source and its shims, compiled into `folder`."""
+CHECKED = ("-O1", "-ffp-contract=off", SANITIZE)
+
+
+def build(
+    source: Path, functions: Sequence[str], folder: Path, flags: Sequence[str] = CHECKED
+) -> ctypes.CDLL:
+    """The shared library of a source and its shims, compiled into `folder`; with other flags, unchecked."""
     source = source.resolve()
     cpp = source.suffix == ".cpp"
     text = thunks_cpp(source, functions) if cpp else thunks_c(source)
     name = f"{source.stem}_{hashlib.sha256(str(source).encode()).hexdigest()[:8]}"
     shim, library = folder / f"{name}_shim{source.suffix}", folder / f"{name}.so"
     shim.write_text(text)
-    compiler = ["g++", "-std=c++17", "-D_GLIBCXX_ASSERTIONS"] if cpp else ["gcc"]
-    flags = ["-O1", "-ffp-contract=off", "-fno-builtin-printf", "-w", "-fPIC", SANITIZE, f"-I{NATIVE}"]
+    compiler = ["g++", "-std=c++17"] if cpp else ["gcc"]
+    checks = ["-D_GLIBCXX_ASSERTIONS"] if SANITIZE in flags else []
     # Linked without -fsanitize: the handlers are ours.
     unit = library.with_suffix(".o")
-    subprocess.run([*compiler, *flags, "-c", shim, "-o", unit], check=True)
+    command = [*compiler, *flags, *checks, "-w", "-fPIC", f"-I{NATIVE}", "-c", shim, "-o", unit]
+    subprocess.run(command, check=True)
     subprocess.run([compiler[0], "-shared", "-Wl,-Bsymbolic", unit, "-o", library, "-lm"], check=True)
     return ctypes.CDLL(str(library))
 
@@ -135,6 +141,27 @@ class Native:
         if self.call(slots, ctypes.byref(result)):
             raise Meaningless
         return Outcome(self.returned(result, returned), frame.arrays(slots))
+
+    def prepare(self, arguments: Mapping[str, Any]) -> tuple[Callable[[], Any], Callable[[], None]]:
+        """A call that may be repeated, and what restores the arrays that it changed. C only."""
+        frame = Frame()
+        slots = (Slot * max(1, len(self.function.parameters)))()
+        for slot, parameter in zip(slots, self.function.parameters):
+            frame.fill(slot, parameter.name, parameter.type, arguments[parameter.name])
+        result = Slot()
+        returned = np.zeros(2, "u8")
+        result.data = returned.ctypes.data
+        before = {name: held.copy() for name, (held, _) in frame.padded.items()}
+
+        def run() -> Any:
+            self.call(slots, ctypes.byref(result))
+            return returned
+
+        def restore() -> None:
+            for name, (held, _) in frame.padded.items():
+                held[:] = before[name]
+
+        return run, restore
 
     def returned(self, result: Slot, plain: np.ndarray[Any, Any]) -> Any:
         kind = self.function.returns
