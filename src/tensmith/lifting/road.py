@@ -271,15 +271,21 @@ def _unproved(verdict: Verdict) -> Refusal:
 
 
 def write_result(result: LiftResult, output: Path, steps: Steps) -> LiftResult:
-    """Writes the certificate and then the files of a proved function; each appears whole or not at all."""
-    claims = steps.certify(output / f"{result.name}.cert", result.work)
-    files: list[Path] = []
+    """Writes the certificate and then the files of a proved function; each appears whole or not at all.
+
+    Nothing is written if a file would lie outside of the folder or in the place of the source.
+    """
+    function, files = result.work.function, dict[Path, bytes]()
     for target, contents in result.emitted.items():
         folder = output / target if len(result.emitted) > 1 else output
         for name, content in contents.items():
             path = folder / name
             if not path.resolve().is_relative_to(folder.resolve()):
                 raise Refusal(f"the file {name} would lie outside of {folder}; rename the function")
-            write_bytes(path, content)
-            files.append(path)
+            if function is not None and path.resolve() == Path(function.file).resolve():
+                raise Refusal(f"{path} is the source itself; write to another folder with --output")
+            files[path] = content
+    claims = steps.certify(output / f"{result.name}.cert", result.work)
+    for path, content in files.items():
+        write_bytes(path, content)
     return replace(result, files=(*files, *claims))

@@ -145,8 +145,9 @@ class Writer:
             first = self.target.typed(operands[0], self.type(names[0]).dtype)
             operands = [first, *operands[1:]]
         if node.op == "where" and operands[0].literal and self._alike(node):
-            condition, a, b = operands
-            return Text(f"({a.code} if {condition.code} else {b.code})")
+            dtype = self.type(node.output).dtype
+            a, b = (self.target.typed(part, dtype) if part.literal else part for part in operands[1:])
+            return Text(f"({a.code} if {operands[0].code} else {b.code})")
         return self.target.rule(node.op)(self, node, operands)
 
     def _alike(self, node: Node) -> bool:

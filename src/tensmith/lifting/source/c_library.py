@@ -89,8 +89,21 @@ def call_library(context: Context, cursor: Cursor, name: str, arguments: list[Cu
     if operator is None or kind is None:
         why = WHY.get(name, "is not known here: define it in this file, or write out what it computes")
         raise Refusal(f"{name} {why}", position(cursor))
+    if name == "abs" and kind.kind == "float" and spelled(cursor).startswith("abs"):
+        raise Refusal(
+            "abs without std:: may be that of ints, by compiler: write std::abs or fabs", position(cursor)
+        )
     values = [cast(value(context, argument), kind) for argument in arguments]
+    if operator in ("min", "max"):
+        return _beyond(values[0], values[1], operator == "max", kind, position(cursor))
     return apply(operator, tuple(values), kind, position(cursor))
+
+
+def _beyond(a: Expr, b: Expr, largest: bool, kind: Scalar, where: Position) -> Value:
+    """fmax and fmin: the other argument where one is NaN."""
+    behind = Apply("lt", (a, b) if largest else (b, a), BOOL, where)
+    chosen = Apply("or", (behind, Apply("ne", (a, a), BOOL, where)), BOOL, where)
+    return Apply("select", (chosen, b, a), kind, where)
 
 
 @library("huge_val", "huge_valf", "inf", "inff")

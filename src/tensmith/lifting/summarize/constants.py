@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from tensmith.lifting.loops import Scalar
+from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.terms import Number
 
 
 def number(value: Fraction | int | float, type_: Scalar) -> Number:
-    """A constant; floats at their exact binary value."""
+    """A constant; floats at their exact binary value.
+
+    Raises:
+        Refusal: it is infinite or NaN, which no real number is.
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        raise Refusal(
+            f"the constant {value} is no real number, and floats are proved as reals; start a maximum or "
+            "minimum from the first element instead, or use the largest finite number"
+        )
     return Number(Fraction(value), type_)
 
 

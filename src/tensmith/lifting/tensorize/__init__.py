@@ -15,6 +15,7 @@ from tensmith.formula.poly import Poly
 from tensmith.ir import Node
 from tensmith.lifting.lifted import Input, Lifted, View
 from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.summarize.plan import at_least_text
 from tensmith.lifting.summary import Requirement, Summary
 from tensmith.lifting.tensorize import outputs
 from tensmith.lifting.tensorize.affine import arrays_read
@@ -38,6 +39,7 @@ def tensorize(summary: Summary) -> Lifted:
         for written in result.written
         for name in arrays_read(written.value)
     )
+    read |= frozenset(name for name in summary.grids if _gives_sizes(summary, name))
     try:
         placed = [p for result in summary.results for p in outputs.lower(lowering, result, read)]
     except Refusal as refusal:
@@ -52,7 +54,7 @@ def tensorize(summary: Summary) -> Lifted:
         lowering.sizes.all,
         inputs,
         tuple(replace(p.output, name=name) for name, p in zip(names, placed)),
-        (*summary.requires, *_reaches(lowering, inputs)),
+        (*summary.requires, *_reaches(lowering, inputs), *_starts(lowering, inputs)),
         (*summary.assumes, *((_MASKED,) if lowering.masked else ())),
         summary.arithmetic,
     )
@@ -71,6 +73,13 @@ def _named(lowering: Lowering, placed: list[Placed]) -> list[str]:
     return names
 
 
+def _gives_sizes(summary: Summary, array: str) -> bool:
+    """Whether a size or a requirement is made of the lengths of an array, which must be given then."""
+    polys = [size.poly for size in summary.sizes]
+    polys += [entry.poly for entry in summary.requires if entry.poly is not None]
+    return any(symbol.startswith(f"len({array},") for poly in polys for symbol in poly.symbols())
+
+
 def _reaches(lowering: Lowering, inputs: tuple[Input, ...]) -> list[Requirement]:
     """Lengths that the views of flat arrays need beyond what is required already (masked elements)."""
     found: list[Requirement] = []
@@ -80,8 +89,9 @@ def _reaches(lowering: Lowering, inputs: tuple[Input, ...]) -> list[Requirement]
             continue
         need = _reach(given.view)
         symbols = set().union(*(extent.symbols() for extent in given.view.shape))
-        filled = {size.symbol: size.poly for size in lowering.sizes.added if size.symbol in symbols}
+        filled = {size.symbol: size.poly for size in lowering.sizes.all if size.symbol in symbols}
         lengths = [r.poly for r in known if r.kind == "length" and r.array == given.view.array and r.poly]
+        lengths.append(Poly.symbol(f"len({given.view.array}, 0)"))
         if need is None or any(
             lowering.sizes.is_size(length - reach)
             for length in lengths
@@ -94,6 +104,36 @@ def _reaches(lowering: Lowering, inputs: tuple[Input, ...]) -> list[Requirement]
         known.append(requirement)
         found.append(requirement)
     return found
+
+
+def _starts(lowering: Lowering, inputs: tuple[Input, ...]) -> list[Requirement]:
+    """What keeps views that hold anything from beginning before their arrays: a[n - 1] where n may be 0."""
+    raw = {size.symbol: size.poly for size in lowering.sizes.all}
+    found: dict[Poly, Requirement] = {}
+    for view in (given.view for given in inputs if given.view is not None):
+        if (view.array, view.offset) not in lowering.certain:
+            continue
+        for first in view.offset:
+            shifted = first
+            for extent in view.shape:  # at least 1, where the view holds anything
+                name = str(extent)
+                if name in raw:
+                    shifted = _at_least_one(shifted, name, raw[name])
+            if not lowering.sizes.is_size(shifted) and first.symbols() <= raw.keys():
+                poly = first.substitute({name: p for name, p in raw.items() if p != Poly.symbol(name)})
+                found.setdefault(poly, Requirement("at_least", at_least_text(poly), poly))
+    return list(found.values())
+
+
+def _at_least_one(poly: Poly, name: str, extent: Poly) -> Poly:
+    """The polynomial with the size `name`, max(0, extent), as one more than a size."""
+    more = Poly.symbol(name) + 1
+    values = {name: more}
+    for symbol in sorted(extent.symbols() - {name}):
+        if extent.coefficient(symbol) == Poly.of(1):
+            values[symbol] = more - (extent - Poly.symbol(symbol))
+            break
+    return poly.substitute(values)
 
 
 def _reach(view: View) -> Poly | None:

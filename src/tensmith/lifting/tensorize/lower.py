@@ -24,12 +24,14 @@ class Lowering:
 
     guarded: inside a branch of a selection, where a divisor may be 0 at positions that are not chosen.
     masked: inside a sum over fewer positions than are computed, whose other elements are multiplied by 0.
+    certain: arrays and offsets of the views that are read whatever a selection chooses.
     """
 
     summary: Summary
     build: Build = field(default_factory=Build)
     guarded: bool = False
     masked: bool = False
+    certain: set[tuple[str, tuple[Poly, ...]]] = field(default_factory=set)
     _done: dict[tuple[Term, bool], Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -105,6 +107,8 @@ class Lowering:
             )
         axes = variables_of(known, self.build.extents)
         view = view_of(self.grid(term.array), known, self.build.extents, axes)
+        if not self.guarded:
+            self.certain.add((view.array, view.offset))
         return self.build.view(view, dtype_of(term.type), axes)
 
     def grid(self, array: str) -> Grid:

@@ -50,6 +50,8 @@ def _atom(lowering: Lowering, atom: Atom, dtype: str) -> Tensor:
         return build.elementwise("div", build.elementwise("sub", top, rest), bottom)
     if atom in build.extents:
         return build.cast(build.positions(build.extents[atom], (atom,)), dtype)
+    if atom.startswith("len("):
+        return build.size(lowering.sizes.extent(Poly.symbol(atom)), dtype)
     if any(atom == size.symbol for size in lowering.sizes.all):
         return build.size(Poly.symbol(atom), dtype)
     return build.cast(build.scalar(atom, _parameter_type(lowering, atom)), dtype)

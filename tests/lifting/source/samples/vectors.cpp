@@ -47,7 +47,7 @@ vector<vector<int>> transposed(const vector<vector<int>> &a) {
 }
 template <class T> static T squared(T x) { return x * x; }
 double squares(const vector<double> &a) { double s = 0; for (const double &x : a) s += squared(x) + squared(2); return s; }
-float clamped(float x, float low) { return std::clamp(x, low, low + 1) + std::fmax(x, low) + std::pow(x * x, 2) + sqrt(x * x) + abs(x); }
+float clamped(float x, float low) { return std::clamp(x, low, low + 1) + std::fmax(x, low) + std::pow(x * x, 2) + sqrt(x * x) + std::abs(x); }
 int swapped(int a, int b) { if (a > b) std::swap(a, b); return a * 10 + b; }
 int casts(double x, int n) { return static_cast<int>(x) + int(x * 2) + static_cast<unsigned char>(n) + bool(n); }
 namespace inner { int hidden(int x) { constexpr int k = 3; auto y = x * k; return y - 1; } }

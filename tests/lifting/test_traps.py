@@ -1,0 +1,89 @@
+"""Small functions that lifters get wrong: each is lifted rightly, or refused with the words that say why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import harness
+import pytest
+from harness_targets import Numpy
+
+from tensmith.lifting.result import LiftResult
+from tensmith.lifting.road import lift_file
+
+RIGHT = {
+    # One closed form at two iterations: folds over one variable with two extents.
+    "lagged.py": "def lagged(a):\n    x = y = 0\n    for i in range(len(a)):\n"
+    "        x, y = x + a[i], x\n    return x - y\n",
+    "counting.c": "void counting(int n, int *a, int *k) {\n"
+    "    for (int i = 0; i < n; i++) { a[i] += *k; *k = *k + 1; }\n}\n",
+    # What gives a size cannot be None.
+    "both.py": "def both(a, b):\n    s = 0\n    for i in range(len(a)):\n        a[i] = b[i]\n"
+    "        s += b[i]\n    return s\n",
+    # A length as a position that values are chosen by.
+    "ends.py": "def ends(a, n):\n    return [a[i] if i < len(a) else 0 for i in range(n)]\n",
+    # The element before the first of no elements.
+    "last_added.c": "void last_added(int n, int *a) { for (int i = 0; i < n; i++) a[i] += a[n - 1]; }\n",
+    # The type of a choice between an element and a constant.
+    "last.c": "int last(int n, const int *a) {\n    int s = 0;\n"
+    "    for (int i = 0; i < n; i++) s = a[i];\n    return s;\n}\n",
+    # NaN: fmax takes the other argument.
+    "relu.c": "#include <math.h>\nvoid relu(int n, const float *a, float *b) {\n"
+    "    for (int i = 0; i < n; i++) b[i] = fmaxf(a[i], 0);\n}\n",
+    "smaller.c": "#include <math.h>\nvoid smaller(int n, const float *a, const float *b, float *c) {\n"
+    "    for (int i = 0; i < n; i++) c[i] = fminf(a[i], b[i]);\n}\n",
+    "greatest.c": "#include <math.h>\nfloat greatest(int n, const float *a) {\n    float m = 0;\n"
+    "    for (int i = 0; i < n; i++) m = fmaxf(m, a[i]);\n    return m;\n}\n",
+}
+REFUSED = {
+    "infinite.c": ("#include <math.h>\nfloat infinite(int n, const float *a) {\n    float m = -INFINITY;\n"
+    "    for (int i = 0; i < n; i++) if (a[i] > m) m = a[i];\n    return m;\n}\n", "no real number"),
+    "sizes.cpp": ("#include <cmath>\n#include <vector>\nfloat sizes(std::vector<float> v) {\n"
+    "    float s = 0;\n    for (float x : v) s += abs(x);\n    return s;\n}\n", "std::abs"),
+}  # fmt: skip
+
+
+def lift(folder: Path, name: str, text: str) -> LiftResult:
+    path = folder / name
+    path.write_text(text)
+    (result,) = lift_file(path, None, ["numpy"], folder / "lifted")
+    return result
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_lifted_rightly(name: str, tmp_path: Path) -> None:
+    if name.endswith(".c") and not harness.compilers():
+        pytest.skip("gcc and g++ are not installed")
+    result = lift(tmp_path, name, RIGHT[name])
+    assert result.status == "proved", result.reason
+    lifted, path = result.work.lifted, tmp_path / name
+    assert lifted is not None
+    library = harness.build(path, [result.name], tmp_path) if name.endswith(".c") else None
+    source = harness.source_of(path, lifted.function, library)
+    (verdict,) = harness.judge(lifted, source, {"numpy": Numpy(lifted, tmp_path / "lifted")}, 200).values()
+    assert not verdict.wrong, verdict.wrong[0]
+    assert verdict.compared > 100
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_with_a_reason(name: str, tmp_path: Path) -> None:
+    text, words = REFUSED[name]
+    result = lift(tmp_path, name, text)
+    assert result.status == "refused"
+    assert words in result.reason and result.line > 0
+
+
+def test_lengths_of_an_array_are_not_required_of_itself(tmp_path: Path) -> None:
+    text = "def total(a):\n    s = 0\n    for x in a:\n        s += x\n    return s\n"
+    assert lift(tmp_path, "total.py", text).requires == ()
+    text = "void left(int n, int *a) { for (int i = 0; i + 1 < n; i++) a[i] = a[i + 1]; }\n"
+    assert lift(tmp_path, "left.c", text).requires == ("elements of a >= n",)
+
+
+def test_the_source_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "total.py"
+    path.write_text("def total(a):\n    s = 0\n    for x in a:\n        s += x\n    return s\n")
+    text = path.read_text()
+    (result,) = lift_file(path, None, ["numpy"], tmp_path)
+    assert result.status == "refused" and "source itself" in result.reason
+    assert path.read_text() == text and list(tmp_path.iterdir()) == [path]
