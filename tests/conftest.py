@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,10 @@ from hypothesis import settings
 # In continuous integration the examples are the same every time: a failure there is the change's own.
 settings.register_profile("tensmith", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("tensmith")
+
+# A shell that starts tests in the background makes them deaf to Ctrl-C; some of them are about it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parent.parent
 
