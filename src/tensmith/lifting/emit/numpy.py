@@ -207,6 +207,17 @@ def _shift(w: Writer, node: Node, operands: list[Text]) -> Text:
     return call("np.left_shift" if node.attrs["direction"] == "LEFT" else "np.right_shift")(w, node, operands)
 
 
+def _function(w: Writer, node: Node, operands: list[Text]) -> Text:
+    """A function of one number; of a temporary, in its place."""
+    function = f"np.{'rint' if node.op == 'round' else node.op}"
+    name = node.inputs[0]
+    made, whole = w.producer(name), w.shape(name) != ()
+    if made is None or made.op not in ("add", "sub", "mul", "neg") or w.uses[name] != 1 or not whole:
+        return call(function)(w, node, operands)
+    local = w.assigned(name).code
+    return Text(f"{function}({local}, out={local})")
+
+
 @emitter
 class NumPy(PythonEmitter):
     """See the module."""
@@ -218,7 +229,7 @@ class NumPy(PythonEmitter):
     narrow = ("u8", "i8", "u16", "i16")
     helper_texts = _HELPERS
     table: ClassVar[dict[str, Rule]] = {
-        **ARITHMETIC, **functions("np", round="rint"),
+        **ARITHMETIC, **dict.fromkeys(functions("np"), _function),
         "div": divide(_quotient, single=_single), "mod": _mod, "pow": call("np.power"), "bit_shift": _shift,
         "min": nested("np.minimum"), "max": nested("np.maximum"),
         "where": chosen(by_bits(_one, where("np.where"))), "cast": _cast,

@@ -7,6 +7,7 @@ from typing import ClassVar
 from tensmith.ir import Node, Program
 from tensmith.lifting.emit import emitter
 from tensmith.lifting.emit.expression import ARITHMETIC, COMPARISON, PRODUCT, Rule, Text, call, infix, nested
+from tensmith.lifting.emit.factor import factors
 from tensmith.lifting.emit.python_frame import PythonEmitter
 from tensmith.lifting.emit.python_text import extents
 from tensmith.lifting.emit.python_writer import Writer
@@ -127,10 +128,24 @@ def _cast(w: Writer, node: Node, operands: list[Text]) -> Text:
 
 def _total(w: Writer, node: Node, operands: list[Text]) -> Text:
     code, arguments = operands[0].atom, [axes_of(w, node, "dim")]
+    cast = w.producer(node.inputs[0])
+    if cast is not None and w.type(cast.inputs[0]).dtype == "u32" and _cut_to_32_bits(w, node):
+        arguments.append("dtype=torch.int32")  # wraps as unsigned integers do
+        code = f"{w.value(cast.inputs[0]).atom}.view(torch.int32)"
+        return Text(f"{code}.sum({', '.join(filter(None, arguments))}).to(torch.int64)")
     if w.type(node.output).dtype[0] in "iu":
         code, dtype = typed_reduction(w, node, operands[0])
         arguments.append(f"dtype={dtype}")
     return Text(f"{code}.sum({', '.join(filter(None, arguments))})")
+
+
+def _cut_to_32_bits(w: Writer, node: Node) -> bool:
+    """Whether all that is read of a result is its low 32 bits."""
+    readers = [other for other in w.program.nodes if node.output in other.inputs]
+    masks = [w.constant(name) for other in readers for name in other.inputs if name != node.output]
+    low = all(mask is not None and mask.ndim == 0 and int(mask) == 2**32 - 1 for mask in masks)
+    both = low and all(other.op == "bitwise_and" for other in readers)
+    return both and bool(readers) and node.output not in w.program.outputs
 
 
 def _extreme(method: str) -> Rule:
@@ -203,6 +218,8 @@ def _single(w: Writer, node: Node, a: Text, b: Text) -> Text:
     dtype = w.target.dtype(w.type(node.output).dtype)
     divisor = w.target.typed(b, "f32").code if b.literal else f"{b.atom}.to(torch.float32)"
     way = ".to(torch.int16)" if dtype in ("torch.int8", "torch.uint8") else ""
+    if a.code == "1":
+        return Text(f"{divisor}.reciprocal_(){way}.to({dtype})")
     if a.literal:
         return Text(f"({a.within(PRODUCT)} / {divisor}){way}.to({dtype})")
     return Text(f"{a.atom}.to(torch.float32).div_({divisor}){way}.to({dtype})")
@@ -357,7 +374,7 @@ class Torch(PythonEmitter):
             node = program.producers.get(name)
             if program.type(name).dtype == "u64" and (node is None or node.inputs[0] not in sizes):
                 raise Refusal("PyTorch has no 64-bit unsigned arithmetic; use a 32-bit or a signed type")
-        return super().prepared(signed(program, {"u16": "i32", "u32": "i64", "u64": "i64"}))
+        return super().prepared(factors(signed(program, {"u16": "i32", "u32": "i64", "u64": "i64"})))
 
     def dtype(self, dtype: str) -> str:
         """torch.bool has no underscore."""
