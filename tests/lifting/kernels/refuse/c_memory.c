@@ -74,12 +74,14 @@ int past_the_end(const int *a) {
     return sum;
 }
 
-/* refuses: malloc|alloc|call|function */
-int *allocates(int n) {
-    int *out = malloc(n * sizeof(int));
+/* refuses: malloc|alloc|undefined|no value|not set|uninitial|before */
+int reads_fresh_memory(int n) {
+    int *held = malloc(n * sizeof(int));
+    int sum = 0;
     for (int i = 0; i < n; i++)
-        out[i] = i;
-    return out;
+        sum += held[i];
+    free(held);
+    return sum;
 }
 
 /* refuses: volatile */

@@ -37,7 +37,7 @@ int shell(int n) {
     return system("true") + n;
 }
 
-/* refuses: asm */
+/* refuses: asm|assembly */
 int machine_code(int n) {
     __asm__("nop");
     return n;

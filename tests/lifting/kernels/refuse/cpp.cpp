@@ -35,7 +35,7 @@ void in_a_thread(vector<int> &a) {
     worker.join();
 }
 
-// refuses: string|type
+// refuses: string|type|vector
 int vowels(const std::string &s) {
     int count = 0;
     for (char c : s)
@@ -43,7 +43,7 @@ int vowels(const std::string &s) {
     return count;
 }
 
-// refuses: map|type
+// refuses: map|type|method
 int lookups(std::map<int, int> &table, const vector<int> &keys) {
     int sum = 0;
     for (int key : keys)
