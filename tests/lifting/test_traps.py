@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import harness
 import pytest
 from harness_targets import Numpy
 
+from tensmith.errors import TensmithError
 from tensmith.lifting.result import LiftResult
 from tensmith.lifting.road import lift_file
 
@@ -87,3 +89,18 @@ def test_the_source_is_not_overwritten(tmp_path: Path) -> None:
     (result,) = lift_file(path, None, ["numpy"], tmp_path)
     assert result.status == "refused" and "source itself" in result.reason
     assert path.read_text() == text and list(tmp_path.iterdir()) == [path]
+
+
+def test_functions_of_one_name_do_not_overwrite_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "twice.cpp"
+    path.write_text("int f(int n) { return n; }\nint f(float n) { return n; }\n")
+    results = lift_file(path, None, ["numpy"], tmp_path / "lifted")
+    assert [result.status for result in results] == ["refused", "refused"]
+    assert "named f" in results[0].reason and not (tmp_path / "lifted").exists()
+
+
+def test_a_pipe_is_no_source(tmp_path: Path) -> None:
+    path = tmp_path / "pipe.py"
+    os.mkfifo(path)
+    with pytest.raises(TensmithError, match="not a file"):
+        lift_file(path)

@@ -150,7 +150,15 @@ def lift_file(
             known = ", ".join(map(_name, found)) or "none"
             raise UsageError(f"{path} has no function '{function}'; its functions: {known}")
         found = named
+    names = [_name(entry) for entry in found]
+    found = [entry if names.count(_name(entry)) == 1 else _ambiguous(entry) for entry in found]
     return [lift_function(entry, targets, output, tell, steps) for entry in found]
+
+
+def _ambiguous(entry: Function | Refusal) -> Refusal:
+    name = _name(entry)
+    reason = f"several functions are named {name}, and so would be their files; rename all but one"
+    return entry if isinstance(entry, Refusal) else Refusal(reason, entry.position, name)
 
 
 def lift_function(

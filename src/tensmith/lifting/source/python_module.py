@@ -57,6 +57,8 @@ def place(node: ast.AST) -> Position:
 
 def read_text(path: Path) -> str:
     """A source file's text; SourceError if it is missing, too large or not text."""
+    if path.exists() and not path.is_file():
+        raise SourceError(f"{path} is not a file; give the path of a Python source")
     try:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
