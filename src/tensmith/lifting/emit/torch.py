@@ -259,7 +259,10 @@ _LET_GO = frozenset({"add", "sub", "mul", "neg", "cast"})
 def _own(w: Writer, name: str, node: Node) -> bool:
     """Whether an operand is a temporary of the result's shape and type that nothing else reads."""
     made = w.producer(name)
-    if made is None or made.op not in _LET_GO or w.uses[name] != 1 or w.value(name).literal:
+    if made is None or made.op not in _LET_GO or w.value(name).literal:
+        return False
+    here = node.inputs.count(name)  # t * t of integers, which have no gradient, may overwrite t
+    if w.uses[name] != here or (here > 1 and w.type(name).floating):
         return False
     if made.op == "cast" and w.type(made.inputs[0]).dtype == w.type(name).dtype:
         return False
