@@ -65,8 +65,8 @@ class LoopFacts:
     first, which all facts may mention. trips: number of iterations (0 where negative). scalars: closed forms
     at the start of iteration `counter`. arrays: what the loop has written by then, in terms of the state at
     the function's entry. At exit counter = max(0, trips). The length of a growing local array is a scalar
-    here, "len(NAME, AXIS)"; lengths beyond the first hold only where there are rows. Variables and arrays that
-    are written before they are read again have no facts.
+    here, "len(NAME, AXIS)"; lengths beyond the first hold only where there are rows. Variables and arrays
+    that are written before they are read again have no facts.
     """
 
     label: str
