@@ -168,7 +168,8 @@ class Mlx(PythonModule):
         import mlx.core
 
         mlx.core.set_default_device(mlx.core.cpu)
-        return mlx.core.array(value)
+        kind = "bool_" if value.dtype == bool else value.dtype.name
+        return mlx.core.array(value, getattr(mlx.core, kind))  # doubles would be halved
 
     def wait(self, result: Any) -> None:
         import mlx.core

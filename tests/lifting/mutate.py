@@ -167,6 +167,9 @@ def mutant(summary: Summary, chance: random.Random) -> tuple[str, Summary] | Non
     found = list(places(summary))
     path, node = chance.choice(found)
     new = [item for item in changes(node, summary, chance) if item != node]
+    if path[0] == "requires" and isinstance(node, Poly):  # stated over parameters, not over sizes
+        sizes = {size.symbol for size in summary.sizes} - node.symbols()
+        new = [item for item in new if not item.symbols() & sizes]
     if not new:
         return None
     chosen = chance.choice(new)

@@ -23,9 +23,9 @@ from tensmith.lifting.road import lift_file
 
 # How many inputs a target is compared on here, and in which of the kernels; `benchmarks/lifting.py` goes
 # through all of them with thousands.
-INPUTS = {"numpy": 100, "c": 100, "torch": 30, "onnx": 30}
-SLOW_INPUTS = {"tensorflow": 6, "jax": 6, "mlx": 6}
-SLOW_GROUPS = {("c", "blend"), ("c", "llama"), ("own", "convolution"), ("polybench", "linear_algebra")}
+INPUTS = {"numpy": 200, "c": 100, "torch": 40, "onnx": 40}
+SLOW_INPUTS = {"tensorflow": 4, "jax": 4, "mlx": 8}
+SLOW_GROUPS = {("c", "blend"), ("python", "llama"), ("own", "convolution")}
 
 # What does not lift yet, and why; `ASKED` says how much of a group has to.
 GAPS: dict[str, str] = {}
@@ -84,7 +84,8 @@ def cleared() -> Iterator[None]:
 
 def result_of(kernel: Kernel) -> LiftResult:
     result = lifted(kernel.path).results[kernel.function]
-    if not result.proved and str(kernel) in GAPS:
+    if str(kernel) in GAPS:
+        assert not result.proved, "a gap that is closed is struck off the list"
         pytest.skip(f"a known gap: {GAPS[str(kernel)]}")
     return result
 

@@ -50,7 +50,7 @@ class Steps:
 
 def standard_steps() -> Steps:
     """The steps as they are; imported here, so that reading the door costs nothing."""
-    from tensmith.lifting.conditions import obligations
+    from tensmith.lifting.conditions import obligations, program_obligations
     from tensmith.lifting.tensorize import tensorize
     from tensmith.verify.solve import discharge
 
@@ -58,7 +58,7 @@ def standard_steps() -> Steps:
         read_source,
         derive_or_search,
         tensorize,
-        lambda summary, _: obligations(summary),
+        lambda summary, lifted: [*obligations(summary), *program_obligations(lifted, summary)],
         discharge,
         lambda target, lifted: emitter_of(target).emit(lifted),
         _certificate,

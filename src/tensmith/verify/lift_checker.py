@@ -24,27 +24,22 @@ from typing import Any
 
 NAME = "structure.json"
 MAX_STRUCTURE, MAX_SCRIPT, MAX_FILES = 64 << 20, 4 << 20, 10_000
-_PARTS: dict[str, type] = {
-    "schema": int, "tensmith": str, "function": str, "hashes": dict, "arithmetic": str, "requires": list,
-    "assumes": list, "results": list, "source": dict, "functions": list, "facts": list, "obligations": list,
-    "digest": str,
-}  # fmt: skip
-_ROW = {"name": str, "kind": str, "subject": str, "loop": str, "line": int, "column": int, "rung": str}
-_SOLVED = {"file": str, "sha256": str, "expects": str, "facts": list, "path": list} | {
-    "recurrences": list, "lemmas": list,
-}  # fmt: skip
+_LISTS = ("requires", "assumes", "results", "functions", "facts", "obligations")
+_PARTS = dict.fromkeys(_LISTS, list) | {"schema": int, "hashes": dict, "source": dict, "digest": str}
+_ROW = dict.fromkeys(("name", "kind", "subject", "loop", "rung"), str) | {"line": int, "column": int}
+_SOLVED: dict[str, type] = dict.fromkeys(("file", "sha256", "expects"), str)
+_SOLVED |= dict.fromkeys(("facts", "path", "recurrences", "lemmas"), list)
 _FILE = re.compile(r"\d{3,5}\.smt2")
 _TOKEN = re.compile(r"\|[^|]*\||[^\s()|]+")
 _SYMBOL = r"(?:\|[^|]*\||[^\s()|]+)"
 _ATOM = rf"(?:\({_SYMBOL} .*\)|{_SYMBOL})"
 _DECLARED = re.compile(rf"\(declare-(?:const|fun) ({_SYMBOL})(?: \(([\w ]*)\))? (Int|Real|Bool)\)")
-_CONSTANT = r"(?:\d+|\(- \d+\))"
 # What facts of each kind look like; those of sizes and requirements are for readers.
 _FACTS = {
     "natural": re.compile(rf"\(>= \(?({_SYMBOL}).* 0\)"),
     "length": re.compile(rf"\(>= \(\+ {2**63 - 1} \(\* \(- 1\) len\.{_SYMBOL}\)\) 0\)"),
     "type": re.compile(
-        rf"\(and \(<= {_CONSTANT} ({_ATOM})\) \(<= \1 {_CONSTANT}\)\)"
+        rf"\(and \(<= [-() \d]+ ({_ATOM})\) \(<= \1 [-() \d]+\)\)"
         rf"|\(>= (?:\(\+ \d+ (?:in\.{_SYMBOL}|\(\* \(- 1\) in\.{_SYMBOL}\))\)|in\.{_SYMBOL}) 0\)"
     ),
     "counter": re.compile(r"\(>= .* 0\)|true"),
@@ -93,7 +88,7 @@ def check(folder: Path) -> list[str]:
         checking.run()
     except Wrong as wrong:
         return [f"{folder}: {wrong}"]
-    except (LookupError, TypeError, ValueError, RecursionError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         return [f"{folder}: {NAME} is malformed ({type(error).__name__})"]
     return [f"{folder}: {problem}" for problem in checking.problems]
 
@@ -101,6 +96,8 @@ def check(folder: Path) -> list[str]:
 def read(folder: Path) -> dict[str, Any] | str:
     """structure.json, or why it cannot be read."""
     path = Path(folder) / NAME
+    if not path.is_file():
+        return f"{path} is no file"
     try:
         with path.open("rb") as file:
             data = file.read(MAX_STRUCTURE + 1)
@@ -245,9 +242,9 @@ class Checking:
         row = self.functions.get(name)
         if row is None or row["kind"] not in _JOIN or row["sort"] not in ("Int", "Real"):
             raise Wrong(f"the prefix function {name} is not defined")
-        ordered = row["kind"] in ("max", "min")
+        count = len(row["parameters"]) - (row["kind"] in ("max", "min"))
         for token in _TOKEN.findall(row["body"]):
-            if re.fullmatch(r"p\d+", token) and int(token[1:]) >= len(row["parameters"]) - ordered:
+            if re.fullmatch(r"p\d+", token) and int(token[1:]) >= count:
                 raise Wrong(f"the definition of {name} has no parameter {token}")
             if token.startswith("fold."):
                 self._ends(token, (*above, name), done)
@@ -266,9 +263,7 @@ class Checking:
         name = symbol.strip("|")
         if name.startswith("in."):
             return name[3:] in self.unsigned
-        return name.startswith(("size.", "len.", "at.")) or bool(re.fullmatch(r"x\d+|k0", name))
-
-    # One obligation
+        return name.startswith(("size.", "len.", "at.")) or bool(re.fullmatch(r"x\d+|k\d+", name))
 
     def _row(self, row: dict[str, Any]) -> None:
         _typed(row, _ROW, "a row")
@@ -284,7 +279,7 @@ class Checking:
     def _text(self, row: dict[str, Any]) -> str:
         path: Path = self.folder / row["file"]
         try:
-            if path.is_symlink() or path.stat().st_size > MAX_SCRIPT:
+            if path.is_symlink() or not path.is_file() or path.stat().st_size > MAX_SCRIPT:
                 raise Wrong(f"{row['file']} is no plain file of at most {MAX_SCRIPT >> 20} MB")
             data = path.read_bytes()
         except OSError as error:
@@ -303,17 +298,14 @@ class Checking:
                 asserted.append(line[len("(assert ") : -1])
             elif not self._declares(line):
                 raise Wrong(f"{row['file']} does more than declare and assert: {line[:80]}")
-        if row["expects"] == "unsat":
-            if not asserted or asserted.pop() != f"(not {row['goal']})":
-                raise Wrong(f"{row['file']} does not refute the goal")
-        elif row.get("goal") is not None:
-            raise Wrong("a model is wanted of a goal")
+        if row["expects"] == "unsat" and (not asserted or asserted.pop() != f"(not {row['goal']})"):
+            raise Wrong(f"{row['file']} does not refute the goal")
         allowed = {self.document["facts"][number]["text"] for number in row["facts"]} | set(row["path"])
         self._counters(row)
         allowed |= {self._recurrence(recurrence) for recurrence in row["recurrences"]}
         allowed |= {self._lemma(row, lemma) for lemma in row["lemmas"]}
         for line in asserted:
-            if line not in allowed and not _is_axiom(line):
+            if line not in allowed and not any(_matches(_parse(t), _parse(line), {}) for t in _TEMPLATES):
                 raise Wrong(f"{row['file']} assumes what nothing states: {line[:120]}")
 
     def _declares(self, line: str) -> bool:
@@ -330,10 +322,8 @@ class Checking:
 
     def _counters(self, row: dict[str, Any]) -> None:
         """A counter lies in its range only inside its loop: not on the way in, and not after the end."""
-        loop = row["loop"]
         outside = row["kind"] == "initiation" or (row["kind"] == "exit" and row["subject"] == "ends")
-        inside = set(self.demands.loops.get(loop, ()))
-        inside |= set() if outside else {loop}
+        inside = {*self.demands.loops.get(row["loop"], ()), *(() if outside else (row["loop"],))}
         for number in row["facts"]:
             fact = self.document["facts"][number]
             if fact["why"] == "counter" and fact["loop"] not in inside:
@@ -361,7 +351,7 @@ class Checking:
     def _values(self, definition: dict[str, Any], given: list[str]) -> dict[str, str]:
         if len(given) != len(definition["parameters"]):
             raise Wrong(f"{definition['name']} has other parameters")
-        if not all(_balanced(argument) for argument in given):
+        if not all(map(_balanced, given)):
             raise Wrong("an argument of a recurrence is no expression")
         return {f"p{i}": argument for i, argument in enumerate(given)}
 
@@ -377,76 +367,60 @@ class Checking:
         first, second = self.functions[f], self.functions[g]
         if (first["kind"], first["sort"]) != (second["kind"], second["sort"]):
             raise Wrong("a lemma is about folds of two kinds")
-        shift = window["shift"]
-        inner = "k0" if shift == "0" else f"(- k0 {shift})"
+        shift, k = window["shift"], window["position"]
+        inner = k if shift == "0" else f"(- {k} {shift})"
         if window["reversed"]:
-            inner = f"(- (+ {shift} (- {length} 1)) k0)"
-        here = _replaced(first["body"], {**self._values(first, arguments), "k": "k0"})
+            inner = f"(- (+ {shift} (- {length} 1)) {k})"
+        here = _replaced(first["body"], {**self._values(first, arguments), "k": k})
         there = _replaced(second["body"], {**self._values(second, others), "k": inner})
         start, same = self._start(first, arguments), self._start(second, others)
         relation = {"max": "<=", "min": ">="}.get(first["kind"], "=")
-        inside = f"(and (<= {shift} k0) (< k0 (+ {shift} {length})))"
+        inside = f"(and (<= {shift} {k}) (< {k} (+ {shift} {length})))"
         each = f"(ite {inside} (= {here} {there}) ({relation} {here} {start}))"
         fits = f"(or (<= {length} 0) (and (<= 0 {shift}) (<= (+ {shift} {length}) {extent})))"
-        goal = f"(and (= {start} {same}) {fits} (=> (< k0 {extent}) {each}))"
+        goal = f"(and (= {start} {same}) {fits} (=> (< {k} {extent}) {each}))"
         if (shift, extent) == ("0", length):
-            goal = f"(and (= {start} {same}) (=> (< k0 {extent}) (= {here} {there})))"
+            goal = f"(and (= {start} {same}) (=> (< {k} {extent}) (= {here} {there})))"
         wanted = ("lemma", goal, row["path"], row["loop"])
         if (proof["kind"], proof.get("goal"), proof.get("path"), proof["loop"]) != wanted:
             raise Wrong("the lemma that it uses is not the one that is proved")
-        if "k0" in _TOKEN.findall(" ".join([*arguments, *others, extent, length, shift, *row["path"]])):
+        if not re.fullmatch(r"k\d+", k) or k in _TOKEN.findall(
+            " ".join([*arguments, *others, extent, length, shift, *row["path"]])
+        ):
             raise Wrong("the position of a lemma is not arbitrary")
         return f"(= {_call(f, arguments, extent)} {_call(g, others, length)})"
 
-    # All of them
-
     def _complete(self, found: list[dict[str, Any]]) -> None:
         """Nothing that the function demands is missing."""
-        demands = self.demands
+        demands, missing = self.demands, []
         have = {(row["kind"], row["subject"], row["loop"]) for row in found}
         kinds = {(row["kind"], row["subject"]) for row in found}
-        missing = []
         if ("satisfiable", "requirements") not in kinds:
             missing.append("whether the requirements can hold")
         for label in demands.loops:
-            missing += [
-                f"that the loop {label} {s}" for s in ("goes on", "ends") if ("exit", s, label) not in have
-            ]
+            exits = (s for s in ("goes on", "ends") if ("exit", s, label) not in have)
+            missing += [f"that the loop {label} {subject}" for subject in exits]
             before, after = (
                 {subject for kind, subject, loop in have if (kind, loop) == (wanted, label)}
                 for wanted in ("initiation", "preservation")
             )
-            missing += [f"{subject} in the loop {label}" for subject in sorted(before ^ after)]
-            arrays = {f"{name}[]" for name in demands.stored[label]}
-            missing += [f"{subject} in the loop {label}" for subject in sorted(arrays - before)]
+            left = (before ^ after) | ({f"{name}[]" for name in demands.stored[label]} - before)
+            missing += [f"{subject} in the loop {label}" for subject in sorted(left)]
         bounds = {(r["subject"], r["line"], r["column"], r["loop"]) for r in found if r["kind"] == "bounds"}
-        missing += [
-            f"the bounds of {a} at {line}:{column}"
-            for a, line, column, _ in sorted(demands.accesses - bounds)
-        ]
-        divided = {(row["line"], row["column"]) for row in found if row["kind"] == "definedness"}
+        missing += [f"the bounds of {a} at {n}:{column}" for a, n, column, _ in demands.accesses - bounds]
         stated = {int(n) for text in self.document["requires"] for n in re.findall(r"\(line (\d+)\)", text)}
-        missing += [
-            f"the divisor at {line}:{column}"
-            for line, column in sorted(demands.divisors - divided)
-            if line not in stated
-        ]
-        missing += [
-            f"the frame of {name}" for name in sorted(demands.written) if ("frame", name) not in kinds
-        ]
+        divided = {(row["line"], row["column"]) for row in found if row["kind"] == "definedness"}
+        divisors = (place for place in demands.divisors - divided if place[0] not in stated)
+        missing += [f"the divisor at {line}:{column}" for line, column in divisors]
+        missing += [f"the frame of {name}" for name in demands.written if ("frame", name) not in kinds]
         results = self.document["results"]
         missing += [f"the result {name}" for name in results if ("post", name) not in kinds]
         if not results or ("return" in results) != demands.returns:
             missing.append("the results of the function")
-        self.problems += [f"nothing proves {what}" for what in missing]
+        self.problems += [f"nothing proves {what}" for what in sorted(missing)]
 
 
 # Texts
-
-
-def _is_axiom(line: str) -> bool:
-    tree = _parse(line)
-    return any(_matches(_parse(template), tree, {}) for template in _TEMPLATES)
 
 
 def _matches(pattern: Any, tree: Any, bound: dict[str, Any]) -> bool:
@@ -471,7 +445,7 @@ def _parse(text: str) -> Any:
 
 
 def _balanced(text: str) -> bool:
-    """Whether a text is one expression: no bracket closes too early, none is left open."""
+    """Whether a text is one expression."""
     depth = ends = 0
     for token in re.findall(r"[()]|\|[^|]*\||[^\s()|]+", text):
         depth += {"(": 1, ")": -1}.get(token, 0)

@@ -100,6 +100,7 @@ class Window:
     second: tuple[str, tuple[str, ...], str]
     shift: str
     reversed: bool
+    position: str  # the arbitrary position, which occurs in nothing else
 
 
 @dataclass(frozen=True)

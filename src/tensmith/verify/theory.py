@@ -154,24 +154,26 @@ class Prefix:
         return f"({relation} {self.at(arguments, position)} {arguments[-1]})"
 
 
-def window(first: Prefix, second: Prefix, given: Sequence[Given], shift: str, reverse: bool) -> str:
-    """What makes two folds of one kind equal, about an arbitrary position k0 >= 0 (see obligation.Window):
-    the second's elements are the first's from `shift` on, all others are the unit of joining, the starts are
-    the same. Of maxima and minima, whatever does not exceed the start is a unit."""
+def window(
+    first: Prefix, second: Prefix, given: Sequence[Given], shift: str, reverse: bool, k: str = "k0"
+) -> str:
+    """What makes two folds of one kind equal, about an arbitrary position k >= 0 that occurs nowhere else
+    (see obligation.Window): the second's elements are the first's from `shift` on, all others are the unit of
+    joining, the starts are the same. Of maxima and minima, whatever does not exceed the start is a unit."""
     (arguments, extent), (others, length) = given
-    inner = "k0" if shift == "0" else f"(- k0 {shift})"
+    inner = k if shift == "0" else f"(- {k} {shift})"
     if reverse:
-        inner = f"(- (+ {shift} (- {length} 1)) k0)"
-    here, there = first.element(arguments, "k0"), second.element(others, inner)
-    inside = f"(and (<= {shift} k0) (< k0 (+ {shift} {length})))"
+        inner = f"(- (+ {shift} (- {length} 1)) {k})"
+    here, there = first.element(arguments, k), second.element(others, inner)
     start = replaced(first.start, {f"p{i}": argument for i, argument in enumerate(arguments)})
     same = replaced(second.start, {f"p{i}": argument for i, argument in enumerate(others)})
     if (shift, extent) == ("0", length):
-        return f"(and (= {start} {same}) (=> (< k0 {extent}) (= {here} {there})))"
+        return f"(and (= {start} {same}) (=> (< {k} {extent}) (= {here} {there})))"
+    inside = f"(and (<= {shift} {k}) (< {k} (+ {shift} {length})))"
     relation = {"max": "<=", "min": ">="}.get(first.kind, "=")
     each = f"(ite {inside} (= {here} {there}) ({relation} {here} {start}))"
     fits = f"(or (<= {length} 0) (and (<= 0 {shift}) (<= (+ {shift} {length}) {extent})))"
-    return f"(and (= {start} {same}) {fits} (=> (< k0 {extent}) {each}))"
+    return f"(and (= {start} {same}) {fits} (=> (< {k} {extent}) {each}))"
 
 
 Given: TypeAlias = tuple[Sequence[str], str]  # arguments and extent of a fold

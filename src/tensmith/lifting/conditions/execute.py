@@ -278,10 +278,12 @@ class Executor:
                 with self.under(*inside, *self.memories[name].proper(self.world, at), *apart):
                     a, b = select(self.world, part, at), select(self.world, expected, at)
                     self.demand(kind, f"{name}[]", position, arena.eq(a, b))
-            if name in claimed.lengths:
+            lengths = claimed.lengths.get(name, ())
+            proper = [within(self.world, lengths, every), *self.memories[name].proper(self.world, every)]
+            if any(part is not arena.true for part in proper):
                 claims = expected.layers[len(invariant.before.arrays[name].layers) :]
                 with self.under(written(self.world, claims, every)):
-                    self.demand(kind, f"{name}[]", position, within(self.world, claimed.lengths[name], every))
+                    self.demand(kind, f"{name}[]", position, arena.all(proper))
         for name in invariant.grown:
             pairs = list(zip(reached.lengths[name], claimed.lengths[name]))
             none = arena.eq(pairs[0][0], self.world.zero)

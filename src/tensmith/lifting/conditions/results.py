@@ -38,8 +38,8 @@ def demand_results(executor: Executor, final: State) -> None:
 
 def _boxes(executor: Executor, result: Result | None, base: Content) -> Content:
     world = executor.world
-    written = () if result is None else result.written
-    return base.having(*(Box(part, world.scope, world.arena.true) for part in written))
+    parts = () if result is None else result.written
+    return base.having(*(Box(part, world.scope, world.arena.true) for part in parts))
 
 
 def _parameter(executor: Executor, name: str, content: Content, result: Result | None) -> None:
@@ -49,10 +49,11 @@ def _parameter(executor: Executor, name: str, content: Content, result: Result |
     claimed = _boxes(executor, result, Content(executor.entry_of(name)))
     hit = written(world, claimed.layers, at)
     value = select(world, content, at)
+    with executor.under(hit):
+        executor.demand("bounds", name, position, memory.inside(world, at))
     with executor.under(*memory.proper(world, at)):
         if result is not None:
             with executor.under(hit):
-                executor.demand("bounds", name, position, memory.inside(world, at))
                 executor.demand("post", name, position, arena.eq(value, select(world, claimed, at)))
         with executor.under(arena.negate(hit)):
             executor.demand("frame", name, position, arena.eq(value, world.read(name, at)))

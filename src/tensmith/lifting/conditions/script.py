@@ -88,11 +88,13 @@ class Writer:
         nodes = list(walk([*near, *said, *found.extra]))
         more = list(walk([*near, *rest, *said, *found.extra]))
         weak, exact = axiom_instances(nodes, write)
-        path = dict.fromkeys(map(write, hypotheses))
+        # Ranges of counters are facts wherever they are wanted, which the certificate holds to their loops.
+        ranges = [node for node in hypotheses if node in self.world.ranges.values()]
+        path = dict.fromkeys(write(node) for node in hypotheses if node not in ranges)
         facts = [fact for node in nodes for fact in self.relevance.ranges(node)]
-        facts += [fact for fact in map(self.relevance.stated, near) if fact.text not in path]
+        facts += map(self.relevance.stated, dict.fromkeys((*near, *ranges)))
         further = [fact for node in more for fact in self.relevance.ranges(node) if fact not in facts]
-        further += [fact for fact in map(self.relevance.stated, rest) if fact.text not in path]
+        further += [self.relevance.stated(node) for node in rest if node not in ranges]
         script = Script(
             _logic(nodes),
             "QF_UFNIRA" if any(node.sort == "Real" for node in nodes) else "QF_UFNIA",
@@ -127,14 +129,15 @@ class Writer:
 
     def _lemma(self, goal: Goal, pair: tuple[Node, Node], shift: Node, reverse: bool, depth: int) -> Lemma:
         folds, arena = self.world.folds, self.world.arena
-        k = arena.symbol("k0", "Int", natural=True)
+        # A lemma for a lemma is about another position: the outer one stands in its arguments.
+        k = arena.symbol(f"k{_DEPTH - depth}", "Int", natural=True)
         a, b = pair
         length = b.args[-1]
         last = arena.sub(arena.shift(arena.add(shift, length), -1), k)
         bodies = (folds.body_at(a, k), folds.body_at(b, last if reverse else arena.sub(k, shift)))
         first, second = ((list(map(text, f.args[1:-1])), text(f.args[-1])) for f in pair)
         named = [folds.bodies[f].prefix for f in pair]
-        literal = window(named[0], named[1], (first, second), text(shift), reverse)
+        literal = window(named[0], named[1], (first, second), text(shift), reverse, text(k))
         # The bodies say which facts and folds the literal instance needs.
         spoken = (*bodies, *a.args[1:], *b.args[1:], shift, k)
         subject = f"{named[0].name} = {named[1].name}"
@@ -146,6 +149,7 @@ class Writer:
             (named[1].name, tuple(second[0]), second[1]),
             text(shift),
             reverse,
+            text(k),
         )
         functions = {**proof.functions, **{prefix.name: prefix for prefix in named}}
         return Lemma(replace(proof, functions=functions), f"(= {text(a)} {text(b)})", stated)
