@@ -1,6 +1,6 @@
 """Lifting, measured: what lifts and how fast, against compiled sources, and how fast what comes out is.
 
-    python benchmarks/lifting_figures.py [--quick] [--part coverage|differential|certificates|speed] [--json FILE]
+    python benchmarks/lifting_figures.py [--quick] [--part coverage|differential|certificates|speed]
 
 coverage      each kernel lifted and proved in this process: counts and seconds; the CLI's cold start
 differential  emitted code of every target that runs here against the compiled source, 10,000 inputs a kernel

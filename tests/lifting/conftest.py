@@ -1,4 +1,4 @@
-"""Known gaps of lifting: tests that say what is wanted and not yet so. An entry leaves when its gap is closed."""
+"""Known gaps of lifting: what is wanted and not yet so. An entry leaves when its gap is closed."""
 
 import pytest
 
