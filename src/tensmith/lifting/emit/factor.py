@@ -64,7 +64,7 @@ class _Factors:
             return False
         constant = f"{node.output}.factor"
         self.constants[constant] = np.asarray(found)
-        product = self._add("mul", (self._float(dividend), constant), f"{node.output}.f32")
+        product = self._add("mul", (self._float(dividend), constant), f"{node.output}.product")
         if self.ranges[node.output].inside(of_dtype("i16")):  # vectorised more widely than 32 bits
             product = self._cast(product, f"{node.output}.i16", "i16")
         self._cast(product, node.output, self.program.type(node.output).dtype)
