@@ -68,6 +68,7 @@ def _guarded(function: Any) -> Any:
 
 
 OPERATORS: dict[str, Any] = {
+    "inf": lambda: math.inf,
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,

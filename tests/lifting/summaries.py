@@ -80,6 +80,7 @@ def vector(element: Scalar = I32) -> Array:
 # Meaning
 
 _OPERATORS: dict[str, Any] = {
+    "inf": lambda: math.inf,
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,

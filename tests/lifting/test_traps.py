@@ -38,8 +38,8 @@ RIGHT = {
     "    for (int i = 0; i < n; i++) m = fmaxf(m, a[i]);\n    return m;\n}\n",
 }
 REFUSED = {
-    "infinite.c": ("#include <math.h>\nfloat infinite(int n, const float *a) {\n    float m = -INFINITY;\n"
-    "    for (int i = 0; i < n; i++) if (a[i] > m) m = a[i];\n    return m;\n}\n", "no real number"),
+    "unordered.c": ("#include <math.h>\nfloat unordered(int n, const float *a) {\n    float m = NAN;\n"
+    "    for (int i = 0; i < n; i++) if (a[i] > m) m = a[i];\n    return m;\n}\n", "NaN"),
     "sizes.cpp": ("#include <cmath>\n#include <vector>\nfloat sizes(std::vector<float> v) {\n"
     "    float s = 0;\n    for (float x : v) s += abs(x);\n    return s;\n}\n", "std::abs"),
 }  # fmt: skip

@@ -89,7 +89,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Constant:
-    """A literal; floats at their exact binary value."""
+    """A literal; floats at their exact binary value, infinite ones among them."""
 
     value: int | float | bool
     type: Scalar

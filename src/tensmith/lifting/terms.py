@@ -51,7 +51,7 @@ class Read:
 
 @dataclass(frozen=True)
 class Op:
-    """An operator of `loops.Apply`, or "cast" (to `type`), on terms."""
+    """An operator of `loops.Apply`, or "cast" (to `type`), on terms; "inf" is infinity, and has none."""
 
     operator: str
     arguments: tuple[Term, ...]
@@ -84,6 +84,22 @@ class Cases:
 
 
 Term: TypeAlias = Number | Index | Argument | Read | Op | Fold | Cases
+
+
+def infinity(positive: bool, type_: Scalar) -> Term:
+    """Above all numbers of a float type, or below."""
+    found = Op("inf", (), type_)
+    return found if positive else Op("neg", (found,), type_)
+
+
+def infinite(term: Term) -> int:
+    """1 for infinity, -1 for its negative, 0 for all other terms."""
+    match term:
+        case Op("inf"):
+            return 1
+        case Op("neg", (Op("inf"),)):
+            return -1
+    return 0
 
 
 def parts(term: Term) -> tuple[Term, ...]:

@@ -167,15 +167,13 @@ class Elements:
         return result
 
     def _literal(self, value: bool | int | float, dtype: str) -> Node:
-        if isinstance(value, float) and math.isinf(value):
-            return self.infinity(value > 0)
         if isinstance(value, float) and math.isnan(value):
             return self.world.arena.symbol("not.a.number", "Real")
         return operators.constant(self.world.arena, value, scalar_of(dtype))
 
     def infinity(self, positive: bool) -> Node:
         """Above or below all numbers."""
-        return self.world.arena.symbol("plus.infinity" if positive else "minus.infinity", "Real")
+        return operators.infinity(self.world.arena, positive)
 
     # Ops
 

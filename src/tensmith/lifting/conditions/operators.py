@@ -7,6 +7,7 @@ says so. Division, wrapping and the functions of analysis are free functions wit
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -27,12 +28,21 @@ def constant(arena: Arena, value: Fraction | int | float | bool, type_: Scalar) 
     """A literal; floats at their exact binary value."""
     if type_.kind == "bool":
         return arena.boolean(bool(value))
+    if isinstance(value, float) and math.isinf(value):
+        return infinity(arena, value > 0)
     return arena.number(Fraction(value), sort_of(type_))
+
+
+def infinity(arena: Arena, positive: bool) -> Node:
+    """Above or below all numbers: a real of which nothing else is known."""
+    return arena.scale(arena.symbol("infinity", "Real"), 1 if positive else -1)
 
 
 def apply(arena: Arena, operator: str, nodes: Sequence[Node], type_: Scalar) -> Node:
     """An operator of `loops.Apply` on values."""
     match operator, nodes:
+        case "inf", ():
+            return infinity(arena, True)
         case "add", (a, b):
             return arena.add(a, b)
         case "sub", (a, b):

@@ -279,6 +279,17 @@ def _extreme(operator: str, left: Number, right: Number, position: Position, pyt
     return Number(Apply(operator, values, kind.scalar, position), kind)
 
 
+def beyond(left: Number, right: Number, largest: bool, position: Position) -> Number:
+    """numpy.fmax and fmin: the other argument where one is NaN."""
+    kind = promote(left.kind, right.kind)
+    if kind.scalar.kind != "float":
+        return _extreme("max" if largest else "min", left, right, position, False)
+    behind = compare("lt" if largest else "gt", left, right, position)
+    absent = compare("ne", left, left, position)
+    either = Apply("or", (behind.expr, absent.expr), BOOL, position)
+    return choose(either, right, left, position)
+
+
 def to_integer(number: Number, how: str, position: Position) -> Number:
     """int(x), math.floor(x), math.ceil(x), round(x): a Python integer."""
     if number.kind.scalar.kind == "float":

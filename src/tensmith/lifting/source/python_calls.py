@@ -99,6 +99,9 @@ def _rounding(scope: Scope, node: ast.Call, called: str) -> Value:
 
 
 def _float(scope: Scope, node: ast.Call, called: str) -> Value:
+    match node.args:
+        case [ast.Constant(value=str(text))] if text.strip().lower().lstrip("+-") in ("inf", "infinity"):
+            return arithmetic.constant(float(text), place(node))
     return arithmetic.to_float(_arguments(scope, node, 1)[0], place(node))
 
 
@@ -123,8 +126,10 @@ def _extreme(scope: Scope, node: ast.Call, called: str) -> Value:
         if node.keywords:
             raise Refusal(f"{called} with named arguments cannot be lifted; write the loop", where)
         return extreme(scope, node, node.args[0], largest)
-    pick = arithmetic.larger if largest else arithmetic.smaller
     numbers = _arguments(scope, node, 2, 16)
+    if called in names.NUMBERS_FIRST:
+        return reduce(lambda left, right: arithmetic.beyond(left, right, largest, where), numbers)
+    pick = arithmetic.larger if largest else arithmetic.smaller
     return reduce(lambda left, right: pick(left, right, where, called in ("min", "max")), numbers)
 
 

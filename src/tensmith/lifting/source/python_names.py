@@ -32,6 +32,7 @@ SQUARES = ("numpy.square",)
 ABSOLUTE = ("abs", "numpy.abs", "numpy.absolute", "numpy.fabs")
 SMALLEST = ("min", "numpy.minimum", "numpy.fmin")
 LARGEST = ("max", "numpy.maximum", "numpy.fmax")
+NUMBERS_FIRST = ("numpy.fmin", "numpy.fmax")  # of a number and NaN the number
 POWERS = ("pow", "math.pow", "numpy.power")
 TOTALS = ("sum", "numpy.sum", "math.fsum")
 CHOICES = ("numpy.where",)

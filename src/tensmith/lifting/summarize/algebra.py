@@ -9,7 +9,20 @@ from tensmith.formula.poly import Poly, floor_div
 from tensmith.lifting.loops import BOOL, Scalar
 from tensmith.lifting.summarize.constants import cast_constant, fold_constants, number, widens
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.terms import Argument, Cases, Fold, Index, Number, Op, Read, Term, rebuild, walk
+from tensmith.lifting.terms import (
+    Argument,
+    Cases,
+    Fold,
+    Index,
+    Number,
+    Op,
+    Read,
+    Term,
+    infinite,
+    infinity,
+    rebuild,
+    walk,
+)
 
 Conjunction = tuple[Poly, ...]
 _POLYNOMIAL: dict[str, Callable[[Poly, Poly], Poly]] = {
@@ -176,6 +189,8 @@ class Algebra:
             folded = cast_constant(value.value, source, type_)
             if folded is not None:
                 return folded
+        if type_.kind == "float" and infinite(value):
+            return infinity(infinite(value) > 0, type_)
         if type_.kind == "int" and isinstance(value, (Index, Argument)) and source.kind == "int":
             poly = self.poly(value)
             wide = type_.bits is None or type_.bits >= 32

@@ -8,21 +8,25 @@ from fractions import Fraction
 
 from tensmith.lifting.loops import Scalar
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.terms import Number
+from tensmith.lifting.terms import Number, Term, infinity
 
 
 def number(value: Fraction | int | float, type_: Scalar) -> Number:
-    """A constant; floats at their exact binary value.
+    """A constant; floats at their exact binary value."""
+    return Number(Fraction(value), type_)
+
+
+def literal(value: int | float, type_: Scalar) -> Term:
+    """A constant of the source.
 
     Raises:
-        Refusal: it is infinite or NaN, which no real number is.
+        Refusal: it is NaN, which compares with nothing.
     """
-    if isinstance(value, float) and not math.isfinite(value):
-        raise Refusal(
-            f"the constant {value} is no real number, and floats are proved as reals; start a maximum or "
-            "minimum from the first element instead, or use the largest finite number"
-        )
-    return Number(Fraction(value), type_)
+    if isinstance(value, float) and math.isnan(value):
+        raise Refusal("NaN is no real number, and floats are proved as reals; use a number")
+    if isinstance(value, float) and math.isinf(value):
+        return infinity(value > 0, type_)
+    return number(value, type_)
 
 
 def _truncate(a: Fraction, b: Fraction) -> Fraction:

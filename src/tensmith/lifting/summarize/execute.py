@@ -33,7 +33,7 @@ from tensmith.lifting.loops import (
 )
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import Algebra, cases, index
-from tensmith.lifting.summarize.constants import number
+from tensmith.lifting.summarize.constants import literal, number
 from tensmith.lifting.summarize.grids import split
 from tensmith.lifting.summarize.liveness import Live
 from tensmith.lifting.summarize.memory import Box, Contents
@@ -217,7 +217,7 @@ class Execution:
         """The value of an expression in a state."""
         match expression:
             case Constant(value, type_):
-                return number(value, type_)
+                return literal(value, type_)
             case Variable(name, type_):
                 return state.scalars.get(name) or undefined(name, type_)
             case Length(array, axis, type_, position):

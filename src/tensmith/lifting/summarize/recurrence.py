@@ -144,7 +144,13 @@ class Recurrence:
         return self.algebra.cast(self.start, both.type, self.scope)
 
     def _extremum(self, condition: Term, then: Term, otherwise: Term, type_: Scalar) -> Step | None:
-        """select(a < b, b, a) is the maximum, select(a < b, a, b) the minimum, where one of them is v."""
+        """select(a < b, b, a) is the maximum, select(a < b, a, b) the minimum, where one of them is v.
+
+        fmax and fmin also ask whether one is NaN, which none is in a fold of floats.
+        """
+        match condition:
+            case Op("or", (ordered, Op("ne", (a, b)))) if a == b:
+                condition = ordered
         if not (isinstance(condition, Op) and condition.operator in ("lt", "le")):
             return None
         compared = tuple(map(_unwidened, condition.arguments))

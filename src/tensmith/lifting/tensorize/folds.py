@@ -10,17 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tensmith.formula.expr import fresh
 from tensmith.formula.poly import Poly
-from tensmith.ir.types import DTYPES
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.tensorize import positions, products
 from tensmith.lifting.tensorize.affine import linear, substitute, symbols
 from tensmith.lifting.tensorize.build import Tensor, dtype_of
-from tensmith.lifting.tensorize.windows import JOIN, is_window, starts_plain, unrolled
-from tensmith.lifting.terms import Fold, Term
+from tensmith.lifting.tensorize.windows import JOIN, identity, is_window, starts_plain, unrolled
+from tensmith.lifting.terms import Fold, Number, Term, infinite
 
 if TYPE_CHECKING:
     from tensmith.lifting.tensorize.lower import Lowering
@@ -43,24 +40,19 @@ def lower(lowering: Lowering, fold: Fold) -> Tensor:
         return lowering.lower(unrolled(fold))
     if (whole := _with_start(fold)) is not None:
         return _reduced(lowering, whole, rectangle(lowering, whole))
-    value = _running_sum(lowering, fold)
-    if value is None:
-        around = rectangle(lowering, fold)
-        reduce = products.total if fold.kind == "sum" else _reduced
-        value = reduce(lowering, fold, around)
+    if (running := _running_sum(lowering, fold)) is not None:
+        return _joined(lowering, fold, running)
+    around = rectangle(lowering, fold)
+    if fold.kind != "sum":
+        return _reduced(lowering, fold, around)
+    return _joined(lowering, fold, products.total(lowering, fold, around))
+
+
+def _joined(lowering: Lowering, fold: Fold, value: Tensor) -> Tensor:
+    """The fold's start joined to the value of the rest."""
     if starts_plain(fold):
         return value
     return lowering.build.elementwise(JOIN[fold.kind], lowering.lower(fold.start), value)
-
-
-def identity(kind: str, dtype: str) -> int | float:
-    """What joining leaves everything as it is."""
-    if kind in ("sum", "prod"):
-        return 0 if kind == "sum" else 1
-    if dtype[0] == "f":
-        return -np.inf if kind == "max" else np.inf
-    bounds = np.iinfo(DTYPES[dtype])
-    return int(bounds.min if kind == "max" else bounds.max)
 
 
 # Triangles
@@ -117,25 +109,34 @@ def _with_start(fold: Fold) -> Fold | None:
     if fold.kind not in ("max", "min") or substitute(fold.body, {fold.var: -1}) != fold.start:
         return None
     body = substitute(fold.body, {fold.var: Poly.symbol(fold.var) - 1})
-    return replace(fold, extent=fold.extent + 1, body=body)
+    return replace(fold, extent=fold.extent + 1, body=body, start=identity(fold.kind, fold.type))
 
 
 def _reduced(lowering: Lowering, fold: Fold, around: Range) -> Tensor:
-    """The body over the joint space, reduced; positions outside the mask, and none at all, change nothing."""
+    """The body over the joint space, reduced; positions outside the mask, and none at all, change nothing.
+
+    A constant start serves as well as the identity there, and is then joined.
+    """
     build = lowering.build
     dtype = dtype_of(fold.type)
     body = lowering.lower(around.body)
-    unit = build.constant(identity(fold.kind, dtype), dtype)
+    neutral = fold.kind != "prod" and _is_constant(fold.start)
+    unit = lowering.lower(fold.start if neutral else identity(fold.kind, fold.type))
     if around.mask:
         body = build.elementwise("where", positions.mask(lowering, around.mask), body, unit, dtype=dtype)
     axes = build.ordered((*body.axes, around.var))
     body = build.expand(body, axes)
     axis = axes.index(around.var)
-    if fold.kind != "prod" and not lowering.sizes.is_size(build.extents[around.var] - 1):
+    padded = fold.kind != "prod" and not lowering.sizes.is_size(build.extents[around.var] - 1)
+    if padded:
         pads = [0] * (2 * len(axes))
         pads[axis] = 1
         body = build.node("pad", (body, build.constant(pads, "i64"), unit), dtype, axes)
     kept = tuple(a for a in axes if a != around.var)
-    return build.node(
-        _REDUCE[fold.kind], (body, build.constant([axis], "i64")), dtype, kept, keepdims=0
-    )  # fmt: skip
+    axis_at = build.constant([axis], "i64")
+    value = build.node(_REDUCE[fold.kind], (body, axis_at), dtype, kept, keepdims=0)
+    return value if padded and neutral else _joined(lowering, fold, value)
+
+
+def _is_constant(term: Term) -> bool:
+    return isinstance(term, Number) or infinite(term) != 0

@@ -6,17 +6,19 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
+
 from tensmith.lifting.loops import Scalar
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.tensorize.build import Tensor, dtype_of
-from tensmith.lifting.terms import Number, Op, Term
+from tensmith.lifting.terms import Number, Op, Term, infinite
 
 if TYPE_CHECKING:
     from tensmith.lifting.tensorize.lower import Lowering
 
 # Operator -> TensIR op of the same meaning.
 _SAME = {
-    "add": "add", "sub": "sub", "mul": "mul", "neg": "neg", "abs": "abs", "min": "min", "max": "max",
+    "add": "add", "sub": "sub", "mul": "mul", "abs": "abs", "min": "min", "max": "max",
     "band": "bitwise_and", "bor": "bitwise_or", "bxor": "bitwise_xor", "bnot": "bitwise_not",
     "exp": "exp", "log": "log", "sqrt": "sqrt", "sin": "sin", "cos": "cos", "tan": "tan", "tanh": "tanh",
     "floor": "floor", "ceil": "ceil",
@@ -41,6 +43,16 @@ def lower(lowering: Lowering, term: Op) -> Tensor:
 
 def _cast(lowering: Lowering, term: Op) -> Tensor:
     return lowering.build.cast(lowering.lower(term.arguments[0]), dtype_of(term.type))
+
+
+def _infinity(lowering: Lowering, term: Op) -> Tensor:
+    return lowering.build.constant(np.inf, dtype_of(term.type))
+
+
+def _negative(lowering: Lowering, term: Op) -> Tensor:
+    if infinite(term):
+        return lowering.build.constant(-np.inf, dtype_of(term.type))
+    return lowering.build.elementwise("neg", lowering.lower(term.arguments[0]))
 
 
 def _not_equal(lowering: Lowering, term: Op) -> Tensor:
@@ -166,6 +178,8 @@ def _shift(direction: str) -> Meaning:
 
 _SPECIAL: dict[str, Meaning] = {
     "cast": _cast,
+    "inf": _infinity,
+    "neg": _negative,
     "ne": _not_equal,
     "div": _divide,
     "tdiv": _divide,

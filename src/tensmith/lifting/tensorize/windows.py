@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
+
+import numpy as np
 
 from tensmith.formula.poly import Poly
+from tensmith.ir.types import DTYPES
+from tensmith.lifting.loops import Scalar
 from tensmith.lifting.tensorize.affine import polynomial, substitute
-from tensmith.lifting.terms import Fold, Number, Op, Read, Term, walk
+from tensmith.lifting.tensorize.build import dtype_of
+from tensmith.lifting.terms import Fold, Number, Op, Read, Term, infinity, walk
 
 # A window of at most this many elements is written out.
 TAPS = 25
 JOIN = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 
 
+def identity(kind: str, type_: Scalar) -> Term:
+    """What joining leaves everything as it is."""
+    if kind in ("sum", "prod"):
+        return Number(Fraction(kind == "prod"), type_)
+    if type_.kind == "float":
+        return infinity(kind == "min", type_)
+    bounds = np.iinfo(DTYPES[dtype_of(type_)])
+    return Number(Fraction(int(bounds.min if kind == "max" else bounds.max)), type_)
+
+
 def starts_plain(fold: Fold) -> bool:
     """Whether joining the start changes nothing."""
-    unit = {"sum": 0, "prod": 1}.get(fold.kind)
-    return isinstance(fold.start, Number) and fold.start.value == unit
+    return fold.start == identity(fold.kind, fold.type)
 
 
 def is_window(fold: Fold, extents: Mapping[str, Poly]) -> bool:
