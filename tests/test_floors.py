@@ -16,7 +16,7 @@ FLOORS = (
     {"errors", "registry", "files", "interrupt"},
     {"formula", "data", "report"},
     {"ir"},
-    {"rewrite", "backend", "frontend", "hardware"},
+    {"rewrite", "backend", "frontend", "hardware", "kernel"},
     {"verify", "engine"},
     {"evaluate"},
     {"search", "config"},

@@ -1,0 +1,121 @@
+"""What every algorithm offers: which problems it takes, its candidates, and each one's C text.
+
+An algorithm is a class of kernels. A kernel is one frozen answer to one problem: the problem, the
+instruction set, and the few parameters that tell it from the algorithm's others. Its C function is
+
+    static void NAME(SIGNATURE)
+
+for one image: `in` lies as the kernel's `source` buffer, `out` and `residual` as its `target`; `weights` were
+laid out by `pack`; `bias` has as many elements as the filters, rounded up to a whole vector.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from tensmith.kernel.buffer import Buffer
+from tensmith.kernel.epilogue import Epilogue
+from tensmith.kernel.isa import Isa
+from tensmith.kernel.problem import Convolution
+from tensmith.registry import Registry
+
+Array = np.ndarray[Any, Any]
+
+SIGNATURE = (
+    "const void *in, const void *weights, const float *bias, const void *residual, void *out, void *scratch"
+)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a kernel needs: `cycles` of arithmetic by one core, `bytes` moved from beyond its second cache."""
+
+    cycles: float
+    bytes: float
+
+    def seconds(self, hertz: float, bandwidth: float) -> float:
+        """A roofline that lets arithmetic and memory overlap by half: what a simple core achieves."""
+        compute, memory = self.cycles / hertz, self.bytes / bandwidth
+        return max(compute, memory) + min(compute, memory) / 2
+
+
+@dataclass(frozen=True)
+class Kernel(ABC):
+    """One way to compute `problem` on `isa`; subclasses add their parameters as further fields."""
+
+    name: ClassVar[str]
+
+    problem: Convolution
+    isa: Isa
+
+    @classmethod
+    @abstractmethod
+    def refuses(cls, problem: Convolution, isa: Isa) -> str | None:
+        """Why the algorithm does not take a problem; None if it does."""
+
+    @classmethod
+    @abstractmethod
+    def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
+        """The kernels worth trying for a problem that is not refused, the best guess first."""
+
+    @property
+    def parameters(self) -> dict[str, int]:
+        """The fields that tell this kernel from the algorithm's others, by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)[2:]}
+
+    @property
+    @abstractmethod
+    def source(self) -> Buffer:
+        """How it reads x. The halo is the least it needs: one that is larger does as well."""
+
+    @property
+    @abstractmethod
+    def target(self) -> Buffer:
+        """How it writes y (without a halo: any will do). Only the interior is written."""
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes of scratch memory it uses, aligned to 64."""
+        return 0
+
+    @abstractmethod
+    def pack(self, weights: Array) -> Array:
+        """The weights [filters, channels/groups, *window] in the order in which the kernel reads them."""
+
+    @abstractmethod
+    def code(self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
+        """C text that defines the static function `name`, for buffers that fit `source` and `target`."""
+
+    @abstractmethod
+    def cost(self) -> Cost:
+        """What it will take, estimated."""
+
+    def __str__(self) -> str:
+        chosen = ", ".join(f"{key} {value}" for key, value in self.parameters.items())
+        return f"{self.name} ({chosen})" if chosen else self.name
+
+
+ALGORITHMS: Registry[type[Kernel]] = Registry("algorithm", "tensmith.kernel.algorithms")
+
+K = TypeVar("K", bound=type[Kernel])
+
+
+def algorithm(cls: K) -> K:
+    """Class decorator: registers an algorithm under its name."""
+    ALGORITHMS.add(cls.name, cls)
+    return cls
+
+
+def candidates(problem: Convolution, isa: Isa) -> list[Kernel]:
+    """Every algorithm's kernels for a problem."""
+    return [
+        kernel
+        for algorithm in ALGORITHMS.values()
+        if algorithm.refuses(problem, isa) is None
+        for kernel in algorithm.candidates(problem, isa)
+    ]

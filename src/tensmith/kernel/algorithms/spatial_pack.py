@@ -1,0 +1,190 @@
+"""Direct convolution over blocked channels: a register tile of positions x filter blocks.
+
+    y[k,o] = sum(b, r, l < block; x[b*block + l, o*strides + r*dilations - pads] * w[k, b*block + l, r])
+
+One weight vector holds as many filters as there are lanes; each of its uses multiplies it by one broadcast
+element of x, so a tile of P positions and B blocks does P*B multiply-adds for P + B loads. "Spatial pack" is
+the name that TVM gave to the layout (Chen et al., OSDI 2018); Georganas et al., SC 2018, argue the tile.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
+from tensmith.kernel.buffer import Buffer, Halo
+from tensmith.kernel.epilogue import Epilogue
+from tensmith.kernel.groups import wide_groups, widen_groups
+from tensmith.kernel.isa import Isa
+from tensmith.kernel.problem import Convolution
+from tensmith.kernel.tiles import Extent, chunks, output_extent, over_tiles, tiles
+
+# A tile must keep the multiply-add units busy for their latency, and its loop and stores cost cycles too.
+_LATENCY = 8
+_TILE_OVERHEAD = 24
+_MOST_CANDIDATES = 8
+_MOST_BLOCKS = 6
+_FEW_CHANNELS = 8
+
+
+@algorithm
+@dataclass(frozen=True)
+class SpatialPack(Kernel):
+    """Takes any stride, dilation, group and pad. `block` is the source's, in channels.
+
+    Groups narrower than a vector are computed as wider ones whose foreign weights are zero; there an infinity
+    in one channel makes its neighbours NaN.
+    """
+
+    name: ClassVar[str] = "spatial_pack"
+
+    positions: int
+    blocks: int
+    block: int
+
+    @classmethod
+    def refuses(cls, problem: Convolution, isa: Isa) -> str | None:
+        """Other element types."""
+        return None if problem.dtype == "f32" else f"it computes f32, not {problem.dtype}"
+
+    @classmethod
+    def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
+        """Tiles that fit the registers, cheapest first; few channels are read as planes."""
+        few = problem.channels < _FEW_CHANNELS and problem.groups == 1
+        filter_blocks = -(-wide_groups(problem, isa.lanes)[2] // isa.lanes)
+        fitting = [
+            cls(problem, isa, positions, blocks, 1 if few else isa.lanes)
+            for blocks in range(1, min(filter_blocks, _MOST_BLOCKS) + 1)
+            for positions in range(1, math.prod(problem.output) + 1)
+            if positions * blocks + blocks < isa.registers
+        ]
+        yield from sorted(fitting, key=lambda tile: tile.cost().cycles)[:_MOST_CANDIDATES]
+
+    @property
+    def source(self) -> Buffer:
+        """Blocked, with the pads that are read as a halo."""
+        p = self.problem
+        return Buffer(p.channels, p.height, p.width, self.block, read_halo(p))
+
+    @property
+    def target(self) -> Buffer:
+        """One vector a block."""
+        return Buffer(self.problem.filters, *self.problem.output, self.isa.lanes)
+
+    def cost(self) -> Cost:
+        """Cycles of every tile, those at the ends with fewer positions or blocks included."""
+        groups, channels, filters = wide_groups(self.problem, self.isa.lanes)
+        depth = channels * math.prod(self.problem.window)
+        cycles = 0.0
+        for blocks, times in chunks(-(-filters // self.isa.lanes), self.blocks):
+            for tile, count in tiles(output_extent(self.problem, self.problem.pointwise), self.positions):
+                here = math.prod(tile)
+                step = max(here * blocks, here / 2 + blocks, _LATENCY)
+                cycles += times * count * (depth * step + 2 * here * blocks + _TILE_OVERHEAD)
+        moved = 4 * (self.source.size + self.target.size + groups * depth * self.isa.round_up(filters))
+        return Cost(groups * cycles, moved)
+
+    def pack(self, weights: Array) -> Array:
+        """[group][chunk of filter blocks][channel block][window][channel in block][filter in chunk]."""
+        lanes = self.isa.lanes
+        groups, channels, filters = wide_groups(self.problem, lanes)
+        wide = widen_groups(weights, self.problem.groups, groups)
+        full = np.zeros((groups, self.isa.round_up(filters), *wide.shape[2:]), np.float32)
+        full[:, :filters] = wide
+        width = self.blocks * lanes
+        return np.concatenate([
+            group[start : start + width, first : first + self.block].transpose(2, 3, 1, 0).reshape(-1)
+            for group in full
+            for start in range(0, len(group), width)
+            for first in range(0, channels, self.block)
+        ])  # fmt: skip
+
+    def code(self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
+        """One function for each shape of tile, and one that walks over groups, filters and positions."""
+        p, lanes = self.problem, self.isa.lanes
+        groups, channels, filters = wide_groups(p, lanes)
+        image = output_extent(p, p.pointwise and source.flat and target.flat)
+        parts = chunks(-(-filters // lanes), self.blocks)
+        shapes = [(tile, blocks) for blocks, _ in parts for tile, _ in tiles(image, self.positions)]
+        read = f"x + i * {p.strides[0] * source.row} + j * {p.strides[1] * source.block}"
+        write = f"i * {target.row} + j * {target.block}"
+        text = [self._tile(name, tile, blocks, source, target, epilogue) for tile, blocks in shapes]
+        text.append(f"""\
+/* {p}; {epilogue}.
+   {self}. */
+static void {name}({SIGNATURE})
+{{
+    const float *x = (const float *)in + {source.address(0, -p.pads[0], -p.pads[1])}, *w = weights, *b = bias;
+    float *y = (float *)out + {target.address(0, 0, 0)};
+    const float *r = {f"(const float *)residual + {target.address(0, 0, 0)}" if epilogue.residual else "y"};
+    (void)residual; (void)scratch;
+    for (int group = 0; group < {groups}; group++, x += {channels // self.block * source.plane}) {{""")
+        for blocks, times in parts:
+            weights_step = blocks * lanes * channels * math.prod(p.window)
+            step = blocks * vector_step(target, lanes)
+            call = f"{name}_{{rows}}x{{columns}}x{blocks}({read}, w, b, r + {write}, y + {write});"
+            text.append(f"""\
+        for (int chunk = 0; chunk < {times}; chunk++) {{
+{over_tiles(image, self.positions, call, 12)}
+            w += {weights_step}; y += {step}; r += {step}; b += {blocks * lanes if epilogue.bias else 0};
+        }}""")
+        return "\n".join([*text, "    }", "}", ""])
+
+    def _tile(
+        self, name: str, tile: Extent, blocks: int, source: Buffer, target: Buffer, epilogue: Epilogue
+    ) -> str:
+        """The register tile: all channels and window positions of `tile` positions and `blocks` blocks."""
+        p, lanes = self.problem, self.isa.lanes
+        rows, columns = tile
+        full, rest = divmod(wide_groups(p, lanes)[1], source.block)
+        limit = f"(cb < {full} ? {source.block} : {rest})" if rest and full else rest or source.block
+        taps = f"u * {p.dilations[0] * source.row} + v * {p.dilations[1] * source.block}"
+        element = f"i * {p.strides[0] * source.row} + j * {p.strides[1] * source.block} + c"
+        at = f"i * {target.row} + j * {target.block} + k * {vector_step(target, lanes)}"
+        value = epilogue.apply("a[i][j][k]", f"load(b + k * {lanes})", f"load(r + {at})")
+        return f"""\
+static void {name}_{rows}x{columns}x{blocks}(const float *restrict x, const float *restrict w,
+        const float *b, const float *r, float *y)
+{{
+    vf a[{rows}][{columns}][{blocks}];
+    (void)b; (void)r;
+    UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int j = 0; j < {columns}; j++)
+        UNROLL for (int k = 0; k < {blocks}; k++) a[i][j][k] = splat(0);
+    for (int cb = 0; cb < {full + bool(rest)}; cb++, x += {source.plane})
+    for (int u = 0; u < {p.window[0]}; u++)
+    {"UNROLL " if source.block == 1 else ""}for (int v = 0; v < {p.window[1]}; v++) {{
+        const float *t = x + {taps};
+        UNROLL_4 for (int c = 0; c < {limit}; c++, w += {blocks * lanes}) {{
+            vf f[{blocks}];
+            UNROLL for (int k = 0; k < {blocks}; k++) f[k] = load(w + k * {lanes});
+            UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int j = 0; j < {columns}; j++) {{
+                float e = t[{element}];
+                UNROLL for (int k = 0; k < {blocks}; k++) a[i][j][k] += e * f[k];
+            }}
+        }}
+    }}
+    UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int j = 0; j < {columns}; j++)
+        UNROLL for (int k = 0; k < {blocks}; k++)
+            store(y + {at}, {value});
+}}
+"""
+
+
+def vector_step(buffer: Buffer, lanes: int) -> int:
+    """From one vector of channels to the next, in a buffer of blocks or of channels last."""
+    return buffer.plane if buffer.block == lanes else lanes
+
+
+def read_halo(problem: Convolution) -> Halo:
+    """The zeros around x that the windows of `problem` reach."""
+    top, left, _, _ = problem.pads
+    reach = [
+        (problem.output[d] - 1) * problem.strides[d] + problem.dilations[d] * (problem.window[d] - 1) + 1
+        for d in range(2)
+    ]
+    return Halo(top, left, max(0, reach[0] - problem.height - top), max(0, reach[1] - problem.width - left))

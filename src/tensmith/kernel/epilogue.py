@@ -1,0 +1,59 @@
+"""What happens to a vector of sums before it is stored: bias, residual, activation.
+
+y = activation(sums + bias + residual)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Activation:
+    """An elementwise function of C vectors: `name` and up to two numbers, as clip's bounds."""
+
+    name: str
+    parameters: tuple[float, ...] = ()
+
+    def apply(self, x: str) -> str:
+        """The C expression of the activated vector `x`."""
+        return ACTIVATIONS[self.name].format(x, *(f"splat({literal(p)})" for p in self.parameters))
+
+
+# C expressions of a vector {0} and parameters {1}, {2}. A NaN stays one: vmax and vmin give their second
+# argument where either is NaN.
+ACTIVATIONS = {
+    "relu": "vmax(splat(0), {0})",
+    "clip": "vmin({2}, vmax({1}, {0}))",
+    "leaky_relu": "vmax(splat(0), {0}) + {1} * vmin(splat(0), {0})",
+    "hard_sigmoid": "vmin(splat(1), vmax(splat(0), {1} * ({0}) + {2}))",
+    "hard_swish": "({0}) * vmin(splat(1), vmax(splat(0), ({0}) * splat(1.0f / 6) + splat(0.5f)))",
+}
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """What a kernel does to its sums. `bias` and `residual` say whether those pointers are read."""
+
+    bias: bool = False
+    residual: bool = False
+    activation: Activation | None = None
+
+    def apply(self, sums: str, bias: str, residual: str) -> str:
+        """The C expression of the finished vector, from those of its three inputs."""
+        terms = [sums, *([bias] if self.bias else []), *([residual] if self.residual else [])]
+        value = " + ".join(terms)
+        return value if self.activation is None else self.activation.apply(value)
+
+    def __str__(self) -> str:
+        words = [word for word, on in (("bias", self.bias), ("residual", self.residual)) if on]
+        return ", ".join([*words, *([self.activation.name] if self.activation else [])]) or "plain sums"
+
+
+def literal(value: float) -> str:
+    """A C float literal of exactly this single-precision number."""
+    if value != value:
+        return "NAN"
+    if value in (float("inf"), float("-inf")):
+        return "INFINITY" if value > 0 else "(-INFINITY)"
+    return f"({value.hex()}f)" if value < 0 else f"{float(value).hex()}f"

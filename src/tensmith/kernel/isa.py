@@ -1,0 +1,155 @@
+"""Instruction sets as C: how many lanes a vector has, how kernels load, store and combine vectors.
+
+Kernels are written in GCC's vector extensions, which gcc and clang turn into the instructions of the target;
+what the extensions cannot say is one small function of the prelude here.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tensmith.errors import EngineError
+from tensmith.hardware.cpu import detect_cpu
+
+
+@dataclass(frozen=True)
+class Isa:
+    """A vector instruction set: `lanes` floats a vector, `registers` of them.
+
+    `needs` are the CPU features without which compiled code does not run; `features` adds those that kernels
+    may use where they pay (names as in hardware.cpu). `flags` go to the compiler; `triple` names the target
+    for a cross compiler.
+    """
+
+    name: str
+    lanes: int
+    registers: int
+    needs: frozenset[str]
+    features: frozenset[str]
+    flags: tuple[str, ...]
+    triple: str
+    maximum: str  # C expressions of a and b that give b where either is NaN
+    minimum: str
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of a vector."""
+        return 4 * self.lanes
+
+    @property
+    def prelude(self) -> str:
+        """Types and functions that every kernel may use."""
+        return _PRELUDE.format(
+            headers=_HEADERS[self.triple.partition("-")[0]] if self.name != "generic" else "",
+            bytes=self.bytes,
+            maximum=self.maximum,
+            minimum=self.minimum,
+        )
+
+    def round_up(self, count: int) -> int:
+        """The least multiple of the lanes that holds `count`."""
+        return -(-count // self.lanes) * self.lanes
+
+
+_HEADERS = {"x86_64": "#include <immintrin.h>\n", "aarch64": "#include <arm_neon.h>\n"}
+
+_PRELUDE = """\
+#include <stdint.h>
+#include <string.h>
+#include <math.h>
+{headers}
+#define UNROLL _Pragma("GCC unroll 64")
+#define UNROLL_4 _Pragma("GCC unroll 4")
+typedef float vf __attribute__((vector_size({bytes}), may_alias));
+typedef float vfu __attribute__((vector_size({bytes}), aligned(4), may_alias));
+typedef int32_t vi __attribute__((vector_size({bytes}), may_alias));
+
+static inline vf load(const float *p) {{ return *(const vfu *)p; }}
+static inline void store(float *p, vf x) {{ *(vfu *)p = x; }}
+static inline vf splat(float x) {{ return x - (vf){{0}}; }}
+/* The larger and the smaller of a and b; b where either is not a number. */
+static inline vf vmax(vf a, vf b) {{ return {maximum}; }}
+static inline vf vmin(vf a, vf b) {{ return {minimum}; }}
+"""
+
+
+def _select(order: str) -> str:
+    """a where `a order b`, else b, in vector extensions alone."""
+    return f"(vf)(((vi)a & (a {order} b)) | ((vi)b & ~(a {order} b)))"
+
+
+_X86_EXTRAS = {
+    "avx512_vnni": "-mavx512vnni",
+    "avx512_bf16": "-mavx512bf16",
+    "avx_vnni": "-mavxvnni",
+}
+_AVX2_FLAGS = ("-mavx2", "-mfma", "-mf16c")
+_AVX512_FLAGS = (*_AVX2_FLAGS, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq")
+
+
+def _avx512(features: frozenset[str]) -> Isa:
+    extras = tuple(flag for name, flag in _X86_EXTRAS.items() if name in features and name != "avx_vnni")
+    return Isa(
+        "avx512", 16, 32, frozenset({"avx512f", "avx2", "fma"}) | (features & {"avx512_vnni", "avx512_bf16"}),
+        features, (*_AVX512_FLAGS, *extras), "x86_64-linux-gnu",
+        "(vf)_mm512_max_ps((__m512)a, (__m512)b)", "(vf)_mm512_min_ps((__m512)a, (__m512)b)",
+    )  # fmt: skip
+
+
+def _avx2(features: frozenset[str]) -> Isa:
+    extras = (_X86_EXTRAS["avx_vnni"],) if "avx_vnni" in features else ()
+    return Isa(
+        "avx2", 8, 16, frozenset({"avx2", "fma"}) | (features & {"avx_vnni"}),
+        features, (*_AVX2_FLAGS, *extras), "x86_64-linux-gnu",
+        "(vf)_mm256_max_ps((__m256)a, (__m256)b)", "(vf)_mm256_min_ps((__m256)a, (__m256)b)",
+    )  # fmt: skip
+
+
+def _neon(features: frozenset[str]) -> Isa:
+    extensions = "".join(f"+{name}" for name in ("fp16", "dotprod") if name in features)
+    return Isa(
+        "neon", 4, 32, frozenset({"neon"}) | (features & {"fp16", "dotprod"}),
+        features, (f"-march=armv8.2-a{extensions}" if extensions else "-march=armv8-a",), "aarch64-linux-gnu",
+        "(vf)vmaxq_f32((float32x4_t)a, (float32x4_t)b)", "(vf)vminq_f32((float32x4_t)a, (float32x4_t)b)",
+    )  # fmt: skip
+
+
+def _generic(triple: str = "x86_64-linux-gnu") -> Isa:
+    return Isa(
+        "generic", 4, 16, frozenset(), frozenset(), (), triple, _select(">"), _select("<")
+    )  # fmt: skip
+
+
+def isa_of(features: Iterable[str], architecture: str = "x86_64") -> Isa:
+    """The widest instruction set that a CPU with these features has."""
+    found = frozenset(features)
+    if {"avx512f", "avx2", "fma"} <= found:
+        return _avx512(found)
+    if {"avx2", "fma"} <= found:
+        return _avx2(found)
+    if "neon" in found:
+        return _neon(found)
+    return _generic(f"{architecture}-linux-gnu")
+
+
+def isa_named(name: str, features: Iterable[str] = ()) -> Isa:
+    """An instruction set by name, with optional `features` beside what the name promises."""
+    found = frozenset(features)
+    if name == "avx512":
+        return _avx512(found | {"avx512f", "avx2", "fma"})
+    if name == "avx2":
+        return _avx2(found | {"avx2", "fma"})
+    if name == "neon":
+        return _neon(found | {"neon"})
+    if name == "generic":
+        return _generic()
+    raise EngineError(f"unknown instruction set '{name}'; known: avx512, avx2, neon, generic")
+
+
+@functools.cache
+def host_isa() -> Isa:
+    """This machine's widest instruction set."""
+    cpu = detect_cpu()
+    return isa_of(cpu.features, {"arm64": "aarch64"}.get(cpu.architecture, cpu.architecture))

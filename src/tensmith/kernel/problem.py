@@ -1,0 +1,71 @@
+"""What a heavy op computes, at fixed sizes and for one image: the question that algorithms answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """y[k,o] = sum(c < C/groups, r; x[g(k)*C/groups + c, o*strides + r*dilations - pads] * w[k,c,r]).
+
+    x: [channels, height, width]; w: [filters, channels/groups, *window]. `pads` are (top, left, bottom,
+    right), as in ONNX. A matrix product a[rows, inner] @ b[inner, columns] is the 1x1 convolution of an image
+    of 1 x rows positions: see `product`.
+    """
+
+    channels: int
+    height: int
+    width: int
+    filters: int
+    window: tuple[int, int] = (1, 1)
+    strides: tuple[int, int] = (1, 1)
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilations: tuple[int, int] = (1, 1)
+    groups: int = 1
+    dtype: str = "f32"
+
+    @property
+    def output(self) -> tuple[int, int]:
+        """Height and width of y."""
+        top, left, bottom, right = self.pads
+        sizes = (self.height + top + bottom, self.width + left + right)
+        return (
+            (sizes[0] - self.dilations[0] * (self.window[0] - 1) - 1) // self.strides[0] + 1,
+            (sizes[1] - self.dilations[1] * (self.window[1] - 1) - 1) // self.strides[1] + 1,
+        )
+
+    @property
+    def depth(self) -> int:
+        """Multiply-adds behind one element of y."""
+        return self.channels // self.groups * self.window[0] * self.window[1]
+
+    @property
+    def macs(self) -> int:
+        """Multiply-adds of the whole image."""
+        height, width = self.output
+        return self.filters * height * width * self.depth
+
+    @property
+    def pointwise(self) -> bool:
+        """Whether each position of y depends on the same position of x alone."""
+        return self.window == (1, 1) and self.strides == (1, 1) and self.pads == (0, 0, 0, 0)
+
+    @property
+    def depthwise(self) -> bool:
+        """Whether each channel is convolved by itself."""
+        return self.groups == self.channels == self.filters
+
+    def __str__(self) -> str:
+        grouped = f", {self.groups} groups" if self.groups > 1 else ""
+        dilated = f", dilations {self.dilations[0]}x{self.dilations[1]}" if max(self.dilations) > 1 else ""
+        return (
+            f"{self.window[0]}x{self.window[1]} convolution of {self.channels}x{self.height}x{self.width}"
+            f" to {self.filters}x{self.output[0]}x{self.output[1]}, {self.dtype}, strides"
+            f" {self.strides[0]}x{self.strides[1]}, pads {self.pads}{dilated}{grouped}"
+        )
+
+
+def product(rows: int, inner: int, columns: int, dtype: str = "f32") -> Convolution:
+    """a[rows, inner] @ b[inner, columns] as a convolution; w = b transposed, as [columns, inner, 1, 1]."""
+    return Convolution(inner, 1, rows, columns, dtype=dtype)

@@ -1,0 +1,55 @@
+"""Cutting an image into register tiles, and filters into chunks: whole ones first, ragged ones at the end."""
+
+from __future__ import annotations
+
+from tensmith.kernel.problem import Convolution
+
+# The height and width of a tile, or of an image.
+Extent = tuple[int, int]
+
+
+def output_extent(problem: Convolution, flat: bool) -> Extent:
+    """Height and width of y; one row if `flat`: where positions are independent and lie in one run."""
+    height, width = problem.output
+    return (1, height * width) if flat else (height, width)
+
+
+def tile_extent(image: Extent, positions: int) -> Extent:
+    """A tile of at most `positions`: part of a row, or whole rows."""
+    height, width = image
+    return min(height, max(1, positions // width)), min(width, positions)
+
+
+def spans(length: int, step: int) -> list[tuple[int, int, int]]:
+    """(from, to, step) of the whole steps in a length, and of what is left."""
+    whole = length - length % step
+    return [span for span in ((0, whole, step), (whole, length, length - whole)) if span[0] < span[1]]
+
+
+def tiles(image: Extent, positions: int) -> list[tuple[Extent, int]]:
+    """(tile, how many) over an image."""
+    rows, columns = tile_extent(image, positions)
+    return [
+        ((tall, wide), (bottom - top) // tall * ((right - left) // wide))
+        for top, bottom, tall in spans(image[0], rows)
+        for left, right, wide in spans(image[1], columns)
+    ]
+
+
+def chunks(count: int, most: int) -> list[tuple[int, int]]:
+    """(size, how many) of the chunks of at most `most` that add up to `count`."""
+    return [(step, (stop - start) // step) for start, stop, step in spans(count, most)]
+
+
+def over_tiles(image: Extent, positions: int, call: str, indent: int) -> str:
+    """C loops over the tiles of an image: `call` with {rows}, {columns} filled in, at row i and column j."""
+    rows, columns = tile_extent(image, positions)
+    pad = " " * indent
+    lines = []
+    for top, bottom, tall in spans(image[0], rows):
+        lines.append(f"{pad}for (int i = {top}; i < {bottom}; i += {tall}) {{")
+        for left, right, wide in spans(image[1], columns):
+            lines.append(f"{pad}    for (int j = {left}; j < {right}; j += {wide})")
+            lines.append(f"{pad}        {call.format(rows=tall, columns=wide)}")
+        lines.append(f"{pad}}}")
+    return "\n".join(lines)

@@ -1,0 +1,110 @@
+"""From C text to a shared library: a compiler is found, run in a private folder, its result cached.
+
+The host's compiler is preferred since it starts fastest; the `ziglang` wheel (clang, no system needed)
+serves where there is none, and for other processors.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from tensmith.errors import EngineError, MissingExtra
+from tensmith.files import atomic_path, sha256_bytes
+from tensmith.kernel.isa import Isa
+
+FLAGS = (
+    "-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden",
+    "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
+)  # fmt: skip
+LONGEST_SECONDS = 600.0
+_HOSTS = ("cc", "gcc", "clang")
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C compiler: how it is called and what it calls itself. `cross` if it builds for any processor."""
+
+    command: tuple[str, ...]
+    version: str
+    cross: bool
+
+
+@functools.cache
+def find_compiler(architecture: str | None = None) -> Compiler:
+    """The compiler for an architecture (default: this machine's); MissingExtra if there is none."""
+    if architecture in (None, _machine()):
+        for name in _HOSTS:
+            if path := shutil.which(name):
+                return Compiler((path,), _version((path,)), cross=False)
+    if importlib.util.find_spec("ziglang"):
+        command = (sys.executable, "-m", "ziglang", "cc")
+        return Compiler(command, _version(command), cross=True)
+    raise MissingExtra("compiling kernels without a C compiler on this machine", "native")
+
+
+def compile_library(text: str, isa: Isa, *, cache: Path | None = None) -> Path:
+    """The shared library of C `text` for `isa`, from `cache` (default: the user's) or compiled now.
+
+    EngineError with the compiler's first complaint if it fails, dies or takes too long.
+    """
+    compiler = find_compiler(isa.triple.partition("-")[0])
+    target = ("-target", isa.triple) if compiler.cross else ()
+    arguments = (*target, *FLAGS, *isa.flags)
+    key = sha256_bytes("\0".join((compiler.version, *arguments, text)).encode())
+    path = (cache or cache_folder()) / f"{key[:40]}.so"
+    if not path.exists():
+        with atomic_path(path) as temporary:
+            _compile(compiler, arguments, text, temporary)
+    return path
+
+
+def cache_folder() -> Path:
+    """Where compiled libraries are kept: the user's cache folder (XDG Base Directory Specification)."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "tensmith" / "native"
+
+
+def _compile(compiler: Compiler, arguments: tuple[str, ...], text: str, library: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="tensmith-cc-") as folder:
+        source = Path(folder) / "kernels.c"
+        source.write_text(text, encoding="utf-8")
+        built = Path(folder) / "kernels.so"
+        _run((*compiler.command, *arguments, "-o", str(built), str(source), "-lm"), folder)
+        shutil.copyfile(built, library)
+
+
+def _run(command: tuple[str, ...], folder: str) -> str:
+    """Standard output of a command run in `folder`, which is also where zig keeps its own caches."""
+    shared = str(cache_folder().parent / "zig")
+    settings = {"ZIG_LOCAL_CACHE_DIR": folder, "ZIG_GLOBAL_CACHE_DIR": shared}
+    try:
+        done = subprocess.run(
+            command, cwd=folder, env=os.environ | settings, capture_output=True, text=True,
+            timeout=LONGEST_SECONDS, check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise EngineError(f"the C compiler {command[0]} did not end within {LONGEST_SECONDS:g} s") from error
+    except OSError as error:
+        raise EngineError(f"the C compiler {command[0]} cannot be started: {error.strerror}") from error
+    if done.returncode != 0:
+        complaint = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr[-300:])
+        raise EngineError(f"the C compiler {command[0]} failed ({done.returncode}): {complaint.strip()}")
+    return done.stdout
+
+
+def _version(command: tuple[str, ...]) -> str:
+    with tempfile.TemporaryDirectory(prefix="tensmith-cc-") as folder:
+        return _run((*command, "--version"), folder).partition("\n")[0]
+
+
+def _machine() -> str:
+    return {"arm64": "aarch64", "AMD64": "x86_64"}.get(platform.machine(), platform.machine())

@@ -1,0 +1,101 @@
+"""Compiles single kernels, runs them on images and compares them with the reference interpreter."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from tensmith.ir import Program, TensorType, interpret, make_node
+from tensmith.kernel.algorithm import Kernel
+from tensmith.kernel.buffer import Buffer, Halo
+from tensmith.kernel.epilogue import Epilogue
+from tensmith.kernel.problem import Convolution
+from tensmith.kernel.toolchain import compile_library
+
+Array = np.ndarray[Any, Any]
+
+# Wider halos than a kernel asks for must do as well.
+LOOSE = Halo(2, 1, 3, 2)
+
+
+def aligned(count: int, dtype: Any = np.float32, fill: Any = np.nan) -> Array:
+    """An array that begins at a multiple of 64 bytes, all elements `fill`."""
+    size = np.dtype(dtype).itemsize
+    raw = np.zeros(count * size + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    found = raw[start : start + count * size].view(dtype)
+    if np.dtype(dtype).kind == "f":
+        found[...] = fill
+    return found
+
+
+def run_kernel(
+    kernel: Kernel,
+    image: Array,
+    weights: Array,
+    bias: Array | None = None,
+    residual: Array | None = None,
+    epilogue: Epilogue | None = None,
+    loose: bool = False,
+) -> Array:
+    """y [filters, height, width] of one kernel; lanes past the channels hold NaN on the way in."""
+    epilogue = epilogue or Epilogue(bias is not None, residual is not None)
+    source, target = kernel.source, kernel.target
+    if loose:
+        source = Buffer(source.channels, source.height, source.width, source.block,
+                        source.halo.union(LOOSE), source.dtype)  # fmt: skip
+        target = Buffer(target.channels, target.height, target.width, target.block, LOOSE, target.dtype)
+    text = kernel.isa.prelude + kernel.code("kernel", source, target, epilogue) + _ENTRY
+    function = ctypes.CDLL(str(compile_library(text, kernel.isa))).entry
+    x, y, w = copy(source.lay(image, np.nan)), aligned(target.size), copy(kernel.pack(weights))
+    b = aligned(kernel.isa.round_up(kernel.problem.filters), fill=0)
+    if bias is not None:
+        b[: len(bias)] = bias
+    r = copy(target.lay(residual, np.nan)) if residual is not None else aligned(1)
+    scratch = aligned(kernel.scratch_bytes // 4 + 16)
+    pointers = [ctypes.c_void_p(array.ctypes.data) for array in (x, w, b, r, y, scratch)]
+    function(*pointers)
+    return target.read(y)
+
+
+_ENTRY = """
+__attribute__((visibility("default")))
+void entry(const void *in, const void *weights, const float *bias, const void *residual, void *out, void *s)
+{ kernel(in, weights, bias, residual, out, s); }
+"""
+
+
+def copy(array: Array) -> Array:
+    """The array, aligned."""
+    found = aligned(array.size, array.dtype, 0)
+    found[...] = array.reshape(-1)
+    return found
+
+
+def reference(problem: Convolution, image: Array, weights: Array) -> Array:
+    """y by the reference interpreter, in double precision."""
+    attrs = {
+        "strides": problem.strides, "dilations": problem.dilations, "pads": problem.pads,
+        "group": problem.groups,
+    }  # fmt: skip
+    node = make_node("conv", ["x", "w"], ["y"], attrs)
+    x, w = image[None].astype(np.float64), weights.astype(np.float64)
+    program = Program("one", {"x": TensorType.of(x)}, ("y",), (node,), {"w": w})
+    return interpret(program, {"x": x})["y"][0]
+
+
+def sample(problem: Convolution, seed: int = 0) -> tuple[Array, Array]:
+    """A random image and weights."""
+    generator = np.random.default_rng(seed)
+    image = generator.standard_normal((problem.channels, problem.height, problem.width), np.float32)
+    depth = problem.channels // problem.groups
+    weights = generator.standard_normal((problem.filters, depth, *problem.window), np.float32)
+    return image, weights
+
+
+def rounding_bound(problem: Convolution, image: Array, weights: Array) -> Array:
+    """How far a float32 sum in any order may be off: depth * eps * sum |x||w| (Higham, 2002, eq. 3.5)."""
+    eps = float(np.finfo(np.float32).eps)
+    return (problem.depth + 4) * eps * reference(problem, abs(image), abs(weights))
