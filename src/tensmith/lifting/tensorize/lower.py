@@ -25,6 +25,7 @@ class Lowering:
     guarded: inside a branch of a selection, where a divisor may be 0 at positions that are not chosen.
     masked: inside a sum over fewer positions than are computed, whose other elements are multiplied by 0.
     certain: arrays and offsets of the views that are read whatever a selection chooses.
+    boxes: index variables of the boxes that are written.
     """
 
     summary: Summary
@@ -32,6 +33,7 @@ class Lowering:
     guarded: bool = False
     masked: bool = False
     certain: set[tuple[str, tuple[Poly, ...]]] = field(default_factory=set)
+    boxes: list[str] = field(default_factory=list)
     _done: dict[tuple[Term, bool], Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -35,6 +35,7 @@ def lower(lowering: Lowering, result: Result, needed: frozenset[str]) -> Iterato
         return
     parts = [part for written in result.written for part in _boxes(lowering.sizes, written)]
     for position, part in enumerate(parts):
+        part = _shared(lowering, part)
         if any(map(lowering.counts_otherwise, part.indices, part.extents)):
             part = _cut(lowering.sizes, part, ())
         extents = {v: lowering.index(v, e) for v, e in zip(part.indices, part.extents)}
@@ -44,6 +45,23 @@ def lower(lowering: Lowering, result: Result, needed: frozenset[str]) -> Iterato
         whole = len(parts) == 1 and not part.where and result.name not in needed and _is_whole(view)
         tensor = lowering.build.expand(value, part.indices)
         yield Placed(tensor, Output(result.name, result.type, view, whole))
+
+
+def _shared(lowering: Lowering, part: Written) -> Written:
+    """The part over the indices of boxes before it, so that what both compute is one tensor.
+
+    Indices of equal extents take each other's place, outermost first, as long as the order of axes allows.
+    """
+    extents = [lowering.sizes.extent(extent) for extent in part.extents]
+    free, names = list(lowering.boxes), list(part.indices)
+    for place, extent in enumerate(extents):
+        known = next((name for name in free if lowering.build.extents[name] == extent), None)
+        if known is None:
+            break
+        names[place] = known
+        free = free[free.index(known) + 1 :]
+    lowering.boxes += [name for name in names if name not in lowering.boxes]
+    return _moved(part, {v: Poly.symbol(n) for v, n in zip(part.indices, names)}, tuple(names))
 
 
 def _ascending(written: Written) -> Written:
