@@ -39,6 +39,7 @@ def lower(lowering: Lowering, result: Result, needed: frozenset[str]) -> Iterato
         if any(map(lowering.counts_otherwise, part.indices, part.extents)):
             part = _cut(lowering.sizes, part, ())
         extents = {v: lowering.index(v, e) for v, e in zip(part.indices, part.extents)}
+        lowering.boxes += [v for v in extents if v not in lowering.boxes]
         grid = lowering.grid(result.name)
         view = view_of(grid, part.at, extents, part.indices)
         value = lowering.lower(_over(part, parts[:position], result) if part.where else part.value)
@@ -60,7 +61,6 @@ def _shared(lowering: Lowering, part: Written) -> Written:
             break
         names[place] = known
         free = free[free.index(known) + 1 :]
-    lowering.boxes += [name for name in names if name not in lowering.boxes]
     return _moved(part, {v: Poly.symbol(n) for v, n in zip(part.indices, names)}, tuple(names))
 
 
