@@ -3,7 +3,8 @@
     python benchmarks/run.py [--quick]
 
 Takes hours without --quick: six models at ten minutes each, four stock tools on each of them, 10,000 damaged
-files, 10,000 inputs for every lifted kernel on every target. A step that fails says so and the others go on; the exit status is then 1.
+files, 10,000 inputs for every lifted kernel on every target. A step that fails says so and the others go on;
+the exit status is then 1.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def steps(quick: bool) -> list[tuple[str, list[str]]]:
         ("damaged model files", ["fuzz_importer.py", *(["--mutants", "500"] if quick else [])]),
         ("lifting", ["lifting_figures.py", *(["--quick"] if quick else [])]),
         (
-            "the search of lifting, without its parts",
+            "lifting without parts of its search",
             ["lifting_ablation.py", *(["--limit", "2"] if quick else [])],
         ),
         ("mutants of lifted programs", ["lift_mutants.py", *(["--mutants", "300"] if quick else [])]),
