@@ -16,7 +16,7 @@ import numpy as np
 from harness_compare import closely, exactly, spread
 from harness_inputs import SLACK, Draw, Record, Sampler, fields, flat
 from harness_native import Meaningless, Native, Outcome, build, compilers, dtype
-from harness_targets import Loaded, Skipped
+from harness_targets import Loaded
 
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array, Function
@@ -161,8 +161,6 @@ class Trial:
                 verdict.refused += 1
                 return ""
             return f"refused {shown(draw)}: {error}"
-        except Skipped:
-            return ""
         except Exception as error:
             if not loaded.guards and self.may_refuse(draw, before):
                 return ""

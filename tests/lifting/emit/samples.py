@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.formula.poly import Poly
+from tensmith.formula.poly import Poly, product
 from tensmith.ir import Program, TensorType
 from tensmith.ir.onnx_schema import ELEMENT_CODES
 from tensmith.ir.program import make_node
@@ -297,6 +297,22 @@ def joined(type_: Scalar = F32) -> Lifted:
     both = d.op("concat", a, d.op("add", a, a), axis=0)
     d.requires += [longer("a", N), longer("c", N * 2)]
     return d.done(Output(both, type_, flat("c", N * 2), whole=True))
+
+
+def contraction(equation: str, type_: Scalar = F32, op: str = "einsum") -> Lifted:
+    """An Einstein sum of flat arrays, its letters m, n and k; or a matmul of these axes."""
+    *terms, result = equation.replace("->", ",").split(",")
+    sizes = {"m": M, "n": N, "k": K}
+    names = [f"a{place}" for place in range(len(terms))]
+    parameters = [(name, Array(type_)) for name in [*names, "y"]]
+    d = Draft("contraction", [*parameters, *((size, I32) for size in sizes)], sizes)
+    for name, term in zip([*names, "y"], [*terms, result]):
+        view = flat(name, *(sizes[letter] for letter in term))
+        d.requires.append(longer(name, Poly.of(product(view.shape))))
+        if name != "y":
+            d.view(name, view, type_)
+    y = d.op("einsum", *names, equation=equation) if op == "einsum" else d.op(op, *names)
+    return d.done(Output(y, type_, view, whole=True))
 
 
 def convolution(type_: Scalar = F32) -> Lifted:

@@ -126,6 +126,17 @@ def test_matrices(lifted: Lifted) -> None:
     check(lifted, GRIDS, 1e-5)
 
 
+@pytest.mark.parametrize("type_", [F32, F64, U8, I32, U32, U64], ids=str)
+@pytest.mark.parametrize("equation", ["mn,nk->km", "mnk,mk->nm", "mnk,n,km->mn", "m,n->", "mn,k,n->mk"])
+def test_contractions_of_any_extents(equation: str, type_: Scalar) -> None:
+    check(samples.contraction(equation, type_), GRIDS, 1e-5 if type_.kind == "float" else 0, room=256)
+
+
+@pytest.mark.parametrize("equation", ["mnk,mkm->mnm", "mnk,kn->mnn", "n,nk->k", "mnk,k->mn", "k,mkn->mn"])
+def test_products_of_any_extents(equation: str) -> None:
+    check(samples.contraction(equation, op="matmul"), GRIDS, 1e-5, room=512)
+
+
 @pytest.mark.parametrize("type_", [I16, I32, I64, U8, U16], ids=str)
 @pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
 def test_shifts(direction: str, type_: Scalar) -> None:

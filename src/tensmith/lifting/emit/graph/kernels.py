@@ -6,19 +6,23 @@ wrap to the same bits, and everything else is small enough. What has no exact de
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from string import ascii_lowercase
 
+from tensmith.formula.poly import product
 from tensmith.ir import Node, Program
 from tensmith.ir.onnx_schema import ELEMENT_CODES
+from tensmith.ir.types import DTYPES
 from tensmith.lifting.emit.graph.build import Graph
+from tensmith.lifting.emit.graph.contraction import arranged, contract
 from tensmith.lifting.loops import NOWHERE
 from tensmith.lifting.refusal import Refusal
 
 _WIDE = frozenset({"f32", "f64", "i32", "i64"})
 _NATIVE: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(
-        ("add", "sub", "mul", "div", "neg", "reduce_sum", "reduce_prod", "reduce_mean", "einsum", "cum_sum",
-         "cum_prod", "less", "less_or_equal", "greater", "greater_or_equal", "pow", "mod", "range"),
+        ("add", "sub", "mul", "div", "neg", "reduce_sum", "reduce_prod", "reduce_mean", "cum_sum", "cum_prod",
+         "less", "less_or_equal", "greater", "greater_or_equal", "pow", "mod", "range"),
         _WIDE,
     ),
     **dict.fromkeys(("max", "min"), _WIDE | {"u32", "u64"}),
@@ -43,21 +47,9 @@ _NATIVE: Mapping[str, frozenset[str]] = {
     "max_pool": frozenset({"f32", "f64", "i8", "u8"}),
 }  # fmt: skip
 # Ops on 64-bit unsigned integers that give the same bits on signed ones.
-_SAME_BITS = frozenset(
-    {
-        "add",
-        "sub",
-        "mul",
-        "neg",
-        "reduce_sum",
-        "reduce_prod",
-        "einsum",
-        "cum_sum",
-        "cum_prod",
-        "where",
-        "equal",
-    }
-)
+_SAME_BITS = frozenset({
+    "add", "sub", "mul", "neg", "reduce_sum", "reduce_prod", "cum_sum", "cum_prod", "where", "equal",
+})  # fmt: skip
 
 Rule = Callable[[Graph, Program, Node, str], None]
 
@@ -168,19 +160,36 @@ def _tangent(graph: Graph, program: Program, node: Node, dtype: str) -> None:
     graph.named("div", [graph.op("sin", node.inputs), graph.op("cos", node.inputs)], node.output)
 
 
-def _matrix_times_vector(graph: Graph, program: Program, node: Node, dtype: str) -> None:
-    """Vectors as rows and columns: the kernel takes an empty matrix only with another matrix."""
-    a, b = node.inputs
-    left, right = (len(program.type(name).dims) == 1 for name in node.inputs)
-    rank = max(len(program.type(node.output).dims) + left + right, 2)
-    a = graph.op("unsqueeze", [a, graph.const([0])]) if left else a
-    b = graph.op("unsqueeze", [b, graph.const([1])]) if right else b
-    if dtype not in _NATIVE["matmul"]:
-        a, b = graph.cast(a, "i64"), graph.cast(b, "i64")
-    result = graph.op("matmul", [a, b])
-    dropped = [rank - 2] * left + [rank - 1] * right
-    result = graph.op("squeeze", [result, graph.const(dropped)])
-    _cast_to(graph, result, node.output, dtype)
+def _einsum(graph: Graph, program: Program, node: Node, dtype: str) -> None:
+    """Matrix products: the kernel of Einsum ends the process on empty arrays."""
+    terms, result = node.attrs["equation"].split("->")
+    _contraction(graph, program, node, terms.split(","), result)
+
+
+def _product(graph: Graph, program: Program, node: Node, dtype: str) -> None:
+    """Vectors as rows and columns, stacks of matrices as `contraction` says: kernels fail on empty ones."""
+    left, right = (len(program.type(name).dims) for name in node.inputs)
+    stack = ascii_lowercase[: max(left, right, 2) - 2]
+    terms = [
+        "S" if rank == 1 else stack[len(stack) + 2 - rank :] + pair
+        for rank, pair in ((left, "RS"), (right, "SC"))
+    ]
+    _contraction(graph, program, node, terms, f"{stack}{'R' * (left > 1)}{'C' * (right > 1)}")
+
+
+def _contraction(graph: Graph, program: Program, node: Node, terms: Sequence[str], result: str) -> None:
+    types = [program.type(name) for name in node.inputs]
+    dtype = types[0].dtype
+    wide = dtype if dtype in _WIDE else "i64" if dtype in ("u32", "u64") else "i32"
+    values = [name if dtype == wide else graph.cast(name, wide) for name in node.inputs]
+    extents = {letter: extent for t, type_ in zip(terms, types) for letter, extent in zip(t, type_.dims)}
+    value, letters = contract(graph, list(zip(values, terms)), extents, result)
+    value = arranged(graph, value, letters, result)
+    if len(terms) > 2:  # an empty sum of two factors is no 0 any more after a third that is NaN
+        count = product([extent for letter, extent in extents.items() if letter not in result])
+        nothing = graph.op("equal", [graph.size(count), graph.const(0)])
+        value = graph.op("where", [nothing, graph.const(0, DTYPES[wide]), value])
+    _rename(graph, value if dtype == wide else graph.cast(value, dtype), node.output)
 
 
 _RULES: Mapping[str, tuple[Callable[[Program, Node, str], bool], Rule]] = {
@@ -191,8 +200,9 @@ _RULES: Mapping[str, tuple[Callable[[Program, Node, str], bool], Rule]] = {
     ),
     "where": (lambda program, node, dtype: dtype == "bool", _where_bool),
     "matmul": (
-        lambda program, node, dtype: any(len(program.type(name).dims) == 1 for name in node.inputs),
-        _matrix_times_vector,
+        lambda program, node, dtype: any(len(program.type(name).dims) != 2 for name in node.inputs),
+        _product,
     ),
+    "einsum": (lambda program, node, dtype: True, _einsum),
     "tan": (lambda program, node, dtype: dtype == "f64", _tangent),
 }
