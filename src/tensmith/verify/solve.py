@@ -142,9 +142,13 @@ def _context() -> Any:
 
 
 def ask_z3(text: str, timeout: float) -> Answer:
-    """(answer, model or reason) of a script."""
+    """(answer, model or reason) of a script.
+
+    By the search itself: the tactics that z3 would choose by the script's logic take longer to set up than
+    most questions to answer, and lose themselves in products now and then.
+    """
     context = _context()
-    solver = z3.Solver(ctx=context)
+    solver = z3.SimpleSolver(ctx=context)
     solver.set("timeout", max(1, int(timeout * 1000)))
     try:
         solver.from_string(text)
