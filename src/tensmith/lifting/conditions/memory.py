@@ -155,7 +155,17 @@ def divided(arena: Arena, flat: Node, strides: At) -> At:
             quotient, rest = arena.shift(quotient, 1), arena.sub(rest, stride)
         digits.append(quotient)
         flat = rest
-    return (*digits, flat)
+    return _carried(arena, [*digits, flat], strides)
+
+
+def _carried(arena: Arena, digits: list[Node], strides: At) -> At:
+    """The digits, constant ones between 0 and a constant ratio of their strides."""
+    for k in reversed(range(1, len(digits))):
+        ratio, digit = _long_division(arena, strides[k - 1], strides[k])[0].constant, digits[k].constant
+        if ratio and digit is not None:
+            digits[k - 1] = arena.shift(digits[k - 1], int(digit // ratio))
+            digits[k] = arena.number(digit % ratio, "Int")
+    return tuple(digits)
 
 
 def _long_division(arena: Arena, top: Node, bottom: Node) -> tuple[Node, Node]:

@@ -83,7 +83,10 @@ class Arena:
         return node
 
     def app(self, function: str, sort: Sort, args: Sequence[Node]) -> Node:
-        """A free function applied; without arguments, a symbol."""
+        """A free function applied; without arguments, a symbol. Of what is never negative, truncated
+        quotients are floored ones."""
+        if function == "tdiv" and (args[1].constant or 0) > 0 and self._never_negative(args[0], 0):
+            function = "fdiv"
         return self._make("app", sort, (function, *args)) if args else self.symbol(function, sort)
 
     # Arithmetic

@@ -119,15 +119,23 @@ class Algebra:
                 a = self.poly(left, loose)
                 b = None if a is None else self.poly(right, loose)
                 return None if a is None or b is None else _POLYNOMIAL[operator](a, b)
+            case Op(("tdiv" | "fdiv" | "shr") as operator, (top, Number(by)), Scalar("int")) if by > 0:
+                found = self.poly(top, loose)
+                if operator == "tdiv" and not loose:
+                    found = self._claimed(found)
+                bottom = 2 ** int(by) if operator == "shr" else int(by)
+                return None if found is None else floor_div(found, Poly.of(bottom))
             case Op("cast", (inner,), Scalar("int", bits, signed)) if bits is None or bits >= 32:
                 found = self.poly(inner, loose)
-                if found is None or signed or loose:
-                    return found
-                if is_open(found) or any("%" in name for name in found.symbols()):
-                    return None
-                self.claims.append(found)
-                return found
+                return found if signed or loose else self._claimed(found)
         return None
+
+    def _claimed(self, poly: Poly | None) -> Poly | None:
+        """The polynomial, claimed to be >= 0; None where it varies, which no caller can promise."""
+        if poly is None or is_open(poly) or any("%" in name for name in poly.symbols()):
+            return None
+        self.claims.append(poly)
+        return poly
 
     def used(self, scope: Scope, *polys: Poly) -> None:
         """Note that parameters were taken for their sizes at a place."""
@@ -218,7 +226,7 @@ class Algebra:
             case Number(value, _):
                 return ((),) if value else ()
             case Op(("lt" | "le" | "eq" | "ne") as operator, (left, right), _):
-                a, b = self.poly(left), self.poly(right)
+                a, b = self.poly(left), self._bound(right) if bound and operator == "lt" else self.poly(right)
                 if a is None or b is None or is_open(b - a):
                     return None
                 if not bound:
@@ -237,6 +245,14 @@ class Algebra:
                 first, second = self.positional(left, scope, bound), self.positional(right, scope, bound)
                 return None if first is None or second is None else (*first, *second)
         return None
+
+    def _bound(self, term: Term) -> Poly | None:
+        """What counts up below a truncated quotient counts up below a floored one: both end it at 0."""
+        quotient = term.arguments[0] if isinstance(term, Op) and term.operator == "cast" else term
+        match quotient:
+            case Op("tdiv", arguments, type_):
+                return self.poly(Op("fdiv", arguments, type_))
+        return self.poly(term)
 
     def negated(self, condition: Term, scope: Scope) -> tuple[Conjunction, ...] | None:
         """Where the condition does not hold, as `positional` says it."""

@@ -38,7 +38,7 @@ from tensmith.lifting.summarize.grids import split
 from tensmith.lifting.summarize.liveness import Live
 from tensmith.lifting.summarize.memory import Box, Contents
 from tensmith.lifting.summarize.merge import Merge
-from tensmith.lifting.summarize.plan import Plan, length_symbol
+from tensmith.lifting.summarize.plan import Plan, cut_alike, length_symbol
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import Access, Divisor, Found, State, undefined
 from tensmith.lifting.terms import Argument, Cases, Index, Read, Term
@@ -304,7 +304,7 @@ class Execution:
     def extent(self, poly: Poly, scope: Scope) -> Poly:
         """A number of iterations or elements, in size symbols; it is kept for the plan."""
         raw = poly.substitute(self.raw)
-        if not any(size.poly == raw for size in self.plan.sizes):
+        if not any(cut_alike(raw, size.poly) for size in self.plan.sizes):
             self.algebra.used(scope, poly)
         if raw.constant is None and not any("%" in name or "@" in name for name in raw.symbols()):
             self.extents.append(raw)

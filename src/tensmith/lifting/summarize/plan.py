@@ -8,13 +8,14 @@ own plus the rest (n - 2, n - k + 1), that symbol is written through the size ev
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tensmith.formula.poly import Poly
+from tensmith.formula.poly import Div, Poly, floor_div
 from tensmith.lifting.summary import Grid, Requirement, Size
 
 _LENGTH = re.compile(r"len\((.+), (\d+)\)")
+_QUOTIENT = re.compile(r"\(\(((?:[^()]|len\([^()]+\))+)\) // \((\w+)\)\)")
 
 
 def length_symbol(array: str, axis: int) -> str:
@@ -45,14 +46,14 @@ class Plan:
 
 
 def plan_sizes(
-    extents: Iterable[Poly], unsigned: frozenset[str], taken: frozenset[str], grids: Mapping[str, Grid]
+    extents: Collection[Poly], unsigned: frozenset[str], taken: frozenset[str], grids: Mapping[str, Grid]
 ) -> Plan:
     """The plan for the extents seen, polynomials in parameters and lengths.
 
     unsigned: names never negative by type; taken: names that a symbol may not have.
     """
     groups: dict[Poly, list[int]] = {}
-    for extent in dict.fromkeys(extents):
+    for extent in dict.fromkeys((*extents, *map(Poly.symbol, _divided(extents)))):
         if extent.constant is None:
             constant = dict(extent.terms).get((), 0)
             groups.setdefault(extent - constant, []).append(constant)
@@ -147,7 +148,8 @@ def display(poly: Poly) -> str:
     below = Poly.from_terms({m: -c for m, c in poly.terms if c < 0})
     minus = "".join(f" - {Poly.from_terms({m: c})}" for m, c in below.terms)
     text = ((str(above) if above.terms or not minus else "") + minus).strip()
-    return re.sub(r"len\(([^,()]+), (\d+)\)", lambda m: f"len({m[1]}{'[0]' * int(m[2])})", text)
+    text = re.sub(r"len\(([^,()]+), (\d+)\)", lambda m: f"len({m[1]}{'[0]' * int(m[2])})", text)
+    return _QUOTIENT.sub(lambda m: f"({m[1] if ' ' not in m[1] else f'({m[1]})'} // {m[2]})", text)
 
 
 def _single(key: Poly) -> str | None:
@@ -169,6 +171,37 @@ def _solvable(key: Poly, singles: set[Poly], solved: Mapping[str, Poly]) -> str 
 def _sum_of_sizes(key: Poly, made: _Making) -> bool:
     """Whether the polynomial has only positive terms in symbols that are sizes as they stand."""
     exact = {name for name, poly in made.symbols.items() if _single(poly) is not None}
+    return never_negative(key, exact)
+
+
+def never_negative(poly: Poly, sizes: Collection[str]) -> bool:
+    """Whether the polynomial has only positive terms, in sizes and in quotients of such polynomials."""
     return all(
-        coefficient > 0 and all(atom in exact for atom, _ in monomial) for monomial, coefficient in key.terms
+        coefficient >= 0
+        and all(
+            never_negative(atom.top, sizes) and never_negative(atom.bottom, sizes)
+            if isinstance(atom, Div)
+            else atom in sizes
+            for atom, _ in monomial
+        )
+        for monomial, coefficient in poly.terms
     )
+
+
+def _quotients(poly: Poly) -> Iterator[Div]:
+    """The divisions in a polynomial."""
+    return (atom for monomial, _ in poly.terms for atom, _ in monomial if isinstance(atom, Div))
+
+
+def _divided(extents: Iterable[Poly]) -> dict[str, None]:
+    """Parameters that are divided in extents, which are made sizes so that their quotients are."""
+    tops = (quotient.top for extent in extents for quotient in _quotients(extent))
+    return dict.fromkeys(name for top in tops if never_negative(top, top.symbols()) for name in top.symbols())
+
+
+def cut_alike(extent: Poly, size: Poly) -> bool:
+    """Whether an extent may be computed from the size of a polynomial: it is that, or a quotient of it."""
+    quotients = list(_quotients(extent))
+    if extent == size or len(quotients) != 1 or (quotients[0].bottom.constant or 0) <= 0:
+        return extent == size
+    return quotients[0].top == size and extent == floor_div(size, quotients[0].bottom)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from tensmith.formula.poly import Div, Poly
 from tensmith.lifting.terms import Term
@@ -49,10 +49,13 @@ class Scope:
         """Whether poly >= 0."""
         if poly.constant is not None:
             return poly.constant >= 0
-        if any(self._positive(low) for low in self._lower(poly)):
+        lows = tuple(self._lower(poly))
+        if any(map(self._positive, lows)):
             return True
         if depth == 0:
             return False
+        if any(self.proves(low - fact, depth - 1) for low in lows for fact in _floors(low)):
+            return True
         symbols = poly.symbols()
         return any(
             self.proves(poly - fact, depth - 1)
@@ -136,3 +139,14 @@ class Scope:
         if isinstance(atom, Div):
             return self._positive(atom.top)
         return self._least.get(atom, -1) >= 0 or atom in self._extents
+
+
+@lru_cache(maxsize=4096)
+def _floors(poly: Poly) -> tuple[Poly, ...]:
+    """What the divisions in a polynomial are within: 0 <= top - bottom * quotient < bottom."""
+    found = []
+    for atom in {atom for monomial, _ in poly.terms for atom, _ in monomial if isinstance(atom, Div)}:
+        if (atom.bottom.constant or 0) > 0:
+            rest = atom.top - atom.bottom * Poly(((((atom, 1),), 1),))
+            found += [rest, atom.bottom - 1 - rest]
+    return tuple(found)

@@ -113,27 +113,16 @@ def _starts(lowering: Lowering, inputs: tuple[Input, ...]) -> list[Requirement]:
     for view in (given.view for given in inputs if given.view is not None):
         if (view.array, view.offset) not in lowering.certain:
             continue
+        filled = [extent - 1 for extent in view.shape]
+        for extent in view.shape:  # a size above 0 is the polynomial that it is the positive part of
+            if (poly := raw.get(str(extent), extent)) != extent:
+                filled += [poly - extent, extent - poly]
+        scope = lowering.sizes.scope().knowing(filled)
         for first in view.offset:
-            shifted = first
-            for extent in view.shape:  # at least 1, where the view holds anything
-                name = str(extent)
-                if name in raw:
-                    shifted = _at_least_one(shifted, name, raw[name])
-            if not lowering.sizes.is_size(shifted) and first.symbols() <= raw.keys():
+            if not scope.proves(first) and first.symbols() <= raw.keys():
                 poly = first.substitute({name: p for name, p in raw.items() if p != Poly.symbol(name)})
                 found.setdefault(poly, Requirement("at_least", at_least_text(poly), poly))
     return list(found.values())
-
-
-def _at_least_one(poly: Poly, name: str, extent: Poly) -> Poly:
-    """The polynomial with the size `name`, max(0, extent), as one more than a size."""
-    more = Poly.symbol(name) + 1
-    values = {name: more}
-    for symbol in sorted(extent.symbols() - {name}):
-        if extent.coefficient(symbol) == Poly.of(1):
-            values[symbol] = more - (extent - Poly.symbol(symbol))
-            break
-    return poly.substitute(values)
 
 
 def _reach(view: View) -> Poly | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tensmith.formula.poly import Poly
+from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summary import Size, Summary
 
 
@@ -36,15 +37,13 @@ class Sizes:
 
     def is_size(self, poly: Poly) -> bool:
         """Whether the polynomial is surely not negative: by its signs, or by a requirement."""
-        bounds = [r.poly for r in self.summary.requires if r.kind == "at_least" and r.poly is not None]
-        return any(self._positive(poly - bound) for bound in (Poly.of(0), *bounds))
+        return self.scope(poly).proves(poly)
 
-    def _positive(self, poly: Poly) -> bool:
-        symbols = {size.symbol for size in self.all}
-        return all(
-            coefficient >= 0 and all(atom in symbols for atom, _ in monomial)
-            for monomial, coefficient in poly.terms
-        )
+    def scope(self, *polys: Poly) -> Scope:
+        """What is known of sizes, of the lengths in some polynomials, and by requirements."""
+        lengths = frozenset(n for poly in polys for n in poly.symbols() if n.startswith("len("))
+        bounds = [r.poly for r in self.summary.requires if r.kind == "at_least" and r.poly is not None]
+        return Scope(lengths | {size.symbol for size in self.all}).knowing(bounds)
 
     def _fresh(self, base: str) -> str:
         base = "".join(c if c.isalnum() else "_" for c in base).strip("_")
