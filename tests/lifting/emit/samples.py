@@ -299,6 +299,14 @@ def joined(type_: Scalar = F32) -> Lifted:
     return d.done(Output(both, type_, flat("c", N * 2), whole=True))
 
 
+def function_of(op: str, type_: Scalar) -> Lifted:
+    """y[i] = op(x[i])."""
+    d = Draft("function", [("x", Array(type_)), ("y", Array(type_)), ("n", I32)], {"n": N})
+    d.requires += [longer("x", N), longer("y", N)]
+    y = d.op(op, d.view("x", flat("x", N), type_))
+    return d.done(Output(y, type_, flat("y", N), whole=True))
+
+
 def contraction(equation: str, type_: Scalar = F32, op: str = "einsum") -> Lifted:
     """An Einstein sum of flat arrays, its letters m, n and k; or a matmul of these axes."""
     *terms, result = equation.replace("->", ",").split(",")

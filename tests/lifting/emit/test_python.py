@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import samples
 
 from lifting.summaries import KERNELS, evaluate
 from lifting.tensorize.test_tensorize import SIZES, arguments
@@ -47,6 +48,24 @@ def test_emitted_functions_compute_what_the_terms_say(target, name):
             np.testing.assert_allclose(array(result).reshape(value.shape), value, rtol=2e-5, err_msg=key)
         for key, value in kept.items():
             np.testing.assert_array_equal(given[key], value, err_msg=f"{key} was changed")
+
+
+@pytest.mark.parametrize("target", LIBRARIES)
+@pytest.mark.parametrize("op", ["exp", "log", "sqrt", "sin", "cos", "tan", "tanh"])
+def test_functions_of_doubles_are_doubles(target, op):
+    library = LIBRARIES[target]
+    pytest.importorskip(library, reason=f"{library} is an extra and not installed")
+    (text,) = EMITTERS[target].emit(samples.function_of(op, samples.F64)).files.values()
+    space: dict[str, Any] = {}
+    exec(compile(text, op, "exec"), space)
+    x = np.concatenate((np.linspace(0.01, 40, 999), np.array([0.0, 1e-9, 709.5, 800, np.inf, np.nan])))
+    x = x if op == "log" else np.concatenate((x, -x[:-5], [-0.0, -746, -800, -np.inf]))
+    x = np.abs(x) if op == "sqrt" else x
+    with np.errstate(all="ignore"):
+        expected = getattr(np, op)(x)
+    error = 8 * np.finfo(x.dtype).eps
+    found = array(space["function"](x, None, x.size))
+    np.testing.assert_allclose(found, expected, rtol=error, atol=error if op == "cos" else 1e-307)
 
 
 @pytest.mark.parametrize("target", LIBRARIES)

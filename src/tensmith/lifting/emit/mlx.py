@@ -89,6 +89,25 @@ _HELPERS = {
                 return mx.full(shape, mx.array(least, array.dtype))
             return reduce(array, axes)
     ''',
+    "_exp": '''
+        def _exp(x):
+            """e**x of doubles, which mx.exp gives in single precision: math.e**x times (e / math.e)**x."""
+            x = mx.clip(x, -800, 800)  # 0 and infinity lie between
+            power = mx.power(math.e, x)
+            return power + power * (x * 5.3182393e-17)
+    ''',
+    "_sin": '''
+        def _sin(x):
+            """The sine of doubles, which mx.sin gives in single precision, from the tangent of x / 2."""
+            t = mx.tan(x / 2)
+            return 2 * t / (1 + t * t)
+    ''',
+    "_cos": '''
+        def _cos(x):
+            """The cosine of doubles, which mx.cos gives in single precision, from the tangent of x / 2."""
+            t = mx.tan(x / 2)
+            return (1 - t) * (1 + t) / (1 + t * t)
+    ''',
     "_product": '''
         def _product(a, b):
             """a @ b of integers, as MLX multiplies matrices of floats alone."""
@@ -199,17 +218,27 @@ def _shift(w: Writer, node: Node, operands: list[Text]) -> Text:
     return call("mx.left_shift" if left else "mx.right_shift")(w, node, operands)
 
 
+def _precise(function: str) -> Rule:
+    """A function that MLX has in single precision alone."""
+
+    def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
+        double = w.type(node.output).dtype == "f64"
+        return call(w.helper(f"_{function}") if double else f"mx.{function}")(w, node, operands)
+
+    return rule
+
+
 @emitter
 class Mlx(PythonEmitter):
     """See the module."""
 
     name = "mlx"
     title = "MLX"
-    imports = ("import functools", "import mlx.core as mx", "import numpy as np")
+    imports = ("import functools", "import math", "import mlx.core as mx", "import numpy as np")
     module = "mx"
     helper_texts = _HELPERS
     table: ClassVar[dict[str, Rule]] = {
-        **ARITHMETIC, **functions("mx"),
+        **ARITHMETIC, **functions("mx"), **{name: _precise(name) for name in ("exp", "sin", "cos")},
         "div": divide(lambda w, node, a, b: call(w.helper("_quotient"))(w, node, [a, b])),
         "mod": _mod, "pow": call("mx.power"), "bit_shift": _shift,
         "min": nested("mx.minimum"), "max": nested("mx.maximum"), "where": where("mx.where"),

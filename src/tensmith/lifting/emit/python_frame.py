@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import builtins
 import re
+import sys
 import textwrap
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -385,7 +386,7 @@ def _module(target: PythonEmitter, writer: Writer, signature: list[str]) -> str:
         lines = body.split("\n")  # the words of a refusal stay as they are
         lines = [x if "raise " in x else re.sub(name, f"builtins.{function.name}(", x) for x in lines]
         body = "\n".join(lines)
-        imports = ["import builtins", *([] if "import functools" in imports else [""]), *imports]
+        imports = ["import builtins", *([] if "" in imports else [""]), *imports]
     name = writer.name(function.name) if function.name in target.reserved else function.name
     head = [*decorators, f"def {name}({', '.join(signature)}):", f'    """{_summary(lifted)}"""']
     title = f'"""{function.name} of {Path(function.file).name}, as {target.title}.\n\n{_claims(lifted)}"""'
@@ -397,7 +398,7 @@ def _imports(target: PythonEmitter, writer: Writer) -> list[str]:
     """The imports that are used."""
     text = "\n".join([*target.decorators(writer), *writer.helpers.values(), *writer.lines])
     found = [line for line in target.imports if f"{line.split()[-1]}." in text]
-    standard = [line for line in found if line == "import functools"]
+    standard = [line for line in found if line.split()[-1] in sys.stdlib_module_names]
     return [*standard, *([""] if standard else []), *(line for line in found if line not in standard)]
 
 
