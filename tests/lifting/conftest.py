@@ -6,7 +6,6 @@ GAPS = {
     "further/structs/mat_mul": "a bound over two struct fields is refuted",
     "linear_algebra/doitgen": "a view may be asked of sizes that cannot be, and is refuted",
     "polybench/triangular/symm": "the fact of its inner loop is a case split that solvers give up on",
-    "-mlx]": "the harness passes 64-bit floats to MLX as 32-bit ones",
     "cpp.cpp/vowels": "the refusal names another reason",
     "deep_loops": "nests without end are answered, but not always in five seconds",
     "test_lifted_rightly[counting.c]": "a count through the program's own proof",
