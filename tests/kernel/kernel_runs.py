@@ -41,8 +41,9 @@ def run_kernel(
     loose: bool = False,
 ) -> Array:
     """y [filters, height, width] of one kernel; lanes past the channels hold NaN on the way in."""
-    epilogue = epilogue or Epilogue(bias is not None, residual is not None)
     source, target = kernel.source, kernel.target
+    kept = target if residual is not None else None
+    epilogue = epilogue or Epilogue(bias is not None, kept)
     if loose:
         source = Buffer(source.channels, source.height, source.width, source.block,
                         source.halo.union(LOOSE), source.dtype)  # fmt: skip
@@ -53,7 +54,7 @@ def run_kernel(
     b = aligned(kernel.isa.round_up(kernel.problem.filters), fill=0)
     if bias is not None:
         b[: len(bias)] = bias
-    r = copy(target.lay(residual, np.nan)) if residual is not None else aligned(1)
+    r = copy(kernel.target.lay(residual, np.nan)) if residual is not None else aligned(1)
     scratch = aligned(kernel.scratch_bytes // 4 + 16)
     pointers = [ctypes.c_void_p(array.ctypes.data) for array in (x, w, b, r, y, scratch)]
     function(*pointers)

@@ -5,8 +5,8 @@ instruction set, and the few parameters that tell it from the algorithm's others
 
     static void NAME(SIGNATURE)
 
-for one image: `in` lies as the kernel's `source` buffer, `out` and `residual` as its `target`; `weights` were
-laid out by `pack`; `bias` has as many elements as the filters, rounded up to a whole vector.
+for one image: `in` and `out` lie as the buffers that the code was made for, `residual` as the epilogue says;
+`weights` were laid out by `pack`; `bias` has as many elements as the filters, rounded up to a whole vector.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tensmith.kernel.buffer import Buffer
+
 
 @dataclass(frozen=True)
 class Activation:
@@ -25,18 +27,22 @@ class Activation:
 ACTIVATIONS = {
     "relu": "vmax(splat(0), {0})",
     "clip": "vmin({2}, vmax({1}, {0}))",
-    "leaky_relu": "vmax(splat(0), {0}) + {1} * vmin(splat(0), {0})",
+    "leaky_relu": "vleaky({0}, {1})",
     "hard_sigmoid": "vmin(splat(1), vmax(splat(0), {1} * ({0}) + {2}))",
-    "hard_swish": "({0}) * vmin(splat(1), vmax(splat(0), ({0}) * splat(1.0f / 6) + splat(0.5f)))",
+    "sigmoid": "vsigmoid({0})",
+    "tanh": "vtanh({0})",
+    "swish": "vswish({0})",
+    "gelu": "vgelu({0})",
+    "hard_swish": "vhard_swish({0})",
 }
 
 
 @dataclass(frozen=True)
 class Epilogue:
-    """What a kernel does to its sums. `bias` and `residual` say whether those pointers are read."""
+    """What a kernel does to its sums: whether it adds a `bias`; how the `residual` lies, if it adds one."""
 
     bias: bool = False
-    residual: bool = False
+    residual: Buffer | None = None
     activation: Activation | None = None
 
     def apply(self, sums: str, bias: str, residual: str) -> str:
@@ -46,8 +52,12 @@ class Epilogue:
         return value if self.activation is None else self.activation.apply(value)
 
     def __str__(self) -> str:
-        words = [word for word, on in (("bias", self.bias), ("residual", self.residual)) if on]
-        return ", ".join([*words, *([self.activation.name] if self.activation else [])]) or "plain sums"
+        words = [
+            *(["bias"] if self.bias else []),
+            *(["residual"] if self.residual else []),
+            *([self.activation.name] if self.activation else []),
+        ]
+        return ", ".join(words) or "plain sums"
 
 
 def literal(value: float) -> str:

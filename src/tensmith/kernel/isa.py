@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tensmith.errors import EngineError
 from tensmith.hardware.cpu import detect_cpu
+from tensmith.kernel.functions import FUNCTIONS
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Isa:
             bytes=self.bytes,
             maximum=self.maximum,
             minimum=self.minimum,
+            functions=FUNCTIONS,
         )
 
     def round_up(self, count: int) -> int:
@@ -72,7 +74,7 @@ static inline vf splat(float x) {{ return x - (vf){{0}}; }}
 /* The larger and the smaller of a and b; b where either is not a number. */
 static inline vf vmax(vf a, vf b) {{ return {maximum}; }}
 static inline vf vmin(vf a, vf b) {{ return {minimum}; }}
-"""
+{functions}"""
 
 
 def _select(order: str) -> str:

@@ -30,6 +30,8 @@ _TILE_OVERHEAD = 24
 _MOST_CANDIDATES = 8
 _MOST_BLOCKS = 6
 _FEW_CHANNELS = 8
+# Reading planes, compilers spill what fills all registers, and every element is a load of its own.
+_PLANE_REGISTERS = 0.75
 
 
 @algorithm
@@ -61,7 +63,7 @@ class SpatialPack(Kernel):
             cls(problem, isa, positions, blocks, 1 if few else isa.lanes)
             for blocks in range(1, min(filter_blocks, _MOST_BLOCKS) + 1)
             for positions in range(1, math.prod(problem.output) + 1)
-            if positions * blocks + blocks < isa.registers
+            if positions * blocks + blocks < (_PLANE_REGISTERS if few else 1) * isa.registers
         ]
         yield from sorted(fitting, key=lambda tile: tile.cost().cycles)[:_MOST_CANDIDATES]
 
@@ -84,10 +86,15 @@ class SpatialPack(Kernel):
         for blocks, times in chunks(-(-filters // self.isa.lanes), self.blocks):
             for tile, count in tiles(output_extent(self.problem, self.problem.pointwise), self.positions):
                 here = math.prod(tile)
-                step = max(here * blocks, here / 2 + blocks, _LATENCY)
+                step = max(here * blocks, here * self._load_cycles + blocks, _LATENCY)
                 cycles += times * count * (depth * step + 2 * here * blocks + _TILE_OVERHEAD)
         moved = 4 * (self.source.size + self.target.size + groups * depth * self.isa.round_up(filters))
         return Cost(groups * cycles, moved)
+
+    @property
+    def _load_cycles(self) -> float:
+        """Cycles to load and broadcast one element."""
+        return 1.5 if self.block == 1 else 0.5
 
     def pack(self, weights: Array) -> Array:
         """[group][chunk of filter blocks][channel block][window][channel in block][filter in chunk]."""
@@ -113,6 +120,8 @@ class SpatialPack(Kernel):
         shapes = [(tile, blocks) for blocks, _ in parts for tile, _ in tiles(image, self.positions)]
         read = f"x + i * {p.strides[0] * source.row} + j * {p.strides[1] * source.block}"
         write = f"i * {target.row} + j * {target.block}"
+        kept = epilogue.residual or target
+        add = f"i * {kept.row} + j * {kept.block}"
         text = [self._tile(name, tile, blocks, source, target, epilogue) for tile, blocks in shapes]
         text.append(f"""\
 /* {p}; {epilogue}.
@@ -121,17 +130,17 @@ static void {name}({SIGNATURE})
 {{
     const float *x = (const float *)in + {source.address(0, -p.pads[0], -p.pads[1])}, *w = weights, *b = bias;
     float *y = (float *)out + {target.address(0, 0, 0)};
-    const float *r = {f"(const float *)residual + {target.address(0, 0, 0)}" if epilogue.residual else "y"};
+    const float *r = {f"(const float *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "y"};
     (void)residual; (void)scratch;
     for (int group = 0; group < {groups}; group++, x += {channels // self.block * source.plane}) {{""")
         for blocks, times in parts:
             weights_step = blocks * lanes * channels * math.prod(p.window)
-            step = blocks * vector_step(target, lanes)
-            call = f"{name}_{{rows}}x{{columns}}x{blocks}({read}, w, b, r + {write}, y + {write});"
+            step, kept_step = blocks * vector_step(target, lanes), blocks * vector_step(kept, lanes)
+            call = f"{name}_{{rows}}x{{columns}}x{blocks}({read}, w, b, r + {add}, y + {write});"
             text.append(f"""\
         for (int chunk = 0; chunk < {times}; chunk++) {{
 {over_tiles(image, self.positions, call, 12)}
-            w += {weights_step}; y += {step}; r += {step}; b += {blocks * lanes if epilogue.bias else 0};
+            w += {weights_step}; y += {step}; r += {kept_step}; b += {blocks * lanes if epilogue.bias else 0};
         }}""")
         return "\n".join([*text, "    }", "}", ""])
 
@@ -146,7 +155,9 @@ static void {name}({SIGNATURE})
         taps = f"u * {p.dilations[0] * source.row} + v * {p.dilations[1] * source.block}"
         element = f"i * {p.strides[0] * source.row} + j * {p.strides[1] * source.block} + c"
         at = f"i * {target.row} + j * {target.block} + k * {vector_step(target, lanes)}"
-        value = epilogue.apply("a[i][j][k]", f"load(b + k * {lanes})", f"load(r + {at})")
+        kept = epilogue.residual or target
+        add = f"i * {kept.row} + j * {kept.block} + k * {vector_step(kept, lanes)}"
+        value = epilogue.apply("a[i][j][k]", f"load(b + k * {lanes})", f"load(r + {add})")
         return f"""\
 static void {name}_{rows}x{columns}x{blocks}(const float *restrict x, const float *restrict w,
         const float *b, const float *r, float *y)
@@ -157,7 +168,7 @@ static void {name}_{rows}x{columns}x{blocks}(const float *restrict x, const floa
         UNROLL for (int k = 0; k < {blocks}; k++) a[i][j][k] = splat(0);
     for (int cb = 0; cb < {full + bool(rest)}; cb++, x += {source.plane})
     for (int u = 0; u < {p.window[0]}; u++)
-    {"UNROLL " if source.block == 1 else ""}for (int v = 0; v < {p.window[1]}; v++) {{
+    for (int v = 0; v < {p.window[1]}; v++) {{
         const float *t = x + {taps};
         UNROLL_4 for (int c = 0; c < {limit}; c++, w += {blocks * lanes}) {{
             vf f[{blocks}];

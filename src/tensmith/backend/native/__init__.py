@@ -1,0 +1,1 @@
+"""Programs as native code: groups of nodes, a plan, one C file, a folder that runs alone."""

@@ -1,0 +1,152 @@
+"""Elementwise nodes as C expressions over vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tensmith.backend.native.images import Images, images_of
+from tensmith.backend.native.steps import Array, Light
+from tensmith.errors import EngineError
+from tensmith.ir import Node, Program
+from tensmith.kernel.epilogue import ACTIVATIONS, Activation, literal
+from tensmith.kernel.routines.pointwise import Kind, Pointwise
+
+# Binary and unary ops as C over vector expressions.
+_PLAIN: Mapping[str, str] = {
+    "add": "({0} + {1})",
+    "sub": "({0} - {1})",
+    "mul": "({0} * {1})",
+    "div": "({0} / {1})",
+    "max": "vmax({0}, {1})",
+    "min": "vmin({0}, {1})",
+    "neg": "(-{0})",
+    "abs": "vabs({0})",
+    "exp": "vexp({0})",
+    "reciprocal": "(1.0f / {0})",
+    "erf": "verf({0})",
+    "identity": "{0}",
+}
+
+# Attributes that parametrize an activation, in the order of its C form.
+_PARAMETERS: Mapping[str, tuple[str, ...]] = {
+    "leaky_relu": ("alpha",),
+    "hard_sigmoid": ("alpha", "beta"),
+}
+
+
+def activation_of(program: Program, node: Node) -> Activation | None:
+    """The node as an activation of its first input, if it is one."""
+    if node.op == "clip":
+        bounds = [_scalar(program, name) if name else None for name in (*node.inputs[1:], "", "")[:2]]
+        if any(name and bound is None for name, bound in zip(node.inputs[1:], bounds)):
+            return None
+        low, high = bounds
+        return Activation("clip", (-np.inf if low is None else low, np.inf if high is None else high))
+    if node.op == "gelu" and node.attrs.get("approximate", "none") != "none":
+        return None
+    if node.op == "swish" and node.attrs.get("alpha", 1.0) != 1.0:
+        return None
+    if node.op not in ACTIVATIONS:
+        return None
+    return Activation(node.op, tuple(float(node.attrs[name]) for name in _PARAMETERS.get(node.op, ())))
+
+
+def _scalar(program: Program, name: str) -> float | None:
+    constant = program.constants.get(name)
+    return float(constant.reshape(-1)[0]) if constant is not None and constant.size == 1 else None
+
+
+def is_elementwise(program: Program, node: Node) -> bool:
+    """Whether `node` can be part of an elementwise group."""
+    if node.op == "batch_normalization":
+        return all(name in program.constants for name in node.inputs[1:])
+    plain = node.op in _PLAIN and len(node.inputs) <= 2
+    return node.opaque is None and (plain or activation_of(program, node) is not None)
+
+
+@dataclass
+class Expression:
+    """An elementwise tree under construction: C text, leaves, and the nodes it has taken in."""
+
+    program: Program
+    images: Images
+    lanes: int
+    may_inline: Callable[[Node], bool]
+    kinds: list[Kind] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
+    tables: list[Array] = field(default_factory=list)
+    taken: list[Node] = field(default_factory=list)
+    _known: dict[str, str] = field(default_factory=dict)
+
+    def node(self, node: Node) -> str:
+        """The C expression of a node's output."""
+        self.taken.append(node)
+        if node.op == "batch_normalization":
+            return self._batch_norm(node)
+        activation = activation_of(self.program, node)
+        if activation is not None:
+            return f"({activation.apply(self.value(node.inputs[0]))})"
+        return _PLAIN[node.op].format(*map(self.value, node.inputs))
+
+    def value(self, name: str) -> str:
+        """The C expression of a value: a subtree, a leaf, or a number."""
+        constant = self.program.constants.get(name)
+        if constant is not None:
+            return self._constant(name, constant)
+        producer = self.program.producers.get(name)
+        alone = producer is not None and self.program.uses(name) == 1 and self.may_inline(producer)
+        if alone and producer is not None and images_of(self.program, name) == self.images:
+            return self.node(producer)
+        return self._leaf(name)
+
+    def _leaf(self, name: str) -> str:
+        if name not in self._known:
+            images = images_of(self.program, name)
+            if images == self.images:
+                kind: Kind = "image"
+            elif images == Images(self.images.batch, self.images.channels, 1, 1):
+                kind = "channel"
+            else:
+                raise EngineError(f"'{name}' is broadcast in a way the native engine has no kernel for")
+            self._known[name] = self._new(kind)
+            self.sources.append(name)
+        return self._known[name]
+
+    def _new(self, kind: Kind) -> str:
+        self.kinds.append(kind)
+        return f"{{{len(self.kinds) - 1}}}"
+
+    def _constant(self, name: str, constant: Array) -> str:
+        if constant.size == 1:
+            return f"splat({literal(float(constant.reshape(-1)[0]))})"
+        shape = self.program.type(name).static or ()
+        rank = len(self.program.type(self.taken[0].output).dims)
+        aligned = (1,) * (rank - len(shape)) + shape
+        if aligned[1] != constant.size or self.images.channels != constant.size:
+            raise EngineError(f"the constant '{name}' of shape {shape} has no native kernel here")
+        return self._table(constant.reshape(-1))
+
+    def _table(self, numbers: Array) -> str:
+        full = np.zeros(-(-len(numbers) // self.lanes) * self.lanes, np.float32)
+        full[: len(numbers)] = numbers
+        self.tables.append(full)
+        return self._new("constant")
+
+    def _batch_norm(self, node: Node) -> str:
+        scale, shift, mean, variance = (
+            self.program.constants[n].astype(np.float64) for n in node.inputs[1:5]
+        )
+        factor = scale / np.sqrt(variance + node.attrs["epsilon"])
+        x = self.value(node.inputs[0])
+        return f"({x} * {self._table(factor)} + {self._table(shift - mean * factor)})"
+
+    def step(self, root: Node) -> Light:
+        """The elementwise group that ends in `root`."""
+        text = self.node(root)
+        routine = Pointwise(text, tuple(self.kinds), self.lanes)
+        constants: Any = np.concatenate(self.tables) if self.tables else None
+        return Light(routine, tuple(self.sources), root.output, constants)

@@ -1,0 +1,188 @@
+"""Steps become actions: a kernel is chosen for each heavy op, conversions are put where layouts differ.
+
+Values between kernels lie in blocks of one vector, the network's inputs as planes. A kernel is chosen by its
+estimated time, conversion of its input included; who reads a value with a border asks for a halo around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tensmith.backend.native.images import Images
+from tensmith.backend.native.steps import Array, Heavy, Join, Light, Rename, Step
+from tensmith.errors import EngineError
+from tensmith.kernel.algorithm import Kernel, candidates
+from tensmith.kernel.buffer import NO_HALO, Buffer, Halo
+from tensmith.kernel.epilogue import Activation
+from tensmith.kernel.isa import Isa
+from tensmith.kernel.problem import Convolution
+from tensmith.kernel.routine import Routine
+from tensmith.kernel.routines.copy import Copy
+
+# Says for a problem which kernels may compute it, with seconds where they are known.
+Chooser = Callable[[Convolution, Isa], list[tuple[float, Kernel]]]
+
+
+@dataclass(frozen=True, eq=False)
+class Action:
+    """One call of a kernel or routine. `weights` are packed, `constants` a bias or a routine's tables.
+
+    A kernel's residual is the second value it reads; how it lies is settled when all halos are known.
+    """
+
+    work: Kernel | Routine
+    reads: tuple[str, ...]
+    writes: str
+    activation: Activation | None = None
+    weights: Array | None = None
+    constants: Array | None = None
+
+
+@dataclass
+class Layout:
+    """What the actions read and write: `block` of each value, and the root whose memory it lies in.
+
+    `offset` counts channels into the root; roots have a halo. Values in `tight` can have none: inputs,
+    outputs, and what is seen under two shapes.
+    """
+
+    images: dict[str, Images]
+    lanes: int
+    block: dict[str, int] = field(default_factory=dict)
+    parent: dict[str, tuple[str, int]] = field(default_factory=dict)
+    halo: dict[str, Halo] = field(default_factory=dict)
+    tight: set[str] = field(default_factory=set)
+    actions: list[Action] = field(default_factory=list)
+
+    def root(self, value: str) -> tuple[str, int]:
+        """(root, first channel in it) of a value."""
+        first = 0
+        while value in self.parent:
+            value, offset = self.parent[value]
+            first += offset
+        return value, first
+
+    def buffer(self, value: str) -> Buffer:
+        """How a value lies in memory."""
+        root, _ = self.root(value)
+        images = self.images[value]
+        halo = NO_HALO if root in self.tight else self.halo.get(root, NO_HALO)
+        return Buffer(images.channels, images.height, images.width, self.block[value], halo)
+
+    def wanted(self, value: str, block: int, halo: Halo = NO_HALO) -> str:
+        """The value in these blocks with at least this halo: itself, or a copy made now."""
+        root, _ = self.root(value)
+        if self.block[value] == block and (halo == NO_HALO or root not in self.tight):
+            self.halo[root] = self.halo.get(root, NO_HALO).union(halo)
+            return value
+        name = f"{value} in blocks of {block}"
+        if name not in self.block:
+            self.images[name], self.block[name] = self.images[value], block
+            self.actions.append(Action(Copy(), (value,), name))
+        return self.wanted(name, block, halo)
+
+
+def lay_out(
+    steps: list[Step], images: Mapping[str, Images], inputs: tuple[str, ...], outputs: tuple[str, ...],
+    isa: Isa, choose: Chooser,
+) -> Layout:  # fmt: skip
+    """Actions in order, with every value's place relative to its root."""
+    layout = Layout(dict(images), isa.lanes)
+    layout.block.update(dict.fromkeys(inputs, 1))
+    layout.tight.update(inputs)
+    layout.tight.update(step.source for step in steps if isinstance(step, Rename))
+    for step in steps:
+        if isinstance(step, Heavy):
+            _heavy(layout, step, isa, choose)
+        elif isinstance(step, Light):
+            sources = tuple(layout.wanted(source, isa.lanes) for source in step.sources)
+            layout.block[step.output] = isa.lanes
+            layout.actions.append(Action(step.routine, sources, step.output, constants=step.constants))
+        elif isinstance(step, Join):
+            _join(layout, step)
+        else:
+            _rename(layout, step)
+    for output in outputs:
+        name = f"output {output}"
+        layout.images[name], layout.block[name] = layout.images[output], 1
+        layout.tight.add(name)
+        layout.actions.append(Action(Copy(), (output,), name))
+    return layout
+
+
+def _heavy(layout: Layout, step: Heavy, isa: Isa, choose: Chooser) -> None:
+    options = choose(step.problem, isa)
+    if not options:
+        raise EngineError(f"no kernel computes the {step.problem} behind '{step.output}'")
+    stored = layout.block[step.source]
+
+    def seconds(option: tuple[float, Kernel]) -> float:
+        moved = option[1].source.bytes if option[1].source.block != stored else 0
+        return option[0] + moved / _CONVERSION_BANDWIDTH
+
+    kernel = min(options, key=seconds)[1]
+    source = layout.wanted(step.source, kernel.source.block, kernel.source.halo)
+    residual = [layout.wanted(step.residual, kernel.target.block)] if step.residual else []
+    layout.block[step.output] = kernel.target.block
+    bias = np.zeros(isa.round_up(step.problem.filters), np.float32)
+    if step.bias is not None:
+        bias[: len(step.bias)] = step.bias
+    weights = kernel.pack(step.weights)
+    constants = bias if step.bias is not None else None
+    reads = (source, *residual)
+    layout.actions.append(Action(kernel, reads, step.output, step.activation, weights, constants))
+
+
+# Bytes a second of a conversion between layouts, which gathers single elements.
+_CONVERSION_BANDWIDTH = 4e9
+
+
+def _join(layout: Layout, step: Join) -> None:
+    """Parts that fill whole blocks live inside the whole; others are copied into it."""
+    layout.block[step.output] = layout.lanes
+    first = 0
+    for position, part in enumerate(step.sources):
+        part_block = layout.block[part]
+        free = part not in layout.parent and part not in layout.tight and part not in step.sources[:position]
+        if free and part_block == layout.lanes and not first % layout.lanes:
+            layout.parent[part] = (step.output, first)
+            halo = layout.halo.pop(part, NO_HALO)
+            layout.halo[step.output] = layout.halo.get(step.output, NO_HALO).union(halo)
+        else:
+            layout.actions.append(Action(Copy((first, 0, 0)), (part,), step.output))
+        first += layout.images[part].channels
+
+
+def _rename(layout: Layout, step: Rename) -> None:
+    """Single positions keep their blocks; anything else must lie as planes to be seen otherwise."""
+    before, after = layout.images[step.source], layout.images[step.output]
+    single = before == after and before.extent == (1, 1)
+    source = step.source if single else layout.wanted(step.source, 1)
+    layout.tight.add(layout.root(source)[0])
+    layout.block[step.output] = layout.block[source]
+    layout.parent[step.output] = (source, 0)
+
+
+def estimated(hertz: float, bandwidth: float) -> Chooser:
+    """The untuned choice: every algorithm's first candidate, by its estimated cost."""
+
+    def choose(problem: Convolution, isa: Isa) -> list[tuple[float, Kernel]]:
+        first: dict[str, Kernel] = {}
+        for kernel in candidates(problem, isa):
+            first.setdefault(kernel.name, kernel)
+        return [(kernel.cost().seconds(hertz, bandwidth), kernel) for kernel in first.values()]
+
+    return choose
+
+
+def only(name: str, choose: Chooser) -> Chooser:
+    """`choose`, but the algorithm `name` alone where it takes the problem."""
+
+    def restricted(problem: Convolution, isa: Isa) -> list[tuple[float, Kernel]]:
+        options = choose(problem, isa)
+        return [option for option in options if option[1].name == name] or options
+
+    return restricted

@@ -1,0 +1,137 @@
+"""The whole plan of a native program: actions, memory, weights; everything the C file is printed from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tensmith.backend.native.arena import ALIGNMENT, Span, arrange
+from tensmith.backend.native.groups import group
+from tensmith.backend.native.images import Images, images_of
+from tensmith.backend.native.layout import Action, Chooser, Layout, estimated, lay_out
+from tensmith.backend.native.steps import Array, reads
+from tensmith.ir import Program, TensorType
+from tensmith.kernel.algorithm import Kernel
+from tensmith.kernel.isa import Isa
+from tensmith.rewrite.trail import simplify
+
+# What an untuned plan supposes of a core; only the ratio of the two matters for the choice.
+_HERTZ, _BANDWIDTH = 3.5e9, 20e9
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value begins: in a caller's `inputs` or `outputs`, or at a byte of the arena.
+
+    `stride` is from one image of a batch to the next, in elements.
+    """
+
+    region: str
+    start: int
+    stride: int
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Actions with the place of everything they touch. Offsets into arena and weights are in bytes."""
+
+    program: Program
+    isa: Isa
+    layout: Layout
+    places: dict[str, Place]
+    scratch: dict[int, int]
+    arena_bytes: int
+    weights: Array
+    weight_offsets: dict[tuple[int, str], int]
+
+    @property
+    def actions(self) -> list[Action]:
+        """What is done, in order."""
+        return self.layout.actions
+
+
+def fixed(program: Program, sizes: dict[str, int]) -> Program:
+    """The program at fixed sizes of its symbols."""
+
+    def concrete(type_: TensorType) -> TensorType:
+        if type_.shape is None:
+            return type_
+        return type_.with_shape(tuple(d if isinstance(d, int) else d.evaluate(sizes) for d in type_.shape))
+
+    inputs = {name: concrete(type_) for name, type_ in program.inputs.items()}
+    return replace(program, inputs=inputs, _known={})
+
+
+def make_plan(program: Program, isa: Isa, choose: Chooser | None = None) -> Plan:
+    """Simplifies a program of fixed sizes and plans it; EngineError naming what has no native kernel."""
+    program = simplify(program).program
+    steps = group(program, isa.lanes)
+    values = {name for step in steps for name in (step.output, *reads(step))}
+    images = {name: images_of(program, name) for name in (*values, *program.inputs, *program.outputs)}
+    layout = lay_out(
+        steps, images, tuple(program.inputs), program.outputs, isa, choose or estimated(_HERTZ, _BANDWIDTH)
+    )
+    places, scratch, arena_bytes = _memory(layout, program)
+    weights, offsets = _weights(layout.actions)
+    return Plan(program, isa, layout, places, scratch, arena_bytes, weights, offsets)
+
+
+def _memory(layout: Layout, program: Program) -> tuple[dict[str, Place], dict[int, int], int]:
+    """Every value's place, each action's scratch memory, and the bytes of the arena."""
+    outside = {
+        name: Place("inputs", index, _size(layout.images[name])) for index, name in enumerate(program.inputs)
+    }
+    for index, name in enumerate(program.outputs):
+        outside[f"output {name}"] = Place("outputs", index, _size(layout.images[name]))
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    spans: dict[str, Span] = {}
+    for index, action in enumerate(layout.actions):
+        for value in (action.writes, *action.reads):
+            root, _ = layout.root(value)
+            first.setdefault(root, index)
+            last[root] = index
+        if isinstance(action.work, Kernel) and action.work.scratch_bytes:
+            spans[f"scratch {index}"] = Span(action.work.scratch_bytes, index, index)
+    stride = {
+        root: -(-layout.buffer(root).bytes // ALIGNMENT) * ALIGNMENT for root in first if root not in outside
+    }
+    for root, size in stride.items():
+        spans[root] = Span(layout.images[root].batch * size, first[root], last[root])
+    offsets, total = arrange(spans)
+    places = dict(outside)
+    for value in layout.block:
+        root, channel = layout.root(value)
+        if root in outside:
+            places[value] = outside[root]
+        elif root in stride:
+            skipped = channel // layout.buffer(root).block * layout.buffer(root).plane * 4
+            places[value] = Place("arena", offsets[root] + skipped, stride[root] // 4)
+    scratch = {
+        index: offsets[name]
+        for index in range(len(layout.actions))
+        if (name := f"scratch {index}") in offsets
+    }
+    return places, scratch, total
+
+
+def _size(images: Images) -> int:
+    return images.channels * images.height * images.width
+
+
+def _weights(actions: list[Action]) -> tuple[Array, dict[tuple[int, str], int]]:
+    """All weights and constants in one array of bytes, and the offset of each, aligned to a cache line."""
+    offsets: dict[tuple[int, str], int] = {}
+    parts: list[Array] = []
+    total = 0
+    for index, action in enumerate(actions):
+        for kind, array in (("weights", action.weights), ("constants", action.constants)):
+            if array is None:
+                continue
+            raw = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
+            offsets[index, kind] = total
+            padding = -len(raw) % ALIGNMENT
+            parts += [raw, np.zeros(padding, np.uint8)]
+            total += len(raw) + padding
+    return (np.concatenate(parts) if parts else np.zeros(0, np.uint8)), offsets

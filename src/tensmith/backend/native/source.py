@@ -1,0 +1,120 @@
+"""A plan as one C file: equal kernels once, then a function that calls them in order."""
+
+from __future__ import annotations
+
+from tensmith.backend.native.layout import Action
+from tensmith.backend.native.plan import Plan
+from tensmith.kernel.algorithm import Kernel
+from tensmith.kernel.buffer import NO_HALO
+from tensmith.kernel.epilogue import Epilogue
+
+ENTRY = "tensmith_run"
+
+HEADER = f"""\
+/* Computes the model: 0 on success.
+
+   weights: the content of weights.bin, aligned to 64 bytes.
+   inputs, outputs: dense row-major arrays in the order of the manifest.
+   arena: as many bytes as the manifest says, aligned to 64; it holds nothing between calls. Calls may run at
+   the same time if each has an arena of its own. */
+int {ENTRY}(const void *weights, const void *const *inputs, void *const *outputs, void *arena);
+"""
+
+_CLEAR = """
+/* Zeros around `planes` images of rows x columns blocks: t, l, b, r blocks at each side. */
+static void clear_halo(float *p, int planes, int rows, int columns, int block, int t, int l, int b, int r)
+{
+    int row = (l + columns + r) * block;
+    for (int n = 0; n < planes; n++, p += (t + rows + b) * row) {
+        memset(p, 0, sizeof(float) * t * row);
+        for (int i = t; i < t + rows; i++) {
+            memset(p + i * row, 0, sizeof(float) * l * block);
+            memset(p + i * row + (l + columns) * block, 0, sizeof(float) * r * block);
+        }
+        memset(p + (t + rows) * row, 0, sizeof(float) * b * row);
+    }
+}
+"""
+
+_NAME = "KERNEL"
+
+
+def print_c(plan: Plan) -> str:
+    """The whole C file."""
+    functions: dict[str, str] = {}
+    calls = []
+    for index, action in enumerate(plan.actions):
+        text = _code(plan, action)
+        name = functions.setdefault(text, f"{_word(action)}_{len(functions)}")
+        calls.append(_call(plan, index, action, name))
+    bodies = [text.replace(_NAME, name) for text, name in functions.items()]
+    run = f"""\
+__attribute__((visibility("default")))
+int {ENTRY}(const void *weights_, const void *const *inputs, void *const *outputs, void *arena_)
+{{
+    const char *weights = weights_;
+    char *arena = arena_;
+    (void)weights; (void)arena;
+{"".join(calls)}    return 0;
+}}
+"""
+    return "\n".join([plan.isa.prelude, _CLEAR, *bodies, run])
+
+
+def _word(action: Action) -> str:
+    return action.work.name if isinstance(action.work, Kernel) else type(action.work).__name__.lower()
+
+
+def _code(plan: Plan, action: Action) -> str:
+    sources = tuple(map(plan.layout.buffer, action.reads))
+    target = plan.layout.buffer(action.writes)
+    if isinstance(action.work, Kernel):
+        residual = sources[1] if len(sources) > 1 else None
+        epilogue = Epilogue(action.constants is not None, residual, action.activation)
+        return action.work.code(_NAME, sources[0], target, epilogue)
+    return action.work.code(_NAME, sources, target)
+
+
+def _call(plan: Plan, index: int, action: Action, name: str) -> str:
+    """The C statements of one action: clear the halo of what it writes, then compute it image by image."""
+    count = plan.layout.images[action.writes].batch
+    reads = [_address(plan, value, count) for value in action.reads]
+    writes = _address(plan, action.writes, count)
+    weights = _weight(plan, index, "weights")
+    constants = _weight(plan, index, "constants")
+    if isinstance(action.work, Kernel):
+        residual = reads[1] if len(reads) > 1 else "0"
+        scratch = f"arena + {plan.scratch[index]}" if index in plan.scratch else "0"
+        call = f"{name}({reads[0]}, {weights}, {constants}, {residual}, {writes}, {scratch});"
+    else:
+        call = f"{name}((const float *const[]){{{', '.join(reads)}}}, {constants}, {writes});"
+    loop = f"for (int n = 0; n < {count}; n++) " if count != 1 else ""
+    lines = [
+        *([_clear(plan, action.writes, loop, writes)] if _needs_clearing(plan, action) else []),
+        loop + call,
+    ]
+    return f"    /* {action.writes.replace('*/', '* /')} */\n" + "".join(f"    {line}\n" for line in lines)
+
+
+def _needs_clearing(plan: Plan, action: Action) -> bool:
+    return plan.layout.buffer(action.writes).halo != NO_HALO
+
+
+def _clear(plan: Plan, value: str, loop: str, address: str) -> str:
+    buffer = plan.layout.buffer(value)
+    h = buffer.halo
+    sizes = f"{buffer.blocks}, {buffer.height}, {buffer.width}, {buffer.block}"
+    return f"{loop}clear_halo({address}, {sizes}, {h.top}, {h.left}, {h.bottom}, {h.right});"
+
+
+def _address(plan: Plan, value: str, count: int) -> str:
+    place = plan.places[value]
+    base = f"(float *)(arena + {place.start})"
+    if place.region != "arena":
+        base = f"(float *){place.region}[{place.start}]"
+    return base if count == 1 else f"{base} + n * {place.stride}"
+
+
+def _weight(plan: Plan, index: int, kind: str) -> str:
+    offset = plan.weight_offsets.get((index, kind))
+    return "0" if offset is None else f"(const float *)(weights + {offset})"

@@ -1,0 +1,63 @@
+"""What a native program does, in order: heavy ops with their epilogues, routines, joins and renamings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tensmith.kernel.epilogue import Activation
+from tensmith.kernel.problem import Convolution
+from tensmith.kernel.routine import Routine
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Heavy:
+    """y = activation(convolution(source, weights) + bias + residual)."""
+
+    problem: Convolution
+    source: str
+    weights: Array
+    output: str
+    bias: Array | None = None
+    residual: str | None = None
+    activation: Activation | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Light:
+    """A routine over images in blocks of one vector; `constants` as the routine wants them."""
+
+    routine: Routine
+    sources: tuple[str, ...]
+    output: str
+    constants: Array | None = None
+
+
+@dataclass(frozen=True)
+class Join:
+    """The concatenation of images along their channels."""
+
+    sources: tuple[str, ...]
+    output: str
+
+
+@dataclass(frozen=True)
+class Rename:
+    """The same elements in the same order under another shape."""
+
+    source: str
+    output: str
+
+
+Step: TypeAlias = Heavy | Light | Join | Rename
+
+
+def reads(step: Step) -> tuple[str, ...]:
+    """The values a step reads."""
+    if isinstance(step, Heavy):
+        return (step.source, *([step.residual] if step.residual else []))
+    return (step.source,) if isinstance(step, Rename) else step.sources

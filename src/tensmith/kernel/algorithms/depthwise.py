@@ -1,0 +1,136 @@
+"""Depthwise convolution: one vector of channels at a time, each by its own filter.
+
+y[c,o] = sum(r; x[c, o*strides + r*dilations - pads] * w[c,r])
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
+from tensmith.kernel.algorithms.spatial_pack import read_halo
+from tensmith.kernel.buffer import Buffer
+from tensmith.kernel.epilogue import Epilogue
+from tensmith.kernel.isa import Isa
+from tensmith.kernel.problem import Convolution
+from tensmith.kernel.tiles import Extent, output_extent, over_tiles, tiles
+
+_TILE_OVERHEAD = 8
+_MOST_TAPS = 49
+
+
+@algorithm
+@dataclass(frozen=True)
+class Depthwise(Kernel):
+    """Takes a channel a group, any stride, dilation and pad. A tile is `positions` of one block."""
+
+    name: ClassVar[str] = "depthwise"
+
+    positions: int
+
+    @classmethod
+    def refuses(cls, problem: Convolution, isa: Isa) -> str | None:
+        """Several channels a group; windows too large to unroll."""
+        if problem.dtype != "f32":
+            return f"it computes f32, not {problem.dtype}"
+        if not problem.depthwise:
+            return "its groups hold more than one channel"
+        taps = math.prod(problem.window)
+        return None if taps <= _MOST_TAPS else f"its window of {taps} positions is larger than {_MOST_TAPS}"
+
+    @classmethod
+    def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
+        """Tiles that leave registers for the filter, cheapest first."""
+        most = min(isa.registers // 2, math.prod(problem.output))
+        fitting = [cls(problem, isa, positions) for positions in range(1, most + 1)]
+        yield from sorted(fitting, key=lambda tile: tile.cost().cycles)[:4]
+
+    @property
+    def source(self) -> Buffer:
+        """Blocks of one vector, with the pads that are read as a halo."""
+        p = self.problem
+        return Buffer(p.channels, p.height, p.width, self.isa.lanes, read_halo(p))
+
+    @property
+    def target(self) -> Buffer:
+        """Blocks of one vector."""
+        return Buffer(self.problem.filters, *self.problem.output, self.isa.lanes)
+
+    def cost(self) -> Cost:
+        """A multiply-add and the better part of a load for each tap."""
+        taps = math.prod(self.problem.window)
+        cycles = sum(
+            count * (math.prod(tile) * (1.2 * taps + 2) + taps + _TILE_OVERHEAD)
+            for tile, count in tiles(output_extent(self.problem, False), self.positions)
+        )
+        return Cost(self.target.blocks * cycles, self.source.bytes + self.target.bytes)
+
+    def pack(self, weights: Array) -> Array:
+        """[block][window][lane]."""
+        taps = math.prod(self.problem.window)
+        full = np.zeros((self.target.blocks * self.isa.lanes, taps), np.float32)
+        full[: len(weights)] = weights.reshape(len(weights), taps)
+        return full.reshape(-1, self.isa.lanes, taps).transpose(0, 2, 1).reshape(-1)
+
+    def code(self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
+        """One function for each shape of tile, and one that walks over blocks and positions."""
+        p, lanes = self.problem, self.isa.lanes
+        image = output_extent(p, False)
+        read = f"x + i * {p.strides[0] * source.row} + j * {p.strides[1] * lanes}"
+        write = f"i * {target.row} + j * {lanes}"
+        kept = epilogue.residual or target
+        add = f"i * {kept.row} + j * {lanes}"
+        call = f"{name}_{{rows}}x{{columns}}({read}, w, b, r + {add}, y + {write});"
+        taps = math.prod(p.window)
+        residual = f"(const float *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "y"
+        text = [self._tile(name, tile, source, target, epilogue) for tile, _ in tiles(image, self.positions)]
+        text.append(f"""\
+/* depthwise {p}; {epilogue}.
+   {self}. */
+static void {name}({SIGNATURE})
+{{
+    const float *x = (const float *)in + {source.address(0, -p.pads[0], -p.pads[1])}, *w = weights, *b = bias;
+    float *y = (float *)out + {target.address(0, 0, 0)};
+    const float *r = {residual};
+    (void)residual; (void)scratch;
+    for (int block = 0; block < {target.blocks}; block++) {{
+{over_tiles(image, self.positions, call, 8)}
+        x += {source.plane}; w += {taps * lanes}; y += {target.plane}; r += {kept.plane};
+        b += {lanes if epilogue.bias else 0};
+    }}
+}}
+""")
+        return "\n".join(text)
+
+    def _tile(self, name: str, tile: Extent, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
+        p, lanes = self.problem, self.isa.lanes
+        rows, columns = tile
+        read = (
+            f"load(x + (i * {p.strides[0]} + u * {p.dilations[0]}) * {source.row}"
+            f" + (j * {p.strides[1]} + v * {p.dilations[1]}) * {lanes})"
+        )
+        at = f"i * {target.row} + j * {lanes}"
+        kept = epilogue.residual or target
+        add = f"i * {kept.row} + j * {lanes}"
+        value = epilogue.apply("a[i][j]", "load(b)", f"load(r + {add})")
+        return f"""\
+static inline void {name}_{rows}x{columns}(const float *restrict x, const float *restrict w, const float *b,
+        const float *r, float *y)
+{{
+    vf a[{rows}][{columns}];
+    (void)b; (void)r;
+    UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int j = 0; j < {columns}; j++) a[i][j] = splat(0);
+    for (int u = 0; u < {p.window[0]}; u++) UNROLL for (int v = 0; v < {p.window[1]}; v++) {{
+        vf f = load(w + (u * {p.window[1]} + v) * {lanes});
+        UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int j = 0; j < {columns}; j++)
+            a[i][j] += f * {read};
+    }}
+    UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int j = 0; j < {columns}; j++)
+        store(y + {at}, {value});
+}}
+"""

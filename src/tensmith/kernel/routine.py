@@ -1,0 +1,33 @@
+"""What every routine offers: its C text for given buffers. Routines are the cheap neighbours of kernels.
+
+The C function of a routine, for one image:
+
+    static void NAME(const float *const *in, const float *constants, float *out)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensmith.kernel.buffer import Buffer
+
+Array = np.ndarray[Any, Any]
+
+ROUTINE_SIGNATURE = "const float *const *in, const float *constants, float *out"
+
+
+@dataclass(frozen=True)
+class Routine(ABC):
+    """One cheap step over images in memory."""
+
+    @abstractmethod
+    def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
+        """C text that defines the static function `name` for these buffers."""
+
+    def cycles(self, sources: tuple[Buffer, ...], target: Buffer) -> float:
+        """An estimate: a vector read or written a cycle."""
+        return sum(buffer.bytes for buffer in (*sources, target)) / 64

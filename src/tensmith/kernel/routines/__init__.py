@@ -1,0 +1,1 @@
+"""What surrounds the heavy ops: pooling, elementwise groups, copies, softmax; one file each."""

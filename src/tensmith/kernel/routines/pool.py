@@ -1,0 +1,117 @@
+"""Pooling over windows, and over whole images, of blocked channels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tensmith.kernel.buffer import Buffer
+from tensmith.kernel.epilogue import literal
+from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
+
+
+@dataclass(frozen=True)
+class Pool(Routine):
+    """y[c,o] = the maximum or mean of x over the window at o * strides - pads, inside the image.
+
+    `counted` is (height, width) of the padded image if a mean counts padding as zeros, else None.
+    """
+
+    kind: Literal["max", "average"]
+    window: tuple[int, int]
+    strides: tuple[int, int]
+    pads: tuple[int, int]
+    lanes: int
+    dilations: tuple[int, int] = (1, 1)
+    counted: tuple[int, int] | None = None
+
+    def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
+        """Windows are cut at the borders; those inside are unrolled."""
+        (source,) = sources
+        combine = "vmax(m, e)" if self.kind == "max" else "m + e"
+        start = "splat(-INFINITY)" if self.kind == "max" else "splat(0)"
+        finish = "m" if self.kind == "max" else "m / (float)count"
+        tall, wide = self.window
+        counted = self.counted or (source.height, source.width)
+        low = (-self.pads[0], -self.pads[1]) if self.counted else (0, 0)
+        read = (
+            f"load(x + (i + u * {self.dilations[0]}) * {source.row}"
+            f" + (j + v * {self.dilations[1]}) * {self.lanes})"
+        )
+        inside = (
+            f"i >= 0 && i + {(tall - 1) * self.dilations[0]} < {source.height}"
+            f" && j >= 0 && j + {(wide - 1) * self.dilations[1]} < {source.width}"
+        )
+        ends = (counted[0] + low[0], counted[1] + low[1])
+        return f"""\
+/* {self.kind} of {tall}x{wide} windows, strides {self.strides[0]}x{self.strides[1]}, of {source.channels}x\
+{source.height}x{source.width}. */
+static void {name}({ROUTINE_SIGNATURE})
+{{
+    (void)constants;
+    for (int b = 0; b < {source.blocks}; b++) {{
+        const float *x = in[0] + {source.address(0, 0, 0)} + b * {source.plane};
+        float *y = out + {target.address(0, 0, 0)} + b * {target.plane};
+        for (int oi = 0; oi < {target.height}; oi++) for (int oj = 0; oj < {target.width}; oj++) {{
+            int i = oi * {self.strides[0]} - {self.pads[0]}, j = oj * {self.strides[1]} - {self.pads[1]};
+            int count = {tall * wide};
+            vf m = {start};
+            if ({inside}) {{
+                {_unroll(tall)}for (int u = 0; u < {tall}; u++)
+                {_unroll(wide)}for (int v = 0; v < {wide}; v++) {{
+                    vf e = {read};
+                    m = {combine};
+                }}
+            }} else {{
+                count = 0;
+                for (int u = 0; u < {tall}; u++) for (int v = 0; v < {wide}; v++) {{
+                    int p = i + u * {self.dilations[0]}, q = j + v * {self.dilations[1]};
+                    count += p >= {low[0]} && p < {ends[0]} && q >= {low[1]} && q < {ends[1]};
+                    if (p < 0 || p >= {source.height} || q < 0 || q >= {source.width}) continue;
+                    vf e = {read};
+                    m = {combine};
+                }}
+            }}
+            (void)count;
+            store(y + oi * {target.row} + oj * {self.lanes}, {finish});
+        }}
+    }}
+}}
+"""
+
+
+@dataclass(frozen=True)
+class GlobalPool(Routine):
+    """y[c] = the maximum or mean of x over all positions."""
+
+    kind: Literal["max", "average"]
+    lanes: int
+
+    def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
+        """Rows are summed apart, so that rounding grows with their length and not with the image's."""
+        (source,) = sources
+        combine = "vmax({0}, {1})" if self.kind == "max" else "{0} + {1}"
+        start = "splat(-INFINITY)" if self.kind == "max" else "splat(0)"
+        scale = "" if self.kind == "max" else f" * {literal(1 / (source.height * source.width))}"
+        read = f"load(x + i * {source.row} + j * {self.lanes})"
+        return f"""\
+/* {self.kind} of each channel of {source.channels}x{source.height}x{source.width}. */
+static void {name}({ROUTINE_SIGNATURE})
+{{
+    (void)constants;
+    for (int b = 0; b < {source.blocks}; b++) {{
+        const float *x = in[0] + {source.address(0, 0, 0)} + b * {source.plane};
+        vf all = {start};
+        for (int i = 0; i < {source.height}; i++) {{
+            vf row = {start};
+            for (int j = 0; j < {source.width}; j++) row = {combine.format("row", read)};
+            all = {combine.format("all", "row")};
+        }}
+        store(out + {target.address(0, 0, 0)} + b * {target.plane}, all{scale});
+    }}
+}}
+"""
+
+
+def _unroll(count: int) -> str:
+    return "UNROLL " if count <= 7 else ""
