@@ -135,6 +135,7 @@ class Algebra:
         if poly is None or is_open(poly) or any("%" in name for name in poly.symbols()):
             return None
         self.claims.append(poly)
+        self.exact |= poly.symbols() & self.alone
         return poly
 
     def used(self, scope: Scope, *polys: Poly) -> None:
@@ -191,7 +192,9 @@ class Algebra:
     def cast(self, value: Term, type_: Scalar, scope: Scope) -> Term:
         """A conversion; positions stay positions where their value surely or by assumption fits."""
         source = value.type
-        if source == type_:
+        if source == type_ and not _may_wrap(value):
+            if isinstance(value, Index) and not type_.signed:
+                self.used(scope, value.poly)
             return value
         if isinstance(value, Number):
             folded = cast_constant(value.value, source, type_)
@@ -199,21 +202,28 @@ class Algebra:
                 return folded
         if type_.kind == "float" and infinite(value):
             return infinity(infinite(value) > 0, type_)
-        if type_.kind == "int" and isinstance(value, (Index, Argument)) and source.kind == "int":
-            poly = self.poly(value)
-            wide = type_.bits is None or type_.bits >= 32
-            if (
-                isinstance(value, Index)
-                and wide
-                and poly is not None
-                and (type_.signed or scope.proves(poly))
-            ):
-                return Index(poly, type_)
-        if isinstance(value, Op) and value.operator == "cast" and widens(value.arguments[0].type, source):
+        if type_.kind == "int" and (type_.bits is None or type_.bits >= 32):
+            if isinstance(value, Index) and (type_.signed or scope.proves(value.poly)):
+                return Index(value.poly, type_)
+            if source == type_ and (position := self._natural(value, scope)) is not None:
+                return Index(position, type_)
+        if isinstance(value, Op) and value.operator == "cast":
             inner = value.arguments[0]
-            if type_ == inner.type or widens(inner.type, type_):
+            kept = widens(inner.type, source) and not _may_wrap(inner)
+            if kept and (type_ == inner.type or widens(inner.type, type_)):
                 return self.cast(inner, type_, scope)
         return Op("cast", (value,), type_)
+
+    def _natural(self, term: Term, scope: Scope) -> Poly | None:
+        """The position that a term is, where it is surely not negative."""
+        claims, exact = len(self.claims), set(self.exact)
+        poly = self.poly(term)
+        if poly is None or is_open(poly) or len(self.claims) > claims or not scope.proves(poly):
+            del self.claims[claims:]
+            self.exact = exact
+            return None
+        self.used(scope, poly)
+        return poly
 
     def positional(
         self, condition: Term, scope: Scope, bound: bool = False
@@ -292,6 +302,15 @@ def cases(found: Sequence[tuple[Conjunction, Term]], otherwise: Term, scope: Sco
     while kept and kept[-1][1] == otherwise:
         kept.pop()
     return Cases(tuple(kept), otherwise, otherwise.type) if kept else otherwise
+
+
+def _may_wrap(term: Term) -> bool:
+    """Whether an unsigned value is not yet taken modulo 2^bits; positions are claimed to fit."""
+    if term.type.kind != "int" or term.type.signed or term.type.bits is None:
+        return False
+    if isinstance(term, Number):
+        return not 0 <= term.value < 2**term.type.bits
+    return isinstance(term, Op) and term.operator in ("add", "sub", "mul", "neg", "shl", "bnot")
 
 
 def _by_position(found: Sequence[Conjunction], scope: Scope) -> bool:

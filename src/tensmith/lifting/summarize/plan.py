@@ -58,12 +58,11 @@ def plan_sizes(
             constant = dict(extent.terms).get((), 0)
             groups.setdefault(extent - constant, []).append(constant)
     singles = {key for key in groups if _single(key) is not None}
-    never = set(unsigned)
-    made = _Making(set(taken))
+    made = _Making(set(taken), unsigned)
     for key in sorted(groups, key=lambda key: (key not in singles, list(groups).index(key))):
         constants = groups[key]
         name = _single(key)
-        if name is not None and (_LENGTH.fullmatch(name) or name in never):
+        if name in unsigned:
             constants = constants if min(constants) < 0 else [0]
         elif (
             all(atom in made.symbols for atom in key.symbols())
@@ -77,7 +76,7 @@ def plan_sizes(
         sizes,
         made.symbols,
         made.opaque,
-        frozenset(never | {size.symbol for size in sizes}),
+        unsigned | {size.symbol for size in sizes},
         tuple(made.requires),
         frozenset(made.alone),
         grids,
@@ -87,8 +86,8 @@ def plan_sizes(
 class _Making:
     """A plan in the making."""
 
-    def __init__(self, taken: set[str]) -> None:
-        self.taken = taken
+    def __init__(self, taken: set[str], never: Collection[str]) -> None:
+        self.taken, self.never = taken, never
         self.sizes: list[Size] = []
         self.symbols: dict[str, Poly] = {}
         self.opaque: dict[Poly, Poly] = {}
@@ -101,7 +100,7 @@ class _Making:
         poly = key + least
         symbol = self.name(poly, solved)
         self.sizes.append(Size(symbol, poly))
-        if solved is not None and _LENGTH.fullmatch(solved) and least == 0 and key == Poly.symbol(solved):
+        if least == 0 and _single(key) in self.never:
             pass
         elif len(set(constants)) > 1:
             self.requires.append(Requirement("at_least", at_least_text(poly), poly))

@@ -71,14 +71,21 @@ def _bounds(run: Execution) -> Iterator[Requirement]:
         if type_.memory == "nested":
             for axis, subscript in enumerate(access.at):
                 yield from _from_zero(run, access, subscript)
-                known = Poly.symbol(length_symbol(access.array, axis))
-                known = run.plan.symbols.get(length_symbol(access.array, axis), known)
+                known = _length_at(run, access, axis)
                 _longest(run, lengths.setdefault((access.array, axis), []), access, subscript, known)
         else:
             yield from _flat(run, access, type_, lengths)
     for (array, axis), polys in lengths.items():
         for poly in polys:
             yield _length(run, array, axis, poly)
+
+
+def _length_at(run: Execution, access: Access, axis: int) -> Poly:
+    """A length in size symbols, where the access is made under conditions that they hold under."""
+    name = length_symbol(access.array, axis)
+    known = run.plan.symbols.get(name, Poly.symbol(name))
+    cut = known.symbols() & run.algebra.alone - run.algebra.exact
+    return known if all(access.scope.proves(Poly.symbol(s) - 1) for s in cut) else Poly.symbol(name)
 
 
 def _flat(
