@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
@@ -16,7 +17,7 @@ from tensmith.lifting.conditions.operators import apply, cast, fits, wrap
 from tensmith.lifting.conditions.text import constant, name, text
 from tensmith.lifting.loops import F64, I32, I64, Scalar
 from tensmith.lifting.terms import Index, Op
-from tensmith.verify.theory import MODEL, parse, value
+from tensmith.verify.theory import MODEL, Prefix, parse, value
 
 U8, U32 = Scalar("int", 8, False), Scalar("int", 32, False)
 I8 = Scalar("int", 8)
@@ -174,6 +175,37 @@ def test_sums_that_differ_in_a_parameter_are_one_function() -> None:
     ((_, prefix),) = folds.functions.items()
     assert prefix.body == "(* (in.A p0 k) (in.x k))" and prefix.parameters == ("Int",)
     assert fold(folds, i, folds.arena.number(0, "Int")).constant == 0
+
+
+BOUND = st.integers(-3, 6)
+
+
+@given(st.booleans(), st.booleans(), BOUND, BOUND, BOUND, BOUND)
+def test_a_masked_sum_is_that_of_its_range(
+    linear: bool, reverse: bool, low: int, other: int, high: int, extent: int
+) -> None:
+    folds = Folds(Arena(), linear=linear)
+    arena = folds.arena
+    first, second, last, count = (arena.symbol(f"b{k}", "Int") for k in range(4))
+    k = folds.placeholder()
+    inside = arena.all([arena.ge(k, first), arena.ge(k, second), arena.gt(last, k)])
+    body, zero = arena.mul(k, arena.add(k, first)), arena.number(0, "Int")
+    if reverse:
+        inside, body = arena.ge(k, first), arena.ite(arena.gt(first, k), zero, body)
+    masked = folds.close("sum", k, arena.ite(inside, body, zero), zero, count)
+    scope = {"b0": low, "b1": other, "b2": high, "b3": extent}
+    assert not any("ite" in prefix.body for prefix in folds.functions.values())
+
+    def sum_of(prefix: Prefix) -> Callable[..., int]:
+        def total(*given: int) -> int:
+            names = {f"p{i}": p for i, p in enumerate(given[:-1])}
+            return sum(value(parse(prefix.body), {**names, "k": at}, MODEL) for at in range(given[-1]))
+
+        return total
+
+    sums = {prefix.name: sum_of(prefix) for prefix in folds.functions.values()}
+    wanted = [at * (at + low) for at in range(extent) if at >= low and (reverse or other <= at < high)]
+    assert value(parse(text(masked)), scope, {**MODEL, **sums}) == sum(wanted)
 
 
 def test_the_order_of_a_product_does_not_matter() -> None:

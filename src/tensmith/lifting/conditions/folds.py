@@ -61,13 +61,30 @@ class Folds:
                 return self.arena.add(start, *(self.substitute(body, {position: k}) for k in places))
             if 0 < len(monomials(body)) <= _MOST_TERMS:
                 return self.arena.add(start, self._split(position, body, extent))
+        if kind == "sum" and (mask := _mask(self.arena, position, body)) is not None:
+            return self.arena.add(start, self._between(position, mask, extent))
         return self._closed(kind, position, body, start, extent)
+
+    def _between(self, position: Node, mask: _Mask, extent: Node) -> Node:
+        """A sum over the positions of a mask alone, counted from its first: what triangles sum too."""
+        arena = self.arena
+        start = arena.number(0, "Int")
+        for other in mask.starts:
+            start = arena.ite(arena.ge(start, other), start, other)
+        for end in mask.ends:
+            extent = arena.ite(arena.ge(end, extent), extent, end)
+        body = self.substitute(mask.body, {position: arena.add(position, start)})
+        return self.fold("sum", position, body, arena.number(0, body.sort), arena.sub(extent, start))
 
     def _split(self, position: Node, body: Node, extent: Node) -> Node:
         """A sum of products as a sum of sums, what does not vary taken out of each."""
         arena, zero = self.arena, self.arena.number(0, body.sort)
         total = zero
         for atoms, coefficient in monomials(body):
+            mask = _mask(arena, position, arena.poly({atoms: coefficient}, body.sort))
+            if mask is not None:
+                total = arena.add(total, self._between(position, mask, extent))
+                continue
             varying = tuple(atom for atom in atoms if position in set(walk((atom,))))
             free = arena.poly({tuple(a for a in atoms if a not in varying): coefficient}, body.sort)
             if varying:
@@ -198,6 +215,50 @@ class Folds:
                 groups.setdefault((*fold.args[:-2], fold.args[-1]), []).append(fold)
         for group in groups.values():
             yield from itertools.permutations(group, 2)
+
+
+@dataclass(frozen=True)
+class _Mask:
+    """The positions from all of `starts` on and below all of `ends`; `body` is what is there, 0 elsewhere."""
+
+    starts: list[Node]
+    ends: list[Node]
+    body: Node
+
+
+def _mask(arena: Arena, position: Node, body: Node) -> _Mask | None:
+    """The mask of one product with a factor that is 0 outside of bounds of the position, if it has one."""
+    if len(monomials(body)) != 1:
+        return None
+    ((atoms, coefficient),) = monomials(body)
+    for place, atom in enumerate(atoms):
+        if atom.op != "ite":
+            continue
+        condition, chosen, other = atom.args
+        if chosen.constant == 0:
+            condition, chosen, other = arena.negate(condition), other, chosen
+        if other.constant != 0:
+            continue
+        sides: dict[int, list[Node]] = {1: [], -1: [], 0: []}
+        for part in condition.args if condition.op == "and" else (condition,):
+            side, bound = _bound(arena, position, part)
+            sides[side].append(bound)
+        if sides[1] or sides[-1]:
+            factors = arena.poly({(*atoms[:place], *atoms[place + 1 :]): coefficient}, body.sort)
+            kept = arena.ite(arena.all(sides[0]), chosen, other)
+            return _Mask(sides[1], sides[-1], arena.mul(factors, kept))
+    return None
+
+
+def _bound(arena: Arena, position: Node, condition: Node) -> tuple[int, Node]:
+    """(1, the first position) or (-1, the one behind the last) where the condition holds; else 0 and it."""
+    if condition.op == "ge0" and condition.args[0].sort == "Int":
+        terms = dict(monomials(condition.args[0]))
+        side = terms.pop((position,), 0)
+        rest = arena.poly(terms, "Int")
+        if side in (1, -1) and position not in set(walk((rest,))):
+            return int(side), arena.scale(rest, -1) if side == 1 else arena.shift(rest, 1)
+    return 0, condition
 
 
 class _Abstraction:
