@@ -1,0 +1,107 @@
+"""Winograd: its identity is exact, and its kernels stay within the stated error bound."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from kernel_runs import Array, reference, run_kernel, sample
+
+from tensmith.kernel import Convolution, Epilogue, host_isa, isa_named
+from tensmith.kernel.algorithms.winograd import Winograd
+from tensmith.kernel.cook_toom import filtering
+from tensmith.kernel.epilogue import Activation
+
+SAME = (1, 1, 1, 1)
+SHAPES = [
+    Convolution(32, 14, 14, 32, (3, 3), pads=SAME),
+    Convolution(24, 13, 9, 40, (3, 3), pads=SAME),
+    Convolution(16, 7, 7, 16, (3, 3), pads=(0, 1, 2, 0)),
+    Convolution(64, 5, 30, 64, (3, 3)),
+    Convolution(16, 3, 3, 7, (3, 3)),
+]
+
+
+@pytest.mark.parametrize("outputs", [2, 4, 6])
+def test_the_matrices_compute_a_filter_exactly(outputs: int) -> None:
+    """sum(q; A[i,q] G[q,k] B[q,j]) is 1 where j = i + k, else 0: equality over the reals, for all inputs."""
+    f = filtering(outputs, 3)
+    for i in range(outputs):
+        for k in range(3):
+            for j in range(f.products):
+                total = sum(
+                    f.output_matrix[i][q] * f.filter_matrix[q][k] * f.input_matrix[q][j]
+                    for q in range(f.products)
+                )
+                assert total == Fraction(int(j == i + k))
+
+
+def bound(kernel: Winograd, image: Array, weights: Array) -> float:
+    """The largest element of the bound in the module's docstring, over all tiles at once."""
+    f = kernel.transforms
+    a, g, b = (abs(np.array(m, np.float64)) for m in (f.output_matrix, f.filter_matrix, f.input_matrix))
+    filters = np.einsum("pi,kcij,qj->kcpq", g, abs(weights.astype(np.float64)), g)
+    # Every tile is at most the largest element of each channel everywhere.
+    most = abs(image.astype(np.float64)).max((1, 2))
+    inputs = np.outer(b.sum(1), b.sum(1))
+    sums = np.einsum("kcpq,c,pq->kpq", filters, most, inputs)
+    outputs = np.einsum("ip,kpq,jq->kij", a, sums, a)
+    eps = float(np.finfo(np.float32).eps)
+    return eps * (kernel.problem.channels + 8 * f.products) * float(outputs.max())
+
+
+@pytest.mark.parametrize("size", [2, 4, 6])
+@pytest.mark.parametrize("problem", SHAPES, ids=str)
+def test_every_size_on_every_class_of_shape(problem: Convolution, size: int) -> None:
+    image, weights = sample(problem)
+    kernels = [k for k in Winograd.candidates(problem, host_isa()) if k.parameters["size"] == size]
+    expected = reference(problem, image, weights)
+    error = abs(run_kernel(kernels[0], image, weights) - expected).max()
+    assert error <= bound(kernels[0], image, weights)
+    assert error <= 2e-5 * abs(expected).max() * (1 if size < 6 else 5), "far below the bound in practice"
+
+
+def test_several_groups_and_another_instruction_set() -> None:
+    problem = Convolution(20, 17, 18, 24, (3, 3), pads=SAME)
+    image, weights = sample(problem)
+    expected = reference(problem, image, weights)
+    for isa in (host_isa(), isa_named("generic")):
+        kernel = Winograd(problem, isa, 4, 6, 3, 2)
+        assert abs(run_kernel(kernel, image, weights, loose=True) - expected).max() <= bound(
+            kernel, image, weights
+        )
+
+
+def test_bias_residual_and_activation() -> None:
+    problem = SHAPES[1]
+    image, weights = sample(problem)
+    bias = np.linspace(-1, 1, problem.filters, dtype=np.float32)
+    residual = sample(Convolution(problem.filters, *problem.output, 1))[0]
+    kernel = next(Winograd.candidates(problem, host_isa()))
+    epilogue = Epilogue(True, kernel.target, Activation("relu"))
+    found = run_kernel(kernel, image, weights, bias, residual, epilogue, loose=True)
+    expected = np.maximum(reference(problem, image, weights) + bias[:, None, None] + residual, 0)
+    assert abs(found - expected).max() <= bound(kernel, image, weights) + 1e-5
+
+
+def test_what_is_not_finite_is_never_lost() -> None:
+    problem = SHAPES[0]
+    image, weights = sample(problem)
+    for value in (np.nan, np.inf):
+        image[3, 4, 4] = value
+        found = run_kernel(next(Winograd.candidates(problem, host_isa())), image, weights)
+        assert not np.isfinite(found[:, 3:6, 3:6]).any()
+
+
+@pytest.mark.parametrize(
+    ("problem", "reason"),
+    [
+        (Convolution(32, 8, 8, 32, (3, 3), (2, 2)), "stride 1"),
+        (Convolution(32, 8, 8, 32, (5, 5)), "3x3"),
+        (Convolution(32, 8, 8, 32, (3, 3), groups=2), "one group"),
+        (Convolution(3, 8, 8, 32, (3, 3)), "do not pay"),
+    ],
+)
+def test_what_it_refuses(problem: Convolution, reason: str) -> None:
+    assert reason in (Winograd.refuses(problem, host_isa()) or "")
