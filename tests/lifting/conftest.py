@@ -4,11 +4,8 @@ import pytest
 
 GAPS = {
     "further/structs/mat_mul": "a bound over two struct fields is refuted",
-    "linear_algebra/doitgen": "a view may be asked of sizes that cannot be, and is refuted",
-    "polybench/triangular/symm": "the fact of its inner loop is a case split that solvers give up on",
     "cpp.cpp/vowels": "the refusal names another reason",
     "deep_loops": "nests without end are answered, but not always in five seconds",
-    "test_lifted_rightly[last.c]": "an in-place update by the last element, through the program's own proof",
 }
 
 

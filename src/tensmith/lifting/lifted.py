@@ -23,8 +23,11 @@ class View:
     One offset and one row of steps for each axis a of the parameter as the caller passes it (1 axis for flat
     memory); shape: one extent for each axis k of the view. Steps of flat memory are its strides; steps of
     nested memory are mostly 1 on one axis and 0 on the others. Several view axes may move along one array
-    axis (a window: element (i, k) at array[i + k]), and one along several (a diagonal). The whole of it lies
-    inside the array.
+    axis (a window: element (i, k) at array[i + k]), and one along several (a diagonal).
+
+    The whole of it lies inside the array wherever an output depends on it. Where a `where` of one 0-d
+    condition has two tensors of the result's shape, only the chosen one is needed; a view on the other side
+    may lie outside (a[n - 1] where n is 0).
     """
 
     array: str

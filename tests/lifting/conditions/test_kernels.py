@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -28,8 +30,8 @@ CHOSEN = [
     "c/blas/dot", "c/blas/gemv", "c/blend/color_burn_8", "c/blend/overlay_blend_8",
     "c/llama/transformer_part2",
     "further/matrices/gemm_nn", "further/matrices/gemm_tt", "further/matrices/matrix1", "further/structs/ttv",
-    "polybench/linear_algebra/atax", "polybench/triangular/syrk",
-    "polybench/triangular/trmm",
+    "polybench/linear_algebra/atax", "polybench/linear_algebra/doitgen", "polybench/triangular/symm",
+    "polybench/triangular/syrk", "polybench/triangular/trmm",
     "own/scans/prefix_sum_in_place", "own/convolution/max_pool_2x2", "own/convolution/conv_2d",
     "own/stencils/heat_2d", "own/images/flip_horizontal", "own/networks/softmax",
     "python/blend/color_dodge_8",
@@ -98,3 +100,23 @@ def test_most_mutants_of_programs_are_refused() -> None:
 def test_a_program_with_another_result_is_no_program_of_the_function() -> None:
     (obligation,) = program_obligations(lifted_of("c/blas/gemv"), summary_of("c/blas/dot"))
     assert obligation.kind == "form" and "program" in obligation.name
+
+
+def last_of(source: str, folder: Path) -> tuple[Lifted, Summary]:
+    path = folder / "last.c"
+    path.write_text(source)
+    (function,) = read_c(path)
+    assert isinstance(function, Function)
+    summary = summarize(function)
+    return tensorize(summary), summary
+
+
+def test_a_view_is_asked_for_where_it_is_chosen(tmp_path: Path) -> None:
+    chosen = "int last(int n, const int *a) { int s = 0; for (int i = 0; i < n; i++) s = a[i]; return s; }"
+    assert not unproved(program_obligations(*last_of(chosen, tmp_path)))
+    always = "void last(int n, int *a) { for (int i = 0; i < n; i++) a[i] += a[n - 1]; }"
+    lifted, summary = last_of(always, tmp_path)
+    assert not unproved(program_obligations(lifted, summary))
+    careless = replace(lifted, requires=tuple(r for r in lifted.requires if r.kind == "length"))
+    (failure,) = unproved(program_obligations(careless, summary))
+    assert failure.startswith("refuted: program of a view of a inside it")

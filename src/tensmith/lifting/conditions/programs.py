@@ -30,7 +30,7 @@ def program_goals(lifted: Lifted, summary: Summary) -> list[Obligation]:
     comparison = Comparison(world, lifted, memories)
     comparison.run()
     writer = Writer(world)
-    return list(map(writer.obligation, comparison.goals))
+    return [writer.satisfiable(), *map(writer.obligation, comparison.goals)]
 
 
 @dataclass
@@ -52,11 +52,7 @@ class Comparison:
         self.goals.append(Goal("program", subject, "", position, self.path, claim))
 
     def run(self) -> None:
-        """Views lie inside their arrays; outputs are the summary's results."""
-        views = dict.fromkeys(given.view for given in self.lifted.inputs if given.view is not None)
-        views |= dict.fromkeys(out.view for out in self.lifted.outputs if out.view is not None)
-        for view in views:
-            self._inside(view)
+        """Outputs are the summary's results; views lie inside their arrays."""
         by_name: dict[str, list[Output]] = {}
         for output in self.lifted.outputs:
             name = "return" if output.view is None else output.view.array
@@ -71,6 +67,7 @@ class Comparison:
                 self._returned(outputs, results[name])
             else:
                 self._written(outputs, results[name])
+        self._views()
 
     def _dtype(self, output: Output) -> object:
         return scalar_of(self.lifted.program.type(output.name).dtype)
@@ -80,6 +77,18 @@ class Comparison:
 
     # Views
 
+    def _views(self) -> None:
+        """Every view lies inside its array where it is needed. Asked last: conditions are values that the
+        summary computes too."""
+        arena, needed = self.world.arena, self._needed()
+        views: dict[View, Node] = {}
+        for given in self.lifted.inputs:
+            if given.view is not None:
+                views[given.view] = arena.any([views.get(given.view, arena.false), needed[given.name]])
+        views |= {out.view: arena.true for out in self.lifted.outputs if out.view is not None}
+        for view, asked in views.items():
+            self._inside(view, asked)
+
     def _indices(self, view: View) -> tuple[At, list[Node]]:
         """Arbitrary indices of a view, and that they lie in its box."""
         world, arena = self.world, self.world.arena
@@ -87,8 +96,24 @@ class Comparison:
         extents = [world.poly(extent, world.scope) for extent in view.shape]
         return indices, [arena.claim(arena.shift(e, -1), i) for e, i in zip(extents, indices)]
 
-    def _inside(self, view: View) -> None:
-        indices, self.path = (lambda found: (found[0], tuple(found[1])))(self._indices(view))
+    def _needed(self) -> dict[str, Node]:
+        """When some output depends on a value: a choice of one of two tensors needs only the one chosen."""
+        arena, program = self.world.arena, self.lifted.program
+        needed = dict.fromkeys(program.outputs, arena.true)
+        for step in reversed(program.nodes):
+            here = needed.get(step.output, arena.false)
+            chosen = [arena.true] * len(step.inputs)
+            shapes = [program.type(name).dims for name in step.inputs if name]
+            if step.op == "where" and shapes == [(), *[program.type(step.output).dims] * 2]:
+                first = self.elements.at(step.inputs[0], ())
+                chosen = [arena.true, first, arena.negate(first)]
+            for name, condition in zip(step.inputs, chosen):
+                needed[name] = arena.any([needed.get(name, arena.false), arena.all([here, condition])])
+        return needed
+
+    def _inside(self, view: View, asked: Node) -> None:
+        indices, box = self._indices(view)
+        self.path = (*box, *(asked.args if asked.op in ("and", "true") else (asked,)))
         place, same = self.elements.place(view, indices)
         inside = self.memories[view.array].inside(self.world, place)
         self.demand(f"a view of {view.array} inside it", self.world.arena.all([same, inside]))
