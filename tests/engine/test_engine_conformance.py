@@ -10,10 +10,17 @@ import onnx.reference
 import pytest
 from tiny_models import MODELS, conv_relu, matmul
 
-from tensmith.engine import ENGINES, Worker, available
+from tensmith.engine import ENGINES, Worker
 from tensmith.errors import EngineError, UsageError
 
-pytestmark = pytest.mark.parametrize("engine", available())
+HERE = tuple(name for name, item in ENGINES.items() if item.missing() is None)
+pytestmark = pytest.mark.parametrize("engine", HERE)
+
+
+@pytest.fixture(autouse=True)
+def private_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What engines compile goes to a folder of this session."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
 @pytest.fixture
@@ -29,6 +36,10 @@ def test_answers_are_the_reference_s(engine: str, name: str, tmp_path: Path) -> 
     path = tmp_path / f"{name}.onnx"
     onnx.save(model, path)
     expected = onnx.reference.ReferenceEvaluator(model).run(None, inputs)
+    if engine == "native" and name == "quantized_matmul":
+        with pytest.raises(EngineError, match="native kernel"):
+            ENGINES[engine].prepare(path, 1)
+        return
     session = ENGINES[engine].prepare(path, 1)
     answers = session.run(inputs)
     assert [spec.name for spec in session.outputs] == list(answers)

@@ -46,6 +46,11 @@ class Plan:
     weight_offsets: dict[tuple[int, str], int]
 
     @property
+    def kernels(self) -> list[Action]:
+        """The actions that are kernels."""
+        return [action for action in self.actions if isinstance(action.work, Kernel)]
+
+    @property
     def actions(self) -> list[Action]:
         """What is done, in order."""
         return self.layout.actions

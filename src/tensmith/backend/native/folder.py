@@ -1,0 +1,63 @@
+"""The folder of a compiled model: library, weights, manifest with hashes, C source, header, Python loader."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+
+from tensmith.backend.native import loader
+from tensmith.backend.native.plan import Plan
+from tensmith.backend.native.source import HEADER, print_c
+from tensmith.errors import OutputError
+from tensmith.files import sha256_file
+from tensmith.ir import Program
+from tensmith.kernel.toolchain import compile_library
+
+_SOURCE, _HEADER, _LOADER = "model.c", "model.h", "model.py"
+
+
+def write_folder(plan: Plan, folder: Path) -> None:
+    """Compiles a plan and writes its folder, whole or not at all; OutputError if it exists already."""
+    if folder.exists():
+        raise OutputError(f"{folder} exists already; remove it or choose another folder")
+    text = print_c(plan)
+    library = compile_library(text, plan.isa)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}.tmp-", dir=folder.parent) as name:
+            made = Path(name) / "made"
+            made.mkdir()
+            shutil.copyfile(library, made / loader.LIBRARY)
+            plan.weights.tofile(made / loader.WEIGHTS)
+            (made / _SOURCE).write_text(text, encoding="utf-8")
+            (made / _HEADER).write_text(HEADER, encoding="utf-8")
+            shutil.copyfile(loader.__file__, made / _LOADER)
+            (made / loader.MANIFEST).write_text(json.dumps(_manifest(plan, made), indent=1), encoding="utf-8")
+            made.rename(folder)
+    except OSError as error:
+        raise OutputError(f"cannot write {folder}: {error.strerror or error}; free some space") from error
+
+
+def _manifest(plan: Plan, made: Path) -> dict[str, object]:
+    return {
+        "schema": loader.SCHEMA,
+        "name": plan.program.name,
+        "isa": plan.isa.name,
+        "architecture": plan.isa.triple.partition("-")[0],
+        "needs": sorted(plan.isa.needs),
+        "inputs": _specs(plan.program, tuple(plan.program.inputs)),
+        "outputs": _specs(plan.program, plan.program.outputs),
+        "arena_bytes": plan.arena_bytes,
+        "weights_bytes": int(plan.weights.nbytes),
+        "kernels": {action.writes: str(action.work) for action in plan.kernels},
+        "files": {path.name: sha256_file(path) for path in sorted(made.iterdir())},
+    }
+
+
+def _specs(program: Program, names: tuple[str, ...]) -> list[dict[str, object]]:
+    types = [(name, program.type(name)) for name in names]
+    return [
+        {"name": name, "dtype": type_.numpy.name, "shape": list(type_.static or ())} for name, type_ in types
+    ]

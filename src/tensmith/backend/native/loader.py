@@ -1,0 +1,157 @@
+"""Loads a compiled model folder: model.json, model.so, weights.bin. Needs nothing but NumPy.
+
+    from model import Model
+
+    model = Model("folder")
+    outputs = model(x=array)        # name -> array in, name -> array out
+
+A folder with an altered file is refused by its hash, and so is one whose instructions this CPU does not have.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import mmap
+import platform
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SCHEMA = 1
+LIBRARY, WEIGHTS, MANIFEST = "model.so", "weights.bin", "model.json"
+ENTRY = "tensmith_run"
+
+_MOST_MANIFEST_BYTES = 1 << 24
+_MACHINES = {"arm64": "aarch64", "AMD64": "x86_64"}
+# CPU features as the manifest names them -> as Linux does, where that differs.
+_FLAGS = {"neon": "asimd", "fp16": "asimdhp", "dotprod": "asimddp"}
+
+
+class ModelError(Exception):
+    """The folder cannot be used here; the message says why."""
+
+
+class Model:
+    """A loaded model. Calls of one model must not overlap: they share its memory."""
+
+    def __init__(self, folder: str | Path = "") -> None:
+        self.folder = Path(folder) if folder else Path(__file__).parent
+        self.manifest = read_manifest(self.folder)
+        require_cpu(self.manifest)
+        self._weights = _memory(self.manifest["weights_bytes"])
+        with (self.folder / WEIGHTS).open("rb") as file:
+            file.readinto(self._weights)
+        self._arena = _memory(self.manifest["arena_bytes"])
+        self._run = getattr(ctypes.CDLL(str(self.folder.resolve() / LIBRARY)), ENTRY)
+        self._run.restype = ctypes.c_int
+        self._run.argtypes = [ctypes.c_void_p] * 4
+        self.inputs: list[dict[str, Any]] = self.manifest["inputs"]
+        self.outputs: list[dict[str, Any]] = self.manifest["outputs"]
+
+    def __call__(self, **inputs: Any) -> dict[str, Any]:
+        """One inference. Arrays are converted to the model's element types and must have its shapes."""
+        step, outputs = self.bind(inputs)
+        step()
+        return outputs
+
+    def bind(self, inputs: dict[str, Any]) -> tuple[Callable[[], None], dict[str, Any]]:
+        """(a call that repeats one inference on these inputs, the arrays it writes its outputs to)."""
+        if inputs.keys() != {spec["name"] for spec in self.inputs}:
+            wanted = ", ".join(spec["name"] for spec in self.inputs)
+            raise ModelError(
+                f"the model takes the inputs {wanted}, but was given {', '.join(inputs) or 'none'}"
+            )
+        given = [_fitting(spec, inputs[spec["name"]]) for spec in self.inputs]
+        results = {spec["name"]: np.empty(spec["shape"], spec["dtype"]) for spec in self.outputs}
+        pointers = [_pointers(given), _pointers(list(results.values()))]
+        arguments = (_address(self._weights), *pointers, _address(self._arena))
+        run = self._run
+
+        def step() -> None:
+            if run(*arguments) != 0:
+                raise ModelError("the model failed while running")
+
+        step.__dict__["kept"] = (given, self._weights, self._arena)  # alive as long as the call is
+        return step, results
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a folder whose files are all as they were written."""
+    path = folder / MANIFEST
+    try:
+        if path.stat().st_size > _MOST_MANIFEST_BYTES:
+            raise ModelError(f"{path} is too large to be a manifest")
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"cannot read {path}: {error}") from error
+    if not isinstance(manifest, dict) or manifest.get("schema") != SCHEMA:
+        raise ModelError(f"{path} is no manifest of schema {SCHEMA}; load it with the loader it came with")
+    if {LIBRARY, WEIGHTS} - manifest["files"].keys():
+        raise ModelError(f"{path} does not name {LIBRARY} and {WEIGHTS}")
+    for name, digest in manifest["files"].items():
+        if Path(name).name != name:
+            raise ModelError(f"{path} names '{name}', which is outside its folder")
+        if _sha256(folder / name) != digest:
+            raise ModelError(f"{folder / name} was altered after it was written; build the folder again")
+    return manifest
+
+
+def require_cpu(manifest: dict[str, Any]) -> None:
+    """ModelError if this machine lacks what the library was compiled for."""
+    machine = _MACHINES.get(platform.machine(), platform.machine())
+    if machine != manifest["architecture"]:
+        raise ModelError(
+            f"the model is compiled for {manifest['architecture']}, and this machine is {machine}"
+        )
+    flags = cpu_flags()
+    lacking = [name for name in manifest["needs"] if flags and _FLAGS.get(name, name) not in flags]
+    if lacking:
+        raise ModelError(f"the model needs a CPU with {', '.join(lacking)}, which this one has not")
+
+
+def cpu_flags() -> set[str]:
+    """The flags line of /proc/cpuinfo; empty where there is none."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return set()
+    for line in text.splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in ("flags", "Features"):
+            return set(value.split())
+    return set()
+
+
+def _sha256(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ModelError(f"cannot read {path}: {error}") from error
+
+
+def _memory(size: int) -> mmap.mmap:
+    """Zeroed memory on page boundaries, on huge pages where the system offers them."""
+    memory = mmap.mmap(-1, max(size, mmap.PAGESIZE))
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return memory
+
+
+def _fitting(spec: dict[str, Any], array: Any) -> Any:
+    found = np.ascontiguousarray(array, spec["dtype"])
+    if list(found.shape) != spec["shape"]:
+        raise ModelError(f"input '{spec['name']}' has shape {list(found.shape)}, not {spec['shape']}")
+    return found
+
+
+def _address(memory: mmap.mmap) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory))
+
+
+def _pointers(arrays: list[Any]) -> Any:
+    return (ctypes.c_void_p * max(1, len(arrays)))(*(array.ctypes.data for array in arrays))
