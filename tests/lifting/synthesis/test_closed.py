@@ -33,8 +33,6 @@ LIFTED = {
     " for (int i = 0; i < n; i++) { int d = a[i] - best; best = d > 0 ? best + d : best; } return best; }",
     "first_iteration_apart": "int f(int n, const int *a) { int s = 0;"
     " for (int i = 0; i < n; i++) { if (i == 0) s = a[0]; else s += a[i]; } return s; }",
-    "all_nonzero": "int f(int n, const int *a) { int ok = 1;"
-    " for (int i = 0; i < n; i++) if (a[i] == 0) ok = 0; return ok; }",
     "parity": "int f(int n) { int s = 0; for (int i = 0; i < n; i++) s = (s + 1) % 2; return s; }",
     "row_maxima": "void f(int n, int m, const int *a, int *out) { for (int i = 0; i < n; i++) { int best = 0;"
     " for (int j = 0; j < m; j++) if (!(a[i * m + j] - best <= 0)) best = a[i * m + j]; out[i] = best; } }",
@@ -80,9 +78,9 @@ def test_a_failed_search_keeps_the_reason_and_the_place(tmp_path: Path) -> None:
 
 
 def test_what_is_not_usable_is_blocked(tmp_path: Path) -> None:
-    function = read(tmp_path, LIFTED["all_nonzero"])
+    function = read(tmp_path, LIFTED["maximum_by_its_negative"])
     seen: list[object] = []
-    complete(function, Search(seconds=1), lambda summary: bool(seen.append(summary.loops[0].scalars["ok"])))
+    complete(function, Search(seconds=1), lambda summary: bool(seen.append(summary.loops[0].scalars["best"])))
     assert len(seen) > 1 and len(seen) == len(set(map(str, seen)))
 
 

@@ -75,7 +75,7 @@ def apply(arena: Arena, operator: str, nodes: Sequence[Node], type_: Scalar) -> 
             return arena.ite(condition, a, b)
         case (("div" | "tdiv" | "tmod" | "fdiv" | "fmod"), (a, b)):
             return _division(arena, operator, a, b)
-        case (("shl" | "shr" | "band" | "bnot"), _):
+        case (("shl" | "shr" | "band" | "bor" | "bxor" | "bnot"), _):
             return _bits(arena, operator, nodes)
         case "pow", (a, b):
             exponent = b.constant
@@ -154,6 +154,11 @@ def _bits(arena: Arena, operator: str, nodes: Sequence[Node]) -> Node:
     if operator == "bnot":
         return arena.shift(arena.scale(nodes[0], -1), -1)
     a, b = nodes
+    if operator not in ("shl", "shr") and (x := _bit(arena, a)) and (y := _bit(arena, b)):
+        holds = {"band": arena.all((x, y)), "bor": arena.any((x, y)), "bxor": arena.negate(arena.eq(x, y))}
+        return arena.ite(holds[operator], arena.number(1, "Int"), arena.number(0, "Int"))
+    if operator in ("bor", "bxor"):
+        return arena.app(f"f.{operator}", "Int", (a, b))
     amount = b.constant
     if operator == "band" and amount is None:
         a, b, amount = b, a, a.constant
@@ -166,6 +171,15 @@ def _bits(arena: Arena, operator: str, nodes: Sequence[Node]) -> Node:
         if int(amount) & (int(amount) + 1) == 0:
             return arena.sub(a, arena.mul(power, quotient_of(arena, "fdiv", a, power)))
     return arena.app(f"f.{operator}", "Int", tuple(nodes))
+
+
+def _bit(arena: Arena, node: Node) -> Node | None:
+    """Whether a number is 1, where it is 0 or 1 by its form."""
+    values = {part.constant for part in (node.args[1:] if node.op == "ite" else (node,))}
+    if not values <= {0, 1}:
+        return None
+    condition, a, b = node.args if node.op == "ite" else (arena.true, node, node)
+    return arena.ite(condition, arena.boolean(a.constant == 1), arena.boolean(b.constant == 1))
 
 
 def limits(type_: Scalar) -> tuple[int, int] | None:

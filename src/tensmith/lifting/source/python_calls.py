@@ -10,6 +10,7 @@ from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source import python_arithmetic as arithmetic
 from tensmith.lifting.source import python_names as names
 from tensmith.lifting.source.python_comprehensions import (
+    all_or_any,
     array_kind,
     element_value,
     extreme,
@@ -187,6 +188,12 @@ def _total(scope: Scope, node: ast.Call, called: str) -> Value:
     return total(scope, node, node.args[0], number(scope, first) if first is not None else None)
 
 
+def _truth(scope: Scope, node: ast.Call, called: str) -> Value:
+    if len(node.args) != 1 or node.keywords:
+        raise Refusal(f"{called} is lifted over one list alone; write the loop", place(node))
+    return all_or_any(scope, node, node.args[0], called.endswith("all"))
+
+
 _SCALARS: dict[str | None, Rule] = {
     **dict.fromkeys(names.FLOAT_OPERATORS, _float_operator),
     **dict.fromkeys(names.ROUNDINGS, _rounding),
@@ -195,6 +202,7 @@ _SCALARS: dict[str | None, Rule] = {
     **dict.fromkeys((*names.SMALLEST, *names.LARGEST), _extreme),
     **dict.fromkeys(names.POWERS, _power),
     **dict.fromkeys(names.TOTALS, _total),
+    **dict.fromkeys(names.TRUTHS, _truth),
     **dict.fromkeys(names.CHOICES, _where),
     **dict.fromkeys(("math.log2", "math.log10", "numpy.log2", "numpy.log10"), _logarithm),
     "numpy.clip": _clip,

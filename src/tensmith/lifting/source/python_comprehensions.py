@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 
-from tensmith.lifting.loops import INT, Assign, Constant, Expr, Variable
+from tensmith.lifting.loops import BOOL, INT, Assign, Constant, Expr, Variable
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source import python_arithmetic as arithmetic
 from tensmith.lifting.source.python_iteration import Iteration, bind, counted, iteration
-from tensmith.lifting.source.python_kinds import ArrayKind, Kind
+from tensmith.lifting.source.python_kinds import PY_BOOL, ArrayKind, Kind
 from tensmith.lifting.source.python_liveness import reads, targets
 from tensmith.lifting.source.python_module import place
 from tensmith.lifting.source.python_scope import (
@@ -179,6 +179,20 @@ def total(scope: Scope, node: ast.Call, source: ast.expr, start: Number | None) 
 
     each(scope, source, add)
     return Number(Variable(local.name, kind.scalar, where), kind)
+
+
+def all_or_any(scope: Scope, node: ast.Call, source: ast.expr, every: bool) -> Number:
+    """all(source), any(source): of every element, where Python stops at the first that decides."""
+    where = place(node)
+    local = scope.declare("all" if every else "any", arithmetic.constant(every, where), where)
+    join = arithmetic.both if every else arithmetic.either
+
+    def use(element: Value) -> None:
+        holds = arithmetic.truth(_number(element, node), where)
+        scope.emit(Assign(local.name, join(Variable(local.name, BOOL, where), holds, where), where))
+
+    each(scope, source, use)
+    return Number(Variable(local.name, BOOL, where), PY_BOOL)
 
 
 def each(scope: Scope, source: ast.expr, use: Callable[[Value], None]) -> None:

@@ -63,6 +63,9 @@ def scalar_call(inference: Inference, node: ast.Call, called: str, arguments: li
     if called in names.ROUNDINGS and len(arguments) == 1:
         inference.cells.demand(arguments[0])
         return new(place(node), PY_INT)
+    if called in names.TRUTHS and len(arguments) == 1:
+        inference.cells.element(arguments[0])
+        return new(place(node), PY_BOOL)
     if called in ("float", "bool"):
         return inference.float(node) if called == "float" else new(place(node), PY_BOOL)
     if called in names.POWERS and len(arguments) == 2:

@@ -35,6 +35,7 @@ LARGEST = ("max", "numpy.maximum", "numpy.fmax")
 NUMBERS_FIRST = ("numpy.fmin", "numpy.fmax")  # of a number and NaN the number
 POWERS = ("pow", "math.pow", "numpy.power")
 TOTALS = ("sum", "numpy.sum", "math.fsum")
+TRUTHS = ("all", "any", "numpy.all", "numpy.any")
 CHOICES = ("numpy.where",)
 FLOAT_CONSTANTS = {"pi", "e", "inf", "tau"}
 

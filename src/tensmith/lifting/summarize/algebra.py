@@ -8,6 +8,7 @@ from tensmith.formula.expr import fresh
 from tensmith.formula.poly import Poly, floor_div
 from tensmith.lifting.loops import BOOL, Scalar
 from tensmith.lifting.summarize.constants import cast_constant, fold_constants, number, widens
+from tensmith.lifting.summarize.logic import simplified
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.terms import (
     Argument,
@@ -158,6 +159,9 @@ class Algebra:
             folded = fold_constants(operator, [a.value for a in arguments if isinstance(a, Number)], type_)
             if folded is not None:
                 return folded
+        truth = simplified(operator, arguments)
+        if truth is not None:
+            return self.cast(truth, type_, scope)
         return _identity(operator, arguments) or Op(operator, arguments, type_)
 
     def _merge(self, operator: str, arguments: tuple[Term, ...], scope: Scope) -> Poly | None:
@@ -345,6 +349,4 @@ def _identity(operator: str, arguments: tuple[Term, ...]) -> Term | None:
             return right if is_number(left, 1) else left if is_number(right, 1) else None
         case (("div" | "tdiv" | "fdiv"), (left, right)) if is_number(right, 1):
             return left
-        case "not", (Op("not", (inner,), _),):
-            return inner
     return None

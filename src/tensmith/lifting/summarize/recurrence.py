@@ -5,26 +5,33 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tensmith.formula.poly import Poly
-from tensmith.lifting.loops import Scalar
+from tensmith.lifting.loops import BOOL, Scalar
 from tensmith.lifting.summarize.algebra import Algebra, cases, index, symbols
 from tensmith.lifting.summarize.constants import number, widens
+from tensmith.lifting.summarize.flags import Flag
+from tensmith.lifting.summarize.logic import FALSE, TRUE
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.terms import Argument, Cases, Fold, Index, Op, Term
+from tensmith.lifting.terms import Argument, Cases, Fold, Index, Number, Op, Term
 
 _IDENTITY = {"sum": 0, "prod": 1}
+_BIT = Scalar("int", 8, False)
 
 
 @dataclass(frozen=True)
 class Step:
     """v' = v kind term, the result converted to `wrap`; kind "" is v' = v. type: that of the arithmetic.
 
-    Wrapping may be left to the end: sums and products modulo 2**n are the wrapped sums and products.
+    Wrapping may be left to the end: sums and products modulo 2**n are the wrapped sums and products. truth:
+    v, 0 or 1 of that type, is whether the fold is positive. once: the value that v has for good as soon as
+    the fold from 0 is positive.
     """
 
     kind: str
     term: Term | None
     type: Scalar
     wrap: Scalar | None = None
+    truth: Scalar | None = None
+    once: Number | None = None
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,36 @@ class Recurrence:
 
     def step(self, term: Term) -> Step | None:
         """The step that leads from v to `term`; None where it is no accumulation."""
+        return self._step(term) or self._set(term) or self._flagged(term)
+
+    def _set(self, term: Term) -> Step | None:
+        """v' = c ? constant : v."""
+        match term:
+            case Op("select", (condition, Number() as value, rest), _):
+                pass
+            case Op("select", (condition, rest, Number() as value), _):
+                condition = self.algebra.apply("not", (condition,), BOOL, self.scope)
+            case _:
+                return None
+        if self._inside(condition) or self._step(rest) != Step("", None, term.type):
+            return None
+        return Step("max", self.algebra.cast(condition, _BIT, self.scope), _BIT, once=value)
+
+    def _flagged(self, term: Term) -> Step | None:
+        """v' = v and c is the smallest of bits, v' = v or c the largest."""
+        start = self.start
+        if term.type.kind != "bool" and not (isinstance(start, Number) and start.value in (0, 1)):
+            return None
+        flag = Flag(self.name, self.algebra, self.scope)
+        kept, raised = flag.after(term, 1), flag.after(term, 0)
+        if kept is None or raised is None or (raised != FALSE and kept != TRUE):
+            return None
+        if kept == TRUE and raised == FALSE:
+            return Step("", None, term.type)
+        kind, term_ = ("min", kept) if raised == FALSE else ("max", raised)
+        return Step(kind, self.algebra.cast(term_, _BIT, self.scope), _BIT, truth=term.type)
+
+    def _step(self, term: Term) -> Step | None:
         match term:
             case Argument(name, type_) if name == self.name:
                 return Step("", None, type_)
@@ -50,26 +87,26 @@ class Recurrence:
                 if not self._inside(right):
                     if operator == "sub":
                         right = self.algebra.apply("neg", (right,), type_, self.scope)
-                    return self._joined("sum", self.step(left), right)
+                    return self._joined("sum", self._step(left), right)
                 return (
-                    self._joined("sum", self.step(right), left)
+                    self._joined("sum", self._step(right), left)
                     if operator == "add" and not self._inside(left)
                     else None
                 )
             case Op("mul", (left, right), _):
                 if self._inside(right):
                     left, right = right, left
-                return None if self._inside(right) else self._joined("prod", self.step(left), right)
+                return None if self._inside(right) else self._joined("prod", self._step(left), right)
             case Op(("max" | "min") as kind, (left, right), _):
                 if self._inside(right):
                     left, right = right, left
-                return None if self._inside(right) else self._joined(kind, self.step(left), right)
+                return None if self._inside(right) else self._joined(kind, self._step(left), right)
             case Op("select", (condition, then, otherwise), type_):
                 return self._choice(condition, then, otherwise, type_)
             case Cases(found, otherwise, type_):
                 return self._cases(found, otherwise, type_)
             case Fold(_, _, _, body, start, _) if not self._inside(body):
-                return self._fold(term, self.step(start))
+                return self._fold(term, self._step(start))
         return None
 
     def _inside(self, term: Term) -> bool:
@@ -85,7 +122,7 @@ class Recurrence:
         return replace(step, term=joined, type=term.type)
 
     def _cast(self, inner: Term, type_: Scalar) -> Step | None:
-        step = self.step(inner)
+        step = self._step(inner)
         if step is None or (type_.kind != inner.type.kind):
             return None
         if step.term is None:
@@ -99,7 +136,7 @@ class Recurrence:
     def _choice(self, condition: Term, then: Term, otherwise: Term, type_: Scalar) -> Step | None:
         if self._inside(condition):
             return self._extremum(condition, then, otherwise, type_)
-        first, second = self.step(then), self.step(otherwise)
+        first, second = self._step(then), self._step(otherwise)
         both = self._alike([first, second])
         if both is None or first is None or second is None:
             return None
@@ -111,8 +148,8 @@ class Recurrence:
     def _cases(
         self, found: tuple[tuple[tuple[Poly, ...], Term], ...], otherwise: Term, type_: Scalar
     ) -> Step | None:
-        steps = [self.step(value) for _, value in found]
-        last = self.step(otherwise)
+        steps = [self._step(value) for _, value in found]
+        last = self._step(otherwise)
         both = self._alike([*steps, last])
         if both is None or last is None:
             return None
@@ -162,7 +199,7 @@ class Recurrence:
         else:
             return None
         current, other = (then, otherwise) if self._inside(then) else (otherwise, then)
-        return None if self._inside(other) else self._joined(kind, self.step(current), other)
+        return None if self._inside(other) else self._joined(kind, self._step(current), other)
 
     def _fold(self, fold: Fold, step: Step | None) -> Step | None:
         if step is None or step.kind not in ("", fold.kind):

@@ -10,9 +10,11 @@ from dataclasses import replace
 
 from tensmith.formula.expr import fresh
 from tensmith.formula.poly import Poly
-from tensmith.lifting.loops import Scalar
+from tensmith.lifting.loops import BOOL, Scalar
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import cases, index, substitute, symbols
+from tensmith.lifting.summarize.carried import in_vain
+from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.iteration import Circle, Iteration
 from tensmith.lifting.summarize.liveness import Live
 from tensmith.lifting.summarize.memory import Box, Contents
@@ -162,6 +164,9 @@ class Solver:
         step = Recurrence(own, start, self.iteration.run.algebra, self.iteration.inside).step(after)
         if step is not None:
             return self._fold(step, start, self.iteration.inside)
+        reason = in_vain(name, own, after)
+        if reason is not None:
+            raise Refusal(reason, self.iteration.loop.position)
         if self.iteration.run.guess is not None:
             guessed = self.iteration.run.guess(
                 own, self.resolve_others(after, own), self.iteration.counter, start
@@ -195,10 +200,16 @@ class Solver:
             return start
         var = fresh("k")
         body = substitute(self.resolve(step.term, scope), {self.iteration.counter: Poly.symbol(var)})
-        first = algebra.cast(start, step.type, self.iteration.outer)
+        zero = number(0, step.type)
+        first = algebra.cast(start, step.type, self.iteration.outer) if step.once is None else zero
         made: Term = Fold(
             step.kind, var, self.iteration.t if extent is None else extent, body, first, step.type
         )
+        positive = Op("lt", (zero, made), BOOL)
+        if step.once is not None:
+            return algebra.select(positive, step.once, start, self.iteration.outer)
+        if step.truth is not None:
+            return algebra.cast(positive, step.truth, self.iteration.outer)
         return made if step.wrap is None else algebra.cast(made, step.wrap, self.iteration.outer)
 
     def _carried(self, name: str) -> Refusal:

@@ -38,7 +38,7 @@ from tensmith.lifting.terms import Cases, Fold, Index, Op, Read, Term, parts, wa
 from tensmith.verify.obligation import Verdict
 from tensmith.verify.solve import discharge
 
-QUICK = Search(seconds=2.0)
+QUICK = Search(seconds=1.0)
 _STEPS = 6  # iterations of a run
 _RING = frozenset(("add", "sub", "mul"))  # always there: a closed form needs them where the loop had none
 _FRESH = re.compile(r"[\w.]+%\d+")

@@ -16,6 +16,8 @@ def max_pool(a, h, w):
     for i in range(h // 2):
         row = []
         for j in range(w // 2):
-            row.append(max(a[2 * i][2 * j], a[2 * i][2 * j + 1], a[2 * i + 1][2 * j], a[2 * i + 1][2 * j + 1]))
+            row.append(
+                max(a[2 * i][2 * j], a[2 * i][2 * j + 1], a[2 * i + 1][2 * j], a[2 * i + 1][2 * j + 1])
+            )
         out.append(row)
     return out

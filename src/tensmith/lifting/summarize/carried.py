@@ -1,0 +1,80 @@
+"""Recurrences that no tensor operation computes, and what to say of them: searching for these is in vain."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from tensmith.lifting.summarize.algebra import symbols
+from tensmith.lifting.terms import Argument, Index, Number, Op, Read, Term, parts, walk
+
+_BITWISE = {"band": "&", "bor": "|", "bxor": "^", "bnot": "~", "shl": "<<", "shr": ">>"}
+
+
+def in_vain(name: str, own: str, after: Term) -> str | None:
+    """Why v' = after has no closed form, where that is plain; None where one may be found.
+
+    own: what `after` calls the value before.
+    """
+    by = factor(own, after)
+    if by is not None and abs(by) not in (0, 1) and any(isinstance(part, Read) for part in walk(after)):
+        return (
+            f"'{name}' is multiplied by {_shown(by)} and added to in every iteration, a linear recurrence, "
+            "which no tensor operation computes; sum the elements times powers of the factor from an array, "
+            "or leave this loop as it is"
+        )
+    return _rounded(name, own, after) or _bitwise(name, own, after)
+
+
+def factor(own: str, term: Term) -> Fraction | None:
+    """c, where the term is c * v + what does not depend on v."""
+    if own not in symbols(term):
+        return Fraction(0)
+    match term:
+        case Argument():
+            return Fraction(1)
+        case Index(poly, _):
+            found = poly.coefficient(own)
+            return None if found is None or found.constant is None else Fraction(found.constant)
+        case Op("cast", (inner,), type_) if type_.kind == inner.type.kind:
+            return factor(own, inner)
+        case Op(("add" | "sub") as operator, (left, right), _):
+            a, b = factor(own, left), factor(own, right)
+            return None if a is None or b is None else a + b if operator == "add" else a - b
+        case Op("neg", (inner,), _):
+            found_inner = factor(own, inner)
+            return None if found_inner is None else -found_inner
+        case Op("mul", (left, right), _):
+            if isinstance(left, Number):
+                left, right = right, left
+            a = factor(own, left)
+            return a * right.value if a is not None and isinstance(right, Number) else None
+        case Op("shl", (left, Number(by)), _) if 0 <= by < 64:
+            a = factor(own, left)
+            return None if a is None else a * 2 ** int(by)
+    return None
+
+
+def _rounded(name: str, own: str, after: Term) -> str | None:
+    for part in walk(after):
+        if isinstance(part, Op) and part.operator == "cast" and part.type.kind == "int":
+            (inner,) = part.arguments
+            if inner.type.kind == "float" and own in symbols(inner):
+                return (
+                    f"'{name}' is cut off to an integer in every iteration after floats took part in it; "
+                    "let it be a float, and convert it after the loop"
+                )
+    return None
+
+
+def _bitwise(name: str, own: str, after: Term) -> str | None:
+    for part in walk(after):
+        if isinstance(part, Op) and part.operator in _BITWISE and any(own in symbols(p) for p in parts(part)):
+            return (
+                f"'{name}' is joined by {_BITWISE[part.operator]} to its value in the iteration before, bit "
+                "by bit, which no tensor operation does for all iterations; leave this loop as it is"
+            )
+    return None
+
+
+def _shown(value: Fraction) -> str:
+    return str(value) if value.denominator == 1 else f"{float(value):.6g}"

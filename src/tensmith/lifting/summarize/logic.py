@@ -1,0 +1,68 @@
+"""Truth values in terms: simplified, and found again in the numbers 0 and 1 that C makes of them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from tensmith.lifting.loops import BOOL
+from tensmith.lifting.terms import Number, Op, Term
+
+TRUE, FALSE = Number(Fraction(1), BOOL), Number(Fraction(0), BOOL)
+_OF_BITS = {"band": "and", "bor": "or", "bxor": "ne"}
+
+
+def both(a: Term, b: Term) -> Term:
+    """a and b."""
+    if FALSE in (a, b):
+        return FALSE
+    return b if a in (TRUE, b) else a if b == TRUE else Op("and", (a, b), BOOL)
+
+
+def either(a: Term, b: Term) -> Term:
+    """a or b."""
+    if TRUE in (a, b):
+        return TRUE
+    return b if a in (FALSE, b) else a if b == FALSE else Op("or", (a, b), BOOL)
+
+
+def opposite(a: Term) -> Term:
+    """not a."""
+    if a in (TRUE, FALSE):
+        return TRUE if a == FALSE else FALSE
+    return a.arguments[0] if isinstance(a, Op) and a.operator == "not" else Op("not", (a,), BOOL)
+
+
+def bit(term: Term) -> Term | None:
+    """Whether a number is 1, where it surely is 0 or 1; a truth value itself."""
+    match term:
+        case Number(value, _):
+            return (TRUE if value else FALSE) if value in (0, 1) else None
+        case Op("cast", (inner,), type_) if type_.kind == "int":
+            return bit(inner) if inner.type.kind != "float" else None
+        case Op("select", (condition, left, right), _):
+            a, b = bit(left), bit(right)
+            if a is None or b is None:
+                return None
+            return either(both(condition, a), both(opposite(condition), b))
+    return term if term.type.kind == "bool" else None
+
+
+def simplified(operator: str, arguments: tuple[Term, ...]) -> Term | None:
+    """The truth value of a logical operator, or of a comparison of a bit with 0 or 1; of a bitwise operator
+    on bits whether it gives 1. None where nothing is simpler."""
+    match operator, arguments:
+        case "and", (a, b):
+            return both(a, b)
+        case "or", (a, b):
+            return either(a, b)
+        case "not", (a,):
+            return opposite(a)
+        case (("eq" | "ne"), (a, Number(value, type_))) if type_.kind == "int" and value in (0, 1):
+            found = bit(a)
+            return found if found is None or (value == 1) == (operator == "eq") else opposite(found)
+        case (("band" | "bor" | "bxor"), (left, right)):
+            x, y = bit(left), bit(right)
+            if x is None or y is None:
+                return None
+            return simplified(_OF_BITS[operator], (x, y)) or Op(_OF_BITS[operator], (x, y), BOOL)
+    return None
