@@ -89,9 +89,12 @@ class Buffer:
             :, self.halo.top : self.halo.top + self.height, self.halo.left : self.halo.left + self.width
         ]
 
-    def lay(self, image: Array, padding: float = 0) -> Array:
-        """The memory of an image [channels, height, width]; `padding` fills the lanes past the channels."""
-        memory = np.zeros(self.size, image.dtype)
+    def lay(self, image: Array, padding: float = 0, border: float = 0) -> Array:
+        """The memory of an image [channels, height, width].
+
+        `padding` fills the lanes past the channels, `border` the halo.
+        """
+        memory = np.full(self.size, border, image.dtype)
         full = np.full((self.blocks * self.block, self.height, self.width), padding, image.dtype)
         full[: self.channels] = image
         blocked = full.reshape(self.blocks, self.block, self.height, self.width)

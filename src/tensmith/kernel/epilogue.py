@@ -39,11 +39,15 @@ ACTIVATIONS = {
 
 @dataclass(frozen=True)
 class Epilogue:
-    """What a kernel does to its sums: whether it adds a `bias`; how the `residual` lies, if it adds one."""
+    """What a kernel does to its sums: whether it adds a `bias`; how the `residual` lies, if it adds one.
+
+    `inner` if sums of 8-bit products are rounded onto a grid of their own before anything else.
+    """
 
     bias: bool = False
     residual: Buffer | None = None
     activation: Activation | None = None
+    inner: bool = False
 
     def apply(self, sums: str, bias: str, residual: str) -> str:
         """The C expression of the finished vector, from those of its three inputs."""
@@ -53,6 +57,7 @@ class Epilogue:
 
     def __str__(self) -> str:
         words = [
+            *(["own grid"] if self.inner else []),
             *(["bias"] if self.bias else []),
             *(["residual"] if self.residual else []),
             *([self.activation.name] if self.activation else []),

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from tensmith.errors import EngineError
 from tensmith.hardware.cpu import detect_cpu
 from tensmith.kernel.functions import FUNCTIONS
+from tensmith.kernel.integers import integer_functions
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class Isa:
             maximum=self.maximum,
             minimum=self.minimum,
             functions=FUNCTIONS,
+            integers=integer_functions(self.name, self.lanes, self.features),
         )
 
     def round_up(self, count: int) -> int:
@@ -74,7 +76,8 @@ static inline vf splat(float x) {{ return x - (vf){{0}}; }}
 /* The larger and the smaller of a and b; b where either is not a number. */
 static inline vf vmax(vf a, vf b) {{ return {maximum}; }}
 static inline vf vmin(vf a, vf b) {{ return {minimum}; }}
-{functions}"""
+{functions}
+{integers}"""
 
 
 def _select(order: str) -> str:

@@ -43,7 +43,12 @@ def chunks(count: int, most: int) -> list[tuple[int, int]]:
 
 def over_tiles(image: Extent, positions: int, call: str, indent: int) -> str:
     """C loops over the tiles of an image: `call` with {rows}, {columns} filled in, at row i and column j."""
-    rows, columns = tile_extent(image, positions)
+    return over_extents(image, tile_extent(image, positions), call, indent)
+
+
+def over_extents(image: Extent, tile: Extent, call: str, indent: int) -> str:
+    """`over_tiles` for a tile of any extent."""
+    rows, columns = tile
     pad = " " * indent
     lines = []
     for top, bottom, tall in spans(image[0], rows):

@@ -1,0 +1,260 @@
+"""Direct convolution of bytes: u8 x s8 summed in 32 bits, four channels at a time, over blocked channels.
+
+    sums[k,o] = start[k] + sum(b, r, l; x[b*block + l, o*strides + r*dilations - pads] * w[k, b*block + l, r])
+
+The register tile is spatial_pack's: a weight vector holds four channels of as many filters as there are
+lanes, and each of its uses multiplies it by four broadcast channels of one position ("VNNI" layout). Images
+of few channels lie channels last without padding, so that a row of the window is one run of bytes and the
+four are consecutive bytes of it. See kernel.quantized for the rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
+from tensmith.kernel.algorithms.spatial_pack import read_halo, vector_step
+from tensmith.kernel.buffer import Buffer
+from tensmith.kernel.epilogue import Epilogue
+from tensmith.kernel.groups import wide_groups, widen_groups
+from tensmith.kernel.isa import Isa
+from tensmith.kernel.problem import Convolution
+from tensmith.kernel.quantized import FIELDS, HEADER, finish_code
+from tensmith.kernel.tiles import Extent, chunks, output_extent, over_tiles, tiles
+
+_LATENCY = 8
+_TILE_OVERHEAD = 24
+# Cycles from sums to bytes, of a vector.
+_FINISH = 4
+_MOST_CANDIDATES = 8
+_MOST_BLOCKS = 6
+_FEW_CHANNELS = 4
+# Vectors of a register tile beside sums and weights where bytes are widened first, and cycles of a product.
+_WIDENED = (5, 2.5)
+
+
+@algorithm
+@dataclass(frozen=True)
+class SpatialPackInt8(Kernel):
+    """Takes any stride, dilation, group and pad; groups narrower than a vector are computed as wider ones.
+
+    `weights` are codes (int8); `bias` are the words that kernel.quantized.constants makes. The target may be
+    u8 or f32, so may the residual.
+    """
+
+    name: ClassVar[str] = "spatial_pack_int8"
+
+    positions: int
+    blocks: int
+    block: int
+
+    @classmethod
+    def refuses(cls, problem: Convolution, isa: Isa) -> str | None:
+        """Other element types."""
+        return None if problem.dtype == "u8" else f"it computes u8, not {problem.dtype}"
+
+    @classmethod
+    def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
+        """Tiles that fit the registers, cheapest first."""
+        few = problem.channels <= _FEW_CHANNELS and problem.groups == 1 and problem.dilations[1] == 1
+        filter_blocks = -(-wide_groups(problem, isa.lanes)[2] // isa.lanes)
+        weights = 1 if _has_dot(isa) else 2
+        spare = 1 if _has_dot(isa) else _WIDENED[0]
+        fitting = [
+            cls(problem, isa, positions, blocks, problem.channels if few else isa.lanes)
+            for blocks in range(1, min(filter_blocks, _MOST_BLOCKS) + 1)
+            for positions in range(1, math.prod(problem.output) + 1)
+            if positions * blocks + weights * blocks + spare <= isa.registers
+        ]
+        yield from sorted(fitting, key=lambda tile: tile.cost().cycles)[:_MOST_CANDIDATES]
+
+    @property
+    def _few(self) -> bool:
+        """Whether a row of the window is read as one run of bytes."""
+        return self.block < self.isa.lanes
+
+    @property
+    def source(self) -> Buffer:
+        """Blocked, with a halo; channels last, and slack for the last four bytes, where they are few."""
+        p = self.problem
+        halo = read_halo(p)
+        if self._few:
+            slack = -(-(-p.window[1] * p.channels % 4) // p.channels)
+            halo = halo._replace(right=halo.right + slack)
+        return Buffer(p.channels, p.height, p.width, self.block, halo, "u8")
+
+    @property
+    def target(self) -> Buffer:
+        """One vector a block."""
+        return Buffer(self.problem.filters, *self.problem.output, self.isa.lanes, dtype="u8")
+
+    @property
+    def _runs(self) -> tuple[int, int, int]:
+        """(blocks of channels, positions of the window, groups of four bytes in one) that a sum goes over."""
+        window = self.problem.window
+        channels = wide_groups(self.problem, self.isa.lanes)[1]
+        if self._few:
+            return 1, window[0], -(-window[1] * channels // 4)
+        return -(-channels // self.block), math.prod(window), self.block // 4
+
+    @property
+    def _steps(self) -> int:
+        """Products behind a vector of sums."""
+        blocks, taps, quads = self._runs
+        rest = wide_groups(self.problem, self.isa.lanes)[1] % self.block
+        return taps * (blocks * quads - ((self.block - rest) // 4 if rest else 0))
+
+    def cost(self) -> Cost:
+        """Cycles of every tile, those at the ends with fewer positions or blocks included."""
+        lanes = self.isa.lanes
+        groups, _, filters = wide_groups(self.problem, lanes)
+        product = 1 if _has_dot(self.isa) else _WIDENED[1]
+        cycles = 0.0
+        for blocks, times in chunks(-(-filters // lanes), self.blocks):
+            for tile, count in tiles(output_extent(self.problem, self.problem.pointwise), self.positions):
+                here = math.prod(tile)
+                step = max(here * blocks * product, here * 0.5 + blocks, _LATENCY)
+                finish = _FINISH * blocks * tile[0] * (tile[1] // 4 * 4 + 3 * (tile[1] % 4 > 0))
+                cycles += times * count * (self._steps * step + finish + _TILE_OVERHEAD)
+        moved = self.source.bytes + self.target.bytes + groups * 4 * self._steps * self.isa.round_up(filters)
+        return Cost(groups * cycles, moved)
+
+    def pack(self, weights: Array) -> Array:
+        """[group][chunk of filter blocks][channel block][window][channels / 4][filter in chunk][4]."""
+        lanes = self.isa.lanes
+        groups, channels, filters = wide_groups(self.problem, lanes)
+        wide = widen_groups(weights, self.problem.groups, groups)
+        if self._few:  # [filters, bytes of a row, rows, 1]
+            rows = wide.transpose(0, 1, 4, 2, 3).reshape(groups, filters, -1, self.problem.window[0], 1)
+            wide, channels = rows, rows.shape[2]
+        padded = np.zeros((groups, self.isa.round_up(filters), channels + -channels % 4, *wide.shape[3:]))
+        full = padded.astype(np.int8)
+        full[:, :filters, :channels] = wide
+        width, block = self.blocks * lanes, channels if self._few else self.block
+        return np.concatenate([
+            _quads(group[start : start + width, first : first + block + -block % 4])
+            for group in full
+            for start in range(0, len(group), width)
+            for first in range(0, channels, block)
+        ])  # fmt: skip
+
+    def code(self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
+        """One function for each shape of tile, and one that walks over groups, filters and positions."""
+        p, lanes = self.problem, self.isa.lanes
+        groups, channels, filters = wide_groups(p, lanes)
+        image = output_extent(p, p.pointwise and source.flat and target.flat)
+        parts = chunks(-(-filters // lanes), self.blocks)
+        shapes = [(tile, blocks) for blocks, _ in parts for tile, _ in tiles(image, self.positions)]
+        read = f"x + i * {p.strides[0] * source.row} + j * {p.strides[1] * source.block}"
+        write = f"i * {target.row} + j * {target.block}"
+        kept = epilogue.residual or replace(target, dtype="u8")
+        add = f"i * {kept.row} + j * {kept.block}"
+        out, other = C_TYPE[target.dtype], C_TYPE[kept.dtype]
+        residual = f"(const {other} *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "0"
+        text = [self._tile(name, tile, blocks, source, target, epilogue) for tile, blocks in shapes]
+        text.append(f"""\
+/* {p}; {epilogue}.
+   {self}. */
+static void {name}({SIGNATURE})
+{{
+    const uint8_t *x = (const uint8_t *)in + {source.address(0, -p.pads[0], -p.pads[1])};
+    const int8_t *w = weights;
+    const float *h = bias, *b = bias + {HEADER};
+    {out} *y = ({out} *)out + {target.address(0, 0, 0)};
+    const {other} *r = {residual};
+    (void)residual; (void)scratch;
+    for (int group = 0; group < {groups}; group++, x += {channels // self.block * source.plane}) {{""")
+        for blocks, times in parts:
+            step, kept_step = blocks * vector_step(target, lanes), blocks * vector_step(kept, lanes)
+            call = f"{name}_{{rows}}x{{columns}}x{blocks}({read}, w, h, b, r + {add}, y + {write});"
+            text.append(f"""\
+        for (int chunk = 0; chunk < {times}; chunk++) {{
+{over_tiles(image, self.positions, call, 12)}
+            w += {4 * blocks * lanes * self._steps}; b += {FIELDS * blocks * lanes};
+            y += {step}; r += {kept_step if epilogue.residual else 0};
+        }}""")
+        return "\n".join([*text, "    }", "}", ""])
+
+    def _tile(
+        self, name: str, tile: Extent, blocks: int, source: Buffer, target: Buffer, epilogue: Epilogue
+    ) -> str:
+        """The register tile: all channels and window positions of `tile` positions and `blocks` blocks."""
+        p, lanes = self.problem, self.isa.lanes
+        rows, columns = tile
+        count, _, quads = self._runs
+        rest = -(-(wide_groups(p, lanes)[1] % self.block) // 4) if not self._few else 0
+        limit = quads if not rest else f"(cb < {count - 1} ? {quads} : {rest})" if count > 1 else rest
+        across = 1 if self._few else p.window[1]
+        kept = epilogue.residual or target
+        element = f"i * {p.strides[0] * source.row} + j * {p.strides[1] * source.block} + 4 * c"
+        finish = finish_vectors(tile, blocks, target, kept, epilogue, lanes)
+        return f"""\
+static void {name}_{rows}x{columns}x{blocks}(const uint8_t *restrict x, const int8_t *restrict w,
+        const float *h, const float *b, const {C_TYPE[kept.dtype]} *r, {C_TYPE[target.dtype]} *y)
+{{
+    vi a[{rows}][{columns}][{blocks}];
+    const quad *g = (const quad *)h;
+    (void)g; (void)r;
+    UNROLL for (int k = 0; k < {blocks}; k++) UNROLL for (int i = 0; i < {rows}; i++)
+        UNROLL for (int j = 0; j < {columns}; j++) a[i][j][k] = iload(b + k * {FIELDS * lanes});
+    for (int cb = 0; cb < {count}; cb++, x += {source.plane})
+    for (int u = 0; u < {p.window[0]}; u++)
+    for (int v = 0; v < {across}; v++) {{
+        const uint8_t *t = x + u * {p.dilations[0] * source.row} + v * {p.dilations[1] * source.block};
+        UNROLL_4 for (int c = 0; c < {limit}; c++, w += {4 * blocks * lanes}) {{
+            vi f[{blocks}];
+            UNROLL for (int k = 0; k < {blocks}; k++) f[k] = iload(w + k * {4 * lanes});
+            UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int j = 0; j < {columns}; j++) {{
+                vi e = isplat(*(const quad *)(t + {element}));
+                UNROLL for (int k = 0; k < {blocks}; k++) a[i][j][k] = dot(a[i][j][k], e, f[k]);
+            }}
+        }}
+    }}
+{finish}}}
+"""
+
+
+C_TYPE = {"f32": "float", "u8": "uint8_t"}
+
+
+def finish_vectors(
+    tile: Extent, blocks: int, target: Buffer, kept: Buffer, epilogue: Epilogue, lanes: int
+) -> str:
+    """C that stores the sums a[i][j][k] of a tile: bytes of up to four positions at once, or floats."""
+    rows, columns = tile
+    read = "widen" if kept.dtype == "u8" else "load"
+    residual = f"{read}(r + i * {kept.row} + (j) * {kept.block} + k * {vector_step(kept, lanes)})"
+    fields = f"(b + k * {FIELDS * lanes})"
+    at = f"y + i * {target.row} + j * {target.block} + k * {vector_step(target, lanes)}"
+    value = finish_code(epilogue, "a[i][j][k]", fields, residual, lanes)
+    over = f"    UNROLL for (int k = 0; k < {blocks}; k++) UNROLL for (int i = 0; i < {rows}; i++)"
+    if target.dtype == "f32":
+        return f"{over}\n        UNROLL for (int j = 0; j < {columns}; j++) store({at}, {value});\n"
+    if epilogue.activation is not None:
+        value = f"({value}) * h[3]"
+    return f"""\
+{over} {{
+        vi q[{columns + -columns % 4}];
+        UNROLL for (int j = 0; j < {columns}; j++) q[j] = rint_i({value});
+        UNROLL for (int j = {columns}; j < {columns + -columns % 4}; j++) q[j] = q[{columns - 1}];
+        UNROLL for (int j = 0; j < {columns}; j += 4)
+            put({at}, j + 4 <= {columns} ? 4 : {columns} - j, q[j], q[j + 1], q[j + 2], q[j + 3],
+                isplat(g[0]), isplat(g[1]), isplat(g[2]));
+    }}
+"""
+
+
+def _has_dot(isa: Isa) -> bool:
+    return {"avx512": "avx512_vnni", "avx2": "avx_vnni"}.get(isa.name, "") in isa.features
+
+
+def _quads(part: Array) -> Array:
+    """[filters, channels, *window] as [window][channels / 4][filter][4]."""
+    filters, channels, *window = part.shape
+    split = part.reshape(filters, channels // 4, 4, *window)
+    return split.transpose(3, 4, 1, 0, 2).reshape(-1)

@@ -1,0 +1,151 @@
+"""Functions of C vectors for 8-bit kernels: products summed in 32 bits, rounding, packing onto the u8 grid.
+
+No product saturates: where there is no instruction for u8 x s8 -> s32, bytes are widened to 16 bits first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Integers:
+    """Bodies of the functions below that an instruction set writes in its own way."""
+
+    dot: str
+    rint: str
+    round: str
+    taps: str
+    put: str
+
+    def prelude(self, lanes: int) -> str:
+        """C text; needs the types vf and vi."""
+        return _PRELUDE.format(
+            lanes=lanes, dot=self.dot, rint=self.rint, round=self.round, taps=self.taps, put=self.put
+        )
+
+
+_PRELUDE = """\
+typedef uint8_t vb __attribute__((vector_size({lanes}), aligned(1), may_alias));
+typedef int32_t viu __attribute__((vector_size(4 * {lanes}), aligned(4), may_alias));
+typedef int32_t quad __attribute__((aligned(1), may_alias));
+
+static inline vi iload(const void *p) {{ return *(const viu *)p; }}
+static inline vi isplat(int32_t x) {{ return x - (vi){{0}}; }}
+static inline vf widen(const uint8_t *p) {{ return __builtin_convertvector(*(const vb *)p, vf); }}
+static inline vi iclamp(vi x, vi low, vi high)
+{{
+    x = (x & (x > low)) | (low & ~(x > low));
+    return (x & (x < high)) | (high & ~(x < high));
+}}
+/* sums + the products of four unsigned bytes of x and four signed ones of w in each lane. */
+static inline vi dot(vi sums, vi x, vi w)
+{{
+    {dot}
+}}
+/* x rounded, halves to even, as floats and as integers. */
+static inline vf rint_f(vf x) {{ {round} }}
+static inline vi rint_i(vf x) {{ {rint} }}
+/* Lane c: the bytes p[c], p[{lanes} + c], p[2 * {lanes} + c], p[3 * {lanes} + c], lowest first. */
+static inline vi taps(const uint8_t *p)
+{{
+    {taps}
+}}
+/* clamp(x + zero, low, high) of the first n <= 4 of a, b, c, d, one byte a lane, one after the other. */
+static inline __attribute__((always_inline))
+void put(uint8_t *y, int n, vi a, vi b, vi c, vi d, vi zero, vi low, vi high)
+{{
+    {put}
+}}
+"""
+
+_GENERIC = Integers(
+    dot="""\
+for (int k = 0; k < 4; k++) sums += ((x >> 8 * k) & 255) * ((w << (24 - 8 * k)) >> 24);
+    return sums;""",
+    rint="return __builtin_convertvector(rint_f(x), vi);",
+    round="return (vmin(splat(0x1p22f), vmax(splat(-0x1p22f), x)) + 0x1.8p23f) - 0x1.8p23f;",
+    taps="""\
+vi t = {0};
+    for (int k = 0; k < 4; k++) t |= __builtin_convertvector(((const vb *)p)[k], vi) << 8 * k;
+    return t;""",
+    put="""\
+vi all[4] = {a, b, c, d};
+    for (int k = 0; k < n; k++)
+        ((vb *)y)[k] = __builtin_convertvector(iclamp(all[k] + zero, low, high), vb);""",
+)
+
+_AVX2_DOT = """\
+__m256i low = _mm256_set1_epi16(255);
+    __m256i even = _mm256_and_si256((__m256i)x, low), odd = _mm256_srli_epi16((__m256i)x, 8);
+    __m256i w0 = _mm256_srai_epi16(_mm256_slli_epi16((__m256i)w, 8), 8);
+    __m256i w1 = _mm256_srai_epi16((__m256i)w, 8);
+    return sums + (vi)_mm256_madd_epi16(even, w0) + (vi)_mm256_madd_epi16(odd, w1);"""
+
+# Packing twice within 128-bit lanes leaves four bytes of each vector in turn; one permutation sorts them.
+_AVX2 = Integers(
+    dot=_AVX2_DOT,
+    rint="return (vi)_mm256_cvtps_epi32((__m256)x);",
+    round="return (vf)_mm256_round_ps((__m256)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);",
+    taps="""\
+__m256i order = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
+    __m256i turn = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+    __m256i t = _mm256_permutevar8x32_epi32(_mm256_loadu_si256((const __m256i *)p), order);
+    return (vi)_mm256_shuffle_epi8(t, turn);""",
+    put="""\
+__m256i offset = _mm256_packs_epi32((__m256i)zero, (__m256i)zero);
+    __m256i p = _mm256_adds_epi16(_mm256_packs_epi32((__m256i)a, (__m256i)b), offset);
+    __m256i q = _mm256_adds_epi16(_mm256_packs_epi32((__m256i)c, (__m256i)d), offset);
+    __m256i bytes = _mm256_packus_epi16(p, q), order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    __m256i least = (__m256i)(low * 0x01010101), most = (__m256i)(high * 0x01010101);
+    bytes = _mm256_min_epu8(_mm256_max_epu8(_mm256_permutevar8x32_epi32(bytes, order), least), most);
+    if (n == 4) _mm256_storeu_si256((__m256i *)y, bytes);
+    if (n == 2 || n == 3) _mm_storeu_si128((__m128i *)y, _mm256_castsi256_si128(bytes));
+    if (n == 1) _mm_storel_epi64((__m128i *)y, _mm256_castsi256_si128(bytes));
+    if (n == 3) _mm_storel_epi64((__m128i *)(y + 16), _mm256_extracti128_si256(bytes, 1));""",
+)
+
+_AVX512_DOT = """\
+__m512i low = _mm512_set1_epi16(255);
+    __m512i even = _mm512_and_si512((__m512i)x, low), odd = _mm512_srli_epi16((__m512i)x, 8);
+    __m512i w0 = _mm512_srai_epi16(_mm512_slli_epi16((__m512i)w, 8), 8);
+    __m512i w1 = _mm512_srai_epi16((__m512i)w, 8);
+    return sums + (vi)_mm512_madd_epi16(even, w0) + (vi)_mm512_madd_epi16(odd, w1);"""
+
+_AVX512 = Integers(
+    dot=_AVX512_DOT,
+    rint="return (vi)_mm512_cvtps_epi32((__m512)x);",
+    round="return (vf)_mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);",
+    taps="""\
+__m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    __m512i turn = _mm512_broadcast_i32x4(
+        _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+    return (vi)_mm512_shuffle_epi8(_mm512_permutexvar_epi32(order, _mm512_loadu_si512(p)), turn);""",
+    put="""\
+__m512i offset = _mm512_packs_epi32((__m512i)zero, (__m512i)zero);
+    __m512i p = _mm512_adds_epi16(_mm512_packs_epi32((__m512i)a, (__m512i)b), offset);
+    __m512i q = _mm512_adds_epi16(_mm512_packs_epi32((__m512i)c, (__m512i)d), offset);
+    __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    __m512i least = (__m512i)(low * 0x01010101), most = (__m512i)(high * 0x01010101);
+    __m512i bytes = _mm512_permutexvar_epi32(order, _mm512_packus_epi16(p, q));
+    bytes = _mm512_min_epu8(_mm512_max_epu8(bytes, least), most);
+    if (n == 4) _mm512_storeu_si512(y, bytes);
+    if (n == 2 || n == 3) _mm256_storeu_si256((__m256i *)y, _mm512_castsi512_si256(bytes));
+    if (n == 1) _mm_storeu_si128((__m128i *)y, _mm512_castsi512_si128(bytes));
+    if (n == 3) _mm_storeu_si128((__m128i *)(y + 32), _mm512_extracti32x4_epi32(bytes, 2));""",
+)
+
+_DOT_PRODUCT = {
+    "avx512_vnni": "return (vi)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)x, (__m512i)w);",
+    "avx_vnni": "return (vi)_mm256_dpbusd_avx_epi32((__m256i)sums, (__m256i)x, (__m256i)w);",
+}
+
+
+def integer_functions(name: str, lanes: int, features: frozenset[str]) -> str:
+    """The functions for an instruction set by name, with a dot product instruction where there is one."""
+    own = {"avx512": _AVX512, "avx2": _AVX2}.get(name, _GENERIC)
+    feature = {"avx512": "avx512_vnni", "avx2": "avx_vnni"}.get(name)
+    if feature in features:
+        own = replace(own, dot=_DOT_PRODUCT[feature])
+    return own.prelude(lanes)

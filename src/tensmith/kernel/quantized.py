@@ -1,0 +1,131 @@
+"""8-bit arithmetic: grids, and the numbers that turn sums of integers into the next grid's.
+
+An image of bytes q stands for scale * (q - zero_point). Signed bytes are kept as unsigned ones, 128 added to
+them and to their zero point. A convolution of x by codes w with one scale a filter is, exactly,
+
+    scale_x * scale_w * (sum(x_q * w_q) + start),    start = bias_q - zero_point_x * sum(w_q)
+
+where the halo of x holds its zero point. The kernel then computes in single precision
+
+    v = sums * factor + offset
+    v = clamp(round(v), inner.low, inner.high) * inner_step     if the sums have a grid of their own
+    v = v + residual * residual_step + residual_offset          if there is a residual
+    y = clamp(round(activation(v) * step) + zero_point, low, high)
+
+The integers are exact. Before the last rounding v is off by at most 5 roundings of 2^-24 of the largest term,
+so y is what real arithmetic gives wherever that lies further than 6e-5 from a half (terms below 256 units),
+and one unit off elsewhere: about one element in ten thousand. ONNX's own order of roundings is no closer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tensmith.errors import EngineError
+from tensmith.kernel.epilogue import Epilogue
+from tensmith.kernel.isa import Isa
+from tensmith.kernel.problem import Convolution
+
+Array = np.ndarray[Any, Any]
+
+# Words before the first filter's: the numbers that all filters share.
+HEADER = 16
+# Words of each filter: start, factor, offset.
+FIELDS = 3
+_LARGEST = 2.0**31
+
+
+class Grid(NamedTuple):
+    """scale * (q - zero_point) for bytes q in low..high; a clip of the real numbers narrows low and high."""
+
+    scale: float
+    zero_point: int
+    low: int = 0
+    high: int = 255
+
+    def clipped(self, low: float, high: float) -> Grid:
+        """The grid of clip(x, low, high): rounding keeps order, so that bytes are clipped instead."""
+        below, above = (
+            int(np.clip(np.rint(np.float32(bound) / np.float32(self.scale)) + self.zero_point, 0, 255))
+            for bound in (low, high)
+        )
+        return self._replace(low=min(max(self.low, below), above), high=min(max(self.high, below), above))
+
+
+@dataclass(frozen=True, eq=False)
+class Rescaling:
+    """Between which grids a convolution works. `target` None leaves real numbers.
+
+    `scales` are the filters'; `bias` is in real numbers, `codes` in units of source.scale * scales. `inner`
+    is the grid on which the sums are rounded first; `residual` the other operand's (None: real numbers).
+    """
+
+    source: Grid
+    scales: Array
+    target: Grid | None
+    codes: Array | None = None
+    bias: Array | None = None
+    inner: Grid | None = None
+    residual: Grid | None = None
+
+
+def constants(problem: Convolution, isa: Isa, weights: Array, how: Rescaling, curved: bool) -> Array:
+    """What the kernel reads beside the weights, as float32 words: a header, then a vector of each field.
+
+    weights: int8 [filters, channels/groups, *window]. `curved` if the activation is no clip, and so works on
+    real numbers. EngineError where 32 bits would overflow.
+    """
+    unit = 1.0 if curved or how.target is None else 1 / how.target.scale
+    scales = np.broadcast_to(np.float64(how.source.scale) * how.scales.astype(np.float64), problem.filters)
+    flat = weights.reshape(problem.filters, -1).astype(np.int64)
+    start = -how.source.zero_point * flat.sum(1) + (0 if how.codes is None else how.codes.astype(np.int64))
+    first = 1 / how.inner.scale if how.inner else unit
+    factor = scales * first
+    offset = np.zeros(problem.filters) if how.bias is None else how.bias.astype(np.float64) * first
+    most = abs(start) + 255 * abs(flat).sum(1)
+    if np.any(most >= _LARGEST) or np.any(most * factor + abs(offset) >= _LARGEST):
+        raise EngineError(f"the sums of a {problem} with these weights and scales do not fit 32 bits")
+    return _words(problem, isa, start, factor, offset, _header(how, unit))
+
+
+def _header(how: Rescaling, unit: float) -> Array:
+    """[zero point, low, high, step; inner low, high, step; residual step, offset]."""
+    words = np.zeros(HEADER, np.float32)
+    target, inner, residual = how.target or Grid(1, 0), how.inner, how.residual
+    words[:3].view(np.int32)[...] = (target.zero_point, target.low, target.high)
+    words[3] = 1 / target.scale
+    if inner:
+        bounds = (inner.low - inner.zero_point, inner.high - inner.zero_point)
+        words[4:7] = (*bounds, inner.scale * unit)
+    words[7] = residual.scale * unit if residual else unit
+    words[8] = -residual.scale * residual.zero_point * unit if residual else 0
+    return words
+
+
+def _words(
+    problem: Convolution, isa: Isa, start: Array, factor: Array, offset: Array, header: Array
+) -> Array:
+    padded = isa.round_up(problem.filters)
+    fields = np.zeros((FIELDS, padded), np.float32)
+    fields[0].view(np.int32)[: problem.filters] = start
+    fields[1, : problem.filters] = factor
+    fields[2, : problem.filters] = offset
+    vectors = fields.reshape(FIELDS, -1, isa.lanes).transpose(1, 0, 2)
+    return np.concatenate([header, vectors.reshape(-1)])
+
+
+def finish_code(epilogue: Epilogue, sums: str, fields: str, residual: str, lanes: int) -> str:
+    """The C expression of a finished vector of real numbers or grid units, before the last rounding.
+
+    `sums` is a vector of integers, `fields` points to the filters' words, `residual` is a vector; the header
+    is `h`.
+    """
+    value = f"__builtin_convertvector({sums}, vf) * load({fields} + {lanes}) + load({fields} + {2 * lanes})"
+    if epilogue.inner:
+        value = f"vmin(splat(h[5]), vmax(splat(h[4]), rint_f({value}))) * h[6]"
+    if epilogue.residual:
+        value = f"{value} + ({residual} * h[7] + h[8])"
+    return value if epilogue.activation is None else epilogue.activation.apply(value)

@@ -1,0 +1,107 @@
+"""8-bit convolutions equal ONNX's quantize-dequantize meaning of the reference interpreter."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from quantized_runs import Case, found, meaning, sample_case, within_one_rarely
+
+from tensmith.errors import EngineError
+from tensmith.kernel import Convolution, Isa, host_isa, isa_named
+from tensmith.kernel.algorithms.spatial_pack_int8 import SpatialPackInt8
+from tensmith.kernel.quantized import Grid, Rescaling, constants
+
+
+def u8(*sizes: object, **more: object) -> Convolution:
+    return Convolution(*sizes, dtype="u8", **more)  # type: ignore[arg-type]
+
+
+SHAPES = [
+    u8(32, 14, 14, 32, (3, 3), pads=(1, 1, 1, 1)),
+    u8(16, 9, 13, 48, (3, 3), (2, 2), (1, 1, 1, 1)),
+    u8(3, 17, 19, 20, (7, 7), (2, 2), (3, 3, 3, 3)),
+    u8(1, 9, 10, 18, (3, 3), pads=(1, 1, 1, 1)),
+    u8(24, 7, 7, 40),
+    u8(24, 8, 8, 40, (1, 1), (2, 2)),
+    u8(21, 11, 5, 33, (3, 2), (1, 2), (0, 1, 2, 0), (2, 3)),
+    u8(64, 6, 6, 64, (3, 3), pads=(1, 1, 1, 1), groups=2),
+    u8(32, 6, 6, 32, (3, 3), pads=(1, 1, 1, 1), groups=8),
+    u8(6, 5, 5, 9, (3, 3), groups=3),
+    u8(1, 1, 1, 1),
+    u8(100, 1, 1, 70),
+]
+
+
+def isas() -> list[Isa]:
+    host = host_isa()
+    names = ["generic", *(["avx2"] if "avx2" in host.features else [])]
+    plain = [isa_named("avx512")] if host.name == "avx512" else []
+    return [host, *plain, *map(isa_named, names)]
+
+
+@pytest.mark.parametrize("isa", isas(), ids=lambda isa: f"{isa.name}-{len(isa.features)}")
+@pytest.mark.parametrize("problem", SHAPES, ids=str)
+def test_every_class_of_shape(problem: Convolution, isa: Isa) -> None:
+    case = sample_case(problem)
+    kernel = next(SpatialPackInt8.candidates(problem, isa))
+    within_one_rarely(found(kernel, case), meaning(case))
+
+
+@settings(max_examples=25)
+@given(st.data())
+def test_random_configurations(data: st.DataObject) -> None:
+    def draw(low: int, high: int) -> int:
+        return data.draw(st.integers(low, high))
+
+    groups = draw(1, 3)
+    problem = u8(
+        groups * draw(1, 40), draw(5, 12), draw(5, 12), groups * draw(1, 40), (draw(1, 3), draw(1, 3)),
+        (draw(1, 2), draw(1, 2)), (draw(0, 2), draw(0, 2), draw(0, 2), draw(0, 2)), (draw(1, 2), draw(1, 2)),
+        groups,
+    )  # fmt: skip
+    isa = data.draw(st.sampled_from([host_isa(), isa_named("generic")]))
+    kernel = data.draw(st.sampled_from(list(SpatialPackInt8.candidates(problem, isa))))
+    case = sample_case(
+        problem, draw(0, 99), zero_point=draw(0, 255), target_zero=draw(0, 255), inner=bool(draw(0, 1)),
+        residual=data.draw(st.sampled_from([None, "u8", "f32"])), relu=bool(draw(0, 1)),
+        activation=data.draw(st.sampled_from([None, "hard_swish"])), floats=bool(draw(0, 1)),
+        codes=bool(draw(0, 1)),
+    )  # fmt: skip
+    within_one_rarely(found(kernel, case, loose=True), meaning(case))
+
+
+def test_extreme_bytes_do_not_saturate_on_the_way() -> None:
+    problem = u8(64, 1, 5, 16)
+    image = np.full((64, 1, 5), 255, np.uint8)
+    weights = np.full((16, 64, 1, 1), -128, np.int8)
+    weights[::2] = 127
+    how = Rescaling(Grid(1.0, 0), np.ones(16, np.float32), None)
+    for isa in isas():
+        kernel = next(SpatialPackInt8.candidates(problem, isa))
+        sums = found(kernel, Case(problem, image, weights, how))
+        assert np.array_equal(sums[0], np.full((1, 5), 64 * 255 * 127.0))
+        assert np.array_equal(sums[1], np.full((1, 5), 64 * 255 * -128.0))
+
+
+def test_halves_go_to_even_whatever_the_zero_point() -> None:
+    problem = u8(4, 1, 8, 16)
+    image = np.zeros((4, 1, 8), np.uint8)
+    image[0, 0] = np.arange(8)
+    weights = np.zeros((16, 4, 1, 1), np.int8)
+    weights[:, 0] = 1
+    for zero_point in (0, 1):
+        how = Rescaling(Grid(0.5, 0), np.ones(16, np.float32), Grid(1.0, zero_point))
+        for isa in isas():
+            kernel = next(SpatialPackInt8.candidates(problem, isa))
+            bytes_ = found(kernel, Case(problem, image, weights, how))
+            assert list(bytes_[0, 0] - zero_point) == [0, 0, 1, 2, 2, 2, 3, 4]
+
+
+def test_sums_beyond_32_bits_are_refused() -> None:
+    problem = u8(16, 1, 1, 16)
+    weights = np.full((16, 16, 1, 1), 127, np.int8)
+    how = Rescaling(Grid(1.0, 0), np.ones(16, np.float32), None, np.full(16, 2**31 - 10, np.int32))
+    with pytest.raises(EngineError, match="do not fit 32 bits"):
+        constants(problem, host_isa(), weights, how, curved=False)
