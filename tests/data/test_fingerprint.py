@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
-from tensmith.data import as_dataset, split
+from tensmith.data import as_dataset, open_dataset, split
 from tensmith.data.fingerprint import fingerprint
 
 X = np.random.default_rng(0).standard_normal((60, 3)).astype(np.float32)
@@ -42,3 +44,15 @@ def test_both_parts_count() -> None:
 
     assert two(X) == two(X.copy())
     assert two(X + 1) != two(X)
+
+
+def test_sequences_of_different_lengths_have_one(tmp_path: Path) -> None:
+    def of_text(text: str) -> str:
+        path = tmp_path / "t.txt"
+        path.write_text(text)
+        return fingerprint(split(open_dataset(f"text:{path}"), 5, 5), False)
+
+    stories = [f"{n} times{'!' * n}" for n in range(40)]
+    first = of_text("<|endoftext|>".join(stories))
+    assert first == of_text("<|endoftext|>".join(stories))
+    assert first != of_text("<|endoftext|>".join([*stories[:-1], "another end"]))

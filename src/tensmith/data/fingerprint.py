@@ -23,8 +23,8 @@ def fingerprint(splits: Splits, classification: bool) -> str:
     for part in (fitting,) if fitting is judging else (fitting, judging):
         digest.update(f"part of {len(part)}".encode())
         chosen = np.unique(np.linspace(0, len(part) - 1, _SAMPLES).astype(np.int64))
-        labels = part.labels(np.arange(len(part)) if classification else chosen[:0])
-        digest.update(_bytes(labels))
+        if classification:
+            digest.update(_bytes(part.labels(np.arange(len(part)))))
         for index in chosen:  # one at a time: shapes may differ
             digest.update(_bytes(part.inputs([index])))
             digest.update(_bytes(part.labels([index])))
