@@ -106,10 +106,23 @@ def test_the_certificate_is_checked_again(folder: Path) -> None:
     assert result.returncode == 0, result.stdout
     document = json.loads(result.stdout)
     assert document["ok"] and document["solved"] + document["structural"] == document["obligations"] > 5
-    assert document["requires"] == ["len(a) >= n", "len(b) >= n"]
+    assert document["requires"] == ["len(a) >= n", "len(b) >= n"] and document["source"] is None
+    result = tensmith("verify", "out/dot.cert", folder=folder)
+    assert "give --source" in result.stdout and result.stdout.count("requires") == 2
+    result = tensmith("verify", "out/dot.cert", "--source", "k.py", folder=folder)
+    assert result.returncode == 0 and "they are what k.py demands" in result.stdout
+    (folder / "other.py").write_text(SOURCE.replace("total +=", "total -="))
+    result = tensmith("verify", "out/dot.cert", "--source", "other.py", "--json", folder=folder)
+    assert result.returncode == 1 and "other.py gives another" in json.loads(result.stdout)["problems"][0]
     script = next((folder / "out" / "dot.cert").glob("*.smt2"))
     script.write_text(script.read_text().replace("(check-sat)", "(assert false)\n(check-sat)"))
     result = tensmith("verify", "out/dot.cert", folder=folder)
     assert result.returncode == 1 and "does not hold" in result.stdout
     result = tensmith("verify", "out/dot.cert", "--solver", "magic", folder=folder)
     assert result.returncode == 2 and "z3 or cvc5, not magic" in result.stderr
+    result = tensmith("verify", "out/dot.cert", "--original", "k.py", folder=folder)
+    assert result.returncode == 2 and "--source, not --original" in result.stderr
+    for name in ("gone", "out"):
+        result = tensmith("verify", name, folder=folder)
+        assert result.returncode == 1 and "neither certificate.json nor structure.json" in result.stderr
+        assert "OUT/best" in result.stderr and "F.cert" in result.stderr

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tensmith.errors import VerificationError
-from tensmith.verify.obligation import Fact, Obligation, Recurrence, Script
+from tensmith.verify.obligation import Fact, Obligation, Script
 from tensmith.verify.solve import ask, discharge
 from tensmith.verify.theory import Prefix, axioms
 
@@ -79,10 +79,9 @@ def test_equal_questions_are_asked_once() -> None:
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_recurrences_are_part_of_the_question(solver: str) -> None:
     prefix = Prefix("fold.0", "sum", "Int", (), "k")
-    base = Recurrence("fold.0", "base", (), "0", prefix.base([], "0"))
-    step = Recurrence("fold.0", "step", (), "0", prefix.step([], "0"))
     declared = (*DECLARED, "(declare-fun fold.0 (Int) Int)")
-    with_steps = script("(= (fold.0 1) 0)", declarations=declared, recurrences=(base, step))
+    steps = (prefix.base([], "0"), prefix.step([], "0"))
+    with_steps = script("(= (fold.0 1) 0)", declarations=declared, recurrences=steps)
     assert discharge([obligation(with_steps)], solver)[0].status == "proved"
     without = replace(with_steps, recurrences=())
     assert discharge([obligation(without)], solver)[0].status == "refuted"

@@ -14,7 +14,8 @@ padding, concatenation and selection by position need; selection by value is an 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias, Union
@@ -149,6 +150,19 @@ _fresh = itertools.count()
 def fresh(prefix: str = "k") -> str:
     """A variable name used nowhere else in this process."""
     return f"{prefix}%{next(_fresh)}"
+
+
+@contextmanager
+def numbered_from_zero() -> Iterator[None]:
+    """Fresh names inside do not depend on what the process did before, so that what is made there can be made
+    again, letter for letter. It must not meet anything with fresh names that was made before, and no other
+    thread may ask for any; later names differ from all."""
+    global _fresh
+    before, _fresh = _fresh, itertools.count()
+    try:
+        yield
+    finally:
+        _fresh = itertools.count(max(next(before), next(_fresh)))
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from tensmith.errors import TensmithError, UsageError
 from tensmith.files import write_bytes
+from tensmith.formula.expr import numbered_from_zero
 from tensmith.lifting.lifted import Emitted, Lifted
 from tensmith.lifting.limit import TimeUp, limited
 from tensmith.lifting.loops import Function, Position
@@ -178,7 +179,8 @@ def lift_function(
         if isinstance(entry, Refusal):
             raise entry
         work.function = entry
-        result = _lift(entry, targets, steps, work, tell)
+        with numbered_from_zero():
+            result = _lift(entry, targets, steps, work, tell)
         if output is not None:
             result = write_result(result, output, steps)
     except Refusal as refusal:

@@ -18,7 +18,7 @@ from tensmith import __version__
 from tensmith.errors import OutputError, VerificationError
 from tensmith.files import sha256_bytes, write_text
 from tensmith.verify import lift_checker
-from tensmith.verify.obligation import Lemma, Verdict
+from tensmith.verify.obligation import Lemma, Verdict, Window
 from tensmith.verify.solve import ask
 from tensmith.verify.theory import Prefix
 
@@ -85,7 +85,26 @@ def _canonical(document: Any) -> bytes:
 
 def write_lift_certificate(folder: Path, about: Certified, verdicts: Sequence[Verdict]) -> list[Path]:
     """Writes the folder and removes scripts of an older certificate in it. structure.json comes last and
-    whole; it holds the hashes of the scripts.
+    whole; it holds the hashes of the scripts. Raises as `certificate_files` does."""
+    files = certificate_files(about, verdicts)
+    structure = files.pop(NAME)
+    paths = [folder / name for name in files]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / NAME).unlink(missing_ok=True)
+        for path in set(folder.glob("*.smt2")) - set(paths):
+            path.unlink()
+        for path, text in zip(paths, files.values()):
+            path.write_bytes(text.encode())
+    except OSError as error:
+        why = error.strerror or error
+        raise OutputError(f"cannot write {folder}: {why}; choose another --output") from error
+    write_text(folder / NAME, structure)
+    return [*paths, folder / NAME]
+
+
+def certificate_files(about: Certified, verdicts: Sequence[Verdict]) -> dict[str, str]:
+    """The texts of a certificate by file name: the scripts in order, and structure.json.
 
     Raises VerificationError if a verdict is not "proved": there is nothing to certify then.
     """
@@ -105,24 +124,11 @@ def write_lift_certificate(folder: Path, about: Certified, verdicts: Sequence[Ve
         "results": list(about.results),
         "source": about.tree,
         "functions": [as_json(prefix) for _, prefix in sorted(writing.functions.items())],
-        "facts": [dict(zip(("text", "why", "loop"), line)) for line in writing.facts],
+        "facts": [dict(zip(("text", "why", "loop", "of"), line)) for line in writing.facts],
         "obligations": rows,
     }
     document["digest"] = sha256_bytes(_canonical(document))
-    paths = [folder / name for name in writing.files]
-    structure = folder / NAME
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        structure.unlink(missing_ok=True)
-        for path in set(folder.glob("*.smt2")) - set(paths):
-            path.unlink()
-        for path, text in zip(paths, writing.files.values()):
-            path.write_bytes(text.encode())
-    except OSError as error:
-        why = error.strerror or error
-        raise OutputError(f"cannot write {folder}: {why}; choose another --output") from error
-    write_text(structure, json.dumps(document, indent=1, sort_keys=True) + "\n")
-    return [*paths, structure]
+    return {**writing.files, NAME: json.dumps(document, indent=1, sort_keys=True) + "\n"}
 
 
 @dataclass
@@ -131,7 +137,7 @@ class _Writing:
 
     files: dict[str, str]
     functions: dict[str, Prefix]
-    facts: dict[tuple[str, str, str], int]
+    facts: dict[tuple[str, str, str, str], int]
 
     def row(self, verdict: Verdict) -> dict[str, Any]:
         """One obligation; lemmas come with their own rows inside it."""
@@ -149,7 +155,7 @@ class _Writing:
             return {**row, "structural": obligation.structural}
         self.functions |= obligation.functions
         file = self._file(verdict.text)
-        lines = [(fact.text, fact.why, fact.loop) for fact in (*script.facts, *script.further)]
+        lines = [(fact.text, fact.why, fact.loop, fact.of) for fact in (*script.facts, *script.further)]
         return {
             **row,
             "file": file,
@@ -158,17 +164,13 @@ class _Writing:
             "facts": sorted({self.facts.setdefault(line, len(self.facts)) for line in lines}),
             "path": list(script.path),
             "goal": script.goal,
-            "recurrences": [
-                {k: v for k, v in as_json(recurrence).items() if k not in ("node", "text")}
-                for recurrence in script.recurrences
-            ],
             "lemmas": [self._lemma(lemma, proof) for lemma, proof in verdict.lemmas],
         }
 
     def _lemma(self, lemma: Lemma, proof: Verdict) -> dict[str, Any]:
         return {
             "equation": lemma.equation,
-            "window": {k: v for k, v in as_json(lemma.window).items() if k != "node"},
+            "window": window_row(lemma.window),
             "proof": self.row(proof),
         }
 
@@ -181,7 +183,20 @@ class _Writing:
         return name
 
 
+def window_row(window: Window) -> dict[str, Any]:
+    """What a lemma says, as its row holds it."""
+    return {key: value for key, value in as_json(window).items() if key != "node"}
+
+
 # Checking
+
+
+def read_structure(folder: Path) -> dict[str, Any]:
+    """structure.json of a folder. Raises VerificationError where there is none that can be read."""
+    try:
+        return lift_checker.read(folder)
+    except lift_checker.Wrong as wrong:
+        raise VerificationError(f"{folder}: {wrong}") from wrong
 
 
 def check(folder: Path, solver: str = "z3", timeout: float = 10.0) -> LiftReport:
@@ -189,13 +204,11 @@ def check(folder: Path, solver: str = "z3", timeout: float = 10.0) -> LiftReport
 
     Raises VerificationError for a folder that holds no certificate, or a solver that is not there.
     """
-    document = lift_checker.read(folder)
-    if isinstance(document, str):
-        raise VerificationError(document)
+    document = read_structure(folder)
     problems = lift_checker.check(folder)
     rows = list(lift_checker.rows(document)) if not problems else []
     solved = 0
-    for file, (names, expects) in _questions(rows).items():
+    for (file, expects), names in _questions(rows).items():
         answer, why = ask((folder / file).read_text(encoding="utf-8"), solver, timeout)
         if answer == expects:
             solved += len(names)
@@ -215,9 +228,10 @@ def check(folder: Path, solver: str = "z3", timeout: float = 10.0) -> LiftReport
     )
 
 
-def _questions(rows: Iterable[Mapping[str, Any]]) -> dict[str, tuple[list[str], str]]:
-    found: dict[str, tuple[list[str], str]] = {}
+def _questions(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], list[str]]:
+    """(file, answer wanted) -> names of obligations."""
+    found: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         if "file" in row:
-            found.setdefault(row["file"], ([], row["expects"]))[0].append(row["name"])
+            found.setdefault((row["file"], row["expects"]), []).append(row["name"])
     return found

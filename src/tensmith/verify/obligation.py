@@ -25,33 +25,23 @@ Kind = Literal[
 
 
 @dataclass(frozen=True)
-class Recurrence:
-    """An instance of the definition of a prefix function, or of what follows from it by induction: "base" at
-    t <= 0, the "step" from `position`, "restart" from another start (`other`), "bound" by the start."""
-
-    function: str
-    case: Literal["base", "step", "restart", "bound"]
-    arguments: tuple[str, ...]
-    position: str
-    text: str
-    other: str = ""
-
-
-@dataclass(frozen=True)
 class Fact:
-    """An assumption and why it may be made: "type", "size", "length", "requirement", "natural" (a size, a
-    counter or an arbitrary subscript is >= 0), or "counter" of `loop`, of what is inside that loop."""
+    """An assumption and why it may be made: "type", "size", "length", "natural" (a size, a counter or an
+    arbitrary subscript is >= 0), "counter" of `loop`, of what is inside that loop, "requirement", or
+    "divisor" (an element is not 0). of: the requirement as it is shown."""
 
     text: str
-    why: Literal["type", "size", "length", "requirement", "natural", "counter"]
+    why: Literal["type", "size", "length", "natural", "counter", "requirement", "divisor"]
     loop: str = ""
+    of: str = ""
 
 
 @dataclass(frozen=True)
 class Script:
     """An SMT-LIB 2 script in parts, each a line: what is assumed, and the goal whose negation is refuted.
 
-    path: conditions under which the goal is wanted. axioms and definitions: ground instances from `theory`.
+    path: conditions under which the goal is wanted. axioms and definitions: ground instances from `theory`;
+    recurrences: those of what holds of prefix functions.
     further facts and definitions are added only where a proof needs them. A script without a goal asks for a
     model.
     """
@@ -64,7 +54,7 @@ class Script:
     path: tuple[str, ...]
     axioms: tuple[str, ...]
     definitions: tuple[str, ...]
-    recurrences: tuple[Recurrence, ...]
+    recurrences: tuple[str, ...]
     goal: str | None
 
     def text(self, exact: bool, lemmas: tuple[str, ...] = (), steps: bool = True) -> str:
@@ -76,7 +66,7 @@ class Script:
             *self.path,
             *self.axioms,
             *(self.definitions if exact else ()),
-            *(recurrence.text for recurrence in (self.recurrences if steps else ())),
+            *(self.recurrences if steps else ()),
             *lemmas,
             *([] if self.goal is None else [f"(not {self.goal})"]),
         ]

@@ -121,6 +121,8 @@ def seal(document: Mapping[str, Any]) -> dict[str, Any]:
 def read_certificate(path: Path) -> Certificate:
     """The certificate of a file. VerificationError where it is missing, too large, damaged or edited."""
     try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            raise VerificationError(f"{path} is no file; give the folder of a front point, as OUT/best")
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:

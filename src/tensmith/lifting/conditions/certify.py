@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tensmith.lifting.conditions.operators import ASSUMED
@@ -14,13 +15,18 @@ from tensmith.verify.obligation import Verdict
 
 def certify(folder: Path, summary: Summary, lifted: Lifted, verdicts: Sequence[Verdict]) -> list[Path]:
     """Writes the certificate folder; the files written. Raises VerificationError if not all is proved."""
-    about = Certified(
-        summary.function.name,
-        as_json(summary.function),
-        {"summary": digest(summary), "program": lifted.program.digest},
+    return write_lift_certificate(folder, certified(summary, lifted), verdicts)
+
+
+def certified(summary: Summary, lifted: Lifted) -> Certified:
+    """What the certificate is about. It names the source's file, not where that lay."""
+    function = replace(summary.function, file=Path(summary.function.file).name)
+    return Certified(
+        function.name,
+        as_json(function),
+        {"summary": digest(replace(summary, function=function)), "program": lifted.program.digest},
         summary.arithmetic,
         tuple(dict.fromkeys(requirement.text for requirement in lifted.requires)),
         tuple(dict.fromkeys((*lifted.assumes, ASSUMED))),
         tuple(result.name for result in summary.results),
     )
-    return write_lift_certificate(folder, about, verdicts)

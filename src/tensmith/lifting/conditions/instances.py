@@ -4,39 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from tensmith.lifting.conditions.folds import Folds
 from tensmith.lifting.conditions.nodes import Node
-from tensmith.verify.obligation import Recurrence
 from tensmith.verify.theory import Prefix, axioms
 
 Write: TypeAlias = Callable[[Node], str]
 _MOST_INNER = 200
-Case: TypeAlias = Literal["base", "step", "restart", "bound"]
 
 
 @dataclass
 class Instances:
     """The recurrence instances, the nodes they speak of beyond the goal's, and the functions they define."""
 
-    recurrences: dict[str, Recurrence] = field(default_factory=dict)
+    recurrences: dict[str, None] = field(default_factory=dict)
     extra: list[Node] = field(default_factory=list)
     functions: dict[str, Prefix] = field(default_factory=dict)
 
-    def add(self, case: Case, prefix: Prefix, arguments: list[str], position: str, other: str = "") -> None:
-        """One instance."""
-        match case:
-            case "base":
-                text = prefix.base(arguments, position)
-            case "step":
-                text = prefix.step(arguments, position)
-            case "restart":
-                text = prefix.restart(arguments, other, position)
-            case "bound":
-                text = prefix.bound(arguments, position)
+    def add(self, prefix: Prefix, *instances: str) -> None:
+        """Instances of what holds of a prefix function."""
         self.functions[prefix.name] = prefix
-        self.recurrences[text] = Recurrence(prefix.name, case, tuple(arguments), position, text, other)
+        self.recurrences |= dict.fromkeys(instances)
 
 
 def recurrences(folds: Folds, roots: Iterable[Node], write: Write) -> Instances:
@@ -49,12 +38,11 @@ def recurrences(folds: Folds, roots: Iterable[Node], write: Write) -> Instances:
     while pending and len(inner) < _MOST_INNER:
         bodies = []
         for fold in pending:
-            *arguments, extent = map(write, fold.args[1:])
-            found.add("base", folds.bodies[fold].prefix, arguments, extent)
+            prefix, (*arguments, extent) = folds.bodies[fold].prefix, map(write, fold.args[1:])
+            found.add(prefix, prefix.base(arguments, extent))
         for fold, point in folds.steps(pending):
             prefix, arguments = folds.bodies[fold].prefix, list(map(write, fold.args[1:-1]))
-            found.add("base", prefix, arguments, write(point))
-            found.add("step", prefix, arguments, write(point))
+            found.add(prefix, prefix.base(arguments, write(point)), prefix.step(arguments, write(point)))
             bodies.append(folds.body_at(fold, point))
             found.extra += [point, bodies[-1]]
         new = [fold for fold in folds.occurring(bodies) if fold not in inner and fold not in occurring]
@@ -63,12 +51,12 @@ def recurrences(folds: Folds, roots: Iterable[Node], write: Write) -> Instances:
         pending = [fold for fold in new if fold.args[-1].constant is not None]
     found.functions |= {folds.bodies[fold].prefix.name: folds.bodies[fold].prefix for fold in inner}
     for fold, other in folds.restarts([*occurring, *inner]):
-        *arguments, extent = map(write, fold.args[1:])
-        found.add("restart", folds.bodies[fold].prefix, arguments, extent, write(other.args[-2]))
+        prefix, (*arguments, extent) = folds.bodies[fold].prefix, map(write, fold.args[1:])
+        found.add(prefix, prefix.restart(arguments, write(other.args[-2]), extent))
         for nested in folds.occurring((fold.args[-2], other.args[-2])):
-            if folds.bodies[nested].prefix.kind in ("max", "min"):
-                *given, place = map(write, nested.args[1:])
-                found.add("bound", folds.bodies[nested].prefix, given, place)
+            prefix, (*given, place) = folds.bodies[nested].prefix, map(write, nested.args[1:])
+            if prefix.kind in ("max", "min"):
+                found.add(prefix, prefix.bound(given, place))
     return found
 
 

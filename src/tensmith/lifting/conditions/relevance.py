@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
 
 from tensmith.lifting.conditions.nodes import Node, monomials, walk
 from tensmith.lifting.conditions.text import constant, text
 from tensmith.lifting.conditions.world import World
 from tensmith.verify.obligation import Fact
-
-Why: TypeAlias = Literal["type", "size", "length", "requirement", "natural", "counter"]
 
 
 @dataclass
@@ -101,14 +98,16 @@ class Relevance:
             if known is fact:
                 loop = world.counted.get(bounded, "")
                 return Fact(text(fact), "counter" if loop else "length", loop)
-        why: Why = "requirement" if fact in world.requirements else world.reasons[fact]
-        return Fact(text(fact), why)
+        if fact in world.requirements:
+            return Fact(text(fact), "requirement", of=world.requirements[fact])
+        return Fact(text(fact), world.reasons[fact])
 
     def ranges(self, node: Node) -> list[Fact]:
         """What its type says of an element, and that natural atoms are >= 0."""
         limits, found = self.world.element_limits(node), []
-        if node.op == "app" and node.args[0][3:] in self.world.divisors and node.sort == "Int":
-            found.append(Fact(f"(not (= {text(node)} 0))", "requirement"))
+        divided = self.world.divisors.get(node.args[0][3:]) if node.op == "app" else None
+        if divided is not None and node.sort == "Int":
+            found.append(Fact(f"(not (= {text(node)} 0))", "divisor", of=divided))
         if limits is not None:
             low, high = (constant(limit, "Int") for limit in limits)
             return [*found, Fact(f"(and (<= {low} {text(node)}) (<= {text(node)} {high}))", "type")]

@@ -104,7 +104,7 @@ class Writer:
             tuple(path),
             tuple(weak),
             tuple(exact),
-            tuple(found.recurrences.values()),
+            tuple(found.recurrences),
             goal,
         )
         return script, found.functions

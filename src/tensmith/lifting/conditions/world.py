@@ -60,7 +60,7 @@ class World:
     sizes: dict[Node, Node] = field(default_factory=dict)  # size -> the polynomial it is the positive part of
     facts: list[Node] = field(default_factory=list)
     reasons: dict[Node, Literal["type", "size"]] = field(default_factory=dict)
-    requirements: list[Node] = field(default_factory=list)
+    requirements: dict[Node, str] = field(default_factory=dict)  # with how they are shown
     exact: set[Node] = field(default_factory=set)  # what terms compute, which does not overflow
     _about: dict[Node, list[Node]] = field(default_factory=dict)
     ranges: dict[Node, Node] = field(default_factory=dict)  # counters and lengths -> their upper bounds
@@ -91,7 +91,7 @@ class World:
         for requirement in self.summary.requires:
             self._require(requirement)
         # Arrays of whose elements it is required that none that is read is 0.
-        self.divisors = {r.array for r in self.summary.requires if r.kind == "nonzero" and r.array}
+        self.divisors = {r.array: r.text for r in self.summary.requires if r.kind == "nonzero" and r.array}
 
     @property
     def zero(self) -> Node:
@@ -128,19 +128,19 @@ class World:
         poly = self.poly(requirement.poly, self.stated)
         match requirement.kind:
             case "at_least":
-                self.requirements.append(self.arena.claim(poly, self.zero))
+                self.requirements[self.arena.claim(poly, self.zero)] = requirement.text
                 self.arena.assume(poly)
             case "equal":
-                self.requirements.append(self.arena.eq(poly, self.zero))
+                self.requirements[self.arena.eq(poly, self.zero)] = requirement.text
                 self.arena.assume(poly, self.arena.scale(poly, -1))
             case "nonzero":
-                self.requirements.append(self.arena.negate(self.arena.eq(poly, self.zero)))
+                self.requirements[self.arena.negate(self.arena.eq(poly, self.zero))] = requirement.text
             case "length":
                 # The length of memory seen through strides is compared row by row, never as a product.
                 grid = self.summary.grids.get(requirement.array)
                 if grid is None or len(grid.strides) < 2:
                     length = self.length(requirement.array, requirement.axis)
-                    self.requirements.append(self.arena.claim(length, poly))
+                    self.requirements[self.arena.claim(length, poly)] = requirement.text
                     longest = [poly, *(size for size, raw in self.sizes.items() if raw is poly)]
                     self.arena.assume(*(self.arena.sub(length, least) for least in longest))
 
