@@ -1,16 +1,38 @@
-"""A bound on the processor time of a piece of work, so that no source makes the lift hang."""
+"""Bounds on the processor time of a piece of work, so that no source makes the lift hang."""
 
 from __future__ import annotations
 
 import contextlib
 import signal
 import threading
+import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from types import FrameType
+
+_PATIENCE = 10.0  # seconds by the clock for one of processor time, on a busy machine
 
 
 class TimeUp(Exception):
     """The time is over."""
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """An end for work that looks at it now and then: in processor time, and much later by the clock."""
+
+    processor: float
+    clock: float
+
+    @staticmethod
+    def within(seconds: float) -> Deadline:
+        """So much processor time from now on."""
+        return Deadline(time.process_time() + seconds, time.monotonic() + _PATIENCE * seconds)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the time is over."""
+        return time.process_time() > self.processor or time.monotonic() > self.clock
 
 
 @contextlib.contextmanager

@@ -6,14 +6,14 @@ not depend on the machine it is read on.
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
+from tensmith.lifting.limit import Deadline
 from tensmith.lifting.loops import Function
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source import c_guard
 
-SECONDS = 4.5  # for one file
+SECONDS = 4.5  # of processor time for one file
 
 
 def read_c(path: Path) -> list[Function | Refusal]:
@@ -27,13 +27,13 @@ def read_c(path: Path) -> list[Function | Refusal]:
     """
     from tensmith.lifting.source.c_parse import definitions, language, parse
 
-    deadline = time.monotonic() + SECONDS
+    deadline = Deadline.within(SECONDS)
     source = c_guard.read(path)
     unit = parse(source)
     return [attempt(cursor, str(path), language(path), deadline) for cursor in definitions(unit, path)]
 
 
-def attempt(cursor: object, file: str, language: str, deadline: float) -> Function | Refusal:
+def attempt(cursor: object, file: str, language: str, deadline: Deadline) -> Function | Refusal:
     """One function, or its refusal."""
     from tensmith.lifting.source.c_cursor import kind, position
     from tensmith.lifting.source.c_functions import lower
@@ -41,7 +41,7 @@ def attempt(cursor: object, file: str, language: str, deadline: float) -> Functi
     name = str(cursor.spelling)  # type: ignore[attr-defined]
     where = position(cursor)
     try:
-        if time.monotonic() > deadline:
+        if deadline.passed:
             raise Refusal("reading the file takes too long: put the function into a file of its own", where)
         if kind(cursor) != "FUNCTION_DECL":
             what = "a template" if kind(cursor) == "FUNCTION_TEMPLATE" else "a method"
@@ -50,4 +50,4 @@ def attempt(cursor: object, file: str, language: str, deadline: float) -> Functi
     except Refusal as refusal:
         return Refusal(refusal.reason, refusal.position, name)
     except RecursionError:
-        return Refusal("expressions nested too deeply: use more variables", where, name)
+        return Refusal("statements or expressions nested too deeply: split the function", where, name)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from tensmith.lifting.limit import Deadline
 from tensmith.lifting.loops import (
     I64,
     Array,
@@ -47,7 +47,7 @@ class Context:
 
     file: str
     language: str
-    deadline: float
+    deadline: Deadline
     bound: dict[int, Value] = field(default_factory=dict)  # by declaration
     types: dict[str, Scalar] = field(default_factory=dict)
     arrays: dict[str, Array] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class Context:
         if self.written > STATEMENTS:
             reason = f"written out with its helpers, the function has more than {STATEMENTS} statements"
             raise Refusal(f"{reason}: lift the helpers on their own", statement.position)
-        if time.monotonic() > self.deadline:
+        if self.deadline.passed:
             raise Refusal("reading takes too long: lift a smaller function", statement.position)
         self.out.append(statement)
 

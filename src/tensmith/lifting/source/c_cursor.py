@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import sys
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -65,7 +67,25 @@ def position(cursor: Cursor) -> Position:
 
 
 def children(cursor: Cursor) -> list[Cursor]:
-    return list(cursor.get_children())
+    """The cursors directly inside.
+
+    Raises:
+        RecursionError: in good time. The binding visits them in a callback that forgets errors, and where the
+            stack ends there the rest would be missing.
+    """
+    try:
+        sys._getframe(sys.getrecursionlimit() // 2)
+    except ValueError:
+        return list(cursor.get_children())
+    raise RecursionError
+
+
+def descendants(cursor: Cursor) -> Iterator[Cursor]:
+    """The cursor and all inside it, in the order of the text."""
+    stack = [cursor]
+    while stack:
+        yield (found := stack.pop())
+        stack += reversed(children(found))
 
 
 def operator(cursor: Cursor) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tensmith.lifting.limit import Deadline
 from tensmith.lifting.loops import (
     I64,
     Array,
@@ -50,7 +51,7 @@ from tensmith.lifting.source.c_writes import written
 from tensmith.lifting.source.defined import check_defined
 
 
-def lower(cursor: Cursor, file: str, language: str, deadline: float) -> Function:
+def lower(cursor: Cursor, file: str, language: str, deadline: Deadline) -> Function:
     """A function definition in the loop language.
 
     Raises:

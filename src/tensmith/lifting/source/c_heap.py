@@ -23,7 +23,16 @@ from tensmith.lifting.loops import (
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import apply, cast, integer, offset, unplaced
 from tensmith.lifting.source.c_context import Context
-from tensmith.lifting.source.c_cursor import Cursor, bare, children, constant, kind, operator, position
+from tensmith.lifting.source.c_cursor import (
+    Cursor,
+    bare,
+    children,
+    constant,
+    descendants,
+    kind,
+    operator,
+    position,
+)
 from tensmith.lifting.source.c_evaluate import spelled, value
 from tensmith.lifting.source.c_places import Address, Heap, Pointer
 
@@ -56,7 +65,7 @@ def factor(context: Context, cursor: Cursor, element: Scalar) -> Expr | None:
 
 def holds_size(cursor: Cursor) -> bool:
     """Whether a sizeof stands in an expression."""
-    return any(kind(inner) == "CXX_UNARY_EXPR" for inner in cursor.walk_preorder())
+    return any(kind(inner) == "CXX_UNARY_EXPR" for inner in descendants(cursor))
 
 
 def allocated(context: Context, heap: Heap, element: Scalar, cursor: Cursor) -> Address:

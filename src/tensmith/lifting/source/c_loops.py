@@ -19,7 +19,16 @@ from tensmith.lifting.loops import (
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import apply, cast, integer, negation
 from tensmith.lifting.source.c_context import UNKNOWN, Context, same_target
-from tensmith.lifting.source.c_cursor import Cursor, bare, children, for_parts, key, kind, position
+from tensmith.lifting.source.c_cursor import (
+    Cursor,
+    bare,
+    children,
+    descendants,
+    for_parts,
+    key,
+    kind,
+    position,
+)
 from tensmith.lifting.source.c_evaluate import condition, element, load, spelled
 from tensmith.lifting.source.c_places import Address, ElementPlace, Region, ScalarPlace
 from tensmith.lifting.source.c_statements import REFUSED, run, statement
@@ -33,7 +42,7 @@ def for_loop(context: Context, cursor: Cursor) -> None:
     start, test, step, inside = for_parts(cursor)
     name = "for"
     if start is not None:
-        names = [c.spelling for c in start.walk_preorder() if kind(c) in ("VAR_DECL", "DECL_REF_EXPR")]
+        names = [c.spelling for c in descendants(start) if kind(c) in ("VAR_DECL", "DECL_REF_EXPR")]
         name = names[0] if names else name
         run(context, [start])
     repeat(context, cursor, test, inside, name, [] if step is None else [step])

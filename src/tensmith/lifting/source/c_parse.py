@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tensmith.errors import TensmithError
-from tensmith.lifting.source.c_cursor import Cursor, clang, kind
+from tensmith.lifting.source.c_cursor import Cursor, children, clang, kind
 from tensmith.lifting.source.c_guard import HEADERS, Text
 
 CPP = (".cpp", ".cc", ".cxx", ".hpp", ".hh", ".hxx", ".c++", ".cppm")
@@ -93,7 +93,7 @@ def try_elsewhere(source: Text) -> None:
 def definitions(unit: Cursor, path: Path) -> list[Cursor]:
     """The function definitions of the main file in order, inside namespaces and extern "C" as well."""
     found: list[Cursor] = []
-    for cursor in unit.get_children():
+    for cursor in children(unit):
         if cursor.location.file is None or cursor.location.file.name != str(path):
             continue
         name = kind(cursor)
@@ -102,6 +102,6 @@ def definitions(unit: Cursor, path: Path) -> list[Cursor]:
         elif name in ("FUNCTION_DECL", "FUNCTION_TEMPLATE", "CXX_METHOD") and cursor.is_definition():
             found.append(cursor)
         elif name in ("CLASS_DECL", "STRUCT_DECL", "CLASS_TEMPLATE"):
-            methods = [inner for inner in cursor.get_children() if kind(inner) == "CXX_METHOD"]
+            methods = [inner for inner in children(cursor) if kind(inner) == "CXX_METHOD"]
             found.extend(method for method in methods if method.is_definition())
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensmith.lifting.source.c_cursor import Cursor, children, initializer, key, kind, operator
+from tensmith.lifting.source.c_cursor import Cursor, children, descendants, initializer, key, kind, operator
 from tensmith.lifting.source.c_types import is_reference, vector_element
 
 MUTATORS = ("push_back", "emplace_back", "resize", "assign", "clear", "pop_back", "insert", "erase", "swap")
@@ -11,7 +11,7 @@ MUTATORS = ("push_back", "emplace_back", "resize", "assign", "clear", "pop_back"
 def written(function: Cursor) -> frozenset[int]:
     """The declarations that are assigned to, stepped, grown, or handed out by address or reference."""
     found: set[int] = set()
-    for cursor in function.walk_preorder():
+    for cursor in descendants(function):
         for target in targets(cursor):
             found |= root(target)
     return frozenset(found)
@@ -75,7 +75,7 @@ def root(cursor: Cursor) -> set[int]:
 
 def returns(function: Cursor) -> list[Cursor]:
     """All return statements of a function."""
-    return [cursor for cursor in function.walk_preorder() if kind(cursor) == "RETURN_STMT"]
+    return [cursor for cursor in descendants(function) if kind(cursor) == "RETURN_STMT"]
 
 
 def body(function: Cursor) -> Cursor:

@@ -8,12 +8,12 @@ they are called. Anything else is refused with its place and what to change.
 from __future__ import annotations
 
 import ast
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from tensmith.errors import UsageError
+from tensmith.lifting.limit import Deadline
 from tensmith.lifting.loops import (
     Array,
     Function,
@@ -35,7 +35,7 @@ from tensmith.lifting.source.python_module import Module, parse_module, place, r
 from tensmith.lifting.source.python_scope import ArrayRef, Code, Frame, Local, Number, Scope, Value
 from tensmith.lifting.source.python_statements import block
 
-_SECONDS = 4.0
+_SECONDS = 4.0  # of processor time for one file
 _KNOWN_DECORATORS = ("lift", "jit", "njit")
 
 
@@ -51,17 +51,17 @@ def read_python_source(text: str, file: str, function: str | None = None) -> lis
         known = ", ".join(module.functions) or "none"
         raise UsageError(f"{file} has no function '{function}'; its functions: {known}")
     names = [function] if function is not None else list(module.functions)
-    deadline = time.monotonic() + _SECONDS
+    deadline = Deadline.within(_SECONDS)
     return [read_function(module, name, deadline=deadline) for name in names]
 
 
 def read_function(
-    module: Module, name: str, given: Mapping[str, AnyKind] | None = None, deadline: float | None = None
+    module: Module, name: str, given: Mapping[str, AnyKind] | None = None, deadline: Deadline | None = None
 ) -> Function | Refusal:
     """One function of a module; `given`: kinds of arguments that are known, over annotations and use."""
     node = module.functions[name]
     try:
-        return _lower(module, node, dict(given or {}), deadline or time.monotonic() + _SECONDS)
+        return _lower(module, node, dict(given or {}), deadline or Deadline.within(_SECONDS))
     except Refusal as refusal:
         where = refusal.position if refusal.position.line else place(node)
         return Refusal(refusal.reason, where, name)
@@ -70,7 +70,10 @@ def read_function(
 
 
 def _lower(
-    module: Module, node: ast.FunctionDef | ast.AsyncFunctionDef, given: dict[str, AnyKind], deadline: float
+    module: Module,
+    node: ast.FunctionDef | ast.AsyncFunctionDef,
+    given: dict[str, AnyKind],
+    deadline: Deadline,
 ) -> Function:
     function = plain_function(node)
     for decorator in function.decorator_list:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
+from tensmith.lifting.limit import Deadline
 from tensmith.lifting.loops import (
     INT,
     Allocate,
@@ -111,7 +111,7 @@ class Frame:
 class Scope:
     """See the module."""
 
-    def __init__(self, module: Module, deadline: float) -> None:
+    def __init__(self, module: Module, deadline: Deadline) -> None:
         self.module, self.deadline = module, deadline
         self.statements: list[Statement] = []
         self.frames: list[Frame] = []
@@ -137,7 +137,7 @@ class Scope:
     def check_time(self, position: Position) -> None:
         """Refuses a function that grows without end."""
         self.made += 1
-        if self.made > _MOST_STATEMENTS or time.monotonic() > self.deadline:
+        if self.made > _MOST_STATEMENTS or self.deadline.passed:
             raise Refusal("the function is too long once its helpers are put in; split it", position)
 
     @contextmanager

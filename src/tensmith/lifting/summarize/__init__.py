@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tensmith.formula.poly import Poly
-from tensmith.lifting.loops import Array, Function, Scalar, Struct
+from tensmith.lifting.loops import Array, Function, If, Loop, Scalar, Statement, Struct
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.execute import Execution, Guess
 from tensmith.lifting.summarize.finish import finish
@@ -33,6 +33,7 @@ from tensmith.lifting.summarize.state import Access
 from tensmith.lifting.summary import Grid, Summary
 
 _MOST_RUNS = 8
+_MOST_LOOPS = 32  # inside one another
 
 
 def summarize(function: Function, guess: Guess | None = None) -> Summary:
@@ -41,11 +42,27 @@ def summarize(function: Function, guess: Guess | None = None) -> Summary:
     guess: asked for the closed form of a scalar recurrence that no rule knows; a claim like all the rest.
     """
     try:
+        _check_depth(function.body, 0)
         return _summarize(function, guess)
     except Refusal as refusal:
         if refusal.function:
             raise
         raise Refusal(refusal.reason, refusal.position, function.name) from refusal
+    except RecursionError:
+        reason = "its branches or expressions are nested too deeply; split the function"
+        raise Refusal(reason, function.position, function.name) from None
+
+
+def _check_depth(body: Sequence[Statement], depth: int) -> None:
+    """Refuse loops inside one another without end."""
+    for statement in body:
+        if isinstance(statement, If):
+            _check_depth((*statement.then, *statement.otherwise), depth)
+        elif isinstance(statement, Loop):
+            if depth == _MOST_LOOPS:
+                reason = f"more than {_MOST_LOOPS} loops are inside one another; split the function"
+                raise Refusal(reason, statement.position)
+            _check_depth(statement.body, depth + 1)
 
 
 def _summarize(function: Function, guess: Guess | None) -> Summary:
