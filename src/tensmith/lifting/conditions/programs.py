@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from tensmith.lifting.choices import ALWAYS, Cases, Choice, needed
 from tensmith.lifting.conditions.elements import Elements, scalar_of
 from tensmith.lifting.conditions.execute import Goal
 from tensmith.lifting.conditions.folds import Folds
@@ -80,14 +81,13 @@ class Comparison:
     def _views(self) -> None:
         """Every view lies inside its array where it is needed. Asked last: conditions are values that the
         summary computes too."""
-        arena, needed = self.world.arena, self._needed()
-        views: dict[View, Node] = {}
+        cases, views = needed(self.lifted.program), dict[View, Cases]()
         for given in self.lifted.inputs:
             if given.view is not None:
-                views[given.view] = arena.any([views.get(given.view, arena.false), needed[given.name]])
-        views |= {out.view: arena.true for out in self.lifted.outputs if out.view is not None}
+                views[given.view] = views.get(given.view, frozenset()) | cases[given.name]
+        views |= {out.view: ALWAYS for out in self.lifted.outputs if out.view is not None}
         for view, asked in views.items():
-            self._inside(view, asked)
+            self._inside(view, self._asked(asked))
 
     def _indices(self, view: View) -> tuple[At, list[Node]]:
         """Arbitrary indices of a view, and that they lie in its box."""
@@ -96,20 +96,15 @@ class Comparison:
         extents = [world.poly(extent, world.scope) for extent in view.shape]
         return indices, [arena.claim(arena.shift(e, -1), i) for e, i in zip(extents, indices)]
 
-    def _needed(self) -> dict[str, Node]:
-        """When some output depends on a value: a choice of one of two tensors needs only the one chosen."""
-        arena, program = self.world.arena, self.lifted.program
-        needed = dict.fromkeys(program.outputs, arena.true)
-        for step in reversed(program.nodes):
-            here = needed.get(step.output, arena.false)
-            chosen = [arena.true] * len(step.inputs)
-            shapes = [program.type(name).dims for name in step.inputs if name]
-            if step.op == "where" and shapes == [(), *[program.type(step.output).dims] * 2]:
-                first = self.elements.at(step.inputs[0], ())
-                chosen = [arena.true, first, arena.negate(first)]
-            for name, condition in zip(step.inputs, chosen):
-                needed[name] = arena.any([needed.get(name, arena.false), arena.all([here, condition])])
-        return needed
+    def _asked(self, cases: Cases) -> Node:
+        """Whether one of the cases in which a value is needed holds."""
+        arena = self.world.arena
+
+        def holds(choice: Choice) -> Node:
+            condition = self.elements.at(choice[0], ())
+            return condition if choice[1] else arena.negate(condition)
+
+        return arena.any(arena.all(map(holds, sorted(case))) for case in sorted(cases, key=sorted))
 
     def _inside(self, view: View, asked: Node) -> None:
         indices, box = self._indices(view)

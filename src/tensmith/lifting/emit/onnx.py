@@ -15,6 +15,7 @@ from tensmith.errors import ProgramError
 from tensmith.formula.poly import Poly
 from tensmith.ir import Program, TensorType
 from tensmith.ir.program import Origin
+from tensmith.lifting.choices import ALWAYS, needed
 from tensmith.lifting.emit import Emitted, Emitter, emitter
 from tensmith.lifting.emit.graph import kernels, views
 from tensmith.lifting.emit.graph.build import Graph
@@ -49,7 +50,8 @@ def model_program(lifted: Lifted) -> Program:
     graph = Graph(names | {f"{_PREFIX}{name}" for name in lifted.program.names})
     inputs = {name: _input(graph, name, type_) for name, type_ in fields}
     _bind_sizes(graph, lifted)
-    fed = {entry.name: _feed(graph, entry) for entry in lifted.inputs}
+    always = {name for name, cases in needed(lifted.program).items() if cases == ALWAYS}
+    fed = {entry.name: _feed(graph, entry, entry.name in always) for entry in lifted.inputs}
     inner = _between(lifted.program, fed)
     kernels.legalize(graph, inner)
     outputs = _outputs(graph, lifted, fed)
@@ -105,10 +107,11 @@ def _input(graph: Graph, name: str, type_: Scalar | Array) -> TensorType:
     return TensorType(element_name(type_.element), tuple(map(Poly.symbol, dims)))
 
 
-def _feed(graph: Graph, entry: Input) -> str:
-    """The value of an input of the program, from the parameters."""
+def _feed(graph: Graph, entry: Input, inside: bool) -> str:
+    """The value of an input of the program, from the parameters. inside: it surely lies in its array."""
     if entry.view is not None:
-        return views.read(graph, entry.view.array, entry.view)
+        read = views.read if inside else views.read_what_is_there
+        return read(graph, entry.view.array, entry.view)
     return entry.scalar if entry.scalar is not None else graph.range(entry.positions or 0)
 
 

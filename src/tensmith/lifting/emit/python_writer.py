@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tensmith.formula.arith import Array
 from tensmith.formula.poly import Poly
 from tensmith.ir import Node, Program, TensorType
+from tensmith.lifting.choices import ALWAYS, needed
 from tensmith.lifting.emit.expression import ARITHMETIC, BITS, SIGN, Text, infix, prefix
 from tensmith.lifting.emit.ranges import ranges
 from tensmith.lifting.lifted import Input, Lifted
@@ -48,6 +49,7 @@ class Writer:
         self.inputs: Mapping[str, Input] = {given.name: given for given in lifted.inputs}
         self.ranges = ranges(program)
         self.uses = _uses(program)
+        self.needed = needed(program)
         self._texts: dict[str, Text] = {}
 
     # Names and lines
@@ -158,8 +160,20 @@ class Writer:
         given = self.inputs.get(name)
         base = given.view.array if given is not None and given.view is not None else "t"
         local = self.name(base)
-        self.line(f"{local} = {text.code}")
+        asked = self._asked(name)
+        self.line(f"{local} = {text.code}" + (f" if {asked} else None" if asked else ""))
         return Text(local)
+
+    def _asked(self, name: str) -> str:
+        """When a value is needed, as far as plain numbers tell; "" where it always is."""
+        cases = []
+        for case in sorted(self.needed.get(name, ALWAYS), key=sorted):
+            choices = [(self.value(condition), side) for condition, side in sorted(case)]
+            plain = [text.code if side else f"not {text.atom}" for text, side in choices if text.literal]
+            if not plain:
+                return ""
+            cases.append(plain[0] if len(plain) == 1 else " and ".join(f"({choice})" for choice in plain))
+        return cases[0] if len(cases) == 1 else " or ".join(f"({case})" for case in cases)
 
 
 _BUILTINS = frozenset({name for name in dir(builtins) if name.islower()} - {"input", "vars", "id", "hash"})

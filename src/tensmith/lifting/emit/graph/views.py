@@ -35,6 +35,22 @@ def read(graph: Graph, array: str, view: View) -> str:
     return array
 
 
+def read_what_is_there(graph: Graph, array: str, view: View) -> str:
+    """The elements of a view in its shape, anything in the place of those that lie outside of the array."""
+    axes = len(view.offset)
+    padded = graph.op("pad", [array, graph.const([0] * axes + [1] * axes)])  # so that no axis is empty
+    shape = graph.op("shape", [array])
+    if axes == 1:
+        last = graph.op("squeeze", [shape, graph.const([0])])
+        return graph.op("gather", [padded, _clipped(graph, _flat_positions(graph, view), last)], {"axis": 0})
+    return graph.op("gather_nd", [padded, _clipped(graph, _positions(graph, view), shape)])
+
+
+def _clipped(graph: Graph, positions: str, last: str) -> str:
+    """Positions from 0 to `last`."""
+    return graph.op("min", [graph.op("max", [positions, graph.const(0)]), last])
+
+
 def write(graph: Graph, array: str, view: View, value: str) -> str:
     """The whole array with a view replaced."""
     if len(view.offset) == 1 and _dense_order(view) == tuple(range(len(view.shape))):
