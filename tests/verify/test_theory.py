@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import re
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tensmith.verify import lift_checker
 from tensmith.verify.solve import ask
 from tensmith.verify.theory import (
     AXIOMS,
@@ -78,6 +81,20 @@ def test_a_wrong_axiom_is_found_at_a_number() -> None:
     assert "is false at" in violations([floor_as_truncation], MODEL)[0]
 
 
+@pytest.mark.parametrize("axiom", AXIOMS, ids=lambda axiom: axiom.text[:40])
+def test_a_turned_comparison_in_any_axiom_is_found(axiom: Axiom) -> None:
+    """The check can fail: at every place of every axiom."""
+    for old, new in ((">=", "<"), ("<=", ">")):
+        for place in re.finditer(re.escape(f"({old} "), axiom.text):
+            turned = f"{axiom.text[: place.start()]}({new} {axiom.text[place.end() :]}"
+            assert violations([replace(axiom, text=turned)], MODEL), turned
+
+
+def test_the_small_checker_knows_the_same_axioms() -> None:
+    """It imports nothing, so it has a copy of its own."""
+    assert {text.replace("?", "") for text in lift_checker._AXIOMS} == {axiom.text for axiom in AXIOMS}
+
+
 def test_functions_without_axioms_have_none() -> None:
     assert axioms("f.exp") == ()
     assert [axiom.weak for axiom in axioms("wrap.u8")] == [True, True, False]
@@ -92,6 +109,16 @@ BODIES = {
     "least": Prefix("fold.0", "min", "Int", ("Int", "Int"), "(* (- k p0) (- k p0))"),
     "real": Prefix("fold.0", "sum", "Real", ("Real",), "(* 0.5 p0)"),
 }
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_the_small_checker_knows_the_same_recurrences(name: str) -> None:
+    prefix = BODIES[name]
+    given_ = [f"?p{i}" for i in range(len(prefix.parameters))]
+    laws = {prefix.base(given_, "?t"), prefix.step(given_, "?t")}
+    if prefix.kind in ("max", "min"):
+        laws |= {prefix.bound(given_, "?t"), prefix.restart(given_, "?q", "?t")}
+    assert set(lift_checker._laws(vars(prefix))) == laws
 
 
 @pytest.mark.parametrize("name", BODIES)

@@ -262,20 +262,15 @@ MODEL: dict[str, Callable[..., Any]] = {
 }
 
 _SMALL = {
+    # around 0, and around the ends of every type
     _INT: (
         *range(-4, 5),
-        127,
-        128,
-        255,
-        256,
-        -128,
-        -129,
-        65535,
-        2**31 - 1,
-        2**31,
-        2**32,
-        -(2**31),
-        2**64 - 1,
+        *(
+            sign * 2**bits + d
+            for bits in (7, 8, 15, 16, 31, 32, 63, 64)
+            for sign in (1, -1)
+            for d in (-1, 0, 1)
+        ),
     ),
     _REAL: tuple(Fraction(n, 2) for n in range(-7, 8)),
 }
