@@ -63,8 +63,8 @@ class SpatialPackInt8(Kernel):
         """Tiles that fit the registers, cheapest first."""
         few = problem.channels <= _FEW_CHANNELS and problem.groups == 1 and problem.dilations[1] == 1
         filter_blocks = -(-wide_groups(problem, isa.lanes)[2] // isa.lanes)
-        weights = 1 if _has_dot(isa) else 2
-        spare = 1 if _has_dot(isa) else _WIDENED[0]
+        weights = 1 if has_dot(isa) else 2
+        spare = 1 if has_dot(isa) else _WIDENED[0]
         fitting = [
             cls(problem, isa, positions, blocks, problem.channels if few else isa.lanes)
             for blocks in range(1, min(filter_blocks, _MOST_BLOCKS) + 1)
@@ -113,7 +113,7 @@ class SpatialPackInt8(Kernel):
         """Cycles of every tile, those at the ends with fewer positions or blocks included."""
         lanes = self.isa.lanes
         groups, _, filters = wide_groups(self.problem, lanes)
-        product = 1 if _has_dot(self.isa) else _WIDENED[1]
+        product = 1 if has_dot(self.isa) else _WIDENED[1]
         cycles = 0.0
         for blocks, times in chunks(-(-filters // lanes), self.blocks):
             for tile, count in tiles(output_extent(self.problem, self.problem.pointwise), self.positions):
@@ -191,7 +191,7 @@ static void {name}({SIGNATURE})
         limit = quads if not rest else f"(cb < {count - 1} ? {quads} : {rest})" if count > 1 else rest
         across = 1 if self._few else p.window[1]
         kept = epilogue.residual or target
-        element = f"i * {p.strides[0] * source.row} + j * {p.strides[1] * source.block} + 4 * c"
+        element = f"i * {p.strides[0] * source.row} + j * {p.strides[1] * source.block}"
         finish = finish_vectors(tile, blocks, target, kept, epilogue, lanes)
         return f"""\
 static void {name}_{rows}x{columns}x{blocks}(const uint8_t *restrict x, const int8_t *restrict w,
@@ -206,7 +206,8 @@ static void {name}_{rows}x{columns}x{blocks}(const uint8_t *restrict x, const in
     for (int u = 0; u < {p.window[0]}; u++)
     for (int v = 0; v < {across}; v++) {{
         const uint8_t *t = x + u * {p.dilations[0] * source.row} + v * {p.dilations[1] * source.block};
-        UNROLL_4 for (int c = 0; c < {limit}; c++, w += {4 * blocks * lanes}) {{
+        UNROLL_4 for (int c = 0; c < {limit}; c++, t += 4, w += {4 * blocks * lanes}) {{
+            __asm__("" : "+r"(t));  /* else elements are kept for later, and registers spilled for them */
             vi f[{blocks}];
             UNROLL for (int k = 0; k < {blocks}; k++) f[k] = iload(w + k * {4 * lanes});
             UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int j = 0; j < {columns}; j++) {{
@@ -249,7 +250,7 @@ def finish_vectors(
 """
 
 
-def _has_dot(isa: Isa) -> bool:
+def has_dot(isa: Isa) -> bool:
     return {"avx512": "avx512_vnni", "avx2": "avx_vnni"}.get(isa.name, "") in isa.features
 
 

@@ -1,0 +1,180 @@
+"""Depthwise convolution of bytes: four neighbours of a row of the window to one dot product.
+
+    sums[c,o] = start[c] + sum(u, v; x[c, o*strides + (u, v) - pads] * w[c,u,v])
+
+Four positions of a block lie side by side in memory; two shuffles put the four bytes of each channel into its
+lane, where one instruction multiplies them by four weights and sums. A row of inputs is shuffled once for all
+the rows of outputs that read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
+from tensmith.kernel.algorithms.spatial_pack import read_halo
+from tensmith.kernel.algorithms.spatial_pack_int8 import C_TYPE, finish_vectors, has_dot
+from tensmith.kernel.buffer import Buffer
+from tensmith.kernel.epilogue import Epilogue
+from tensmith.kernel.isa import Isa
+from tensmith.kernel.problem import Convolution
+from tensmith.kernel.quantized import FIELDS, HEADER
+from tensmith.kernel.tiles import Extent, output_extent, over_extents, spans
+
+_TILE_OVERHEAD = 12
+_MOST_TAPS = 49
+_MOST_ROWS = 7
+_WIDTHS = (4, 8)
+# Cycles of a load with its two shuffles, of a product without the instruction, and from sums to bytes.
+_SHUFFLED, _WIDENED, _FINISH = 2, 2.5, 4
+
+
+@algorithm
+@dataclass(frozen=True)
+class DepthwiseInt8(Kernel):
+    """Takes a channel a group, any stride and pad, dilation down alone. A tile is `rows` x `columns`.
+
+    Weights, bias and element types are those of spatial_pack_int8.
+    """
+
+    name: ClassVar[str] = "depthwise_int8"
+
+    rows: int
+    columns: int
+
+    @classmethod
+    def refuses(cls, problem: Convolution, isa: Isa) -> str | None:
+        """Several channels a group; windows too large to unroll; positions that are not side by side."""
+        if problem.dtype != "u8":
+            return f"it computes u8, not {problem.dtype}"
+        if not problem.depthwise:
+            return "its groups hold more than one channel"
+        if problem.dilations[1] > 1:
+            return "its window is dilated along rows"
+        taps = problem.window[0] * problem.window[1]
+        return None if taps <= _MOST_TAPS else f"its window of {taps} positions is larger than {_MOST_TAPS}"
+
+    @classmethod
+    def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
+        """Tiles whose sums take at most half of the registers, cheapest first."""
+        fitting = [
+            cls(problem, isa, rows, columns)
+            for rows in range(1, min(_MOST_ROWS, problem.output[0]) + 1)
+            for columns in sorted({min(width, problem.output[1]) for width in _WIDTHS})
+            if 2 * rows * columns <= isa.registers
+        ]
+        yield from sorted(fitting, key=lambda tile: tile.cost().cycles)[:4]
+
+    @property
+    def _quads(self) -> int:
+        """Groups of four positions in a row of the window."""
+        return -(-self.problem.window[1] // 4)
+
+    @property
+    def source(self) -> Buffer:
+        """Blocks of one vector; the halo holds the rest of the last four positions."""
+        p = self.problem
+        halo = read_halo(p)
+        halo = halo._replace(right=halo.right + 4 * self._quads - p.window[1])
+        return Buffer(p.channels, p.height, p.width, self.isa.lanes, halo, "u8")
+
+    @property
+    def target(self) -> Buffer:
+        """Blocks of one vector."""
+        return Buffer(self.problem.filters, *self.problem.output, self.isa.lanes, dtype="u8")
+
+    def cost(self) -> Cost:
+        """Shuffled loads, products, and from sums to bytes."""
+        tall = self.problem.window[0]
+        product = 1 if has_dot(self.isa) else _WIDENED
+        height, width = self.problem.output
+        cycles = 0.0
+        for top, bottom, rows in spans(height, min(self.rows, height)):
+            for left, right, columns in spans(width, min(self.columns, width)):
+                count = (bottom - top) // rows * ((right - left) // columns)
+                loads = self._input_rows(rows) * columns * self._quads * _SHUFFLED
+                products = rows * columns * tall * self._quads * product
+                finish = rows * (columns + -columns % 4) * _FINISH
+                cycles += count * (loads + products + finish + _TILE_OVERHEAD)
+        return Cost(self.target.blocks * cycles, self.source.bytes + self.target.bytes)
+
+    def _input_rows(self, rows: int) -> int:
+        p = self.problem
+        return (rows - 1) * p.strides[0] + (p.window[0] - 1) * p.dilations[0] + 1
+
+    def pack(self, weights: Array) -> Array:
+        """[block][row of the window][four positions][lane][position]."""
+        p, lanes = self.problem, self.isa.lanes
+        full = np.zeros((self.target.blocks * lanes, p.window[0], 4 * self._quads), np.int8)
+        full[: p.filters, :, : p.window[1]] = weights[:, 0]
+        split = full.reshape(-1, lanes, p.window[0], self._quads, 4)
+        return split.transpose(0, 2, 3, 1, 4).reshape(-1)
+
+    def code(self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
+        """One function for each shape of tile, and one that walks over blocks and positions."""
+        p, lanes = self.problem, self.isa.lanes
+        image = output_extent(p, False)
+        tile = (min(self.rows, image[0]), min(self.columns, image[1]))
+        kept = epilogue.residual or replace(target, dtype="u8")
+        out, other = C_TYPE[target.dtype], C_TYPE[kept.dtype]
+        residual = f"(const {other} *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "0"
+        call = (
+            f"{name}_{{rows}}x{{columns}}(x + i * {p.strides[0] * source.row} + j * {p.strides[1] * lanes},"
+            f" w, h, b, r + i * {kept.row} + j * {kept.block}, y + i * {target.row} + j * {target.block});"
+        )
+        text = [
+            self._tile(name, (rows, columns), source, target, epilogue)
+            for _, _, rows in spans(image[0], tile[0])
+            for _, _, columns in spans(image[1], tile[1])
+        ]
+        text.append(f"""\
+/* depthwise {p}; {epilogue}.
+   {self}. */
+static void {name}({SIGNATURE})
+{{
+    const uint8_t *x = (const uint8_t *)in + {source.address(0, -p.pads[0], -p.pads[1])};
+    const int8_t *w = weights;
+    const float *h = bias, *b = bias + {HEADER};
+    {out} *y = ({out} *)out + {target.address(0, 0, 0)};
+    const {other} *r = {residual};
+    (void)residual; (void)scratch;
+    for (int block = 0; block < {target.blocks}; block++) {{
+{over_extents(image, tile, call, 8)}
+        x += {source.plane}; w += {p.window[0] * self._quads * 4 * lanes}; b += {FIELDS * lanes};
+        y += {target.plane}; r += {kept.plane if epilogue.residual else 0};
+    }}
+}}
+""")
+        return "\n".join(text)
+
+    def _tile(self, name: str, tile: Extent, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
+        p, lanes = self.problem, self.isa.lanes
+        rows, columns = tile
+        tall, quads = p.window[0], self._quads
+        kept = epilogue.residual or target
+        finish = finish_vectors(tile, 1, target, kept, epilogue, lanes)
+        read = f"x + s * {source.row} + j * {p.strides[1] * lanes} + v * {4 * lanes}"
+        weight = f"w + (u / {p.dilations[0]} * {quads} + v) * {4 * lanes}"
+        return f"""\
+static inline void {name}_{rows}x{columns}(const uint8_t *restrict x, const int8_t *restrict w,
+        const float *h, const float *b, const {C_TYPE[kept.dtype]} *r, {C_TYPE[target.dtype]} *y)
+{{
+    vi a[{rows}][{columns}][1];
+    const quad *g = (const quad *)h;
+    (void)g; (void)r;
+    UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int j = 0; j < {columns}; j++) a[i][j][0] = iload(b);
+    UNROLL for (int v = 0; v < {quads}; v++) UNROLL for (int s = 0; s < {self._input_rows(rows)}; s++)
+        UNROLL for (int j = 0; j < {columns}; j++) {{
+            vi t = taps({read});
+            UNROLL for (int i = 0; i < {rows}; i++) {{
+                int u = s - i * {p.strides[0]};
+                if (u >= 0 && u % {p.dilations[0]} == 0 && u / {p.dilations[0]} < {tall})
+                    a[i][j][0] = dot(a[i][j][0], t, iload({weight}));
+            }}
+        }}
+{finish}}}
+"""
