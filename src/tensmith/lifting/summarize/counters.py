@@ -80,16 +80,21 @@ def steps(statement: Statement, name: str) -> list[int | None]:
 
 
 def _constant_step(value: Expr, name: str) -> int | None:
-    while isinstance(value, Cast) and value.type.kind == "int" and (value.type.bits or 64) >= 32:
-        value = value.value
-    match value:
-        case Apply("add", (Variable(other), Constant(int(step)))) if other == name:
-            return int(step)
-        case Apply("add", (Constant(int(step)), Variable(other))) if other == name:
-            return int(step)
-        case Apply("sub", (Variable(other), Constant(int(step)))) if other == name:
-            return -int(step)
+    match _unconverted(value):
+        case Apply(("add" | "sub") as operator, (left, right)):
+            match _unconverted(left), _unconverted(right):
+                case Variable(other), Constant(int(step)) if other == name:
+                    return int(step) if operator == "add" else -int(step)
+                case Constant(int(step)), Variable(other) if other == name and operator == "add":
+                    return int(step)
     return None
+
+
+def _unconverted(value: Expr) -> Expr:
+    """An expression without conversions of integers; that a counter fits its type is proved later."""
+    while isinstance(value, Cast) and value.type.kind == value.value.type.kind == "int":
+        value = value.value
+    return value
 
 
 def from_memory(statement: Statement, name: str) -> bool:

@@ -17,6 +17,7 @@ from tensmith.lifting.summarize.counters import changes, from_memory, statements
 from tensmith.lifting.summarize.execute import Execution
 from tensmith.lifting.summarize.iteration import Iteration
 from tensmith.lifting.summarize.memory import Contents
+from tensmith.lifting.summarize.reasons import uncounted
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.solve import Solver
 from tensmith.lifting.summarize.state import State
@@ -170,13 +171,13 @@ class _Runner:
         else:
             found = self._while_positive(condition)
         if is_open(found) and not self.run.scouting:
-            raise self._no_count("its bound depends on data")
+            raise self._uncounted(condition)
         return self.run.extent(found, self.scope)
 
     def _until_equal(self, condition: Op) -> Poly:
         a, b = (self.run.algebra.poly(side) for side in condition.arguments)
         if a is None or b is None or is_open(a - b):
-            raise self._no_count("its condition depends on data")
+            raise self._uncounted(condition)
         distance = b - a
         factor = distance.coefficient(self.counter)
         if factor is None or not factor.constant:
@@ -194,7 +195,7 @@ class _Runner:
     def _while_positive(self, condition: Term) -> Poly:
         found = self.run.algebra.positional(condition, self.scope, bound=True)
         if found is None or len(found) != 1:
-            raise self._no_count("its condition depends on data")
+            raise self._uncounted(condition)
         counts = [trips for poly in found[0] if (trips := self._count(poly)) is not None]
         if not counts:
             raise self._no_count("nothing in it changes its condition: it may never end")
@@ -226,6 +227,9 @@ class _Runner:
                 return Poly.of(0)
             raise self._no_count("its counter moves away from its bound")
         return floor_div(start + step, step)
+
+    def _uncounted(self, condition: Term) -> Refusal:
+        return self._no_count(uncounted(condition, f"@{self.loop.label}"))
 
     def _no_count(self, why: str) -> Refusal:
         return Refusal(

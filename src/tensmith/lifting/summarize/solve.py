@@ -13,11 +13,11 @@ from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import BOOL, Scalar
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import cases, index, substitute, symbols
-from tensmith.lifting.summarize.carried import in_vain
 from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.iteration import Circle, Iteration
 from tensmith.lifting.summarize.liveness import Live
 from tensmith.lifting.summarize.memory import Box, Contents
+from tensmith.lifting.summarize.reasons import in_vain
 from tensmith.lifting.summarize.recurrence import Recurrence, Step
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import Found, undefined

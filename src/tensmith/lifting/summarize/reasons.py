@@ -1,4 +1,4 @@
-"""Recurrences that no tensor operation computes, and what to say of them: searching for these is in vain."""
+"""In words: why a recurrence has no closed form, and why a loop has no known number of iterations."""
 
 from __future__ import annotations
 
@@ -78,3 +78,25 @@ def _bitwise(name: str, own: str, after: Term) -> str | None:
 
 def _shown(value: Fraction) -> str:
     return str(value) if value.denominator == 1 else f"{float(value):.6g}"
+
+
+# Numbers of iterations
+
+
+def uncounted(condition: Term, suffix: str) -> str:
+    """Why it is not known how often a condition holds. Names that end in `suffix` are of what varies freely."""
+    inside = list(walk(condition))
+    changed = sorted(name.removesuffix(suffix) for name in symbols(condition) if name.endswith(suffix))
+    if changed:
+        return f"'{changed[0]}', which its condition tests, does not change by one constant step an iteration"
+    for part in inside:
+        match part:
+            case Read(array):
+                return f"its condition reads '{array.partition('@')[0]}', so that data decides"
+            case Op(("tdiv" | "fdiv" | "tmod" | "fmod"), (_, divisor)) if not isinstance(divisor, Number):
+                return "its condition divides by what is no constant"
+            case Op(("lt" | "le" | "eq" | "ne"), (left, _)) if left.type.kind == "float":
+                return "its condition compares floats"
+            case Op("or"):
+                return "its condition holds in either of two cases"
+    return "its condition is no comparison of integers that + - * make of counters and parameters"
