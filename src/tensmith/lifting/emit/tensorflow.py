@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
+
 from tensmith.ir import Node
+from tensmith.ir.types import DTYPES
 from tensmith.lifting.emit import emitter
 from tensmith.lifting.emit.expression import ARITHMETIC, Rule, Text, call, nested
 from tensmith.lifting.emit.python_frame import PythonEmitter, view_places
@@ -19,6 +22,7 @@ from tensmith.lifting.emit.rules import (
     index_of,
     integer_helper,
     pad_widths,
+    padded_extreme,
     size,
     where,
 )
@@ -80,16 +84,31 @@ def _cast(w: Writer, node: Node, operands: list[Text]) -> Text:
     return Text(f"tf.cast({operands[0].code}, {w.target.dtype(dtype)})")
 
 
-def _reduction(function: str) -> Rule:
+def _limit(dtype: str, join: str) -> float:
+    """What TensorFlow's maximum (minimum) over nothing is."""
+    if dtype[0] == "f":
+        return -np.inf if join == "maximum" else np.inf
+    limits = np.iinfo(DTYPES[dtype])
+    return limits.min if join == "maximum" else limits.max
+
+
+def _reduction(function: str, join: str = "") -> Rule:
+    """join: of two numbers, for what a pad puts before the first; over nothing a maximum is the least."""
+
     def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
         arguments = [operands[0].code, axes_of(w, node, "axis")]
-        return Text(f"tf.{function}({', '.join(filter(None, arguments))})")
+        text = f"tf.{function}({', '.join(filter(None, arguments))})"
+        pad = padded_extreme(w, node) if join else None
+        first = w.constant(pad.inputs[2]) if pad is not None and pad_widths(w, pad) is None else None
+        if pad is not None and first is not None and first != _limit(w.type(node.output).dtype, join):
+            text = f"tf.{join}({text}, {fill(w, pad)})"
+        return Text(text)
 
     return rule
 
 
 def _pad(w: Writer, node: Node, operands: list[Text]) -> Text:
-    """A maximum over nothing is the least number as it stands, so that it needs no first element."""
+    """What is put before the first element, `_reduction` joins to the result."""
     ends = pad_widths(w, node)
     if ends is None:
         return operands[0]
@@ -181,7 +200,7 @@ class TensorFlow(PythonEmitter):
         "expand": _expand, "transpose": _transpose, "unsqueeze": index_of, "pad": _pad, "gather": _gather,
         "cum_sum": _cum_sum, "size": size,
         "reduce_sum": _reduction("reduce_sum"), "reduce_prod": _reduction("reduce_prod"),
-        "reduce_max": _reduction("reduce_max"), "reduce_min": _reduction("reduce_min"),
+        "reduce_max": _reduction("reduce_max", "maximum"), "reduce_min": _reduction("reduce_min", "minimum"),
     }  # fmt: skip
 
     def dtype(self, dtype: str) -> str:
