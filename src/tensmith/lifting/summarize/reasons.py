@@ -84,7 +84,7 @@ def _shown(value: Fraction) -> str:
 
 
 def uncounted(condition: Term, suffix: str) -> str:
-    """Why it is not known how often a condition holds. Names that end in `suffix` are of what varies freely."""
+    """Why it is not known how often a condition holds; names that end in `suffix` vary freely."""
     inside = list(walk(condition))
     changed = sorted(name.removesuffix(suffix) for name in symbols(condition) if name.endswith(suffix))
     if changed:
