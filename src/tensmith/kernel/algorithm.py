@@ -38,8 +38,8 @@ class Cost:
     cycles: float
     bytes: float
 
-    def seconds(self, hertz: float, bandwidth: float) -> float:
-        """A roofline that lets arithmetic and memory overlap by half: what a simple core achieves."""
+    def seconds(self, hertz: float = 3.5e9, bandwidth: float = 30e9) -> float:
+        """A roofline that lets arithmetic and memory overlap by half; bandwidth in bytes a second."""
         compute, memory = self.cycles / hertz, self.bytes / bandwidth
         return max(compute, memory) + min(compute, memory) / 2
 

@@ -18,6 +18,7 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 ELEMENT_BYTES = {"f32": 4, "i32": 4, "bf16": 2, "f16": 2, "i8": 1, "u8": 1}
+C_TYPES = {"f32": "float", "u8": "uint8_t"}
 
 
 class Halo(NamedTuple):
@@ -71,6 +72,11 @@ class Buffer:
     def bytes(self) -> int:
         """Bytes, halo and padding included."""
         return self.size * ELEMENT_BYTES[self.dtype]
+
+    @property
+    def c_type(self) -> str:
+        """The element type in C."""
+        return C_TYPES[self.dtype]
 
     @property
     def flat(self) -> bool:

@@ -51,12 +51,14 @@ static inline vi taps(const uint8_t *p)
 {{
     {taps}
 }}
+static inline vb bmax(vb a, vb b) {{ return (a & (vb)(a > b)) | (b & ~(vb)(a > b)); }}
 /* clamp(x + zero, low, high) of the first n <= 4 of a, b, c, d, one byte a lane, one after the other. */
 static inline __attribute__((always_inline))
 void put(uint8_t *y, int n, vi a, vi b, vi c, vi d, vi zero, vi low, vi high)
 {{
     {put}
 }}
+static inline void put_one(uint8_t *y, vi x, vi zero, vi low, vi high) {{ put(y, 1, x, x, x, x, zero, low, high); }}
 """
 
 _GENERIC = Integers(

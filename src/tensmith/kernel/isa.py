@@ -66,6 +66,7 @@ _PRELUDE = """\
 {headers}
 #define UNROLL _Pragma("GCC unroll 64")
 #define UNROLL_4 _Pragma("GCC unroll 4")
+#define FETCH(p) __builtin_prefetch(p)
 typedef float vf __attribute__((vector_size({bytes}), may_alias));
 typedef float vfu __attribute__((vector_size({bytes}), aligned(4), may_alias));
 typedef int32_t vi __attribute__((vector_size({bytes}), may_alias));

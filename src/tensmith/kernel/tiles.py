@@ -41,6 +41,23 @@ def chunks(count: int, most: int) -> list[tuple[int, int]]:
     return [(step, (stop - start) // step) for start, stop, step in spans(count, most)]
 
 
+def load_weights(positions: int, blocks: int, lanes: int, bytes_in_all: int) -> str:
+    """C that loads a row of weight vectors into f; weights that no cache keeps are fetched well ahead.
+
+    A step takes about as many cycles as there are positions for each line of weights, memory takes _WAIT.
+    """
+    load = f"UNROLL for (int k = 0; k < {blocks}; k++) f[k] = load(w + k * {lanes});"
+    if bytes_in_all < _KEPT_BYTES:
+        return load
+    ahead = lanes * min(_MOST_AHEAD, max(_LEAST_AHEAD, _WAIT // positions))
+    return f"{load}\n            UNROLL for (int k = 0; k < {blocks}; k++) FETCH(w + k * {lanes} + {ahead});"
+
+
+# Cycles until a line arrives from memory; lines to ask for in advance; bytes that stay in a second cache.
+_WAIT, _LEAST_AHEAD, _MOST_AHEAD = 400, 16, 64
+_KEPT_BYTES = 512 << 10
+
+
 def over_tiles(image: Extent, positions: int, call: str, indent: int) -> str:
     """C loops over the tiles of an image: `call` with {rows}, {columns} filled in, at row i and column j."""
     return over_extents(image, tile_extent(image, positions), call, indent)

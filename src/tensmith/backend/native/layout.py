@@ -6,6 +6,7 @@ estimated time, conversion of its input included; who reads a value with a borde
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -166,16 +167,19 @@ def _rename(layout: Layout, step: Rename) -> None:
     layout.parent[step.output] = (source, 0)
 
 
-def estimated(hertz: float, bandwidth: float) -> Chooser:
-    """The untuned choice: every algorithm's first candidate, by its estimated cost."""
+def estimated(weight_bytes: int) -> Chooser:
+    """The untuned choice, by estimated cost; weights come from the nearest memory that holds all of them."""
+    bandwidth = next(speed for size, speed in _MEMORIES if weight_bytes <= size)
 
+    @functools.cache
     def choose(problem: Convolution, isa: Isa) -> list[tuple[float, Kernel]]:
-        first: dict[str, Kernel] = {}
-        for kernel in candidates(problem, isa):
-            first.setdefault(kernel.name, kernel)
-        return [(kernel.cost().seconds(hertz, bandwidth), kernel) for kernel in first.values()]
+        return [(kernel.cost().seconds(bandwidth=bandwidth), kernel) for kernel in candidates(problem, isa)]
 
     return choose
+
+
+# (bytes, bytes a second) of a server core's second and third cache and of its memory.
+_MEMORIES = ((1 << 20, 150e9), (16 << 20, 70e9), (1 << 62, 30e9))
 
 
 def only(name: str, choose: Chooser) -> Chooser:

@@ -75,7 +75,7 @@ class Model:
             if run(*arguments) != 0:
                 raise ModelError("the model failed while running")
 
-        step.__dict__["kept"] = (given, self._weights, self._arena)  # alive as long as the call is
+        step.__dict__["kept"] = (given, results, self)  # alive as long as the call is
         return step, results
 
 

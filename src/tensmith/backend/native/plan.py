@@ -16,9 +16,6 @@ from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.isa import Isa
 from tensmith.rewrite.trail import simplify
 
-# What an untuned plan supposes of a core; only the ratio of the two matters for the choice.
-_HERTZ, _BANDWIDTH = 3.5e9, 20e9
-
 
 @dataclass(frozen=True)
 class Place:
@@ -74,8 +71,9 @@ def make_plan(program: Program, isa: Isa, choose: Chooser | None = None) -> Plan
     steps = group(program, isa.lanes)
     values = {name for step in steps for name in (step.output, *reads(step))}
     images = {name: images_of(program, name) for name in (*values, *program.inputs, *program.outputs)}
+    total = sum(constant.nbytes for constant in program.constants.values())
     layout = lay_out(
-        steps, images, tuple(program.inputs), program.outputs, isa, choose or estimated(_HERTZ, _BANDWIDTH)
+        steps, images, tuple(program.inputs), program.outputs, isa, choose or estimated(2 * total)
     )
     places, scratch, arena_bytes = _memory(layout, program)
     weights, offsets = _weights(layout.actions)

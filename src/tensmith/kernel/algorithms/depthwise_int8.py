@@ -17,7 +17,7 @@ import numpy as np
 
 from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
 from tensmith.kernel.algorithms.spatial_pack import read_halo
-from tensmith.kernel.algorithms.spatial_pack_int8 import C_TYPE, finish_vectors, has_dot
+from tensmith.kernel.algorithms.spatial_pack_int8 import finish_vectors, has_dot
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.isa import Isa
@@ -120,7 +120,7 @@ class DepthwiseInt8(Kernel):
         image = output_extent(p, False)
         tile = (min(self.rows, image[0]), min(self.columns, image[1]))
         kept = epilogue.residual or replace(target, dtype="u8")
-        out, other = C_TYPE[target.dtype], C_TYPE[kept.dtype]
+        out, other = target.c_type, kept.c_type
         residual = f"(const {other} *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "0"
         call = (
             f"{name}_{{rows}}x{{columns}}(x + i * {p.strides[0] * source.row} + j * {p.strides[1] * lanes},"
@@ -161,7 +161,7 @@ static void {name}({SIGNATURE})
         weight = f"w + (u / {p.dilations[0]} * {quads} + v) * {4 * lanes}"
         return f"""\
 static inline void {name}_{rows}x{columns}(const uint8_t *restrict x, const int8_t *restrict w,
-        const float *h, const float *b, const {C_TYPE[kept.dtype]} *r, {C_TYPE[target.dtype]} *y)
+        const float *h, const float *b, const {kept.c_type} *r, {target.c_type} *y)
 {{
     vi a[{rows}][{columns}][1];
     const quad *g = (const quad *)h;

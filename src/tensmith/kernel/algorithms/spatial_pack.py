@@ -22,7 +22,7 @@ from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.groups import wide_groups, widen_groups
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
-from tensmith.kernel.tiles import Extent, chunks, output_extent, over_tiles, tiles
+from tensmith.kernel.tiles import Extent, chunks, load_weights, output_extent, over_tiles, tiles
 
 # A tile must keep the multiply-add units busy for their latency, and its loop and stores cost cycles too.
 _LATENCY = 8
@@ -172,7 +172,7 @@ static void {name}_{rows}x{columns}x{blocks}(const float *restrict x, const floa
         const float *t = x + {taps};
         UNROLL_4 for (int c = 0; c < {limit}; c++, w += {blocks * lanes}) {{
             vf f[{blocks}];
-            UNROLL for (int k = 0; k < {blocks}; k++) f[k] = load(w + k * {lanes});
+            {load_weights(rows * columns, blocks, lanes, 4 * p.filters * p.depth)}
             UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int j = 0; j < {columns}; j++) {{
                 float e = t[{element}];
                 UNROLL for (int k = 0; k < {blocks}; k++) a[i][j][k] += e * f[k];

@@ -154,7 +154,7 @@ class SpatialPackInt8(Kernel):
         write = f"i * {target.row} + j * {target.block}"
         kept = epilogue.residual or replace(target, dtype="u8")
         add = f"i * {kept.row} + j * {kept.block}"
-        out, other = C_TYPE[target.dtype], C_TYPE[kept.dtype]
+        out, other = target.c_type, kept.c_type
         residual = f"(const {other} *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "0"
         text = [self._tile(name, tile, blocks, source, target, epilogue) for tile, blocks in shapes]
         text.append(f"""\
@@ -195,7 +195,7 @@ static void {name}({SIGNATURE})
         finish = finish_vectors(tile, blocks, target, kept, epilogue, lanes)
         return f"""\
 static void {name}_{rows}x{columns}x{blocks}(const uint8_t *restrict x, const int8_t *restrict w,
-        const float *h, const float *b, const {C_TYPE[kept.dtype]} *r, {C_TYPE[target.dtype]} *y)
+        const float *h, const float *b, const {kept.c_type} *r, {target.c_type} *y)
 {{
     vi a[{rows}][{columns}][{blocks}];
     const quad *g = (const quad *)h;
@@ -218,9 +218,6 @@ static void {name}_{rows}x{columns}x{blocks}(const uint8_t *restrict x, const in
     }}
 {finish}}}
 """
-
-
-C_TYPE = {"f32": "float", "u8": "uint8_t"}
 
 
 def finish_vectors(

@@ -4,7 +4,7 @@
 
 Each tile of m x m outputs takes (m + 2)^2 products a channel and filter where the definition takes 9 m^2:
 2.25, 4 and 5.06 times fewer for m = 2, 4, 6. The sum over channels is (m + 2)^2 matrix products. Tiles are
-worked on in groups, so that what lies between the three stages stays in the second cache.
+worked on in groups and filters in chunks, so that what lies between the stages stays in the second cache.
 
 Equal over the reals; in floats, with E = eps * (channels + 8 (m + 2)), an element is off by no more than
 
@@ -29,7 +29,7 @@ from tensmith.kernel.cook_toom import Filtering, Matrix, columns_code, filtering
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
-from tensmith.kernel.tiles import chunks
+from tensmith.kernel.tiles import chunks, load_weights
 
 _SIZES = (2, 4, 6)
 _LATENCY = 8
@@ -76,10 +76,10 @@ class Winograd(Kernel):
                 for blocks in range(1, min(-(-problem.filters // isa.lanes), _MOST_BLOCKS) + 1)
                 for positions in range(1, tiles + 1)
                 if positions * blocks + blocks < isa.registers
-                for group in _groups(problem, isa, size, positions, tiles)
+                for group in _groups(problem, isa, size, positions, blocks)
             ]
-            found += sorted(fitting, key=lambda kernel: kernel.cost().cycles)[:_GROUPS_OFFERED]
-        yield from sorted(found, key=lambda kernel: kernel.cost().seconds(3.5e9, 20e9))
+            found += sorted(fitting, key=lambda kernel: kernel.cost().seconds())[:_GROUPS_OFFERED]
+        yield from sorted(found, key=lambda kernel: kernel.cost().seconds())
 
     @property
     def transforms(self) -> Filtering:
@@ -117,12 +117,17 @@ class Winograd(Kernel):
 
     @property
     def scratch_bytes(self) -> int:
-        """The transformed tiles of a group, and their products."""
-        return 4 * self._area * (self._spectrum + self.target.blocks * self.group * self.isa.lanes)
+        """The transformed tiles of a group, and their products with one chunk of filters."""
+        return 4 * self._area * (self._spectrum + self.blocks * self.group * self.isa.lanes)
+
+    @property
+    def _filter_bytes(self) -> int:
+        """What the transformed filters take."""
+        return 4 * self._area * self.problem.channels * self.target.blocks * self.isa.lanes
 
     def cost(self) -> Cost:
         """Transforms, products with what the last tiles waste, and the filters once a group."""
-        p, lanes, n = self.problem, self.isa.lanes, self.size + 2
+        p, n = self.problem, self.size + 2
         tiles = _tile_count(p, self.size)
         groups = -(-tiles // self.group)
         computed = sum(-(-min(self.group, tiles - g * self.group) // self.positions) for g in range(groups))
@@ -133,7 +138,7 @@ class Winograd(Kernel):
             cycles += times * computed * self._area * (p.channels * step + 3 * here + _TILE_OVERHEAD)
         cycles += tiles * self.source.blocks * (4 * n * n + 3 * n * n)
         cycles += tiles * self.target.blocks * (2 * n * n + 2 * n * self.size + 3 * self.size**2)
-        filters = 4 * self._area * p.channels * self.target.blocks * lanes
+        filters = self._filter_bytes
         between = max(0, self.scratch_bytes - _GROUP_BYTES) * groups
         moved = (
             self.source.bytes + self.target.bytes + filters + _NEAR * ((groups - 1) * filters + 2 * between)
@@ -141,41 +146,46 @@ class Winograd(Kernel):
         return Cost(cycles, moved)
 
     def pack(self, weights: Array) -> Array:
-        """G g G^T in double precision, as [product][chunk of filter blocks][channel][filter in chunk]."""
+        """G g G^T in double precision, as [chunk of filter blocks][product][channel][filter in chunk]."""
         g = np.array(self.transforms.filter_matrix, np.float64)
         spectra = np.einsum("pi,kcij,qj->pqck", g, weights.astype(np.float64), g, optimize=True)
         full = np.zeros((self._area, self.problem.channels, self.target.blocks * self.isa.lanes), np.float32)
         full[:, :, : len(weights)] = spectra.reshape(self._area, self.problem.channels, -1)
         width = self.blocks * self.isa.lanes
-        parts = [
-            product[:, start : start + width].reshape(-1)
-            for product in full
-            for start in range(0, full.shape[2], width)
-        ]
+        parts = [full[:, :, start : start + width].reshape(-1) for start in range(0, full.shape[2], width)]
         return np.concatenate(parts)
 
     def code(self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
-        """The three stages, and the walk over groups of tiles."""
+        """The three stages, and the walk over groups of tiles and chunks of filters."""
         p, lanes, area = self.problem, self.isa.lanes, self._area
         tiles, across = _tile_count(p, self.size), self._grid[1]
-        products, offset = [], 0
-        for blocks, times in chunks(self.target.blocks, self.blocks):
-            place = f"({offset} + chunk * {blocks})"
-            filters = f"(q * {self.target.blocks} + {place}) * {p.channels * lanes}"
-            products.append(f"""\
-            for (int chunk = 0; chunk < {times}; chunk++) for (int t = 0; t < count; t += {self.positions})
-                {name}_product_{blocks}(v + q * {self._spectrum} + t * {lanes}, u + {filters},
-                    m + ({place} * {self.group} + t) * {area * lanes} + q * {lanes});""")
-            offset += blocks * times
-        shapes = dict.fromkeys(blocks for blocks, _ in chunks(self.target.blocks, self.blocks))
         kept = epilogue.residual or target
-        bias = f"bias + b * {lanes}" if epilogue.bias else "0"
+        parts = chunks(self.target.blocks, self.blocks)
+        origin = f"int i = (first + t) / {across} * {self.size}, j = (first + t) % {across} * {self.size};"
         texts = [
             self._input(name, source),
-            *(self._product(name, blocks) for blocks in shapes),
+            *(self._product(name, blocks) for blocks, _ in parts),
             self._output(name, target, epilogue),
         ]
-        product_loops = "\n".join(products)
+        stages = []
+        for blocks, times in parts:
+            step = p.channels * blocks * lanes
+            stages.append(f"""\
+        for (int chunk = 0; chunk < {times}; chunk++) {{
+            for (int q = 0; q < {area}; q++, w += {step}) for (int t = 0; t < count; t += {self.positions})
+                {name}_product_{blocks}(v + q * {self._spectrum} + t * {lanes}, w,
+                    m + (t * {area} + q) * {lanes});
+            for (int k = 0; k < {blocks}; k++, b += {lanes if epilogue.bias else 0}, r += {kept.plane}, \
+y += {target.plane})
+                for (int t = 0; t < count; t++) {{
+                    {origin}
+                    {name}_output(m + (k * {self.group} + t) * {area * lanes}, b,
+                        r + i * {kept.row} + j * {lanes}, y + i * {target.row} + j * {lanes},
+                        {p.output[0]} - i, {p.output[1]} - j);
+                }}
+        }}""")
+        residual = f"(const float *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "y"
+        all_stages = "\n".join(stages)
         return (
             "\n".join(texts)
             + f"""
@@ -183,27 +193,20 @@ class Winograd(Kernel):
    {self}. */
 static void {name}({SIGNATURE})
 {{
-    const float *x = (const float *)in + {source.address(0, -p.pads[0], -p.pads[1])}, *u = weights;
-    float *y = (float *)out + {target.address(0, 0, 0)}, *v = scratch, *m = v + {area * self._spectrum};
-    const float *r = {f"(const float *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "y"};
-    (void)residual; (void)bias;
+    const float *x = (const float *)in + {source.address(0, -p.pads[0], -p.pads[1])};
+    float *v = scratch, *m = v + {area * self._spectrum};
+    (void)residual;
     for (int first = 0; first < {tiles}; first += {self.group}) {{
         int count = {tiles} - first < {self.group} ? {tiles} - first : {self.group};
         for (int b = 0; b < {source.blocks}; b++) for (int t = 0; t < count; t++) {{
-            int i = (first + t) / {across} * {self.size}, j = (first + t) % {across} * {self.size};
+            {origin}
             {name}_input(x + b * {source.plane} + i * {source.row} + j * {lanes},
                 v + (b * {self.group} + t) * {lanes});
         }}
-        for (int q = 0; q < {area}; q++) {{
-{product_loops}
-        }}
-        for (int b = 0; b < {target.blocks}; b++) for (int t = 0; t < count; t++) {{
-            int i = (first + t) / {across} * {self.size}, j = (first + t) % {across} * {self.size};
-            {name}_output(m + (b * {self.group} + t) * {area * lanes}, {bias},
-                r + b * {kept.plane} + i * {kept.row} + j * {lanes},
-                y + b * {target.plane} + i * {target.row} + j * {lanes},
-                {p.output[0]} - i, {p.output[1]} - j);
-        }}
+        const float *w = weights, *b = bias;
+        float *y = (float *)out + {target.address(0, 0, 0)};
+        const float *r = {residual};
+{all_stages}
     }}
 }}
 """
@@ -235,15 +238,15 @@ static void {name}_input(const float *restrict in, float *restrict v)
         full, rest = divmod(p.channels, lanes)
         limit = f"(b < {full} ? {lanes} : {rest})" if rest else lanes
         return f"""\
-static void {name}_product_{blocks}(const float *restrict v, const float *restrict u, float *restrict m)
+static void {name}_product_{blocks}(const float *restrict v, const float *restrict w, float *restrict m)
 {{
     vf a[{self.positions}][{blocks}];
     UNROLL for (int j = 0; j < {self.positions}; j++) UNROLL for (int k = 0; k < {blocks}; k++)
         a[j][k] = splat(0);
     for (int b = 0; b < {full + bool(rest)}; b++, v += {self.group * lanes})
-        UNROLL_4 for (int c = 0; c < {limit}; c++, u += {blocks * lanes}) {{
+        UNROLL_4 for (int c = 0; c < {limit}; c++, w += {blocks * lanes}) {{
             vf f[{blocks}];
-            UNROLL for (int k = 0; k < {blocks}; k++) f[k] = load(u + k * {lanes});
+            {load_weights(self.positions, blocks, lanes, self._filter_bytes)}
             UNROLL for (int j = 0; j < {self.positions}; j++) {{
                 float e = v[j * {lanes} + c];
                 UNROLL for (int k = 0; k < {blocks}; k++) a[j][k] += e * f[k];
@@ -301,10 +304,10 @@ def _tile_count(problem: Convolution, size: int) -> int:
     return math.prod(-(-length // size) for length in problem.output)
 
 
-def _groups(problem: Convolution, isa: Isa, size: int, positions: int, tiles: int) -> list[int]:
+def _groups(problem: Convolution, isa: Isa, size: int, positions: int, blocks: int) -> list[int]:
     """Numbers of tiles a group: as many as stay in the second cache, and fewer, in whole register tiles."""
-    blocks = -(-problem.channels // isa.lanes) + -(-problem.filters // isa.lanes)
-    fitting = _GROUP_BYTES // ((size + 2) ** 2 * blocks * isa.bytes)
-    whole = -(-tiles // positions) * positions
+    tile_bytes = (size + 2) ** 2 * (-(-problem.channels // isa.lanes) + blocks) * isa.bytes
+    fitting = _GROUP_BYTES // tile_bytes
+    whole = -(-_tile_count(problem, size) // positions) * positions
     sizes = {min(whole, max(1, fitting // part // positions) * positions) for part in (1, 2)}
     return sorted(sizes, reverse=True)

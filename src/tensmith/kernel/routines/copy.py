@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tensmith.kernel.buffer import Buffer
+from tensmith.kernel.buffer import ELEMENT_BYTES, Buffer
 from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
 
 Place = tuple[int, int, int]
@@ -67,11 +67,11 @@ static void {name}({ROUTINE_SIGNATURE})
         )
         whole = source.block == target.block == length and self.steps[1] == 1
         columns = 1 if whole else extent[1]
-        size = 4 * length * (extent[1] if whole else 1)
+        size = ELEMENT_BYTES[source.dtype] * length * (extent[1] if whole else 1)
         return f"""\
     for (int c = 0; c < {count}; c++) {{
-        const float *x = in[0] + {read};
-        float *y = out + {write};
+        const {source.c_type} *x = (const {source.c_type} *)in[0] + {read};
+        {target.c_type} *y = ({target.c_type} *)out + {write};
         for (int i = 0; i < {extent[0]}; i++) for (int j = 0; j < {columns}; j++)
             memcpy(y + i * {target.row} + j * {target.block},
                    x + i * {self.steps[0] * source.row} + j * {self.steps[1] * source.block}, {size});

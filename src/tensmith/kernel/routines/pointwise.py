@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tensmith.kernel.buffer import Buffer
+from tensmith.kernel.quantized import Grid
 from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
 
 Kind = Literal["image", "channel", "constant"]
@@ -17,12 +18,14 @@ class Pointwise(Routine):
 
     `expression` is C over vectors, with {0}, {1}... for the leaves. A leaf is an "image" as large as y, a
     "channel" image of one position, or a "constant": one number a channel, in the order of `constants`,
-    each table as long as y's channels rounded up to a vector. All images lie in blocks of one vector.
+    each table as long as y's channels rounded up to a vector. All images lie in blocks of one vector; those
+    of bytes are read as floats. If y is one, the expression is in units of its `grid`, the zero point off.
     """
 
     expression: str
     leaves: tuple[Kind, ...]
     lanes: int
+    grid: Grid | None = None
 
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """A loop over blocks, rows and positions."""
@@ -38,13 +41,15 @@ class Pointwise(Routine):
                 continue
             index = next(images)
             source = sources[index]
-            origin = f"in[{index}] + {source.address(0, 0, 0)} + b * {source.plane}"
+            read = "widen" if source.dtype == "u8" else "load"
+            pointer = f"(const {source.c_type} *)in[{index}]"
+            origin = f"{pointer} + {source.address(0, 0, 0)} + b * {source.plane}"
             if kind == "channel":
-                before.append(f"vf s{index} = load({origin});")
+                before.append(f"vf s{index} = {read}({origin});")
                 reads.append(f"s{index}")
             else:
-                before.append(f"const float *x{index} = {origin};")
-                reads.append(f"load(x{index} + i * {source.row} + j * {self.lanes})")
+                before.append(f"const {source.c_type} *x{index} = {origin};")
+                reads.append(f"{read}(x{index} + i * {source.row} + j * {self.lanes})")
         lines = "\n        ".join(before)
         return f"""\
 /* {target.channels}x{target.height}x{target.width}, elementwise. */
@@ -53,9 +58,15 @@ static void {name}({ROUTINE_SIGNATURE})
     (void)constants;
     for (int b = 0; b < {target.blocks}; b++) {{
         {lines}
-        float *y = out + {target.address(0, 0, 0)} + b * {target.plane};
+        {target.c_type} *y = ({target.c_type} *)out + {target.address(0, 0, 0)} + b * {target.plane};
         for (int i = 0; i < {target.height}; i++) for (int j = 0; j < {target.width}; j++)
-            store(y + i * {target.row} + j * {self.lanes}, {self.expression.format(*reads)});
+            {self._store(f"y + i * {target.row} + j * {self.lanes}", self.expression.format(*reads))};
     }}
 }}
 """
+
+    def _store(self, at: str, value: str) -> str:
+        if self.grid is None:
+            return f"store({at}, {value})"
+        bounds = ", ".join(f"isplat({n})" for n in (self.grid.zero_point, self.grid.low, self.grid.high))
+        return f"put_one({at}, rint_i({value}), {bounds})"

@@ -12,7 +12,7 @@ from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
 
 @dataclass(frozen=True)
 class Pool(Routine):
-    """y[c,o] = the maximum or mean of x over the window at o * strides - pads, inside the image.
+    """y[c,o] = the maximum or mean of x over the window at o * strides - pads, inside the image; of bytes the maximum.
 
     `counted` is (height, width) of the padded image if a mean counts padding as zeros, else None.
     """
@@ -28,14 +28,16 @@ class Pool(Routine):
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """Windows are cut at the borders; those inside are unrolled."""
         (source,) = sources
-        combine = "vmax(m, e)" if self.kind == "max" else "m + e"
-        start = "splat(-INFINITY)" if self.kind == "max" else "splat(0)"
+        bytes_ = source.dtype == "u8"
+        vector = "vb" if bytes_ else "vf"
+        combine = f"{'b' if bytes_ else 'v'}max(m, e)" if self.kind == "max" else "m + e"
+        start = "splat(-INFINITY)" if self.kind == "max" and not bytes_ else "(" + vector + "){0}"
         finish = "m" if self.kind == "max" else "m / (float)count"
         tall, wide = self.window
         counted = self.counted or (source.height, source.width)
         low = (-self.pads[0], -self.pads[1]) if self.counted else (0, 0)
         read = (
-            f"load(x + (i + u * {self.dilations[0]}) * {source.row}"
+            f"*(const {vector}{'' if bytes_ else 'u'} *)(x + (i + u * {self.dilations[0]}) * {source.row}"
             f" + (j + v * {self.dilations[1]}) * {self.lanes})"
         )
         inside = (
@@ -50,16 +52,16 @@ static void {name}({ROUTINE_SIGNATURE})
 {{
     (void)constants;
     for (int b = 0; b < {source.blocks}; b++) {{
-        const float *x = in[0] + {source.address(0, 0, 0)} + b * {source.plane};
-        float *y = out + {target.address(0, 0, 0)} + b * {target.plane};
+        const {source.c_type} *x = (const {source.c_type} *)in[0] + {source.address(0, 0, 0)} + b * {source.plane};
+        {target.c_type} *y = ({target.c_type} *)out + {target.address(0, 0, 0)} + b * {target.plane};
         for (int oi = 0; oi < {target.height}; oi++) for (int oj = 0; oj < {target.width}; oj++) {{
             int i = oi * {self.strides[0]} - {self.pads[0]}, j = oj * {self.strides[1]} - {self.pads[1]};
             int count = {tall * wide};
-            vf m = {start};
+            {vector} m = {start};
             if ({inside}) {{
                 {_unroll(tall)}for (int u = 0; u < {tall}; u++)
                 {_unroll(wide)}for (int v = 0; v < {wide}; v++) {{
-                    vf e = {read};
+                    {vector} e = {read};
                     m = {combine};
                 }}
             }} else {{
@@ -68,12 +70,12 @@ static void {name}({ROUTINE_SIGNATURE})
                     int p = i + u * {self.dilations[0]}, q = j + v * {self.dilations[1]};
                     count += p >= {low[0]} && p < {ends[0]} && q >= {low[1]} && q < {ends[1]};
                     if (p < 0 || p >= {source.height} || q < 0 || q >= {source.width}) continue;
-                    vf e = {read};
+                    {vector} e = {read};
                     m = {combine};
                 }}
             }}
             (void)count;
-            store(y + oi * {target.row} + oj * {self.lanes}, {finish});
+            *({vector}{'' if bytes_ else 'u'} *)(y + oi * {target.row} + oj * {self.lanes}) = {finish};
         }}
     }}
 }}

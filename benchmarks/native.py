@@ -1,0 +1,87 @@
+"""Whole networks in fp32: the native engine against ONNX Runtime and OpenVINO, one thread, taking turns.
+
+    python benchmarks/native.py [--seconds 20] [--only resnet18,...]
+
+The real networks of the evaluation data, and published structures with random weights (models.py). Prints the
+ratio to the faster of the two other engines with its interval, and the largest difference from ONNX Runtime's
+output relative to the output's range.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from tensmith.engine import ENGINES, read_signature
+from tensmith.evaluate.bench import random_inputs
+from tensmith.evaluate.latency import Contender, compare
+
+DATA = Path(os.environ.get("TENSMITH_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
+REAL = ("resnet20_cifar10", "resnet56_cifar10", "resnet8_wide_cifar10", "squeezenet1_1_imagenet",
+        "mobilenetv2_imagenet")  # fmt: skip
+BUILT = ("resnet18", "resnet50", "vgg16", "mobilenet_v2", "densenet161", "efficientnet_b0")
+OTHERS = ("onnxruntime", "openvino")
+
+
+def export(name: str, folder: Path) -> Path:
+    """A network of models.py at its published size, batch 1, as an ONNX file."""
+    import torch
+    from models import build
+
+    path = folder / f"{name}.onnx"
+    if not path.exists():
+        torch.manual_seed(0)
+        module, inputs = build(name)
+        torch.onnx.export(module, (inputs[0][:1],), str(path), opset_version=18, external_data=False)
+    return path
+
+
+def difference(path: Path) -> float:
+    """The largest difference of the outputs of native and ONNX Runtime, relative to the outputs' range."""
+    inputs = random_inputs(read_signature(path).inputs)
+    native, other = (ENGINES[name].prepare(path, 1).run(inputs) for name in ("native", "onnxruntime"))
+    return max(
+        float(abs(native[name] - other[name]).max() / (other[name].max() - other[name].min() or 1))
+        for name in other
+    )
+
+
+def measure(path: Path, seconds: float) -> str:
+    """One line of the table."""
+    inputs = random_inputs(read_signature(path).inputs)
+    contenders = [Contender(name, path) for name in ("native", *OTHERS)]
+    found = {latency.contender.engine: latency for latency in compare(contenders, inputs, 1, seconds)}
+    best = min(OTHERS, key=lambda name: found[name].latency.value)
+    # `compare` takes native as the baseline: how many times slower the other one is, by rounds.
+    ratio = found[best].ratio
+    times = "  ".join(f"{found[name].latency.value:9.3f}" for name in ("native", *OTHERS))
+    return (
+        f"{path.stem:24} {times}   {1 / ratio.value:5.2f} [{1 / ratio.high:.2f} to {1 / ratio.low:.2f}]"
+        f" over {best:12} {difference(path):.1e}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=20.0, help="how long to measure each network")
+    parser.add_argument("--only", default="", help="networks to measure, as A,B")
+    arguments = parser.parse_args()
+    chosen = arguments.only.split(",") if arguments.only else [*REAL, *BUILT]
+    print(
+        f"{'network':24} {'native ms':>9}  {'ORT ms':>9}  {'OV ms':>9}   ratio to the better one     difference"
+    )
+    cache = Path(tempfile.gettempdir()) / "tensmith-native-benchmark"
+    cache.mkdir(exist_ok=True)
+    for name in chosen:
+        path = DATA / "models" / f"{name}.onnx"
+        print(measure(path if path.exists() else export(name, cache), arguments.seconds), flush=True)
+
+
+if __name__ == "__main__":
+    np.seterr(all="ignore")
+    sys.exit(main())
