@@ -98,8 +98,8 @@ def test_without_a_folder_nothing_is_written():
 @pytest.mark.parametrize(
     ("status", "detail", "expects", "words"),
     [
-        ("refuted", "n = 0\nm = 2", "unsat", "post of return (a state that speaks against it: n = 0; m = 2)"),
-        ("unknown", "", "unsat", "not proved in time: post of return"),
+        ("refuted", "in.n = 0\nin.m = 2", "unsat", "for the returned value is right where n = 0, m = 2;"),
+        ("unknown", "", "unsat", "cannot be shown in time that the closed form found for the returned value"),
         ("refuted", "", "sat", "requirements contradict"),
     ],
 )

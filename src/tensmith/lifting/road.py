@@ -22,6 +22,7 @@ from tensmith.lifting.loops import Function, Position
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.result import LiftResult, Work
 from tensmith.lifting.summary import Summary
+from tensmith.lifting.unproved import unproved
 from tensmith.verify.obligation import Obligation, Verdict
 
 if TYPE_CHECKING:
@@ -261,23 +262,10 @@ def _prove(steps: Steps, work: Work, obligations: Sequence[Obligation]) -> None:
         work.verdicts = verdicts
         failed = next((verdict for verdict in verdicts[start:] if verdict.status != "proved"), None)
         if failed is not None:
-            raise _unproved(failed)
+            assert work.function is not None
+            raise unproved(failed, work.function)
     if not verdicts:
         raise Refusal("there is nothing to prove, so nothing is known")
-
-
-def _unproved(verdict: Verdict) -> Refusal:
-    obligation = verdict.obligation
-    values = "; ".join(line.strip() for line in verdict.detail.splitlines()[:6])
-    if verdict.status == "refuted" and obligation.expects == "unsat":
-        reason = f"not proved: {obligation.name}"
-        reason += f" (a state that speaks against it: {values})" if values else ""
-        reason += "; guard the access or the division, or bound the loop by plain parameters"
-    elif obligation.expects == "sat":
-        reason = f"not proved: {obligation.name}; the function can never run as its requirements contradict"
-    else:
-        reason = f"not proved in time: {obligation.name}; split the function or simplify its expressions"
-    return Refusal(reason, Position(obligation.line, obligation.column))
 
 
 def write_result(result: LiftResult, output: Path, steps: Steps) -> LiftResult:

@@ -1,0 +1,152 @@
+"""What a user reads where a proof fails: what cannot be shown, for which arguments, what to write instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
+
+from tensmith.lifting.loops import NOWHERE, Apply, Cast, Expr, Function, Load, Loop, Parameter, Position
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.text import text
+from tensmith.verify.obligation import Obligation, Verdict
+
+# kind of obligation -> (what cannot be shown of the subject, what to do about it)
+_REASONS = {
+    "bounds": (
+        "that every access to '{}' lies inside of it",
+        "bound the loop by the array's own size, or test the subscript before the access",
+    ),
+    "definedness": ("that {}", "test it before, or give it a value where it is declared"),
+    "exit": (
+        "how often this loop runs",
+        "step its counter by a constant, up or down to a bound that the loop does not change",
+    ),
+    "scalar": (
+        "what '{}' is in every iteration of this loop",
+        "write it as a sum, a product, a maximum or a minimum of elements",
+    ),
+    "array": (
+        "which elements of '{}' this loop has written, and their values",
+        "write each element once, at a subscript made of loop counters and sizes",
+    ),
+    "result": ("that the closed form found for '{}' is right", "split the function into smaller ones"),
+    "program": (
+        "that the tensor program does what the loops do ({})",
+        "simplify the expression, or split the function",
+    ),
+}
+_KINDS = {
+    "initiation": "scalar",
+    "preservation": "scalar",
+    "post": "result",
+    "frame": "result",
+    "shape": "result",
+}
+_ARGUMENT = re.compile(r"(in|len)\.([\w.]+) = (-?[\d./]+|True|False)")
+_MOST_VALUES = 6
+
+
+def unproved(verdict: Verdict, function: Function) -> Refusal:
+    """The refusal of a function for an obligation that is not proved."""
+    obligation = verdict.obligation
+    where = Position(obligation.line, obligation.column)
+    if obligation.expects == "sat":
+        return Refusal(
+            "its requirements contradict each other, so it can never run: correct its bounds", where
+        )
+    if obligation.kind == "form":
+        return Refusal(f"the proof cannot be stated ({obligation.name}); simplify the function", where)
+    if (wrap := _wrap(obligation, function)) is not None:
+        return Refusal(wrap, where)
+    what, advice = _words(obligation)
+    if verdict.status == "refuted":
+        values = ", ".join(_arguments(verdict.detail))
+        return Refusal(f"it cannot be shown {what}{f' where {values}' if values else ''}; {advice}", where)
+    return Refusal(f"it cannot be shown in time {what}; {advice}", where)
+
+
+def _words(obligation: Obligation) -> tuple[str, str]:
+    kind, subject = _KINDS.get(obligation.kind, obligation.kind), obligation.subject
+    if kind == "scalar" and subject.endswith("[]"):
+        kind, subject = "array", subject[:-2]
+    what, advice = _REASONS[kind]
+    return what.format(subject).replace("'return'", "the returned value"), advice
+
+
+def _arguments(detail: str) -> list[str]:
+    """The arguments and lengths of a counterexample, by the names of the source."""
+    found = []
+    for group, name, value in _ARGUMENT.findall(detail):
+        if group == "len":
+            array, _, axis = name.rpartition(".")
+            name = f"len({array}{'[0]' * int(axis)})"
+        found.append(f"{name} = {value}")
+    return found[:_MOST_VALUES]
+
+
+# Unsigned arithmetic
+
+
+def _wrap(obligation: Obligation, function: Function) -> str | None:
+    """A sentence about unsigned arithmetic where the obligation comes from, if any may wrap around."""
+    script = obligation.script
+    if script is None or "wrap.u" not in " ".join((script.goal or "", *script.path)):
+        return None
+    loop = next(
+        (part for part in _parts(function) if isinstance(part, Loop) and part.label == obligation.loop), None
+    )
+    inside = list(_parts(loop or function))
+    wraps = [
+        (part.type, part.value) for part in inside if isinstance(part, Cast) and isinstance(part.value, Apply)
+    ]
+    wraps = [found for found in wraps if not found[0].signed and found[1].operator in _WRAP]
+    for type_, apply in sorted(wraps, key=lambda found: _WRAP.index(found[1].operator)):
+        operands = [text(_bare(part)) for part in apply.arguments]
+        if apply.operator == "sub":
+            a, b = operands
+            return f"{a} - {b} is unsigned and wraps around where {a} < {b}; {_instead(inside, apply, a, b)}"
+        if apply.operator == "neg":
+            return f"-{operands[0]} is unsigned and wraps around; convert it to a wider signed type first"
+        bits = f"{text(_bare(apply))} is unsigned and wraps around at 2**{type_.bits}"
+        return f"{bits}; give it as many bits as its bound has, or a signed type"
+    return None
+
+
+_WRAP = ("sub", "neg", "add", "mul")  # those that wrap at small values first
+
+
+def _instead(inside: list[object], difference: Apply, a: str, b: str) -> str:
+    """What to write in place of an unsigned difference."""
+    for part in inside:
+        if (
+            isinstance(part, Apply)
+            and part.operator in ("lt", "le")
+            and _bare(part.arguments[1]) == _bare(difference)
+        ):
+            sign = {"lt": "<", "le": "<="}[part.operator]
+            return f"write {text(_bare(part.arguments[0]))} + {b} {sign} {a}"
+    return "convert it to a wider signed type first"
+
+
+def _parts(found: object) -> Iterator[object]:
+    """Everything inside of a function, a statement or an expression, itself first."""
+    if isinstance(found, tuple):
+        for part in found:
+            yield from _parts(part)
+    elif is_dataclass(found) and not isinstance(found, (Position, Parameter)):
+        yield found
+        for field in fields(found):
+            yield from _parts(getattr(found, field.name))
+
+
+def _bare(found: Expr) -> Expr:
+    """An expression without conversions and places."""
+    match found:
+        case Cast(value, _, _):
+            return _bare(value)
+        case Apply(operator, arguments, type_, _):
+            return Apply(operator, tuple(map(_bare, arguments)), type_)
+        case Load(array, indices, type_, _):
+            return Load(array, tuple(map(_bare, indices)), type_)
+    return replace(found, position=NOWHERE)

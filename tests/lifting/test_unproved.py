@@ -1,0 +1,92 @@
+"""A proof that fails is told in the words of the source: what, for which arguments, what to write instead."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tensmith.lifting.loops import Function
+from tensmith.lifting.road import standard_steps
+from tensmith.lifting.unproved import unproved
+from tensmith.verify.obligation import Obligation, Verdict
+from tensmith.verify.solve import discharge
+
+SIZES = """#include <vector>
+int f(std::vector<int> v) {
+    int s = v[0];
+    for (unsigned i = 1; i < v.size(); i++) if (v[i] > s) s = v[i];
+    return s;
+}
+"""
+BYTES = """void f(int n, unsigned char m, const int *a, int *b) {
+    for (unsigned char i = 0; i < m + n; i++) b[i] = a[i];
+}
+"""
+LAST = """long f(unsigned n, const int *a) {
+    long s = 0;
+    for (unsigned i = 0; i < n - 1; i++) s += a[i];
+    return s;
+}
+"""
+
+
+def read(text: str, folder: Path, suffix: str = ".c") -> Function:
+    path = folder / f"f{suffix}"
+    path.write_text(text)
+    (function,) = standard_steps().read(path)
+    assert isinstance(function, Function)
+    return function
+
+
+def failure(function: Function) -> Verdict:
+    steps = standard_steps()
+    summary = steps.summarize(function)
+    found = discharge(steps.obligations(summary, steps.tensorize(summary)))
+    return next(verdict for verdict in found if verdict.status != "proved")
+
+
+@pytest.mark.parametrize(("text", "suffix", "bits"), [(SIZES, ".cpp", 32), (BYTES, ".c", 8)])
+def test_a_counter_of_too_few_bits_wraps(text: str, suffix: str, bits: int, tmp_path: Path) -> None:
+    function = read(text, tmp_path, suffix)
+    refusal = unproved(failure(function), function)
+    assert refusal.reason.startswith(f"i + 1 is unsigned and wraps around at 2**{bits}; give it as many bits")
+    assert refusal.position.line == text[: text.index("for")].count("\n") + 1
+
+
+def test_an_unsigned_difference_says_what_to_write(tmp_path: Path) -> None:
+    function, steps = read(LAST, tmp_path), standard_steps()
+    found = steps.summarize(function)
+    summary = replace(found, requires=tuple(r for r in found.requires if r.kind != "at_least"))
+    verdicts = discharge(steps.obligations(summary, steps.tensorize(summary)))
+    failed = next(verdict for verdict in verdicts if verdict.status != "proved")
+    refusal = unproved(failed, function)
+    assert "n - 1 is unsigned" in refusal.reason and "write i + 1 < n" in refusal.reason
+
+
+@pytest.mark.parametrize(
+    "kind", ["bounds", "definedness", "exit", "initiation", "preservation", "post", "program"]
+)
+@pytest.mark.parametrize("status", ["refuted", "unknown"])
+def test_counterexamples_are_arguments_by_their_names(kind: str, status: str, tmp_path: Path) -> None:
+    detail = (
+        "at.i%139 = 0\nin.n = 3\nin.B.rows = -1\nlen.v.0 = 2\nlen.w.1 = 4\nsize.n = 3\nfold.0 = [else -> 0]"
+    )
+    obligation = Obligation("name", kind, "s", "i@2:5", 2, 5)  # type: ignore[arg-type]
+    function = read(BYTES, tmp_path)
+    reason = unproved(Verdict(obligation, status, "", "z3", 0.0, detail), function).reason  # type: ignore[arg-type]
+    assert not re.search(r"%|fold|at\.|size\.|in\.", reason)
+    if status == "refuted":
+        assert "where n = 3, B.rows = -1, len(v) = 2, len(w[0]) = 4;" in reason
+    else:
+        assert "in time" in reason and "n = 3" not in reason
+
+
+def test_requirements_that_contradict_each_other_and_forms_say_so(tmp_path: Path) -> None:
+    function = read(BYTES, tmp_path)
+    none = Obligation("all hold", "satisfiable", "requirements", "", 1, 1, expects="sat")
+    assert "contradict" in unproved(Verdict(none, "refuted", "", "z3", 0.0), function).reason
+    form = Obligation("there is no loop", "form", "f", "", 1, 1)
+    assert "there is no loop" in unproved(Verdict(form, "refuted", "", "z3", 0.0), function).reason
