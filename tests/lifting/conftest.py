@@ -4,7 +4,6 @@ import pytest
 
 GAPS = {
     "further/structs/mat_mul": "a bound over two struct fields is refuted",
-    "cpp.cpp/vowels": "the refusal names another reason",
 }
 
 

@@ -97,6 +97,11 @@ MALFORMED = {
     "deep.c": deep(100_000),
     "deep_loops.c": deep_loops(200),
     "big.c": long(".c"),
+    "deep_branches.c": f"int f(int n) {{ int s = 0; {'if (n > s) { s++; ' * 200}{'}' * 200} return s; }}\n",
+    "endless.c": "int f(int n) { while (1) { n++; } return n; }\n",
+    "quote.c": 'int f(int n) { char *s = "abc; return n; }\n',
+    "comment.c": "int f(int n) { /* return n; }\n",
+    "doubling.c": f"int f(int n) {{ int s = n; {'s = s * s; ' * 40} return s; }}\n",
     "endless_macro.c": "#define a b\n#define b a\nint f(int n) { return a; }\n",
     "includes_itself.c": '#include "includes_itself.c"\nint f(int n) { return n; }\n',
     "syntax.cpp": "#include <vector>\nstd::vector<int f(int n) { return n; }\n",
@@ -106,6 +111,8 @@ MALFORMED = {
     "indent.py": "def f(n):\nreturn n\n",
     "deep.py": deep_python(100_000),
     "deep_loops.py": nested_python(60),
+    "endless.py": "def f(n):\n    while True:\n        n += 1\n    return n\n",
+    "quote.py": "def f(n):\n    s = '''abc\n    return n\n",
     "big.py": long(".py"),
     "bytes.py": "def f(n):\n    return '\x00'\n",
     "empty.py": "",
@@ -149,3 +156,39 @@ def test_nothing_of_a_file_is_executed(tmp_path: Path) -> None:
     )
     lift_file(path)
     assert not trace.exists()
+
+
+RECURRENCES = {
+    "s ^= a[i]": "bit by bit",
+    "s |= a[i]": "bit by bit",
+    "s = s * 33 + a[i]": "multiplied by 33",
+    "s = (s << 1) + s + a[i]": "multiplied by 3",
+    "s = s + 0.5f * a[i]": "cut off to an integer",
+}
+
+
+@pytest.mark.parametrize("step", RECURRENCES)
+def test_recurrences_without_a_tensor_operation_are_named(step: str, tmp_path: Path) -> None:
+    path = tmp_path / "f.c"
+    path.write_text(
+        f"int f(int n, const int *a) {{ int s = 1; for (int i = 0; i < n; i++) {step}; return s; }}\n"
+    )
+    (result,) = lift_file(path)
+    assert result.status == "refused" and RECURRENCES[step] in result.reason
+
+
+CONDITIONS = {
+    "i < n / m": "divides by what is no constant",
+    "a[i] != 0": "reads 'a'",
+    "i < n || i < m": "either of two cases",
+    "s < n": "'s', which its condition tests",
+}
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_why_a_loop_has_no_count_is_said(condition: str, tmp_path: Path) -> None:
+    path = tmp_path / "f.c"
+    loop = f"for (int i = 0; {condition}; i++) s += a[i];"
+    path.write_text(f"int f(int n, int m, const int *a) {{ int s = 0; {loop} return s; }}\n")
+    (result,) = lift_file(path)
+    assert result.status == "refused" and CONDITIONS[condition] in result.reason

@@ -134,14 +134,14 @@ BROKEN = [
 
 @pytest.mark.parametrize(("text", "where"), BROKEN)
 def test_a_broken_or_wild_file_is_a_located_error_in_time(tmp_path, text, where):
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(TensmithError) as caught:
         results = read(tmp_path, text)
         refused = [found for found in results if isinstance(found, Refusal)]
         assert refused and len(refused) == len(results)
         raise TensmithError(f"{tmp_path / 'f.c'}:{refused[0].position}: {refused[0].reason}")
     assert where in str(caught.value) and str(caught.value).startswith(str(tmp_path / "f.c"))
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_missing_and_strange_files(tmp_path):
@@ -151,7 +151,8 @@ def test_missing_and_strange_files(tmp_path):
     (tmp_path / "g.c").write_bytes(b"\xff\xfe int")
     with pytest.raises(TensmithError, match=":1:1: "):
         read_c(tmp_path / "g.c")
-    assert read(tmp_path, "") == []
+    with pytest.raises(TensmithError, match=":1:1: there is no function"):
+        read(tmp_path, "int f(int n);")
 
 
 def test_a_header_beside_the_file_is_read(tmp_path):

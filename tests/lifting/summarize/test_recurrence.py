@@ -90,3 +90,59 @@ def test_a_fold_that_starts_at_the_variable_is_a_step() -> None:
     assert found is not None and isinstance(found.term, Fold) and found.term.start == ZERO
     largest = step(Fold("max", "k%9", Poly.symbol("n"), e, v, I32))
     assert largest is not None and isinstance(largest.term, Fold) and largest.term.start == start
+
+
+# Flags
+
+
+def truth(value: int, type: Scalar) -> Number:
+    return Number(Fraction(value), type)
+
+
+B, TRUE, FALSE = Argument("v", BOOL), Number(Fraction(1), BOOL), Number(Fraction(0), BOOL)
+BIT = op("cast", c, type=U8)
+AS_INT = op("cast", c, type=I32)
+
+
+@pytest.mark.parametrize(
+    ("term", "first", "kind"),
+    [
+        (op("and", B, c, type=BOOL), TRUE, "min"),
+        (op("and", B, c, type=BOOL), Argument("given", BOOL), "min"),
+        (op("or", c, B, type=BOOL), FALSE, "max"),
+        (op("select", B, c, FALSE, type=BOOL), TRUE, "min"),
+        (op("select", B, TRUE, c, type=BOOL), FALSE, "max"),
+        (op("band", v, AS_INT), ONE, "min"),
+        (op("bor", v, AS_INT), ZERO, "max"),
+        (op("cast", op("and", op("ne", v, ZERO, type=BOOL), c, type=BOOL)), ONE, "min"),
+    ],
+)
+def test_a_flag_is_the_least_or_largest_of_bits(term: Term, first: Term, kind: str) -> None:
+    found = step(term, first)
+    assert found is not None
+    assert (found.kind, found.term, found.type, found.truth) == (kind, BIT, U8, term.type)
+
+
+def test_a_flag_that_both_values_of_which_stay_is_unchanged() -> None:
+    assert step(op("mul", v, v), ONE) == Step("", None, I32)
+
+
+@pytest.mark.parametrize(
+    ("term", "first"),
+    [
+        (op("band", v, AS_INT), start),  # it begins as 5
+        (op("band", v, e), ONE),
+        (op("ne", B, c, type=BOOL), FALSE),
+        (op("add", op("cast", op("ne", v, ZERO, type=BOOL)), op("cast", c)), ZERO),
+    ],
+)
+def test_what_is_no_flag(term: Term, first: Term) -> None:
+    assert step(term, first) is None
+
+
+def test_a_constant_that_is_set_stays() -> None:
+    nine = truth(9, I32)
+    for term in (op("select", c, nine, v), op("select", op("not", c, type=BOOL), v, nine)):
+        found = step(term)
+        assert found is not None and (found.kind, found.term, found.once) == ("max", BIT, nine)
+    assert step(op("select", op("lt", v, e, type=BOOL), nine, v)) is None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tensmith.errors import TensmithError
 from tensmith.lifting.limit import Deadline
 from tensmith.lifting.loops import Function
 from tensmith.lifting.refusal import Refusal
@@ -30,7 +31,10 @@ def read_c(path: Path) -> list[Function | Refusal]:
     deadline = Deadline.within(SECONDS)
     source = c_guard.read(path)
     unit = parse(source)
-    return [attempt(cursor, str(path), language(path), deadline) for cursor in definitions(unit, path)]
+    found = definitions(unit, path)
+    if not found:
+        raise TensmithError(f"{path}:1:1: there is no function with a body in it; nothing can be lifted")
+    return [attempt(cursor, str(path), language(path), deadline) for cursor in found]
 
 
 def attempt(cursor: object, file: str, language: str, deadline: Deadline) -> Function | Refusal:

@@ -44,11 +44,18 @@ def declare_vector(context: Context, cursor: Cursor, first: Cursor | None, name:
         return listed(context, cursor, children(first), name)
     found = evaluate(context, first)
     if not isinstance(found, Region):
-        raise Refusal(f"`{spelled(first)}` is not a vector", position(first))
+        raise no_vector(first)
     if found.array in context.temporary:
         context.temporary.discard(found.array)
         return found
     return duplicate(context, found, name, position(cursor))
+
+
+def no_vector(cursor: Cursor) -> Refusal:
+    """What stands where a vector has to."""
+    what = cursor.type.get_canonical().spelling
+    reason = f"`{spelled(cursor)}` is a {what}, not a vector: keep its elements in a std::vector or an array"
+    return Refusal(reason, position(cursor))
 
 
 def unwrapped(cursor: Cursor) -> Cursor:
@@ -181,7 +188,7 @@ def count(context: Context, cursor: Cursor) -> Expr:
 def region_of(context: Context, cursor: Cursor) -> Region:
     found = evaluate(context, cursor)
     if not isinstance(found, Region):
-        raise Refusal(f"`{spelled(cursor)}` is not a vector", position(cursor))
+        raise no_vector(cursor)
     return found
 
 

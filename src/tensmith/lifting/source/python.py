@@ -31,7 +31,7 @@ from tensmith.lifting.source.python_arithmetic import convert
 from tensmith.lifting.source.python_comprehensions import copy
 from tensmith.lifting.source.python_inline import plain_function
 from tensmith.lifting.source.python_kinds import AnyKind, ArrayKind, Kind
-from tensmith.lifting.source.python_module import Module, parse_module, place, read_text
+from tensmith.lifting.source.python_module import Module, SourceError, parse_module, place, read_text
 from tensmith.lifting.source.python_scope import ArrayRef, Code, Frame, Local, Number, Scope, Value
 from tensmith.lifting.source.python_statements import block
 
@@ -50,9 +50,18 @@ def read_python_source(text: str, file: str, function: str | None = None) -> lis
     if function is not None and function not in module.functions:
         known = ", ".join(module.functions) or "none"
         raise UsageError(f"{file} has no function '{function}'; its functions: {known}")
-    names = [function] if function is not None else list(module.functions)
     deadline = Deadline.within(_SECONDS)
-    return [read_function(module, name, deadline=deadline) for name in names]
+    if function is not None:
+        return [read_function(module, function, deadline=deadline)]
+    found = [read_function(module, name, deadline=deadline) for name in module.functions]
+    found += [_method(name, node) for name, node in module.methods.items()]
+    if not found:
+        raise SourceError(f"{file}:1:1: there is no function in it; nothing can be lifted")
+    return sorted(found, key=lambda entry: entry.position.line)
+
+
+def _method(name: str, node: ast.AST) -> Refusal:
+    return Refusal("a method is not lifted: write a function of arrays and numbers", place(node), name)
 
 
 def read_function(

@@ -23,12 +23,14 @@ class SourceError(TensmithError):
 @dataclass(frozen=True)
 class Module:
     """functions: the last definition of every top-level name, in order; constants: names bound exactly once
-    to an expression; imports: local name -> dotted name ("np" -> "numpy", "sqrt" -> "math.sqrt")."""
+    to an expression; imports: local name -> dotted name ("np" -> "numpy", "sqrt" -> "math.sqrt"); methods of
+    top-level classes by "Class.method"."""
 
     file: str
     functions: Mapping[str, ast.FunctionDef | ast.AsyncFunctionDef]
     constants: Mapping[str, ast.expr] = field(default_factory=dict)
     imports: Mapping[str, str] = field(default_factory=dict)
+    methods: Mapping[str, ast.AST] = field(default_factory=dict)
 
     def callee(self, node: ast.expr) -> str | None:
         """What a called expression names: "def f" of this file, "math.sqrt", "numpy.zeros", "len"."""
@@ -105,7 +107,14 @@ def parse_module(text: str, file: str) -> Module:
                 imports |= {alias.asname or alias.name: f"{home}.{alias.name}" for alias in names}
     outside = {name for function in functions.values() for name in _globals(function)}
     constants = {name: value for name, value in constants.items() if bound[name] == 1 and name not in outside}
-    return Module(file, functions, constants, imports)
+    methods = {
+        f"{node.name}.{inner.name}": inner
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+        for inner in node.body
+        if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    return Module(file, functions, constants, imports, methods)
 
 
 def _parse(text: str, file: str) -> ast.Module:
