@@ -15,6 +15,7 @@ from typing import Any
 
 from corpus import ASKED, GROUPS, KERNELS, Kernel
 
+from tensmith.lifting.recheck import recheck
 from tensmith.lifting.road import lift_file
 from tensmith.verify.lift_certificate import check
 
@@ -89,7 +90,7 @@ def cold_start() -> float:
 
 
 def certificates(options: argparse.Namespace) -> tuple[dict[str, Any], bool]:
-    """Every certificate of every kernel that lifts, checked by every solver."""
+    """Every certificate of every kernel that lifts, checked by every solver and against its source."""
     found: Counter[str] = Counter()
     spent: Counter[str] = Counter()
     problems: list[str] = []
@@ -101,18 +102,24 @@ def certificates(options: argparse.Namespace) -> tuple[dict[str, Any], bool]:
                     if not result.proved or result.name not in wanted:
                         continue
                     found["certificates"] += 1
+                    certificate, wrong = folder / f"{result.name}.cert", list[str]()
                     for solver in SOLVERS:
                         began = time.perf_counter()
-                        report = check(folder / f"{result.name}.cert", solver)
+                        report = check(certificate, solver)
                         spent[solver] += time.perf_counter() - began
                         found[f"{solver} obligations"] += report.obligations
                         found[f"{solver} solved"] += report.solved
-                        problems += [f"{group}/{path.stem}/{result.name}: {line}" for line in report.problems]
+                        wrong += report.problems
+                    began = time.perf_counter()
+                    wrong += recheck(certificate, path)
+                    spent["sources"] += time.perf_counter() - began
+                    problems += [f"{group}/{path.stem}/{result.name}: {line}" for line in wrong]
     for solver in SOLVERS:
         print(
             f"{solver}: {found[f'{solver} solved']} scripts and {found[f'{solver} obligations']} obligations "
             f"of {found['certificates']} certificates in {spent[solver]:.0f} s"
         )
+    print(f"against their sources, lifted again: {found['certificates']} in {spent['sources']:.0f} s")
     for problem in problems:
         print(f"  {problem}")
     return {"counts": dict(found), "seconds": dict(spent), "problems": problems}, not problems

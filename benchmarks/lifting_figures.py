@@ -4,7 +4,7 @@
 
 coverage      each kernel lifted and proved in this process: counts and seconds; the CLI's cold start
 differential  emitted code of every target that runs here against the compiled source, 10,000 inputs a kernel
-certificates  each written, and checked again by both solvers and the small checker
+certificates  each written, and checked again by both solvers, the small checker, and against its source
 speed         emitted code against `gcc -O3` on the 69 kernels, taking turns; `auto` against the best
 
 The kernels lie in tests/lifting/kernels. Everything runs on one core. The ablation of the search and the

@@ -98,3 +98,24 @@ def test_what_cannot_be_read_is_an_error(folder: Path, tmp_path: Path) -> None:
 def test_other_languages_and_operations(source: str, function: str, tmp_path: Path) -> None:
     (result,) = lift_file(KERNELS / source, function, output=tmp_path)
     assert result.proved and recheck(tmp_path / f"{function}.cert", KERNELS / source) == []
+
+
+FORMS = {
+    "a size of an unsigned number": "int f(unsigned n, const int *a) "
+    "{ int s = 0; for (unsigned i = n; i-- > 0; ) s += a[i]; return s; }",
+    "a constant size": "int f(const unsigned char *a) "
+    "{ int s = 0; for (int i = 0; i < 9; i++) s += a[i]; return s; }",
+    "a divided size": "int f(int n, const int *a) "
+    "{ int s = 0; for (int i = 0; i < n; i += 3) s += a[i]; return s; }",
+    "divisors": "void f(int n, int d, int *a, const int *b) "
+    "{ for (int i = 0; i < n; i++) a[i] = a[i] / b[i] + a[i] % d; }",
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_facts_of_other_forms_are_allowed(name: str, tmp_path: Path) -> None:
+    source = tmp_path / "f.c"
+    source.write_text(FORMS[name])
+    (result,) = lift_file(source, output=tmp_path)
+    assert result.proved, result.reason
+    assert check(tmp_path / "f.cert").ok and recheck(tmp_path / "f.cert", source) == []

@@ -245,10 +245,10 @@ class Checking:
         match fact["why"], tree:
             case "natural" | "length" | "type", _:
                 return self._ranges(tree)
-            case "counter", [">=", ["+", *terms], "0"] if _taken(terms, "at.", text):
+            case "counter", [">=", ["+", *terms], "0"] if _alone(terms, "at.", text):
                 loop = str(fact["loop"])
                 return loop in self.demands.loops and self.known.setdefault(loop, text) == text
-            case "size", ["=", ["+", *terms], "0"] if size := _taken(terms, "size.", text):
+            case "size", ["=", ["+", *terms], "0"] if size := _alone(terms, "size.", text):
                 return self.known.setdefault(size, text) == text
             case "divisor", ["not", ["=", [str(array), *_], "0"]]:
                 return required and array.strip("|") in self.types
@@ -370,15 +370,15 @@ class Checking:
         have |= {(r["kind"], r["subject"], r["loop"]) for r in found}
         have |= {(r["kind"], r["line"], r["column"]) for r in found}
         have |= {(r["kind"], r["subject"], r["line"], r["column"], r["loop"]) for r in found}
-        lines = {int(n) for text in self.document["requires"] for n in re.findall(r"\(line (\d+)\)", text)}
-        said = {at for at in demands.divisors if at[0] in lines}
+        lines = {int(n) for n in re.findall(r"\(line (\d+)\)", str(self.document["requires"]))}
+        left = {at for at in demands.divisors if at[0] not in lines}
         wanted: dict[tuple[Any, ...], str] = {
             ("satisfiable", "requirements"): "whether the requirements can hold",
             **{("frame", name): f"the frame of {name}" for name in demands.written},
             **{("post", name): f"the result {name}" for name in (*results, *demands.written)},
             **{("program", name): f"the program of {name}" for name in (*results, *demands.written)},
             **{("bounds", *at): f"the bounds of {at[0]} at {at[1]}:{at[2]}" for at in demands.accesses},
-            **{("definedness", *at): f"the divisor at {at[0]}:{at[1]}" for at in demands.divisors - said},
+            **{("definedness", *at): f"the divisor at {at[0]}:{at[1]}" for at in left},
         }
         for label, stored in demands.stored.items():
             wanted |= {("exit", s, label): f"that the loop {label} {s}" for s in ("goes on", "ends")}
@@ -458,11 +458,11 @@ def _evident(goal: Any) -> bool:
     return same or not _SPEAKS.search(str(goal))
 
 
-def _taken(terms: list[Any], prefix: str, text: str) -> str:
-    """The symbol of a kind that a sum takes off once, and that is nowhere else in its text; "" if none is."""
-    taken = [term[2] for term in terms if term[:-1] == ["*", ["-", "1"]] and isinstance(term[-1], str)]
-    once = (symbol for symbol in taken if _TOKEN.findall(text).count(symbol) == 1)
-    return next((symbol for symbol in once if symbol.strip("|").startswith(prefix)), "")
+def _alone(terms: list[Any], prefix: str, text: str) -> str:
+    """The counter that a sum takes off once, or size that it takes off or adds, and not again; or ""."""
+    found = [term[-1] for term in terms if term[:-1] == ["*", ["-", "1"]]] + terms * (prefix == "size.")
+    once = (s for s in found if isinstance(s, str) and _TOKEN.findall(text).count(s) == 1)
+    return next((s for s in once if s.strip("|").startswith(prefix)), "")
 
 
 def _types(parameters: list[Any]) -> Iterator[tuple[str, tuple[int, int]]]:
