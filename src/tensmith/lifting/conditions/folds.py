@@ -185,12 +185,12 @@ class Folds:
     def steps(self, folds: Iterable[Node]) -> Iterator[tuple[Node, Node]]:
         """(fold, u): where the recurrence F(u+1) = join(F(u), body(u)) is needed. One step below each
         occurrence, and every step between two that lie a constant apart."""
-        wanted: dict[tuple[Node, ...], set[Node]] = {}
+        wanted: dict[tuple[Node, ...], dict[Node, None]] = {}  # in order: scripts are made again
         sources: dict[tuple[Node, ...], Node] = {}
         for fold in folds:
             *_, extent = fold.args
             key = (fold.args[0], *fold.args[1:-1])
-            wanted.setdefault(key, set()).add(extent)
+            wanted.setdefault(key, {})[extent] = None
             sources.setdefault(key, fold)
         for key, extents in wanted.items():
             points = {self.arena.shift(extent, -1) for extent in extents}
