@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from tensmith.backend.native.grids import grid_of
 from tensmith.backend.native.images import Images, images_of
 from tensmith.backend.native.steps import Array, Light
 from tensmith.errors import EngineError
 from tensmith.ir import Node, Program
 from tensmith.kernel.epilogue import ACTIVATIONS, Activation, literal
+from tensmith.kernel.quantized import Grid
 from tensmith.kernel.routines.pointwise import Kind, Pointwise
 
 # Binary and unary ops as C over vector expressions.
@@ -64,6 +66,8 @@ def is_elementwise(program: Program, node: Node) -> bool:
     """Whether `node` can be part of an elementwise group."""
     if node.op == "batch_normalization":
         return all(name in program.constants for name in node.inputs[1:])
+    if node.op in ("quantize_linear", "dequantize_linear"):
+        return grid_of(program, node) is not None
     plain = node.op in _PLAIN and len(node.inputs) <= 2
     return node.opaque is None and (plain or activation_of(program, node) is not None)
 
@@ -87,6 +91,10 @@ class Expression:
         self.taken.append(node)
         if node.op == "batch_normalization":
             return self._batch_norm(node)
+        if node.op == "dequantize_linear":
+            return self._dequantized(node)
+        if node.op == "quantize_linear":
+            return self._quantized(node)
         activation = activation_of(self.program, node)
         if activation is not None:
             return f"({activation.apply(self.value(node.inputs[0]))})"
@@ -144,9 +152,34 @@ class Expression:
         x = self.value(node.inputs[0])
         return f"({x} * {self._table(factor)} + {self._table(shift - mean * factor)})"
 
+    def _dequantized(self, node: Node) -> str:
+        """Bytes as numbers: those of a quantization in the same group already lack their zero point."""
+        grid = grid_of(self.program, node)
+        assert grid is not None
+        inside = len(self.taken)
+        codes = self.value(node.inputs[0])
+        if len(self.taken) == inside:
+            codes = f"({codes} - splat({literal(grid.zero_point)}))"
+        return f"({codes} * splat({literal(grid.scale)}))"
+
+    def _quantized(self, node: Node) -> str:
+        """Whole numbers within the grid, the zero point off."""
+        grid = grid_of(self.program, node)
+        assert grid is not None
+        bounds = [f"splat({literal(bound - grid.zero_point)})" for bound in (grid.low, grid.high)]
+        return f"vmin({bounds[1]}, vmax({bounds[0]}, rint_f({self._in_units(node, grid)})))"
+
+    def _in_units(self, node: Node, grid: Grid) -> str:
+        return f"({self.value(node.inputs[0])} / splat({literal(grid.scale)}))"
+
     def step(self, root: Node) -> Light:
         """The elementwise group that ends in `root`."""
-        text = self.node(root)
-        routine = Pointwise(text, tuple(self.kinds), self.lanes)
+        grid = grid_of(self.program, root) if root.op == "quantize_linear" else None
+        if grid is None:
+            text = self.node(root)
+        else:
+            self.taken.append(root)
+            text = self._in_units(root, grid)
+        routine = Pointwise(text, tuple(self.kinds), self.lanes, grid)
         constants: Any = np.concatenate(self.tables) if self.tables else None
         return Light(routine, tuple(self.sources), root.output, constants)

@@ -10,16 +10,19 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tensmith.backend.native.elementwise import Expression, activation_of, is_elementwise
+from tensmith.backend.native.grids import grid_of
 from tensmith.backend.native.images import images_of
 from tensmith.backend.native.parts import padded_slice
-from tensmith.backend.native.steps import Array, Heavy, Join, Light, Rename, Step, reads
+from tensmith.backend.native.quantized import integer_step, operands
+from tensmith.backend.native.steps import Array, Encode, Heavy, Join, Light, Rename, Step, reads
 from tensmith.errors import EngineError
-from tensmith.ir import Node, Program
+from tensmith.ir import Node, Program, interpret
 from tensmith.ir.ops.convolution import window_attrs
 from tensmith.ir.ops.pooling import Window
 from tensmith.ir.ops.sizes import as_ints
 from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.problem import Convolution
+from tensmith.kernel.quantized import Grid
 from tensmith.kernel.routines.pool import GlobalPool, Pool
 from tensmith.kernel.routines.softmax import Softmax
 
@@ -29,9 +32,13 @@ _VIEWS = frozenset({"flatten", "reshape", "squeeze", "unsqueeze", "identity", "d
 def group(program: Program, lanes: int) -> list[Step]:
     """The steps of a simplified program of fixed sizes; EngineError naming a node without a native kernel."""
     found = _Grouping(program, lanes)
+    found.taken.update(node for node in program.nodes if node.output in program.static_values)
     for node in program.nodes:
-        if node.op == "conv" or node.op in ("gemm", "matmul"):
+        if (node.op == "conv" or node.op in ("gemm", "matmul")) and not found.integers(node):
             found.heavy(node)
+    for node in program.nodes:
+        if node not in found.taken and found.encodes(node):
+            found.place(node, Encode(node.inputs[0], node.output, _grid(program, node)))
     for node in reversed(program.nodes):
         if node not in found.taken and is_elementwise(program, node):
             found.elementwise(node)
@@ -69,9 +76,33 @@ class _Grouping:
         self.taken.add(node)
         self.steps[node] = step
 
+    def integers(self, node: Node) -> bool:
+        """A convolution or product of bytes, if it is one."""
+        given = operands(self.program, node)
+        if given is None:
+            return False
+        step = _heavy(self.program, given.node)
+        found = integer_step(self.program, step, given, node, self.taken)
+        if found is None:
+            return False
+        self.taken.update(found[1])
+        self.place(found[1][-1], found[0])
+        return True
+
+    def encodes(self, node: Node) -> bool:
+        """Whether a node quantizes an input of the program for kernels alone."""
+        if node.op != "quantize_linear" or node.inputs[0] not in self.program.inputs:
+            return False
+        if grid_of(self.program, node) is None or node.output in self.program.outputs:
+            return False
+        readers = {step.source for step in self.steps.values() if isinstance(step, Heavy) and step.rescaling}
+        pairs = self.program.consumers.get(node.output, ())
+        taken = all(reader in self.taken for pair in pairs for reader in self.program.consumers[pair.output])
+        return node.output in readers and taken
+
     def heavy(self, node: Node) -> None:
         """A convolution or product, and the nodes behind it that its epilogue computes."""
-        step, last = (_convolution if node.op == "conv" else _product)(self.program, node), node
+        step, last = _heavy(self.program, node), node
         self.taken.add(node)
         while step.activation is None:
             following = self._epilogue(step)
@@ -124,8 +155,11 @@ class _Grouping:
     def elementwise(self, root: Node) -> None:
         """The tree of elementwise nodes that ends in `root`."""
 
+        read = {name for step in self.steps.values() for name in reads(step)}
+
         def may_inline(node: Node) -> bool:
-            return node not in self.taken and is_elementwise(self.program, node)
+            free = node not in self.taken and node.output not in read
+            return free and is_elementwise(self.program, node)
 
         tree = Expression(self.program, images_of(self.program, root.output), self.lanes, may_inline)
         step = tree.step(root)
@@ -148,11 +182,25 @@ def _is_bias(program: Program, node: Node, constant: Array) -> bool:
     )
 
 
+def _grid(program: Program, node: Node) -> Grid:
+    grid = grid_of(program, node)
+    assert grid is not None
+    return grid
+
+
 def _constant(program: Program, node: Node, index: int) -> Array:
     name = node.inputs[index]
+    producer = program.producers.get(name)
+    if producer is not None and name in program.static_values:
+        alone = Program("constant", {}, (name,), (producer,), program.constants)
+        return np.asarray(interpret(alone, {})[name], np.float32)
     if name not in program.constants:
         raise EngineError(f"{_label(node)} multiplies two computed tensors, which has no native kernel yet")
     return np.asarray(program.constants[name], np.float32)
+
+
+def _heavy(program: Program, node: Node) -> Heavy:
+    return (_convolution if node.op == "conv" else _product)(program, node)
 
 
 def _convolution(program: Program, node: Node) -> Heavy:

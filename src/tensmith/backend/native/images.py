@@ -28,7 +28,7 @@ def images_of(program: Program, value: str) -> Images:
     shape = type_.static
     if shape is None:
         raise EngineError(f"'{value}' has the symbolic shape {type_}; the native engine needs fixed sizes")
-    if type_.dtype != "f32" or not 2 <= len(shape) <= 4:
+    if type_.dtype not in ("f32", "u8", "i8") or not 2 <= len(shape) <= 4:
         raise EngineError(f"'{value}' is {type_}; there is no native kernel for that yet")
     count, channels, *extent = shape
     height, width = (1, 1, *extent)[-2:]

@@ -13,15 +13,17 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tensmith.backend.native.images import Images
-from tensmith.backend.native.steps import Array, Heavy, Join, Light, Rename, Step
+from tensmith.backend.native.steps import Array, Encode, Heavy, Join, Light, Rename, Step
 from tensmith.errors import EngineError
 from tensmith.kernel.algorithm import Kernel, candidates
 from tensmith.kernel.buffer import NO_HALO, Buffer, Halo
 from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
+from tensmith.kernel.quantized import Grid, constants
 from tensmith.kernel.routine import Routine
 from tensmith.kernel.routines.copy import Copy
+from tensmith.kernel.routines.quantize import Quantize
 
 # Says for a problem which kernels may compute it, with seconds where they are known.
 Chooser = Callable[[Convolution, Isa], list[tuple[float, Kernel]]]
@@ -40,6 +42,7 @@ class Action:
     activation: Activation | None = None
     weights: Array | None = None
     constants: Array | None = None
+    inner: bool = False
 
 
 @dataclass
@@ -47,15 +50,18 @@ class Layout:
     """What the actions read and write: `block` of each value, and the root whose memory it lies in.
 
     `offset` counts channels into the root; roots have a halo. Values in `tight` can have none: inputs,
-    outputs, and what is seen under two shapes.
+    outputs, and what is seen under two shapes. Values with a grid are bytes; those in `encoded` lie nowhere
+    until they are wanted.
     """
 
     images: dict[str, Images]
+    grids: dict[str, Grid]
     lanes: int
     block: dict[str, int] = field(default_factory=dict)
     parent: dict[str, tuple[str, int]] = field(default_factory=dict)
     halo: dict[str, Halo] = field(default_factory=dict)
     tight: set[str] = field(default_factory=set)
+    encoded: dict[str, Encode] = field(default_factory=dict)
     actions: list[Action] = field(default_factory=list)
 
     def root(self, value: str) -> tuple[str, int]:
@@ -71,7 +77,8 @@ class Layout:
         root, _ = self.root(value)
         images = self.images[value]
         halo = NO_HALO if root in self.tight else self.halo.get(root, NO_HALO)
-        return Buffer(images.channels, images.height, images.width, self.block[value], halo)
+        dtype = "u8" if value in self.grids else "f32"
+        return Buffer(images.channels, images.height, images.width, self.block[value], halo, dtype)
 
     def wanted(self, value: str, block: int, halo: Halo = NO_HALO) -> str:
         """The value in these blocks with at least this halo: itself, or a copy made now."""
@@ -82,16 +89,22 @@ class Layout:
         name = f"{value} in blocks of {block}"
         if name not in self.block:
             self.images[name], self.block[name] = self.images[value], block
-            self.actions.append(Action(Copy(), (value,), name))
+            if value in self.grids:
+                self.grids[name] = self.grids[value]
+            step = self.encoded.get(value)
+            made = Action(Copy(), (value,), name)
+            if step is not None:
+                made = Action(Quantize(step.grid, self.lanes), (step.source,), name)
+            self.actions.append(made)
         return self.wanted(name, block, halo)
 
 
 def lay_out(
-    steps: list[Step], images: Mapping[str, Images], inputs: tuple[str, ...], outputs: tuple[str, ...],
-    isa: Isa, choose: Chooser,
+    steps: list[Step], images: Mapping[str, Images], grids: Mapping[str, Grid], inputs: tuple[str, ...],
+    outputs: tuple[str, ...], isa: Isa, choose: Chooser,
 ) -> Layout:  # fmt: skip
     """Actions in order, with every value's place relative to its root."""
-    layout = Layout(dict(images), isa.lanes)
+    layout = Layout(dict(images), dict(grids), isa.lanes)
     layout.block.update(dict.fromkeys(inputs, 1))
     layout.tight.update(inputs)
     layout.tight.update(step.source for step in steps if isinstance(step, Rename))
@@ -102,6 +115,8 @@ def lay_out(
             sources = tuple(layout.wanted(source, isa.lanes) for source in step.sources)
             layout.block[step.output] = isa.lanes
             layout.actions.append(Action(step.routine, sources, step.output, constants=step.constants))
+        elif isinstance(step, Encode):
+            layout.encoded[step.output], layout.block[step.output] = step, _NOWHERE
         elif isinstance(step, Join):
             _join(layout, step)
         else:
@@ -132,9 +147,18 @@ def _heavy(layout: Layout, step: Heavy, isa: Isa, choose: Chooser) -> None:
     if step.bias is not None:
         bias[: len(step.bias)] = step.bias
     weights = kernel.pack(step.weights)
-    constants = bias if step.bias is not None else None
+    numbers = bias if step.bias is not None else None
+    inner = False
+    if step.rescaling is not None:
+        curved = step.activation is not None
+        numbers = constants(step.problem, isa, step.weights, step.rescaling, curved)
+        inner = step.rescaling.inner is not None
     reads = (source, *residual)
-    layout.actions.append(Action(kernel, reads, step.output, step.activation, weights, constants))
+    layout.actions.append(Action(kernel, reads, step.output, step.activation, weights, numbers, inner))
+
+
+# The block of a value that is not written before somebody wants it.
+_NOWHERE = 0
 
 
 # Bytes a second of a conversion between layouts, which gathers single elements.

@@ -1,4 +1,4 @@
-"""Loads a compiled model folder: model.json, model.so, weights.bin. Needs nothing but NumPy.
+"""Loads a compiled model folder: model.json, libmodel.so, weights.bin. Needs nothing but NumPy.
 
     from model import Model
 
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 SCHEMA = 1
-LIBRARY, WEIGHTS, MANIFEST = "model.so", "weights.bin", "model.json"
+LIBRARY, WEIGHTS, MANIFEST = "libmodel.so", "weights.bin", "model.json"
 ENTRY = "tensmith_run"
 
 _MOST_MANIFEST_BYTES = 1 << 24

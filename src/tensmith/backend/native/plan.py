@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tensmith.backend.native.arena import ALIGNMENT, Span, arrange
+from tensmith.backend.native.grids import grids, moved_behind
 from tensmith.backend.native.groups import group
 from tensmith.backend.native.images import Images, images_of
 from tensmith.backend.native.layout import Action, Chooser, Layout, estimated, lay_out
 from tensmith.backend.native.steps import Array, reads
 from tensmith.ir import Program, TensorType
 from tensmith.kernel.algorithm import Kernel
+from tensmith.kernel.buffer import ELEMENT_BYTES
 from tensmith.kernel.isa import Isa
 from tensmith.rewrite.trail import simplify
 
@@ -67,13 +69,13 @@ def fixed(program: Program, sizes: dict[str, int]) -> Program:
 
 def make_plan(program: Program, isa: Isa, choose: Chooser | None = None) -> Plan:
     """Simplifies a program of fixed sizes and plans it; EngineError naming what has no native kernel."""
-    program = simplify(program).program
+    program = moved_behind(simplify(program).program)
     steps = group(program, isa.lanes)
     values = {name for step in steps for name in (step.output, *reads(step))}
     images = {name: images_of(program, name) for name in (*values, *program.inputs, *program.outputs)}
     total = sum(constant.nbytes for constant in program.constants.values())
     layout = lay_out(
-        steps, images, tuple(program.inputs), program.outputs, isa, choose or estimated(2 * total)
+        steps, images, grids(program), tuple(program.inputs), program.outputs, isa, choose or estimated(2 * total)
     )
     places, scratch, arena_bytes = _memory(layout, program)
     weights, offsets = _weights(layout.actions)
@@ -109,8 +111,10 @@ def _memory(layout: Layout, program: Program) -> tuple[dict[str, Place], dict[in
         if root in outside:
             places[value] = outside[root]
         elif root in stride:
-            skipped = channel // layout.buffer(root).block * layout.buffer(root).plane * 4
-            places[value] = Place("arena", offsets[root] + skipped, stride[root] // 4)
+            buffer = layout.buffer(root)
+            size = ELEMENT_BYTES[buffer.dtype]
+            skipped = channel // buffer.block * buffer.plane * size
+            places[value] = Place("arena", offsets[root] + skipped, stride[root] // size)
     scratch = {
         index: offsets[name]
         for index in range(len(layout.actions))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensmith.backend.native.layout import Action
 from tensmith.backend.native.plan import Plan
 from tensmith.kernel.algorithm import Kernel
-from tensmith.kernel.buffer import NO_HALO
+from tensmith.kernel.buffer import ELEMENT_BYTES, NO_HALO
 from tensmith.kernel.epilogue import Epilogue
 
 ENTRY = "tensmith_run"
@@ -21,17 +21,19 @@ int {ENTRY}(const void *weights, const void *const *inputs, void *const *outputs
 """
 
 _CLEAR = """
-/* Zeros around `planes` images of rows x columns blocks: t, l, b, r blocks at each side. */
-static void clear_halo(float *p, int planes, int rows, int columns, int block, int t, int l, int b, int r)
+/* `fill` around `planes` images of rows x columns blocks of bytes: t, l, b, r blocks at each side. */
+static void clear_halo(void *at, int fill, int planes, int rows, int columns, int block,
+        int t, int l, int b, int r)
 {
+    char *p = at;
     int row = (l + columns + r) * block;
     for (int n = 0; n < planes; n++, p += (t + rows + b) * row) {
-        memset(p, 0, sizeof(float) * t * row);
+        memset(p, fill, t * row);
         for (int i = t; i < t + rows; i++) {
-            memset(p + i * row, 0, sizeof(float) * l * block);
-            memset(p + i * row + (l + columns) * block, 0, sizeof(float) * r * block);
+            memset(p + i * row, fill, l * block);
+            memset(p + i * row + (l + columns) * block, fill, r * block);
         }
-        memset(p + (t + rows) * row, 0, sizeof(float) * b * row);
+        memset(p + (t + rows) * row, fill, b * row);
     }
 }
 """
@@ -70,7 +72,7 @@ def _code(plan: Plan, action: Action) -> str:
     target = plan.layout.buffer(action.writes)
     if isinstance(action.work, Kernel):
         residual = sources[1] if len(sources) > 1 else None
-        epilogue = Epilogue(action.constants is not None, residual, action.activation)
+        epilogue = Epilogue(action.constants is not None, residual, action.activation, action.inner)
         return action.work.code(_NAME, sources[0], target, epilogue)
     return action.work.code(_NAME, sources, target)
 
@@ -87,7 +89,8 @@ def _call(plan: Plan, index: int, action: Action, name: str) -> str:
         scratch = f"arena + {plan.scratch[index]}" if index in plan.scratch else "0"
         call = f"{name}({reads[0]}, {weights}, {constants}, {residual}, {writes}, {scratch});"
     else:
-        call = f"{name}((const float *const[]){{{', '.join(reads)}}}, {constants}, {writes});"
+        pointers = ", ".join(f"(const float *)({read})" for read in reads)
+        call = f"{name}((const float *const[]){{{pointers}}}, {constants}, (float *)({writes}));"
     loop = f"for (int n = 0; n < {count}; n++) " if count != 1 else ""
     lines = [
         *([_clear(plan, action.writes, loop, writes)] if _needs_clearing(plan, action) else []),
@@ -103,15 +106,18 @@ def _needs_clearing(plan: Plan, action: Action) -> bool:
 def _clear(plan: Plan, value: str, loop: str, address: str) -> str:
     buffer = plan.layout.buffer(value)
     h = buffer.halo
-    sizes = f"{buffer.blocks}, {buffer.height}, {buffer.width}, {buffer.block}"
+    grid = plan.layout.grids.get(value)
+    block = buffer.block * ELEMENT_BYTES[buffer.dtype]
+    sizes = f"{grid.zero_point if grid else 0}, {buffer.blocks}, {buffer.height}, {buffer.width}, {block}"
     return f"{loop}clear_halo({address}, {sizes}, {h.top}, {h.left}, {h.bottom}, {h.right});"
 
 
 def _address(plan: Plan, value: str, count: int) -> str:
     place = plan.places[value]
-    base = f"(float *)(arena + {place.start})"
+    type_ = "uint8_t" if value in plan.layout.grids else "float"
+    base = f"({type_} *)(arena + {place.start})"
     if place.region != "arena":
-        base = f"(float *){place.region}[{place.start}]"
+        base = f"({type_} *){place.region}[{place.start}]"
     return base if count == 1 else f"{base} + n * {place.stride}"
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.problem import Convolution
+from tensmith.kernel.quantized import Grid, Rescaling
 from tensmith.kernel.routine import Routine
 
 Array = np.ndarray[Any, Any]
@@ -16,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class Heavy:
-    """y = activation(convolution(source, weights) + bias + residual)."""
+    """y = activation(convolution(source, weights) + bias + residual); of bytes, by a `rescaling`."""
 
     problem: Convolution
     source: str
@@ -25,6 +26,16 @@ class Heavy:
     bias: Array | None = None
     residual: str | None = None
     activation: Activation | None = None
+    rescaling: Rescaling | None = None
+
+
+@dataclass(frozen=True)
+class Encode:
+    """A network's input on a grid of bytes, written as each kernel wants to read it."""
+
+    source: str
+    output: str
+    grid: Grid
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,11 +64,11 @@ class Rename:
     output: str
 
 
-Step: TypeAlias = Heavy | Light | Join | Rename
+Step: TypeAlias = Heavy | Light | Join | Rename | Encode
 
 
 def reads(step: Step) -> tuple[str, ...]:
     """The values a step reads."""
     if isinstance(step, Heavy):
         return (step.source, *([step.residual] if step.residual else []))
-    return (step.source,) if isinstance(step, Rename) else step.sources
+    return (step.source,) if isinstance(step, Rename | Encode) else step.sources

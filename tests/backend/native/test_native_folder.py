@@ -1,0 +1,106 @@
+"""The folder runs alone, and is refused when it was altered or does not fit the machine."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from native_programs import Net, compile_folder
+
+from tensmith.backend.native import loader
+from tensmith.backend.native.folder import write_folder
+from tensmith.backend.native.loader import Model, ModelError
+from tensmith.backend.native.plan import make_plan
+from tensmith.engine import ENGINES
+from tensmith.errors import EngineError, OutputError
+from tensmith.kernel import host_isa
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    net = Net(1, 3, 6, 6)
+    return compile_folder(net.program(net.add("relu", net.conv("x", 3, 4))), tmp_path)
+
+
+def rewrite(folder: Path, **changes: object) -> None:
+    """Changes entries of the manifest, which no hash protects: it is what holds the hashes."""
+    path = folder / loader.MANIFEST
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_it_runs_without_tensmith(folder: Path) -> None:
+    code = (
+        "import sys, numpy as np; from model import Model; m = Model();"
+        "print(sorted(n for n in sys.modules if n.startswith(('tensmith', 'onnx'))),"
+        " m(x=np.zeros((1, 3, 6, 6), np.float32))['v1'].shape)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == "[] (1, 4, 6, 6)", done.stderr
+
+
+def test_every_file_is_named_with_its_hash(folder: Path) -> None:
+    files = set(json.loads((folder / loader.MANIFEST).read_text())["files"])
+    assert files == {"libmodel.so", "weights.bin", "model.c", "model.h", "model.py"}
+    assert files | {loader.MANIFEST} == {path.name for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("name", ["libmodel.so", "weights.bin", "model.c", "model.py"])
+def test_an_altered_file_is_refused(folder: Path, name: str) -> None:
+    content = bytearray((folder / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / name).write_bytes(content)
+    with pytest.raises(ModelError, match=f"{name} was altered"):
+        Model(folder)
+    with pytest.raises(EngineError, match="was altered"):
+        ENGINES["native"].prepare(folder, 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"needs": ["avx512f", "no_such_feature"]}, "needs a CPU with.* no_such_feature"),
+        ({"architecture": "mips"}, "compiled for mips"),
+        ({"schema": 99}, "no manifest of schema 1"),
+        ({"files": {}}, "does not name"),
+        ({"files": {"../libmodel.so": "0", "libmodel.so": "0", "weights.bin": "0"}}, "outside its folder"),
+    ],
+)
+def test_what_does_not_fit_is_refused(folder: Path, changes: dict[str, object], message: str) -> None:
+    rewrite(folder, **changes)
+    with pytest.raises(ModelError, match=message):
+        Model(folder)
+
+
+def test_a_missing_file_and_a_broken_manifest_are_one_sentence(folder: Path) -> None:
+    (folder / "weights.bin").unlink()
+    with pytest.raises(ModelError, match=r"cannot read .*weights.bin"):
+        Model(folder)
+    (folder / loader.MANIFEST).write_text("{")
+    with pytest.raises(ModelError, match=r"cannot read .*model.json"):
+        Model(folder)
+
+
+def test_wrong_inputs_are_named(folder: Path) -> None:
+    model = Model(folder)
+    with pytest.raises(ModelError, match="takes the inputs x, but was given none"):
+        model()
+    with pytest.raises(ModelError, match=r"input 'x' has shape \[2, 2\], not \[1, 3, 6, 6\]"):
+        model(x=np.zeros((2, 2), np.float32))
+
+
+def test_an_existing_folder_is_not_overwritten(folder: Path) -> None:
+    net = Net(1, 3, 6, 6)
+    with pytest.raises(OutputError, match="exists already"):
+        write_folder(make_plan(net.program(net.conv("x", 3, 4)), host_isa()), folder)
+
+
+def test_the_engine_loads_a_folder(folder: Path) -> None:
+    x = np.ones((1, 3, 6, 6), np.float32)
+    session = ENGINES["native"].prepare(folder, 1)
+    np.testing.assert_array_equal(session.run({"x": x})["v1"], Model(folder)(x=x)["v1"])
