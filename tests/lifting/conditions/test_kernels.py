@@ -30,6 +30,7 @@ CHOSEN = [
     "c/blas/dot", "c/blas/gemv", "c/blend/color_burn_8", "c/blend/overlay_blend_8",
     "c/llama/transformer_part2",
     "further/matrices/gemm_nn", "further/matrices/gemm_tt", "further/matrices/matrix1", "further/structs/ttv",
+    "further/structs/mat_mul",
     "polybench/linear_algebra/atax", "polybench/linear_algebra/doitgen", "polybench/triangular/symm",
     "polybench/triangular/syrk", "polybench/triangular/trmm",
     "own/scans/prefix_sum_in_place", "own/convolution/max_pool_2x2", "own/convolution/conv_2d",

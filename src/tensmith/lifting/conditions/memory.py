@@ -51,7 +51,10 @@ class Memory:
     def split(self, world: World, flat: Node) -> tuple[At, Node]:
         """The subscripts of a place counted in elements."""
         flat, same = world.written_by_sizes(flat, self.strides)
-        return divided(world.arena, flat, self.strides), same
+        digits = divided(world.arena, flat, self.strides)
+        if len(digits) > 1 and _runs_over(world.arena, digits[-1], self.strides[-2]):
+            digits = (*digits[:-2], *_in_rows(world.arena, digits[-2], digits[-1], self.strides[-2]))
+        return digits, same
 
     def inside(self, world: World, digits: At) -> Node:
         """Whether an element with these subscripts exists."""
@@ -166,6 +169,25 @@ def _carried(arena: Arena, digits: list[Node], strides: At) -> At:
             digits[k - 1] = arena.shift(digits[k - 1], int(digit // ratio))
             digits[k] = arena.number(digit % ratio, "Int")
     return tuple(digits)
+
+
+def _runs_over(arena: Arena, digit: Node, stride: Node) -> bool:
+    """Whether a last digit is a counter that runs over whole rows: below a multiple of the stride."""
+    if digit.op != "symbol":
+        return False
+    for known in arena.known:
+        bound = arena.shift(arena.add(known, digit), 1)
+        if known.op == "poly" and ((digit,), -1) in monomials(known) and len(monomials(bound)) == 1:
+            quotient, rest = _long_division(arena, bound, stride)
+            if rest.constant == 0 and quotient.constant is None:
+                return True
+    return False
+
+
+def _in_rows(arena: Arena, row: Node, column: Node, stride: Node) -> At:
+    """A row and a column with the whole rows that the column holds added to the row."""
+    rows = arena.app("fdiv", "Int", (column, stride))
+    return arena.add(row, rows), arena.sub(column, arena.mul(rows, stride))
 
 
 def _long_division(arena: Arena, top: Node, bottom: Node) -> tuple[Node, Node]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from tensmith.formula.poly import Poly
-from tensmith.lifting.conditions.nodes import Node
+from tensmith.lifting.conditions.nodes import Arena, Node, monomials, walk
 from tensmith.lifting.conditions.world import Malformed, Scope, World
 from tensmith.lifting.summary import Written
 
@@ -118,13 +118,29 @@ def reach(world: World, layer: Layer, at: At) -> tuple[Node, Callable[[], Node]]
     match layer:
         case Point(where, value, guard):
             _same_rank(where, at)
-            return arena.all([guard, *map(arena.eq, at, where)]), lambda: value
+            return arena.all([guard, *_same_place(arena, zip(at, where))]), lambda: value
         case Row(row, content, guard):
             return arena.all([guard, arena.eq(at[0], row)]), lambda: select(world, content, at[1:])
         case Box(written, scope, guard):
             inside, found = solve(world, written, scope, at)
             return arena.all([guard, inside]), lambda: world.term(written.value, found)
     raise TypeError(layer)
+
+
+def _same_place(arena: Arena, pairs: Iterable[tuple[Node, Node]]) -> Iterator[Node]:
+    """What makes subscripts equal; of a row and a column that one place was divided into, their sum is."""
+    left = list(pairs)
+    while left:
+        x, place = left.pop()
+        above = dict(monomials(left[-1][1])) if left else {}
+        for part in (node for node in walk((place,)) if node.op == "app" and node.args[0] == "fdiv"):
+            _, whole, stride = part.args
+            if above.get((part,)) == 1 and place is arena.sub(whole, arena.mul(part, stride)):
+                row, first = left.pop()
+                x = arena.add(x, arena.mul(stride, arena.sub(row, arena.sub(first, part))))
+                place = whole
+                break
+        yield arena.eq(x, place)
 
 
 def cases(
@@ -147,7 +163,8 @@ def cases(
     apart = []
     for place in places:
         yield tuple(fixed or x for fixed, x in zip(place, at)), content, ()
-        apart.append(arena.negate(arena.all(arena.eq(x, fixed) for fixed, x in zip(place, at) if fixed)))
+        given = [(x, fixed) for x, fixed in zip(at, place) if fixed is not None]
+        apart.append(arena.negate(arena.all(_same_place(arena, given))))
     yield at, replace(content, layers=tuple(rest)), tuple(apart)
 
 
