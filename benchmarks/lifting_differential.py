@@ -2,7 +2,7 @@
 
 Inputs are those of tests/lifting/harness_inputs.py: sizes 0, 1 and negative, extreme integers, NaN and
 infinities, one array passed twice, outputs passed as None, and requirements that are not met. Libraries that
-compile for each shape get fewer shapes.
+compile for each shape get twelve of them, and what follows the first calls of a shape runs compiled.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.road import lift_file
 
 INPUTS, QUICK = 10_000, 200
-PER_SHAPE = ("jax", "tensorflow")  # targets that trace anew for every shape
-SHAPES = (0, 1, 3)
+ALIKE = 16  # inputs that have sizes and scalars in common
+PER_SHAPE = ("jax", "tensorflow")  # targets that trace anew for every shape: one in 12 inputs has another
+SHAPES, TRACES = (0, 1, 3), 12
 
 
 def differential(options: argparse.Namespace) -> tuple[dict[str, Any], bool]:
@@ -83,8 +84,9 @@ def judged(
                 n: code[n][function] for n in names if function in code[n] and (n in PER_SHAPE) == shaped
             }
             if loaded:
-                options = {"sizes": SHAPES, "slack": (0,)} if shaped else {}
-                judged = harness.judge(found, source, loaded, count, seed, **options)
+                alike: dict[str, Any] = {"repeat": min(ALIKE, count // 50)}
+                few = {"sizes": SHAPES, "slack": (0,), "repeat": -(-count // TRACES)}
+                judged = harness.judge(found, source, loaded, count, seed, **(few if shaped else alike))
                 verdicts += [(target, function, verdict) for target, verdict in judged.items()]
     return verdicts
 

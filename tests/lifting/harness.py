@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,13 +14,15 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from harness_compare import closely, exactly, spread
-from harness_inputs import SLACK, Draw, Record, Sampler, fields, flat
+from harness_compare import closely, exactly, identical, spread
+from harness_inputs import SLACK, Draw, Record, Sampler, fields, folded
 from harness_native import Meaningless, Native, Outcome, build, compilers, dtype
 from harness_targets import Loaded
 
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array, Function
+
+PLAIN = 2  # inputs of a plan that go through plain calls; those after them, through `Loaded.again`
 
 
 class PythonSource:
@@ -84,17 +87,32 @@ def judge(
     seed: int = 0,
     sizes: Sequence[int] = (),
     slack: Sequence[int] = SLACK,
+    repeat: int = 1,
 ) -> dict[str, Verdict]:
     """Compare targets with the source on `count` inputs; ends for a target after three mismatches.
 
-    sizes, slack: what extents are drawn from, and how much longer than needed flat arrays are.
+    sizes, slack: what extents are drawn from, and how much longer than needed flat arrays are; repeat: inputs
+    that have their sizes and scalars in common.
     """
     trial, sampler = Trial(lifted, source), Sampler(lifted, seed, sizes, slack)
     verdicts = {name: Verdict() for name in targets}
-    for _ in range(count):
+    for draw in sampler.draws(count, repeat):
         open_ = {name: loaded for name, loaded in targets.items() if len(verdicts[name].wrong) < 3}
-        trial.run(sampler.draw(), open_, verdicts)
+        trial.run(draw, open_, verdicts)
     return verdicts
+
+
+@dataclass
+class Expected:
+    """What the source gives on an input; how far results may be from it is measured where they are."""
+
+    outputs: list[Any]
+    measure: Callable[[Sequence[Any]], list[Any]]
+
+    @functools.cached_property
+    def bounds(self) -> list[Any]:
+        """For each output; see `spread`."""
+        return self.measure(self.outputs)
 
 
 class Trial:
@@ -118,73 +136,70 @@ class Trial:
 
     def run(self, draw: Draw, targets: Mapping[str, Loaded], verdicts: Mapping[str, Verdict]) -> None:
         """One input."""
-        values = flat(self.lifted.function, draw.arguments)
-        expected: list[Any] | None = None
-        if not draw.unmet:
+        given = {n: (v, v.tobytes()) for n, v in draw.values.items() if isinstance(v, np.ndarray)}
+        expected: Expected | None = None
+        if not draw.plan.unmet:
             try:
                 outcome = self.source(draw.arguments)
             except Meaningless:
                 for verdict in verdicts.values():
                     verdict.meaningless += 1
                 return
-            expected = self.outputs(outcome)
+            measure = functools.partial(spread, self.again, self.lifted.function, draw.arguments)
+            expected = Expected(self.outputs(outcome), measure)
             for name, array in outcome.arrays.items():
-                if name not in self.written and not exactly(np.asarray(values[name]), array):
+                if name not in self.written and array.tobytes() != given[name][1]:
                     for verdict in verdicts.values():
                         verdict.wrong.append(f"the source changes {name}, which is no output")
-        before = {name: np.array(value, copy=True) for name, value in values.items()}
         for name, loaded in targets.items():
-            wrong = self.compare(loaded, draw, expected, before, verdicts[name])
+            wrong = self.compare(loaded, draw, expected, verdicts[name])
             if wrong:
                 verdicts[name].wrong.append(wrong)
-            for parameter, value in values.items():
-                if before[parameter].tobytes() != np.asarray(value).tobytes():
+            for parameter, (value, before) in given.items():
+                if value.tobytes() != before:
                     verdicts[name].wrong.append(f"changed its input {parameter}")
 
-    def compare(
-        self,
-        loaded: Loaded,
-        draw: Draw,
-        expected: list[Any] | None,
-        before: Mapping[str, Any],
-        verdict: Verdict,
-    ) -> str:
-        """What is wrong with one target on one input, "" if nothing; before: the arguments' values."""
-        if expected is None and not loaded.guards:
+    def compare(self, loaded: Loaded, draw: Draw, expected: Expected | None, verdict: Verdict) -> str:
+        """What is wrong with one target on one input, "" if nothing."""
+        if not loaded.guards and (expected is None or self.may_refuse(draw)):
             return ""
-        absent = self.whole if draw.absent and loaded.python else frozenset()
-        arguments = {n: None if n in absent else v for n, v in draw.arguments.items()}
+        absent = self.whole if draw.plan.absent and loaded.python else frozenset()
+        values = {n: None if n in absent else v for n, v in draw.values.items()}
         try:
-            found = loaded(arguments)
+            if draw.place < PLAIN or expected is None or self.may_refuse(draw):
+                found = loaded(folded(values))
+            else:
+                found = loaded.again(values)
         except ValueError as error:
-            if expected is None or self.may_refuse(draw, before):
+            if expected is None or self.may_refuse(draw):
                 verdict.refused += 1
                 return ""
             return f"refused {shown(draw)}: {error}"
         except Exception as error:
-            if not loaded.guards and self.may_refuse(draw, before):
-                return ""
             return f"failed on {shown(draw)}: {type(error).__name__}: {error}"
         if expected is None:
-            only = {r.array for r in draw.unmet} <= absent and all(r.kind == "length" for r in draw.unmet)
-            return "" if only else f"accepted {shown(draw)}, against {draw.unmet[0].text}"
+            unmet = draw.plan.unmet
+            only = {r.array for r in unmet} <= absent and all(r.kind == "length" for r in unmet)
+            return "" if only else f"accepted {shown(draw)}, against {unmet[0].text}"
         verdict.compared += 1
-        if len(found) != len(expected):
-            return f"{len(found)} outputs instead of {len(expected)}"
-        for i, name in enumerate(self.written):
-            if name in absent:
-                expected = [*expected[:i], cropped(expected[i], found[i]), *expected[i + 1 :]]
+        if len(found) != len(self.types):
+            return f"{len(found)} outputs instead of {len(self.types)}"
+        if absent:
+            names = [*self.written, ""]
+            parts = zip(names, expected.outputs, found)
+            fronts = [cropped(want, got) if name in absent else want for name, want, got in parts]
+            expected = Expected(fronts, expected.measure)
         return self.different(draw, expected, found)
 
-    def different(self, draw: Draw, expected: Sequence[Any], found: Sequence[Any]) -> str:
+    def different(self, draw: Draw, expected: Expected, found: Sequence[Any]) -> str:
         """The first output that is not what the source gives."""
-        bounds: Sequence[Any] | None = None
-        for i, (want, got, kind) in enumerate(zip(expected, found, self.types)):
+        for i, (want, got, kind) in enumerate(zip(expected.outputs, found, self.types)):
+            if identical(want, got):
+                continue
             if kind.kind != "float":
                 same = exactly(want, got)
-            elif not (same := closely(want, got, 0.0, kind)):
-                bounds = bounds or spread(self.again, draw.arguments, expected)
-                same = closely(want, got, bounds[i], kind)
+            else:
+                same = closely(want, got, 0.0, kind) or closely(want, got, expected.bounds[i], kind)
             if not same:
                 return f"output {i} on {shown(draw)}: {short(want)} expected, {short(got)} found"
             if kind.bits is not None and np.asarray(got).dtype != dtype(kind):
@@ -196,9 +211,10 @@ class Trial:
         found = self.outputs(self.source(arguments))
         return [cropped(one, other) for one, other in zip(found, like)]
 
-    def may_refuse(self, draw: Draw, values: Mapping[str, Any]) -> bool:
+    def may_refuse(self, draw: Draw) -> bool:
         """Whether a requirement on values is not met: NaN in an array that must have none, a divisor of 0
         that may stand where nothing is divided; or one on sizes may be read so."""
+        values = draw.values
         for requirement in self.lifted.requires:
             if requirement.kind == "ordered" and np.isnan(values[requirement.array]).any():
                 return True
@@ -206,7 +222,7 @@ class Trial:
                 words = set(re.findall(r"[\w.]+", requirement.text))
                 if any(not np.ndim(value) and value == 0 and name in words for name, value in values.items()):
                     return True
-        return bool(draw.doubtful)
+        return bool(draw.plan.doubtful)
 
 
 def cropped(array: Any, like: Any) -> Any:

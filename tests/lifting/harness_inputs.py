@@ -36,16 +36,28 @@ class Record(dict[str, Any]):
 
 @dataclass(frozen=True)
 class Draw:
-    """Arguments by parameter (structs as `Record`), and the requirements that they do not meet.
+    """Arguments by parameter, structs as `Record`."""
+
+    arguments: Mapping[str, Any]
+    values: Mapping[str, Any]  # the arguments with structs taken apart
+    plan: Plan
+    place: int  # among the draws of its plan
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What several draws have in common: sizes, scalars, the kind of elements, the requirements not met.
 
     A symbol in a requirement is a size, max(0, n); where n < 0 the sentence may be read with n itself as
     well: `doubtful` are those that only one of the readings finds met.
     """
 
-    arguments: Mapping[str, Any]
+    known: Mapping[str, int]
+    scalars: Mapping[str, Any]
+    style: str
     unmet: tuple[Requirement, ...]
     doubtful: tuple[Requirement, ...]
-    absent: bool = False  # pass None for outputs that are written whole
+    absent: bool  # pass None for outputs that are written whole
 
 
 def fields(function: Function) -> Iterator[tuple[str, Scalar | Array]]:
@@ -55,6 +67,18 @@ def fields(function: Function) -> Iterator[tuple[str, Scalar | Array]]:
             yield from ((f"{parameter.name}.{name}", kind) for name, kind in parameter.type.fields)
         else:
             yield parameter.name, parameter.type
+
+
+def folded(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments by parameter, of values by field; see `fields`."""
+    arguments: dict[str, Any] = {}
+    for name, value in values.items():
+        parameter, _, field = name.partition(".")
+        if field:
+            arguments.setdefault(parameter, Record())[field] = value
+        else:
+            arguments[parameter] = value
+    return arguments
 
 
 def flat(function: Function, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,6 +98,12 @@ def evaluated(lifted: Lifted, poly: Poly, known: Mapping[str, int], plain: bool 
     return int(poly.evaluate({**values, **known} if plain else values))
 
 
+def shape(name: str, kind: Array, known: Mapping[str, int]) -> tuple[int, ...]:
+    """The extents of an array parameter as it is passed."""
+    rank = kind.rank if kind.memory == "nested" else 1
+    return tuple(max(0, known[f"len({name}, {axis})"]) for axis in range(rank))
+
+
 class Sampler:
     """Draws arguments for one function."""
 
@@ -91,8 +121,14 @@ class Sampler:
         self.sizes = sizes or (FEWER if deep else SIZES)
         self.finite = any(FINITE in sentence for sentence in lifted.assumes)
 
-    def draw(self) -> Draw:
-        """The next arguments; about one in twenty ignores the requirements."""
+    def draws(self, count: int, repeat: int) -> Iterator[Draw]:
+        """Draws, `repeat` of each plan; scalars alone make plans that are used once."""
+        arrays = any(isinstance(kind, Array) for kind in self.fields.values())
+        for start in range(0, count, repeat if arrays else 1):
+            yield from self.planned(self.plan(), min(repeat, count - start) if arrays else 1)
+
+    def plan(self) -> Plan:
+        """The next sizes and scalars; about one plan in twenty ignores the requirements."""
         style = str(self.rng.choice(STYLES))
         if style == "special" and self.finite:
             style = "wide"
@@ -105,19 +141,29 @@ class Sampler:
             if isinstance(kind, Array) and kind.memory == "flat":
                 known[f"len({name}, 0)"] += int(self.rng.choice(self.slack))
         readings = [(r, self.meets(r, known), self.meets(r, known, plain=True)) for r in self.lifted.requires]
+        scalars = {
+            name: known[name] if name in known else self.elements(kind, (), style).item()
+            for name, kind in self.fields.items()
+            if isinstance(kind, Scalar)
+        }
         unmet = tuple(r for r, one, other in readings if not one and not other)
         doubtful = tuple(r for r, one, other in readings if one != other)
-        values = {name: self.value(name, kind, known, style) for name, kind in self.fields.items()}
-        if self.rng.random() < 0.15:
-            self.share(values)
-        arguments: dict[str, Any] = {}
-        for name, value in values.items():
-            parameter, _, field = name.partition(".")
-            if field:
-                arguments.setdefault(parameter, Record())[field] = value
-            else:
-                arguments[parameter] = value
-        return Draw(arguments, unmet, doubtful, bool(self.rng.random() < 0.1))
+        return Plan(known, scalars, style, unmet, doubtful, bool(self.rng.random() < 0.1))
+
+    def planned(self, plan: Plan, count: int) -> Iterator[Draw]:
+        """Draws of a plan: every array of all of them at once."""
+        arrays = {
+            name: self.elements(kind.element, (count, *shape(name, kind, plan.known)), plan.style)
+            for name, kind in self.fields.items()
+            if isinstance(kind, Array)
+        }
+        for place in range(count):
+            values = {
+                name: arrays[name][place] if name in arrays else plan.scalars[name] for name in self.fields
+            }
+            if self.rng.random() < 0.15:
+                self.share(values)
+            yield Draw(folded(values), values, plan, place)
 
     # Sizes
 
@@ -181,17 +227,6 @@ class Sampler:
 
     # Values
 
-    def value(self, name: str, kind: Scalar | Array, known: Mapping[str, int], style: str) -> Any:
-        """An argument of the size that is known by now."""
-        if isinstance(kind, Scalar):
-            if name in known:
-                return known[name]
-            value = self.elements(kind, (), style)
-            return value.item()
-        rank = kind.rank if kind.memory == "nested" else 1
-        shape = tuple(max(0, known[f"len({name}, {axis})"]) for axis in range(rank))
-        return self.elements(kind.element, shape, style)
-
     def elements(self, kind: Scalar, shape: tuple[int, ...], style: str) -> np.ndarray[Any, Any]:
         """An array of a type."""
         if kind.kind == "bool":
@@ -234,6 +269,6 @@ class Sampler:
         arrays = [n for n, v in values.items() if isinstance(v, np.ndarray)]
         if len(arrays) < 2:
             return
-        one, other = self.rng.choice(arrays, 2, replace=False)
+        one, other = self.rng.permutation(arrays)[:2]
         if values[one].dtype == values[other].dtype and values[one].shape == values[other].shape:
             values[other] = values[one]

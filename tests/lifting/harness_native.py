@@ -29,6 +29,7 @@ SANITIZE = (
 PROTOTYPE = re.compile(r"^/\* (.*?):\d+:NF \*/ extern (.*?)(\w+) \((.*?)\); /\*", re.MULTILINE)
 DTYPES = {"bool": "bool", "f32": "f4", "f64": "f8"}
 PAD = 8  # elements around every flat array that a function must leave alone
+PADDING = b"\x5a"  # what their bytes are
 
 
 class Meaningless(Exception):
@@ -56,6 +57,17 @@ def dtype(scalar: Scalar) -> np.dtype[Any]:
     if name in DTYPES:
         return np.dtype(DTYPES[name])
     return np.dtype(f"{'i' if scalar.signed else 'u'}{(scalar.bits or 64) // 8}")
+
+
+@functools.cache
+def padding(element: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """What stands on each side of a flat array."""
+    return np.frombuffer(PADDING * (PAD * element.itemsize), element)
+
+
+def address(array: np.ndarray[Any, Any]) -> int:
+    """Where an array's elements are; `array.ctypes` would take longer than many a call."""
+    return int(array.__array_interface__["data"][0])
 
 
 def thunks_c(source: Path) -> str:
@@ -137,7 +149,7 @@ class Native:
             frame.fill(slot, parameter.name, parameter.type, arguments[parameter.name])
         result = Slot()
         returned = np.zeros(2, "u8")
-        result.data = returned.ctypes.data
+        result.data = address(returned)
         if self.call(slots, ctypes.byref(result)):
             raise Meaningless
         return Outcome(self.returned(result, returned), frame.arrays(slots))
@@ -150,7 +162,7 @@ class Native:
             frame.fill(slot, parameter.name, parameter.type, arguments[parameter.name])
         result = Slot()
         returned = np.zeros(2, "u8")
-        result.data = returned.ctypes.data
+        result.data = address(returned)
         before = {name: held.copy() for name, (held, _) in frame.padded.items()}
 
         def run() -> Any:
@@ -194,10 +206,10 @@ class Frame:
         elif isinstance(kind, Scalar):
             held = np.array([value], dtype(kind))
             self.kept.append(held)
-            slot.data = held.ctypes.data
+            slot.data = address(held)
         elif kind.memory == "nested":
             held = np.array(value, dtype(kind.element), order="C", copy=True)
-            slot.data = held.ctypes.data
+            slot.data = address(held)
             slot.shape[: held.ndim] = held.shape
             self.nested[name] = (len(self.nested), held)
         else:
@@ -206,10 +218,11 @@ class Frame:
     def flat(self, name: str, kind: Array, value: Any) -> int:
         """The address of a copy of an array, padded on both sides."""
         array = np.asarray(value, dtype(kind.element)).reshape(-1)
-        pad = np.frombuffer(b"\x5a" * (PAD * array.itemsize), array.dtype)
-        held = np.concatenate((pad, array, pad))
+        held = np.empty(array.size + 2 * PAD, array.dtype)
+        held[:PAD] = held[PAD + array.size :] = padding(array.dtype)
+        held[PAD : PAD + array.size] = array
         self.padded[name] = (held, array.size)
-        return int(held.ctypes.data) + PAD * array.itemsize
+        return address(held) + PAD * array.itemsize
 
     def struct(self, name: str, kind: Struct, value: Mapping[str, Any]) -> int:
         """The address of a struct whose array fields are pointers."""
@@ -229,8 +242,8 @@ class Frame:
         """The arrays after the call; writing outside of one is an error of the inputs given."""
         found = {name: held for name, (_, held) in self.nested.items()}
         for name, (held, size) in self.padded.items():
-            pad = np.frombuffer(b"\x5a" * (PAD * held.itemsize), held.dtype)
-            if held[:PAD].tobytes() != pad.tobytes() or held[PAD + size :].tobytes() != pad.tobytes():
+            pad = PADDING * (PAD * held.itemsize)
+            if held[:PAD].tobytes() != pad or held[PAD + size :].tobytes() != pad:
                 raise AssertionError(f"the source wrote outside of {name}")
             found[name] = held[PAD : PAD + size]
         return found

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from harness_inputs import Record, evaluated, fields, flat
-from harness_native import dtype
+from harness_inputs import Record, evaluated, fields, flat, folded
+from harness_native import address, dtype
 
 from tensmith.formula.poly import Poly
 from tensmith.lifting.lifted import Lifted
@@ -46,6 +46,10 @@ class Loaded(ABC):
     @abstractmethod
     def __call__(self, arguments: Mapping[str, Any]) -> list[Any]:
         """The outputs."""
+
+    def again(self, values: Mapping[str, Any]) -> list[Any]:
+        """The outputs, for values by field, where many of the same sizes and scalars follow."""
+        return self(folded(values))
 
     def ready(self, arguments: Mapping[str, Any]) -> Callable[[], Any]:
         """A call to be timed: arguments converted, the result waited for."""
@@ -87,6 +91,10 @@ class PythonModule(Loaded):
     def __call__(self, arguments: Mapping[str, Any]) -> list[Any]:
         with np.errstate(all="ignore"):
             found = self.function(*self.given(arguments))
+        return self.taken(found)
+
+    def taken(self, found: Any) -> list[Any]:
+        """Results as NumPy arrays."""
         return [self.take(part) for part in (found if isinstance(found, tuple) else (found,))]
 
     def ready(self, arguments: Mapping[str, Any]) -> Callable[[], Any]:
@@ -128,10 +136,51 @@ class Torch(PythonModule):
         return value.numpy() if hasattr(value, "numpy") else np.asarray(value)
 
 
-class Tensorflow(PythonModule):
+class Traced(PythonModule):
+    """A library that compiles functions for the sizes and scalars of their first call."""
+
+    def __init__(self, lifted: Lifted, folder: Path) -> None:
+        super().__init__(lifted, folder)
+        self.compiled: dict[Any, Callable[..., Any]] = {}
+
+    @abstractmethod
+    def compile(self, function: Callable[..., Any], given: Sequence[Any]) -> Callable[..., Any]:
+        """A function of arrays compiled for the types and shapes of these."""
+
+    def again(self, values: Mapping[str, Any]) -> list[Any]:
+        arrays = {n: v for n, v in values.items() if isinstance(v, np.ndarray)}
+        fixed = {n: v for n, v in values.items() if n not in arrays}
+        key = (*fixed.items(), *(array.shape for array in arrays.values()))
+        given = [self.give(array) for array in arrays.values()]
+        if key not in self.compiled:
+
+            def function(*parts: Any) -> Any:
+                filled = {**fixed, **dict(zip(arrays, parts))}
+                return self.function(*folded({name: filled[name] for name in values}).values())
+
+            self.compiled[key] = self.compile(function, given)
+        return self.taken(self.compiled[key](*given))
+
+
+class Tensorflow(Traced):
     """TensorFlow on the processor."""
 
     needs = "tensorflow"
+
+    @classmethod
+    def prepare(cls, names: Sequence[str], folder: Path) -> None:
+        import tensorflow
+
+        tensorflow.config.threading.set_inter_op_parallelism_threads(1)
+        tensorflow.config.threading.set_intra_op_parallelism_threads(1)
+
+    def compile(self, function: Callable[..., Any], given: Sequence[Any]) -> Callable[..., Any]:
+        import tensorflow
+
+        found: Callable[..., Any] = tensorflow.function(function, autograph=False).get_concrete_function(
+            *given
+        )
+        return found
 
     def give(self, value: Any) -> Any:
         import tensorflow
@@ -142,16 +191,27 @@ class Tensorflow(PythonModule):
         return value.numpy() if hasattr(value, "numpy") else np.asarray(value)
 
 
-class Jax(PythonModule):
+class Jax(Traced):
     """JAX on the processor, with 64-bit types."""
 
     needs = "jax"
 
-    def give(self, value: Any) -> Any:
+    def __init__(self, lifted: Lifted, folder: Path) -> None:
+        super().__init__(lifted, folder)
         import jax
 
         jax.config.update("jax_enable_x64", True)
+
+    def give(self, value: Any) -> Any:
+        import jax
+
         return jax.numpy.asarray(value)
+
+    def compile(self, function: Callable[..., Any], given: Sequence[Any]) -> Callable[..., Any]:
+        import jax
+
+        found: Callable[..., Any] = jax.jit(function)
+        return found
 
     def wait(self, result: Any) -> None:
         import jax
@@ -194,7 +254,12 @@ class C(Loaded):
 
     def __init__(self, lifted: Lifted, folder: Path) -> None:
         super().__init__(lifted, folder)
-        self.fields = list(fields(lifted.function))
+        self.fields = [
+            (name, None, np.ctypeslib.as_ctypes_type(dtype(kind)))
+            if isinstance(kind, Scalar)
+            else (name, dtype(kind.element), None)
+            for name, kind in fields(lifted.function)
+        ]
         self.function = getattr(ctypes.CDLL(str(folder / "all.so")), self.name)
         self.written = {o.view.array for o in lifted.outputs if o.view is not None}
 
@@ -202,22 +267,22 @@ class C(Loaded):
         values = flat(self.lifted.function, arguments)
         passed: list[Any] = []
         kept: dict[str, Any] = {}
-        for name, kind in self.fields:
-            if isinstance(kind, Scalar):
-                passed.append(np.ctypeslib.as_ctypes_type(dtype(kind))(values[name]))
+        for name, element, number in self.fields:
+            if number is not None:
+                passed.append(number(values[name]))
                 continue
-            array = np.ascontiguousarray(values[name], dtype(kind.element))
+            array = np.ascontiguousarray(values[name], element)
             kept[name] = array
-            passed += [ctypes.c_void_p(array.ctypes.data), *map(ctypes.c_size_t, array.shape)]
+            passed += [ctypes.c_void_p(address(array)), *map(ctypes.c_size_t, array.shape)]
         results = []
-        for name, _ in self.fields:
+        for name in kept:
             if name in self.written:
                 results.append(np.full_like(kept[name], 99))
-                passed.append(ctypes.c_void_p(results[-1].ctypes.data))
+                passed.append(ctypes.c_void_p(address(results[-1])))
         for output in self.lifted.outputs:
             if output.view is None:
                 results.append(self.room(output.type, values))
-                passed.append(ctypes.c_void_p(results[-1].ctypes.data))
+                passed.append(ctypes.c_void_p(address(results[-1])))
                 passed += [ctypes.c_size_t(results[-1].size)] if results[-1].ndim else []
         if self.function(*passed):
             raise ValueError(f"{self.name}: a requirement is not met")
@@ -249,14 +314,14 @@ class Onnx(Loaded):
         options.log_severity_level = 4
         content = (folder / f"{self.name}.onnx").read_bytes()
         self.session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        taken = {entry.name for entry in self.session.get_inputs()}
+        kinds = {n: k.element if isinstance(k, Array) else k for n, k in fields(lifted.function)}
+        self.types = {name: dtype(kind) for name, kind in kinds.items() if name in taken}
 
     def __call__(self, arguments: Mapping[str, Any]) -> list[Any]:
         values = flat(self.lifted.function, arguments)
-        given = {}
-        for name, kind in fields(self.lifted.function):
-            given[name] = np.asarray(values[name], dtype(kind.element if isinstance(kind, Array) else kind))
-        taken = {entry.name for entry in self.session.get_inputs()}
-        return list(self.session.run(None, {n: v for n, v in given.items() if n in taken}))
+        given = {name: np.asarray(values[name], type_) for name, type_ in self.types.items()}
+        return list(self.session.run(None, given))
 
 
 TARGETS: dict[str, type[Loaded]] = {

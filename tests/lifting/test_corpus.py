@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,14 @@ from harness_targets import TARGETS, Loaded
 from tensmith.lifting.result import LiftResult
 from tensmith.lifting.road import lift_file
 
-# How many inputs a target is compared on here, and in which of the kernels; `benchmarks/lifting.py` goes
-# through all of them with thousands.
-INPUTS = {"numpy": 200, "c": 100, "torch": 40, "onnx": 40}
-SLOW_INPUTS = {"tensorflow": 4, "jax": 4, "mlx": 8}
-SLOW_GROUPS = {("c", "blend"), ("python", "llama"), ("own", "convolution")}
+# How many inputs targets are compared on here, and how many in a row have sizes and scalars in common;
+# `benchmarks/lifting_figures.py` goes through all kernels and targets with thousands.
+INPUTS, ALIKE = 200, 5
+TARGETS_OF_ALL = ("numpy", "c", "torch", "onnx", "mlx")
+# Those that compile for every size get few sizes, on some of the kernels.
+TRACING = ("tensorflow", "jax")
+FEW: dict[str, Any] = {"sizes": (0, 1, 3), "slack": (0,), "repeat": 50}
+TRACED = {("c", "blend"), ("python", "llama"), ("own", "convolution")}
 
 # What does not lift yet, and why; `ASKED` says how much of a group has to.
 GAPS: dict[str, str] = {}
@@ -110,32 +113,30 @@ def test_lifts_and_agrees(kernel: Kernel) -> None:
     assert result.proved, f"{result.line}:{result.column}: {result.reason}"
     assert result.obligations > 0 and result.work.lifted is not None
     source = harness.source_of(kernel.path, result.work.lifted.function, lifted(kernel.path).library)
-    for target, count in INPUTS.items():
-        code = None if TARGETS[target].missing() else loaded(kernel, target)
-        if code is not None:
-            agrees(result, source, target, code, count)
+    agrees(kernel, source, TARGETS_OF_ALL, repeat=ALIKE)
 
 
-def agrees(result: LiftResult, source: Any, target: str, code: Loaded, count: int) -> None:
-    seed = zlib.crc32(result.name.encode())
+def agrees(kernel: Kernel, source: Any, targets: Sequence[str], **draws: Any) -> None:
+    result = result_of(kernel)
     assert result.work.lifted is not None
-    (verdict,) = harness.judge(result.work.lifted, source, {target: code}, count, seed).values()
-    assert not verdict.wrong, f"{target}: {verdict.wrong[0]}"
-    assert verdict.compared >= count // 8, f"{target}: {verdict}"
+    code = {target: loaded(kernel, target) for target in targets if not TARGETS[target].missing()}
+    there = {target: function for target, function in code.items() if function is not None}
+    seed = zlib.crc32(result.name.encode())
+    for target, verdict in harness.judge(result.work.lifted, source, there, INPUTS, seed, **draws).items():
+        assert not verdict.wrong, f"{target}: {verdict.wrong[0]}"
+        assert verdict.compared >= INPUTS // 8, f"{target}: {verdict}"
 
 
-@pytest.mark.parametrize("target", SLOW_INPUTS)
-@pytest.mark.parametrize("kernel", each(tuple(k for k in ALL if (k.group, k.path.stem) in SLOW_GROUPS)))
+@pytest.mark.parametrize("target", TRACING)
+@pytest.mark.parametrize("kernel", each(tuple(k for k in ALL if (k.group, k.path.stem) in TRACED)))
 @needs_compilers
-def test_agrees_where_calls_are_slow(kernel: Kernel, target: str) -> None:
+def test_agrees_where_sizes_are_compiled(kernel: Kernel, target: str) -> None:
     if TARGETS[target].missing():
         pytest.skip(f"{TARGETS[target].needs} is not installed")
-    code = loaded(kernel, target)
-    if code is None:
-        pytest.skip(f"{target} lacks a type or an op")
-    result = result_of(kernel)
-    source = harness.source_of(kernel.path, result.work.lifted.function, lifted(kernel.path).library)
-    agrees(result, source, target, code, SLOW_INPUTS[target])
+    lifted_function = result_of(kernel).work.lifted
+    assert lifted_function is not None
+    source = harness.source_of(kernel.path, lifted_function.function, lifted(kernel.path).library)
+    agrees(kernel, source, (target,), **FEW)
 
 
 @pytest.mark.parametrize("group", GROUPS)

@@ -93,6 +93,11 @@ def test_unmet_requirements_are_named(target):
         load(target, "quotient")(np.ones(3, "i4"), np.array([1, 0, 2], "i4"), None, 3)
 
 
+def test_what_must_hold_is_said_before_what_then_holds():
+    (text,) = EMITTERS["numpy"].emit(tensorize(KERNELS["vadd"])).files.values()
+    assert text.index(b"Requires elements of b >= n.") < text.index(b"equal to the source's loops")
+
+
 @pytest.mark.parametrize("target", LIBRARIES)
 def test_values_that_the_source_cannot_hold_are_refused(target):
     function = load(target, "vadd")

@@ -404,7 +404,7 @@ def _imports(target: PythonEmitter, writer: Writer) -> list[str]:
 
 def _summary(lifted: Lifted) -> str:
     arrays = list(dict.fromkeys(o.view.array for o in lifted.outputs if o.view is not None))
-    found = [*arrays, *("the returned value" for o in lifted.outputs if o.view is None)]
+    found = [*arrays, *("what the source returns" for o in lifted.outputs if o.view is None)]
     whole = [o.view.array for o in lifted.outputs if o.whole and o.view is not None]
     none = f" {' and '.join(whole)} may be None." if whole else ""
     return f"Returns {', '.join(found)}; inputs are not changed.{none}"
@@ -412,10 +412,11 @@ def _summary(lifted: Lifted) -> str:
 
 def _claims(lifted: Lifted) -> str:
     """What is known about the function, wrapped."""
-    lines = [
-        "Lifted by tensmith: equal to the source's loops for all inputs and sizes, "
-        f"in the arithmetic of {lifted.arithmetic}."
-    ]
-    lines += [f"Requires {r.text}." for r in lifted.requires]
-    lines += [f"Assumes {text}." for text in lifted.assumes]
+    equal = f"equal to the source's loops for all inputs and sizes, in the arithmetic of {lifted.arithmetic}."
+    conditions = [f"Requires {r.text}." for r in lifted.requires]
+    conditions += [f"Assumes {text}." for text in lifted.assumes]
+    if conditions:
+        lines = ["Lifted by tensmith.", *conditions, f"Where this holds, {equal}"]
+    else:
+        lines = [f"Lifted by tensmith: {equal}"]
     return "\n".join(part for line in lines for part in textwrap.wrap(line.replace('"""', "'''"), 100)) + "\n"
