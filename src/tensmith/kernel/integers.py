@@ -58,7 +58,10 @@ void put(uint8_t *y, int n, vi a, vi b, vi c, vi d, vi zero, vi low, vi high)
 {{
     {put}
 }}
-static inline void put_one(uint8_t *y, vi x, vi zero, vi low, vi high) {{ put(y, 1, x, x, x, x, zero, low, high); }}
+static inline void put_one(uint8_t *y, vi x, vi zero, vi low, vi high)
+{{
+    put(y, 1, x, x, x, x, zero, low, high);
+}}
 """
 
 _GENERIC = Integers(

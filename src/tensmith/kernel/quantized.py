@@ -78,7 +78,18 @@ def constants(problem: Convolution, isa: Isa, weights: Array, how: Rescaling, cu
     weights: int8 [filters, channels/groups, *window]. `curved` if the activation is no clip, and so works on
     real numbers. EngineError where 32 bits would overflow.
     """
-    unit = 1.0 if curved or how.target is None else 1 / how.target.scale
+    padded = isa.round_up(problem.filters)
+    table = np.zeros((FIELDS, padded), np.float32)
+    start, *floats = fields(problem, weights, how, curved)
+    table[0].view(np.int32)[: problem.filters] = start
+    table[1:, : problem.filters] = floats
+    vectors = table.reshape(FIELDS, -1, isa.lanes).transpose(1, 0, 2)
+    return np.concatenate([_header(how, _unit(how, curved)), vectors.reshape(-1)])
+
+
+def fields(problem: Convolution, weights: Array, how: Rescaling, curved: bool) -> tuple[Array, Array, Array]:
+    """(start, factor, offset) of each filter; EngineError where 32 bits would overflow."""
+    unit = _unit(how, curved)
     scales = np.broadcast_to(np.float64(how.source.scale) * how.scales.astype(np.float64), problem.filters)
     flat = weights.reshape(problem.filters, -1).astype(np.int64)
     start = -how.source.zero_point * flat.sum(1) + (0 if how.codes is None else how.codes.astype(np.int64))
@@ -88,7 +99,12 @@ def constants(problem: Convolution, isa: Isa, weights: Array, how: Rescaling, cu
     most = abs(start) + 255 * abs(flat).sum(1)
     if np.any(most >= _LARGEST) or np.any(most * factor + abs(offset) >= _LARGEST):
         raise EngineError(f"the sums of a {problem} with these weights and scales do not fit 32 bits")
-    return _words(problem, isa, start, factor, offset, _header(how, unit))
+    return start, factor, offset
+
+
+def _unit(how: Rescaling, curved: bool) -> float:
+    """What a real one is in the numbers that the kernel computes with."""
+    return 1.0 if curved or how.target is None else 1 / how.target.scale
 
 
 def _header(how: Rescaling, unit: float) -> Array:
@@ -103,18 +119,6 @@ def _header(how: Rescaling, unit: float) -> Array:
     words[7] = residual.scale * unit if residual else unit
     words[8] = -residual.scale * residual.zero_point * unit if residual else 0
     return words
-
-
-def _words(
-    problem: Convolution, isa: Isa, start: Array, factor: Array, offset: Array, header: Array
-) -> Array:
-    padded = isa.round_up(problem.filters)
-    fields = np.zeros((FIELDS, padded), np.float32)
-    fields[0].view(np.int32)[: problem.filters] = start
-    fields[1, : problem.filters] = factor
-    fields[2, : problem.filters] = offset
-    vectors = fields.reshape(FIELDS, -1, isa.lanes).transpose(1, 0, 2)
-    return np.concatenate([header, vectors.reshape(-1)])
 
 
 def finish_code(epilogue: Epilogue, sums: str, fields: str, residual: str, lanes: int) -> str:

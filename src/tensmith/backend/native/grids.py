@@ -60,10 +60,10 @@ def moved_behind(program: Program) -> Program:
         node = replace(old, inputs=tuple(same.get(name, name) for name in old.inputs))
         before = [producers.get(name) for name in node.inputs]
         source = before[0] if before else None
-        if node.op == "quantize_linear" and source is not None and _one_grid(program, [source, node]):
-            if node.output not in program.outputs:
-                same[node.output] = source.inputs[0]
-                continue
+        inner = node.op == "quantize_linear" and node.output not in program.outputs
+        if inner and source is not None and _one_grid(program, [source, node]):
+            same[node.output] = source.inputs[0]
+            continue
         behind = _behind(program, node, before)
         for new in behind:
             if new.op == "dequantize_linear" and new.inputs[0] not in program.static_values:

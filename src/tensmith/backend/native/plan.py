@@ -74,9 +74,8 @@ def make_plan(program: Program, isa: Isa, choose: Chooser | None = None) -> Plan
     values = {name for step in steps for name in (step.output, *reads(step))}
     images = {name: images_of(program, name) for name in (*values, *program.inputs, *program.outputs)}
     total = sum(constant.nbytes for constant in program.constants.values())
-    layout = lay_out(
-        steps, images, grids(program), tuple(program.inputs), program.outputs, isa, choose or estimated(2 * total)
-    )
+    choose = choose or estimated(2 * total)
+    layout = lay_out(steps, images, grids(program), tuple(program.inputs), program.outputs, isa, choose)
     places, scratch, arena_bytes = _memory(layout, program)
     weights, offsets = _weights(layout.actions)
     return Plan(program, isa, layout, places, scratch, arena_bytes, weights, offsets)

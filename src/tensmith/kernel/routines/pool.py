@@ -12,9 +12,10 @@ from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
 
 @dataclass(frozen=True)
 class Pool(Routine):
-    """y[c,o] = the maximum or mean of x over the window at o * strides - pads, inside the image; of bytes the maximum.
+    """y[c,o] = the maximum or mean of x over the window at o * strides - pads, inside the image.
 
-    `counted` is (height, width) of the padded image if a mean counts padding as zeros, else None.
+    `counted` is (height, width) of the padded image if a mean counts padding as zeros, else None. Bytes have
+    a maximum only.
     """
 
     kind: Literal["max", "average"]
@@ -29,7 +30,9 @@ class Pool(Routine):
         """Windows are cut at the borders; those inside are unrolled."""
         (source,) = sources
         bytes_ = source.dtype == "u8"
-        vector = "vb" if bytes_ else "vf"
+        vector, unaligned = ("vb", "vb") if bytes_ else ("vf", "vfu")
+        read_from = f"(const {source.c_type} *)in[0] + {source.address(0, 0, 0)}"
+        write_to = f"({target.c_type} *)out + {target.address(0, 0, 0)}"
         combine = f"{'b' if bytes_ else 'v'}max(m, e)" if self.kind == "max" else "m + e"
         start = "splat(-INFINITY)" if self.kind == "max" and not bytes_ else "(" + vector + "){0}"
         finish = "m" if self.kind == "max" else "m / (float)count"
@@ -37,7 +40,7 @@ class Pool(Routine):
         counted = self.counted or (source.height, source.width)
         low = (-self.pads[0], -self.pads[1]) if self.counted else (0, 0)
         read = (
-            f"*(const {vector}{'' if bytes_ else 'u'} *)(x + (i + u * {self.dilations[0]}) * {source.row}"
+            f"*(const {unaligned} *)(x + (i + u * {self.dilations[0]}) * {source.row}"
             f" + (j + v * {self.dilations[1]}) * {self.lanes})"
         )
         inside = (
@@ -52,8 +55,8 @@ static void {name}({ROUTINE_SIGNATURE})
 {{
     (void)constants;
     for (int b = 0; b < {source.blocks}; b++) {{
-        const {source.c_type} *x = (const {source.c_type} *)in[0] + {source.address(0, 0, 0)} + b * {source.plane};
-        {target.c_type} *y = ({target.c_type} *)out + {target.address(0, 0, 0)} + b * {target.plane};
+        const {source.c_type} *x = {read_from} + b * {source.plane};
+        {target.c_type} *y = {write_to} + b * {target.plane};
         for (int oi = 0; oi < {target.height}; oi++) for (int oj = 0; oj < {target.width}; oj++) {{
             int i = oi * {self.strides[0]} - {self.pads[0]}, j = oj * {self.strides[1]} - {self.pads[1]};
             int count = {tall * wide};
@@ -75,7 +78,7 @@ static void {name}({ROUTINE_SIGNATURE})
                 }}
             }}
             (void)count;
-            *({vector}{'' if bytes_ else 'u'} *)(y + oi * {target.row} + oj * {self.lanes}) = {finish};
+            *({unaligned} *)(y + oi * {target.row} + oj * {self.lanes}) = {finish};
         }}
     }}
 }}
