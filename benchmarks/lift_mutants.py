@@ -70,9 +70,19 @@ def subjects() -> list[Subject]:
     return found
 
 
-def proved(found: list[Obligation], solver: str) -> bool:
-    """Whether all hold; the rest is not asked once one does not."""
-    return all(discharge([o], solver, TIMEOUT)[0].status == "proved" for o in found)
+def proved(found: list[Obligation], solver: str, known: set[str]) -> bool:
+    """Whether all hold; the rest is not asked once one does not. known: scripts that were proved without
+    lemmas, which grows; what a mutant shares with the right summary is not asked again."""
+    for obligation in found:
+        script = obligation.script
+        text = obligation.expects + script.text(exact=True) if script is not None else ""
+        if script is not None and text not in known:
+            (verdict,) = discharge([obligation], solver, TIMEOUT)
+            if verdict.status != "proved":
+                return False
+            if not verdict.lemmas:
+                known.add(text)
+    return True
 
 
 def disagreement(summary: Summary, inputs: int, seed: int) -> str:
@@ -175,8 +185,9 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=200, help="runs of each mutant that is proved")
     options = parser.parse_args()
     found = subjects()
-    right = [s for s in found if proved(obligations(s.summary), options.solver)]
-    programs = [s for s in right if proved(program_obligations(s.lifted, s.summary), options.solver)]
+    known: set[str] = set()
+    right = [s for s in found if proved(obligations(s.summary), options.solver, known)]
+    programs = [s for s in right if proved(program_obligations(s.lifted, s.summary), options.solver, known)]
     print(f"{len(found)} kernels lift, {len(right)} summaries and {len(programs)} programs are proved")
     counts: Counter[str] = Counter()
     wrong = 0
@@ -184,7 +195,7 @@ def main() -> int:
     number = options.seed * 1_000_003
     while sum(counts.values()) < options.mutants:
         number += 1
-        outcome, text = judged(number, right, programs, options.solver, options.inputs)
+        outcome, text = judged(number, right, programs, options.solver, options.inputs, known)
         if outcome:
             counts[outcome] += 1
         if "WRONG" in outcome:
@@ -197,7 +208,7 @@ def main() -> int:
 
 
 def judged(
-    number: int, summaries: list[Subject], programs: list[Subject], solver: str, inputs: int
+    number: int, summaries: list[Subject], programs: list[Subject], solver: str, inputs: int, known: set[str]
 ) -> tuple[str, str]:
     """What becomes of the mutant of a number: its outcome, "" where nothing was changed, and a sentence."""
     chance = random.Random(number)
@@ -207,7 +218,7 @@ def judged(
         if made is None:
             return "", ""
         text, changed = made
-        if not proved(obligations(changed), solver):
+        if not proved(obligations(changed), solver, known):
             return "summary refused", ""
         against = disagreement(changed, inputs, number)
         kind = "summary"
@@ -221,7 +232,7 @@ def judged(
             asked = program_obligations(lifted, subject.summary)
         except TensmithError:
             return "program without types", ""
-        if not proved(asked, solver):
+        if not proved(asked, solver, known):
             return "program refused", ""
         against = program_disagreement(subject, lifted, inputs, number)
         kind = "program"
