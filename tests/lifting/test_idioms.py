@@ -11,39 +11,64 @@ from typing import Any
 import harness
 import pytest
 from corpus import KERNELS
-from harness_targets import Numpy
+from harness_targets import TARGETS
 
+from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.result import LiftResult
-from tensmith.lifting.road import lift_file
+from tensmith.lifting.road import emitter_of, lift_file
 
+INPUTS = {"numpy": 200, "c": 60, "torch": 30}
 FILES = sorted(path for path in (KERNELS / "idioms").iterdir() if path.is_file())
 FUNCTION = re.compile(r"^(?:def|[\w:<>]+) (\w+)\(", re.MULTILINE)  # types are written as one word
+CASES = [(path, name) for path in FILES for name in FUNCTION.findall(path.read_text())]
 FOLDERS: list[tempfile.TemporaryDirectory[str]] = []
 
 
-@functools.cache
-def lifted(path: Path) -> tuple[dict[str, LiftResult], Path, Any]:
-    """Results by name, the folder with what is emitted for NumPy, the compiled source."""
+def folder() -> Path:
     FOLDERS.append(tempfile.TemporaryDirectory(prefix="tensmith-idioms-"))
-    folder = Path(FOLDERS[-1].name)
-    results = {result.name: result for result in lift_file(path, None, ["numpy"], folder)}
-    proved = [result.name for result in results.values() if result.status == "proved"]
-    library = None if path.suffix == ".py" else harness.build(path, proved, folder)
-    return results, folder, library
+    return Path(FOLDERS[-1].name)
 
 
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [pytest.param(p, f, id=f"{p.name}/{f}") for p in FILES for f in FUNCTION.findall(p.read_text())],
-)
-def test_lifts_and_agrees(path: Path, name: str) -> None:
-    if path.suffix != ".py" and not harness.compilers():
-        pytest.skip("gcc and g++ are not installed")
-    results, folder, library = lifted(path)
-    assert results[name].status == "proved", results[name].reason
-    work = results[name].work.lifted
+@functools.cache
+def lifted(path: Path) -> dict[str, LiftResult]:
+    return {result.name: result for result in lift_file(path, targets=())}
+
+
+@functools.cache
+def library(path: Path) -> Any:
+    """The compiled source."""
+    return None if path.suffix == ".py" else harness.build(path, list(lifted(path)), folder())
+
+
+@functools.cache
+def written(path: Path, target: str) -> Path:
+    """A folder with what a target makes of all functions of a file."""
+    found = folder()
+    for result in lifted(path).values():
+        if result.work.lifted is not None:
+            try:
+                files = emitter_of(target).emit(result.work.lifted).files
+            except Refusal:
+                continue
+            for name, content in files.items():
+                (found / name).write_bytes(content)
+    TARGETS[target].prepare(list(lifted(path)), found)
+    return found
+
+
+@pytest.mark.parametrize("target", INPUTS)
+@pytest.mark.parametrize(("path", "name"), CASES, ids=[f"{path.name}/{name}" for path, name in CASES])
+def test_lifts_and_agrees(path: Path, name: str, target: str) -> None:
+    if not harness.compilers() or TARGETS[target].missing():
+        pytest.skip(f"gcc, g++ or {TARGETS[target].needs} are not installed")
+    result = lifted(path)[name]
+    assert result.status == "proved", result.reason
+    work = result.work.lifted
     assert work is not None
-    source = harness.source_of(path, work.function, library)
-    (verdict,) = harness.judge(work, source, {"numpy": Numpy(work, folder)}, 200).values()
+    if not list(written(path, target).glob(f"{name}.*")):
+        pytest.skip(f"{target} refuses it")
+    source = harness.source_of(path, work.function, library(path))
+    loaded = TARGETS[target](work, written(path, target))
+    verdict = harness.judge(work, source, {target: loaded}, INPUTS[target])[target]
     assert not verdict.wrong, verdict.wrong[0]
-    assert verdict.compared > 100
+    assert verdict.compared > INPUTS[target] // 3

@@ -18,6 +18,7 @@ from tensmith.lifting.emit.rules import (
     functions,
     index_of,
     integer_helper,
+    joined,
     pad_widths,
     padded_extreme,
     size,
@@ -89,6 +90,12 @@ _HELPERS = {
                 return mx.full(shape, mx.array(least, array.dtype))
             return reduce(array, axes)
     ''',
+    "_exp_single": '''
+        def _exp_single(x):
+            """e**x in single precision, where mx.exp gives infinity from 88 on, a little too soon."""
+            root = mx.exp(x / 2)
+            return root * root
+    ''',
     "_exp": '''
         def _exp(x):
             """e**x of doubles, which mx.exp gives in single precision: math.e**x times (e / math.e)**x."""
@@ -158,7 +165,8 @@ def _extreme(method: str) -> Rule:
         if pad is not None and pad_widths(w, pad) is None:
             axes = axes_of(w, node, "axis").removeprefix("axis=") or "None"
             axes = f"({axes},)" if axes.isdigit() else axes
-            return Text(f"{w.helper('_extreme')}(mx.{method}, {operands[0].code}, {axes}, {fill(w, pad)})")
+            found = f"{w.helper('_extreme')}(mx.{method}, {operands[0].code}, {axes}, {fill(w, pad)})"
+            return joined(w, node, found, f"mx.{method}imum", method == "max")
         return Text(f"{operands[0].atom}.{method}({axes_of(w, node, 'axis')})")
 
     return rule
@@ -218,12 +226,12 @@ def _shift(w: Writer, node: Node, operands: list[Text]) -> Text:
     return call("mx.left_shift" if left else "mx.right_shift")(w, node, operands)
 
 
-def _precise(function: str) -> Rule:
-    """A function that MLX has in single precision alone."""
+def _precise(function: str, single: str = "") -> Rule:
+    """A function that MLX has in single precision alone; single: a helper for that."""
 
     def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
-        double = w.type(node.output).dtype == "f64"
-        return call(w.helper(f"_{function}") if double else f"mx.{function}")(w, node, operands)
+        helper = f"_{function}" if w.type(node.output).dtype == "f64" else single
+        return call(w.helper(helper) if helper else f"mx.{function}")(w, node, operands)
 
     return rule
 
@@ -238,7 +246,8 @@ class Mlx(PythonEmitter):
     module = "mx"
     helper_texts = _HELPERS
     table: ClassVar[dict[str, Rule]] = {
-        **ARITHMETIC, **functions("mx"), **{name: _precise(name) for name in ("exp", "sin", "cos")},
+        **ARITHMETIC, **functions("mx"), "exp": _precise("exp", "_exp_single"),
+        "sin": _precise("sin"), "cos": _precise("cos"),
         "div": divide(lambda w, node, a, b: call(w.helper("_quotient"))(w, node, [a, b])),
         "mod": _mod, "pow": call("mx.power"), "bit_shift": _shift,
         "min": nested("mx.minimum"), "max": nested("mx.maximum"), "where": where("mx.where"),

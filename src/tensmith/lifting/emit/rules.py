@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+import numpy as np
+
 from tensmith.formula.poly import Poly, product
 from tensmith.ir import Node
+from tensmith.ir.types import DTYPES
 from tensmith.lifting.emit.expression import BITS, PRODUCT, SIGN, Rule, Text, call, infix
 from tensmith.lifting.emit.python_text import poly
 from tensmith.lifting.emit.python_writer import Writer
@@ -190,6 +193,24 @@ def padded_extreme(w: Writer, node: Node) -> Node | None:
     """The pad before a maximum, which makes it one of at least one element."""
     pad = w.producer(node.inputs[0])
     return pad if pad is not None and pad.op == "pad" else None
+
+
+def over_nothing(dtype: str, largest: bool) -> float:
+    """The maximum (minimum) of no elements."""
+    if dtype[0] == "f":
+        return -np.inf if largest else np.inf
+    limits = np.iinfo(DTYPES[dtype])
+    return limits.min if largest else limits.max
+
+
+def joined(w: Writer, node: Node, code: str, join: str, largest: bool) -> Text:
+    """A maximum (minimum), joined to what a pad puts before its elements where that is more than nothing."""
+    pad = padded_extreme(w, node)
+    first = w.constant(pad.inputs[2]) if pad is not None and pad_widths(w, pad) is None else None
+    dtype = w.type(node.output).dtype
+    if pad is None or first is None or first == over_nothing(dtype, largest):
+        return Text(code)
+    return Text(f"{join}({code}, {w.target.typed(Text(fill(w, pad)), dtype).code})")
 
 
 def pad_widths(w: Writer, node: Node) -> list[int] | None:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
-
 from tensmith.ir import Node
-from tensmith.ir.types import DTYPES
 from tensmith.lifting.emit import emitter
 from tensmith.lifting.emit.expression import ARITHMETIC, Rule, Text, call, nested
 from tensmith.lifting.emit.python_frame import PythonEmitter, view_places
@@ -21,8 +18,8 @@ from tensmith.lifting.emit.rules import (
     functions,
     index_of,
     integer_helper,
+    joined,
     pad_widths,
-    padded_extreme,
     size,
     where,
 )
@@ -84,25 +81,13 @@ def _cast(w: Writer, node: Node, operands: list[Text]) -> Text:
     return Text(f"tf.cast({operands[0].code}, {w.target.dtype(dtype)})")
 
 
-def _limit(dtype: str, join: str) -> float:
-    """What TensorFlow's maximum (minimum) over nothing is."""
-    if dtype[0] == "f":
-        return -np.inf if join == "maximum" else np.inf
-    limits = np.iinfo(DTYPES[dtype])
-    return limits.min if join == "maximum" else limits.max
-
-
 def _reduction(function: str, join: str = "") -> Rule:
     """join: of two numbers, for what a pad puts before the first; over nothing a maximum is the least."""
 
     def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
         arguments = [operands[0].code, axes_of(w, node, "axis")]
         text = f"tf.{function}({', '.join(filter(None, arguments))})"
-        pad = padded_extreme(w, node) if join else None
-        first = w.constant(pad.inputs[2]) if pad is not None and pad_widths(w, pad) is None else None
-        if pad is not None and first is not None and first != _limit(w.type(node.output).dtype, join):
-            text = f"tf.{join}({text}, {fill(w, pad)})"
-        return Text(text)
+        return joined(w, node, text, f"tf.{join}", join == "maximum") if join else Text(text)
 
     return rule
 

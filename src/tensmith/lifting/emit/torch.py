@@ -21,6 +21,7 @@ from tensmith.lifting.emit.rules import (
     functions,
     index_of,
     integer_helper,
+    joined,
     pad_widths,
     padded_extreme,
     scalar,
@@ -105,7 +106,8 @@ _HELPERS = {
             """A maximum or minimum over axes that may be empty: then `least`."""
             dims = tuple(range(tensor.ndim)) if dims is None else dims
             if any(tensor.shape[dim] == 0 for dim in dims):
-                return tensor.new_full([s for d, s in enumerate(tensor.shape) if d not in dims], least)
+                shape = [s for d, s in enumerate(tensor.shape) if d not in dims]
+                return tensor.new_tensor(least).repeat(shape)
             return reduce(tensor, dims)
     ''',
     "_sum_before": '''
@@ -154,8 +156,9 @@ def _extreme(method: str) -> Rule:
         if pad is not None and pad_widths(w, pad) is None:
             axes = axes_of(w, node, "dim").removeprefix("dim=") or "None"
             axes = f"({axes},)" if axes.isdigit() else axes
-            helper = w.helper("_extreme")
-            return Text(f"{helper}(torch.{method}, {operands[0].code}, {axes}, {fill(w, pad)})")
+            found = f"{w.helper('_extreme')}(torch.{method}, {operands[0].code}, {axes}, {fill(w, pad)})"
+            largest = method == "amax"
+            return joined(w, node, found, "torch.maximum" if largest else "torch.minimum", largest)
         return Text(f"{operands[0].atom}.{method}({axes_of(w, node, 'dim')})")
 
     return rule

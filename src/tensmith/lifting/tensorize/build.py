@@ -39,8 +39,10 @@ def dtype_of(type_: Scalar) -> str:
 
 @dataclass
 class Build:
-    """Nodes, constants and inputs so far. `extents`: index variable -> its extent, in the order of axes."""
+    """Nodes, constants and inputs so far. extents: index variable -> its extent, in the order of axes;
+    parameters: names that are only given to what they name."""
 
+    parameters: frozenset[str] = frozenset()
     extents: dict[str, Poly] = field(default_factory=dict)
     inputs: dict[str, Input] = field(default_factory=dict)
     types: dict[str, TensorType] = field(default_factory=dict)
@@ -65,11 +67,12 @@ class Build:
             {key: array for key, array in self.constants.items() if key in needed},
         )
 
-    def name(self, base: str) -> str:
-        """A value name not used yet."""
+    def name(self, base: str, parameter: bool = False) -> str:
+        """A value name not used yet; parameter: it may be that of a parameter."""
         base = base.replace(".", "_")
+        taken = self._names if parameter else self._names | self.parameters
         name, count = base, 1
-        while name in self._names:
+        while name in taken:
             count += 1
             name = f"{base}_{count}"
         self._names.add(name)
@@ -81,7 +84,7 @@ class Build:
         """An input that reads a view; one input for equal views."""
 
         def make() -> Tensor:
-            return self._input(Input(self.name(view.array), view=view), TensorType(dtype, view.shape), axes)
+            return self._input(Input(self.name(view.array, parameter=True), view=view), TensorType(dtype, view.shape), axes)
 
         found = self._once((view, dtype), make)
         return Tensor(found.name, dtype, axes)
@@ -91,7 +94,7 @@ class Build:
         dtype = dtype_of(type_)
 
         def make() -> Tensor:
-            return self._input(Input(self.name(parameter), scalar=parameter), TensorType(dtype, ()), ())
+            return self._input(Input(self.name(parameter, parameter=True), scalar=parameter), TensorType(dtype, ()), ())
 
         return self._once(("scalar", parameter), make)
 

@@ -38,6 +38,7 @@ class Lowering:
 
     def __post_init__(self) -> None:
         self.sizes = Sizes(self.summary)
+        self.build.parameters = frozenset(p.name for p in self.summary.function.parameters)
 
     def index(self, variable: str, extent: Poly) -> Poly:
         """Adds an index variable to the space; its extent, 0 where it would be negative."""
