@@ -84,7 +84,8 @@ class Build:
         """An input that reads a view; one input for equal views."""
 
         def make() -> Tensor:
-            return self._input(Input(self.name(view.array, parameter=True), view=view), TensorType(dtype, view.shape), axes)
+            given = Input(self.name(view.array, parameter=True), view=view)
+            return self._input(given, TensorType(dtype, view.shape), axes)
 
         found = self._once((view, dtype), make)
         return Tensor(found.name, dtype, axes)
@@ -94,7 +95,8 @@ class Build:
         dtype = dtype_of(type_)
 
         def make() -> Tensor:
-            return self._input(Input(self.name(parameter, parameter=True), scalar=parameter), TensorType(dtype, ()), ())
+            given = Input(self.name(parameter, parameter=True), scalar=parameter)
+            return self._input(given, TensorType(dtype, ()), ())
 
         return self._once(("scalar", parameter), make)
 
