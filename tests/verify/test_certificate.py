@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -202,6 +203,16 @@ def test_what_is_no_certificate_is_refused(best: Path, text: str) -> None:
     with pytest.raises(VerificationError, match="certificate"):
         verify_folder(best)
     assert checker.check(best) != []
+
+
+@pytest.mark.parametrize("name", ["certificate.json", "model.packed"])
+def test_a_pipe_is_not_waited_for(best: Path, name: str) -> None:
+    (best / name).unlink()
+    os.mkfifo(best / name)
+    assert any("not a file" in problem for problem in checker.check(best))
+    if name == "certificate.json":
+        with pytest.raises(VerificationError, match="is no file"):
+            verify_folder(best)
 
 
 def test_a_huge_certificate_is_not_read(best: Path) -> None:

@@ -8,10 +8,12 @@ trusting what made the certificate. It says nothing about the claims themselves.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import re
 import sys
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,7 @@ def check(folder: Path) -> list[str]:
     """What is wrong with a certificate folder, as sentences; nothing is if the list is empty."""
     path = folder / "certificate.json"
     try:
-        with path.open("rb") as file:
+        with _plain(path) as file:
             data = file.read(MAX_BYTES + 1)
         document = json.loads(data[:MAX_BYTES])
     except (OSError, ValueError, RecursionError) as error:
@@ -106,7 +108,7 @@ def files(folder: Path, document: dict[str, Any]) -> list[str]:
     wrong = []
     for name, expected in document["files"].items():
         try:
-            with (folder / name).open("rb") as file:
+            with _plain(folder / name) as file:
                 found = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
             wrong.append(f"{folder / name} cannot be read: {error.strerror}")
@@ -114,6 +116,13 @@ def files(folder: Path, document: dict[str, Any]) -> list[str]:
         if found != expected:
             wrong.append(f"{folder / name} is not the file that was certified: its SHA-256 differs")
     return wrong
+
+
+def _plain(path: Path) -> BufferedReader:
+    """A file, opened; raises OSError for what is there and none, as a pipe would be waited for."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "not a file")
+    return path.open("rb")
 
 
 def _is_hash(value: Any) -> bool:
