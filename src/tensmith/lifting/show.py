@@ -167,6 +167,8 @@ def term(found: Term) -> str:
             return f"{array}[{', '.join(map(term, indices))}]"
         case Op("cast", (value,), type_):
             return f"{type_}({term(value)})"
+        case Op("inf"):
+            return "infinity"
         case Op(operator, arguments, _):
             return _applied(operator, [term(argument) for argument in arguments])
         case Fold(kind_, var, extent, body, start, _):
