@@ -71,4 +71,4 @@ def literal(value: float) -> str:
         return "NAN"
     if value in (float("inf"), float("-inf")):
         return "INFINITY" if value > 0 else "(-INFINITY)"
-    return f"({value.hex()}f)" if value < 0 else f"{float(value).hex()}f"
+    return f"({float(value).hex()}f)" if value < 0 else f"{float(value).hex()}f"

@@ -51,8 +51,10 @@ def grids(program: Program) -> dict[str, Grid]:
 def moved_behind(program: Program) -> Program:
     """f(dequantize(x)) as dequantize(f(x)) for ops f that only move values, and no pair on one grid.
 
-    Exact: f commutes with any rising function, and quantize(dequantize(x)) is x on one grid.
+    Exact: f commutes with any rising function, and quantize(dequantize(x)) is x on one grid. What is
+    quantized after a concatenation is quantized before it, so that its parts are written as bytes.
     """
+    program = _parts_first(program)
     producers: dict[str, Node] = {}
     same: dict[str, str] = {}
     nodes: list[Node] = []
@@ -69,6 +71,27 @@ def moved_behind(program: Program) -> Program:
             if new.op == "dequantize_linear" and new.inputs[0] not in program.static_values:
                 producers[new.output] = new
         nodes += behind
+    return replace(program, nodes=tuple(nodes), _known={})
+
+
+def _parts_first(program: Program) -> Program:
+    """quantize(concat(x, y)) as concat(quantize(x), quantize(y))."""
+    nodes: list[Node] = []
+    gone: set[Node] = set()
+    for node in program.nodes:
+        readers = program.consumers.get(node.output, ())
+        alone = node.op == "concat" and len(readers) == 1 and node.output not in program.outputs
+        if alone and readers[0].op == "quantize_linear" and grid_of(program, readers[0]) is not None:
+            last = readers[0]
+            gone.add(last)
+            parts = [f"{last.output} part {index}" for index in range(len(node.inputs))]
+            nodes += [
+                replace(last, inputs=(name, *last.inputs[1:]), outputs=(part,))
+                for name, part in zip(node.inputs, parts)
+            ]
+            nodes.append(replace(node, inputs=tuple(parts), outputs=last.outputs))
+        elif node not in gone:
+            nodes.append(node)
     return replace(program, nodes=tuple(nodes), _known={})
 
 

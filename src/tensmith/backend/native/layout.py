@@ -203,7 +203,7 @@ def estimated(weight_bytes: int) -> Chooser:
 
 
 # (bytes, bytes a second) of a server core's second and third cache and of its memory.
-_MEMORIES = ((1 << 20, 150e9), (16 << 20, 70e9), (1 << 62, 30e9))
+_MEMORIES = ((1 << 20, 150e9), (16 << 20, 70e9), (1 << 62, 18e9))
 
 
 def only(name: str, choose: Chooser) -> Chooser:

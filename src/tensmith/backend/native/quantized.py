@@ -154,19 +154,27 @@ class _Behind:
             return False
         if self.bounds is not None:
             grid = grid.clipped(*self.bounds)
-        again = self._reader(node.output)
+        again = self._reader(node.output)  # the other half of the pair
         first = self.inner is None and self.residual is None and self.activation is None
         if first and again is not None and grid_of(self.program, again) == grid_of(self.program, node):
             after = self._reader(again.output)
-            if after is not None and (self._addend(after, again.output) or self._curve(after)):
+            if after is not None and (self._addend(after, again.output) or self._unary(after)):
                 self.inner, self.bounds = grid, None
                 return self._take(node, again)
         self.target = grid
+        if self.inner is not None and self.residual is None and self.activation is None:
+            self._join_grids(self.inner, grid)
         return self._take(node)
 
-    def _curve(self, node: Node) -> bool:
-        activation = activation_of(self.program, node)
-        return activation is not None and activation.name not in _CLIPS
+    def _join_grids(self, inner: Grid, target: Grid) -> None:
+        """Two roundings onto one grid are one."""
+        if inner[:2] == target[:2]:
+            low, high = max(inner.low, target.low), min(inner.high, target.high)
+            self.inner, self.target = None, target._replace(low=min(low, high), high=high)
+
+    def _unary(self, node: Node) -> bool:
+        """Whether a node is one of the other steps."""
+        return activation_of(self.program, node) is not None or grid_of(self.program, node) is not None
 
     def _activate(self, node: Node) -> bool:
         activation = activation_of(self.program, node)
