@@ -1,0 +1,162 @@
+"""Quantize-dequantize programs run in 8 bits natively and mean what the reference interpreter says.
+
+All scales are powers of two, so that every number on the way is exact in single precision: answers must be
+equal to the bit, ties included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tensmith.backend.native.folder import write_folder
+from tensmith.backend.native.loader import Model
+from tensmith.backend.native.plan import Plan, make_plan
+from tensmith.ir import Node, Program, TensorType, interpret, make_node
+from tensmith.kernel import Isa, host_isa, isa_named
+from tensmith.kernel.routines.pointwise import Pointwise
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass
+class Net:
+    """Builds a program node by node."""
+
+    shape: tuple[int, ...]
+    nodes: list[Node] = field(default_factory=list)
+    constants: dict[str, Array] = field(default_factory=dict)
+    random: np.random.Generator = field(default_factory=lambda: np.random.default_rng(5))
+
+    def add(self, op: str, *inputs: str, **attrs: Any) -> str:
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(make_node(op, inputs, (name,), attrs))
+        return name
+
+    def constant(self, array: Array) -> str:
+        name = f"c{len(self.constants)}"
+        self.constants[name] = array
+        return name
+
+    def pair(self, x: str, scale: float, zero: int, dtype: Any = np.uint8) -> str:
+        numbers = (self.constant(np.float32(scale).reshape(())), self.constant(np.asarray(zero, dtype)))
+        return self.add("dequantize_linear", self.add("quantize_linear", x, *numbers), *numbers)
+
+    def weights(self, *shape: int, axis: int = 0) -> str:
+        codes = self.random.integers(-127, 128, shape).astype(np.int8)
+        scales = (2.0 ** self.random.integers(-9, -6, shape[axis])).astype(np.float32)
+        zeros = np.zeros(shape[axis], np.int8)
+        return self.add("dequantize_linear", *map(self.constant, (codes, scales, zeros)), axis=axis)
+
+    def bias(self, count: int) -> str:
+        return self.constant((self.random.integers(-64, 64, count) / 16).astype(np.float32))
+
+    def conv(self, x: str, filters: int, channels: int, size: int = 3, **attrs: Any) -> str:
+        pads = (size // 2,) * 4
+        settings = {"strides": (1, 1), "dilations": (1, 1), "pads": pads, "group": 1} | attrs
+        w = self.weights(filters, channels // settings["group"], size, size)
+        return self.add("conv", x, w, self.bias(filters), **settings)
+
+    def program(self, *outputs: str) -> Program:
+        return Program(
+            "net", {"x": TensorType("f32", self.shape)}, outputs, tuple(self.nodes), self.constants
+        )
+
+
+def rectified(net: Net) -> str:
+    y = net.add("relu", net.conv(net.pair("x", 2**-4, 113), 20, 3, strides=(2, 2)))
+    return net.pair(net.conv(net.pair(y, 2**-4, 0), 17, 20, 1), 2**-3, 120)
+
+
+def residual(net: Net) -> str:
+    x = net.pair(net.conv(net.pair("x", 2**-4, 113), 20, 3), 2**-4, 77)
+    y = net.pair(net.conv(x, 20, 20), 2**-3, 131)
+    return net.pair(net.add("relu", net.add("add", x, y)), 2**-3, 3)
+
+
+def residual_without_own_grid(net: Net) -> str:
+    x = net.pair(net.conv(net.pair("x", 2**-4, 113), 20, 3), 2**-4, 77)
+    return net.pair(net.add("add", net.conv(x, 20, 20), x), 2**-3, 130)
+
+
+def clipped_between_pairs(net: Net) -> str:
+    y = net.pair(net.conv(net.pair("x", 2**-4, 9), 24, 3), 2**-5, 128)
+    low, high = (net.constant(np.float32(bound).reshape(())) for bound in (0, 2.5))
+    y = net.pair(net.add("clip", y, low, high), 2**-5, 128)
+    return net.pair(net.add("clip", net.conv(y, 24, 24, group=24), low, high), 2**-4, 11)
+
+
+def signed_bytes(net: Net) -> str:
+    y = net.pair(net.conv(net.pair("x", 2**-4, -7, np.int8), 20, 3), 2**-3, 5, np.int8)
+    return net.pair(net.conv(y, 20, 20), 2**-3, -128, np.int8)
+
+
+def pooled_and_joined(net: Net) -> str:
+    x = net.pair("x", 2**-4, 113)
+    left, right = net.pair(net.conv(x, 16, 3), 2**-3, 100), net.pair(net.conv(x, 20, 3), 2**-4, 140)
+    y = net.pair(net.add("concat", left, right, axis=1), 2**-3, 90)
+    window = {"kernel_shape": (3, 3), "strides": (2, 2), "pads": (1, 1, 1, 1)}
+    y = net.pair(net.add("max_pool", y, **window), 2**-3, 90)
+    return net.pair(net.conv(y, 18, 36), 2**-2, 127)
+
+
+def classified(net: Net) -> str:
+    x = net.pair(net.conv(net.pair("x", 2**-4, 113), 20, 3, strides=(2, 2)), 2**-3, 128)
+    flat = net.pair(net.add("flatten", x, axis=1), 2**-3, 128)
+    size = 20 * -(-net.shape[2] // 2) * -(-net.shape[3] // 2)
+    return net.add("gemm", flat, net.weights(size, 10, axis=1), net.bias(10))
+
+
+def added_without_products(net: Net) -> str:
+    y = net.add("add", net.pair("x", 2**-4, 113), net.pair(net.add("abs", "x"), 2**-3, 1))
+    return net.pair(net.add("relu", y), 2**-3, 4)
+
+
+FORMS: list[Callable[[Net], str]] = [
+    rectified, residual, residual_without_own_grid, clipped_between_pairs, signed_bytes, pooled_and_joined,
+    classified, added_without_products,
+]  # fmt: skip
+ISAS = [host_isa(), *([isa_named("avx2")] if "avx2" in host_isa().features else [])]
+
+
+def run(plan: Plan, x: Array, folder: Path) -> Array:
+    write_folder(plan, folder)
+    (answer,) = Model(folder)(x=x).values()
+    return np.asarray(answer)
+
+
+@pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
+def test_answers_are_equal_to_the_bit(form: Callable[[Net], str], isa: Isa, tmp_path: Path) -> None:
+    net = Net((2, 3, 9, 11))
+    program = net.program(form(net))
+    x = (np.random.default_rng(1).integers(-96, 96, net.shape) / 16).astype(np.float32)
+    plan = make_plan(program, isa)
+    truth = interpret(program, {"x": x})[program.outputs[0]]
+    answer = run(plan, x, tmp_path / "model")
+    assert len(np.unique(truth)) > 15, "the test says nothing if everything saturates"
+    assert np.array_equal(answer, truth)
+
+
+def test_no_number_is_floating_between_8_bit_kernels() -> None:
+    for form in (residual, residual_without_own_grid, clipped_between_pairs, pooled_and_joined):
+        net = Net((1, 3, 9, 11))
+        plan = make_plan(net.program(form(net)), host_isa())
+        floats = [action for action in plan.actions if isinstance(action.work, Pointwise)]
+        assert len(floats) == 1, "the last dequantization alone"
+
+
+def test_sums_that_do_not_fit_are_left_to_floats() -> None:
+    net = Net((1, 3, 5, 5))
+    x = net.pair("x", 2**-4, 113)
+    scale = net.constant(np.full(4, 2.0**20, np.float32))
+    codes = net.constant(np.full((4, 3, 1, 1), 127, np.int8))
+    w = net.add("dequantize_linear", codes, scale, net.constant(np.zeros(4, np.int8)), axis=0)
+    settings = {"strides": (1, 1), "dilations": (1, 1), "pads": (0, 0, 0, 0), "group": 1}
+    plan = make_plan(net.program(net.pair(net.add("conv", x, w, **settings), 2**-20, 0)), host_isa())
+    assert [kernel.work.problem.dtype for kernel in plan.kernels] == ["f32"]  # type: ignore[union-attr]
