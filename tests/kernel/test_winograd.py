@@ -12,6 +12,7 @@ from tensmith.kernel import Convolution, Epilogue, host_isa, isa_named
 from tensmith.kernel.algorithms.winograd import Winograd
 from tensmith.kernel.cook_toom import filtering
 from tensmith.kernel.epilogue import Activation
+from tensmith.kernel.phases import Phases
 
 SAME = (1, 1, 1, 1)
 SHAPES = [
@@ -21,14 +22,26 @@ SHAPES = [
     Convolution(64, 5, 30, 64, (3, 3)),
     Convolution(16, 3, 3, 7, (3, 3)),
 ]
+STRIDED = [
+    Convolution(32, 14, 14, 32, (3, 3), (2, 2), SAME),
+    Convolution(16, 13, 19, 20, (3, 3), (2, 2), (0, 0, 1, 1)),
+    Convolution(16, 9, 9, 16, (4, 4), (2, 2), (1, 1, 1, 1)),
+    Convolution(3, 30, 27, 20, (7, 7), (2, 2), (3, 3, 3, 3)),
+    Convolution(3, 17, 16, 16, (3, 3), (2, 2)),
+    Convolution(2, 12, 12, 16, (5, 5), (2, 2), (1, 2, 2, 1)),
+]
+LARGER = [Convolution(16, 12, 12, 16, (5, 5), pads=(2, 2, 2, 2))]
 
 
-@pytest.mark.parametrize("outputs", [2, 4, 6])
-def test_the_matrices_compute_a_filter_exactly(outputs: int) -> None:
+@pytest.mark.parametrize("taps", [2, 3, 4, 5])
+@pytest.mark.parametrize("outputs", [2, 3, 4, 5, 6])
+def test_the_matrices_compute_a_filter_exactly(outputs: int, taps: int) -> None:
     """sum(q; A[i,q] G[q,k] B[q,j]) is 1 where j = i + k, else 0: equality over the reals, for all inputs."""
-    f = filtering(outputs, 3)
+    if outputs + taps > 9:
+        pytest.skip("more points than there are")
+    f = filtering(outputs, taps)
     for i in range(outputs):
-        for k in range(3):
+        for k in range(taps):
             for j in range(f.products):
                 total = sum(
                     f.output_matrix[i][q] * f.filter_matrix[q][k] * f.input_matrix[q][j]
@@ -41,25 +54,29 @@ def bound(kernel: Winograd, image: Array, weights: Array) -> float:
     """The largest element of the bound in the module's docstring, over all tiles at once."""
     f = kernel.transforms
     a, g, b = (abs(np.array(m, np.float64)) for m in (f.output_matrix, f.filter_matrix, f.input_matrix))
-    filters = np.einsum("pi,kcij,qj->kcpq", g, abs(weights.astype(np.float64)), g)
+    phases = Phases(kernel.problem.window[0], kernel.problem.strides[0])
+    split = phases.split(abs(weights.astype(np.float64)))
+    filters = np.einsum("pi,kcij,qj->kcpq", g, split.reshape(len(weights), -1, *split.shape[3:]), g)
     # Every tile is at most the largest element of each channel everywhere.
-    most = abs(image.astype(np.float64)).max((1, 2))
+    most = np.tile(abs(image.astype(np.float64)).max((1, 2)), len(phases.order))
     inputs = np.outer(b.sum(1), b.sum(1))
     sums = np.einsum("kcpq,c,pq->kpq", filters, most, inputs)
     outputs = np.einsum("ip,kpq,jq->kij", a, sums, a)
     eps = float(np.finfo(np.float32).eps)
-    return eps * (kernel.problem.channels + 8 * f.products) * float(outputs.max())
+    return eps * (len(most) + 8 * f.products) * float(outputs.max())
 
 
-@pytest.mark.parametrize("size", [2, 4, 6])
-@pytest.mark.parametrize("problem", SHAPES, ids=str)
+@pytest.mark.parametrize("size", [2, 3, 4, 5, 6])
+@pytest.mark.parametrize("problem", [*SHAPES, *STRIDED, *LARGER], ids=str)
 def test_every_size_on_every_class_of_shape(problem: Convolution, size: int) -> None:
     image, weights = sample(problem)
     kernels = [k for k in Winograd.candidates(problem, host_isa()) if k.parameters["size"] == size]
+    if not kernels:
+        pytest.skip("more points than there are")
     expected = reference(problem, image, weights)
     error = abs(run_kernel(kernels[0], image, weights) - expected).max()
     assert error <= bound(kernels[0], image, weights)
-    assert error <= 2e-5 * abs(expected).max() * (1 if size < 6 else 5), "far below the bound in practice"
+    assert error <= 1e-4 * abs(expected).max(), "far below the bound in practice"
 
 
 def test_several_groups_and_another_instruction_set() -> None:
@@ -97,10 +114,12 @@ def test_what_is_not_finite_is_never_lost() -> None:
 @pytest.mark.parametrize(
     ("problem", "reason"),
     [
-        (Convolution(32, 8, 8, 32, (3, 3), (2, 2)), "stride 1"),
-        (Convolution(32, 8, 8, 32, (5, 5)), "3x3"),
+        (Convolution(32, 8, 8, 32, (3, 3), (3, 3)), "strides of 1 or 2"),
+        (Convolution(32, 8, 8, 32, (3, 3), (2, 1)), "square"),
+        (Convolution(32, 8, 8, 32), "2 to 5 taps"),
         (Convolution(32, 8, 8, 32, (3, 3), groups=2), "one group"),
-        (Convolution(3, 8, 8, 32, (3, 3)), "do not pay"),
+        (Convolution(3, 8, 8, 32, (3, 3)), "badly"),
+        (Convolution(24, 8, 8, 32, (3, 3), (2, 2)), "badly"),
     ],
 )
 def test_what_it_refuses(problem: Convolution, reason: str) -> None:

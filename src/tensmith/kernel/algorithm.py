@@ -38,10 +38,10 @@ class Cost:
     cycles: float
     bytes: float
 
-    def seconds(self, hertz: float = 3.5e9, bandwidth: float = 30e9) -> float:
-        """A roofline that lets arithmetic and memory overlap by half; bandwidth in bytes a second."""
+    def seconds(self, hertz: float = 3.5e9, bandwidth: float = 18e9) -> float:
+        """A roofline in which a third of what could overlap does not; bandwidth in bytes a second."""
         compute, memory = self.cycles / hertz, self.bytes / bandwidth
-        return max(compute, memory) + min(compute, memory) / 2
+        return max(compute, memory) + min(compute, memory) / 3
 
 
 @dataclass(frozen=True)

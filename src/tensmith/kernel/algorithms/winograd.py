@@ -1,12 +1,16 @@
-"""Winograd's minimal filtering F(m x m, 3 x 3) for 3x3 convolutions of stride 1 (Lavin and Gray, 2016).
+"""Winograd's minimal filtering F(m x m, t x t) (Winograd, 1980; Lavin and Gray, 2016), also for stride 2.
 
-    Y = A^T [sum(c; (G g_kc G^T) * (B^T d_c B))] A    (* elementwise; tiles d of (m + 2) x (m + 2))
+    Y = A^T [sum(c; (G g_kc G^T) * (B^T d_c B))] A    (* elementwise; tiles d of n x n, n = m + t - 1)
 
-Each tile of m x m outputs takes (m + 2)^2 products a channel and filter where the definition takes 9 m^2:
-2.25, 4 and 5.06 times fewer for m = 2, 4, 6. The sum over channels is (m + 2)^2 matrix products. Tiles are
+Each tile of m x m outputs takes n^2 products a channel and filter where the definition takes m^2 t^2: for 3x3
+filters 2.25, 4 and 5.06 times fewer with m = 2, 4, 6. The sum over channels is n^2 matrix products. Tiles are
 worked on in groups and filters in chunks, so that what lies between the stages stays in the second cache.
 
-Equal over the reals; in floats, with E = eps * (channels + 8 (m + 2)), an element is off by no more than
+At stride 2 the channels of the four phases of the image are summed over, filters of t = ceil(window / 2) taps
+each; products at infinity, which only the last tap reaches, leave out the phases that have one tap less. An
+image of few channels is first rearranged, so that all channels of all phases are lanes of one vector.
+
+Equal over the reals; in floats, with E = eps * (phases * channels + 8 n), an element is off by no more than
 
     E * |A^T| [sum(c; (|G| |g_kc| |G^T|) * (|B^T| |d_c| |B|))] |A|
 
@@ -28,10 +32,12 @@ from tensmith.kernel.buffer import Buffer, Halo
 from tensmith.kernel.cook_toom import Filtering, Matrix, columns_code, filtering, rows_code
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.isa import Isa
+from tensmith.kernel.phases import Phases
 from tensmith.kernel.problem import Convolution
 from tensmith.kernel.tiles import chunks, load_weights
 
-_SIZES = (2, 4, 6)
+_SIZES = (2, 3, 4, 5, 6)
+_MOST_POINTS = 8
 _LATENCY = 8
 _TILE_OVERHEAD = 16
 _MOST_BLOCKS = 6
@@ -45,7 +51,7 @@ _NEAR = 0.35
 @algorithm
 @dataclass(frozen=True)
 class Winograd(Kernel):
-    """F(size x size, 3 x 3); `group` tiles at once; products in register tiles of `positions` x `blocks`."""
+    """F(size x size, taps); `group` tiles at once; products in register tiles of `positions` x `blocks`."""
 
     name: ClassVar[str] = "winograd"
 
@@ -56,20 +62,28 @@ class Winograd(Kernel):
 
     @classmethod
     def refuses(cls, problem: Convolution, isa: Isa) -> str | None:
-        """Anything but dense 3x3 filters of stride 1."""
+        """Anything but dense square windows that leave two taps or more at stride 1 or 2."""
         if problem.dtype != "f32":
             return f"it computes f32, not {problem.dtype}"
-        if problem.window != (3, 3) or problem.strides != (1, 1) or problem.dilations != (1, 1):
-            return "it takes 3x3 windows of stride 1 without dilation"
+        if len(set(problem.window)) > 1 or len(set(problem.strides)) > 1 or problem.dilations != (1, 1):
+            return "it takes square windows and strides without dilation"
+        if problem.strides[0] > 2 or _phases(problem).taps not in (2, 3, 4, 5):
+            return "it takes strides of 1 or 2, and windows of 2 to 5 taps at each phase"
         if problem.groups != 1:
             return "it takes one group"
-        return None if problem.channels >= isa.lanes else f"fewer than {isa.lanes} channels do not pay"
+        if problem.strides == (2, 2) and (_packed(problem, isa) or not problem.channels % isa.lanes):
+            return None
+        if problem.strides == (1, 1) and problem.channels >= isa.lanes:
+            return None
+        return f"{problem.channels} channels fill vectors of {isa.lanes} badly"
 
     @classmethod
     def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
         """For every size the cheapest register tiles and groups, cheapest first."""
         found = []
         for size in _SIZES:
+            if size + _phases(problem).taps - 1 > _MOST_POINTS:
+                continue
             tiles = _tile_count(problem, size)
             fitting = [
                 cls(problem, isa, size, group, positions, blocks)
@@ -84,11 +98,24 @@ class Winograd(Kernel):
     @property
     def transforms(self) -> Filtering:
         """The matrices."""
-        return _filtering(self.size)
+        return _filtering(self.size, self._phases.taps)
+
+    @property
+    def _phases(self) -> Phases:
+        return _phases(self.problem)
+
+    @property
+    def _packed(self) -> bool:
+        return _packed(self.problem, self.isa)
+
+    @property
+    def _points(self) -> int:
+        """n."""
+        return self.size + self._phases.taps - 1
 
     @property
     def _area(self) -> int:
-        return (self.size + 2) ** 2
+        return self._points**2
 
     @property
     def _grid(self) -> tuple[int, int]:
@@ -97,11 +124,19 @@ class Winograd(Kernel):
         return -(-height // self.size), -(-width // self.size)
 
     @property
+    def _reach(self) -> tuple[int, int]:
+        """Rows and columns of a phase that the tiles read."""
+        down, across = self._grid
+        return down * self.size + self._phases.taps - 1, across * self.size + self._phases.taps - 1
+
+    @property
     def source(self) -> Buffer:
         """The last tiles reach beyond the pads where the output is no multiple of their size."""
-        p, (down, across) = self.problem, self._grid
-        bottom = max(0, down * self.size + 2 - p.pads[0] - p.height)
-        right = max(0, across * self.size + 2 - p.pads[1] - p.width)
+        p, (rows, columns), stride = self.problem, self._reach, self.problem.strides[0]
+        if self._packed:
+            return Buffer(p.channels, p.height, p.width)
+        bottom = max(0, stride * rows - p.pads[0] - p.height)
+        right = max(0, stride * columns - p.pads[1] - p.width)
         halo = Halo(p.pads[0], p.pads[1], bottom, right)
         return Buffer(p.channels, p.height, p.width, self.isa.lanes, halo)
 
@@ -111,110 +146,175 @@ class Winograd(Kernel):
         return Buffer(self.problem.filters, *self.problem.output, self.isa.lanes)
 
     @property
+    def _input_blocks(self) -> int:
+        """Vectors of channels, those of all phases."""
+        return 1 if self._packed else len(self._phases.order) * -(-self.problem.channels // self.isa.lanes)
+
+    def _depths(self) -> list[tuple[int, int]]:
+        """(first, stop) of the channels, counted over phases, that each product sums."""
+        last, channels = self._points - 1, self.problem.channels
+        alive = (self._phases.alive(i == last, j == last) for i in range(last + 1) for j in range(last + 1))
+        return [(first * channels, stop * channels) for first, stop in alive]
+
+    @property
     def _spectrum(self) -> int:
         """Floats between two of the input's matrices: one vector more than they hold, against cache sets."""
-        return self.source.blocks * self.group * self.isa.lanes + self.isa.lanes
+        return self._input_blocks * self.group * self.isa.lanes + self.isa.lanes
+
+    @property
+    def _image_floats(self) -> int:
+        """What the rearranged image of few channels takes."""
+        return math.prod(self._reach) * self.isa.lanes if self._packed else 0
 
     @property
     def scratch_bytes(self) -> int:
-        """The transformed tiles of a group, and their products with one chunk of filters."""
-        return 4 * self._area * (self._spectrum + self.blocks * self.group * self.isa.lanes)
+        """The rearranged image, the transformed tiles of a group, and their products with one chunk."""
+        products = self._area * (self._spectrum + self.blocks * self.group * self.isa.lanes)
+        return 4 * (self._image_floats + products)
 
     @property
     def _filter_bytes(self) -> int:
         """What the transformed filters take."""
-        return 4 * self._area * self.problem.channels * self.target.blocks * self.isa.lanes
+        depth = sum(stop - first for first, stop in self._depths())
+        return 4 * depth * self.target.blocks * self.isa.lanes
 
     def cost(self) -> Cost:
         """Transforms, products with what the last tiles waste, and the filters once a group."""
-        p, n = self.problem, self.size + 2
-        tiles = _tile_count(p, self.size)
+        n, size = self._points, self.size
+        tiles = _tile_count(self.problem, size)
         groups = -(-tiles // self.group)
         computed = sum(-(-min(self.group, tiles - g * self.group) // self.positions) for g in range(groups))
-        cycles = 0.0
+        depth = sum(stop - first for first, stop in self._depths())
+        cycles = 2.0 * self.problem.channels * math.prod(self._reach) * (4 if self._packed else 0)
         for blocks, times in chunks(self.target.blocks, self.blocks):
             here = self.positions * blocks
             step = max(here, self.positions / 2 + blocks, _LATENCY)
-            cycles += times * computed * self._area * (p.channels * step + 3 * here + _TILE_OVERHEAD)
-        cycles += tiles * self.source.blocks * (4 * n * n + 3 * n * n)
-        cycles += tiles * self.target.blocks * (2 * n * n + 2 * n * self.size + 3 * self.size**2)
-        filters = self._filter_bytes
-        between = max(0, self.scratch_bytes - _GROUP_BYTES) * groups
-        moved = (
-            self.source.bytes + self.target.bytes + filters + _NEAR * ((groups - 1) * filters + 2 * between)
-        )
-        return Cost(cycles, moved)
+            cycles += times * computed * (depth * step + self._area * (3 * here + _TILE_OVERHEAD))
+        cycles += tiles * self._input_blocks * 7 * n * n
+        cycles += tiles * self.target.blocks * (2 * n * n + 2 * n * size + 3 * size**2)
+        filters, around = self._filter_bytes, self.source.bytes + self.target.bytes
+        between = max(0, self.scratch_bytes - 4 * self._image_floats - _GROUP_BYTES) * groups
+        return Cost(cycles, around + filters + _NEAR * ((groups - 1) * filters + 2 * between))
 
     def pack(self, weights: Array) -> Array:
         """G g G^T in double precision, as [chunk of filter blocks][product][channel][filter in chunk]."""
         g = np.array(self.transforms.filter_matrix, np.float64)
-        spectra = np.einsum("pi,kcij,qj->pqck", g, weights.astype(np.float64), g, optimize=True)
-        full = np.zeros((self._area, self.problem.channels, self.target.blocks * self.isa.lanes), np.float32)
-        full[:, :, : len(weights)] = spectra.reshape(self._area, self.problem.channels, -1)
+        phases = self._phases.split(weights.astype(np.float64))
+        flat = phases.reshape(len(weights), -1, *phases.shape[3:])
+        spectra = np.einsum("pi,kcij,qj->pqck", g, flat, g, optimize=True).reshape(
+            self._area, -1, len(weights)
+        )
+        full = np.zeros((*spectra.shape[:2], self.target.blocks * self.isa.lanes), np.float32)
+        full[:, :, : len(weights)] = spectra
         width = self.blocks * self.isa.lanes
-        parts = [full[:, :, start : start + width].reshape(-1) for start in range(0, full.shape[2], width)]
-        return np.concatenate(parts)
+        return np.concatenate([
+            product[first:stop, start : start + width].reshape(-1)
+            for start in range(0, full.shape[2], width)
+            for product, (first, stop) in zip(full, self._depths())
+        ])  # fmt: skip
 
     def code(self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
         """The three stages, and the walk over groups of tiles and chunks of filters."""
-        p, lanes, area = self.problem, self.isa.lanes, self._area
-        tiles, across = _tile_count(p, self.size), self._grid[1]
+        lanes, area, size = self.isa.lanes, self._area, self.size
+        tiles, across = _tile_count(self.problem, size), self._grid[1]
         kept = epilogue.residual or target
         parts = chunks(self.target.blocks, self.blocks)
-        origin = f"int i = (first + t) / {across} * {self.size}, j = (first + t) % {across} * {self.size};"
+        origin = f"int i = (first + t) / {across} * {size}, j = (first + t) % {across} * {size};"
         texts = [
             self._input(name, source),
             *(self._product(name, blocks) for blocks, _ in parts),
             self._output(name, target, epilogue),
         ]
-        stages = []
-        for blocks, times in parts:
-            step = p.channels * blocks * lanes
-            stages.append(f"""\
+        stages = "\n".join(
+            f"""\
         for (int chunk = 0; chunk < {times}; chunk++) {{
-            for (int q = 0; q < {area}; q++, w += {step}) for (int t = 0; t < count; t += {self.positions})
-                {name}_product_{blocks}(v + q * {self._spectrum} + t * {lanes}, w,
-                    m + (t * {area} + q) * {lanes});
-            for (int k = 0; k < {blocks}; k++, b += {lanes if epilogue.bias else 0}, r += {kept.plane}, \
-y += {target.plane})
+            for (int q = 0; q < {area}; w += (last[q] - start[q]) * {blocks * lanes}, q++)
+                for (int t = 0; t < count; t += {self.positions})
+                    {name}_product_{blocks}(v + q * {self._spectrum} + t * {lanes}, start[q], last[q], w,
+                        m + (t * {area} + q) * {lanes});
+            for (int k = 0; k < {blocks}; k++) {{
                 for (int t = 0; t < count; t++) {{
                     {origin}
                     {name}_output(m + (k * {self.group} + t) * {area * lanes}, b,
                         r + i * {kept.row} + j * {lanes}, y + i * {target.row} + j * {lanes},
-                        {p.output[0]} - i, {p.output[1]} - j);
+                        {self.problem.output[0]} - i, {self.problem.output[1]} - j);
                 }}
-        }}""")
+                b += {lanes if epilogue.bias else 0}; r += {kept.plane}; y += {target.plane};
+            }}
+        }}"""
+            for blocks, times in parts
+        )
         residual = f"(const float *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "y"
-        all_stages = "\n".join(stages)
+        starts, stops = (", ".join(map(str, side)) for side in zip(*self._depths()))
         return (
             "\n".join(texts)
             + f"""
-/* {p}; {epilogue}.
+/* {self.problem}; {epilogue}.
    {self}. */
 static void {name}({SIGNATURE})
 {{
-    const float *x = (const float *)in + {source.address(0, -p.pads[0], -p.pads[1])};
-    float *v = scratch, *m = v + {area * self._spectrum};
+    static const int start[] = {{{starts}}}, last[] = {{{stops}}};
+    float *v = (float *)scratch + {self._image_floats}, *m = v + {area * self._spectrum};
     (void)residual;
+{self._prepare(source)}
     for (int first = 0; first < {tiles}; first += {self.group}) {{
         int count = {tiles} - first < {self.group} ? {tiles} - first : {self.group};
-        for (int b = 0; b < {source.blocks}; b++) for (int t = 0; t < count; t++) {{
+        for (int t = 0; t < count; t++) {{
             {origin}
-            {name}_input(x + b * {source.plane} + i * {source.row} + j * {lanes},
-                v + (b * {self.group} + t) * {lanes});
+{self._inputs(name, source)}
         }}
         const float *w = weights, *b = bias;
         float *y = (float *)out + {target.address(0, 0, 0)};
         const float *r = {residual};
-{all_stages}
+{stages}
     }}
 }}
 """
         )
 
+    def _prepare(self, source: Buffer) -> str:
+        """C that sets x to the first element that tiles read; few channels are rearranged into scratch."""
+        p, lanes, columns = self.problem, self.isa.lanes, self._reach[1]
+        if not self._packed:
+            return f"    const float *x = (const float *)in + {source.address(0, -p.pads[0], -p.pads[1])};"
+        corner = f"(i + {p.pads[0]}) / 2 * {columns} + (j + {p.pads[1]}) / 2"
+        moves = "\n".join(
+            f"""\
+        for (int i = {(p.pads[0] + f) % 2}; i < {p.height}; i += 2)
+            for (int j = {(p.pads[1] + g) % 2}; j < {p.width}; j += 2)
+                s[({corner}) * {lanes} + {place * p.channels}] = image[i * {source.row} + j];"""
+            for place, (f, g) in enumerate(self._phases.order)
+        )
+        return f"""\
+    float *x = scratch;
+    memset(x, 0, {4 * self._image_floats});
+    for (int c = 0; c < {p.channels}; c++) {{
+        const float *image = (const float *)in + {source.address(0, 0, 0)} + c * {source.plane};
+        float *s = x + c;
+{moves}
+    }}"""
+
+    def _inputs(self, name: str, source: Buffer) -> str:
+        """C that transforms tile t at i, j: every block of channels of every phase."""
+        lanes, stride = self.isa.lanes, self.problem.strides[0]
+        if self._packed:
+            return f"            {name}_input(x + (i * {self._reach[1]} + j) * {lanes}, v + t * {lanes});"
+        lines = [
+            f"            for (int b = 0; b < {source.blocks}; b++)",
+            f"                {name}_input(x + b * {source.plane} + (i * {stride} + {{0}}) * {source.row}"
+            f" + (j * {stride} + {{1}}) * {lanes},",
+            f"                    v + ({{2}} + b) * {self.group * lanes} + t * {lanes});",
+        ]
+        return "\n".join(
+            "\n".join(lines).format(f, g, place * source.blocks)
+            for place, (f, g) in enumerate(self._phases.order)
+        )
+
     def _input(self, name: str, source: Buffer) -> str:
         """B^T d B of one tile and block."""
-        n, matrix = self.size + 2, self.transforms.input_matrix
+        n, matrix, lanes = self._points, self.transforms.input_matrix, self.isa.lanes
+        row, column = (self._reach[1] * lanes, lanes) if self._packed else (source.row, lanes)
+        stride = 1 if self._packed else self.problem.strides[0]
         columns = _lines(matrix, rows_code, [f"x[{i}]" for i in range(n)], [f"d[{i}][j]" for i in range(n)])
         rows = _lines(matrix, rows_code, [f"d[i][{j}]" for j in range(n)], [f"y[{j}]" for j in range(n)])
         return f"""\
@@ -222,7 +322,7 @@ static void {name}_input(const float *restrict in, float *restrict v)
 {{
     vf d[{n}][{n}], x[{n}], y[{n}];
     UNROLL for (int j = 0; j < {n}; j++) {{
-        UNROLL for (int i = 0; i < {n}; i++) x[i] = load(in + i * {source.row} + j * {self.isa.lanes});
+        UNROLL for (int i = 0; i < {n}; i++) x[i] = load(in + i * {stride * row} + j * {stride * column});
         {columns}
     }}
     UNROLL for (int i = 0; i < {n}; i++) {{
@@ -233,18 +333,20 @@ static void {name}_input(const float *restrict in, float *restrict v)
 """
 
     def _product(self, name: str, blocks: int) -> str:
-        """One of the matrix products: `positions` tiles by `blocks` blocks of filters, over all channels."""
-        p, lanes = self.problem, self.isa.lanes
-        full, rest = divmod(p.channels, lanes)
-        limit = f"(b < {full} ? {lanes} : {rest})" if rest else lanes
+        """One of the matrix products: `positions` tiles by `blocks` blocks of filters, over some channels."""
+        lanes = self.isa.lanes
         return f"""\
-static void {name}_product_{blocks}(const float *restrict v, const float *restrict w, float *restrict m)
+static void {name}_product_{blocks}(const float *restrict v, int start, int last, const float *restrict w,
+        float *restrict m)
 {{
     vf a[{self.positions}][{blocks}];
     UNROLL for (int j = 0; j < {self.positions}; j++) UNROLL for (int k = 0; k < {blocks}; k++)
         a[j][k] = splat(0);
-    for (int b = 0; b < {full + bool(rest)}; b++, v += {self.group * lanes})
-        UNROLL_4 for (int c = 0; c < {limit}; c++, w += {blocks * lanes}) {{
+    v += start / {lanes} * {self.group * lanes};
+    for (int c = start % {lanes}, left = last - start; left > 0; v += {self.group * lanes}, c = 0) {{
+        int stop = left < {lanes} - c ? c + left : {lanes};
+        left -= stop - c;
+        UNROLL_4 for (; c < stop; c++, w += {blocks * lanes}) {{
             vf f[{blocks}];
             {load_weights(self.positions, blocks, lanes, self._filter_bytes)}
             UNROLL for (int j = 0; j < {self.positions}; j++) {{
@@ -252,6 +354,7 @@ static void {name}_product_{blocks}(const float *restrict v, const float *restri
                 UNROLL for (int k = 0; k < {blocks}; k++) a[j][k] += e * f[k];
             }}
         }}
+    }}
     UNROLL for (int j = 0; j < {self.positions}; j++) UNROLL for (int k = 0; k < {blocks}; k++)
         store(m + (k * {self.group} + j) * {self._area * lanes}, a[j][k]);
 }}
@@ -259,7 +362,7 @@ static void {name}_product_{blocks}(const float *restrict v, const float *restri
 
     def _output(self, name: str, target: Buffer, epilogue: Epilogue) -> str:
         """A^T m A of one tile and block, and the epilogue; tiles at the border are cut."""
-        size, n, lanes, matrix = self.size, self.size + 2, self.isa.lanes, self.transforms.output_matrix
+        size, n, lanes, matrix = self.size, self._points, self.isa.lanes, self.transforms.output_matrix
         columns = _lines(
             matrix, columns_code, [f"x[{i}]" for i in range(n)], [f"d[{i}][j]" for i in range(size)]
         )
@@ -296,8 +399,17 @@ def _lines(matrix: Matrix, code: object, x: list[str], y: list[str]) -> str:
 
 
 @functools.cache
-def _filtering(size: int) -> Filtering:
-    return filtering(size, 3)
+def _filtering(size: int, taps: int) -> Filtering:
+    return filtering(size, taps)
+
+
+def _phases(problem: Convolution) -> Phases:
+    return Phases(problem.window[0], problem.strides[0])
+
+
+def _packed(problem: Convolution, isa: Isa) -> bool:
+    """Whether the channels of all phases fit one vector."""
+    return problem.strides == (2, 2) and 4 * problem.channels <= isa.lanes
 
 
 def _tile_count(problem: Convolution, size: int) -> int:
@@ -306,7 +418,9 @@ def _tile_count(problem: Convolution, size: int) -> int:
 
 def _groups(problem: Convolution, isa: Isa, size: int, positions: int, blocks: int) -> list[int]:
     """Numbers of tiles a group: as many as stay in the second cache, and fewer, in whole register tiles."""
-    tile_bytes = (size + 2) ** 2 * (-(-problem.channels // isa.lanes) + blocks) * isa.bytes
+    phases = _phases(problem)
+    vectors = 1 if _packed(problem, isa) else len(phases.order) * -(-problem.channels // isa.lanes)
+    tile_bytes = (size + phases.taps - 1) ** 2 * (vectors + blocks) * isa.bytes
     fitting = _GROUP_BYTES // tile_bytes
     whole = -(-_tile_count(problem, size) // positions) * positions
     sizes = {min(whole, max(1, fitting // part // positions) * positions) for part in (1, 2)}
