@@ -84,23 +84,18 @@ def _reaches(lowering: Lowering, inputs: tuple[Input, ...]) -> list[Requirement]
     """Lengths that the views of flat arrays need beyond what is required already (masked elements)."""
     found: list[Requirement] = []
     known = list(lowering.summary.requires)
-    for given in inputs:
-        if given.view is None or len(given.view.offset) != 1:
+    for view in (given.view for given in inputs if given.view is not None):
+        need = _reach(view) if len(view.offset) == 1 else None
+        if need is None:
             continue
-        need = _reach(given.view)
-        symbols = set().union(*(extent.symbols() for extent in given.view.shape))
-        filled = {size.symbol: size.poly for size in lowering.sizes.all if size.symbol in symbols}
-        lengths = [r.poly for r in known if r.kind == "length" and r.array == given.view.array and r.poly]
-        lengths.append(Poly.symbol(f"len({given.view.array}, 0)"))
-        if need is None or any(
-            lowering.sizes.is_size(length - reach)
-            for length in lengths
-            for reach in (need, need.substitute(filled))  # a view that holds anything has its extents
-        ):
+        # A view that holds anything has its extents, each of which is at least 1.
+        need = lowering.sizes.filled(need, view.shape)
+        extents = [lowering.sizes.filled(extent, view.shape) for extent in view.shape]
+        scope = lowering.sizes.scope(need).knowing(extent - 1 for extent in extents)
+        lengths = [r.poly for r in known if r.kind == "length" and r.array == view.array and r.poly]
+        if any(scope.proves(length - need) for length in (*lengths, Poly.symbol(f"len({view.array}, 0)"))):
             continue
-        requirement = Requirement(
-            "length", f"elements of {given.view.array} >= {need}", need, given.view.array, 0
-        )
+        requirement = Requirement("length", f"elements of {view.array} >= {need}", need, view.array, 0)
         known.append(requirement)
         found.append(requirement)
     return found

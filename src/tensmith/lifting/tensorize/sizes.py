@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tensmith.formula.poly import Poly
@@ -44,6 +45,17 @@ class Sizes:
         lengths = frozenset(n for poly in polys for n in poly.symbols() if n.startswith("len("))
         bounds = [r.poly for r in self.summary.requires if r.kind == "at_least" and r.poly is not None]
         return Scope(lengths | {size.symbol for size in self.all}).knowing(bounds)
+
+    def filled(self, poly: Poly, extents: Sequence[Poly]) -> Poly:
+        """The polynomial where extents are not 0: sizes in them are what they are the positive parts of."""
+        symbols = set().union(*(extent.symbols() for extent in extents))
+        for size in reversed(self.all):  # each over parameters and sizes before it
+            if size.poly == Poly.symbol(size.symbol):
+                continue
+            if size.symbol in symbols or self.is_size(size.poly):
+                poly = poly.substitute({size.symbol: size.poly})
+                symbols |= size.poly.symbols()
+        return poly
 
     def _fresh(self, base: str) -> str:
         base = "".join(c if c.isalnum() else "_" for c in base).strip("_")
