@@ -15,13 +15,20 @@ class Integers:
     dot: str
     rint: str
     round: str
+    widen: str
     taps: str
     put: str
 
     def prelude(self, lanes: int) -> str:
         """C text; needs the types vf and vi."""
         return _PRELUDE.format(
-            lanes=lanes, dot=self.dot, rint=self.rint, round=self.round, taps=self.taps, put=self.put
+            lanes=lanes,
+            dot=self.dot,
+            rint=self.rint,
+            round=self.round,
+            widen=self.widen,
+            taps=self.taps,
+            put=self.put,
         )
 
 
@@ -32,7 +39,7 @@ typedef int32_t quad __attribute__((aligned(1), may_alias));
 
 static inline vi iload(const void *p) {{ return *(const viu *)p; }}
 static inline vi isplat(int32_t x) {{ return x - (vi){{0}}; }}
-static inline vf widen(const uint8_t *p) {{ return __builtin_convertvector(*(const vb *)p, vf); }}
+static inline vf widen(const uint8_t *p) {{ {widen} }}
 static inline vi iclamp(vi x, vi low, vi high)
 {{
     x = (x & (x > low)) | (low & ~(x > low));
@@ -70,6 +77,7 @@ for (int k = 0; k < 4; k++) sums += ((x >> 8 * k) & 255) * ((w << (24 - 8 * k)) 
     return sums;""",
     rint="return __builtin_convertvector(rint_f(x), vi);",
     round="return (vmin(splat(0x1p22f), vmax(splat(-0x1p22f), x)) + 0x1.8p23f) - 0x1.8p23f;",
+    widen="return __builtin_convertvector(*(const vb *)p, vf);",
     taps="""\
 vi t = {0};
     for (int k = 0; k < 4; k++) t |= __builtin_convertvector(((const vb *)p)[k], vi) << 8 * k;
@@ -92,6 +100,7 @@ _AVX2 = Integers(
     dot=_AVX2_DOT,
     rint="return (vi)_mm256_cvtps_epi32((__m256)x);",
     round="return (vf)_mm256_round_ps((__m256)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);",
+    widen="return (vf)_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)));",
     taps="""\
 __m256i order = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
     __m256i turn = _mm256_broadcastsi128_si256(
@@ -122,6 +131,7 @@ _AVX512 = Integers(
     dot=_AVX512_DOT,
     rint="return (vi)_mm512_cvtps_epi32((__m512)x);",
     round="return (vf)_mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);",
+    widen="return (vf)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)));",
     taps="""\
 __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     __m512i turn = _mm512_broadcast_i32x4(

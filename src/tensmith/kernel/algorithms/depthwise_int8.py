@@ -10,7 +10,7 @@ the rows of outputs that read it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -119,7 +119,7 @@ class DepthwiseInt8(Kernel):
         p, lanes = self.problem, self.isa.lanes
         image = output_extent(p, False)
         tile = (min(self.rows, image[0]), min(self.columns, image[1]))
-        kept = epilogue.residual or replace(target, dtype="u8")
+        kept = epilogue.residual or target
         out, other = target.c_type, kept.c_type
         residual = f"(const {other} *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "0"
         call = (

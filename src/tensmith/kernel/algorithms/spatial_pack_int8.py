@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -152,7 +152,7 @@ class SpatialPackInt8(Kernel):
         shapes = [(tile, blocks) for blocks, _ in parts for tile, _ in tiles(image, self.positions)]
         read = f"x + i * {p.strides[0] * source.row} + j * {p.strides[1] * source.block}"
         write = f"i * {target.row} + j * {target.block}"
-        kept = epilogue.residual or replace(target, dtype="u8")
+        kept = epilogue.residual or target
         add = f"i * {kept.row} + j * {kept.block}"
         out, other = target.c_type, kept.c_type
         residual = f"(const {other} *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "0"
