@@ -114,7 +114,7 @@ def memory_of(world: World, name: str, kind: Array, extents: At | None) -> Memor
     for requirement in world.summary.requires:
         if requirement.kind == "length" and requirement.array == name and requirement.poly is not None:
             # Stated over parameters, used where the sizes of their names equal them.
-            symbols = requirement.poly.symbols()
+            symbols = sorted(requirement.poly.symbols())
             pairs = [(world.scope[s], world.stated[s]) for s in symbols if s in world.scope]
             length = arena.mul(world.poly(requirement.poly, world.scope), declared[requirement.axis])
             length, same = world.written_by_sizes(length, strides)
