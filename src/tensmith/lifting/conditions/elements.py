@@ -64,6 +64,16 @@ def scalar_of(dtype: str) -> Scalar:
     return Scalar("float" if dtype[0] == "f" else "int", int(dtype[1:]), dtype[0] != "u")
 
 
+@dataclass(frozen=True)
+class Extreme:
+    """A maximum or minimum over elements 0, 1, ...: the first, and the extreme of a value and those from
+    element n on."""
+
+    kind: str
+    first: Node
+    joined: Callable[[Node, int], Node]
+
+
 @dataclass
 class Elements:
     """The values of a program at an index."""
@@ -74,6 +84,7 @@ class Elements:
     demand: Callable[[str, Node], None]
     _made: dict[tuple[str, At], Node] = field(default_factory=dict)
     _places: dict[View, tuple[At, At, Node]] = field(default_factory=dict)
+    _extremes: dict[Node, Extreme] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.program = self.lifted.program
@@ -194,6 +205,16 @@ class Elements:
         unit = self.infinity(op == "min")
         if unit in (a, b):
             return b if a is unit else a
+        limits = operators.limits(scalar_of(dtype))
+        for value, node in ((a, b), (b, a)):
+            extreme = self._extremes.get(node)
+            if extreme is None or extreme.kind != op:
+                continue
+            first = extreme.first
+            if first is unit or (limits and first.constant == limits[op == "min"]):
+                return extreme.joined(value, 1)
+            if first.constant is None:
+                return extreme.joined(value, 0)
         return operators.apply(self.world.arena, op, (a, b), scalar_of(dtype))
 
     def _reads(self, step: Step, indices: At) -> list[Node]:
@@ -377,7 +398,7 @@ class Elements:
         raise Malformed("a formula has no meaning here")
 
     def _reduce(self, expr: formula.Reduce, scope: Scope, sort: Sort) -> Node:
-        """Sums from 0; maxima from the first element, which must be there."""
+        """Sums from 0; maxima from the first element, which must be there, or what they are joined to."""
         arena, folds = self.world.arena, self.world.folds
         extent = self.world.poly(expr.extent, scope)
         if expr.kind in ("sum", "prod"):
@@ -386,10 +407,17 @@ class Elements:
             return self._closed(expr.kind, position, body, extent)
         self.demand("a reduction has elements", arena.claim(extent, arena.number(1, "Int")))
         start = self._expression(expr.body, {**scope, expr.var: self.world.zero}, sort)
-        position = folds.placeholder()
-        rest, next_ = arena.shift(extent, -1), arena.shift(position, 1)
-        body = self._inside(position, rest, expr.body, {**scope, expr.var: next_}, sort)
-        return folds.close(expr.kind, position, body, start, rest)
+
+        def from_(first: Node, begin: int) -> Node:
+            """The extreme of a first value and of the elements from `begin` on."""
+            position, count = folds.placeholder(), arena.shift(extent, -begin)
+            at = {**scope, expr.var: arena.shift(position, begin)}
+            body = self._inside(position, count, expr.body, at, sort)
+            return folds.close(expr.kind, position, body, first, count)
+
+        found = from_(start, 1)
+        self._extremes[found] = Extreme(expr.kind, start, from_)
+        return found
 
     def _inside(self, position: Node, extent: Node, body: formula.Expr, scope: Scope, sort: Sort) -> Node:
         """A body at a position that is known to lie below the extent."""

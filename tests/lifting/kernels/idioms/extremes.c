@@ -108,3 +108,23 @@ void softmax(int n, const float *a, float *b)
     for (int i = 0; i < n; i++)
         b[i] /= sum;
 }
+
+float of_a_matrix_from_first(int n, int m, const float *a)
+{
+    float top = a[0];
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < m; j++)
+            if (a[i * m + j] > top)
+                top = a[i * m + j];
+    return top;
+}
+
+int least_of_a_matrix(int n, int m, const int *a)
+{
+    int low = a[0];
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < m; j++)
+            if (a[i * m + j] < low)
+                low = a[i * m + j];
+    return low;
+}

@@ -1,0 +1,60 @@
+/* Stores with steps, upwards and downwards, and a counter over whole rows. */
+
+void every_second(int n, float *a) {
+    for (int i = 0; i < n; i += 2)
+        a[i] = 0;
+}
+
+void every_third_from_one(int n, float *a) {
+    for (int i = 1; i < n; i += 3)
+        a[i] = a[i] * 2 + 1;
+}
+
+void spread_pairs(int n, const float *a, float *b) {
+    for (int i = 0; i < n; i++) {
+        b[2 * i] = a[i];
+        b[2 * i + 1] = -a[i];
+    }
+}
+
+void every_second_from_the_end(int n, const int *a, int *b) {
+    for (int i = n - 1; i >= 0; i -= 2)
+        b[i] = a[i];
+}
+
+void reversed_and_spread(int n, const int *a, int *b) {
+    for (int i = 0; i < n; i++)
+        b[2 * (n - 1 - i)] = a[i];
+}
+
+void swap_neighbours(int n, float *a) {
+    for (int i = 0; i + 1 < n; i += 2) {
+        float t = a[i];
+        a[i] = a[i + 1];
+        a[i + 1] = t;
+    }
+}
+
+void cleared_then_filled(int rows, int cols, const float *x, float *a) {
+    for (int p = 0; p < rows * cols; p++)
+        a[p] = 0;
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < cols; j++)
+            a[i * cols + j] += x[i];
+}
+
+void last_row(int rows, int cols, const double *a, double *b) {
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < cols; j++)
+            b[j] = a[i * cols + j];
+}
+
+void last_and_triple(int n, const int *a, int *last, int *triple) {
+    int s = 0, t = 5;
+    for (int i = 0; i < n; i++) {
+        s = a[i];
+        t = a[i] * 3;
+    }
+    *last = s;
+    *triple = t;
+}
