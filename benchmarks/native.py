@@ -59,7 +59,7 @@ def measure(path: Path, seconds: float) -> str:
     best = min(OTHERS, key=lambda name: found[name].latency.value)
     # `compare` takes native as the baseline: how many times slower the other one is, by rounds.
     ratio = found[best].ratio
-    times = "  ".join(f"{found[name].latency.value:9.3f}" for name in ("native", *OTHERS))
+    times = "  ".join(f"{found[name].latency.value:11.3f}" for name in ("native", *OTHERS))
     return (
         f"{path.stem:24} {times}   {1 / ratio.value:5.2f} [{1 / ratio.high:.2f} to {1 / ratio.low:.2f}]"
         f" over {best:12} {difference(path):.1e}"
@@ -72,9 +72,8 @@ def main() -> None:
     parser.add_argument("--only", default="", help="networks to measure, as A,B")
     arguments = parser.parse_args()
     chosen = arguments.only.split(",") if arguments.only else [*REAL, *BUILT]
-    print(
-        f"{'network':24} {'native ms':>9}  {'ORT ms':>9}  {'OV ms':>9}   ratio to the better one     difference"
-    )
+    names = "  ".join(f"{name:>11}" for name in ("native", *OTHERS))
+    print(f"{'ms':24} {names}   ratio to the better one, and the difference")
     cache = Path(tempfile.gettempdir()) / "tensmith-native-benchmark"
     cache.mkdir(exist_ok=True)
     for name in chosen:

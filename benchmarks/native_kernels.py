@@ -1,168 +1,115 @@
-"""Single kernels on the shapes of ResNet-50 against this core's measured peak, one thread.
+"""Single kernels on the layers of ResNet-50: each algorithm's first candidate against this machine's peak.
 
-    python benchmarks/native_kernels.py [--type u8] [--candidates 1] [--only 3x3]
+    python benchmarks/native_kernels.py [--cold]
 
-The peak is what independent multiply-adds (f32) or dot products (u8 x s8) in registers reach. A kernel's time
-is the least of many runs, in turn with the peak's. f32 kernels add a bias and rectify; u8 kernels requantize
-onto the next grid, to bytes.
+The peak is measured: independent multiply-adds in registers. --cold takes other weights at every call, as a
+network does, so that they come from memory.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
-import functools
-import math
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 
-from tensmith.kernel import Convolution, Epilogue, Isa, Kernel, candidates, host_isa
-from tensmith.kernel.epilogue import Activation
-from tensmith.kernel.quantized import Grid, Rescaling, constants
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "kernel"))
+from kernel_runs import aligned, copy, sample
+
+from tensmith.kernel import ALGORITHMS, Convolution, Epilogue, Isa, Kernel, host_isa
 from tensmith.kernel.toolchain import compile_library
 
-Array = np.ndarray[Any, Any]
-CHAINS, TURNS = 16, 20_000
-
-
-def resnet50(dtype: str) -> list[tuple[int, Convolution]]:
-    """(how many times, convolution) at 224 x 224."""
-    found = [(1, Convolution(3, 224, 224, 64, (7, 7), (2, 2), (3, 3, 3, 3), dtype=dtype))]
-    for stage, (width, size, blocks) in enumerate(((64, 56, 3), (128, 28, 4), (256, 14, 6), (512, 7, 3))):
-        stride = 1 if stage == 0 else 2
-        before, big = 64 if stage == 0 else 2 * width, size * stride
-        found += [
-            (1, Convolution(before, big, big, width, dtype=dtype)),
-            (1, Convolution(width, big, big, width, (3, 3), (stride, stride), (1, 1, 1, 1), dtype=dtype)),
-            (1, Convolution(before, big, big, 4 * width, (1, 1), (stride, stride), dtype=dtype)),
-            (blocks, Convolution(width, size, size, 4 * width, dtype=dtype)),
-            (blocks - 1, Convolution(4 * width, size, size, width, dtype=dtype)),
-            (blocks - 1, Convolution(width, size, size, width, (3, 3), pads=(1, 1, 1, 1), dtype=dtype)),
-        ]  # fmt: skip
-    return [*found, (1, Convolution(2048, 1, 1, 1000, dtype=dtype))]
-
-
-PEAK = """
-__attribute__((visibility("default"))) void peak(const void *in, void *out)
-{
-    %(type)s a[CHAINS], x = *(const %(type)s *)in;
-    UNROLL for (int i = 0; i < CHAINS; i++) a[i] = *(const %(type)s *)in;
-    for (int t = 0; t < TURNS; t++) {
-        UNROLL for (int i = 0; i < CHAINS; i++) { a[i] = %(step)s; __asm__ volatile("" : "+x"(a[i])); }
-    }
-    UNROLL for (int i = 0; i < CHAINS; i++) ((%(type)s *)out)[i] = a[i];
-}
-""".replace("CHAINS", str(CHAINS)).replace("TURNS", str(TURNS))
-
-
-def peak(isa: Isa, dtype: str) -> tuple[Callable[[], object], float]:
-    """A call at the peak and its operations."""
-    words = (
-        {"type": "vf", "step": "a[i] * x + x"}
-        if dtype == "f32"
-        else {"type": "vi", "step": "dot(a[i], x, x)"}
-    )
-    function = ctypes.CDLL(str(compile_library(isa.prelude + PEAK % words, isa))).peak
-    memory = [aligned(isa.bytes * CHAINS) for _ in range(2)]
-    operations = 2 * CHAINS * TURNS * isa.lanes * (1 if dtype == "f32" else 4)
-    return bound(function, memory), operations
-
-
-def bound(function: Callable[..., object], memory: list[Array]) -> Callable[[], object]:
-    """The call of a C function on arrays, which live as long as it does."""
-    return functools.partial(function, *(array.ctypes.data_as(ctypes.c_void_p) for array in memory))
-
-
-def aligned(size: int) -> Array:
-    """Zeroed bytes on a cache line."""
-    raw = np.zeros(size + 64, np.uint8)
-    return raw[-raw.ctypes.data % 64 :][:size]
-
-
-def call(kernel: Kernel) -> Callable[[], object]:
-    """One run of a kernel on random operands."""
-    p, generator = kernel.problem, np.random.default_rng(0)
-    shape = (p.filters, p.channels // p.groups, *p.window)
-    source, target = kernel.source, kernel.target
-    if p.dtype == "f32":
-        weights, image = (
-            generator.standard_normal(shape, np.float32),
-            generator.random(source.size, np.float32),
-        )
-        words = np.zeros(kernel.isa.round_up(p.filters), np.float32)
-        epilogue = Epilogue(True, None, Activation("relu"))
-    else:
-        weights = generator.integers(-127, 128, shape).astype(np.int8)
-        image = generator.integers(0, 256, source.size).astype(np.uint8)
-        how = Rescaling(
-            Grid(0.02, 0), np.full(p.filters, 0.01, np.float32), Grid(0.05 * math.sqrt(p.depth), 0)
-        )
-        words, epilogue = constants(p, kernel.isa, weights, how, curved=False), Epilogue(True)
-    text = (
-        kernel.isa.prelude
-        + kernel.code("kernel", source, target, epilogue)
-        + """
+SAME = (1, 1, 1, 1)
+LAYERS = [
+    Convolution(3, 224, 224, 64, (7, 7), (2, 2), (3, 3, 3, 3)),
+    *(Convolution(64 * 2**i, 56 >> i, 56 >> i, 64 * 2**i, (3, 3), pads=SAME) for i in range(4)),
+    *(Convolution(128 * 2**i, 56 >> i, 56 >> i, 128 * 2**i, (3, 3), (2, 2), SAME) for i in range(3)),
+    *(Convolution(64 * 2**i, 56 >> i, 56 >> i, 256 * 2**i) for i in range(4)),
+    *(Convolution(256 * 2**i, 56 >> i, 56 >> i, 64 * 2**i) for i in range(4)),
+    *(Convolution(256 * 2**i, 56 >> i, 56 >> i, 512 * 2**i, (1, 1), (2, 2)) for i in range(3)),
+    Convolution(144, 56, 56, 144, (3, 3), pads=SAME, groups=144),
+]
+_REPEAT = """
 __attribute__((visibility("default")))
-void entry(const void *i, const void *w, const void *b, const void *r, void *o, void *s)
-{ kernel(i, w, b, r, o, s); }
+void repeat(long count, long step, const char *weights, const void *in, const float *bias, void *out,
+            void *scratch)
+{ for (long i = 0; i < count; i++) kernel(in, weights + i * step, bias, 0, out, scratch); }
 """
-    )
-    function = ctypes.CDLL(str(compile_library(text, kernel.isa))).entry
-    arrays = [image, kernel.pack(weights), words, np.zeros(1, np.uint8)]
-    memory = [*map(moved, arrays), aligned(target.bytes), aligned(kernel.scratch_bytes + 64)]
-    return bound(function, memory)
+_PEAK = """
+__attribute__((visibility("default")))
+float peak(long count, float factor)
+{{
+    vf a[{n}], x = splat(factor), y = splat(1e-9f);
+    UNROLL for (int i = 0; i < {n}; i++) a[i] = splat(i);
+    for (long r = 0; r < count; r++) {{
+        UNROLL for (int i = 0; i < {n}; i++) a[i] = a[i] * x + y;
+        __asm__ volatile("" : "+m"(count));
+    }}
+    vf s = a[0];
+    for (int i = 1; i < {n}; i++) s += a[i];
+    return s[0];
+}}
+"""
+_COLD_BYTES = 96 << 20
 
 
-def moved(array: Array) -> Array:
-    """The bytes of an array on a cache line."""
-    raw = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
-    found = aligned(len(raw))
-    found[...] = raw
-    return found
-
-
-def least(calls: list[Callable[[], object]], seconds: float) -> list[float]:
-    """The least time of each call, taking turns."""
-    found = [math.inf] * len(calls)
-    end = time.perf_counter() + seconds
+def fastest(call: object, seconds: float = 0.3) -> float:
+    """The least processor time of a call."""
+    best, end = float("inf"), time.perf_counter() + seconds
     while time.perf_counter() < end:
-        for index, run in enumerate(calls):
-            start = time.perf_counter()
-            run()
-            found[index] = min(found[index], time.perf_counter() - start)
-    return found
+        start = time.process_time()
+        call()  # type: ignore[operator]
+        best = min(best, time.process_time() - start)
+    return best
+
+
+def measured_peak(isa: Isa) -> float:
+    """Multiply-adds a second, counted as two operations."""
+    count, chains = 2_000_000, 12
+    library = ctypes.CDLL(str(compile_library(isa.prelude + _PEAK.format(n=chains), isa)))
+    return 2 * count * chains * isa.lanes / fastest(lambda: library.peak(ctypes.c_long(count), ctypes.c_float(0.999)))
+
+
+def seconds_of(kernel: Kernel, cold: bool) -> float:
+    """One call of a kernel with bias."""
+    source, target = kernel.source, kernel.target
+    text = kernel.isa.prelude + kernel.code("kernel", source, target, Epilogue(bias=True)) + _REPEAT
+    library = ctypes.CDLL(str(compile_library(text, kernel.isa)))
+    image, filters = sample(kernel.problem)
+    packed = kernel.pack(filters)
+    step = -(-packed.nbytes // 64) * 64
+    count = max(1, _COLD_BYTES // step) if cold else max(1, int(2e9 / kernel.problem.macs))
+    weights = aligned(step * (count if cold else 1), np.uint8)
+    for place in range(count if cold else 1):
+        weights[place * step : place * step + packed.nbytes] = packed.view(np.uint8).reshape(-1)
+    arrays = (
+        weights, copy(source.lay(image)), aligned(kernel.isa.round_up(kernel.problem.filters), fill=0),
+        aligned(target.size), aligned(kernel.scratch_bytes // 4 + 16, fill=0),
+    )  # fmt: skip
+    pointers = [ctypes.c_void_p(array.ctypes.data) for array in arrays]
+    sizes = (ctypes.c_long(count), ctypes.c_long(step if cold else 0))
+    return fastest(lambda: library.repeat(*sizes, *pointers)) / count
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--type", default="u8", choices=["f32", "u8"])
-    parser.add_argument("--candidates", type=int, default=1, help="how many of each algorithm's to try")
-    parser.add_argument("--algorithm", default="", help="this one alone")
-    parser.add_argument("--only", default="", help="shapes whose name contains this")
-    parser.add_argument("--seconds", type=float, default=0.3, help="how long to measure a shape's candidates")
-    arguments = parser.parse_args()
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--cold", action="store_true", help="weights from memory")
+    cold = parser.parse_args().cold
     isa = host_isa()
-    roof, operations = peak(isa, arguments.type)
-    total, ideal = 0.0, 0.0
-    for times, problem in resnet50(arguments.type):
-        if arguments.only not in str(problem):
-            continue
-        tried = [k for k in candidates(problem, isa) if arguments.algorithm in k.name]
-        chosen = [k for name in dict.fromkeys(k.name for k in tried)
-                  for k in [k for k in tried if k.name == name][: arguments.candidates]]  # fmt: skip
-        first, *seconds = least([roof, *map(call, chosen)], arguments.seconds)
-        best = min(range(len(chosen)), key=lambda index: seconds[index])
-        share = 2 * problem.macs / seconds[best] / (operations / first)
-        total, ideal = total + times * seconds[best], ideal + times * share * seconds[best]
-        print(f"{times} x {str(problem)[:62]:62} {seconds[best] * 1e6:8.1f} us  {share:6.1%} of"
-              f" {operations / first / 1e9:5.0f} GOP/s  {chosen[best]}", flush=True)  # fmt: skip
-    if total:
-        print(f"all: {total * 1e3:.2f} ms, {ideal / total:.1%} of the peak")
+    peak = measured_peak(isa)
+    print(f"{isa.name}: peak {peak / 1e9:.1f} GFLOP/s; share is of the definition's multiply-adds")
+    for problem in LAYERS:
+        for algorithm in ALGORITHMS.values():
+            if algorithm.refuses(problem, isa) is None:
+                kernel = next(algorithm.candidates(problem, isa))
+                spent = seconds_of(kernel, cold)
+                share = 2 * problem.macs / spent / peak
+                guess = kernel.cost().seconds()
+                print(f"{share:6.0%} {spent * 1e6:8.0f} us (guess {guess * 1e6:6.0f})  {problem}: {kernel}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

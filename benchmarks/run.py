@@ -30,6 +30,8 @@ def steps(quick: bool) -> list[tuple[str, list[str]]]:
         ),
         ("beside the stock tools", ["peers.py", "--fronts", fronts, *(["--quick"] if quick else [])]),
         ("damaged model files", ["fuzz_importer.py", *(["--mutants", "500"] if quick else [])]),
+        ("native networks", ["native.py", *(["--seconds", "5"] if quick else [])]),
+        ("native kernels", ["native_kernels.py"]),
         ("lifting", ["lifting_figures.py", *(["--quick"] if quick else [])]),
         (
             "lifting without parts of its search",
