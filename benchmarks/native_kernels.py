@@ -46,7 +46,6 @@ float peak(long count, float factor)
     UNROLL for (int i = 0; i < {n}; i++) a[i] = splat(i);
     for (long r = 0; r < count; r++) {{
         UNROLL for (int i = 0; i < {n}; i++) a[i] = a[i] * x + y;
-        __asm__ volatile("" : "+m"(count));
     }}
     vf s = a[0];
     for (int i = 1; i < {n}; i++) s += a[i];
@@ -70,7 +69,8 @@ def measured_peak(isa: Isa) -> float:
     """Multiply-adds a second, counted as two operations."""
     count, chains = 2_000_000, 12
     library = ctypes.CDLL(str(compile_library(isa.prelude + _PEAK.format(n=chains), isa)))
-    return 2 * count * chains * isa.lanes / fastest(lambda: library.peak(ctypes.c_long(count), ctypes.c_float(0.999)))
+    arguments = (ctypes.c_long(count), ctypes.c_float(0.999))
+    return 2 * count * chains * isa.lanes / fastest(lambda: library.peak(*arguments))
 
 
 def seconds_of(kernel: Kernel, cold: bool) -> float:
