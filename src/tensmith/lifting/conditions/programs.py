@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tensmith.lifting.choices import ALWAYS, Cases, Choice, needed
+from tensmith.lifting.conditions import operators
 from tensmith.lifting.conditions.elements import Elements, scalar_of
 from tensmith.lifting.conditions.execute import Goal
 from tensmith.lifting.conditions.folds import Folds
@@ -164,11 +165,14 @@ class Comparison:
             for equation in list(equations):
                 digit = arena.substitute(equation[0], found)
                 left = [(a, c) for a, c in monomials(digit) if any(u in a for u in unknown)]
-                if len(left) == 1 and len(left[0][0]) == 1 and left[0][1] in (1, -1):
-                    (((symbol,), sign),) = left
-                    rest = arena.sub(digit, arena.scale(symbol, sign))
-                    found[symbol] = arena.scale(arena.sub(equation[1], rest), sign)
-                    equations.remove(equation)
+                if len(left) == 1 and len(left[0][0]) == 1:
+                    (((symbol,), step),) = left
+                    rest = arena.sub(equation[1], arena.sub(digit, arena.scale(symbol, step)))
+                    sign = 1 if step > 0 else -1
+                    width = arena.number(step * sign, "Int")
+                    found[symbol] = operators.quotient_of(arena, "fdiv", arena.scale(rest, sign), width)
+                    if step * sign == 1:  # elsewhere it must lie on a step
+                        equations.remove(equation)
         if len(found) != len(unknown):
             raise Malformed(f"where elements of '{view.array}' lie in a view is not clear")
         indices = tuple(found[symbol] for symbol in unknown)

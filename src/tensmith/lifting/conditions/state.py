@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from tensmith.formula.poly import Poly
+from tensmith.lifting.conditions import operators
 from tensmith.lifting.conditions.nodes import Arena, Node, monomials, walk
 from tensmith.lifting.conditions.world import Malformed, Scope, World
 from tensmith.lifting.summary import Written
@@ -203,12 +204,15 @@ def solve(world: World, written: Written, scope: Scope, at: At) -> tuple[Node, S
     for place, subscript in zip(written.at, at):
         inside = sorted(place.symbols() & unsolved)
         factor = place.coefficient(inside[0]) if len(inside) == 1 else None
-        if factor is None or factor.constant not in (1, -1):
+        if factor is None or not factor.constant:
             equations.append((place, subscript))
             continue
-        name = inside[0]
+        name, step = inside[0], factor.constant
         offset = world.poly(place.substitute({name: 0}), found)
-        found[name] = arena.scale(arena.sub(subscript, offset), factor.constant or 1)
+        ahead = arena.scale(arena.sub(subscript, offset), 1 if step > 0 else -1)
+        found[name] = operators.quotient_of(arena, "fdiv", ahead, arena.number(abs(step), "Int"))
+        if abs(step) != 1:  # it lies on a step
+            equations.append((place, subscript))
         unsolved.discard(name)
     if unsolved:
         raise Malformed(f"the elements written at {written.at} do not determine {sorted(unsolved)}")

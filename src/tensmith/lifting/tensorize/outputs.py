@@ -70,7 +70,7 @@ def _ascending(written: Written) -> Written:
         index: extent - 1 - Poly.symbol(index)
         for index, extent in zip(written.indices, written.extents)
         for subscript in written.at
-        if subscript.coefficient(index) == Poly.of(-1)
+        if (factor := subscript.coefficient(index)) is not None and (factor.constant or 0) < 0
     }
     return _moved(written, flipped, written.indices) if flipped else written
 

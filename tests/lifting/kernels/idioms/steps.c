@@ -1,4 +1,4 @@
-/* Stores with steps, upwards and downwards, and a counter over whole rows. */
+/* Stores with steps, upwards and downwards; what the last iteration wrote. */
 
 void every_second(int n, float *a) {
     for (int i = 0; i < n; i += 2)
@@ -33,14 +33,6 @@ void swap_neighbours(int n, float *a) {
         a[i] = a[i + 1];
         a[i + 1] = t;
     }
-}
-
-void cleared_then_filled(int rows, int cols, const float *x, float *a) {
-    for (int p = 0; p < rows * cols; p++)
-        a[p] = 0;
-    for (int i = 0; i < rows; i++)
-        for (int j = 0; j < cols; j++)
-            a[i * cols + j] += x[i];
 }
 
 void last_row(int rows, int cols, const double *a, double *b) {
