@@ -1,0 +1,72 @@
+"""exp and its relatives over C vectors, against double precision."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from math import erf
+
+import numpy as np
+import pytest
+from kernel_runs import Array, copy
+
+from tensmith.kernel import Isa, host_isa, isa_named
+from tensmith.kernel.epilogue import Activation
+from tensmith.kernel.toolchain import compile_library
+
+EPS = float(np.finfo(np.float32).eps)
+X = np.concatenate([np.linspace(-110, 100, 4001), np.linspace(-4, 4, 4000), [0.0, -0.0, 88.7, -87.3]])
+
+
+def evaluate(call: str, x: Array, isa: Isa) -> Array:
+    """The C expression of a vector x, over an array."""
+    text = f"""{isa.prelude}
+__attribute__((visibility("default"))) void run(const float *in, float *out, long n)
+{{ for (long i = 0; i < n; i += {isa.lanes}) {{ vf x = load(in + i); store(out + i, {call}); }} }}
+"""
+    data = copy(np.resize(x.astype(np.float32), isa.round_up(len(x))))
+    out = copy(np.zeros_like(data))
+    run = ctypes.CDLL(str(compile_library(text, isa))).run
+    run(ctypes.c_void_p(data.ctypes.data), ctypes.c_void_p(out.ctypes.data), ctypes.c_long(len(data)))
+    return out[: len(x)]
+
+
+@pytest.mark.parametrize("isa", [host_isa(), isa_named("generic")], ids=lambda isa: isa.name)
+def test_exp_is_right_to_two_units(isa: Isa) -> None:
+    x = X.astype(np.float32)
+    with np.errstate(over="ignore"):
+        expected = np.exp(x.astype(np.float64))
+    found = evaluate("vexp(x)", x, isa).astype(np.float64)
+    normal = (x > -87) & (x < 88.7)
+    assert (abs(found / expected - 1)[normal] <= 2.5 * EPS).all()
+    assert (found[x >= 89] == np.inf).all() and (abs(found - expected)[x <= -87] <= 1e-37).all()
+
+
+@pytest.mark.parametrize(
+    ("activation", "meaning", "slack"),
+    [
+        (Activation("sigmoid"), lambda x: 1 / (1 + np.exp(-x)), 4 * EPS),
+        (Activation("tanh"), np.tanh, 4 * EPS),
+        (Activation("swish"), lambda x: x / (1 + np.exp(-x)), 4 * EPS),
+        (Activation("gelu"), lambda x: 0.5 * x * (1 + np.vectorize(erf)(x / np.sqrt(2))), 4e-7),
+        (Activation("hard_sigmoid", (0.2, 0.5)), lambda x: np.clip(0.2 * x + 0.5, 0, 1), 2 * EPS),
+    ],
+    ids=lambda value: value.name if isinstance(value, Activation) else "",
+)
+def test_activations(activation: Activation, meaning: Callable[[Array], Array], slack: float) -> None:
+    x = X.astype(np.float32)
+    with np.errstate(over="ignore"):
+        expected = meaning(x.astype(np.float64))
+    found = evaluate(activation.apply("x"), x, host_isa())
+    assert (abs(found - expected) <= slack * np.maximum(1, abs(x))).all()
+
+
+@pytest.mark.parametrize("name", ["relu", "sigmoid", "tanh", "swish", "gelu", "hard_swish"])
+def test_nan_stays_nan(name: str) -> None:
+    assert np.isnan(evaluate(Activation(name).apply("x"), np.full(16, np.nan), host_isa())).all()
+
+
+def test_relu_and_clip_keep_infinities() -> None:
+    x = np.array([np.inf, -np.inf] * 8)
+    assert evaluate(Activation("relu").apply("x"), x, host_isa()).tolist() == [np.inf, 0] * 8
+    assert evaluate(Activation("clip", (-np.inf, 6.0)).apply("x"), x, host_isa()).tolist() == [6, -np.inf] * 8

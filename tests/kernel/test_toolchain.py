@@ -1,0 +1,65 @@
+"""Compiling: results are kept by content, and what goes wrong is one sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tensmith.errors import EngineError, MissingExtra
+from tensmith.kernel import host_isa, toolchain
+from tensmith.kernel.toolchain import Compiler, compile_library, find_compiler
+
+
+@pytest.fixture
+def compiler(monkeypatch: pytest.MonkeyPatch) -> list[Compiler]:
+    """A list whose one element is the compiler that is found."""
+    chosen = [find_compiler()]
+    monkeypatch.setattr(toolchain, "find_compiler", lambda _: chosen[0])
+    return chosen
+
+
+def test_equal_text_is_compiled_once(tmp_path: Path) -> None:
+    first = compile_library("int one(void) { return 1; }", host_isa(), cache=tmp_path)
+    written = first.stat().st_mtime_ns
+    assert compile_library("int one(void) { return 1; }", host_isa(), cache=tmp_path) == first
+    assert first.stat().st_mtime_ns == written
+    assert compile_library("int one(void) { return 2; }", host_isa(), cache=tmp_path) != first
+
+
+def test_a_complaint_is_passed_on_and_nothing_is_kept(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match=r"failed .*error"):
+        compile_library("this is no C", host_isa(), cache=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_compiler_that_hangs_is_ended(
+    tmp_path: Path, compiler: list[Compiler], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "sleepy"
+    script.write_text("#!/bin/sh\nexec sleep 60\n")
+    script.chmod(0o755)
+    compiler[0] = Compiler((str(script),), "1", cross=False)
+    monkeypatch.setattr(toolchain, "LONGEST_SECONDS", 0.2)
+    with pytest.raises(EngineError, match="did not end within"):
+        compile_library("int x;", host_isa(), cache=tmp_path / "cache")
+
+
+def test_a_compiler_that_dies_is_named(tmp_path: Path, compiler: list[Compiler]) -> None:
+    script = tmp_path / "mortal"
+    script.write_text("#!/bin/sh\nkill -9 $$\n")
+    script.chmod(0o755)
+    compiler[0] = Compiler((str(script),), "1", cross=False)
+    with pytest.raises(EngineError, match=r"mortal failed \(-9\)"):
+        compile_library("int x;", host_isa(), cache=tmp_path / "cache")
+
+
+def test_no_compiler_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toolchain.shutil, "which", lambda _: None)
+    monkeypatch.setattr(toolchain.importlib.util, "find_spec", lambda _: None)
+    find_compiler.cache_clear()
+    try:
+        with pytest.raises(MissingExtra, match="native"):
+            find_compiler("mips")
+    finally:
+        find_compiler.cache_clear()
