@@ -46,9 +46,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0, help="how long to measure each network")
     parser.add_argument("--only", default="", help="networks to measure, as A,B")
     arguments = parser.parse_args()
-    print(
-        f"{'network':24} {'native ms':>9}  {'ORT ms':>9}  {'OV ms':>9}   ratio to the better one     difference"
-    )
+    columns = "  ".join(f"{name:>9}" for name in ("native ms", "ORT ms", "OV ms"))
+    print(f"{'network':24} {columns}   ratio to the better one     difference")
     cache = Path(tempfile.gettempdir()) / "tensmith-native-benchmark"
     cache.mkdir(exist_ok=True)
     for name in arguments.only.split(",") if arguments.only else [*REAL, *BUILT]:
