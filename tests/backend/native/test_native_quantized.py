@@ -7,7 +7,7 @@ equal to the bit, ties included.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pytest
 from tensmith.backend.native.folder import write_folder
 from tensmith.backend.native.loader import Model
 from tensmith.backend.native.plan import Plan, make_plan
+from tensmith.errors import EngineError
 from tensmith.ir import Node, Program, TensorType, interpret, make_node
 from tensmith.kernel import Isa, host_isa, isa_named
 from tensmith.kernel.routines.pointwise import Pointwise
@@ -141,6 +142,26 @@ def test_answers_are_equal_to_the_bit(form: Callable[[Net], str], isa: Isa, tmp_
     answer = run(plan, x, tmp_path / "model")
     assert len(np.unique(truth)) > 15, "the test says nothing if everything saturates"
     assert np.array_equal(answer, truth)
+
+
+def test_bytes_cross_the_border_of_a_program(tmp_path: Path) -> None:
+    net = Net((2, 20, 5, 7))
+    scale, zero = net.constant(np.float32(2**-4).reshape(())), net.constant(np.asarray(113, np.uint8))
+    y = net.conv(net.add("dequantize_linear", "x", scale, zero), 17, 20)
+    coarse, middle = net.constant(np.float32(2**-3).reshape(())), net.constant(np.asarray(127, np.uint8))
+    program = net.program(net.add("quantize_linear", y, coarse, middle))
+    program = replace(program, inputs={"x": TensorType("u8", net.shape)}, _known={})
+    x = np.random.default_rng(1).integers(0, 256, net.shape).astype(np.uint8)
+    answer = run(make_plan(program, host_isa()), x, tmp_path / "model")
+    assert np.array_equal(answer, interpret(program, {"x": x})[program.outputs[0]])
+
+
+def test_signed_bytes_at_the_border_are_refused() -> None:
+    net = Net((1, 3, 5, 5))
+    scale, zero = net.constant(np.float32(0.5).reshape(())), net.constant(np.asarray(0, np.int8))
+    program = net.program(net.add("quantize_linear", net.add("abs", "x"), scale, zero))
+    with pytest.raises(EngineError, match="at the border"):
+        make_plan(program, host_isa())
 
 
 def test_no_number_is_floating_between_8_bit_kernels() -> None:

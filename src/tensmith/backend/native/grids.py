@@ -45,6 +45,10 @@ def grids(program: Program) -> dict[str, Grid]:
     for node in reversed(program.nodes):
         if node.op in _MOVING and node.output in found:
             found.update({name: found[node.output] for name in node.inputs if name not in found})
+    for name in (*program.inputs, *program.outputs):
+        dtype = program.type(name).dtype
+        if dtype != "f32" and (dtype != "u8" or name not in found):
+            raise EngineError(f"'{name}' is {dtype} at the border of the program: there is no native kernel")
     return found
 
 

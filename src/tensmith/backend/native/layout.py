@@ -124,6 +124,8 @@ def lay_out(
     for output in outputs:
         name = f"output {output}"
         layout.images[name], layout.block[name] = layout.images[output], 1
+        if output in layout.grids:
+            layout.grids[name] = layout.grids[output]
         layout.tight.add(name)
         layout.actions.append(Action(Copy(), (output,), name))
     return layout
