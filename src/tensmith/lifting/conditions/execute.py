@@ -107,6 +107,10 @@ class Executor:
         """Arbitrary subscripts of an element."""
         return tuple(self.world.arena.symbol(f"x{axis}", "Int", natural=True) for axis in range(rank))
 
+    def places(self, rank: int) -> At:
+        """Arbitrary integers where the subscripts of an element may stand."""
+        return tuple(self.world.arena.symbol(f"y{axis}", "Int") for axis in range(rank))
+
     @property
     def scope(self) -> Scope:
         """Sizes, integer parameters and counters by name."""

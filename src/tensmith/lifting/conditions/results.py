@@ -49,8 +49,9 @@ def _parameter(executor: Executor, name: str, content: Content, result: Result |
     claimed = _boxes(executor, result, Content(executor.entry_of(name)))
     hit = written(world, claimed.layers, at)
     value = select(world, content, at)
-    with executor.under(hit):
-        executor.demand("bounds", name, position, memory.inside(world, at))
+    place = executor.places(memory.rank)
+    with executor.under(written(world, claimed.layers, place)):
+        executor.demand("bounds", name, position, memory.inside(world, place))
     with executor.under(*memory.proper(world, at)):
         if result is not None:
             with executor.under(hit):
@@ -93,8 +94,10 @@ def _elements(executor: Executor, result: Result, returned: Content, shape: At) 
     given = Content(lambda _: arena.symbol("any.return", select(world, returned, at).sort))
     claimed = _boxes(executor, result, given)
     hit = written(world, claimed.layers, at)
-    with executor.under(hit):
-        executor.demand("bounds", "return", position, within(world, shape, at))
+    place = executor.places(len(shape))
+    with executor.under(written(world, claimed.layers, place)):
+        inside = [within(world, shape, place), *(arena.claim(x, world.zero) for x in place)]
+        executor.demand("bounds", "return", position, arena.all(inside))
     inside = [arena.claim(arena.shift(extent, -1), x) for extent, x in zip(shape, at)]
     with executor.under(*inside):
         executor.demand("shape", "elements of return", position, hit)
