@@ -8,7 +8,8 @@ B^T and A^T into C, sharing the even and the odd part between the points p and -
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -39,7 +40,7 @@ def filtering(outputs: int, taps: int) -> Filtering:
     """F(outputs, taps) over the first points."""
     count = outputs + taps - 1
     points = POINTS[: count - 1]
-    scale = [_product(p - q for q in points if q != p) for p in points]
+    scale = [math.prod(p - q for q in points if q != p) for p in points]
     last = (Fraction(0),) * (taps - 1) + (Fraction(1),)
     output = tuple((*(p**i for p in points), Fraction(int(i == outputs - 1))) for i in range(outputs))
     filters = (*(tuple(p**k / n for k in range(taps)) for p, n in zip(points, scale)), last)
@@ -50,17 +51,10 @@ def filtering(outputs: int, taps: int) -> Filtering:
     return Filtering(outputs, taps, output, filters, inputs)
 
 
-def _product(factors: object) -> Fraction:
-    result = Fraction(1)
-    for factor in factors:  # type: ignore[attr-defined]
-        result *= factor
-    return result
-
-
-def _roots(points: object) -> list[Fraction]:
+def _roots(points: Iterable[Fraction]) -> list[Fraction]:
     """Coefficients of the monic polynomial with these roots, the constant first."""
     coefficients = [Fraction(1)]
-    for p in points:  # type: ignore[attr-defined]
+    for p in points:
         shifted = [Fraction(0), *coefficients]
         coefficients = [s - p * c for s, c in zip(shifted, [*coefficients, Fraction(0)])]
     return coefficients

@@ -260,8 +260,8 @@ def _other(program: Program, node: Node, lanes: int) -> Step:
         return Light(_pool(program, node, lanes), (source,), node.output)
     rank = len(program.type(source).dims) if source else 0
     if node.op in ("global_average_pool", "global_max_pool"):
-        kind = "max" if node.op == "global_max_pool" else "average"
-        return Light(GlobalPool(kind, lanes), (source,), node.output)  # type: ignore[arg-type]
+        pool = GlobalPool("max" if node.op == "global_max_pool" else "average", lanes)
+        return Light(pool, (source,), node.output)
     if node.op in ("reduce_mean", "reduce_max") and rank == 4 and _axes(program, node, rank) == (2, 3):
         return Light(
             GlobalPool("max" if node.op == "reduce_max" else "average", lanes), (source,), node.output

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -35,6 +35,8 @@ from tensmith.kernel.isa import Isa
 from tensmith.kernel.phases import Phases
 from tensmith.kernel.problem import Convolution
 from tensmith.kernel.tiles import chunks, load_weights
+
+Writer = Callable[[Matrix, Sequence[str], Sequence[str]], list[str]]
 
 _SIZES = (2, 3, 4, 5, 6)
 _MOST_POINTS = 8
@@ -394,8 +396,8 @@ static void {name}_output(const float *restrict m, const float *b, const float *
 """
 
 
-def _lines(matrix: Matrix, code: object, x: list[str], y: list[str]) -> str:
-    return "\n        ".join(code(matrix, x, y))  # type: ignore[operator]
+def _lines(matrix: Matrix, code: Writer, x: list[str], y: list[str]) -> str:
+    return "\n        ".join(code(matrix, x, y))
 
 
 @functools.cache
