@@ -181,3 +181,14 @@ def test_a_counterexample_is_shown_in_numbers() -> None:
     ]
     assert verdict.status == "refuted"
     assert "in.n = " in verdict.detail and "len.a.0 = " in verdict.detail
+
+
+def test_a_claim_may_not_reach_before_an_array() -> None:
+    right = vadd()
+    (result,) = right.results
+    (part,) = result.written
+    for extent, inside in ((n, True), (n + 1, False)):
+        backward = replace(part, at=(n - 1 - x,), extents=(extent,))
+        claim = replace(right, results=(replace(result, written=(backward,)),))
+        bounds = [verdict for verdict in failing(claim) if verdict.obligation.kind == "bounds"]
+        assert (not bounds) == inside
