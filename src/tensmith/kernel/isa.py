@@ -117,7 +117,7 @@ def _neon(features: frozenset[str]) -> Isa:
     extensions = "".join(f"+{name}" for name in ("fp16", "dotprod") if name in features)
     return Isa(
         "neon", 4, 32, frozenset({"neon"}) | (features & {"fp16", "dotprod"}),
-        features, (f"-march=armv8.2-a{extensions}" if extensions else "-march=armv8-a",), "aarch64-linux-gnu",
+        features, (f"-mcpu=generic{extensions}",), "aarch64-linux-gnu",
         "(vf)vmaxq_f32((float32x4_t)a, (float32x4_t)b)", "(vf)vminq_f32((float32x4_t)a, (float32x4_t)b)",
     )  # fmt: skip
 

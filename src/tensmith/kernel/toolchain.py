@@ -57,8 +57,9 @@ def compile_library(text: str, isa: Isa, *, cache: Path | None = None) -> Path:
     EngineError with the compiler's first complaint if it fails, dies or takes too long.
     """
     compiler = find_compiler(isa.triple.partition("-")[0])
-    target = ("-target", isa.triple) if compiler.cross else ()
-    arguments = (*target, *FLAGS, *isa.flags)
+    arguments = (*FLAGS, *isa.flags)
+    if compiler.cross:  # zig names features as LLVM does
+        arguments = ("-target", isa.triple, *(flag.replace("+fp16", "+fullfp16") for flag in arguments))
     key = sha256_bytes("\0".join((compiler.version, *arguments, text)).encode())
     path = (cache or cache_folder()) / f"{key[:40]}.so"
     if not path.exists():
