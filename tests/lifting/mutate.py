@@ -242,7 +242,11 @@ def _other_constant(lifted: Lifted, chance: random.Random) -> tuple[str, Lifted]
         return None
     flat = array.reshape(-1)
     place = chance.randrange(flat.size)
-    flat[place] = not flat[place] if array.dtype == np.bool_ else flat[place] + chance.choice((1, -1))
+    if array.dtype == np.bool_:
+        flat[place] = not flat[place]
+    else:
+        change = np.add if chance.random() < 0.5 else np.subtract
+        change(flat, 1, out=flat, where=np.arange(flat.size) == place)  # arrays wrap around
     return f"constant {name}", _with(lifted, constants={**constants, name: flat.reshape(array.shape)})
 
 
