@@ -1,4 +1,4 @@
-"""What everybody writes: each function of kernels/idioms lifts, and what is emitted agrees with it."""
+"""What everybody writes: each function of kernels/idioms and of the examples lifts, and its files agree."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from tensmith.lifting.result import LiftResult
 from tensmith.lifting.road import emitter_of, lift_file
 
 INPUTS = {"numpy": 200, "c": 60, "torch": 30}
-FILES = sorted(path for path in (KERNELS / "idioms").iterdir() if path.is_file())
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "lifting"
+FILES = [*sorted(path for path in (KERNELS / "idioms").iterdir() if path.is_file()), *EXAMPLES.glob("*.c")]
 FUNCTION = re.compile(r"^(?:def|[\w:<>]+) (\w+)\(", re.MULTILINE)  # types are written as one word
 CASES = [(path, name) for path in FILES for name in FUNCTION.findall(path.read_text())]
 FOLDERS: list[tempfile.TemporaryDirectory[str]] = []
