@@ -77,6 +77,14 @@ class Comparison:
     def _stated(self, output: Output) -> str:
         return "i64" if output.type.name == "int" else output.type.name
 
+    def _products_fit(self) -> None:
+        """What is summed over in a matrix product is as long in both operands, which types leave open."""
+        for node in self.lifted.program.nodes:
+            if node.op == "matmul":
+                first, second = map(self.elements.shape, node.inputs)
+                claim = self.world.arena.eq(first[-1], second[-2:][0])
+                self.demand(f"the operands of {node.output}", claim)
+
     # Views
 
     def _views(self) -> None:
@@ -89,6 +97,7 @@ class Comparison:
         views |= {out.view: ALWAYS for out in self.lifted.outputs if out.view is not None}
         for view, asked in views.items():
             self._inside(view, self._asked(asked))
+        self._products_fit()
 
     def _indices(self, view: View) -> tuple[At, list[Node]]:
         """Arbitrary indices of a view, and that they lie in its box."""
