@@ -27,7 +27,7 @@ INPUTS, ALIKE = 200, 5
 TARGETS_OF_ALL = ("numpy", "c", "torch", "onnx", "mlx")
 # Those that compile for every size get few sizes, on some of the kernels.
 TRACING = ("tensorflow", "jax")
-FEW: dict[str, Any] = {"sizes": (0, 1, 3), "slack": (0,), "repeat": 50}
+FEW: dict[str, Any] = {"sizes": (0, 1, 3), "slack": (0,), "repeat": 20}
 TRACED = {("c", "blend"), ("python", "llama"), ("own", "convolution")}
 
 # What does not lift yet, and why; `ASKED` says how much of a group has to.

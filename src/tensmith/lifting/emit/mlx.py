@@ -81,13 +81,13 @@ _HELPERS = {
             floor = a // b
             return floor + ((floor < 0) & (floor * b != a)).astype(floor.dtype)
     ''',
-    "_extreme": '''
-        def _extreme(reduce, array, axes, least):
-            """A maximum or minimum over axes that may be empty: then `least`."""
+    "_reduced": '''
+        def _reduced(reduce, array, axes, nothing):
+            """A reduction, `nothing` over no elements: MLX takes minutes for those of a turned array."""
             axes = tuple(range(array.ndim)) if axes is None else axes
-            if any(array.shape[axis] == 0 for axis in axes):
+            if array.size == 0:
                 shape = [size for axis, size in enumerate(array.shape) if axis not in axes]
-                return mx.full(shape, mx.array(least, array.dtype))
+                return mx.full(shape, mx.array(nothing, array.dtype))
             return reduce(array, axes)
     ''',
     "_exp_single": '''
@@ -119,9 +119,9 @@ _HELPERS = {
         def _product(a, b):
             """a @ b of integers, as MLX multiplies matrices of floats alone."""
             if b.ndim == 1:
-                return (a * b).sum(-1)
+                return _reduced(mx.sum, a * b, (a.ndim - 1,), 0)
             if a.ndim == 1:
-                return (a[:, None] * b).sum(0)
+                return _reduced(mx.sum, a[:, None] * b, (0,), 0)
             total = mx.zeros(a.shape[:-1] + b.shape[-1:], a.dtype)
             for k in range(a.shape[-1]):
                 total = total + a[..., k : k + 1] * b[..., k : k + 1, :]
@@ -138,7 +138,7 @@ _HELPERS = {
                 index = tuple(slice(None) if letter in term else None for letter in letters)
                 product = product * array.transpose(order)[index]
             summed = tuple(range(len(result), len(letters)))
-            return product.sum(summed) if summed else product
+            return _reduced(mx.sum, product, summed, 0) if summed else product
     ''',
 }
 
@@ -150,9 +150,15 @@ def _cast(w: Writer, node: Node, operands: list[Text]) -> Text:
     return Text(f"{operands[0].atom}.astype({w.target.dtype(dtype)})")
 
 
-def _total(method: str) -> Rule:
+def _axes(w: Writer, node: Node) -> str:
+    """The reduced axes as a tuple."""
+    axes = axes_of(w, node, "axis").removeprefix("axis=") or "None"
+    return f"({axes},)" if axes.isdigit() else axes
+
+
+def _total(method: str, nothing: int) -> Rule:
     def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
-        code = f"{operands[0].atom}.{method}({axes_of(w, node, 'axis')})"
+        code = f"{w.helper('_reduced')}(mx.{method}, {operands[0].code}, {_axes(w, node)}, {nothing})"
         dtype = w.type(node.output).dtype
         return Text(code if dtype[0] == "f" else f"{code}.astype({w.target.dtype(dtype)})")
 
@@ -163,9 +169,8 @@ def _extreme(method: str) -> Rule:
     def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
         pad = padded_extreme(w, node)
         if pad is not None and pad_widths(w, pad) is None:
-            axes = axes_of(w, node, "axis").removeprefix("axis=") or "None"
-            axes = f"({axes},)" if axes.isdigit() else axes
-            found = f"{w.helper('_extreme')}(mx.{method}, {operands[0].code}, {axes}, {fill(w, pad)})"
+            array, axes = operands[0].code, _axes(w, node)
+            found = f"{w.helper('_reduced')}(mx.{method}, {array}, {axes}, {fill(w, pad)})"
             return joined(w, node, found, f"mx.{method}imum", method == "max")
         return Text(f"{operands[0].atom}.{method}({axes_of(w, node, 'axis')})")
 
@@ -253,7 +258,7 @@ class Mlx(PythonEmitter):
         "min": nested("mx.minimum"), "max": nested("mx.maximum"), "where": where("mx.where"),
         "cast": _cast, "matmul": _matmul, "einsum": _einsum, "expand": _expand, "transpose": transpose,
         "unsqueeze": index_of, "pad": _pad, "gather": _gather, "cum_sum": _cum_sum, "size": size,
-        "reduce_sum": _total("sum"), "reduce_prod": _total("prod"),
+        "reduce_sum": _total("sum", 0), "reduce_prod": _total("prod", 1),
         "reduce_max": _extreme("max"), "reduce_min": _extreme("min"),
     }  # fmt: skip
 
