@@ -248,6 +248,14 @@ def columns(type_: Scalar = F32) -> Lifted:
     return d.done(Output(d.op("sub", a, total), type_, flat("B", M, N), whole=True))
 
 
+def over_columns(op: str, type_: Scalar = F32) -> Lifted:
+    """s[j] = A[0][j] + A[1][j] + ..., or another reduction, of the transposed matrix."""
+    d = Draft("columns", [("A", Array(type_)), ("s", Array(type_)), ("m", I32), ("n", I32)], {"m": M, "n": N})
+    a = d.op("transpose", d.view("A", flat("A", M, N), type_), perm=(1, 0))
+    d.requires += [longer("A", M * N), longer("s", N)]
+    return d.done(Output(d.op(op, a, d.const([1], np.int64), keepdims=0), type_, flat("s", N), whole=True))
+
+
 def running(type_: Scalar = I32) -> Lifted:
     """b[i] = a[0] + ... + a[i]."""
     d = Draft("running", [("a", Array(type_)), ("b", Array(type_)), ("n", I32)], {"n": N})

@@ -135,6 +135,16 @@ def test_tensorflow_functions_run_in_graphs():
     np.testing.assert_array_equal(found.numpy(), [3.0, 12.0])
 
 
+@pytest.mark.parametrize("op", ["reduce_sum", "reduce_prod"])
+def test_mlx_reduces_turned_arrays_of_no_elements_at_once(op):
+    pytest.importorskip("mlx.core", reason="mlx is an extra and not installed")
+    (text,) = EMITTERS["mlx"].emit(samples.over_columns(op)).files.values()
+    space: dict[str, Any] = {}
+    exec(compile(text, op, "exec"), space)
+    found = array(space["columns"](np.zeros(0, "f4"), None, 0, 3))
+    np.testing.assert_array_equal(found, np.full(3, 0 if op == "reduce_sum" else 1))
+
+
 def test_torch_results_stay_on_the_device_of_their_inputs():
     function = load("torch", "gemv")
     import torch
