@@ -16,7 +16,7 @@ from harness_native import Meaningless, dtype
 
 from tensmith.lifting.loops import Array, Function, Scalar
 
-SAMPLES = 8
+SAMPLES = 16  # two inputs whose errors cancel must move apart in one of them
 FUNCTIONS = 8  # roundings of exp and the like beside correctly rounded operations
 
 Values = np.ndarray[Any, Any]
@@ -60,7 +60,7 @@ def moved(arguments: Mapping[str, Any], function: Function, rng: np.random.Gener
         scalar = kind.element if isinstance(kind, Array) else kind
         if scalar.kind == "float":
             type_ = dtype(scalar)
-            factor = 1 + np.finfo(type_).eps * rng.choice((-1.0, 1.0), np.shape(values[name]))
+            factor = 1 + np.finfo(type_).eps * np.sign(rng.random(np.shape(values[name])) - 0.5)
             found = np.asarray(values[name] * factor, type_)
             values[name] = found if isinstance(kind, Array) else found.item()
     return folded(values)

@@ -6,6 +6,7 @@ it raises `ValueError` where a requirement is not met. ONNX models state require
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib.util
 import subprocess
@@ -171,8 +172,9 @@ class Tensorflow(Traced):
     def prepare(cls, names: Sequence[str], folder: Path) -> None:
         import tensorflow
 
-        tensorflow.config.threading.set_inter_op_parallelism_threads(1)
-        tensorflow.config.threading.set_intra_op_parallelism_threads(1)
+        with contextlib.suppress(RuntimeError):  # it has run already, with as many threads as it has
+            tensorflow.config.threading.set_inter_op_parallelism_threads(1)
+            tensorflow.config.threading.set_intra_op_parallelism_threads(1)
 
     def compile(self, function: Callable[..., Any], given: Sequence[Any]) -> Callable[..., Any]:
         import tensorflow
