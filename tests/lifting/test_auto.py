@@ -6,11 +6,12 @@ import shutil
 
 import numpy as np
 import pytest
+from corpus import KERNELS
 
 from tensmith.errors import EngineError, UsageError
 from tensmith.lifting import auto
 from tensmith.lifting.auto import choose, parse_sizes, sample
-from tensmith.lifting.road import lift_function, standard_steps
+from tensmith.lifting.road import lift_file, lift_function, standard_steps
 from tensmith.lifting.running import load
 from tensmith.lifting.source.python import read_python_source
 
@@ -92,3 +93,12 @@ def test_what_was_emitted_can_be_called(target):
 def test_what_cannot_run_here_is_said():
     with pytest.raises(EngineError, match="gemmini cannot run here"):
         load("gemmini", lifted("gemv"), {})
+
+
+def test_strides_are_as_long_as_they_must_be():
+    (result,) = lift_file(KERNELS / "c" / "llama.c", "transformer_part1", targets=())
+    lifted = result.work.lifted
+    assert lifted is not None
+    named = dict(zip((p.name for p in lifted.function.parameters), sample(lifted, {"head_size": (7,)})))
+    assert named["stride"] >= named["head_size"] * (named["head"] + 1)
+    assert len(named["keys"]) >= named["tokens"] * named["stride"] - named["stride"] + named["head_size"]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tensmith.errors import TensmithError, UsageError
+from tensmith.formula.poly import Poly
 from tensmith.ir.types import DTYPES
 from tensmith.lifting.emit.kernel.parameters import axes_of, element_name, flat_fields, length_symbol
 from tensmith.lifting.lifted import Lifted
@@ -175,10 +176,12 @@ def _shapes(lifted: Lifted, sizes: Sizes, default: int) -> tuple[dict[str, int],
     polys = [size.poly for size in lifted.sizes] + [r.poly for r in lifted.requires if r.poly is not None]
     bounding = {symbol for poly in polys for symbol in poly.symbols()}
     all_fields = [field for parameter in lifted.function.parameters for field in flat_fields(parameter)]
+    counting = {symbol for size in lifted.sizes for symbol in size.poly.symbols()}
     values: dict[str, int] = {}
     for name, type_ in all_fields:
         if isinstance(type_, Scalar) and type_.kind == "int" and (name in bounding or name in sizes):
-            values[name] = sizes[name][0] if name in sizes else default
+            values[name] = sizes[name][0] if name in sizes else default if name in counting else 1
+    _raise(lifted, values, [name for name in values if name not in sizes])
     arrays = {name: type_ for name, type_ in all_fields if isinstance(type_, Array)}
     lengths: dict[str, int] = dict(values)
     for name, type_ in arrays.items():
@@ -197,6 +200,18 @@ def _shapes(lifted: Lifted, sizes: Sizes, default: int) -> tuple[dict[str, int],
         name: tuple(lengths[length_symbol(name, axis)] for axis in range(axes_of(type_)))
         for name, type_ in arrays.items()
     }
+
+
+def _raise(lifted: Lifted, values: dict[str, int], free: Sequence[str]) -> None:
+    """Makes strides and the like as large as the requirements say, the last parameter first."""
+    for requirement in lifted.requires:
+        poly = requirement.poly
+        if requirement.kind != "at_least" or poly is None or not poly.symbols() <= values.keys():
+            continue
+        lacking = -int(poly.evaluate(values))
+        growing = [name for name in free if poly.coefficient(name) == Poly.of(1)]
+        if lacking > 0 and growing:
+            values[growing[-1]] += lacking
 
 
 def _stretch(lifted: Lifted, lengths: dict[str, int]) -> None:
