@@ -15,14 +15,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
+from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
 from tensmith.kernel.algorithms.spatial_pack import read_halo
-from tensmith.kernel.algorithms.spatial_pack_int8 import finish_vectors, has_dot
+from tensmith.kernel.algorithms.spatial_pack_int8 import entry, finish_vectors, has_dot
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
-from tensmith.kernel.quantized import FIELDS, HEADER
+from tensmith.kernel.quantized import FIELDS
 from tensmith.kernel.tiles import Extent, output_extent, over_extents, spans
 
 _TILE_OVERHEAD = 12
@@ -120,8 +120,6 @@ class DepthwiseInt8(Kernel):
         image = output_extent(p, False)
         tile = (min(self.rows, image[0]), min(self.columns, image[1]))
         kept = epilogue.residual or target
-        out, other = target.c_type, kept.c_type
-        residual = f"(const {other} *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "0"
         call = (
             f"{name}_{{rows}}x{{columns}}(x + i * {p.strides[0] * source.row} + j * {p.strides[1] * lanes},"
             f" w, h, b, r + i * {kept.row} + j * {kept.block}, y + i * {target.row} + j * {target.block});"
@@ -134,14 +132,7 @@ class DepthwiseInt8(Kernel):
         text.append(f"""\
 /* depthwise {p}; {epilogue}.
    {self}. */
-static void {name}({SIGNATURE})
-{{
-    const uint8_t *x = (const uint8_t *)in + {source.address(0, -p.pads[0], -p.pads[1])};
-    const int8_t *w = weights;
-    const float *h = bias, *b = bias + {HEADER};
-    {out} *y = ({out} *)out + {target.address(0, 0, 0)};
-    const {other} *r = {residual};
-    (void)residual; (void)scratch;
+{entry(name, p, source, target, epilogue)}
     for (int block = 0; block < {target.blocks}; block++) {{
 {over_extents(image, tile, call, 8)}
         x += {source.plane}; w += {p.window[0] * self._quads * 4 * lanes}; b += {FIELDS * lanes};

@@ -154,20 +154,11 @@ class SpatialPackInt8(Kernel):
         write = f"i * {target.row} + j * {target.block}"
         kept = epilogue.residual or target
         add = f"i * {kept.row} + j * {kept.block}"
-        out, other = target.c_type, kept.c_type
-        residual = f"(const {other} *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "0"
         text = [self._tile(name, tile, blocks, source, target, epilogue) for tile, blocks in shapes]
         text.append(f"""\
 /* {p}; {epilogue}.
    {self}. */
-static void {name}({SIGNATURE})
-{{
-    const uint8_t *x = (const uint8_t *)in + {source.address(0, -p.pads[0], -p.pads[1])};
-    const int8_t *w = weights;
-    const float *h = bias, *b = bias + {HEADER};
-    {out} *y = ({out} *)out + {target.address(0, 0, 0)};
-    const {other} *r = {residual};
-    (void)residual; (void)scratch;
+{entry(name, p, source, target, epilogue)}
     for (int group = 0; group < {groups}; group++, x += {channels // self.block * source.plane}) {{""")
         for blocks, times in parts:
             step, kept_step = blocks * vector_step(target, lanes), blocks * vector_step(kept, lanes)
@@ -218,6 +209,21 @@ static void {name}_{rows}x{columns}x{blocks}(const uint8_t *restrict x, const in
     }}
 {finish}}}
 """
+
+
+def entry(name: str, problem: Convolution, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
+    """How every function on bytes begins: its signature, and its arguments by their types."""
+    kept = epilogue.residual or target
+    residual = f"(const {kept.c_type} *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "0"
+    return f"""\
+static void {name}({SIGNATURE})
+{{
+    const uint8_t *x = (const uint8_t *)in + {source.address(0, -problem.pads[0], -problem.pads[1])};
+    const int8_t *w = weights;
+    const float *h = bias, *b = bias + {HEADER};
+    {target.c_type} *y = ({target.c_type} *)out + {target.address(0, 0, 0)};
+    const {kept.c_type} *r = {residual};
+    (void)residual; (void)scratch;"""
 
 
 def finish_vectors(
