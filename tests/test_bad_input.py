@@ -396,7 +396,7 @@ def test_killed_and_resumed(place: Path, running: subprocess.Popen[str]) -> None
 def test_a_second_interrupt_stops_at_once(
     place: Path, running: subprocess.Popen[str], number: signal.Signals
 ) -> None:
-    wait_for_candidates(running, place / "out", 1)
+    wait_for_candidates(running, place / "out", 2)
     running.send_signal(number)
     with pytest.raises(subprocess.TimeoutExpired):
         running.communicate(timeout=0.5)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
 
 import pytest
 
-from tensmith.interrupt import postponed
+from tensmith.interrupt import postponed, unmissed
 
 
 def test_the_first_one_waits() -> None:
@@ -48,3 +49,22 @@ def test_other_threads_are_left_alone() -> None:
     thread.start()
     thread.join()
     assert found == [False]
+
+
+def test_an_interrupt_that_became_another_error_is_still_one() -> None:
+    with pytest.raises(KeyboardInterrupt), unmissed():
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt as interrupt:
+            raise ImportError("initialization failed") from interrupt
+
+
+def test_an_interrupt_that_somebody_kept_is_still_one() -> None:
+    with pytest.raises(KeyboardInterrupt), unmissed(), contextlib.suppress(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_other_errors_stay_what_they_are() -> None:
+    with pytest.raises(ImportError), unmissed():
+        raise ImportError("no such thing")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -29,7 +29,7 @@ from tensmith.evaluate.task import Task
 from tensmith.given import Given, Tell, judged_by, read_given, space_of
 from tensmith.hardware import detect_cpu, op_seconds
 from tensmith.hardware.target import HOST
-from tensmith.interrupt import postponed
+from tensmith.interrupt import postponed, unmissed
 from tensmith.ir import Program
 from tensmith.search.beam import beam_search
 from tensmith.search.candidate import Candidate
@@ -110,7 +110,7 @@ def compress(
         until_written: AbstractContextManager[Callable[[], bool]] = (
             nullcontext(lambda: True) if run.interrupted else postponed()
         )
-        with until_written as interrupted:
+        with unmissed(), until_written as interrupted:
             timing = min(SECONDS_A_CONTENDER, _TIMING_SHARE * config.time_budget)
             counter = rapl_counter() if given.target.name == HOST else None
             settled = settle(workshop, tried, _held_out(run), given.target, run.progress, timing, counter)
@@ -209,7 +209,8 @@ def _search(run: _Run, workshop: Workshop) -> list[Candidate]:
     deadline = run.started + run.config.time_budget - _final_seconds(run)
     original_bytes = float(workshop.model.stat().st_size)
     try:
-        beam_search(space, attempt, workshop.objective, original_bytes, deadline)
+        with unmissed():
+            beam_search(space, attempt, workshop.objective, original_bytes, deadline)
     except KeyboardInterrupt:
         if not tried:
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import signal
 
 from tensmith.cli.command import app
 
@@ -14,4 +15,9 @@ def main() -> None:
     """The console script `tensmith`. Exit codes: 0 done, 1 failed, 2 bad usage, 130 interrupted."""
     for name in _COMMANDS:
         importlib.import_module(f"tensmith.cli.{name}")
-    app()
+    try:
+        app()
+    finally:
+        # The exit code stands: an impatient Ctrl-C while Python shuts down must not replace it by a signal's.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)

@@ -27,6 +27,7 @@ from tensmith.evaluate.metric import Metric, exact
 from tensmith.evaluate.outcome import Outcome
 from tensmith.evaluate.task import Task
 from tensmith.formula.arith import Array
+from tensmith.interrupt import unmissed
 from tensmith.ir import Program
 from tensmith.ir.text import print_program
 from tensmith.rewrite.method import apply_lossy
@@ -109,10 +110,11 @@ class Workshop:
         identifier = f"c{plan.key[:10]}"
         path = self.file(plan)
         try:
-            traced = self.build(plan)
-            if plan != UNTOUCHED:
-                write_onnx(traced.program, path)
-            candidate = self._measured(Candidate(identifier, plan, "accepted"), traced.program)
+            with unmissed():  # an interrupt must not pass for the candidate's failure
+                traced = self.build(plan)
+                if plan != UNTOUCHED:
+                    write_onnx(traced.program, path)
+                candidate = self._measured(Candidate(identifier, plan, "accepted"), traced.program)
         except TensmithError as error:
             if isinstance(error, OutputError) and isinstance(error.__cause__, OSError):
                 raise  # the disk's fault and not the candidate's
