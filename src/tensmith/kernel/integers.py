@@ -1,6 +1,8 @@
 """Functions of C vectors for 8-bit kernels: products summed in 32 bits, rounding, packing onto the u8 grid.
 
 No product saturates: where there is no instruction for u8 x s8 -> s32, bytes are widened to 16 bits first.
+Arm has instructions for s8 x s8 alone (all but I8MM): there x is lowered by 128, and whoever sums adds 128
+times the sum of the weights, which is a constant: see byte_offset.
 """
 
 from __future__ import annotations
@@ -19,10 +21,11 @@ class Integers:
     taps: str
     put: str
 
-    def prelude(self, lanes: int) -> str:
+    def prelude(self, lanes: int, offset: int) -> str:
         """C text; needs the types vf and vi."""
         return _PRELUDE.format(
             lanes=lanes,
+            offset=offset,
             dot=self.dot,
             rint=self.rint,
             round=self.round,
@@ -45,7 +48,7 @@ static inline vi iclamp(vi x, vi low, vi high)
     x = (x & (x > low)) | (low & ~(x > low));
     return (x & (x < high)) | (high & ~(x < high));
 }}
-/* sums + the products of four unsigned bytes of x and four signed ones of w in each lane. */
+/* sums + the products of four unsigned bytes of x, less {offset}, and four signed ones of w in each lane. */
 static inline vi dot(vi sums, vi x, vi w)
 {{
     {dot}
@@ -151,16 +154,70 @@ __m512i offset = _mm512_packs_epi32((__m512i)zero, (__m512i)zero);
     if (n == 3) _mm_storeu_si128((__m128i *)(y + 32), _mm512_extracti32x4_epi32(bytes, 2));""",
 )
 
-_DOT_PRODUCT = {
-    "avx512_vnni": "return (vi)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)x, (__m512i)w);",
-    "avx_vnni": "return (vi)_mm256_dpbusd_avx_epi32((__m256i)sums, (__m256i)x, (__m256i)w);",
+_NEON_DOT = """\
+int8x16_t signs = (int8x16_t)(x ^ (int32_t)0x80808080);
+    int8x8_t x0 = (int8x8_t)vmovn_s32((int32x4_t)signs), x1 = (int8x8_t)vshrn_n_s32((int32x4_t)signs, 16);
+    int8x8_t w0 = (int8x8_t)vmovn_s32((int32x4_t)w), w1 = (int8x8_t)vshrn_n_s32((int32x4_t)w, 16);
+    return (vi)vpadalq_s16(vpadalq_s16((int32x4_t)sums, vmull_s8(x0, w0)), vmull_s8(x1, w1));"""
+
+_NEON = Integers(
+    dot=_NEON_DOT,
+    rint="return (vi)vcvtnq_s32_f32((float32x4_t)x);",
+    round="return (vf)vrndnq_f32((float32x4_t)x);",
+    widen="""\
+uint32_t four;
+    memcpy(&four, p, 4);
+    uint16x8_t words = vmovl_u8((uint8x8_t)vdup_n_u32(four));
+    return (vf)vcvtq_f32_u32(vmovl_u16(vget_low_u16(words)));""",
+    taps="""\
+static const uint8_t turn[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+    return (vi)vqtbl1q_u8(vld1q_u8(p), vld1q_u8(turn));""",
+    put="""\
+int16x8_t offset = vdupq_n_s16((int16_t)zero[0]);
+    int16x8_t p = vcombine_s16(vqmovn_s32((int32x4_t)a), vqmovn_s32((int32x4_t)b));
+    int16x8_t q = vcombine_s16(vqmovn_s32((int32x4_t)c), vqmovn_s32((int32x4_t)d));
+    uint8x16_t bytes = vcombine_u8(vqmovun_s16(vqaddq_s16(p, offset)), vqmovun_s16(vqaddq_s16(q, offset)));
+    bytes = vmaxq_u8(bytes, vdupq_n_u8((uint8_t)low[0]));
+    bytes = vminq_u8(bytes, vdupq_n_u8((uint8_t)high[0]));
+    memcpy(y, &bytes, 4 * n);""",
+)
+
+_OWN = {"avx512": _AVX512, "avx2": _AVX2, "neon": _NEON}
+
+# Features with an instruction for `dot`, the best first, and the instruction.
+_DOT_PRODUCTS = {
+    "avx512": {
+        "avx512_vnni": "return (vi)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)x, (__m512i)w);",
+    },
+    "avx2": {
+        "avx_vnni": "return (vi)_mm256_dpbusd_avx_epi32((__m256i)sums, (__m256i)x, (__m256i)w);",
+    },
+    "neon": {
+        "i8mm": "return (vi)vusdotq_s32((int32x4_t)sums, (uint8x16_t)x, (int8x16_t)w);",
+        "dotprod": """\
+x ^= (int32_t)0x80808080;
+    return (vi)vdotq_s32((int32x4_t)sums, (int8x16_t)x, (int8x16_t)w);""",
+    },
 }
+
+# What `dot` takes off x, where its instruction is none for unsigned bytes.
+_BYTE_OFFSETS = {("neon", None): 128, ("neon", "dotprod"): 128}
+
+
+def dot_feature(name: str, features: frozenset[str]) -> str | None:
+    """The feature by which an instruction set multiplies bytes in one instruction, if it has one."""
+    return next((feature for feature in _DOT_PRODUCTS.get(name, {}) if feature in features), None)
+
+
+def byte_offset(name: str, features: frozenset[str]) -> int:
+    """What `dot` takes off the unsigned bytes, so that sums lack this many times the sum of the weights."""
+    return _BYTE_OFFSETS.get((name, dot_feature(name, features)), 0)
 
 
 def integer_functions(name: str, lanes: int, features: frozenset[str]) -> str:
     """The functions for an instruction set by name, with a dot product instruction where there is one."""
-    own = {"avx512": _AVX512, "avx2": _AVX2}.get(name, _GENERIC)
-    feature = {"avx512": "avx512_vnni", "avx2": "avx_vnni"}.get(name)
-    if feature in features:
-        own = replace(own, dot=_DOT_PRODUCT[feature])
-    return own.prelude(lanes)
+    own = _OWN.get(name, _GENERIC)
+    feature = dot_feature(name, features)
+    if feature is not None:
+        own = replace(own, dot=_DOT_PRODUCTS[name][feature])
+    return own.prelude(lanes, byte_offset(name, features))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tensmith.errors import EngineError
 from tensmith.hardware.cpu import detect_cpu
 from tensmith.kernel.functions import FUNCTIONS
-from tensmith.kernel.integers import integer_functions
+from tensmith.kernel.integers import byte_offset, dot_feature, integer_functions
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,28 @@ class Isa:
     def prelude(self) -> str:
         """Types and functions that every kernel may use."""
         return _PRELUDE.format(
-            headers=_HEADERS[self.triple.partition("-")[0]] if self.name != "generic" else "",
+            headers=_HEADERS[self.architecture] if self.name != "generic" else "",
             bytes=self.bytes,
             maximum=self.maximum,
             minimum=self.minimum,
             functions=FUNCTIONS,
             integers=integer_functions(self.name, self.lanes, self.features),
         )
+
+    @property
+    def architecture(self) -> str:
+        """The processor's, as Linux names it."""
+        return self.triple.partition("-")[0]
+
+    @property
+    def has_dot(self) -> bool:
+        """Whether bytes are multiplied and summed in one instruction."""
+        return dot_feature(self.name, self.features) is not None
+
+    @property
+    def byte_offset(self) -> int:
+        """What `dot` takes off unsigned bytes: sums lack this many times the sum of the weights."""
+        return byte_offset(self.name, self.features)
 
     def round_up(self, count: int) -> int:
         """The least multiple of the lanes that holds `count`."""
@@ -91,6 +106,7 @@ _X86_EXTRAS = {
     "avx512_bf16": "-mavx512bf16",
     "avx_vnni": "-mavxvnni",
 }
+_NEON_EXTRAS = ("fp16", "dotprod", "i8mm")
 _AVX2_FLAGS = ("-mavx2", "-mfma", "-mf16c")
 _AVX512_FLAGS = (*_AVX2_FLAGS, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq")
 
@@ -114,10 +130,10 @@ def _avx2(features: frozenset[str]) -> Isa:
 
 
 def _neon(features: frozenset[str]) -> Isa:
-    extensions = "".join(f"+{name}" for name in ("fp16", "dotprod") if name in features)
+    extensions = "".join(f"+{name}" for name in _NEON_EXTRAS if name in features)
     return Isa(
-        "neon", 4, 32, frozenset({"neon"}) | (features & {"fp16", "dotprod"}),
-        features, (f"-mcpu=generic{extensions}",), "aarch64-linux-gnu",
+        "neon", 4, 32, frozenset({"neon"}) | (features & set(_NEON_EXTRAS)), features,
+        (f"-mcpu=generic{extensions}",), "aarch64-linux-gnu",
         "(vf)vmaxq_f32((float32x4_t)a, (float32x4_t)b)", "(vf)vminq_f32((float32x4_t)a, (float32x4_t)b)",
     )  # fmt: skip
 

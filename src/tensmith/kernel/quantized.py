@@ -81,7 +81,8 @@ def constants(problem: Convolution, isa: Isa, weights: Array, how: Rescaling, cu
     padded = isa.round_up(problem.filters)
     table = np.zeros((FIELDS, padded), np.float32)
     start, *floats = fields(problem, weights, how, curved)
-    table[0].view(np.int32)[: problem.filters] = start
+    lost = isa.byte_offset * weights.reshape(problem.filters, -1).astype(np.int64).sum(1)
+    table[0].view(np.int32)[: problem.filters] = start + lost
     table[1:, : problem.filters] = floats
     vectors = table.reshape(FIELDS, -1, isa.lanes).transpose(1, 0, 2)
     return np.concatenate([_header(how, _unit(how, curved)), vectors.reshape(-1)])

@@ -46,7 +46,7 @@ def test_it_runs_without_tensmith(folder: Path) -> None:
 
 def test_every_file_is_named_with_its_hash(folder: Path) -> None:
     files = set(json.loads((folder / loader.MANIFEST).read_text())["files"])
-    assert files == {"libmodel.so", "weights.bin", "model.c", "model.h", "model.py"}
+    assert files == {"libmodel.so", "weights.bin", "model.c", "model.h", "main.c", "model.py"}
     assert files | {loader.MANIFEST} == {path.name for path in folder.iterdir()}
 
 

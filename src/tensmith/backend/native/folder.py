@@ -1,4 +1,7 @@
-"""The folder of a compiled model: library, weights, manifest with hashes, C source, header, Python loader."""
+"""The folder of a compiled model: library, weights, manifest with hashes, Python loader, C to build in.
+
+model.c and model.h are what the library was made of, main.c an example of a program around them.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,15 @@ import tempfile
 from pathlib import Path
 
 from tensmith.backend.native import loader
+from tensmith.backend.native.header import print_header
 from tensmith.backend.native.plan import Plan
-from tensmith.backend.native.source import HEADER, print_c
+from tensmith.backend.native.source import print_c
 from tensmith.errors import OutputError
 from tensmith.files import sha256_file
 from tensmith.ir import Program
 from tensmith.kernel.toolchain import compile_library
 
-_SOURCE, _HEADER, _LOADER = "model.c", "model.h", "model.py"
+_SOURCE, _HEADER, _EXAMPLE, _LOADER = "model.c", "model.h", "main.c", "model.py"
 
 
 def write_folder(plan: Plan, folder: Path) -> None:
@@ -32,7 +36,8 @@ def write_folder(plan: Plan, folder: Path) -> None:
             shutil.copyfile(library, made / loader.LIBRARY)
             plan.weights.tofile(made / loader.WEIGHTS)
             (made / _SOURCE).write_text(text, encoding="utf-8")
-            (made / _HEADER).write_text(HEADER, encoding="utf-8")
+            (made / _HEADER).write_text(print_header(plan), encoding="utf-8")
+            shutil.copyfile(Path(__file__).with_name(_EXAMPLE), made / _EXAMPLE)
             shutil.copyfile(loader.__file__, made / _LOADER)
             (made / loader.MANIFEST).write_text(json.dumps(_manifest(plan, made), indent=1), encoding="utf-8")
             made.rename(folder)
@@ -45,7 +50,7 @@ def _manifest(plan: Plan, made: Path) -> dict[str, object]:
         "schema": loader.SCHEMA,
         "name": plan.program.name,
         "isa": plan.isa.name,
-        "architecture": plan.isa.triple.partition("-")[0],
+        "architecture": plan.isa.architecture,
         "needs": sorted(plan.isa.needs),
         "inputs": _specs(plan.program, tuple(plan.program.inputs)),
         "outputs": _specs(plan.program, plan.program.outputs),

@@ -10,16 +10,6 @@ from tensmith.kernel.epilogue import Epilogue
 
 ENTRY = "tensmith_run"
 
-HEADER = f"""\
-/* Computes the model: 0 on success.
-
-   weights: the content of weights.bin, aligned to 64 bytes.
-   inputs, outputs: dense row-major arrays in the order of the manifest.
-   arena: as many bytes as the manifest says, aligned to 64; it holds nothing between calls. Calls may run at
-   the same time if each has an arena of its own. */
-int {ENTRY}(const void *weights, const void *const *inputs, void *const *outputs, void *arena);
-"""
-
 _CLEAR = """
 /* `fill` around `planes` images of rows x columns blocks of bytes: t, l, b, r blocks at each side. */
 static void clear_halo(void *at, int fill, int planes, int rows, int columns, int block,
@@ -60,7 +50,9 @@ int {ENTRY}(const void *weights_, const void *const *inputs, void *const *output
 {"".join(calls)}    return 0;
 }}
 """
-    return "\n".join([plan.isa.prelude, _CLEAR, *bodies, run])
+    flags = " ".join(("-O2", *plan.isa.flags))
+    first = f"/* {plan.isa.architecture}: cc {flags} main.c model.c -o model */\n"
+    return "\n".join([first + plan.isa.prelude, _CLEAR, *bodies, run])
 
 
 def _word(action: Action) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 
 from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
 from tensmith.kernel.algorithms.spatial_pack import read_halo
-from tensmith.kernel.algorithms.spatial_pack_int8 import entry, finish_vectors, has_dot
+from tensmith.kernel.algorithms.spatial_pack_int8 import entry, finish_vectors
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.isa import Isa
@@ -90,7 +90,7 @@ class DepthwiseInt8(Kernel):
     def cost(self) -> Cost:
         """Shuffled loads, products, and from sums to bytes."""
         tall = self.problem.window[0]
-        product = 1 if has_dot(self.isa) else _WIDENED
+        product = 1 if self.isa.has_dot else _WIDENED
         height, width = self.problem.output
         cycles = 0.0
         for top, bottom, rows in spans(height, min(self.rows, height)):

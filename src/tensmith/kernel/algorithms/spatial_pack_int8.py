@@ -63,8 +63,8 @@ class SpatialPackInt8(Kernel):
         """Tiles that fit the registers, cheapest first."""
         few = problem.channels <= _FEW_CHANNELS and problem.groups == 1 and problem.dilations[1] == 1
         filter_blocks = -(-wide_groups(problem, isa.lanes)[2] // isa.lanes)
-        weights = 1 if has_dot(isa) else 2
-        spare = 1 if has_dot(isa) else _WIDENED[0]
+        weights = 1 if isa.has_dot else 2
+        spare = 1 if isa.has_dot else _WIDENED[0]
         fitting = [
             cls(problem, isa, positions, blocks, problem.channels if few else isa.lanes)
             for blocks in range(1, min(filter_blocks, _MOST_BLOCKS) + 1)
@@ -113,7 +113,7 @@ class SpatialPackInt8(Kernel):
         """Cycles of every tile, those at the ends with fewer positions or blocks included."""
         lanes = self.isa.lanes
         groups, _, filters = wide_groups(self.problem, lanes)
-        product = 1 if has_dot(self.isa) else _WIDENED[1]
+        product = 1 if self.isa.has_dot else _WIDENED[1]
         cycles = 0.0
         for blocks, times in chunks(-(-filters // lanes), self.blocks):
             for tile, count in tiles(output_extent(self.problem, self.problem.pointwise), self.positions):
@@ -251,10 +251,6 @@ def finish_vectors(
                 isplat(g[0]), isplat(g[1]), isplat(g[2]));
     }}
 """
-
-
-def has_dot(isa: Isa) -> bool:
-    return {"avx512": "avx512_vnni", "avx2": "avx_vnni"}.get(isa.name, "") in isa.features
 
 
 def _quads(part: Array) -> Array:

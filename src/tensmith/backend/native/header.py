@@ -1,0 +1,51 @@
+"""The C header of a compiled model: how many bytes everything has, and the one function."""
+
+from __future__ import annotations
+
+import math
+
+from tensmith.backend.native.plan import Plan
+from tensmith.backend.native.source import ENTRY
+
+_HEADER = """\
+#ifndef TENSMITH_MODEL_H
+#define TENSMITH_MODEL_H
+
+#define TENSMITH_WEIGHTS_BYTES {weights}
+#define TENSMITH_ARENA_BYTES {arena}
+{values}
+#ifdef __cplusplus
+extern "C"
+#endif
+/* Computes the model: 0 on success.
+
+   weights: the content of weights.bin, aligned to 64 bytes.
+   inputs, outputs: dense row-major arrays in the order above.
+   arena: memory aligned to 64 bytes; it holds nothing between calls. Calls may run at the same time if each
+   has an arena of its own. */
+int {entry}(const void *weights, const void *const *inputs, void *const *outputs, void *arena);
+
+#endif
+"""
+
+
+def print_header(plan: Plan) -> str:
+    """The text of model.h."""
+    inputs, outputs = tuple(plan.program.inputs), plan.program.outputs
+    values = _values(plan, "INPUT", inputs) + _values(plan, "OUTPUT", outputs)
+    return _HEADER.format(weights=plan.weights.nbytes, arena=plan.arena_bytes, values=values, entry=ENTRY)
+
+
+def _values(plan: Plan, kind: str, names: tuple[str, ...]) -> str:
+    """What each value is, how many there are, and how many bytes each has: {} for none."""
+    types = [plan.program.type(name) for name in names]
+    shapes = [type_.static or () for type_ in types]
+    sizes = [math.prod(shape) * type_.numpy.itemsize for shape, type_ in zip(shapes, types)]
+    lines = [
+        f"/* {kind.lower()} {index}: {name.replace('*/', '* /')}, {type_.numpy.name} {list(shape)} */"
+        for index, (name, shape, type_) in enumerate(zip(names, shapes, types))
+    ]
+    listed = ", ".join(map(str, sizes or [0]))
+    return "\n".join([
+        *lines, f"#define TENSMITH_{kind}S {len(names)}", f"#define TENSMITH_{kind}_BYTES {{{listed}}}", ""
+    ])  # fmt: skip
