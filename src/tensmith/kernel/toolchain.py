@@ -51,21 +51,33 @@ def find_compiler(architecture: str | None = None) -> Compiler:
     raise MissingExtra("compiling kernels without a C compiler on this machine", "native")
 
 
-def compile_library(text: str, isa: Isa, *, cache: Path | None = None) -> Path:
+def compile_library(text: str, isa: Isa, *, cache: Path | None = None, longest: float | None = None) -> Path:
     """The shared library of C `text` for `isa`, from `cache` (default: the user's) or compiled now.
 
-    EngineError with the compiler's first complaint if it fails, dies or takes too long.
+    EngineError with the compiler's first complaint if it fails, dies or takes over `longest` seconds.
     """
+    compiler, arguments = _build(isa)
+    key = sha256_bytes("\0".join((build_version(isa), text)).encode())
+    path = (cache or cache_folder()) / f"{key[:40]}.so"
+    if not path.exists():
+        with atomic_path(path) as temporary:
+            _compile(compiler, arguments, text, temporary, longest or LONGEST_SECONDS)
+    return path
+
+
+def build_version(isa: Isa) -> str:
+    """The compiler and its flags in one line: what a library depends on beside its text."""
+    compiler, arguments = _build(isa)
+    return "\0".join((compiler.version, *arguments))
+
+
+def _build(isa: Isa) -> tuple[Compiler, tuple[str, ...]]:
+    """The compiler for an instruction set, and its arguments."""
     compiler = find_compiler(isa.triple.partition("-")[0])
     arguments = (*FLAGS, *isa.flags)
     if compiler.cross:  # zig names features as LLVM does
         arguments = ("-target", isa.triple, *(flag.replace("+fp16", "+fullfp16") for flag in arguments))
-    key = sha256_bytes("\0".join((compiler.version, *arguments, text)).encode())
-    path = (cache or cache_folder()) / f"{key[:40]}.so"
-    if not path.exists():
-        with atomic_path(path) as temporary:
-            _compile(compiler, arguments, text, temporary)
-    return path
+    return compiler, arguments
 
 
 def cache_folder() -> Path:
@@ -74,26 +86,28 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "tensmith" / "native"
 
 
-def _compile(compiler: Compiler, arguments: tuple[str, ...], text: str, library: Path) -> None:
+def _compile(
+    compiler: Compiler, arguments: tuple[str, ...], text: str, library: Path, longest: float
+) -> None:
     with tempfile.TemporaryDirectory(prefix="tensmith-cc-") as folder:
         source = Path(folder) / "kernels.c"
         source.write_text(text, encoding="utf-8")
         built = Path(folder) / "kernels.so"
-        _run((*compiler.command, *arguments, "-o", str(built), str(source), "-lm"), folder)
+        _run((*compiler.command, *arguments, "-o", str(built), str(source), "-lm"), folder, longest)
         shutil.copyfile(built, library)
 
 
-def _run(command: tuple[str, ...], folder: str) -> str:
+def _run(command: tuple[str, ...], folder: str, longest: float) -> str:
     """Standard output of a command run in `folder`, which is also where zig keeps its own caches."""
     shared = str(cache_folder().parent / "zig")
     settings = {"ZIG_LOCAL_CACHE_DIR": folder, "ZIG_GLOBAL_CACHE_DIR": shared}
     try:
         done = subprocess.run(
             command, cwd=folder, env=os.environ | settings, capture_output=True, text=True,
-            timeout=LONGEST_SECONDS, check=False, stdin=subprocess.DEVNULL,
+            timeout=longest, check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:
-        raise EngineError(f"the C compiler {command[0]} did not end within {LONGEST_SECONDS:g} s") from error
+        raise EngineError(f"the C compiler {command[0]} did not end within {longest:g} s") from error
     except OSError as error:
         raise EngineError(f"the C compiler {command[0]} cannot be started: {error.strerror}") from error
     if done.returncode != 0:
@@ -104,7 +118,7 @@ def _run(command: tuple[str, ...], folder: str) -> str:
 
 def _version(command: tuple[str, ...]) -> str:
     with tempfile.TemporaryDirectory(prefix="tensmith-cc-") as folder:
-        return _run((*command, "--version"), folder).partition("\n")[0]
+        return _run((*command, "--version"), folder, LONGEST_SECONDS).partition("\n")[0]
 
 
 def _machine() -> str:

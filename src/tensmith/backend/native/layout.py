@@ -195,13 +195,18 @@ def _rename(layout: Layout, step: Rename) -> None:
 
 def estimated(weight_bytes: int) -> Chooser:
     """The untuned choice, by estimated cost; weights come from the nearest memory that holds all of them."""
-    bandwidth = next(speed for size, speed in _MEMORIES if weight_bytes <= size)
+    bandwidth = _MEMORIES[memory_of(weight_bytes)][1]
 
     @functools.cache
     def choose(problem: Convolution, isa: Isa) -> list[tuple[float, Kernel]]:
         return [(kernel.cost().seconds(bandwidth=bandwidth), kernel) for kernel in candidates(problem, isa)]
 
     return choose
+
+
+def memory_of(weight_bytes: int) -> int:
+    """The nearest memory that holds so many bytes: 0 the second cache, 1 the third, 2 beyond."""
+    return next(place for place, (size, _) in enumerate(_MEMORIES) if weight_bytes <= size)
 
 
 # (bytes, bytes a second) of a server core's second and third cache and of its memory.

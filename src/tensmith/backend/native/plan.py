@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -67,14 +68,17 @@ def fixed(program: Program, sizes: dict[str, int]) -> Program:
     return replace(program, inputs=inputs, _known={})
 
 
-def make_plan(program: Program, isa: Isa, choose: Chooser | None = None) -> Plan:
-    """Simplifies a program of fixed sizes and plans it; EngineError naming what has no native kernel."""
+def make_plan(program: Program, isa: Isa, chooser: Callable[[int], Chooser] = estimated) -> Plan:
+    """Simplifies a program of fixed sizes and plans it; EngineError naming what has no native kernel.
+
+    `chooser` is told how many bytes of weights are read at every run.
+    """
     program = moved_behind(simplify(program).program)
     steps = group(program, isa.lanes)
     values = {name for step in steps for name in (step.output, *reads(step))}
     images = {name: images_of(program, name) for name in (*values, *program.inputs, *program.outputs)}
     total = sum(constant.nbytes for constant in program.constants.values())
-    choose = choose or estimated(2 * total)
+    choose = chooser(2 * total)
     layout = lay_out(steps, images, grids(program), tuple(program.inputs), program.outputs, isa, choose)
     places, scratch, arena_bytes = _memory(layout, program)
     weights, offsets = _weights(layout.actions)
