@@ -1,7 +1,8 @@
 """From C text to a shared library: a compiler is found, run in a private folder, its result cached.
 
 The host's compiler is preferred since it starts fastest; the `ziglang` wheel (clang, no system needed)
-serves where there is none, and for other processors.
+serves where there is none, and for other processors. What it links names no C library: memcpy and memset
+come from the program that loads it, so that one file runs beside glibc, musl or none.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tensmith.files import atomic_path, sha256_bytes
 from tensmith.kernel.isa import Isa
 
 FLAGS = (
-    "-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden",
+    "-std=gnu11", "-O2", "-fPIC", "-fvisibility=hidden",
     "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
 )  # fmt: skip
 LONGEST_SECONDS = 600.0
@@ -56,12 +57,11 @@ def compile_library(text: str, isa: Isa, *, cache: Path | None = None, longest: 
 
     EngineError with the compiler's first complaint if it fails, dies or takes over `longest` seconds.
     """
-    compiler, arguments = _build(isa)
     key = sha256_bytes("\0".join((build_version(isa), text)).encode())
     path = (cache or cache_folder()) / f"{key[:40]}.so"
     if not path.exists():
         with atomic_path(path) as temporary:
-            _compile(compiler, arguments, text, temporary, longest or LONGEST_SECONDS)
+            _compile(isa, text, temporary, longest or LONGEST_SECONDS)
     return path
 
 
@@ -73,11 +73,15 @@ def build_version(isa: Isa) -> str:
 
 def _build(isa: Isa) -> tuple[Compiler, tuple[str, ...]]:
     """The compiler for an instruction set, and its arguments."""
-    compiler = find_compiler(isa.triple.partition("-")[0])
-    arguments = (*FLAGS, *isa.flags)
-    if compiler.cross:  # zig names features as LLVM does
-        arguments = ("-target", isa.triple, *(flag.replace("+fp16", "+fullfp16") for flag in arguments))
-    return compiler, arguments
+    compiler = find_compiler(isa.architecture)
+    if not compiler.cross:
+        return compiler, (*FLAGS, *isa.flags)
+    flags = (flag.replace("+fp16", "+fullfp16") for flag in isa.flags)  # zig names features as LLVM does
+    return compiler, (*_target(isa), *FLAGS, *flags)
+
+
+def _target(isa: Isa) -> tuple[str, ...]:
+    return ("-target", isa.triple)
 
 
 def cache_folder() -> Path:
@@ -86,14 +90,14 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "tensmith" / "native"
 
 
-def _compile(
-    compiler: Compiler, arguments: tuple[str, ...], text: str, library: Path, longest: float
-) -> None:
+def _compile(isa: Isa, text: str, library: Path, longest: float) -> None:
+    compiler, arguments = _build(isa)
+    alone = (*_target(isa), "-nostdlib") if compiler.cross else ("-lm",)
     with tempfile.TemporaryDirectory(prefix="tensmith-cc-") as folder:
-        source = Path(folder) / "kernels.c"
+        source, compiled, built = (Path(folder) / f"kernels.{kind}" for kind in ("c", "o", "so"))
         source.write_text(text, encoding="utf-8")
-        built = Path(folder) / "kernels.so"
-        _run((*compiler.command, *arguments, "-o", str(built), str(source), "-lm"), folder, longest)
+        _run((*compiler.command, *arguments, "-c", "-o", str(compiled), str(source)), folder, longest)
+        _run((*compiler.command, "-shared", "-o", str(built), str(compiled), *alone), folder, longest)
         shutil.copyfile(built, library)
 
 

@@ -114,11 +114,12 @@ class SpatialPackInt8(Kernel):
         lanes = self.isa.lanes
         groups, _, filters = wide_groups(self.problem, lanes)
         product = 1 if self.isa.has_dot else _WIDENED[1]
+        lowered = 1 if self.isa.byte_offset else 0
         cycles = 0.0
         for blocks, times in chunks(-(-filters // lanes), self.blocks):
             for tile, count in tiles(output_extent(self.problem, self.problem.pointwise), self.positions):
                 here = math.prod(tile)
-                step = max(here * blocks * product, here * 0.5 + blocks, _LATENCY)
+                step = max(here * (blocks * product + lowered), here * 0.5 + blocks, _LATENCY)
                 finish = _FINISH * blocks * tile[0] * (tile[1] // 4 * 4 + 3 * (tile[1] % 4 > 0))
                 cycles += times * count * (self._steps * step + finish + _TILE_OVERHEAD)
         moved = self.source.bytes + self.target.bytes + groups * 4 * self._steps * self.isa.round_up(filters)
