@@ -24,6 +24,7 @@ from tensmith.formula.poly import Poly
 from tensmith.ir import Program
 from tensmith.lifting.emit import Emitter
 from tensmith.lifting.emit.expression import Rule, Text
+from tensmith.lifting.emit.flat import flattened
 from tensmith.lifting.emit.narrow import narrowed
 from tensmith.lifting.emit.python_text import basic, contiguous, extents, grid, poly, run_of
 from tensmith.lifting.emit.python_writer import Writer, literal
@@ -69,6 +70,14 @@ class PythonEmitter(Emitter):
     @abstractmethod
     def typed(self, number: Text, dtype: str) -> Text:
         """A Python number as a scalar of the element type."""
+
+    def stays(self, writer: Writer, scalar: Input) -> bool:
+        """Whether a scalar parameter stays a Python number, which takes the element type of what it meets."""
+        return False
+
+    def front(self, writer: Writer, array: str, end: str) -> str:
+        """The first elements of an array of one axis."""
+        return f"{array}[:{end}]"
 
     def constant(self, array: Values) -> Text:
         """A constant of the program."""
@@ -147,12 +156,15 @@ class PythonEmitter(Emitter):
         dtype = writer.program.inputs[given.name].dtype
         if given.scalar is not None:
             local = writer.arrays[given.scalar]
+            if self.stays(writer, given):
+                return Text(local, literal=True)
             return self.typed(Text(local), dtype) if dtype[0] in "iub" else Text(local)
         assert given.view is not None
         return Text(view_text(self, writer, given.view, writer.arrays[given.view.array]))
 
     def emit(self, lifted: Lifted) -> Emitted:
         """One module with one function of the source's name."""
+        lifted = flattened(lifted)
         writer = Writer(self, lifted, self.prepared(lifted.program))
         for value in lifted.program.facts:
             dtype = lifted.program.type(value).dtype
@@ -211,9 +223,11 @@ def _one(
         helper = writer.helper("_integer")
         bits, low = (64 if type_.bits is None else type_.bits), "" if type_.signed else ", signed=False"
         writer.line(f'{local} = {helper}("{name}", {given}, {bits}{low})')
+    elif any(entry.scalar == name and target.stays(writer, entry) for entry in writer.lifted.inputs):
+        number = f"{writer.helper('_single')}({given})" if type_.name == "f32" else f"float({given})"
+        writer.line(f"{local} = {number}")
     else:
-        dtype = target.dtype(type_.name)
-        writer.line(f"{local} = {target.typed(Text(given), type_.name).code}" if dtype else "")
+        writer.line(f"{local} = {target.typed(Text(given), type_.name).code}")
 
 
 def _written(writer: Writer, name: str) -> bool:
@@ -343,6 +357,8 @@ def view_text(target: PythonEmitter, writer: Writer, view: View, array: str) -> 
     """A view of an array: a reshaped run, slices, or what the target has for the rest."""
     names = writer.names
     order = contiguous(view)
+    if order == (0,) and view.offset[0] == 0:
+        return target.front(writer, array, poly(view.shape[0], names).code)
     if order is not None and len(order) > 1:
         shape = extents([view.shape[axis] for axis in order], names)
         return _turned(target, target.reshaped(f"{array}{run_of(view, names)}", shape), order)

@@ -26,6 +26,14 @@ integer_helper = '''
     '''
 
 
+# Source that targets share: a parameter as a float32 number that Python computes with.
+single_helper = '''
+        def _single(value):
+            """The nearest number that float32 holds."""
+            return ctypes.c_float(value).value
+    '''
+
+
 # float32 quotients of integers up to here lie on the right side of every whole number: the quotient is at
 # least 1 / divisor away from the next one, its rounding error at most quotient / 2**24.
 _SINGLE = 2**23

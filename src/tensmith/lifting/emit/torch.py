@@ -26,13 +26,14 @@ from tensmith.lifting.emit.rules import (
     padded_extreme,
     scalar,
     select_helper,
+    single_helper,
     size,
     transpose,
     typed_reduction,
     where,
 )
 from tensmith.lifting.emit.signed import signed
-from tensmith.lifting.lifted import Lifted
+from tensmith.lifting.lifted import Input, Lifted
 from tensmith.lifting.loops import Array, Struct
 from tensmith.lifting.refusal import Refusal
 
@@ -40,12 +41,14 @@ _HELPERS = {
     "_flat": '''
         def _flat(name, value, dtype, device):
             """The elements of a flat array; see _array."""
-            return _array(name, value, dtype, device).reshape(-1)
+            tensor = _array(name, value, dtype, device)
+            return tensor if tensor.ndim == 1 else tensor.reshape(-1)
     ''',
     "_array": '''
         def _array(name, value, dtype, device, rank=None):
             """The value as a tensor of the source's element type, not copied where it is one."""
-            tensor = torch.as_tensor(value, device=device)
+            here = isinstance(value, torch.Tensor) and value.device == device
+            tensor = value if here else torch.as_tensor(value, device=device)
             if tensor.dtype != dtype:
                 given, tensor = tensor, tensor.to(dtype)
                 if not dtype.is_floating_point and not torch.equal(given, tensor.to(given.dtype)):
@@ -62,7 +65,13 @@ _HELPERS = {
             return next((value.device for value in values if isinstance(value, torch.Tensor)), None)
     ''',
     "_integer": integer_helper,
+    "_single": single_helper,
     "_select": select_helper,
+    "_front": '''
+        def _front(tensor, size):
+            """The first elements; a tensor that has no more is itself its front."""
+            return tensor if tensor.shape[0] == size else tensor[:size]
+    ''',
     "_box": '''
         def _box(tensor, offset, shape, steps):
             """A view: element (i, j, ...) is tensor[offset + i * steps[0] + j * steps[1] + ...]."""
@@ -255,6 +264,8 @@ def _comparison(operator: str) -> Rule:
     return rule
 
 
+# Ops that compute a tensor and a Python number in the tensor's element type.
+_WITH_NUMBERS = frozenset({"add", "sub", "mul", "div"})
 # Ops whose results autograd does not keep, so that the next op may overwrite them.
 _LET_GO = frozenset({"add", "sub", "mul", "neg", "cast"})
 
@@ -353,7 +364,7 @@ class Torch(PythonEmitter):
 
     name = "torch"
     title = "PyTorch"
-    imports = ("import torch",)
+    imports = ("import ctypes", "import torch")
     module = "torch"
     narrow = ("u8", "i8", "i16")
     helper_texts = _HELPERS
@@ -389,6 +400,21 @@ class Torch(PythonEmitter):
     def typed(self, number: Text, dtype: str) -> Text:
         """A 0-d tensor."""
         return Text(f"torch.tensor({number.code}, dtype={self.dtype(dtype)}, device=device)")
+
+    def stays(self, writer: Writer, scalar: Input) -> bool:
+        """Where it meets tensors of its type in sums, differences and products, or divides them."""
+        readers = [node for node in writer.program.nodes if scalar.name in node.inputs]
+        dtype = writer.type(scalar.name).dtype
+        return dtype != "bool" and bool(readers) and all(
+            node.op in _WITH_NUMBERS and len(node.inputs) == 2 and writer.type(node.output).dtype == dtype
+            and any(writer.shape(name) for name in node.inputs)
+            and (node.op != "div" or (dtype[0] == "f" and node.inputs[0] != scalar.name))
+            for node in readers
+        )  # fmt: skip
+
+    def front(self, writer: Writer, array: str, end: str) -> str:
+        """Slicing takes as long as adding some thousand numbers."""
+        return f"{writer.helper('_front')}({array}, {end})"
 
     def positions(self, extent: str) -> str:
         """See PythonEmitter."""
