@@ -1,10 +1,16 @@
-"""Functions of C vectors that have no instruction: exp and what is built on it.
+"""Functions of C vectors that have no instruction: shuffles, exp and what is built on it.
 
 `vexp` reduces by powers of two and takes a polynomial of degree 6 (Cody and Waite, 1980); its relative error
 is below 2e-7. `verf` is Abramowitz and Stegun 7.1.26, absolute error below 1.5e-7 plus rounding.
 """
 
 FUNCTIONS = """\
+/* The elements of a, then those of b, that the indices name: one for each lane. */
+#ifdef __clang__
+#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (vi){__VA_ARGS__})
+#endif
 static inline vf vexp(vf x)
 {
     vf c = vmin(splat(89), vmax(splat(-104), x));

@@ -11,7 +11,7 @@ class Convolution:
 
     x: [channels, height, width]; w: [filters, channels/groups, *window]. `pads` are (top, left, bottom,
     right), as in ONNX. A matrix product a[rows, inner] @ b[inner, columns] is the 1x1 convolution of an image
-    of 1 x rows positions: see `product`.
+    of 1 x rows positions: see `product`. `density` is the share of w that is not zero.
     """
 
     channels: int
@@ -24,6 +24,7 @@ class Convolution:
     dilations: tuple[int, int] = (1, 1)
     groups: int = 1
     dtype: str = "f32"
+    density: float = 1.0
 
     @property
     def output(self) -> tuple[int, int]:
@@ -59,10 +60,11 @@ class Convolution:
     def __str__(self) -> str:
         grouped = f", {self.groups} groups" if self.groups > 1 else ""
         dilated = f", dilations {self.dilations[0]}x{self.dilations[1]}" if max(self.dilations) > 1 else ""
+        sparse = f", {1 - self.density:.0%} zeros" if self.density < 1 else ""
         return (
             f"{self.window[0]}x{self.window[1]} convolution of {self.channels}x{self.height}x{self.width}"
             f" to {self.filters}x{self.output[0]}x{self.output[1]}, {self.dtype}, strides"
-            f" {self.strides[0]}x{self.strides[1]}, pads {self.pads}{dilated}{grouped}"
+            f" {self.strides[0]}x{self.strides[1]}, pads {self.pads}{dilated}{grouped}{sparse}"
         )
 
 

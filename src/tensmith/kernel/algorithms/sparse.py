@@ -1,0 +1,278 @@
+"""Convolution by sparse weights: zeros cost nothing, wherever they lie.
+
+    rows[(c,r), o] = x[c, o*strides + r*dilations - pads]
+    y[k,o] = sum(n < count[k]; value[k,n] * rows[place[k,n], o])
+
+Lanes are positions: a weight that is not zero is broadcast and multiplies whole vectors of one row. The rows
+of a tile of positions are gathered first, so that any window is a matrix product whose right side lies dense
+and aligned in the nearest cache; where not all rows fit there, they come in blocks of channels, and sums wait
+in scratch memory between two blocks. The weights are read once for each tile, as a `sparse_stream`.
+Elsen et al., "Fast Sparse ConvNets", CVPR 2020, do the same for 1x1 windows, without the gathering.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
+from tensmith.kernel.algorithms.spatial_pack import read_halo
+from tensmith.kernel.buffer import Buffer
+from tensmith.kernel.epilogue import Epilogue
+from tensmith.kernel.isa import Isa
+from tensmith.kernel.problem import Convolution
+from tensmith.kernel.runs import copy_run, pieces, vector_types
+from tensmith.kernel.sparse_stream import MOST_DENSE, pack_stream
+from tensmith.kernel.tiles import Extent, output_extent, over_tiles, tile_extent, tiles
+
+_MOST_VECTORS = 8
+_MOST_ROWS_BLOCKS = 16
+_MOST_CANDIDATES = 8
+# Places are numbers of 16 bits.
+_MOST_FLOATS = 1 << 16
+# Chains of additions that keep the multiply-add units busy for their latency.
+_CHAINS = 3
+# Cycles: of a weight, of a filter in a block, of a vector gathered by steps of 1, 2 and others, of a run
+# of positions that is stored apart. Bytes of rows that the first cache serves at full speed.
+_WEIGHT, _FILTER, _GATHER, _RUN = 0.7, 12.0, (2.5, 4.0, 16.0), 4.0
+_NEAR_BYTES = 40 << 10
+
+
+@algorithm
+@dataclass(frozen=True)
+class Sparse(Kernel):
+    """Takes weights that are half zeros or more: any window, stride, dilation, pad and group.
+
+    A tile has up to `positions`; `block` channels of it are gathered at a time. What a weight of zero
+    multiplies is never looked at: NaN and infinity there do not reach y.
+    """
+
+    name: ClassVar[str] = "sparse"
+
+    positions: int
+    block: int
+
+    @classmethod
+    def refuses(cls, problem: Convolution, isa: Isa) -> str | None:
+        """Other element types, and weights that are mostly not zero."""
+        if problem.dtype != "f32":
+            return f"it computes f32, not {problem.dtype}"
+        return None if problem.density <= MOST_DENSE else f"{problem.density:.0%} of the weights are not zero"
+
+    @classmethod
+    def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
+        """Whole vectors of positions, and whole rows of the image, by as many channels as fit a cache."""
+        image = output_extent(problem, problem.pointwise)
+        most = _MOST_VECTORS * isa.lanes
+        lengths = {most // _MOST_VECTORS * count for count in range(1, _MOST_VECTORS + 1)}
+        lengths |= {image[1] * count for count in range(1, image[0] + 1) if image[1] * count <= most}
+        lengths = {math.prod(tile_extent(image, length)) for length in lengths}
+        channels = problem.channels // problem.groups
+        blocks = {-(-channels // count) for count in range(1, min(channels, _MOST_ROWS_BLOCKS) + 1)}
+        found = [cls(problem, isa, length, block) for length in sorted(lengths) for block in sorted(blocks)]
+        fitting = [kernel for kernel in found if kernel._tile_floats <= _MOST_FLOATS]
+        yield from sorted(fitting, key=lambda kernel: kernel.cost().cycles)[:_MOST_CANDIDATES]
+
+    @property
+    def source(self) -> Buffer:
+        """Planes, with the pads that are read as a halo."""
+        p = self.problem
+        return Buffer(p.channels, p.height, p.width, 1, read_halo(p))
+
+    @property
+    def target(self) -> Buffer:
+        """Planes."""
+        return Buffer(self.problem.filters, *self.problem.output)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """The rows of a tile, and the sums of all filters if there are several blocks of rows."""
+        waiting = self.problem.filters // self.problem.groups * self._pitch if self._blocks > 1 else 0
+        return 4 * (self._tile_floats + waiting)
+
+    @property
+    def _blocks(self) -> int:
+        return -(-(self.problem.channels // self.problem.groups) // self.block)
+
+    @property
+    def _pitch(self) -> int:
+        """Floats from one row of a tile to the next: whole vectors, or a narrow one."""
+        parts = pieces(self.positions, self.isa.lanes)
+        return len(parts) * parts[0][1]
+
+    @property
+    def _tile_floats(self) -> int:
+        """Floats of a tile: a row of zeros, the rows, and what the last run may write too much."""
+        floats = (1 + self.block * math.prod(self.problem.window)) * self._pitch + self.isa.lanes
+        return self.isa.round_up(floats)
+
+    @property
+    def _chains(self) -> int:
+        """Sums that run beside each other for one filter and position."""
+        return max(1, _CHAINS // len(pieces(self.positions, self.isa.lanes)))
+
+    def cost(self) -> Cost:
+        """Cycles of every tile: gathering, weights, filters; rows beyond the first cache are slower."""
+        p, lanes = self.problem, self.isa.lanes
+        filters = p.filters // p.groups
+        flat = p.pointwise
+        slow = 1 + max(0.0, 1 - _NEAR_BYTES / (4 * self._tile_floats))
+        cycles = 0.0
+        for (rows, columns), count in tiles(output_extent(p, flat), self.positions):
+            vectors = sum(1 if width == lanes else 0.5 for _, width in pieces(rows * columns, lanes))
+            gather = rows * math.ceil(columns / lanes) * _GATHER[min(p.strides[1], 3) - 1]
+            store = 2 * vectors if flat else 2 * vectors + _RUN * rows
+            weights = p.density * filters * (vectors * slow + _WEIGHT)
+            passes = filters * (self._blocks * (_FILTER + vectors) + (self._blocks - 1) * vectors)
+            cycles += count * (p.depth * (gather + weights) + passes + filters * store)
+        stream = 6 * p.density * p.filters * p.depth
+        return Cost(p.groups * cycles, 4 * (self.source.size + self.target.size) + stream)
+
+    def pack(self, weights: Array) -> Array:
+        """The stream of `pack_stream`; a row's place is counted in floats, from a row of zeros on."""
+        rows = self.block * math.prod(self.problem.window)
+        return pack_stream(weights, self.problem.groups, rows, self._pitch, self._chains)
+
+    def code(self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
+        """A function for each shape of tile, and one that walks over groups and positions."""
+        p = self.problem
+        kept = epilogue.residual or target
+        image = output_extent(p, p.pointwise and source.flat and target.flat and kept.flat)
+        filters, channels = p.filters // p.groups, p.channels // p.groups
+        shapes = [tile for tile, _ in tiles(image, self.positions)]
+        runs = sorted({columns for _, columns in shapes})
+        copies = [
+            copy_run(f"{name}_{word}{columns}", columns, step, self.isa)
+            for columns in runs
+            for word, step in (("gather", p.strides[1]), ("copy", 1))
+        ]
+        walked = "x + i * {} + j * {}, &s, b, r + i * {} + j, y + i * {} + j, scratch"
+        walked = walked.format(p.strides[0] * source.row, p.strides[1], kept.row, target.row)
+        return f"""\
+{vector_types(name, self.isa.lanes)}
+/* The weights that come next: how many each filter has, their values, and where their rows lie. */
+typedef struct {{ const int32_t *counts; const float *values; const uint16_t *rows; }} {name}_stream;
+{"".join(copies)}{"".join(self._tile(name, tile, source, target, epilogue) for tile in shapes)}
+/* {p}; {epilogue}.
+   {self}. */
+static void {name}({SIGNATURE})
+{{
+    const float *x = (const float *)in + {source.address(0, -p.pads[0], -p.pads[1])}, *b = bias;
+    float *y = (float *)out + {target.address(0, 0, 0)};
+    const float *r = {f"(const float *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "y"};
+    const int32_t *header = weights;
+    {name}_stream next = {{header + 1, (const float *)(header + 1 + {p.groups * self._blocks * filters}), 0}};
+    next.rows = (const uint16_t *)(next.values + header[0]);
+    (void)residual; (void)b;
+    memset(scratch, 0, {4 * self._pitch});
+    for (int group = 0; group < {p.groups}; group++) {{
+        {name}_stream s = next;
+{over_tiles(image, self.positions, f"s = next, {name}_{{rows}}x{{columns}}({walked});", 8)}
+        next = s;
+        x += {channels * source.plane}; y += {filters * target.plane}; r += {filters * kept.plane};
+        b += {filters if epilogue.bias else 0};
+    }}
+}}
+"""
+
+    def _tile(self, name: str, tile: Extent, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
+        """All filters at one tile of positions."""
+        p = self.problem
+        rows, columns = tile
+        filters, channels = p.filters // p.groups, p.channels // p.groups
+        full, rest = divmod(channels, self.block)
+        width = f"block < {full} ? {self.block} : {rest}" if rest else f"{self.block}"
+        reads = f"(i * {p.strides[0]} + u * {p.dilations[0]}) * {source.row} + v * {p.dilations[1]}"
+        parts = pieces(rows * columns, self.isa.lanes)
+        begin = "".join(
+            f"            {name}_{wide} a{chain}_{at} = {{0}};\n"
+            for chain in range(self._chains)
+            for at, wide in parts
+        )
+        step = "".join(self._weight(name, chain, parts) for chain in range(self._chains))
+        join = "".join(
+            f"            a0_{at} += a{chain}_{at};\n" for chain in range(1, self._chains) for at, _ in parts
+        )
+        cut = columns % self.isa.lanes
+        store = (self._store_runs if cut else self._store_vectors)(name, tile, target, epilogue)
+        return f"""\
+static void {name}_{rows}x{columns}(const float *x, {name}_stream *stream, const float *b, const float *r,
+        float *y, float *scratch)
+{{
+    {name}_stream s = *stream;
+    float *sums = scratch + {self._tile_floats}, whole[{self._whole}] = {{0}}, kept[{self._whole}] = {{0}};
+    (void)b; (void)r; (void)sums; (void)whole; (void)kept;
+    for (int block = 0; block < {self._blocks}; block++) {{
+        float *t = scratch + {self._pitch};
+        int channels = {width};
+        for (int c = 0; c < channels; c++, x += {source.plane})
+            for (int u = 0; u < {p.window[0]}; u++)
+                for (int v = 0; v < {p.window[1]}; v++, t += {self._pitch})
+                    for (int i = 0; i < {rows}; i++) {name}_gather{columns}(t + i * {columns}, x + {reads});
+        for (int k = 0; k < {filters}; k++) {{
+{begin}            for (int n = *s.counts++; n > 0; n -= {self._chains}) {{
+{step}            }}
+{join}{self._between(name, parts)}{store}        }}
+    }}
+    *stream = s;
+}}
+"""
+
+    @property
+    def _whole(self) -> int:
+        """Floats of a tile's positions in whole vectors."""
+        return self.isa.round_up(self.positions)
+
+    def _weight(self, name: str, chain: int, parts: list[tuple[int, int]]) -> str:
+        """C that multiplies one row by one weight."""
+        lines = "".join(
+            f"                    a{chain}_{at} += e * *(const {name}_{wide} *)(p + {at});\n"
+            for at, wide in parts
+        )
+        return f"""\
+                {{
+                    const float *p = scratch + *s.rows++, e = *s.values++;
+{lines}                }}
+"""
+
+    def _between(self, name: str, parts: list[tuple[int, int]]) -> str:
+        """C that takes up the sums of the block before and leaves those for the next one."""
+        if self._blocks == 1:
+            return ""
+        places = [(f"*({name}_{wide} *)(sums + k * {self._pitch} + {at})", f"a0_{at}") for at, wide in parts]
+        take = " ".join(f"{sum_} += {place};" for place, sum_ in places)
+        leave = " ".join(f"{place} = {sum_};" for place, sum_ in places)
+        return f"""\
+            if (block > 0) {{ {take} }}
+            if (block < {self._blocks - 1}) {{ {leave} continue; }}
+"""
+
+    def _store_vectors(self, name: str, tile: Extent, target: Buffer, epilogue: Epilogue) -> str:
+        """C of the epilogue where each vector of positions lies in one run of y."""
+        kept = epilogue.residual or target
+        lines = []
+        for at, _ in pieces(math.prod(tile), self.isa.lanes):
+            i, j = divmod(at, tile[1])
+            residual = f"load(r + k * {kept.plane} + {i * kept.row + j})"
+            value = epilogue.apply(f"a0_{at}", "splat(b[k])", residual)
+            lines.append(f"            store(y + k * {target.plane} + {i * target.row + j}, {value});\n")
+        return "".join(lines)
+
+    def _store_runs(self, name: str, tile: Extent, target: Buffer, epilogue: Epilogue) -> str:
+        """C of the epilogue where vectors of positions must be cut into the runs of y."""
+        rows, columns = tile
+        lanes = self.isa.lanes
+        kept = epilogue.residual or target
+        parts = pieces(rows * columns, lanes)
+        put = "".join(f"            *({name}_{wide} *)(whole + {at}) = a0_{at};\n" for at, wide in parts)
+        add = f"            for (int i = 0; i < {rows}; i++)\n                "
+        add += f"{name}_copy{columns}(kept + i * {columns}, r + k * {kept.plane} + i * {kept.row});\n"
+        value = epilogue.apply("load(whole + i)", "splat(b[k])", "load(kept + i)")
+        return f"""\
+{put}{add if epilogue.residual else ""}\
+            UNROLL for (int i = 0; i < {lanes * len(parts)}; i += {lanes}) store(whole + i, {value});
+            for (int i = 0; i < {rows}; i++)
+                {name}_copy{columns}(y + k * {target.plane} + i * {target.row}, whole + i * {columns});
+"""

@@ -1,0 +1,59 @@
+"""Sparse weights as a stream: what a kernel that skips zeros reads from beginning to end.
+
+    int32   how many values there are
+    int32   counts[group][block of rows][filter]
+    float   values, in that order, of each filter those that are not zero
+    uint16  rows: where each value's factors lie
+
+Whatever the pattern, the code that reads it is the same. Counts are padded to whole steps by values of zero
+at row 0, which holds zeros.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+# Weights that are more often not zero are no sparse weights: skipping costs more than it saves.
+MOST_DENSE = 0.5
+
+
+def density(weights: Array) -> float:
+    """The share of weights that are not zero, rounded up to hundredths; 1 for those that are not sparse."""
+    share = np.ceil(100 * np.count_nonzero(weights) / max(1, weights.size)) / 100
+    return float(share) if share <= MOST_DENSE else 1.0
+
+
+def pack_stream(weights: Array, groups: int, rows: int, pitch: int, step: int) -> Array:
+    """The bytes of the stream of weights [filters, channels/groups, *window] in blocks of `rows` rows.
+
+    A row is a channel and a place in the window. The n-th row of a block lies at (n + 1) * pitch, which must
+    be below 2**16; counts are multiples of `step`.
+    """
+    filters = weights.shape[0] // groups
+    matrix = weights.reshape(groups, filters, -1).astype(np.float32)
+    parts = [
+        _block(matrix[group, :, first : first + rows], pitch, step)
+        for group in range(groups)
+        for first in range(0, matrix.shape[2], rows)
+    ]
+    counts, values, places = map(np.concatenate, zip(*parts, strict=True))
+    total = np.array([len(values)], np.int32)
+    return np.concatenate([part.view(np.uint8) for part in (total, counts, values, places)])
+
+
+def _block(matrix: Array, pitch: int, step: int) -> tuple[Array, Array, Array]:
+    """Counts, values and places of one block [filters, rows]."""
+    filters, rows = np.nonzero(matrix)
+    counts = np.bincount(filters, minlength=len(matrix))
+    padded = -(-counts // step) * step
+    # A filter's values begin where the padded ones of the filters before it end.
+    shift = np.cumsum(padded - counts) - (padded - counts)
+    at = np.arange(len(filters)) + shift[filters]
+    values, places = np.zeros(padded.sum(), np.float32), np.zeros(padded.sum(), np.uint16)
+    values[at] = matrix[filters, rows]
+    places[at] = (rows + 1) * pitch
+    return padded.astype(np.int32), values, places
