@@ -1,8 +1,9 @@
 """How fast emitted code is beside `gcc -O3` on the sequential source: a part of lifting.py.
 
 The 69 kernels in pointer C, on matrices of 1000 x 1000 or vectors of 1,000,000, one thread. Source and
-targets take turns, each on its own kind of arrays, results included; arrays that the source changes are
-restored between calls, outside of the timing. A ratio above 1 says that the emitted code is faster.
+targets take turns of some calls, as engines do in `tensmith bench`, each on its own kind of arrays, results
+included; arrays that the source changes are restored between calls, outside of the timing. A ratio above 1
+says that the emitted code is faster.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import argparse
 import random
 import statistics
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from math import exp, log
 from pathlib import Path
@@ -24,7 +24,8 @@ from harness_inputs import Record
 from harness_targets import TARGETS
 from lifting_coverage import by_file
 
-from tensmith.lifting.auto import choose, sample
+from tensmith.evaluate.latency import take_turns
+from tensmith.lifting.auto import choose, sample, timer
 from tensmith.lifting.emit import EMITTERS
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Scalar
@@ -35,7 +36,7 @@ from tensmith.lifting.running import load
 SOURCE, NATIVE = "gcc -O3", "gcc -O3 -march=native"
 FLAGS = {SOURCE: ("-O3",), NATIVE: ("-O3", "-march=native")}
 MUST_WIN = ("numpy", "torch", "c")
-LEAST, SECONDS, MOST = 7, 0.4, 100  # rounds, seconds for each of those that take turns, rounds
+SECONDS = 0.4  # for each of those that take turns
 VECTOR = 1_000_000
 CLOSE, CLOSE_SHARE = 1.2, 0.9  # how near `auto` comes to the best, and in how many kernels
 RESAMPLES = 1000
@@ -136,22 +137,9 @@ def named(lifted: Lifted, arguments: Sequence[Any]) -> dict[str, Any]:
 def turns(
     runs: Mapping[str, tuple[Callable[[], Any], Callable[[], Any]]], seconds: float
 ) -> dict[str, list[float]]:
-    """Seconds of calls that take turns: a slower moment of the machine meets all."""
-    spent: dict[str, list[float]] = {name: [] for name in runs}
-    for run, restore in runs.values():
-        run()
-        restore()
-    for _ in range(MOST):
-        waiting = [name for name, found in spent.items() if len(found) < LEAST or sum(found) < seconds]
-        if not waiting:
-            break
-        for name in waiting:
-            run, restore = runs[name]
-            began = time.perf_counter()
-            run()
-            spent[name].append(time.perf_counter() - began)
-            restore()
-    return spent
+    """Median seconds of a call in each turn, whose first call meets the caches of others and is dropped."""
+    rounds = take_turns([timer(run, restore) for run, restore in runs.values()], seconds * len(runs)) / 1e9
+    return {name: rounds[:, index].tolist() for index, name in enumerate(runs)}
 
 
 def ratio(row: Mapping[str, Sequence[float]], name: str) -> str:

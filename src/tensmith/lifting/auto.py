@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tensmith.errors import TensmithError, UsageError
+from tensmith.evaluate.latency import take_turns
 from tensmith.formula.poly import Poly
 from tensmith.ir.types import DTYPES
 from tensmith.lifting.emit.kernel.parameters import axes_of, element_name, flat_fields, length_symbol
@@ -23,10 +24,11 @@ from tensmith.lifting.running import Callee, fields, installed, load
 CANDIDATES = ("numpy", "torch", "c", "onnx", "jax", "tensorflow", "mlx")
 _DEFAULTS = (1000, 300, 100, 30)
 _MOST_ELEMENTS = 30_000_000
-_LEAST_ROUNDS, _MOST_ROUNDS = 5, 200
 _SECONDS = 0.5  # for one target
+_HOPELESS = 10  # times slower than the fastest
 
 Sizes = Mapping[str, tuple[int, ...]]
+Nanoseconds = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -116,25 +118,37 @@ def choose(
         runs[target] = run
     if not runs:
         raise TensmithError("no target runs here; name one by --to")
-    timed = sorted(_interleaved(runs), key=lambda timing: timing.seconds or 0.0)
+    timed = sorted(_timed(runs), key=lambda timing: timing.seconds or 0.0)
     shapes = {name: np.shape(value) for name, _, value in fields(lifted.function.parameters, arguments)}
     return Choice((*timed, *notes), shapes), files
 
 
-def _interleaved(runs: Mapping[str, Callable[[], Any]]) -> list[Timing]:
-    """Least times of calls that take turns: what else the machine does only ever adds."""
-    seconds: dict[str, list[float]] = {target: [] for target in runs}
-    for run in runs.values():
-        run()
-    for _ in range(_MOST_ROUNDS):
-        waiting = [t for t, s in seconds.items() if len(s) < _LEAST_ROUNDS or sum(s) < _SECONDS]
-        if not waiting:
-            break
-        for target in waiting:
-            began = time.perf_counter()
-            runs[target]()
-            seconds[target].append(time.perf_counter() - began)
-    return [Timing(target, min(values)) for target, values in seconds.items()]
+def _timed(runs: Mapping[str, Callable[[], Any]]) -> list[Timing]:
+    """Times of calls in turns, each target's best turn: what else the machine does only ever adds.
+
+    A target that is hopelessly slower at first keeps that time and takes no turns.
+    """
+    timers = {target: timer(run) for target, run in runs.items()}
+    least = {target: int(time_calls(2).min()) for target, time_calls in timers.items()}
+    hopeful = [target for target in runs if least[target] <= _HOPELESS * min(least.values())]
+    rounds = take_turns([timers[target] for target in hopeful], _SECONDS * len(hopeful))
+    best = least | dict(zip(hopeful, rounds.min(axis=0)))
+    return [Timing(target, float(nanoseconds) / 1e9) for target, nanoseconds in best.items()]
+
+
+def timer(run: Callable[[], Any], after: Callable[[], Any] = lambda: None) -> Callable[[int], Nanoseconds]:
+    """What times as many calls as it is told, one by one; `after` each one comes what is not timed."""
+
+    def time_calls(count: int) -> Nanoseconds:
+        spent = np.empty(count)
+        for call in range(count):
+            began = time.perf_counter_ns()
+            run()
+            spent[call] = time.perf_counter_ns() - began
+            after()
+        return spent
+
+    return time_calls
 
 
 # Inputs.
