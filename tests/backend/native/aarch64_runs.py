@@ -1,0 +1,73 @@
+"""Compiles what a folder holds into static programs for aarch64 and runs those under qemu."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tensmith.backend.native import folder as folders
+from tensmith.backend.native.header import print_header
+from tensmith.backend.native.plan import Plan, make_plan
+from tensmith.backend.native.source import print_c
+from tensmith.ir import Program
+from tensmith.kernel import Isa
+from tensmith.kernel.toolchain import cache_folder
+
+Array = np.ndarray[Any, Any]
+
+QEMU = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
+_START = Path(__file__).with_name("start_aarch64.c")
+
+needs_qemu = [
+    pytest.mark.skipif(QEMU is None, reason="no qemu-aarch64: apt-get install qemu-user"),
+    pytest.mark.skipif(importlib.util.find_spec("ziglang") is None, reason="no ziglang: pip install ziglang"),
+]
+
+
+def build(program: Program, isa: Isa, folder: Path) -> tuple[Path, Plan]:
+    """A static program of the C files of a compiled model, and the plan behind it."""
+    plan = make_plan(program, isa)
+    (folder / "model.c").write_text(print_c(plan))
+    (folder / "model.h").write_text(print_header(plan))
+    shutil.copyfile(Path(folders.__file__).with_name("main.c"), folder / "main.c")
+    plan.weights.tofile(folder / "weights.bin")
+    sources = [folder / "model.c", folder / "main.c", _START]
+    flags = [flag.replace("+fp16", "+fullfp16") for flag in isa.flags]
+    for source in sources:
+        _zig(folder, *flags, "-O2", "-ffreestanding", "-c", str(source), "-o", f"{source.stem}.o")
+    _zig(folder, "-nostdlib", "-static", *(f"{source.stem}.o" for source in sources), "-o", "program")
+    return folder / "program", plan
+
+
+def run(built: tuple[Path, Plan], x: Array) -> dict[str, Array]:
+    """What the program writes for the input x."""
+    path, plan = built
+    assert QEMU is not None
+    folder = path.parent
+    x.tofile(folder / "x.bin")
+    types = {name: plan.program.type(name) for name in plan.program.outputs}
+    files = [folder / f"y{index}.bin" for index in range(len(types))]
+    words = [QEMU, path, folder / "weights.bin", folder / "x.bin", *files]
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done
+    return {
+        name: np.fromfile(file, type_.numpy).reshape(type_.static or ())
+        for file, (name, type_) in zip(files, types.items())
+    }
+
+
+def _zig(folder: Path, *words: str) -> None:
+    caches = {"ZIG_LOCAL_CACHE_DIR": str(folder), "ZIG_GLOBAL_CACHE_DIR": str(cache_folder().parent / "zig")}
+    command = [sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-musl", *words]
+    done = subprocess.run(
+        command, cwd=folder, env=os.environ | caches, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

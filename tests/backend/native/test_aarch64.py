@@ -1,0 +1,83 @@
+"""Programs compiled for aarch64, run under qemu, answer as the interpreter does."""
+
+from __future__ import annotations
+
+import lzma
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from aarch64_runs import build, needs_qemu, run
+from native_programs import Net
+from test_native_programs import classifier, concatenations, pools, residual_block, squeeze_excite
+from test_native_quantized import FORMS
+from test_native_quantized import Net as QuantizedNet
+
+from tensmith.backend.native.folder import write_folder
+from tensmith.backend.native.loader import Model, ModelError
+from tensmith.backend.native.plan import fixed, make_plan
+from tensmith.frontend.onnx import read_onnx
+from tensmith.ir import Program, interpret
+from tensmith.kernel import Isa, isa_named
+
+pytestmark = needs_qemu
+
+PLAIN, DOT, MATRIX = (isa_named("neon", features) for features in ((), ("fp16", "dotprod"), ("i8mm",)))
+
+
+def winograd() -> Program:
+    """Enough channels that the layers are computed by minimal filtering."""
+    net = Net(1, 16, 24, 22)
+    return net.program(net.conv(net.add("relu", net.conv("x", 16, 32)), 32, 16))
+
+
+NETS = (residual_block, concatenations, pools, classifier, squeeze_excite, winograd)
+
+
+@pytest.mark.parametrize("net", NETS, ids=lambda net: net.__name__)
+def test_floats_are_the_interpreter_s(net: Callable[[], Program], tmp_path: Path) -> None:
+    program = net()
+    x = np.random.default_rng(1).standard_normal(program.inputs["x"].static or ()).astype(np.float32)
+    built = build(program, PLAIN, tmp_path)
+    if net is winograd:
+        assert {kernel.work.name for kernel in built[1].kernels} == {"winograd"}  # type: ignore[union-attr]
+    found = run(built, x)
+    for name, expected in interpret(program, {"x": x}).items():
+        np.testing.assert_allclose(found[name], expected, rtol=0, atol=3e-5)
+
+
+@pytest.mark.parametrize("isa", [PLAIN, DOT, MATRIX], ids=["widened", "dotprod", "i8mm"])
+def test_bytes_are_equal_to_the_bit(isa: Isa, tmp_path: Path) -> None:
+    net = QuantizedNet((2, 3, 9, 11))
+    program = net.program(*(form(net) for form in FORMS))
+    x = (np.random.default_rng(1).integers(-96, 96, net.shape) / 16).astype(np.float32)
+    found = run(build(program, isa, tmp_path), x)
+    for name, expected in interpret(program, {"x": x}).items():
+        assert len(np.unique(expected)) > 15, "the test says nothing if everything saturates"
+        np.testing.assert_array_equal(found[name], expected)
+
+
+def test_another_machine_is_refused(tmp_path: Path) -> None:
+    net = Net(1, 3, 6, 6)
+    write_folder(make_plan(net.program(net.conv("x", 3, 4)), DOT), tmp_path / "model")
+    with pytest.raises(ModelError, match="compiled for aarch64, and this machine is"):
+        Model(tmp_path / "model")
+
+
+@pytest.mark.data
+def test_resnet20_answers_as_the_interpreter(data_dir: Path, tmp_path: Path) -> None:
+    program = fixed(read_onnx(data_dir / "models" / "resnet20_cifar10.onnx"), {"batch": _IMAGES})
+    with lzma.open(data_dir / "cifar10" / "test_batch.bin.xz") as file:
+        records = np.frombuffer(file.read(_IMAGES * 3073), np.uint8).reshape(_IMAGES, 3073)
+    pixels = records[:, 1:].reshape(-1, 3, 32, 32).astype(np.float32) / 255
+    x = (pixels - _MEAN.reshape(3, 1, 1)) / _SPREAD.reshape(3, 1, 1)
+    (expected,) = interpret(program, {"input": x}).values()
+    (found,) = run(build(program, PLAIN, tmp_path), x).values()
+    assert abs(found - expected).max() <= 1e-5 * np.ptp(expected)
+    assert np.array_equal(found.argmax(1), expected.argmax(1))
+    assert np.count_nonzero(found.argmax(1) == records[:, 0]) >= _IMAGES - 1
+
+
+_IMAGES = 8
+_MEAN, _SPREAD = np.float32([0.485, 0.456, 0.406]), np.float32([0.229, 0.224, 0.225])
