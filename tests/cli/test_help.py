@@ -12,7 +12,7 @@ from command_line import refused, tensmith
 from tensmith import __version__
 from tensmith.config import Config
 
-COMMANDS = ("compress", "bench", "unpack", "verify", "explain", "report", "targets", "doctor")
+COMMANDS = ("compress", "bench", "compile", "unpack", "verify", "explain", "report", "targets", "doctor")
 HEAVY = {"numpy", "onnx", "onnxruntime", "pydantic", "rich", "yaml", "scipy", "torch", "plotly"}
 
 

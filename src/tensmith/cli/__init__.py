@@ -8,7 +8,18 @@ import signal
 from tensmith.cli.command import app
 
 # In the order of `tensmith --help`.
-_COMMANDS = ("compress", "lift", "bench", "unpack", "verify", "explain", "report", "targets", "doctor")
+_COMMANDS = (
+    "compress",
+    "lift",
+    "bench",
+    "compile",
+    "unpack",
+    "verify",
+    "explain",
+    "report",
+    "targets",
+    "doctor",
+)
 
 
 def main() -> None:

@@ -10,8 +10,9 @@ import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tensmith.errors import EngineError
+from tensmith.errors import EngineError, UsageError
 from tensmith.hardware.cpu import detect_cpu
+from tensmith.hardware.target import HOST, Target
 from tensmith.kernel.functions import FUNCTIONS
 from tensmith.kernel.integers import byte_offset, dot_feature, integer_functions
 
@@ -175,3 +176,14 @@ def host_isa() -> Isa:
     """This machine's widest instruction set."""
     cpu = detect_cpu()
     return isa_of(cpu.features, {"arm64": "aarch64"}.get(cpu.architecture, cpu.architecture))
+
+
+def target_isa(target: Target) -> Isa:
+    """The widest instruction set of a device; UsageError if it is no CPU."""
+    if target.name == HOST:
+        return host_isa()
+    if target.kind != "cpu":
+        raise UsageError(
+            f"'{target.name}' is a {target.kind}, and native code is made for CPUs; choose another target"
+        )
+    return isa_of(target.isa, "aarch64" if "neon" in target.isa else "x86_64")

@@ -97,7 +97,7 @@ def _compile(isa: Isa, text: str, library: Path, longest: float) -> None:
         source, compiled, built = (Path(folder) / f"kernels.{kind}" for kind in ("c", "o", "so"))
         source.write_text(text, encoding="utf-8")
         _run((*compiler.command, *arguments, "-c", "-o", str(compiled), str(source)), folder, longest)
-        _run((*compiler.command, "-shared", "-o", str(built), str(compiled), *alone), folder, longest)
+        _run((*compiler.command, "-shared", "-s", "-o", str(built), str(compiled), *alone), folder, longest)
         shutil.copyfile(built, library)
 
 

@@ -1,0 +1,27 @@
+"""`tensmith compile` writes a folder for a device that is not at hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from command_line import refused, tensmith
+
+
+@pytest.mark.parametrize("target", ["raspberry-pi-5", "server-avx2"])
+def test_a_folder_for_another_device(tiny: Path, tmp_path: Path, target: str) -> None:
+    pytest.importorskip("ziglang", reason="no ziglang: pip install ziglang")
+    words = ("compile", str(tiny / "tiny.onnx"), "--target", target, "--json")
+    document = json.loads(tensmith(*words, folder=tmp_path).stdout)
+    manifest = json.loads((tmp_path / f"tiny-{target}" / "model.json").read_text())
+    machine = {"raspberry-pi-5": ("aarch64", "dotprod"), "server-avx2": ("x86_64", "avx2")}[target]
+    assert document["architecture"] == manifest["architecture"] == machine[0]
+    assert machine[1] in manifest["needs"] and document["kernels"]
+    assert (tmp_path / f"tiny-{target}" / "main.c").exists()
+
+
+def test_a_device_without_a_cpu_is_refused(tiny: Path, tmp_path: Path) -> None:
+    words = ("compile", str(tiny / "tiny.onnx"), "--target", "nvidia-a100")
+    refused(tensmith(*words, folder=tmp_path), 2, "native code is made for CPUs")
