@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tensmith.ir import Program, TensorType, interpret, make_node
 from tensmith.kernel.algorithm import Kernel
+from tensmith.kernel.algorithms.winograd import Winograd
 from tensmith.kernel.buffer import Buffer, Halo
 from tensmith.kernel.epilogue import Epilogue
+from tensmith.kernel.phases import Phases
 from tensmith.kernel.problem import Convolution
 from tensmith.kernel.toolchain import compile_library
 
@@ -31,6 +34,45 @@ def aligned(count: int, dtype: Any = np.float32, fill: Any = np.nan) -> Array:
     return found
 
 
+@dataclass(frozen=True)
+class Fitted:
+    """A kernel with the buffers and the epilogue that its code is made for."""
+
+    kernel: Kernel
+    source: Buffer
+    target: Buffer
+    epilogue: Epilogue
+
+    def text(self, name: str) -> str:
+        """C text of a function `name` that a library shows."""
+        code = self.kernel.code(f"{name}_kernel", self.source, self.target, self.epilogue)
+        return code + _ENTRY.format(name)
+
+    def run(
+        self, function: Any, image: Array, weights: Array, bias: Array | None, residual: Array | None
+    ) -> Array:
+        """y [filters, height, width]; lanes past the channels hold NaN on the way in."""
+        kernel = self.kernel
+        x, y, w = copy(self.source.lay(image, np.nan)), aligned(self.target.size), copy(kernel.pack(weights))
+        b = aligned(kernel.isa.round_up(kernel.problem.filters), fill=0)
+        if bias is not None:
+            b[: len(bias)] = bias
+        r = copy(kernel.target.lay(residual, np.nan)) if residual is not None else aligned(1)
+        scratch = aligned(kernel.scratch_bytes // 4 + 16)
+        function(*(ctypes.c_void_p(array.ctypes.data) for array in (x, w, b, r, y, scratch)))
+        return self.target.read(y)
+
+
+def fitted(kernel: Kernel, epilogue: Epilogue, loose: bool = False) -> Fitted:
+    """The kernel for buffers as it asks for them, or with wider halos."""
+    source, target = kernel.source, kernel.target
+    if loose:
+        source = Buffer(source.channels, source.height, source.width, source.block,
+                        source.halo.union(LOOSE), source.dtype)  # fmt: skip
+        target = Buffer(target.channels, target.height, target.width, target.block, LOOSE, target.dtype)
+    return Fitted(kernel, source, target, epilogue)
+
+
 def run_kernel(
     kernel: Kernel,
     image: Array,
@@ -40,31 +82,18 @@ def run_kernel(
     epilogue: Epilogue | None = None,
     loose: bool = False,
 ) -> Array:
-    """y [filters, height, width] of one kernel; lanes past the channels hold NaN on the way in."""
-    source, target = kernel.source, kernel.target
-    kept = target if residual is not None else None
-    epilogue = epilogue or Epilogue(bias is not None, kept)
-    if loose:
-        source = Buffer(source.channels, source.height, source.width, source.block,
-                        source.halo.union(LOOSE), source.dtype)  # fmt: skip
-        target = Buffer(target.channels, target.height, target.width, target.block, LOOSE, target.dtype)
-    text = kernel.isa.prelude + kernel.code("kernel", source, target, epilogue) + _ENTRY
+    """y [filters, height, width] of one kernel."""
+    kept = kernel.target if residual is not None else None
+    made = fitted(kernel, epilogue or Epilogue(bias is not None, kept), loose)
+    text = kernel.isa.prelude + made.text("entry")
     function = ctypes.CDLL(str(compile_library(text, kernel.isa))).entry
-    x, y, w = copy(source.lay(image, np.nan)), aligned(target.size), copy(kernel.pack(weights))
-    b = aligned(kernel.isa.round_up(kernel.problem.filters), fill=0)
-    if bias is not None:
-        b[: len(bias)] = bias
-    r = copy(kernel.target.lay(residual, np.nan)) if residual is not None else aligned(1)
-    scratch = aligned(kernel.scratch_bytes // 4 + 16)
-    pointers = [ctypes.c_void_p(array.ctypes.data) for array in (x, w, b, r, y, scratch)]
-    function(*pointers)
-    return target.read(y)
+    return made.run(function, image, weights, bias, residual)
 
 
 _ENTRY = """
 __attribute__((visibility("default")))
-void entry(const void *in, const void *weights, const float *bias, const void *residual, void *out, void *s)
-{ kernel(in, weights, bias, residual, out, s); }
+void {0}(const void *in, const void *weights, const float *bias, const void *residual, void *out, void *s)
+{{ {0}_kernel(in, weights, bias, residual, out, s); }}
 """
 
 
@@ -100,3 +129,19 @@ def rounding_bound(problem: Convolution, image: Array, weights: Array) -> Array:
     """How far a float32 sum in any order may be off: depth * eps * sum |x||w| (Higham, 2002, eq. 3.5)."""
     eps = float(np.finfo(np.float32).eps)
     return (problem.depth + 4) * eps * reference(problem, abs(image), abs(weights))
+
+
+def winograd_bound(kernel: Winograd, image: Array, weights: Array) -> float:
+    """The largest element of the bound in the module's docstring, over all tiles at once."""
+    f = kernel.transforms
+    a, g, b = (abs(np.array(m, np.float64)) for m in (f.output_matrix, f.filter_matrix, f.input_matrix))
+    phases = Phases(kernel.problem.window[0], kernel.problem.strides[0])
+    split = phases.split(abs(weights.astype(np.float64)))
+    filters = np.einsum("pi,kcij,qj->kcpq", g, split.reshape(len(weights), -1, *split.shape[3:]), g)
+    # Every tile is at most the largest element of each channel everywhere.
+    most = np.tile(abs(image.astype(np.float64)).max((1, 2)), len(phases.order))
+    inputs = np.outer(b.sum(1), b.sum(1))
+    sums = np.einsum("kcpq,c,pq->kpq", filters, most, inputs)
+    outputs = np.einsum("ip,kpq,jq->kij", a, sums, a)
+    eps = float(np.finfo(np.float32).eps)
+    return eps * (len(most) + 8 * f.products) * float(outputs.max())

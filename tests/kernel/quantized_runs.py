@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from kernel_runs import _ENTRY, LOOSE, aligned, copy, reference
+from kernel_runs import LOOSE, Fitted, aligned, copy, reference
 
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.buffer import Buffer
@@ -105,7 +105,7 @@ def found(kernel: Kernel, case: Case, loose: bool = False) -> Array:
         kept = Buffer(target.channels, target.height, target.width, target.block, halo,
                       "u8" if bytes_ else "f32")  # fmt: skip
     epilogue = Epilogue(True, kept, case.activation, how.inner is not None)
-    text = kernel.isa.prelude + kernel.code("kernel", source, target, epilogue) + _ENTRY
+    text = kernel.isa.prelude + Fitted(kernel, source, target, epilogue).text("entry")
     function = ctypes.CDLL(str(compile_library(text, kernel.isa))).entry
     y = aligned(target.size, np.uint8 if how.target else np.float32)
     words = constants(case.problem, kernel.isa, case.weights, how, case.activation is not None)

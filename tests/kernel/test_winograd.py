@@ -6,13 +6,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from kernel_runs import Array, reference, run_kernel, sample
+from kernel_runs import reference, run_kernel, sample, winograd_bound
 
 from tensmith.kernel import Convolution, Epilogue, host_isa, isa_named
 from tensmith.kernel.algorithms.winograd import Winograd
 from tensmith.kernel.cook_toom import filtering
 from tensmith.kernel.epilogue import Activation
-from tensmith.kernel.phases import Phases
 
 SAME = (1, 1, 1, 1)
 SHAPES = [
@@ -50,22 +49,6 @@ def test_the_matrices_compute_a_filter_exactly(outputs: int, taps: int) -> None:
                 assert total == Fraction(int(j == i + k))
 
 
-def bound(kernel: Winograd, image: Array, weights: Array) -> float:
-    """The largest element of the bound in the module's docstring, over all tiles at once."""
-    f = kernel.transforms
-    a, g, b = (abs(np.array(m, np.float64)) for m in (f.output_matrix, f.filter_matrix, f.input_matrix))
-    phases = Phases(kernel.problem.window[0], kernel.problem.strides[0])
-    split = phases.split(abs(weights.astype(np.float64)))
-    filters = np.einsum("pi,kcij,qj->kcpq", g, split.reshape(len(weights), -1, *split.shape[3:]), g)
-    # Every tile is at most the largest element of each channel everywhere.
-    most = np.tile(abs(image.astype(np.float64)).max((1, 2)), len(phases.order))
-    inputs = np.outer(b.sum(1), b.sum(1))
-    sums = np.einsum("kcpq,c,pq->kpq", filters, most, inputs)
-    outputs = np.einsum("ip,kpq,jq->kij", a, sums, a)
-    eps = float(np.finfo(np.float32).eps)
-    return eps * (len(most) + 8 * f.products) * float(outputs.max())
-
-
 @pytest.mark.parametrize("size", [2, 3, 4, 5, 6])
 @pytest.mark.parametrize("problem", [*SHAPES, *STRIDED, *LARGER], ids=str)
 def test_every_size_on_every_class_of_shape(problem: Convolution, size: int) -> None:
@@ -75,7 +58,7 @@ def test_every_size_on_every_class_of_shape(problem: Convolution, size: int) -> 
         pytest.skip("more points than there are")
     expected = reference(problem, image, weights)
     error = abs(run_kernel(kernels[0], image, weights) - expected).max()
-    assert error <= bound(kernels[0], image, weights)
+    assert error <= winograd_bound(kernels[0], image, weights)
     assert error <= 1e-4 * abs(expected).max(), "far below the bound in practice"
 
 
@@ -85,7 +68,7 @@ def test_several_groups_and_another_instruction_set() -> None:
     expected = reference(problem, image, weights)
     for isa in (host_isa(), isa_named("generic")):
         kernel = Winograd(problem, isa, 4, 6, 3, 2)
-        assert abs(run_kernel(kernel, image, weights, loose=True) - expected).max() <= bound(
+        assert abs(run_kernel(kernel, image, weights, loose=True) - expected).max() <= winograd_bound(
             kernel, image, weights
         )
 
@@ -99,7 +82,7 @@ def test_bias_residual_and_activation() -> None:
     epilogue = Epilogue(True, kernel.target, Activation("relu"))
     found = run_kernel(kernel, image, weights, bias, residual, epilogue, loose=True)
     expected = np.maximum(reference(problem, image, weights) + bias[:, None, None] + residual, 0)
-    assert abs(found - expected).max() <= bound(kernel, image, weights) + 1e-5
+    assert abs(found - expected).max() <= winograd_bound(kernel, image, weights) + 1e-5
 
 
 def test_what_is_not_finite_is_never_lost() -> None:

@@ -1,0 +1,134 @@
+"""The database of measured kernels: what holds, for whom, and what happens to a damaged or full one."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tensmith.errors import OutputError
+from tensmith.kernel import Convolution, Kernel, candidates, host_isa, isa_named, timings
+from tensmith.kernel.timings import Timings
+
+PROBLEM = Convolution(32, 8, 8, 32, (3, 3), pads=(1, 1, 1, 1))
+
+
+@pytest.fixture
+def kernel() -> Kernel:
+    return candidates(PROBLEM, host_isa())[0]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "timings.sqlite"
+
+
+def test_an_entry_comes_back_for_its_memory_and_machine_only(path: Path, kernel: Kernel) -> None:
+    made = Timings(path)
+    assert made.known([kernel], 0) == {} and not path.exists()  # reading makes no file
+    made.add(kernel, 0, 1e-6)
+    again = Timings(path)
+    assert again.known([kernel], 0) == {kernel: 1e-6}
+    assert again.known([kernel], 1) == {}
+    elsewhere = candidates(PROBLEM, isa_named("generic"))
+    assert again.known(elsewhere, 0) == {}
+
+
+def test_a_changed_template_is_timed_anew(
+    path: Path, kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Timings(path)
+    made.add(kernel, 0, 1e-6)
+    monkeypatch.setattr(timings, "code_version", lambda _: "another text")
+    assert made.known([kernel], 0) == {}
+    made.add(kernel, 0, 2e-6)
+    assert made.known([kernel], 0) == {kernel: 2e-6}
+
+
+def test_the_revision_changes_with_every_entry(path: Path, kernel: Kernel) -> None:
+    made = Timings(path)
+    seen = [made.revision()]
+    for seconds in (1e-6, 2e-6, 2e-6):
+        made.add(kernel, 0, seconds)
+        seen.append(Timings(path).revision())
+    assert len(set(seen)) == 4
+
+
+def test_near_shapes_come_in_order_and_other_kinds_not_at_all(path: Path) -> None:
+    made = Timings(path)
+    shapes = {"far": 256, "near": 64, "same": 32}
+    for channels in shapes.values():
+        same = Convolution(channels, 8, 8, channels, (3, 3), pads=(1, 1, 1, 1))
+        made.add(candidates(same, host_isa())[shapes["far"] // channels % 3], 0, 1e-6)
+    strided = Convolution(33, 8, 8, 32, (3, 3), strides=(2, 2), pads=(1, 1, 1, 1))
+    made.add(candidates(strided, host_isa())[0], 0, 1e-6)
+    expected = [str(candidates(Convolution(c, 8, 8, c, (3, 3), pads=(1, 1, 1, 1)), host_isa())[i])
+                for c, i in ((64, 1), (256, 1))]  # fmt: skip
+    assert made.near(PROBLEM, host_isa(), 0) == list(dict.fromkeys(expected))
+
+
+def test_settled_holds_for_the_same_kernels(path: Path) -> None:
+    made = Timings(path)
+    kernels = candidates(PROBLEM, host_isa())
+    made.settle(kernels, 0)
+    assert not made.settled(kernels, 0)  # the first of them is not timed
+    made.add(kernels[0], 0, 1e-6)
+    assert made.settled(kernels, 0)
+    assert not made.settled(kernels[:-1], 0)
+    assert not made.settled(kernels, 1)
+
+
+@pytest.mark.parametrize(
+    "content", [b"no database at all, but text" * 100, b"SQLite format 3\0" + bytes(4096)]
+)
+def test_a_damaged_database_is_refused_and_left_alone(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    with pytest.raises(OutputError, match=r"timings.sqlite.*damaged.*remove it"):
+        Timings(path)
+    assert path.read_bytes() == content
+
+
+def test_another_schema_is_refused(path: Path) -> None:
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version=99")
+    with pytest.raises(OutputError, match="schema 99"):
+        Timings(path)
+
+
+def test_a_full_disk_loses_no_entry(path: Path, kernel: Kernel) -> None:
+    made = Timings(path)
+    made.add(kernel, 0, 1e-6)
+    assert made._db is not None
+    pages = made._db.execute("PRAGMA page_count").fetchone()[0]
+    made._db.execute(f"PRAGMA max_page_count={pages}")
+    with pytest.raises(OutputError, match=r"full.*free some space"):
+        for memory in range(1, 10_000):
+            made.add(kernel, memory, 1e-6)
+    made.close()
+    assert Timings(path).known([kernel], 0) == {kernel: 1e-6}
+
+
+def test_processes_share_it(path: Path) -> None:
+    script = (
+        "import sys\nfrom pathlib import Path\n"
+        "from tensmith.kernel import Convolution, candidates, host_isa\n"
+        "from tensmith.kernel.timings import Timings\n"
+        "problem = Convolution(32, 8, 8, 32, (3, 3), pads=(1, 1, 1, 1))\n"
+        "kernel = candidates(problem, host_isa())[0]\n"
+        "first = int(sys.argv[2])\n"
+        "for memory in range(first, first + 20):\n"
+        "    Timings(Path(sys.argv[1])).add(kernel, memory, 1e-6)\n"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    running = [
+        subprocess.Popen([sys.executable, "-c", script, str(path), str(20 * place)], env=environment)
+        for place in range(3)
+    ]
+    assert [process.wait(120) for process in running] == [0, 0, 0]
+    kernel = candidates(PROBLEM, host_isa())[0]
+    made = Timings(path)
+    assert all(made.known([kernel], memory) for memory in range(60))
