@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -90,7 +91,7 @@ def _on_grid(value: Array, grid: Grid) -> Array:
     return np.clip(np.rint(value), grid.low - grid.zero_point, grid.high - grid.zero_point)
 
 
-def found(kernel: Kernel, case: Case, loose: bool = False) -> Array:
+def found(kernel: Kernel, case: Case, loose: bool = False, cache: Path | None = None) -> Array:
     """y of one kernel: bytes, or floats if there is no target grid."""
     how, source, target = case.how, kernel.source, kernel.target
     dtype = "u8" if how.target else "f32"
@@ -106,7 +107,7 @@ def found(kernel: Kernel, case: Case, loose: bool = False) -> Array:
                       "u8" if bytes_ else "f32")  # fmt: skip
     epilogue = Epilogue(True, kept, case.activation, how.inner is not None)
     text = kernel.isa.prelude + Fitted(kernel, source, target, epilogue).text("entry")
-    function = ctypes.CDLL(str(compile_library(text, kernel.isa))).entry
+    function = ctypes.CDLL(str(compile_library(text, kernel.isa, cache=cache))).entry
     y = aligned(target.size, np.uint8 if how.target else np.float32)
     words = constants(case.problem, kernel.isa, case.weights, how, case.activation is not None)
     r = copy(kept.lay(case.residual)) if kept and case.residual is not None else aligned(1)
