@@ -18,7 +18,7 @@ FLOORS = (
     {"ir"},
     {"rewrite", "backend", "frontend", "hardware", "kernel"},
     {"verify", "engine"},
-    {"evaluate"},
+    {"evaluate", "tune"},
     {"search", "config"},
     {"deploy", "given", "compression", "preview", "explain", "lifting"},
     {"cli"},

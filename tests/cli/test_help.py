@@ -12,7 +12,9 @@ from command_line import refused, tensmith
 from tensmith import __version__
 from tensmith.config import Config
 
-COMMANDS = ("compress", "bench", "compile", "unpack", "verify", "explain", "report", "targets", "doctor")
+COMMANDS = (
+    "compress", "bench", "tune", "compile", "unpack", "verify", "explain", "report", "targets", "doctor",
+)  # fmt: skip
 HEAVY = {"numpy", "onnx", "onnxruntime", "pydantic", "rich", "yaml", "scipy", "torch", "plotly"}
 
 

@@ -12,6 +12,7 @@ _COMMANDS = (
     "compress",
     "lift",
     "bench",
+    "tune",
     "compile",
     "unpack",
     "verify",

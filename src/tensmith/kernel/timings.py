@@ -1,0 +1,194 @@
+"""What kernels were measured to take: one SQLite database in the user's cache, shared by all processes.
+
+An entry holds for one machine (CPU model and instruction set), one problem, and one memory that the weights
+come from. It counts as long as the kernel's C text is the one that was timed. Entries are committed one by
+one, so that whatever ends a process loses none of those before.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tensmith.errors import OutputError
+from tensmith.files import sha256_bytes
+from tensmith.hardware.cpu import detect_cpu
+from tensmith.kernel.algorithm import Kernel
+from tensmith.kernel.alone import code_version
+from tensmith.kernel.isa import Isa
+from tensmith.kernel.problem import Convolution
+from tensmith.kernel.toolchain import cache_folder
+
+_VERSION = 1
+_PATIENCE_SECONDS = 30.0
+_TABLE = """
+CREATE TABLE IF NOT EXISTS timings (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    machine TEXT NOT NULL, problem TEXT NOT NULL, memory INTEGER NOT NULL, kernel TEXT NOT NULL,
+    code TEXT NOT NULL, seconds REAL NOT NULL, UNIQUE (machine, problem, memory, kernel));
+CREATE TABLE IF NOT EXISTS settled (
+    machine TEXT NOT NULL, problem TEXT NOT NULL, memory INTEGER NOT NULL, kernels TEXT NOT NULL,
+    PRIMARY KEY (machine, problem, memory));
+"""
+
+
+class Timings:
+    """The database at `path`; it is created by the first `add`. OutputError if it is damaged or full."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path or cache_folder().parent / "timings.sqlite"
+        self._db: sqlite3.Connection | None = None
+        if self.path.exists():
+            self._open()
+
+    def known(self, kernels: Iterable[Kernel], memory: int) -> dict[Kernel, float]:
+        """Seconds of those kernels that were timed as they are now."""
+        found: dict[Kernel, float] = {}
+        stored: dict[tuple[Convolution, Isa], dict[str, tuple[str, float]]] = {}
+        for kernel in kernels:
+            place = (kernel.problem, kernel.isa)
+            if place not in stored:
+                stored[place] = self._of(*place, memory)
+            code, seconds = stored[place].get(str(kernel), ("", 0.0))
+            if code and code == code_version(kernel):
+                found[kernel] = seconds
+        return found
+
+    def _of(self, problem: Convolution, isa: Isa, memory: int) -> dict[str, tuple[str, float]]:
+        where = (_machine(isa), _described(problem), memory)
+        statement = (
+            "SELECT kernel, code, seconds FROM timings WHERE machine = ? AND problem = ? AND memory = ?"
+        )
+        return {name: (code, seconds) for name, code, seconds in self._rows(statement, where)}
+
+    def near(self, problem: Convolution, isa: Isa, memory: int, most: int = 3) -> list[str]:
+        """Names of the kernels that were best at the nearest other shapes, the nearest shape first."""
+        statement = (
+            "SELECT problem, kernel, min(seconds) FROM timings WHERE machine = ? AND memory = ? "
+            "GROUP BY problem"
+        )
+        own = asdict(problem)
+        found = [
+            (distance, name)
+            for text, name, _ in self._rows(statement, (_machine(isa), memory))
+            if 0 < (distance := _distance(own, json.loads(text))) < math.inf
+        ]
+        return list(dict.fromkeys(name for _, name in sorted(found)[:most]))
+
+    def add(self, kernel: Kernel, memory: int, seconds: float) -> None:
+        """Stores what a kernel took, in place of what was known of it."""
+        where = (_machine(kernel.isa), _described(kernel.problem), memory)
+        self._write(
+            "INSERT OR REPLACE INTO timings (machine, problem, memory, kernel, code, seconds) "
+            "VALUES (?, ?, ?, ?, ?, ?)",
+            (*where, str(kernel), code_version(kernel), seconds),
+        )
+
+    def settle(self, kernels: Sequence[Kernel], memory: int) -> None:
+        """Notes that more trials of these kernels of one problem are not worth their time."""
+        where = (_machine(kernels[0].isa), _described(kernels[0].problem), memory)
+        self._write("INSERT OR REPLACE INTO settled VALUES (?, ?, ?, ?)", (*where, _digest(kernels)))
+
+    def settled(self, kernels: Sequence[Kernel], memory: int) -> bool:
+        """Whether `settle` was told the same, and the first of them still is as it was timed."""
+        where = (_machine(kernels[0].isa), _described(kernels[0].problem), memory)
+        statement = "SELECT kernels FROM settled WHERE machine = ? AND problem = ? AND memory = ?"
+        same = self._rows(statement, where) == [(_digest(kernels),)]
+        return same and bool(self.known(kernels[:1], memory))
+
+    def revision(self) -> str:
+        """What changes whenever something is stored."""
+        ((last,),) = self._rows("SELECT max(number) FROM timings", ()) if self._db else [(None,)]
+        return str(last or 0)
+
+    def close(self) -> None:
+        """Ends the connection; what was added is on disk already."""
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    def _write(self, statement: str, values: tuple[Any, ...]) -> None:
+        try:
+            database = self._db or self._created()
+            with database:
+                database.execute(statement, values)
+        except sqlite3.OperationalError as error:
+            raise self._unwritable(error) from error
+        except sqlite3.Error as error:
+            raise self._damaged(error) from error
+
+    def _created(self) -> sqlite3.Connection:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        return self._open()
+
+    def _open(self) -> sqlite3.Connection:
+        try:
+            database = sqlite3.connect(self.path, timeout=_PATIENCE_SECONDS)
+            (version,) = database.execute("PRAGMA user_version").fetchone()
+            if version not in (0, _VERSION):
+                raise OutputError(
+                    f"{self.path} is of another tensmith (schema {version}, this one reads {_VERSION}); "
+                    "remove it to time kernels anew"
+                )
+            if version == 0:
+                database.execute("PRAGMA journal_mode=WAL")
+                database.executescript(f"{_TABLE} PRAGMA user_version={_VERSION};")
+            database.execute("PRAGMA synchronous=FULL")
+            database.execute("SELECT count(*) FROM timings")
+        except sqlite3.OperationalError as error:
+            raise self._unwritable(error) from error
+        except sqlite3.Error as error:
+            raise self._damaged(error) from error
+        self._db = database
+        return database
+
+    def _rows(self, statement: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        if self._db is None:
+            return []
+        try:
+            return self._db.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            raise self._damaged(error) from error
+
+    def _unwritable(self, error: Exception) -> OutputError:
+        return OutputError(f"cannot use {self.path}: {error}; what it held is kept: free some space")
+
+    def _damaged(self, error: Exception) -> OutputError:
+        return OutputError(
+            f"{self.path}, which holds measured kernels, is damaged ({error}); remove it to time them anew"
+        )
+
+
+def _machine(isa: Isa) -> str:
+    return f"{detect_cpu().model}, {isa.name} {' '.join(sorted(isa.features))}"
+
+
+def _described(problem: Convolution) -> str:
+    return json.dumps(asdict(problem), sort_keys=True)
+
+
+def _digest(kernels: Sequence[Kernel]) -> str:
+    return sha256_bytes("\n".join(sorted(map(str, kernels))).encode())[:32]
+
+
+def _distance(one: dict[str, Any], other: dict[str, Any]) -> float:
+    """Sum of the octaves between sizes; infinity between problems that differ in more than their sizes."""
+    kinds = [
+        {key: json.dumps(value) for key, value in problem.items() if key not in _SIZES}
+        | {"groups": "each" if problem["groups"] == problem["channels"] else problem["groups"]}
+        for problem in (one, other)
+    ]
+    if kinds[0] != kinds[1]:
+        return math.inf
+    return sum(abs(math.log2(one[key] / other[key])) for key in _SIZES)
+
+
+_SIZES = ("channels", "height", "width", "filters")

@@ -1,0 +1,100 @@
+"""Tuning a network: its problems are found by planning it, timed, and the folder compiled with the best."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tensmith.backend.native.folder import write_folder
+from tensmith.backend.native.layout import Chooser, estimated, memory_of
+from tensmith.backend.native.measured import measured
+from tensmith.backend.native.plan import make_plan
+from tensmith.errors import OutputError
+from tensmith.interrupt import postponed, unmissed
+from tensmith.ir import Program
+from tensmith.kernel.algorithm import Kernel
+from tensmith.kernel.isa import Isa
+from tensmith.kernel.problem import Convolution
+from tensmith.kernel.timings import Timings
+from tensmith.tune.search import Budget, Search, Task, Tell
+from tensmith.tune.timer import Timer
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What tuning found: the tasks with all that is known, trials and failures of this time."""
+
+    tasks: list[Task]
+    trials: int
+    failures: list[str]
+    interrupted: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """{"trials", "failures", "interrupted", "problems": [{"problem", "count", "guess", "best"}]}."""
+        return {
+            "trials": self.trials,
+            "failures": self.failures,
+            "interrupted": self.interrupted,
+            "problems": [
+                {
+                    "problem": str(task.problem),
+                    "count": task.count,
+                    "timed": len(task.seconds),
+                    "guess": _row(task, task.guess),
+                    "best": _row(task, task.best),
+                }
+                for task in self.tasks
+            ],
+        }
+
+
+def _row(task: Task, kernel: Kernel) -> dict[str, Any]:
+    seconds = task.seconds.get(kernel, math.inf)
+    return {"kernel": str(kernel), "microseconds": 1e6 * seconds if math.isfinite(seconds) else None}
+
+
+def tune(
+    program: Program, isa: Isa, output: Path, budget: Budget, timings: Timings, tell: Tell = lambda _: None
+) -> Tuned:
+    """Times the kernels of a program of fixed sizes and writes its compiled folder to `output`.
+
+    The first Ctrl-C ends the trials: the folder is written with what is known by then.
+    """
+    if output.exists():
+        raise OutputError(f"{output} exists already; remove it or choose another folder")
+    tasks, memory = tasks_of(program, isa)
+    with unmissed(), postponed() as interrupted, Timer() as timer:
+        search = Search(tasks, memory, timings, timer.seconds, tell)
+        search.run(budget, interrupted)
+        tell("compiling")
+        write_folder(make_plan(program, isa, measured(timings)), output)
+        return Tuned(tasks, search.trials, search.failures, interrupted())
+
+
+def tasks_of(program: Program, isa: Isa) -> tuple[list[Task], int]:
+    """The problems that a plan of the program asks kernels for, and the memory that weights come from."""
+    asked: Counter[Convolution] = Counter()
+    options: dict[Convolution, list[tuple[float, Kernel]]] = {}
+    memory = 0
+
+    def recording(weight_bytes: int) -> Chooser:
+        nonlocal memory
+        memory, choose = memory_of(weight_bytes), estimated(weight_bytes)
+
+        def recorded(problem: Convolution, isa: Isa) -> list[tuple[float, Kernel]]:
+            asked[problem] += 1
+            options[problem] = choose(problem, isa)
+            return options[problem]
+
+        return recorded
+
+    make_plan(program, isa, recording)
+    tasks = []
+    for problem, count in asked.items():
+        ranked = sorted(options[problem], key=lambda option: option[0])
+        guesses = {kernel: seconds for seconds, kernel in ranked}
+        tasks.append(Task(problem, count, list(guesses), guesses))
+    return tasks, memory

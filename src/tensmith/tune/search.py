@@ -1,0 +1,149 @@
+"""The search for the fastest kernel of each problem: the best guess first, then what near shapes preferred.
+
+Every result is stored when it is known, so a search can stop at any time and go on later. Time goes where
+most of the network's does: the next trial is the problem's whose share, divided by its trials, is the
+largest. A problem is settled when several trials in a row have brought nothing; its best few then take turns.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tensmith.errors import EngineError
+from tensmith.kernel.algorithm import Kernel
+from tensmith.kernel.problem import Convolution
+from tensmith.kernel.timings import Timings
+
+# Says what a call of a kernel takes: (kernel, memory of its weights, seconds to measure for) -> seconds.
+Measure = Callable[[Kernel, int, float], float]
+Tell = Callable[[str], None]
+
+_GLANCE_SECONDS, _LOOK_SECONDS = 0.06, 0.12
+_TURNS, _MOST_FINALISTS = 2, 3
+# Trials in a row without a gain that end a search; what counts as a gain; what still is near the best.
+_PATIENCE, _GAIN, _NEAR = 8, 0.99, 1.06
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Seconds and trials that may be spent; None: any number of trials."""
+
+    seconds: float
+    trials: int | None = None
+
+
+@dataclass
+class Task:
+    """One problem of a network, `count` layers of it, and what was found. `kernels`: the best guess first."""
+
+    problem: Convolution
+    count: int
+    kernels: list[Kernel]
+    guesses: dict[Kernel, float]
+    seconds: dict[Kernel, float] = field(default_factory=dict)
+    queue: list[Kernel] = field(default_factory=list)
+    trials: int = 0
+    stale: int = 0
+    settled: bool = False
+
+    @property
+    def guess(self) -> Kernel:
+        """What is taken untuned."""
+        return self.kernels[0]
+
+    @property
+    def best(self) -> Kernel:
+        """The fastest one timed; the guess while there is none."""
+        return min(self.seconds, key=self.seconds.__getitem__, default=self.guess)
+
+    @property
+    def share(self) -> float:
+        """Seconds that the network spends on it, as far as is known."""
+        least = min(self.seconds.values(), default=math.inf)
+        return self.count * (least if math.isfinite(least) else self.guesses[self.guess])
+
+
+@dataclass
+class Search:
+    """The tasks of one network, whose weights come from `memory` (backend.native.layout.memory_of)."""
+
+    tasks: list[Task]
+    memory: int
+    timings: Timings
+    measure: Measure
+    tell: Tell = lambda _: None
+    trials: int = 0
+    failures: list[str] = field(default_factory=list)
+
+    def run(self, budget: Budget, stopped: Callable[[], bool] = lambda: False) -> None:
+        """Trials until all is settled, the budget is spent, or `stopped` says so."""
+        deadline = time.monotonic() + budget.seconds
+        for task in self.tasks:
+            self._begin(task)
+        while time.monotonic() < deadline and not stopped():
+            waiting = [task for task in self.tasks if not task.settled]
+            if not waiting or (budget.trials is not None and self.trials >= budget.trials):
+                return
+            task = max(waiting, key=_urgency)
+            if task.queue and task.stale < _PATIENCE:
+                self._try(task, task.queue.pop(0), stopped)
+            else:
+                self._play_off(task, stopped)
+
+    def _begin(self, task: Task) -> None:
+        """Takes over what is known already, and puts the rest in order."""
+        task.seconds = self.timings.known(task.kernels, self.memory)
+        near = self.timings.near(task.problem, task.guess.isa, self.memory)
+        first = {name: place for place, name in enumerate(near)}
+        firsts = {kernel.name: kernel for kernel in reversed(task.kernels)}.values()
+
+        def rank(kernel: Kernel) -> tuple[bool, int, bool]:
+            return kernel != task.guess, first.get(str(kernel), len(first)), kernel not in firsts
+
+        task.queue = sorted((k for k in task.kernels if k not in task.seconds), key=rank)
+        task.settled = not task.queue or self.timings.settled(task.kernels, self.memory)
+
+    def _try(self, task: Task, kernel: Kernel, stopped: Callable[[], bool]) -> None:
+        before = min(task.seconds.values(), default=math.inf)
+        task.trials += 1
+        self.trials += 1
+        try:
+            seconds = self.measure(kernel, self.memory, _GLANCE_SECONDS)
+        except EngineError as error:
+            if stopped():  # Ctrl-C ends a compiler too: that is not the kernel's fault
+                return
+            self.failures.append(str(error))
+            task.seconds[kernel] = seconds = math.inf  # not stored: a busy machine may be the reason
+        else:
+            self._store(task, kernel, seconds)
+        task.stale = 0 if seconds < _GAIN * before else task.stale + 1
+        self.tell(f"trial {self.trials}: {1e6 * min(task.seconds.values()):.0f} us for a {task.problem}")
+
+    def _play_off(self, task: Task, stopped: Callable[[], bool]) -> None:
+        """The best few in turns: what disturbed one of them before shall not decide."""
+        limit = _NEAR * min(task.seconds.values(), default=math.inf)
+        ranked = sorted(task.seconds, key=task.seconds.__getitem__)
+        finalists = [k for k in ranked if task.seconds[k] < limit][:_MOST_FINALISTS]
+        for _ in range(_TURNS if len(finalists) > 1 else 0):
+            for kernel in finalists:
+                if stopped():
+                    return
+                try:
+                    seconds = self.measure(kernel, self.memory, _LOOK_SECONDS)
+                except EngineError:  # it ran before: the machine's fault, and the earlier figure stands
+                    continue
+                self._store(task, kernel, min(seconds, task.seconds[kernel]))
+        self.timings.settle(task.kernels, self.memory)
+        task.settled = True
+
+    def _store(self, task: Task, kernel: Kernel, seconds: float) -> None:
+        task.seconds[kernel] = seconds
+        self.timings.add(kernel, self.memory, seconds)
+
+
+def _urgency(task: Task) -> tuple[bool, float]:
+    """Guesses first, then the largest share of the network's time for the fewest trials."""
+    return task.guess not in task.seconds, task.share / (1 + task.trials)

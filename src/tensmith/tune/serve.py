@@ -1,0 +1,96 @@
+"""The child's side of a timer: it loads one kernel's library and times it, and may die of that.
+
+    python -m tensmith.tune.serve
+
+A request is a frame (see engine.frame) of a library's path, buffer sizes in bytes, and the arrays `weights`
+and `constants`; the answer holds the seconds of a call. The process ends when its parent closes the pipe.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import mmap
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tensmith.engine.frame import Array, read_frame, write_frame
+from tensmith.kernel.alone import ENTRY
+
+_LINE = 64
+# A batch of calls is long beside what reading the clock costs.
+_BATCH_SECONDS = 1e-3
+
+
+def timed(request: dict[str, Any], weights: Array, constants: Array) -> float:
+    """The least processor time of a call, over `seconds` of batches; weights from `copies` in turns."""
+    raw = weights.view(np.uint8).reshape(-1)
+    step, copies = -(-raw.nbytes // _LINE) * _LINE, request["copies"]
+    stored = _memory(copies * step)
+    for copy in range(copies):
+        stored[copy * step : copy * step + raw.nbytes] = raw
+    source = _memory(request["source_bytes"])
+    _fill(source.view(request["dtype"]))
+    kept = [source, stored, constants, _memory(request["target_bytes"]), _memory(request["scratch_bytes"])]
+    pointers = [ctypes.c_void_p(array.ctypes.data) for array in kept]
+    function = getattr(ctypes.CDLL(request["library"]), ENTRY)
+    function.restype = None
+
+    def call(first: int, count: int) -> None:
+        function(*map(ctypes.c_long, (first, count, copies, step)), *pointers)
+
+    return _least(call, request["seconds"])
+
+
+def _least(call: Callable[[int, int], None], seconds: float) -> float:
+    start = time.thread_time()
+    call(0, 1)
+    count = max(1, round(_BATCH_SECONDS / max(time.thread_time() - start, 1e-9)))
+    best, first, end = float("inf"), 1, time.perf_counter() + seconds
+    while True:
+        start = time.thread_time()
+        call(first, count)
+        best = min(best, (time.thread_time() - start) / count)
+        first += count
+        if time.perf_counter() > end:
+            return best
+
+
+def _memory(size: int) -> Array:
+    """Zeroed bytes on page boundaries, on huge pages where the system offers them, as in a loaded model."""
+    memory = mmap.mmap(-1, max(size, mmap.PAGESIZE))
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    found: Array = np.frombuffer(memory, np.uint8)
+    return found
+
+
+def _fill(array: Array) -> None:
+    """Random numbers, so that no multiplication meets zeros or denormal numbers alone."""
+    generator = np.random.default_rng(0)
+    if array.dtype == np.float32:
+        array[...] = generator.standard_normal(array.shape, np.float32)
+    else:
+        array[...] = generator.integers(0, 256, array.shape, np.uint8)
+
+
+def main() -> None:
+    """Answers until the pipe closes."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        while True:
+            request, arrays = read_frame(sys.stdin.buffer)
+            signal.alarm(request["alarm"])  # ends what outlives a parent that would have killed it
+            write_frame(answers, {"seconds": timed(request, arrays["weights"], arrays["constants"])})
+            signal.alarm(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""The search: best guesses first, budgets, what is known is not timed again, failures are skipped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from small_networks import Clock, two_layers
+
+from tensmith.errors import OutputError
+from tensmith.kernel import host_isa
+from tensmith.kernel.timings import Timings
+from tensmith.tune.network import tasks_of
+from tensmith.tune.search import Budget, Search
+
+LONG = Budget(600.0)
+
+
+@pytest.fixture
+def timings(tmp_path: Path) -> Timings:
+    return Timings(tmp_path / "timings.sqlite")
+
+
+def search(timings: Timings, clock: Clock) -> Search:
+    tasks, memory = tasks_of(two_layers(), host_isa())
+    return Search(tasks, memory, timings, clock)
+
+
+def test_every_problem_gets_its_guess_timed_first(timings: Timings) -> None:
+    made = search(timings, clock := Clock())
+    made.run(Budget(600.0, trials=2))
+    assert made.trials == 2
+    assert {task.guess for task in made.tasks} == set(clock.asked)
+
+
+def test_the_fastest_is_found_and_kept(timings: Timings) -> None:
+    made = search(timings, clock := Clock())
+    made.run(LONG)
+    for task in made.tasks:
+        assert task.best == min(task.seconds, key=lambda kernel: clock(kernel, 0, 0))
+        assert timings.known([task.best], made.memory)[task.best] == task.seconds[task.best]
+
+
+def test_a_search_that_was_stopped_goes_on_and_then_rests(timings: Timings) -> None:
+    search(timings, first := Clock()).run(Budget(600.0, trials=3))
+    assert len(first.asked) == 3
+    search(timings, second := Clock()).run(LONG)
+    alone: list[object] = list(second.asked)
+    assert not set(first.asked) & {kernel for kernel in alone if alone.count(kernel) == 1}
+    search(timings, third := Clock()).run(LONG)
+    assert third.asked == []
+
+
+def test_no_time_is_no_trial(timings: Timings) -> None:
+    search(timings, clock := Clock()).run(Budget(0.0))
+    assert clock.asked == []
+
+
+def test_an_interrupt_ends_it_and_condemns_nobody(timings: Timings) -> None:
+    made = search(timings, Clock(crashing="winograd"))
+    made.run(LONG, stopped=lambda: made.trials > 0)
+    assert made.trials == 1
+    assert made.failures == []
+
+
+def test_what_crashes_is_logged_and_skipped(timings: Timings) -> None:
+    made = search(timings, Clock(crashing="positions 16"))
+    made.run(LONG)
+    assert made.failures
+    assert all("positions 16" in failure and "died" in failure for failure in made.failures)
+    assert all("positions 16" not in str(task.best) for task in made.tasks)
+    assert all(
+        "positions 16" not in str(k) for task in made.tasks for k in timings.known(task.kernels, made.memory)
+    )
+
+
+def test_what_near_shapes_preferred_is_tried_second(timings: Timings) -> None:
+    made = search(timings, Clock())
+    task = made.tasks[1]
+    near = type(task.problem)(32, 8, 8, 32, (3, 3), pads=(1, 1, 1, 1))
+    last = task.kernels[-1]
+    timings.add(
+        type(last)(near, *(getattr(last, name) for name in ("isa", *last.parameters))), made.memory, 1e-9
+    )
+    made.run(Budget(600.0, trials=12))
+    clock = [kernel for kernel in made.measure.asked if kernel.problem == task.problem]  # type: ignore[attr-defined]
+    assert str(clock[1]) == str(last)
+
+
+def test_a_full_disk_stops_it_and_loses_nothing(timings: Timings, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = search(timings, Clock())
+    made.run(Budget(600.0, trials=3))
+
+    def full(*_: object) -> None:
+        raise OutputError("cannot use the database: database or disk is full")
+
+    monkeypatch.setattr(timings, "add", full)
+    with pytest.raises(OutputError, match="full"):
+        made.run(LONG)
+    again = Timings(timings.path)
+    assert sum(len(again.known(task.kernels, made.memory)) for task in made.tasks) == 3
