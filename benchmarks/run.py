@@ -31,7 +31,11 @@ def steps(quick: bool) -> list[tuple[str, list[str]]]:
         ("beside the stock tools", ["peers.py", "--fronts", fronts, *(["--quick"] if quick else [])]),
         ("damaged model files", ["fuzz_importer.py", *(["--mutants", "500"] if quick else [])]),
         ("native networks", ["native.py", *(["--seconds", "5"] if quick else [])]),
+        ("native networks in 8 bits", ["native_int8.py", *(["--seconds", "5"] if quick else [])]),
+        ("memory of native networks", ["native_memory.py"]),
         ("native kernels", ["native_kernels.py"]),
+        ("native kernels in 8 bits", ["native_kernels_int8.py"]),
+        ("random native kernels", ["native_random.py", *(["--count", "500"] if quick else [])]),
         ("lifting", ["lifting_figures.py", *(["--quick"] if quick else [])]),
         (
             "lifting without parts of its search",
