@@ -3,7 +3,7 @@
     python benchmarks/native_memory.py [--only resnet18,...]
 
 The networks of native.py in fp32. Counted is what a file adds while it runs to a process that holds its
-engine already (evaluate/memory.py): weights, arena, and whatever else an engine keeps. Compiling comes before.
+engine already (evaluate/memory.py): weights, arena, what else an engine keeps. Compiling comes before.
 """
 
 from __future__ import annotations
