@@ -25,3 +25,8 @@ def test_a_folder_for_another_device(tiny: Path, tmp_path: Path, target: str) ->
 def test_a_device_without_a_cpu_is_refused(tiny: Path, tmp_path: Path) -> None:
     words = ("compile", str(tiny / "tiny.onnx"), "--target", "nvidia-a100")
     refused(tensmith(*words, folder=tmp_path), 2, "native code is made for CPUs")
+
+
+def test_halves_are_for_devices_that_multiply_them(tiny: Path, tmp_path: Path) -> None:
+    words = ("compile", str(tiny / "tiny.onnx"), "--half", "--target", "raspberry-pi-4")
+    refused(tensmith(*words, folder=tmp_path), 2, "does not multiply 16-bit floats")

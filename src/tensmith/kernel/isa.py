@@ -14,6 +14,7 @@ from tensmith.errors import EngineError, UsageError
 from tensmith.hardware.cpu import detect_cpu
 from tensmith.hardware.target import HOST, Target
 from tensmith.kernel.functions import FUNCTIONS
+from tensmith.kernel.halves import half_functions, has_halves
 from tensmith.kernel.integers import byte_offset, dot_feature, integer_functions
 
 
@@ -51,6 +52,7 @@ class Isa:
             minimum=self.minimum,
             functions=FUNCTIONS,
             integers=integer_functions(self.name, self.lanes, self.features),
+            halves=half_functions(self.name, self.bytes, self.features),
         )
 
     @property
@@ -62,6 +64,11 @@ class Isa:
     def has_dot(self) -> bool:
         """Whether bytes are multiplied and summed in one instruction."""
         return dot_feature(self.name, self.features) is not None
+
+    @property
+    def has_halves(self) -> bool:
+        """Whether vectors of 16-bit floats are multiplied."""
+        return has_halves(self.name, self.features)
 
     @property
     def byte_offset(self) -> int:
@@ -94,7 +101,7 @@ static inline vf splat(float x) {{ return x - (vf){{0}}; }}
 static inline vf vmax(vf a, vf b) {{ return {maximum}; }}
 static inline vf vmin(vf a, vf b) {{ return {minimum}; }}
 {functions}
-{integers}"""
+{integers}{halves}"""
 
 
 def _select(order: str) -> str:

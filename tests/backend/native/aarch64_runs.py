@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 
 from tensmith.backend.native import folder as folders
 from tensmith.backend.native.header import print_header
+from tensmith.backend.native.layout import Chooser, estimated
 from tensmith.backend.native.plan import Plan, make_plan
 from tensmith.backend.native.source import print_c
 from tensmith.ir import Program
@@ -32,9 +34,11 @@ needs_qemu = [
 ]
 
 
-def build(program: Program, isa: Isa, folder: Path) -> tuple[Path, Plan]:
+def build(
+    program: Program, isa: Isa, folder: Path, chooser: Callable[[int], Chooser] = estimated
+) -> tuple[Path, Plan]:
     """A static program of the C files of a compiled model, and the plan behind it."""
-    plan = make_plan(program, isa)
+    plan = make_plan(program, isa, chooser)
     (folder / "model.c").write_text(print_c(plan))
     (folder / "model.h").write_text(print_header(plan))
     shutil.copyfile(Path(folders.__file__).with_name("main.c"), folder / "main.c")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import lzma
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,8 @@ from test_native_quantized import FORMS
 from test_native_quantized import Net as QuantizedNet
 
 from tensmith.backend.native.folder import write_folder
+from tensmith.backend.native.halves import in_halves
+from tensmith.backend.native.layout import Chooser, estimated
 from tensmith.backend.native.loader import Model, ModelError
 from tensmith.backend.native.plan import fixed, make_plan
 from tensmith.frontend.onnx import read_onnx
@@ -58,6 +61,32 @@ def test_bytes_are_equal_to_the_bit(isa: Isa, tmp_path: Path) -> None:
         np.testing.assert_array_equal(found[name], expected)
 
 
+def test_halves_keep_their_error_bound(tmp_path: Path) -> None:
+    """Ragged channels, filters and tiles; strides, dilations, groups, residual and activation behind."""
+    net = Net(2, 19, 9, 11)
+    x = np.random.default_rng(1).standard_normal(net.shape).astype(np.float32)
+    convolutions = (
+        net.conv("x", 19, 45), net.conv("x", 19, 8, strides=(2, 2)), net.conv("x", 19, 12, 1),
+        net.conv("x", 19, 21, dilations=(2, 2)), net.conv("x", 19, 19, 3, group=19),
+    )  # fmt: skip
+    program = net.program(*convolutions, net.add("relu", net.add("add", net.conv("x", 19, 19), "x")))
+    built = build(program, DOT, tmp_path, in_halves(only_halves))
+    assert {action.work.problem.dtype for action in built[1].kernels} == {"f16"}  # type: ignore[union-attr]
+    found, expected = run(built, x), interpret(program, {"x": x})
+    constants = {name: abs(array) for name, array in program.constants.items()}
+    sizes = interpret(replace(program, constants=constants, _known={}), {"x": abs(x)})
+    steps = (19 * 9 + 4) * 2.0**-11
+    for name, array in expected.items():
+        assert np.all(abs(found[name] - array) <= steps / (1 - steps) * sizes[name])
+        assert abs(found[name] - array).max() > 1e-5, "halves would be less exact"
+
+
+def only_halves(weight_bytes: int) -> Chooser:
+    """The kernels for halves alone."""
+    choose = estimated(weight_bytes)
+    return lambda problem, isa: choose(problem, isa) if problem.dtype == "f16" else []
+
+
 def test_another_machine_is_refused(tmp_path: Path) -> None:
     net = Net(1, 3, 6, 6)
     write_folder(make_plan(net.program(net.conv("x", 3, 4)), DOT), tmp_path / "model")
@@ -66,15 +95,20 @@ def test_another_machine_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.data
-def test_resnet20_answers_as_the_interpreter(data_dir: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("chooser", "error"), [(estimated, 1e-5), (in_halves(only_halves), 5e-3)], ids=["floats", "halves"]
+)
+def test_resnet20_answers_as_the_interpreter(
+    data_dir: Path, tmp_path: Path, chooser: Callable[[int], Chooser], error: float
+) -> None:
     program = fixed(read_onnx(data_dir / "models" / "resnet20_cifar10.onnx"), {"batch": _IMAGES})
     with lzma.open(data_dir / "cifar10" / "test_batch.bin.xz") as file:
         records = np.frombuffer(file.read(_IMAGES * 3073), np.uint8).reshape(_IMAGES, 3073)
     pixels = records[:, 1:].reshape(-1, 3, 32, 32).astype(np.float32) / 255
     x = (pixels - _MEAN.reshape(3, 1, 1)) / _SPREAD.reshape(3, 1, 1)
     (expected,) = interpret(program, {"input": x}).values()
-    (found,) = run(build(program, PLAIN, tmp_path), x).values()
-    assert abs(found - expected).max() <= 1e-5 * np.ptp(expected)
+    (found,) = run(build(program, DOT, tmp_path, chooser), x).values()
+    assert abs(found - expected).max() <= error * np.ptp(expected)
     assert np.array_equal(found.argmax(1), expected.argmax(1))
     assert np.count_nonzero(found.argmax(1) == records[:, 0]) >= _IMAGES - 1
 

@@ -1,0 +1,215 @@
+"""Direct convolution in 16-bit floats: spatial_pack with twice as many filters in a vector.
+
+    y[k,o] = sum(b, r, l; x[b*block + l, o*strides + r*dilations - pads] * w[k, b*block + l, r])
+
+x and y are floats in memory, weights are halves; a vector of x is rounded to halves once for all filters of a
+tile. Sums are halves too and widened for the epilogue, so that with u = 2^-11
+
+    |error| <= (depth + 2) u / (1 - (depth + 2) u) * sum |x||w|       (Higham, 2002, eq. 3.5)
+
+unless numbers leave the range of halves: products and sums beyond 65504 become infinite, as they do in ONNX
+models of 16-bit floats.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from tensmith.errors import EngineError
+from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
+from tensmith.kernel.algorithms.spatial_pack import read_halo, vector_step
+from tensmith.kernel.buffer import Buffer
+from tensmith.kernel.epilogue import Epilogue
+from tensmith.kernel.groups import wide_groups, widen_groups
+from tensmith.kernel.isa import Isa
+from tensmith.kernel.problem import Convolution
+from tensmith.kernel.tiles import Extent, chunks, output_extent, over_tiles, tiles
+
+_LATENCY = 8
+_TILE_OVERHEAD = 24
+_MOST_CANDIDATES = 8
+_MOST_BLOCKS = 6
+
+
+@algorithm
+@dataclass(frozen=True)
+class SpatialPackF16(Kernel):
+    """Takes any stride, dilation, group and pad. `blocks` are vectors of halves.
+
+    Groups narrower than a vector are computed as wider ones whose foreign weights are zero.
+    """
+
+    name: ClassVar[str] = "spatial_pack_f16"
+
+    positions: int
+    blocks: int
+
+    @classmethod
+    def refuses(cls, problem: Convolution, isa: Isa) -> str | None:
+        """Other element types; instruction sets that do not multiply halves."""
+        if problem.dtype != "f16":
+            return f"it computes f16, not {problem.dtype}"
+        return None if isa.has_halves else f"{isa.name} has no instructions for halves here"
+
+    @classmethod
+    def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
+        """Tiles whose sums, weights and elements fit the registers, cheapest first."""
+        lanes = 2 * isa.lanes
+        filter_blocks = -(-wide_groups(problem, lanes)[2] // lanes)
+        fitting = [
+            cls(problem, isa, positions, blocks)
+            for blocks in range(1, min(filter_blocks, _MOST_BLOCKS) + 1)
+            for positions in range(1, math.prod(problem.output) + 1)
+            if positions * blocks + positions + blocks < isa.registers
+        ]
+        yield from sorted(fitting, key=lambda tile: tile.cost().cycles)[:_MOST_CANDIDATES]
+
+    @property
+    def _lanes(self) -> int:
+        """Halves in a vector."""
+        return 2 * self.isa.lanes
+
+    @property
+    def source(self) -> Buffer:
+        """Blocks of one vector of floats, with the pads that are read as a halo."""
+        p = self.problem
+        return Buffer(p.channels, p.height, p.width, self.isa.lanes, read_halo(p))
+
+    @property
+    def target(self) -> Buffer:
+        """Blocks of one vector of floats."""
+        return Buffer(self.problem.filters, *self.problem.output, self.isa.lanes)
+
+    def cost(self) -> Cost:
+        """Cycles of every tile, those at the ends with fewer positions or blocks included."""
+        groups, channels, filters = wide_groups(self.problem, self._lanes)
+        depth = channels * math.prod(self.problem.window)
+        cycles = 0.0
+        for blocks, times in chunks(-(-filters // self._lanes), self.blocks):
+            for tile, count in tiles(output_extent(self.problem, self.problem.pointwise), self.positions):
+                here = math.prod(tile)
+                step = max(here * blocks + here / self.isa.lanes, here * 0.5 + blocks, _LATENCY)
+                cycles += times * count * (depth * step + 4 * here * blocks + _TILE_OVERHEAD)
+        weights = 2 * groups * depth * -(-filters // self._lanes) * self._lanes
+        return Cost(groups * cycles, self.source.bytes + self.target.bytes + weights)
+
+    def pack(self, weights: Array) -> Array:
+        """[group][chunk of filter blocks][channel block][window][channel in block][filter in chunk]."""
+        groups, channels, filters = wide_groups(self.problem, self._lanes)
+        wide = widen_groups(weights, self.problem.groups, groups)
+        full = np.zeros((groups, -(-filters // self._lanes) * self._lanes, *wide.shape[2:]), np.float16)
+        with np.errstate(over="ignore"):
+            full[:, :filters] = wide
+        if not np.isfinite(full).all():
+            raise EngineError(f"a weight of a {self.problem} is beyond 65504, the largest 16-bit float")
+        width, block = self.blocks * self._lanes, self.isa.lanes
+        return np.concatenate([
+            group[start : start + width, first : first + block].transpose(2, 3, 1, 0).reshape(-1)
+            for group in full
+            for start in range(0, len(group), width)
+            for first in range(0, channels, block)
+        ])  # fmt: skip
+
+    def _parts(self, filters: int) -> list[tuple[int, int, int]]:
+        """(vectors of halves, how many such chunks, vectors of floats in one) of all filters."""
+        found = [
+            (blocks, times, 2 * blocks) for blocks, times in chunks(-(-filters // self._lanes), self.blocks)
+        ]
+        if -(-filters // self.isa.lanes) % 2:
+            blocks, times, whole = found.pop()
+            found += [*([(blocks, times - 1, whole)] if times > 1 else []), (blocks, 1, whole - 1)]
+        return found
+
+    def code(self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
+        """One function for each shape of tile, and one that walks over groups, filters and positions."""
+        p, lanes = self.problem, self.isa.lanes
+        groups, channels, filters = wide_groups(p, self._lanes)
+        image = output_extent(p, p.pointwise and source.flat and target.flat)
+        parts = self._parts(filters)
+        kept = epilogue.residual or target
+        read = f"x + i * {p.strides[0] * source.row} + j * {p.strides[1] * source.block}"
+        add, write = (f"i * {buffer.row} + j * {buffer.block}" for buffer in (kept, target))
+        text = [
+            self._tile(name, tile, blocks, stored, source, target, epilogue)
+            for blocks, _, stored in parts
+            for tile, _ in tiles(image, self.positions)
+        ]
+        text.append(f"""\
+/* {p}; {epilogue}.
+   {self}. */
+static void {name}({SIGNATURE})
+{{
+    const float *x = (const float *)in + {source.address(0, -p.pads[0], -p.pads[1])}, *b = bias;
+    const half *w = weights;
+    float *y = (float *)out + {target.address(0, 0, 0)};
+    const float *r = {f"(const float *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "y"};
+    (void)residual; (void)scratch;
+    for (int group = 0; group < {groups}; group++, x += {channels // source.block * source.plane}) {{""")
+        for blocks, times, stored in parts:
+            weights_step = blocks * self._lanes * channels * math.prod(p.window)
+            step, kept_step = stored * vector_step(target, lanes), stored * vector_step(kept, lanes)
+            call = f"{name}_{{rows}}x{{columns}}x{stored}({read}, w, b, r + {add}, y + {write});"
+            text.append(f"""\
+        for (int chunk = 0; chunk < {times}; chunk++) {{
+{over_tiles(image, self.positions, call, 12)}
+            w += {weights_step}; y += {step}; r += {kept_step}; b += {stored * lanes if epilogue.bias else 0};
+        }}""")
+        return "\n".join([*text, "    }", "}", ""])
+
+    def _tile(
+        self, name: str, tile: Extent, blocks: int, stored: int, source: Buffer, target: Buffer,
+        epilogue: Epilogue,
+    ) -> str:  # fmt: skip
+        """The register tile: all channels and window positions of `tile` positions and `blocks` blocks."""
+        lanes = self.isa.lanes
+        rows, columns = tile
+        whole, rest = divmod(wide_groups(self.problem, self._lanes)[1], source.block)
+        kept = epilogue.residual or target
+        add, at = (
+            f"i * {buffer.row} + j * {buffer.block} + k * {vector_step(buffer, lanes)}"
+            for buffer in (kept, target)
+        )
+        sums = "half_of(a[i][j][k / 2], k % 2)"
+        value = epilogue.apply(sums, f"load(b + k * {lanes})", f"load(r + {add})")
+        steps = self._steps(tile, blocks, whole, source.block, source) if whole else ""
+        steps += self._steps(tile, blocks, 1, rest, source) if rest else ""
+        return f"""\
+static void {name}_{rows}x{columns}x{stored}(const float *restrict x, const half *restrict w,
+        const float *b, const float *r, float *y)
+{{
+    vh a[{rows}][{columns}][{blocks}];
+    (void)b; (void)r;
+    UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int j = 0; j < {columns}; j++)
+        UNROLL for (int k = 0; k < {blocks}; k++) a[i][j][k] = (vh){{0}};
+{steps}    UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int j = 0; j < {columns}; j++)
+        UNROLL for (int k = 0; k < {stored}; k++)
+            store(y + {at}, {value});
+}}
+"""
+
+    def _steps(self, tile: Extent, blocks: int, count: int, channels: int, source: Buffer) -> str:
+        """The multiply-adds of `count` blocks of which `channels` exist."""
+        p, (rows, columns) = self.problem, tile
+        taps = f"u * {p.dilations[0] * source.row} + v * {p.dilations[1] * source.block}"
+        element = f"i * {p.strides[0] * source.row} + j * {p.strides[1] * source.block}"
+        return f"""\
+    for (int cb = 0; cb < {count}; cb++, x += {source.plane})
+    for (int u = 0; u < {p.window[0]}; u++)
+    for (int v = 0; v < {p.window[1]}; v++) {{
+        const float *t = x + {taps};
+        vq e[{rows}][{columns}];
+        UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int j = 0; j < {columns}; j++)
+            e[i][j] = narrow(load(t + {element}));
+        UNROLL for (int c = 0; c < {channels}; c++, w += {blocks * self._lanes}) {{
+            vh f[{blocks}];
+            UNROLL for (int k = 0; k < {blocks}; k++) f[k] = hload(w + k * {self._lanes});
+            UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int j = 0; j < {columns}; j++)
+                UNROLL for (int k = 0; k < {blocks}; k++) a[i][j][k] += e[i][j][c] * f[k];
+        }}
+    }}
+"""
