@@ -17,8 +17,10 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
-ELEMENT_BYTES = {"f32": 4, "i32": 4, "bf16": 2, "f16": 2, "i8": 1, "u8": 1}
-C_TYPES = {"f32": "float", "u8": "uint8_t"}
+ELEMENT_BYTES = {"f32": 4, "i64": 8, "i32": 4, "bf16": 2, "f16": 2, "i8": 1, "u8": 1, "bool": 1}
+C_TYPES = {
+    "f32": "float", "i64": "int64_t", "i32": "int32_t", "i8": "int8_t", "u8": "uint8_t", "bool": "uint8_t",
+}  # fmt: skip
 
 
 class Halo(NamedTuple):

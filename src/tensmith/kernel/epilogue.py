@@ -22,6 +22,17 @@ class Activation:
         return ACTIVATIONS[self.name].format(x, *(f"splat({literal(p)})" for p in self.parameters))
 
 
+@dataclass(frozen=True)
+class Curve(Activation):
+    """A function in C of its own: the statements `body` make of the vector x_ the value of the last one."""
+
+    body: str = ""
+
+    def apply(self, x: str) -> str:
+        """The statements on `x`."""
+        return f"({{ vf x_ = {x}; {self.body} }})"
+
+
 # C expressions of a vector {0} and parameters {1}, {2}. A NaN stays one: vmax and vmin give their second
 # argument where either is NaN.
 ACTIVATIONS = {

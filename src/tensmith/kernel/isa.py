@@ -16,6 +16,7 @@ from tensmith.hardware.target import HOST, Target
 from tensmith.kernel.functions import FUNCTIONS
 from tensmith.kernel.halves import half_functions, has_halves
 from tensmith.kernel.integers import byte_offset, dot_feature, integer_functions
+from tensmith.kernel.parts import PARTS
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Isa:
             bytes=self.bytes,
             maximum=self.maximum,
             minimum=self.minimum,
-            functions=FUNCTIONS,
+            functions=FUNCTIONS + PARTS,
             integers=integer_functions(self.name, self.lanes, self.features),
             halves=half_functions(self.name, self.bytes, self.features),
         )

@@ -2,7 +2,7 @@
 
 The C function of a routine, for one image:
 
-    static void NAME(const float *const *in, const float *constants, float *out)
+    static void NAME(const float *const *in, const float *constants, float *out, void *scratch)
 """
 
 from __future__ import annotations
@@ -17,12 +17,17 @@ from tensmith.kernel.buffer import Buffer
 
 Array = np.ndarray[Any, Any]
 
-ROUTINE_SIGNATURE = "const float *const *in, const float *constants, float *out"
+ROUTINE_SIGNATURE = "const float *const *in, const float *constants, float *out, void *scratch"
 
 
 @dataclass(frozen=True)
 class Routine(ABC):
     """One cheap step over images in memory."""
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes of scratch memory it uses, aligned to 64."""
+        return 0
 
     @abstractmethod
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:

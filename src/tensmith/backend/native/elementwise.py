@@ -18,7 +18,7 @@ from tensmith.kernel.quantized import Grid
 from tensmith.kernel.routines.pointwise import Kind, Pointwise
 
 # Binary and unary ops as C over vector expressions.
-_PLAIN: Mapping[str, str] = {
+PLAIN: Mapping[str, str] = {
     "add": "({0} + {1})",
     "sub": "({0} - {1})",
     "mul": "({0} * {1})",
@@ -68,7 +68,7 @@ def is_elementwise(program: Program, node: Node) -> bool:
         return all(name in program.constants for name in node.inputs[1:])
     if node.op in ("quantize_linear", "dequantize_linear"):
         return grid_of(program, node) is not None
-    plain = node.op in _PLAIN and len(node.inputs) <= 2
+    plain = node.op in PLAIN and len(node.inputs) <= 2
     return node.opaque is None and (plain or activation_of(program, node) is not None)
 
 
@@ -98,7 +98,7 @@ class Expression:
         activation = activation_of(self.program, node)
         if activation is not None:
             return f"({activation.apply(self.value(node.inputs[0]))})"
-        return _PLAIN[node.op].format(*map(self.value, node.inputs))
+        return PLAIN[node.op].format(*map(self.value, node.inputs))
 
     def value(self, name: str) -> str:
         """The C expression of a value: a subtree, a leaf, or a number."""

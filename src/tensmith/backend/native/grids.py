@@ -5,6 +5,7 @@ Signed bytes are kept as unsigned ones: 128 is added to them and to their zero p
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import replace
 
 import numpy as np
@@ -32,8 +33,11 @@ def grid_of(program: Program, node: Node) -> Grid | None:
     return Grid(float(scale.reshape(())), int(zero.reshape(-1)[0]) + offset)
 
 
-def grids(program: Program) -> dict[str, Grid]:
-    """The grid of every computed value of bytes, as those who read it understand it."""
+def grids(program: Program, tensors: Container[str] = ()) -> dict[str, Grid]:
+    """The grid of every computed value of bytes, as those who read it understand it.
+
+    Values in `tensors` have element types of their own.
+    """
     found: dict[str, Grid] = {}
     for node in program.nodes:
         grid = grid_of(program, node)
@@ -47,6 +51,8 @@ def grids(program: Program) -> dict[str, Grid]:
             found.update({name: found[node.output] for name in node.inputs if name not in found})
     for name in (*program.inputs, *program.outputs):
         dtype = program.type(name).dtype
+        if name in tensors:
+            continue
         if dtype != "f32" and (dtype != "u8" or name not in found):
             raise EngineError(f"'{name}' is {dtype} at the border of the program: there is no native kernel")
     return found

@@ -12,30 +12,37 @@ import numpy as np
 from tensmith.backend.native.elementwise import Expression, activation_of, is_elementwise
 from tensmith.backend.native.grids import grid_of
 from tensmith.backend.native.images import images_of
+from tensmith.backend.native.operands import Tensors
 from tensmith.backend.native.parts import padded_slice
 from tensmith.backend.native.quantized import integer_step, operands
 from tensmith.backend.native.steps import Array, Encode, Heavy, Join, Light, Rename, Step, reads
+from tensmith.backend.native.tensor_groups import tensor_steps
+from tensmith.backend.native.tensors import tensor_nodes
+from tensmith.backend.native.views import RESHAPING
 from tensmith.errors import EngineError
 from tensmith.ir import Node, Program, interpret
 from tensmith.ir.ops.convolution import window_attrs
 from tensmith.ir.ops.pooling import Window
 from tensmith.ir.ops.sizes import as_ints
 from tensmith.kernel.epilogue import Activation
+from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
 from tensmith.kernel.quantized import Grid
 from tensmith.kernel.routines.pool import GlobalPool, Pool
 from tensmith.kernel.routines.softmax import Softmax
 from tensmith.kernel.sparse_stream import density
 
-_VIEWS = frozenset({"flatten", "reshape", "squeeze", "unsqueeze", "identity", "dropout"})
 
-
-def group(program: Program, lanes: int) -> list[Step]:
+def group(program: Program, isa: Isa, tensors: Tensors | None = None) -> list[Step]:
     """The steps of a simplified program of fixed sizes; EngineError naming a node without a native kernel."""
+    tensors = tensors or Tensors(program, tensor_nodes(program))
+    lanes = isa.lanes
     found = _Grouping(program, lanes)
     found.taken.update(node for node in program.nodes if node.output in program.static_values)
+    found.taken.update(tensors.nodes)
     for node in program.nodes:
-        if (node.op == "conv" or node.op in ("gemm", "matmul")) and not found.integers(node):
+        heavy = node not in found.taken and node.op in ("conv", "gemm", "matmul")
+        if heavy and not found.integers(node):
             found.heavy(node)
     for node in program.nodes:
         if node not in found.taken and found.encodes(node):
@@ -49,7 +56,14 @@ def group(program: Program, lanes: int) -> list[Step]:
     for node in program.nodes:
         if node not in found.taken:
             found.place(node, _other(program, node, lanes))
-    return _alive([found.steps[node] for node in program.nodes if node in found.steps], program.outputs)
+    steps: dict[Node | None, list[Step]] = {node: [step] for node, step in found.steps.items()}
+    for node, more in tensor_steps(tensors, isa).items():
+        steps[node] = more
+    for value, maker in tensors.bridges:
+        ends = (value, tensors.name(value)) if maker not in tensors.nodes else (tensors.name(value), value)
+        steps.setdefault(maker, []).append(Rename(*ends))
+    ordered = [step for node in (None, *program.nodes) for step in steps.get(node, [])]
+    return _alive(ordered, program.outputs)
 
 
 def _alive(steps: list[Step], outputs: tuple[str, ...]) -> list[Step]:
@@ -253,7 +267,7 @@ def _flattened(program: Program, value: str) -> str:
 def _other(program: Program, node: Node, lanes: int) -> Step:
     """A node that stands alone."""
     source = node.inputs[0] if node.inputs else ""
-    if node.op in _VIEWS:
+    if node.op in RESHAPING:
         return Rename(source, node.output)
     if node.op == "concat" and node.attrs["axis"] % len(program.type(node.output).dims) == 1:
         return Join(node.inputs, node.output)

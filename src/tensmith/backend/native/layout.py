@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tensmith.backend.native.images import Images
-from tensmith.backend.native.steps import Array, Encode, Heavy, Join, Light, Rename, Step
+from tensmith.backend.native.steps import Array, Dense, Encode, Heavy, Join, Light, Rename, Step
 from tensmith.errors import EngineError
 from tensmith.kernel.algorithm import Kernel, candidates
 from tensmith.kernel.buffer import NO_HALO, Buffer, Halo
@@ -51,12 +51,15 @@ class Layout:
 
     `offset` counts channels into the root; roots have a halo. Values in `tight` can have none: inputs,
     outputs, and what is seen under two shapes. Values with a grid are bytes; those in `encoded` lie nowhere
-    until they are wanted.
+    until they are wanted. Those in `tensors` are matrices that lie dense: rows as positions, columns as
+    channels, all channels in one block; `dtypes` has their element types where they are no floats.
     """
 
     images: dict[str, Images]
     grids: dict[str, Grid]
     lanes: int
+    tensors: frozenset[str] = frozenset()
+    dtypes: Mapping[str, str] = field(default_factory=dict)
     block: dict[str, int] = field(default_factory=dict)
     parent: dict[str, tuple[str, int]] = field(default_factory=dict)
     halo: dict[str, Halo] = field(default_factory=dict)
@@ -77,7 +80,7 @@ class Layout:
         root, _ = self.root(value)
         images = self.images[value]
         halo = NO_HALO if root in self.tight else self.halo.get(root, NO_HALO)
-        dtype = "u8" if value in self.grids else "f32"
+        dtype = "u8" if value in self.grids else self.dtypes.get(value, "f32")
         return Buffer(images.channels, images.height, images.width, self.block[value], halo, dtype)
 
     def wanted(self, value: str, block: int, halo: Halo = NO_HALO) -> str:
@@ -86,7 +89,20 @@ class Layout:
         if self.block[value] == block and (halo == NO_HALO or root not in self.tight):
             self.halo[root] = self.halo.get(root, NO_HALO).union(halo)
             return value
-        name = f"{value} in blocks of {block}"
+        return self.wanted(self._copied(value, f"{value} in blocks of {block}", block), block, halo)
+
+    def dense(self, value: str) -> str:
+        """The value row-major and without gaps: itself, or a copy made now."""
+        if value in self.tensors:
+            return self.wanted(value, self.images[value].channels)
+        if self.block[value] == 1 and self.root(value)[0] in self.tight:
+            return value
+        name = self._copied(value, f"{value} without gaps", 1)
+        self.tight.add(name)
+        return name
+
+    def _copied(self, value: str, name: str, block: int) -> str:
+        """A copy of that name in these blocks, made now unless there is one."""
         if name not in self.block:
             self.images[name], self.block[name] = self.images[value], block
             if value in self.grids:
@@ -96,16 +112,19 @@ class Layout:
             if step is not None:
                 made = Action(Quantize(step.grid, self.lanes), (step.source,), name)
             self.actions.append(made)
-        return self.wanted(name, block, halo)
+        return name
 
 
 def lay_out(
     steps: list[Step], images: Mapping[str, Images], grids: Mapping[str, Grid], inputs: tuple[str, ...],
-    outputs: tuple[str, ...], isa: Isa, choose: Chooser,
+    outputs: tuple[str, ...], isa: Isa, choose: Chooser, dtypes: Mapping[str, str],
 ) -> Layout:  # fmt: skip
-    """Actions in order, with every value's place relative to its root."""
-    layout = Layout(dict(images), dict(grids), isa.lanes)
-    layout.block.update(dict.fromkeys(inputs, 1))
+    """Actions in order, with every value's place relative to its root.
+
+    Values with an entry in `dtypes` are tensors.
+    """
+    layout = Layout(dict(images), dict(grids), isa.lanes, frozenset(dtypes), dtypes)
+    layout.block.update({name: images[name].channels if name in dtypes else 1 for name in inputs})
     layout.tight.update(inputs)
     layout.tight.update(step.source for step in steps if isinstance(step, Rename))
     for step in steps:
@@ -115,6 +134,10 @@ def lay_out(
             sources = tuple(layout.wanted(source, isa.lanes) for source in step.sources)
             layout.block[step.output] = isa.lanes
             layout.actions.append(Action(step.routine, sources, step.output, constants=step.constants))
+        elif isinstance(step, Dense):
+            layout.block[step.output] = layout.images[step.output].channels
+            sources = tuple(map(layout.dense, step.sources))
+            layout.actions.append(Action(step.routine, sources, step.output, constants=step.constants))
         elif isinstance(step, Encode):
             layout.encoded[step.output], layout.block[step.output] = step, _NOWHERE
         elif isinstance(step, Join):
@@ -122,13 +145,25 @@ def lay_out(
         else:
             _rename(layout, step)
     for output in outputs:
-        name = f"output {output}"
-        layout.images[name], layout.block[name] = layout.images[output], 1
-        if output in layout.grids:
-            layout.grids[name] = layout.grids[output]
-        layout.tight.add(name)
-        layout.actions.append(Action(Copy(), (output,), name))
+        _output(layout, output, inputs)
     return layout
+
+
+def _output(layout: Layout, output: str, inputs: tuple[str, ...]) -> None:
+    """The caller's memory as the place of a value, or of a copy of it."""
+    name = f"output {output}"
+    root, _ = layout.root(output)
+    images = layout.images[output]
+    layout.images[name] = images
+    layout.block[name] = images.channels if output in layout.tensors else 1
+    if output in layout.grids:
+        layout.grids[name] = layout.grids[output]
+    layout.tight.add(name)
+    there = root in layout.tensors and layout.block[output] == images.channels
+    if output in layout.tensors and there and root not in inputs:
+        layout.parent[root] = (name, 0)
+    else:
+        layout.actions.append(Action(Copy(), (output,), name))
 
 
 def _heavy(layout: Layout, step: Heavy, isa: Isa, choose: Chooser) -> None:
@@ -184,12 +219,15 @@ def _join(layout: Layout, step: Join) -> None:
 
 
 def _rename(layout: Layout, step: Rename) -> None:
-    """Single positions keep their blocks; anything else must lie as planes to be seen otherwise."""
+    """Single positions keep their blocks; anything else must lie dense to be seen otherwise."""
     before, after = layout.images[step.source], layout.images[step.output]
-    single = before == after and before.extent == (1, 1)
-    source = step.source if single else layout.wanted(step.source, 1)
+    images = layout.tensors.isdisjoint((step.source, step.output))
+    single = images and before == after and before.extent == (1, 1)
+    source = step.source if single else layout.dense(step.source)
     layout.tight.add(layout.root(source)[0])
-    layout.block[step.output] = layout.block[source]
+    layout.block[step.output] = layout.block[source] if single else 1
+    if step.output in layout.tensors:
+        layout.block[step.output] = after.channels
     layout.parent[step.output] = (source, 0)
 
 

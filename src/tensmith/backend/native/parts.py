@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from tensmith.backend.native.images import images_of
 from tensmith.backend.native.steps import Light
+from tensmith.backend.native.views import ints, slice_of
 from tensmith.errors import EngineError
 from tensmith.ir import Node, Program
 from tensmith.kernel.routines.copy import Copy
@@ -21,7 +20,9 @@ def padded_slice(program: Program, pad: Node | None, cut: Node | None) -> Light:
         raise EngineError(
             f"'{last.output}' cuts or pads a tensor of rank {len(shape)}, which has no native kernel"
         )
-    starts, steps = _cut(program, cut, shape) if cut else ([0] * len(shape), [1] * len(shape))
+    starts, steps = slice_of(program, cut, shape) if cut else ([0] * len(shape), [1] * len(shape))
+    if min(steps) < 0:
+        raise EngineError(f"'{last.output}' runs backwards, for which there is no native kernel")
     inner = program.type(cut.output).static if cut else shape
     at = _begins(program, pad, len(shape)) if pad else [0] * len(shape)
     if at[0] or starts[0] or steps[0] != 1 or steps[1] != 1 or inner is None or inner[0] != shape[0]:
@@ -38,29 +39,6 @@ def _place(values: list[int]) -> tuple[int, int, int]:
     return channel, row, column
 
 
-def _ints(program: Program, node: Node, index: int) -> list[int] | None:
-    if len(node.inputs) <= index or not node.inputs[index]:
-        return None
-    constant = program.constants.get(node.inputs[index])
-    if constant is None:
-        raise EngineError(f"'{node.output}' has computed bounds, for which there is no native kernel")
-    return [int(item) for item in np.asarray(constant).reshape(-1)]
-
-
-def _cut(program: Program, node: Node, shape: tuple[int, ...]) -> tuple[list[int], list[int]]:
-    """(starts, steps) of a slice along every axis."""
-    begins, ends = _ints(program, node, 1) or [], _ints(program, node, 2) or []
-    axes = _ints(program, node, 3) or list(range(len(begins)))
-    given = _ints(program, node, 4) or [1] * len(begins)
-    starts, steps = [0] * len(shape), [1] * len(shape)
-    for axis, begin, end, step in zip(axes, begins, ends, given):
-        start, _, step = slice(begin, end, step).indices(shape[axis])
-        if step < 0:
-            raise EngineError(f"'{node.output}' runs backwards, for which there is no native kernel")
-        starts[axis], steps[axis] = start, step
-    return starts, steps
-
-
 def _begins(program: Program, node: Node, rank: int) -> list[int]:
     """How many zeros a padding puts before each axis."""
     value = program.constants.get(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] else None
@@ -69,8 +47,8 @@ def _begins(program: Program, node: Node, rank: int) -> list[int]:
     )
     if node.attrs["mode"] != "constant" or not zero:
         raise EngineError(f"'{node.output}' pads with something else than zeros, which has no native kernel")
-    pads = _ints(program, node, 1) or []
-    axes = _ints(program, node, 3) or list(range(rank))
+    pads = ints(program, node, 1) or []
+    axes = ints(program, node, 3) or list(range(rank))
     begins = [0] * rank
     for axis, begin, end in zip(axes, pads, pads[len(axes) :]):
         if begin < 0 or end < 0:

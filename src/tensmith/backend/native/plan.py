@@ -10,9 +10,11 @@ import numpy as np
 from tensmith.backend.native.arena import ALIGNMENT, Span, arrange
 from tensmith.backend.native.grids import grids, moved_behind
 from tensmith.backend.native.groups import group
-from tensmith.backend.native.images import Images, images_of
+from tensmith.backend.native.images import Images, images_of, rows_of
 from tensmith.backend.native.layout import Action, Chooser, Layout, estimated, lay_out
+from tensmith.backend.native.operands import Tensors
 from tensmith.backend.native.steps import Array, reads
+from tensmith.backend.native.tensors import tensor_nodes
 from tensmith.ir import Program, TensorType
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.buffer import ELEMENT_BYTES
@@ -74,12 +76,18 @@ def make_plan(program: Program, isa: Isa, chooser: Callable[[int], Chooser] = es
     `chooser` is told how many bytes of weights are read at every run.
     """
     program = moved_behind(simplify(program).program)
-    steps = group(program, isa.lanes)
+    tensors = Tensors(program, tensor_nodes(program))
+    steps = group(program, isa, tensors)
     values = {name for step in steps for name in (step.output, *reads(step))}
-    images = {name: images_of(program, name) for name in (*values, *program.inputs, *program.outputs)}
+    values.update(program.inputs, program.outputs)
+    rows = tensors.held(values)
+    images = {name: images_of(program, name) for name in values - rows.keys()}
+    images |= {name: rows_of(program, value) for name, value in rows.items()}
+    dtypes = {name: program.type(value).dtype for name, value in rows.items()}
     total = sum(constant.nbytes for constant in program.constants.values())
     choose = chooser(2 * total)
-    layout = lay_out(steps, images, grids(program), tuple(program.inputs), program.outputs, isa, choose)
+    found = grids(program, rows.keys())
+    layout = lay_out(steps, images, found, tuple(program.inputs), program.outputs, isa, choose, dtypes)
     places, scratch, arena_bytes = _memory(layout, program)
     weights, offsets = _weights(layout.actions)
     return Plan(program, isa, layout, places, scratch, arena_bytes, weights, offsets)
@@ -100,10 +108,14 @@ def _memory(layout: Layout, program: Program) -> tuple[dict[str, Place], dict[in
             root, _ = layout.root(value)
             first.setdefault(root, index)
             last[root] = index
-        if isinstance(action.work, Kernel) and action.work.scratch_bytes:
+        if action.work.scratch_bytes:
             spans[f"scratch {index}"] = Span(action.work.scratch_bytes, index, index)
     stride = {
-        root: -(-layout.buffer(root).bytes // ALIGNMENT) * ALIGNMENT for root in first if root not in outside
+        root: layout.buffer(root).bytes
+        if root in layout.tight  # seen as one tensor, so that images follow each other without gaps
+        else -(-layout.buffer(root).bytes // ALIGNMENT) * ALIGNMENT
+        for root in first
+        if root not in outside
     }
     for root, size in stride.items():
         spans[root] = Span(layout.images[root].batch * size, first[root], last[root])
@@ -118,6 +130,8 @@ def _memory(layout: Layout, program: Program) -> tuple[dict[str, Place], dict[in
             size = ELEMENT_BYTES[buffer.dtype]
             skipped = channel // buffer.block * buffer.plane * size
             places[value] = Place("arena", offsets[root] + skipped, stride[root] // size)
+        if value in places and layout.images[value].batch != layout.images[root].batch:
+            places[value] = replace(places[value], stride=layout.buffer(value).size)
     scratch = {
         index: offsets[name]
         for index in range(len(layout.actions))

@@ -76,13 +76,13 @@ def _call(plan: Plan, index: int, action: Action, name: str) -> str:
     writes = _address(plan, action.writes, count)
     weights = _weight(plan, index, "weights")
     constants = _weight(plan, index, "constants")
+    scratch = f"arena + {plan.scratch[index]}" if index in plan.scratch else "0"
     if isinstance(action.work, Kernel):
         residual = reads[1] if len(reads) > 1 else "0"
-        scratch = f"arena + {plan.scratch[index]}" if index in plan.scratch else "0"
         call = f"{name}({reads[0]}, {weights}, {constants}, {residual}, {writes}, {scratch});"
     else:
         pointers = ", ".join(f"(const float *)({read})" for read in reads)
-        call = f"{name}((const float *const[]){{{pointers}}}, {constants}, (float *)({writes}));"
+        call = f"{name}((const float *const[]){{{pointers}}}, {constants}, (float *)({writes}), {scratch});"
     loop = f"for (int n = 0; n < {count}; n++) " if count != 1 else ""
     lines = [
         *([_clear(plan, action.writes, loop, writes)] if _needs_clearing(plan, action) else []),

@@ -48,6 +48,16 @@ class Light:
     constants: Array | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """A routine over tensors that lie dense, row-major; `constants` as the routine wants them."""
+
+    routine: Routine
+    sources: tuple[str, ...]
+    output: str
+    constants: Array | None = None
+
+
 @dataclass(frozen=True)
 class Join:
     """The concatenation of images along their channels."""
@@ -64,7 +74,7 @@ class Rename:
     output: str
 
 
-Step: TypeAlias = Heavy | Light | Join | Rename | Encode
+Step: TypeAlias = Heavy | Light | Dense | Join | Rename | Encode
 
 
 def reads(step: Step) -> tuple[str, ...]:

@@ -32,12 +32,16 @@ _MOST_BLOCKS = 6
 _FEW_CHANNELS = 8
 # Reading planes, compilers spill what fills all registers, and every element is a load of its own.
 _PLANE_REGISTERS = 0.75
+# Rows that lie this many bytes apart share the few places of one line in the first cache.
+_CACHE_SPAN, _CACHE_WAYS = 4096, 8
 
 
 @algorithm
 @dataclass(frozen=True)
 class SpatialPack(Kernel):
     """Takes any stride, dilation, group and pad. `block` is the source's, in channels.
+
+    A block of all channels reads a matrix product's rows as they lie, and writes rows too.
 
     Groups narrower than a vector are computed as wider ones whose foreign weights are zero; there an infinity
     in one channel makes its neighbours NaN.
@@ -59,13 +63,19 @@ class SpatialPack(Kernel):
         """Tiles that fit the registers, cheapest first; few channels are read as planes."""
         few = problem.channels < _FEW_CHANNELS and problem.groups == 1
         filter_blocks = -(-wide_groups(problem, isa.lanes)[2] // isa.lanes)
+        layouts = [1 if few else isa.lanes]
+        if problem.pointwise and problem.groups == 1 and problem.height == 1:
+            layouts.append(problem.channels)
         fitting = [
-            cls(problem, isa, positions, blocks, 1 if few else isa.lanes)
+            cls(problem, isa, positions, blocks, block)
+            for block in dict.fromkeys(layouts)
             for blocks in range(1, min(filter_blocks, _MOST_BLOCKS) + 1)
             for positions in range(1, math.prod(problem.output) + 1)
-            if positions * blocks + blocks < (_PLANE_REGISTERS if few else 1) * isa.registers
+            if positions * blocks + blocks < (_PLANE_REGISTERS if block == 1 else 1) * isa.registers
         ]
-        yield from sorted(fitting, key=lambda tile: tile.cost().cycles)[:_MOST_CANDIDATES]
+        for block in dict.fromkeys(layouts):
+            alike = [tile for tile in fitting if tile.block == block]
+            yield from sorted(alike, key=lambda tile: tile.cost().cycles)[:_MOST_CANDIDATES]
 
     @property
     def source(self) -> Buffer:
@@ -75,8 +85,14 @@ class SpatialPack(Kernel):
 
     @property
     def target(self) -> Buffer:
-        """One vector a block."""
-        return Buffer(self.problem.filters, *self.problem.output, self.isa.lanes)
+        """One vector a block, or rows."""
+        block = self.problem.filters if self._in_rows else self.isa.lanes
+        return Buffer(self.problem.filters, *self.problem.output, block)
+
+    @property
+    def _in_rows(self) -> bool:
+        """Whether positions lie as rows of all channels."""
+        return self.problem.height == 1 and self.block not in (1, self.isa.lanes)
 
     def cost(self) -> Cost:
         """Cycles of every tile, those at the ends with fewer positions or blocks included."""
@@ -94,6 +110,10 @@ class SpatialPack(Kernel):
     @property
     def _load_cycles(self) -> float:
         """Cycles to load and broadcast one element."""
+        if self._in_rows:
+            row = 4 * self.problem.channels
+            together = self.positions * math.gcd(row, _CACHE_SPAN) / _CACHE_SPAN
+            return 0.5 if together <= _CACHE_WAYS else 3
         return 1.5 if self.block == 1 else 0.5
 
     def pack(self, weights: Array) -> Array:
@@ -116,13 +136,15 @@ class SpatialPack(Kernel):
         p, lanes = self.problem, self.isa.lanes
         groups, channels, filters = wide_groups(p, lanes)
         image = output_extent(p, p.pointwise and source.flat and target.flat)
-        parts = chunks(-(-filters // lanes), self.blocks)
-        shapes = [(tile, blocks) for blocks, _ in parts for tile, _ in tiles(image, self.positions)]
+        parts = self._parts(filters, target)
+        shapes = [
+            (tile, blocks, last) for blocks, _, last in parts for tile, _ in tiles(image, self.positions)
+        ]
         read = f"x + i * {p.strides[0] * source.row} + j * {p.strides[1] * source.block}"
         write = f"i * {target.row} + j * {target.block}"
         kept = epilogue.residual or target
         add = f"i * {kept.row} + j * {kept.block}"
-        text = [self._tile(name, tile, blocks, source, target, epilogue) for tile, blocks in shapes]
+        text = [self._tile(name, *shape, source, target, epilogue) for shape in shapes]
         text.append(f"""\
 /* {p}; {epilogue}.
    {self}. */
@@ -133,10 +155,10 @@ static void {name}({SIGNATURE})
     const float *r = {f"(const float *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "y"};
     (void)residual; (void)scratch;
     for (int group = 0; group < {groups}; group++, x += {channels // self.block * source.plane}) {{""")
-        for blocks, times in parts:
+        for blocks, times, last in parts:
             weights_step = blocks * lanes * channels * math.prod(p.window)
             step, kept_step = blocks * vector_step(target, lanes), blocks * vector_step(kept, lanes)
-            call = f"{name}_{{rows}}x{{columns}}x{blocks}({read}, w, b, r + {add}, y + {write});"
+            call = f"{name}_{{rows}}x{{columns}}x{blocks}_{last}({read}, w, b, r + {add}, y + {write});"
             text.append(f"""\
         for (int chunk = 0; chunk < {times}; chunk++) {{
 {over_tiles(image, self.positions, call, 12)}
@@ -144,9 +166,22 @@ static void {name}({SIGNATURE})
         }}""")
         return "\n".join([*text, "    }", "}", ""])
 
+    def _parts(self, filters: int, target: Buffer) -> list[tuple[int, int, int]]:
+        """(blocks, how many such chunks, elements of the last vector) of all filters.
+
+        Rows end where they end; whatever lies in blocks has room for a whole vector.
+        """
+        lanes = self.isa.lanes
+        found = [(blocks, times, lanes) for blocks, times in chunks(-(-filters // lanes), self.blocks)]
+        if target.block != lanes and filters % lanes:
+            blocks, times, _ = found.pop()
+            found += [*([(blocks, times - 1, lanes)] if times > 1 else []), (blocks, 1, filters % lanes)]
+        return found
+
     def _tile(
-        self, name: str, tile: Extent, blocks: int, source: Buffer, target: Buffer, epilogue: Epilogue
-    ) -> str:
+        self, name: str, tile: Extent, blocks: int, last: int, source: Buffer, target: Buffer,
+        epilogue: Epilogue,
+    ) -> str:  # fmt: skip
         """The register tile: all channels and window positions of `tile` positions and `blocks` blocks."""
         p, lanes = self.problem, self.isa.lanes
         rows, columns = tile
@@ -158,8 +193,17 @@ static void {name}({SIGNATURE})
         kept = epilogue.residual or target
         add = f"i * {kept.row} + j * {kept.block} + k * {vector_step(kept, lanes)}"
         value = epilogue.apply("a[i][j][k]", f"load(b + k * {lanes})", f"load(r + {add})")
+        end = ""
+        if last < lanes:
+            ragged = f"load(r + {add})" if kept.block == lanes else f"load_part(r + {add}, {last})"
+            part = epilogue.apply("a[i][j][k]", f"load(b + k * {lanes})", ragged)
+            end = f"""
+    UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int j = 0; j < {columns}; j++) {{
+        enum {{ k = {blocks - 1} }};
+        store_part(y + {at}, {part}, {last});
+    }}"""
         return f"""\
-static void {name}_{rows}x{columns}x{blocks}(const float *restrict x, const float *restrict w,
+static void {name}_{rows}x{columns}x{blocks}_{last}(const float *restrict x, const float *restrict w,
         const float *b, const float *r, float *y)
 {{
     vf a[{rows}][{columns}][{blocks}];
@@ -180,8 +224,8 @@ static void {name}_{rows}x{columns}x{blocks}(const float *restrict x, const floa
         }}
     }}
     UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int j = 0; j < {columns}; j++)
-        UNROLL for (int k = 0; k < {blocks}; k++)
-            store(y + {at}, {value});
+        UNROLL for (int k = 0; k < {blocks - bool(end)}; k++)
+            store(y + {at}, {value});{end}
 }}
 """
 

@@ -1,0 +1,210 @@
+"""Elementwise tensor nodes as C: over vectors where all is float, else number by number, typed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tensmith.backend.native.elementwise import PLAIN, activation_of
+from tensmith.backend.native.operands import Reads, Tensors
+from tensmith.ir import Node
+from tensmith.kernel.buffer import C_TYPES
+from tensmith.kernel.epilogue import Curve, literal
+from tensmith.kernel.routines.strided import Operand
+
+# One step over vectors. What has no form here is computed number by number.
+_VECTOR: Mapping[str, str] = {
+    **PLAIN,
+    "sqrt": "EACH(sqrtf, {0})",
+    "log": "EACH(logf, {0})",
+    "sin": "EACH(sinf, {0})",
+    "cos": "EACH(cosf, {0})",
+    "floor": "EACH(floorf, {0})",
+    "ceil": "EACH(ceilf, {0})",
+}
+# x to these powers, over vectors.
+_POWERS: Mapping[float, str] = {
+    2.0: "({0} * {0})",
+    3.0: "({0} * {0} * {0})",
+    0.5: "EACH(sqrtf, {0})",
+    -0.5: "(1.0f / EACH(sqrtf, {0}))",
+    -1.0: "(1.0f / {0})",
+}
+# Over numbers of any type.
+_NUMBERS: Mapping[str, str] = {
+    "add": "({0} + {1})", "sub": "({0} - {1})", "mul": "({0} * {1})", "div": "({0} / {1})",
+    "max": "({0} >= {1} || {0} != {0} ? {0} : {1})", "min": "({0} <= {1} || {0} != {0} ? {0} : {1})",
+    "neg": "(-{0})", "abs": "({0} < 0 ? -{0} : {0})",
+    "equal": "({0} == {1})", "less": "({0} < {1})", "greater": "({0} > {1})",
+    "less_or_equal": "({0} <= {1})", "greater_or_equal": "({0} >= {1})",
+    "and": "({0} && {1})", "or": "({0} || {1})", "xor": "(!{0} != !{1})", "not": "(!{0})",
+    "where": "({0} ? {1} : {2})", "identity": "{0}", "isnan": "({0} != {0})",
+    "relu": "({0} > 0 || {0} != {0} ? {0} : 0)",
+}  # fmt: skip
+_MATHS: Mapping[str, str] = {
+    "exp": "expf({0})", "log": "logf({0})", "sqrt": "sqrtf({0})", "erf": "erff({0})", "tanh": "tanhf({0})",
+    "sin": "sinf({0})", "cos": "cosf({0})", "floor": "floorf({0})", "ceil": "ceilf({0})",
+    "pow": "powf({0}, {1})", "reciprocal": "(1 / {0})", "sigmoid": "(1 / (1 + expf(-{0})))",
+}  # fmt: skip
+_INTEGERS = frozenset({"i64", "i32", "bool", "u8", "i8"})
+# Divisors whose reciprocal is a normal number too.
+_INVERTIBLE = (1e-30, 1e30)
+
+
+def is_elementwise(tensors: Tensors, node: Node) -> bool:
+    """Whether there is C for one step of a node."""
+    if (
+        node.opaque is not None
+        or len(node.outputs) > 1
+        or node.op in ("quantize_linear", "dequantize_linear")
+    ):
+        return False
+    return in_vectors(tensors, node) or _in_numbers(tensors, node)
+
+
+def in_vectors(tensors: Tensors, node: Node) -> bool:
+    """Whether a node is a function of floats that the vector functions know."""
+    used = [name for name in node.inputs if name]
+    if any(tensors.dtype(name) != "f32" for name in (*used, node.output)):
+        return False
+    if node.op == "pow":
+        return tensors.number(node.inputs[1]) in _POWERS
+    if activation_of(tensors.program, node) is not None:
+        return True
+    return node.op in _VECTOR and len(used) == _VECTOR[node.op].count("{") - _VECTOR[node.op].count("{{")
+
+
+def _in_numbers(tensors: Tensors, node: Node) -> bool:
+    types = {tensors.dtype(name) for name in (*node.inputs, node.output) if name}
+    if not types <= _INTEGERS | {"f32"} or not all(node.inputs):
+        return False
+    if node.op == "cast":
+        return True
+    if node.op in _MATHS:
+        return types == {"f32"}
+    return node.op in _NUMBERS and len(node.inputs) == len(set("012") & set(_NUMBERS[node.op]))
+
+
+def vector_step(tensors: Tensors, node: Node, value: Callable[[str], str]) -> str:
+    """The C expression of one node over vectors, given those of its inputs."""
+    activation = activation_of(tensors.program, node)
+    if activation is not None:
+        return f"({activation.apply(value(node.inputs[0]))})"
+    if node.op == "pow":
+        power = tensors.number(node.inputs[1])
+        assert power is not None
+        return _POWERS[power].format(value(node.inputs[0]))
+    divisor = tensors.number(node.inputs[1]) if node.op == "div" else None
+    if divisor is not None and _INVERTIBLE[0] < abs(divisor) < _INVERTIBLE[1]:
+        return f"({value(node.inputs[0])} * splat({literal(float(np.float32(1 / divisor)))}))"
+    return _VECTOR[node.op].format(*map(value, node.inputs))
+
+
+def _number_step(tensors: Tensors, node: Node, value: Callable[[str], str]) -> str:
+    """The C expression of one node over numbers."""
+    c_type = C_TYPES[tensors.dtype(node.output)]
+    if node.op == "cast":
+        source = value(node.inputs[0])
+        return f"({source} != 0)" if tensors.dtype(node.output) == "bool" else f"(({c_type}){source})"
+    form = _NUMBERS.get(node.op) or _MATHS[node.op]
+    return f"(({c_type}){form.format(*map(value, node.inputs))})"
+
+
+@dataclass
+class Tree:
+    """A tree of elementwise nodes under construction: it takes in what only it reads, of its own shape."""
+
+    tensors: Tensors
+    reads: Reads
+    may_inline: Callable[[Node], bool]
+    taken: list[Node] = field(default_factory=list)
+    operands: list[Operand] = field(default_factory=list)
+    _known: dict[str, str] = field(default_factory=dict)
+
+    def build(self, value: str, shape: tuple[int, ...]) -> tuple[str, bool]:
+        """(the C expression of a value seen with `shape`, whether it is over vectors)."""
+        inside = self._inside(value, shape)
+        self.taken += inside
+        own = {node.output: node for node in inside}
+        vector = all(in_vectors(self.tensors, node) for node in inside)
+        vector = vector and self.tensors.dtype(value) == "f32"
+        step = vector_step if vector else _number_step
+
+        def expression(name: str) -> str:
+            if name in own:
+                return step(self.tensors, own[name], expression)
+            return self._leaf(name, shape, vector)
+
+        return expression(value), vector
+
+    def _inside(self, value: str, shape: tuple[int, ...]) -> list[Node]:
+        """The nodes of the tree that ends in `value`, the last one first."""
+        node = self.tensors.program.producers.get(value)
+        if node is None or self.tensors.shape(value) != shape or not self.may_inline(node):
+            return []
+        found = [node]
+        for name in dict.fromkeys(filter(None, node.inputs)):
+            if self.tensors.program.uses(name) == 1:
+                found += self._inside(name, shape)
+        return found
+
+    def _leaf(self, name: str, shape: tuple[int, ...], vector: bool) -> str:
+        number = self.tensors.number(name)
+        if number is not None and self.tensors.dtype(name) in ("f32", "i64", "i32", "bool"):
+            if vector:
+                return f"splat({literal(number)})"
+            c_type = C_TYPES[self.tensors.dtype(name)]
+            return f"(({c_type}){literal(number) if c_type == 'float' else int(number)})"
+        if name not in self._known:
+            self._known[name] = f"{{{len(self.operands)}}}"
+            self.operands.append(self.reads.operand(name, shape))
+        return self._known[name]
+
+
+def curve(tensors: Tensors, value: str, free: Callable[[Node], bool]) -> tuple[Curve, list[Node]] | None:
+    """The longest function of `value` alone that begins with its readers, and the nodes it stands for.
+
+    They read `value`, each other and single numbers, and nobody else reads what is inside. None if there is
+    no such function.
+    """
+    inside: list[Node] = []
+    lines: list[str] = []
+    known = {value: "x_"}
+    best: tuple[Curve, list[Node]] | None = None
+
+    def named(name: str) -> str:
+        if name in known:
+            return known[name]
+        number = tensors.number(name)
+        assert number is not None
+        return f"splat({literal(number)})"
+
+    while (node := _next(tensors, inside, known, free)) is not None:
+        text = vector_step(tensors, node, named)
+        known[node.output] = f"t{len(inside)}_"
+        lines.append(f"vf {known[node.output]} = {text};")
+        inside.append(node)
+        if all(_read_inside(tensors, name, inside) for name in known if name != node.output):
+            best = (Curve("curve", body=f"{' '.join(lines)} {known[node.output]};"), list(inside))
+    return best
+
+
+def _next(
+    tensors: Tensors, inside: list[Node], known: Mapping[str, str], free: Callable[[Node], bool]
+) -> Node | None:
+    """A reader of known values that needs nothing else but numbers."""
+    for name in known:
+        for node in tensors.program.consumers.get(name, ()):
+            if node in inside or not free(node) or not in_vectors(tensors, node):
+                continue
+            shaped = tensors.shape(node.output) == tensors.shape(name)
+            if shaped and all(n in known or tensors.number(n) is not None for n in node.inputs if n):
+                return node
+    return None
+
+
+def _read_inside(tensors: Tensors, value: str, inside: list[Node]) -> bool:
+    readers = tensors.program.consumers.get(value, ())
+    return value not in tensors.program.outputs and all(node in inside for node in readers)

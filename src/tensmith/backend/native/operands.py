@@ -1,0 +1,160 @@
+"""What tensor steps read: values traced back through views to dense memory, and constants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from tensmith.backend.native.steps import Array
+from tensmith.backend.native.views import VIEWING, shape_of, viewed
+from tensmith.ir import Node, Program, interpret
+from tensmith.kernel.routines.strided import Operand
+from tensmith.kernel.view import View
+
+_ALIGNMENT = 64
+
+
+@dataclass(eq=False)
+class Tensors:
+    """The tensor nodes of a program: their values lie dense, or are views of values that do.
+
+    A value is kept under its own name where none but tensor nodes make and read it, else beside the image.
+    """
+
+    program: Program
+    nodes: frozenset[Node]
+    _known: dict[str, Array] = field(default_factory=dict)
+
+    @cached_property
+    def _shared(self) -> frozenset[str]:
+        """Values that image nodes make and tensor nodes read, or the other way round."""
+        found = set()
+        for value in (*self.program.inputs, *(name for node in self.program.nodes for name in node.outputs)):
+            readers = {node in self.nodes for node in self.program.consumers.get(value, ())}
+            producer = self.program.producers.get(value)
+            if len(readers | ({producer in self.nodes} if producer else set())) > 1:
+                found.add(value)
+        return frozenset(found)
+
+    def holds(self, value: str) -> bool:
+        """Whether a value's own name stands for a tensor."""
+        producer = self.program.producers.get(value)
+        if value in self._shared:
+            return False
+        if producer is None:
+            return all(node in self.nodes for node in self.program.consumers.get(value, ()))
+        return producer in self.nodes
+
+    def name(self, value: str) -> str:
+        """What a value is called where it lies as a dense tensor."""
+        return f"{value} as a tensor" if value in self._shared else value
+
+    def held(self, names: set[str]) -> dict[str, str]:
+        """Those of the names that stand for tensors, with the value each holds."""
+        beside = {self.name(value): value for value in self._shared}
+        return {name: beside.get(name, name) for name in names if name in beside or self.holds(name)}
+
+    @property
+    def bridges(self) -> list[tuple[str, Node | None]]:
+        """Values that lie both ways, with the node that makes them."""
+        return [(value, self.program.producers.get(value)) for value in sorted(self._shared)]
+
+    def constant(self, value: str) -> Array | None:
+        """The numbers of a value that needs no input; None if it is computed."""
+        if value not in self.program.static_values:
+            return None
+        if value in self.program.constants:
+            return self.program.constants[value]
+        if value not in self._known:
+            needed, names = [], {value}
+            for node in reversed(self.program.nodes):
+                if names.intersection(node.outputs):
+                    needed.append(node)
+                    names.update(node.inputs)
+            alone = Program("constant", {}, (value,), tuple(needed[::-1]), self.program.constants)
+            found = interpret(alone, {})[value]
+            self._known[value] = np.asarray(found, self.program.type(value).numpy)
+        return self._known[value]
+
+    def number(self, value: str) -> float | None:
+        """A constant of one element."""
+        constant = self.constant(value)
+        return float(constant.reshape(-1)[0]) if constant is not None and constant.size == 1 else None
+
+    def shape(self, value: str) -> tuple[int, ...]:
+        """Fixed sizes."""
+        return shape_of(self.program, value)
+
+    def dtype(self, value: str) -> str:
+        """Element type."""
+        return self.program.type(value).dtype
+
+    def trace(self, value: str) -> tuple[str, View]:
+        """(the value whose dense memory holds it, how it is seen there)."""
+        producer = self.program.producers.get(value)
+        if producer is not None and producer in self.nodes and producer.op in VIEWING:
+            source = producer.inputs[0]
+            root, view = (source, View.dense(self.shape(source)))
+            if self.constant(source) is None:
+                root, view = self.trace(source)
+            found = viewed(self.program, producer, value, view)
+            if found is not None:
+                return root, found
+            return source, View.dense(self.shape(value))
+        return value, View.dense(self.shape(value))
+
+    def made_by(self, value: str, *ops: str) -> Node | None:
+        """The tensor node that computes a value, if it is one of these ops."""
+        node = self.program.producers.get(value)
+        return node if node is not None and node in self.nodes and node.op in ops else None
+
+
+@dataclass
+class Reads:
+    """The sources and constants of one step, as they are asked for."""
+
+    tensors: Tensors
+    sources: list[str] = field(default_factory=list)
+    _tables: list[Array] = field(default_factory=list)
+    _places: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def operand(self, value: str, shape: tuple[int, ...] | None = None) -> Operand:
+        """A value as an operand, broadcast to `shape`."""
+        constant = self.tensors.constant(value)
+        dtype = self.tensors.dtype(value)
+        if constant is not None:
+            view, source = self.table(value, constant), None
+        else:
+            root, view = self.tensors.trace(value)
+            name = self.tensors.name(root)
+            if name not in self.sources:
+                self.sources.append(name)
+            source = self.sources.index(name)
+        return Operand(source, view if shape is None else view.expanded(shape), dtype)
+
+    def dense(self, value: str) -> Operand:
+        """A value row-major and without gaps."""
+        if self.tensors.constant(value) is not None:
+            return self.operand(value)
+        name = self.tensors.name(value)
+        if name not in self.sources:
+            self.sources.append(name)
+        view = View.dense(self.tensors.shape(value))
+        return Operand(self.sources.index(name), view, self.tensors.dtype(value))
+
+    def table(self, key: str, array: Array) -> View:
+        """Numbers among the step's constants."""
+        place = (key, str(array.dtype))
+        if place not in self._places:
+            self._places[place] = sum(table.nbytes for table in self._tables)
+            raw = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
+            self._tables.append(np.concatenate([raw, np.zeros(-len(raw) % _ALIGNMENT, np.uint8)]))
+        view = View.dense(array.shape)
+        return View(view.shape, view.strides, self._places[place] // array.itemsize)
+
+    @property
+    def constants(self) -> Array | None:
+        """All tables, one after the other, as bytes."""
+        return np.concatenate(self._tables) if self._tables else None

@@ -1,0 +1,109 @@
+"""Tensor nodes that are steps of their own: views made dense, products, softmax, gather, reductions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from tensmith.backend.native.operands import Reads, Tensors
+from tensmith.backend.native.steps import Dense, Rename, Step
+from tensmith.backend.native.views import VIEWING
+from tensmith.errors import EngineError
+from tensmith.ir import Node
+from tensmith.kernel.isa import Isa
+from tensmith.kernel.routine import Routine
+from tensmith.kernel.routines.attention import Attention
+from tensmith.kernel.routines.reduce import Kind, Reduce
+from tensmith.kernel.routines.rows import RowSoftmax
+from tensmith.kernel.routines.strided import Operand, Part, Strided
+from tensmith.kernel.routines.take import Take
+from tensmith.kernel.view import View
+
+
+def alone(tensors: Tensors, node: Node, output: str, isa: Isa) -> Step:
+    """The step that makes `output`; EngineError if there is no native kernel."""
+    if node.op in VIEWING:
+        return _seen(tensors, output, isa.lanes)
+    reads = Reads(tensors)
+    make = _MAKERS.get(node.op)
+    routine = make(tensors, reads, node, isa) if make else None
+    if routine is None or len(node.outputs) > 1:
+        name = f"node '{node.name or node.output}' ({node.op})"
+        raise EngineError(f"{name} has no native kernel yet; another engine runs it")
+    return Dense(routine, tuple(reads.sources), tensors.name(output), reads.constants)
+
+
+def matrix(reads: Reads, value: str, leading: tuple[int, ...]) -> Operand:
+    """An operand of a batched product, the leading axes broadcast."""
+    return reads.operand(value, (*leading, *reads.tensors.shape(value)[-2:]))
+
+
+def _seen(tensors: Tensors, value: str, lanes: int) -> Step:
+    """A view as a dense tensor of its own, for those who cannot read it where it lies."""
+    root, view = tensors.trace(value)
+    name = tensors.name(value)
+    whole = view.is_dense and view.size == math.prod(tensors.shape(root))
+    if whole and tensors.constant(root) is None:
+        return Rename(tensors.name(root), name)
+    reads = Reads(tensors)
+    dtype = tensors.dtype(value)
+    part = Part("{0}", (reads.operand(value),), View.dense(view.shape), dtype == "f32")
+    return Dense(Strided((part,), lanes, dtype), tuple(reads.sources), name, reads.constants)
+
+
+def _softmax(tensors: Tensors, reads: Reads, node: Node, isa: Isa) -> Routine | None:
+    shape = tensors.shape(node.output)
+    if node.attrs["axis"] % len(shape) != len(shape) - 1:
+        return None
+    reads.dense(node.inputs[0])
+    return RowSoftmax(math.prod(shape[:-1]), shape[-1], isa.lanes)
+
+
+def _take(tensors: Tensors, reads: Reads, node: Node, isa: Isa) -> Routine | None:
+    shape = tensors.shape(node.inputs[0])
+    axis = node.attrs["axis"] % len(shape)
+    table, indices = map(reads.dense, node.inputs)
+    if indices.dtype not in ("i64", "i32"):
+        return None
+    return Take(table, indices, math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
+
+
+def _product(tensors: Tensors, reads: Reads, node: Node, isa: Isa) -> Routine | None:
+    shape = tensors.shape(node.output)
+    if min(len(tensors.shape(name)) for name in node.inputs) < 2:
+        return None
+    a, b = (matrix(reads, name, shape[:-2]) for name in node.inputs)
+    if {a.dtype, b.dtype} != {"f32"}:
+        return None
+    return Attention(a, b, None, None, View.dense(shape), 1.0, isa)
+
+
+def _reduce(tensors: Tensors, reads: Reads, node: Node, isa: Isa) -> Routine | None:
+    operand = reads.operand(node.inputs[0])
+    rank = len(operand.view.shape)
+    axes = list(range(rank))
+    if len(node.inputs) > 1 and node.inputs[1]:
+        given = tensors.constant(node.inputs[1])
+        if given is None:
+            return None
+        axes = sorted({int(axis) % rank for axis in given})
+    if not axes or operand.dtype != "f32" or (len(axes) == rank and node.attrs["noop_with_empty_axes"]):
+        return None
+    kept = [axis for axis in range(rank) if axis not in axes]
+    view = operand.view.transposed(kept + axes)
+    return Reduce(_REDUCTIONS[node.op], replace(operand, view=view), len(axes))
+
+
+_REDUCTIONS: Mapping[str, Kind] = {
+    "reduce_sum": "sum",
+    "reduce_mean": "mean",
+    "reduce_max": "max",
+    "reduce_min": "min",
+}
+_MAKERS: Mapping[str, Callable[[Tensors, Reads, Node, Isa], Routine | None]] = {
+    "softmax": _softmax,
+    "gather": _take,
+    "matmul": _product,
+    **dict.fromkeys(_REDUCTIONS, _reduce),
+}

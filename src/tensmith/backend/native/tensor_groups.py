@@ -1,0 +1,247 @@
+"""Tensor nodes to steps: products with their epilogues, attention, normalizations, elementwise trees."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from tensmith.backend.native.formulas import Tree, curve, is_elementwise
+from tensmith.backend.native.operands import Reads, Tensors
+from tensmith.backend.native.patterns import Norm, heads, norm_group, norm_op
+from tensmith.backend.native.single import alone, matrix
+from tensmith.backend.native.steps import Dense, Heavy, Step
+from tensmith.backend.native.views import RESHAPING
+from tensmith.ir import Node
+from tensmith.kernel.isa import Isa
+from tensmith.kernel.problem import product
+from tensmith.kernel.routines.attention import Attention
+from tensmith.kernel.routines.rows import RowNorm
+from tensmith.kernel.routines.strided import Part, Strided
+from tensmith.kernel.view import View
+
+
+def tensor_steps(tensors: Tensors, isa: Isa) -> dict[Node, list[Step]]:
+    """Steps by the node whose place they take; EngineError naming a node without a native kernel."""
+    found = _Grouping(tensors, isa)
+    nodes = [node for node in tensors.program.nodes if node in tensors.nodes]
+    for node in nodes:
+        if (
+            node.op in ("matmul", "gemm")
+            and found.free(node)
+            and tensors.constant(node.inputs[1]) is not None
+        ):
+            found.layer(node)
+    for node in nodes:
+        if node.op == "softmax" and found.free(node):
+            found.attention(node)
+    for node in nodes:
+        norm = norm_op(tensors, node) or norm_group(tensors, node)
+        if norm is not None and all(map(found.free, norm.nodes)):
+            found.norm(norm)
+    for node in reversed(nodes):
+        if found.free(node) and node.op == "concat":
+            found.concat(node)
+        elif found.free(node) and is_elementwise(tensors, node):
+            found.elementwise(node)
+    for node in nodes:
+        if found.free(node):
+            found.other(node)
+    return found.steps
+
+
+@dataclass
+class _Grouping:
+    """Which nodes are part of a step already, and the steps."""
+
+    tensors: Tensors
+    isa: Isa
+    taken: set[Node] = field(default_factory=set)
+    steps: dict[Node, list[Step]] = field(default_factory=dict)
+
+    @cached_property
+    def _order(self) -> dict[Node, int]:
+        return {node: index for index, node in enumerate(self.tensors.program.nodes)}
+
+    def free(self, node: Node) -> bool:
+        """Whether a node is a tensor node that no step computes yet."""
+        return node in self.tensors.nodes and node not in self.taken
+
+    def place(self, nodes: list[Node], *steps: Step) -> None:
+        """Puts steps for all of `nodes` where the last of them stands."""
+        self.taken.update(nodes)
+        last = max(nodes, key=self._order.__getitem__)
+        self.steps.setdefault(last, []).extend(steps)
+
+    def layer(self, node: Node) -> None:
+        """A product with a constant matrix, and the nodes behind it that its epilogue computes."""
+        step = self._layer(node)
+        if step is None:
+            return
+        nodes = [node]
+        self.taken.add(node)
+        while step.activation is None:
+            following = self._epilogue(step)
+            if following is None:
+                break
+            step, more = following
+            nodes += more
+            self.taken.update(more)
+        self.place(nodes, replace(step, output=self.tensors.name(step.output)))
+
+    def _layer(self, node: Node) -> Heavy | None:
+        """rows @ matrix (+ bias); None if the operands are no such."""
+        tensors = self.tensors
+        attrs = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0} | dict(node.attrs)
+        matrix, source = tensors.constant(node.inputs[1]), tensors.shape(node.inputs[0])
+        if matrix is None or matrix.ndim != 2 or matrix.dtype != np.float32 or attrs["transA"]:
+            return None
+        if tensors.constant(node.inputs[0]) is not None or not math.prod(source) or not matrix.size:
+            return None
+        weights = (matrix if attrs["transB"] else matrix.T) * np.float32(attrs["alpha"])
+        columns, inner = weights.shape
+        bias = None
+        if len(node.inputs) > 2 and node.inputs[2]:
+            given = tensors.constant(node.inputs[2])
+            if given is None or (given.size != 1 and given.shape != (columns,) != given.shape[1:]):
+                return None
+            bias = np.broadcast_to(given.reshape(-1) * np.float32(attrs["beta"]), (columns,))
+        problem = product(math.prod(source[:-1]), inner, columns)
+        packed = weights.reshape(columns, inner, 1, 1)
+        return Heavy(problem, tensors.name(node.inputs[0]), packed, node.output, bias)
+
+    def _epilogue(self, step: Heavy) -> tuple[Heavy, list[Node]] | None:
+        """The step with one thing more in its epilogue, and the nodes that this computes."""
+        tensors = self.tensors
+        readers = tensors.program.consumers.get(step.output, ())
+        if step.output in tensors.program.outputs:
+            return None
+        if len(readers) == 1 and readers[0].op == "add" and self.free(readers[0]):
+            node = readers[0]
+            others = [name for name in node.inputs if name != step.output]
+            found = self._added(step, node, others[0]) if others else None
+            if found is not None:
+                return found, [node]
+        following = curve(tensors, step.output, self.free)
+        if following is None:
+            return None
+        return replace(step, activation=following[0], output=following[1][-1].output), following[1]
+
+    def _added(self, step: Heavy, node: Node, other: str) -> Heavy | None:
+        tensors = self.tensors
+        shape = tensors.shape(node.output)
+        if shape != tensors.shape(step.output):
+            return None
+        constant = tensors.constant(other)
+        if constant is not None:
+            if step.residual is not None or constant.shape[-1:] != shape[-1:] or constant.size != shape[-1]:
+                return None
+            bias = constant.reshape(-1) + (0 if step.bias is None else step.bias)
+            return replace(step, bias=bias, output=node.output)
+        if step.residual is not None or tensors.shape(other) != shape:
+            return None
+        return replace(step, residual=tensors.name(other), output=node.output)
+
+    def attention(self, node: Node) -> None:
+        """Softmax between two products, if it is that."""
+        tensors = self.tensors
+        found = heads(tensors, node, self.free)
+        if found is None or not all(map(self.free, found.nodes)):
+            return
+        nodes, output = list(found.nodes), found.nodes[-1].output
+        shape = tensors.shape(output)
+        mask_shape = tensors.shape(node.output)
+        reads = Reads(tensors)
+        q, k, v = (matrix(reads, name, shape[:-2]) for name in (found.q, found.k, found.v))
+        mask = reads.operand(found.mask, mask_shape) if found.mask else None
+        out, last = self._turned(output)
+        routine = Attention(q, k, v, mask, out, found.scale, self.isa)
+        if last is not None:
+            nodes.append(last)
+        name = tensors.name(nodes[-1].output)
+        self.place(nodes, Dense(routine, tuple(reads.sources), name, reads.constants))
+
+    def _turned(self, output: str) -> tuple[View, Node | None]:
+        """(how a result lies in its memory, the transpose behind it that this does), if there is one."""
+        tensors = self.tensors
+        shape = tensors.shape(output)
+        readers = tensors.program.consumers.get(output, ())
+        if tensors.program.uses(output) != 1 or not readers or readers[0].op != "transpose":
+            return View.dense(shape), None
+        node = readers[0]
+        if not self.free(node):
+            return View.dense(shape), None
+        axes = node.attrs["perm"] or tuple(range(len(shape)))[::-1]
+        back = [axes.index(axis) for axis in range(len(shape))]
+        return View.dense(tensors.shape(node.output)).transposed(back), node
+
+    def norm(self, norm: Norm) -> None:
+        """Rows normalized in one step."""
+        tensors = self.tensors
+        shape = tensors.shape(norm.source)
+        tables = [t.reshape(-1).astype(np.float32) for t in (norm.scale, norm.shift) if t is not None]
+        constants = np.concatenate(tables) if tables else None
+        routine = RowNorm(
+            math.prod(shape[:-1]), shape[-1], norm.epsilon, norm.centred, norm.scale is not None,
+            norm.shift is not None, self.isa.lanes,
+        )  # fmt: skip
+        name = tensors.name(norm.nodes[-1].output)
+        self.place(list(norm.nodes), Dense(routine, (tensors.name(norm.source),), name, constants))
+
+    def elementwise(self, root: Node) -> None:
+        """The tree of elementwise nodes that ends in `root`."""
+        reads = Reads(self.tensors)
+        shape = self.tensors.shape(root.output)
+        self._strided(root, reads, [self._part(reads, root.output, View.dense(shape), inline=True)])
+
+    def concat(self, root: Node) -> None:
+        """What is joined, each part computed where it belongs if nobody else reads it."""
+        tensors = self.tensors
+        shape = tensors.shape(root.output)
+        axis = root.attrs["axis"] % len(shape)
+        reads = Reads(tensors)
+        parts = []
+        first = 0
+        for value in root.inputs:
+            size = tensors.shape(value)
+            starts = [first if a == axis else 0 for a in range(len(shape))]
+            target = View.dense(shape).sliced(starts, [1] * len(shape), size)
+            own = root.inputs.count(value) == 1
+            if own:
+                value, target = self._before_views(value, target)
+            parts.append(self._part(reads, value, target, own and tensors.program.uses(value) == 1))
+            first += size[axis]
+        self._strided(root, reads, parts)
+
+    def _before_views(self, value: str, target: View) -> tuple[str, View]:
+        """(what a value is only another shape of, the target in that shape)."""
+        tensors = self.tensors
+        node = tensors.made_by(value, *RESHAPING)
+        if node is None or not self.free(node) or tensors.program.uses(value) != 1:
+            return value, target
+        found = target.reshaped(tensors.shape(node.inputs[0]))
+        return (value, target) if found is None else self._before_views(node.inputs[0], found)
+
+    def _part(self, reads: Reads, value: str, target: View, inline: bool) -> tuple[Part, list[Node]]:
+        """The formula of a value, and the nodes in it; only the last may be read by others too."""
+        tensors = self.tensors
+
+        def may_inline(node: Node) -> bool:
+            return inline and self.free(node) and is_elementwise(tensors, node)
+
+        tree = Tree(tensors, reads, may_inline)
+        expression, vector = tree.build(value, tensors.shape(value))
+        return Part(expression, tuple(tree.operands), target, vector), tree.taken
+
+    def _strided(self, root: Node, reads: Reads, parts: list[tuple[Part, list[Node]]]) -> None:
+        nodes = list(dict.fromkeys([root, *(node for _, inside in parts for node in inside)]))
+        tensors = self.tensors
+        routine = Strided(tuple(part for part, _ in parts), self.isa.lanes, tensors.dtype(root.output))
+        self.place(nodes, Dense(routine, tuple(reads.sources), tensors.name(root.output), reads.constants))
+
+    def other(self, node: Node) -> None:
+        """A node that stands alone; EngineError if it has no native kernel."""
+        for output in filter(None, node.outputs):
+            self.place([node], alone(self.tensors, node, output, self.isa))

@@ -1,0 +1,65 @@
+"""Nodes that only say which elements stand where, as views of what they read."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tensmith.backend.native.steps import Array
+from tensmith.errors import EngineError
+from tensmith.ir import Node, Program
+from tensmith.kernel.view import View
+
+# The same elements in the same order under another shape.
+RESHAPING = frozenset({"reshape", "flatten", "squeeze", "unsqueeze", "identity", "dropout"})
+VIEWING = RESHAPING | {"transpose", "slice", "split", "expand"}
+
+
+def viewed(program: Program, node: Node, output: str, source: View) -> View | None:
+    """`output` of a node of VIEWING as a view of what `source` is one of; None where no strides say that."""
+    shape = shape_of(program, output)
+    if node.op in RESHAPING:
+        return source.reshaped(shape)
+    if node.op == "expand":
+        return source.expanded(shape)
+    if node.op == "transpose":
+        return source.transposed(node.attrs["perm"] or range(len(shape))[::-1])
+    if node.op == "split":
+        axis = node.attrs["axis"] % len(shape)
+        before = node.outputs[: node.outputs.index(output)]
+        start = sum(shape_of(program, name)[axis] for name in before)
+        starts = [start if a == axis else 0 for a in range(len(shape))]
+        return source.sliced(starts, [1] * len(shape), shape)
+    starts, steps = slice_of(program, node, source.shape)
+    return source.sliced(starts, steps, shape)
+
+
+def slice_of(program: Program, node: Node, shape: tuple[int, ...]) -> tuple[list[int], list[int]]:
+    """(starts, steps) of a slice along every axis; EngineError where they are computed."""
+    bounds = [ints(program, node, index) for index in (1, 2, 3, 4)]
+    begins, ends = bounds[0] or [], bounds[1] or []
+    axes = bounds[2] if bounds[2] is not None else list(range(len(begins)))
+    given = bounds[3] or [1] * len(begins)
+    starts, steps = [0] * len(shape), [1] * len(shape)
+    for axis, begin, end, step in zip(axes, begins, ends, given):
+        starts[axis], _, steps[axis] = slice(begin, end, step).indices(shape[axis])
+    return starts, steps
+
+
+def ints(program: Program, node: Node, index: int) -> list[int] | None:
+    """The whole numbers of a constant input; None if it is left out, EngineError if it is computed."""
+    if len(node.inputs) <= index or not node.inputs[index]:
+        return None
+    constant: Array | None = program.constants.get(node.inputs[index])
+    if constant is None:
+        raise EngineError(f"'{node.output}' has computed bounds, for which there is no native kernel")
+    return [int(item) for item in np.asarray(constant).reshape(-1)]
+
+
+def shape_of(program: Program, value: str) -> tuple[int, ...]:
+    """The fixed shape of a value; EngineError if a size is a symbol."""
+    shape = program.type(value).static
+    if shape is None:
+        raise EngineError(
+            f"'{value}' has the symbolic shape {program.type(value)}; the native engine needs fixed sizes"
+        )
+    return shape

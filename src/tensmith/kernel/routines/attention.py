@@ -1,0 +1,182 @@
+"""Batched products of computed tensors, and attention: softmax(q @ k * scale + mask) @ v without the matrix.
+
+A few rows of scores at a time stay in the first cache from their product to the mix of values, so the whole
+matrix of scores is never written (Rabe and Staats, arXiv:2112.05682, for the idea). Rows are summed in full,
+not in parts as for long sequences.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensmith.kernel.buffer import Buffer
+from tensmith.kernel.epilogue import literal
+from tensmith.kernel.isa import Isa
+from tensmith.kernel.panels import Panels, tiling
+from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
+from tensmith.kernel.routines.strided import Operand
+from tensmith.kernel.tiles import chunks
+from tensmith.kernel.view import View, collapsed
+
+
+@dataclass(frozen=True)
+class Attention(Routine):
+    """out[.., i, :] = softmax(q[.., i, :] @ k * scale + mask) @ v; without v: q @ k * scale, no softmax.
+
+    q: [.., rows, inner], k: [.., inner, columns], v: [.., columns, size], mask: [.., rows, columns], all
+    broadcast over the same leading axes; `out` says where the rows of the result go.
+    """
+
+    q: Operand
+    k: Operand
+    v: Operand | None
+    mask: Operand | None
+    out: View
+    scale: float
+    isa: Isa
+
+    @property
+    def _tiling(self) -> tuple[int, list[Panels]]:
+        rows, inner = self.q.view.shape[-2:]
+        columns = self.k.view.shape[-1]
+        sizes = [(inner, columns), *([(columns, self.v.view.shape[-1])] if self.v else [])]
+        return tiling(rows, sizes, self.isa)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """The panels of one head, the scores of a tile and its mixed values."""
+        tall, panels = self._tiling
+        return 4 * sum(panel.size + tall * panel.width for panel in panels)
+
+    def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
+        """Functions that pack and multiply, and one that walks over heads and rows."""
+        tall, panels = self._tiling
+        rows = self.q.view.shape[-2]
+        heights = [height for height, _ in chunks(rows, tall)]
+        text = [panels[0].pack(f"{name}_keys", *self.k.view.strides[-2:])]
+        text += [
+            panels[0].product(f"{name}_scores_{height}", height, *self.q.view.strides[-2:])
+            for height in heights
+        ]
+        if self.v:
+            text.append(panels[1].pack(f"{name}_values", *self.v.view.strides[-2:]))
+            text += [
+                panels[1].product(f"{name}_mix_{height}", height, panels[0].width, 1) for height in heights
+            ]
+        return "\n".join([*text, self._walk(name, panels, tall)])
+
+    def _walk(self, name: str, panels: list[Panels], tall: int) -> str:
+        heads = self._heads()
+        total = sum(panel.size for panel in panels)
+        first = 0
+        tiles = []
+        for height, times in chunks(self.q.view.shape[-2], tall):
+            tiles.append(self._tile(name, panels, height, first, times))
+            first += height * times
+        values = f"\n        {name}_values(v, w + {panels[0].size});" if self.v else ""
+        return f"""\
+/* {self.q.view.shape} by {self.k.view.shape}{", softmax, mixed" if self.v else ""}. */
+static void {name}({ROUTINE_SIGNATURE})
+{{
+    float *w = scratch, *s = w + {total};
+    (void)in; (void)constants; (void)s;
+{heads}
+        {name}_keys(k, w);{values}
+{"".join(tiles)}    }}
+}}
+"""
+
+    def _heads(self) -> str:
+        """The loops over the leading axes, and where the operands begin inside of them."""
+        named = {"q": self.q, "k": self.k, "v": self.v, "mask": self.mask}
+        given = {key: operand for key, operand in named.items() if operand}
+        views = [_leading(operand.view) for operand in given.values()]
+        sizes, strides = collapsed(self.out.shape[:-2], [_leading(self.out), *views])
+        loops = [f"    for (int h{a} = 0; h{a} < {size}; h{a}++)" for a, size in enumerate(sizes)]
+
+        def at(offset: int, steps: tuple[int, ...]) -> str:
+            return " + ".join([str(offset), *(f"h{a} * {step}" for a, step in enumerate(steps) if step)])
+
+        lines = [f"        float *y = out + {at(self.out.offset, strides[0])};"]
+        for (key, operand), steps in zip(given.items(), strides[1:]):
+            lines.append(
+                f"        const float *{key} = {operand.pointer} + {at(operand.view.offset, steps)};"
+            )
+        return "\n".join([*loops, "    {", *lines])
+
+    def _tile(self, name: str, panels: list[Panels], height: int, first: int, times: int) -> str:
+        """C for `times` tiles of `height` rows from row `first` on."""
+        scores = panels[0]
+        stop = first + height * times
+        finish = self._softmax(name, panels, height) if self.v else self._scaled(scores, height)
+        return f"""\
+        for (int i = {first}; i < {stop}; i += {height}) {{
+            {name}_scores_{height}(q + i * {self.q.view.strides[-2]}, w, s);
+{finish}        }}
+"""
+
+    def _softmax(self, name: str, panels: list[Panels], height: int) -> str:
+        scores, mixed = panels
+        assert self.v is not None
+        return f"""\
+            float total[{height}];
+            for (int r = 0; r < {height}; r++) {{
+                float *t = s + r * {scores.width};
+{self._masked(scores)}\
+                total[r] = row_exp(t, t, {scores.columns});
+            }}
+            float *z = s + {height * scores.width};
+            {name}_mix_{height}(s, w + {scores.size}, z);
+            for (int r = 0; r < {height}; r++) {{
+                const float *t = z + r * {mixed.width};
+                float *o = y + (i + r) * {self.out.strides[-2]}, share = 1 / total[r];
+{self._written(mixed, "share")}            }}
+"""
+
+    def _masked(self, scores: Panels) -> str:
+        """t = t * scale + mask, past the last column too: nothing reads there."""
+        if self.mask is None:
+            value = f"load(t + j) * splat({literal(self.scale)})"
+        else:
+            row, column = self.mask.view.strides[-2:]
+            at, lanes = f"mask + (i + r) * {row}", scores.lanes
+            value = f"load(t + j) * splat({literal(self.scale)}) + "
+            if column == 0:
+                value += f"splat(({at})[0])"
+            elif column == 1 and scores.columns % lanes == 0:
+                value += f"load({at} + j)"
+            else:
+                count = f"({scores.columns} - j < {lanes} ? {scores.columns} - j : {lanes})"
+                value += f"load_step({at} + j * {column}, {column}, {count})"
+        return f"""\
+                for (int j = 0; j < {scores.width}; j += {scores.lanes}) store(t + j, {value});
+"""
+
+    def _scaled(self, scores: Panels, height: int) -> str:
+        return f"""\
+            for (int r = 0; r < {height}; r++) {{
+                const float *t = s + r * {scores.width};
+                float *o = y + (i + r) * {self.out.strides[-2]};
+{self._written(scores, f"splat({literal(self.scale)})")}            }}
+"""
+
+    def _written(self, panels: Panels, factor: str) -> str:
+        """o = t * factor, as many columns as there are."""
+        step, lanes = self.out.strides[-1], panels.lanes
+        whole = panels.columns - panels.columns % lanes if step == 1 else 0
+        text = ""
+        if whole:
+            text += f"""\
+                for (int j = 0; j < {whole}; j += {lanes}) store(o + j, load(t + j) * {factor});
+"""
+        for j in range(whole, panels.columns, lanes):
+            count = min(lanes, panels.columns - j)
+            text += f"""\
+                store_step(o + {j * step}, load(t + {j}) * {factor}, {step}, {count});
+"""
+        return text
+
+
+def _leading(view: View) -> View:
+    """Without the last two axes."""
+    return View(view.shape[:-2], view.strides[:-2])

@@ -1,0 +1,90 @@
+"""Normalization and softmax of every row of a dense matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensmith.kernel.buffer import Buffer
+from tensmith.kernel.epilogue import literal
+from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
+
+
+@dataclass(frozen=True)
+class RowNorm(Routine):
+    """y = (x - mean) / sqrt(variance + epsilon) * scale + shift, each over the columns of a row.
+
+    Without `centred` the mean counts as zero (root mean square normalization). `constants` holds the scale
+    if there is one, then the shift.
+    """
+
+    rows: int
+    columns: int
+    epsilon: float
+    centred: bool
+    scale: bool
+    shift: bool
+    lanes: int
+
+    def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
+        """Two sums, then one pass."""
+        n, lanes = self.columns, self.lanes
+        whole = n - n % lanes
+        middle = f"row_sum(x, {n}) / {n}" if self.centred else "0"
+        body = ""
+        if whole:
+            body += f"for (int j = 0; j < {whole}; j += {lanes}) store(y + j, {self._value('j', lanes)});"
+        if whole < n:
+            body += f"\n        store_part(y + {whole}, {self._value(str(whole), n - whole)}, {n - whole});"
+        return f"""\
+/* {self.rows} rows of {n}, normalized. */
+static void {name}({ROUTINE_SIGNATURE})
+{{
+    (void)constants; (void)scratch;
+    for (int i = 0; i < {self.rows}; i++) {{
+        const float *x = in[0] + i * {n};
+        float *y = out + i * {n};
+        float mean = {middle};
+        float factor = 1 / sqrtf(row_squares(x, mean, {n}) / {n} + {literal(self.epsilon)});
+        {body}
+    }}
+}}
+"""
+
+    def _value(self, j: str, count: int) -> str:
+        """The C expression of `count` normalized elements from j on."""
+
+        def read(pointer: str) -> str:
+            return f"load({pointer} + {j})" if count == self.lanes else f"load_part({pointer} + {j}, {count})"
+
+        value = f"({read('x')} - mean) * factor"
+        if self.scale:
+            value += f" * {read('constants')}"
+        if self.shift:
+            value += f" + {read(f'constants + {self.columns if self.scale else 0}')}"
+        return value
+
+
+@dataclass(frozen=True)
+class RowSoftmax(Routine):
+    """y = exp(x - max(x)) / sum(exp(x - max(x))) of every row."""
+
+    rows: int
+    columns: int
+    lanes: int
+
+    def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
+        """Exponentials and their sum, then the shares."""
+        n = self.columns
+        whole = n - n % self.lanes
+        return f"""\
+/* softmax of {self.rows} rows of {n}. */
+static void {name}({ROUTINE_SIGNATURE})
+{{
+    (void)constants; (void)scratch;
+    for (int i = 0; i < {self.rows}; i++) {{
+        float *y = out + i * {n}, share = 1 / row_exp(in[0] + i * {n}, y, {n});
+        for (int j = 0; j < {whole}; j += {self.lanes}) store(y + j, load(y + j) * share);
+        for (int j = {whole}; j < {n}; j++) y[j] *= share;
+    }}
+}}
+"""

@@ -1,0 +1,117 @@
+"""Functions of elements over strided views: elementwise groups, copies, transposes, concatenations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensmith.kernel.buffer import C_TYPES, Buffer
+from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
+from tensmith.kernel.view import Shape, View, collapsed
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A view of what a routine reads: of `source`, an index, or of its constants where that is None.
+
+    The view's offset is in elements of `dtype`, for constants too.
+    """
+
+    source: int | None
+    view: View
+    dtype: str = "f32"
+
+    @property
+    def pointer(self) -> str:
+        """The C expression of where the memory begins."""
+        memory = "constants" if self.source is None else f"in[{self.source}]"
+        return f"(const {C_TYPES[self.dtype]} *){memory}"
+
+
+@dataclass(frozen=True)
+class Part:
+    """target[i] = expression of the operands at i; all have the target's shape.
+
+    `expression` is C with {0}, {1}...: over vectors if `vector`, which takes floats alone, else over numbers.
+    """
+
+    expression: str
+    operands: tuple[Operand, ...]
+    target: View
+    vector: bool = True
+
+
+@dataclass(frozen=True)
+class Strided(Routine):
+    """Writes each part in turn; together they are the whole output, of element type `dtype`."""
+
+    parts: tuple[Part, ...]
+    lanes: int
+    dtype: str = "f32"
+
+    def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
+        """A nest of loops a part."""
+        shapes = " and ".join("x".join(map(str, part.target.shape)) or "one" for part in self.parts)
+        nests = "\n".join(f"    {{\n{self._nest(part)}\n    }}" for part in self.parts if part.target.size)
+        return f"""\
+/* {shapes}, element by element. */
+static void {name}({ROUTINE_SIGNATURE})
+{{
+    (void)in; (void)constants; (void)scratch;
+{nests}
+}}
+"""
+
+    def _nest(self, part: Part) -> str:
+        """Loops over the outer axes, then one run along the last."""
+        views = [operand.view for operand in part.operands]
+        sizes, (mine, *strides) = collapsed(part.target.shape, [part.target, *views])
+        *outer, length = sizes or (1,)
+        lines = [f"    for (int i{axis} = 0; i{axis} < {size}; i{axis}++)" for axis, size in enumerate(outer)]
+        at = _address(part.target.offset, mine)
+        lines.append(f"    {{\n        {C_TYPES[self.dtype]} *y = ({C_TYPES[self.dtype]} *)out + {at};")
+        for index, (operand, steps) in enumerate(zip(part.operands, strides)):
+            at = _address(operand.view.offset, steps)
+            pointer = operand.pointer
+            lines.append(f"        const {C_TYPES[operand.dtype]} *x{index} = {pointer} + {at};")
+        last = [step[-1] if step else 0 for step in (mine or (1,), *strides)]
+        lines.append(self._run(part, length, last) + "    }")
+        return "\n".join("    " + line for line in lines)
+
+    def _run(self, part: Part, length: int, steps: list[int]) -> str:
+        """One run: whole vectors and a part of one, or number by number."""
+        if not part.vector:
+            values = [f"x{index}[j * {step}]" for index, step in enumerate(steps[1:])]
+            done = f"y[j * {steps[0]}] = {part.expression.format(*values)}"
+            return f"        for (int j = 0; j < {length}; j++) {done};\n"
+        whole = length - length % self.lanes
+        text = ""
+        if whole:
+            done = self._vector(part.expression, steps, "j", self.lanes)
+            text += f"        for (int j = 0; j < {whole}; j += {self.lanes}) {done}\n"
+        if length > whole:
+            text += f"        {self._vector(part.expression, steps, str(whole), length - whole)}\n"
+        return text
+
+    def _vector(self, expression: str, steps: list[int], j: str, count: int) -> str:
+        """The C statement for `count` elements from j on."""
+        values = [_read(f"x{index}", step, j, count, self.lanes) for index, step in enumerate(steps[1:])]
+        value = expression.format(*values)
+        if steps[0] != 1:
+            return f"store_step(y + {j} * {steps[0]}, {value}, {steps[0]}, {count});"
+        if count < self.lanes:
+            return f"store_part(y + {j}, {value}, {count});"
+        return f"store(y + {j}, {value});"
+
+
+def _read(pointer: str, step: int, j: str, count: int, lanes: int) -> str:
+    if step == 0:
+        return f"splat({pointer}[0])"
+    if step != 1:
+        return f"load_step({pointer} + {j} * {step}, {step}, {count})"
+    return f"load({pointer} + {j})" if count == lanes else f"load_part({pointer} + {j}, {count})"
+
+
+def _address(offset: int, steps: Shape) -> str:
+    """The C expression of where the loops i0, i1... outside of the last one stand."""
+    terms = [f"i{axis} * {step}" for axis, step in enumerate(steps[:-1]) if step]
+    return " + ".join([str(offset), *terms])

@@ -1,0 +1,45 @@
+"""Rows chosen by index: embedding and gather."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensmith.kernel.buffer import C_TYPES, ELEMENT_BYTES, Buffer
+from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
+from tensmith.kernel.routines.strided import Operand
+
+
+@dataclass(frozen=True)
+class Take(Routine):
+    """y[o, n, :] = x[o, index[n], :]; x: [outer, count, inner], both dense.
+
+    Indices below zero count from the end. One outside of x gives not-a-number, or zero of whole numbers.
+    """
+
+    table: Operand
+    indices: Operand
+    outer: int
+    count: int
+    inner: int
+
+    def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
+        """A copy for each index."""
+        dtype = self.table.dtype
+        c_type, chosen = C_TYPES[dtype], self.indices.view.size
+        size = ELEMENT_BYTES[dtype] * self.inner
+        missing = "NAN" if dtype == "f32" else "0"
+        return f"""\
+/* {chosen} of {self.count} rows of {self.inner}. */
+static void {name}({ROUTINE_SIGNATURE})
+{{
+    (void)constants; (void)scratch;
+    const {c_type} *x = {self.table.pointer} + {self.table.view.offset};
+    const {C_TYPES[self.indices.dtype]} *index = {self.indices.pointer} + {self.indices.view.offset};
+    {c_type} *y = ({c_type} *)out;
+    for (int o = 0; o < {self.outer}; o++) for (int n = 0; n < {chosen}; n++, y += {self.inner}) {{
+        int64_t row = index[n] < 0 ? index[n] + {self.count} : index[n];
+        if (row >= 0 && row < {self.count}) memcpy(y, x + (o * {self.count}L + row) * {self.inner}, {size});
+        else for (int j = 0; j < {self.inner}; j++) y[j] = {missing};
+    }}
+}}
+"""
