@@ -145,7 +145,9 @@ class Trial:
                 for verdict in verdicts.values():
                     verdict.meaningless += 1
                 return
-            measure = functools.partial(spread, self.again, self.lifted.function, draw.arguments)
+            flushed = functools.partial(self.again, getattr(self.source, "flushed", self.source))
+            again = functools.partial(self.again, self.source)
+            measure = functools.partial(spread, again, flushed, self.lifted.function, draw.arguments)
             expected = Expected(self.outputs(outcome), measure)
             for name, array in outcome.arrays.items():
                 if name not in self.written and array.tobytes() != given[name][1]:
@@ -206,9 +208,9 @@ class Trial:
                 return f"output {i} is {np.asarray(got).dtype} instead of {dtype(kind)}"
         return ""
 
-    def again(self, arguments: Mapping[str, Any], like: Sequence[Any]) -> list[Any]:
-        """The outputs on other arguments, of the extents that others have."""
-        found = self.outputs(self.source(arguments))
+    def again(self, source: Source, arguments: Mapping[str, Any], like: Sequence[Any]) -> list[Any]:
+        """The outputs of a source on other arguments, of the extents that others have."""
+        found = self.outputs(source(arguments))
         return [cropped(one, other) for one, other in zip(found, like)]
 
     def may_refuse(self, draw: Draw) -> bool:

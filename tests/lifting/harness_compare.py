@@ -2,7 +2,8 @@
 
 Any order of additions gives the exact result of inputs that are each off by at most a few roundings (a sum of
 n products: n + 1). So results may differ by what the source's own result moves when every input moves by one
-rounding, times the number of roundings. That is measured: the source runs on inputs moved at random.
+rounding, times the number of roundings. That is measured: the source runs on inputs moved at random. It also
+runs with results below the smallest normal float as 0, as TensorFlow and XLA compute.
 """
 
 from __future__ import annotations
@@ -68,19 +69,26 @@ def moved(arguments: Mapping[str, Any], function: Function, rng: np.random.Gener
 
 def spread(
     run: Callable[[Mapping[str, Any], Sequence[Any]], Sequence[Any]],
+    flushed: Callable[[Mapping[str, Any], Sequence[Any]], Sequence[Any]],
     function: Function,
     arguments: Mapping[str, Any],
     results: Sequence[Any],
 ) -> list[Values]:
-    """For each result, how far each element may be from it; NaN where it may be anything."""
+    """For each result, how far each element may be from it; NaN where it may be anything.
+
+    flushed: runs the source where results too small for a normal float are 0.
+    """
     rng = np.random.default_rng(0)
     base = [np.asarray(result, np.float64) for result in results]
     widest = [np.zeros(result.shape) for result in base]
     longest = max([1, *(np.size(a) for a in arguments.values() if isinstance(a, np.ndarray))])
     with np.errstate(all="ignore"):
-        for _ in range(SAMPLES):
+        for sample in range(SAMPLES + 1):
             try:
-                others = run(moved(arguments, function, rng), results)
+                if sample < SAMPLES:
+                    others = run(moved(arguments, function, rng), results)
+                else:
+                    others = flushed(arguments, results)
             except Meaningless:
                 continue
             for i, other in enumerate(others):

@@ -140,6 +140,15 @@ class Native:
     def __init__(self, library: ctypes.CDLL, function: Function) -> None:
         self.function = function
         self.call = getattr(library, f"call_{function.name}")
+        self.flush = library.flush_subnormals
+
+    def flushed(self, arguments: Mapping[str, Any]) -> Outcome:
+        """The same where results too small for a normal float are 0, as TensorFlow and XLA have it."""
+        self.flush(1)
+        try:
+            return self(arguments)
+        finally:
+            self.flush(0)
 
     def __call__(self, arguments: Mapping[str, Any]) -> Outcome:
         """Run on copies of the arguments ({parameter: array, number, or for structs a mapping of these})."""

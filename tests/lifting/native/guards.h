@@ -24,6 +24,14 @@ REPORT(float_cast_overflow)
 REPORT(vla_bound_not_positive)
 #undef REPORT
 
+/* From here on, results too small for a normal float are 0: what some libraries do for speed. */
+#ifdef __SSE__
+#include <xmmintrin.h>
+void flush_subnormals(int on) { _mm_setcsr(on ? _mm_getcsr() | 0x8040 : _mm_getcsr() & ~0x8040u); }
+#else
+void flush_subnormals(int on) { (void)on; }
+#endif
+
 #ifdef __cplusplus
 }
 #endif
