@@ -96,13 +96,17 @@ def _compile(isa: Isa, text: str, library: Path, longest: float) -> None:
     with tempfile.TemporaryDirectory(prefix="tensmith-cc-") as folder:
         source, compiled, built = (Path(folder) / f"kernels.{kind}" for kind in ("c", "o", "so"))
         source.write_text(text, encoding="utf-8")
-        _run((*compiler.command, *arguments, "-c", "-o", str(compiled), str(source)), folder, longest)
-        _run((*compiler.command, "-shared", "-s", "-o", str(built), str(compiled), *alone), folder, longest)
+        run_compiler((*compiler.command, *arguments, "-c", "-o", str(compiled), str(source)), folder, longest)
+        linking = ("-shared", "-s", "-o", str(built), str(compiled), *alone)
+        run_compiler((*compiler.command, *linking), folder, longest)
         shutil.copyfile(built, library)
 
 
-def _run(command: tuple[str, ...], folder: str, longest: float) -> str:
-    """Standard output of a command run in `folder`, which is also where zig keeps its own caches."""
+def run_compiler(command: tuple[str, ...], folder: str, longest: float = LONGEST_SECONDS) -> str:
+    """Standard output of a compiler's command run in `folder`, where zig keeps its own caches too.
+
+    EngineError with its first complaint if it fails, dies or takes over `longest` seconds.
+    """
     shared = str(cache_folder().parent / "zig")
     settings = {"ZIG_LOCAL_CACHE_DIR": folder, "ZIG_GLOBAL_CACHE_DIR": shared}
     try:
@@ -122,7 +126,7 @@ def _run(command: tuple[str, ...], folder: str, longest: float) -> str:
 
 def _version(command: tuple[str, ...]) -> str:
     with tempfile.TemporaryDirectory(prefix="tensmith-cc-") as folder:
-        return _run((*command, "--version"), folder, LONGEST_SECONDS).partition("\n")[0]
+        return run_compiler((*command, "--version"), folder, LONGEST_SECONDS).partition("\n")[0]
 
 
 def _machine() -> str:

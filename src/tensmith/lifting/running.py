@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import shutil
-import subprocess
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -17,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.errors import EngineError
+from tensmith.errors import EngineError, MissingExtra
 from tensmith.ir.types import DTYPES
+from tensmith.kernel.toolchain import Compiler, find_compiler, run_compiler
 from tensmith.lifting.emit.kernel.parameters import element_name, flat_fields
 from tensmith.lifting.lifted import Lifted, Output
 from tensmith.lifting.loops import Array, Parameter, Scalar, Struct
@@ -40,9 +40,16 @@ _COMPILE = ("-std=c11", "-O3", "-march=native", "-shared", "-fPIC", "-w")
 def installed(target: str) -> bool:
     """Whether the target's output can run here."""
     if target == "c":
-        return shutil.which("gcc") is not None or shutil.which("cc") is not None
+        return _compiler() is not None
     module = MODULES.get(target)
     return module is not None and importlib.util.find_spec(module) is not None
+
+
+def _compiler() -> Compiler | None:
+    try:
+        return find_compiler()
+    except MissingExtra:
+        return None
 
 
 def load(target: str, lifted: Lifted, files: Mapping[str, bytes]) -> Callee:
@@ -102,14 +109,13 @@ def _library(lifted: Lifted, files: Mapping[str, bytes]) -> Callee:
     folder = Path(tempfile.mkdtemp(prefix="tensmith-lift-"))
     for name, content in files.items():
         (folder / name).write_bytes(content)
-    compiler = shutil.which("gcc") or shutil.which("cc") or "cc"
     library = folder / f"{function.name}.so"
-    command = [compiler, *_COMPILE, str(folder / f"{function.name}.c"), "-o", str(library), "-lm"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
+    command = (*find_compiler().command, *_COMPILE, f"{function.name}.c", "-o", str(library), "-lm")
+    try:
+        run_compiler(command, str(folder))
+    except EngineError:
         shutil.rmtree(folder, ignore_errors=True)
-        first = (done.stderr.splitlines() or ["no message"])[0]
-        raise EngineError(f"{compiler} refused the emitted C: {first}; choose another --to, and report it")
+        raise
     entry = getattr(ctypes.CDLL(str(library)), function.name)
     written = {output.view.array for output in lifted.outputs if output.view is not None}
     result = _returned(lifted)
