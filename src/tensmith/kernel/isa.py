@@ -76,6 +76,13 @@ class Isa:
         """What `dot` takes off unsigned bytes: sums lack this many times the sum of the weights."""
         return byte_offset(self.name, self.features)
 
+    def fits(self, positions: int, blocks: int, share: float = 1) -> bool:
+        """Whether a tile of sums, a row of weights and what they are multiplied by stay in `share` of the
+        registers: x86 multiplies by an element from memory, Arm by a lane of a register.
+        """
+        elements = positions if self.name == "neon" else 0
+        return positions * blocks + blocks + elements < share * self.registers
+
     def round_up(self, count: int) -> int:
         """The least multiple of the lanes that holds `count`."""
         return -(-count // self.lanes) * self.lanes

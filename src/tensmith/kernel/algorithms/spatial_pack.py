@@ -71,7 +71,7 @@ class SpatialPack(Kernel):
             for block in dict.fromkeys(layouts)
             for blocks in range(1, min(filter_blocks, _MOST_BLOCKS) + 1)
             for positions in range(1, math.prod(problem.output) + 1)
-            if positions * blocks + blocks < (_PLANE_REGISTERS if block == 1 else 1) * isa.registers
+            if isa.fits(positions, blocks, _PLANE_REGISTERS if block == 1 else 1)
         ]
         for block in dict.fromkeys(layouts):
             alike = [tile for tile in fitting if tile.block == block]

@@ -65,7 +65,7 @@ class SpatialPackF16(Kernel):
             cls(problem, isa, positions, blocks)
             for blocks in range(1, min(filter_blocks, _MOST_BLOCKS) + 1)
             for positions in range(1, math.prod(problem.output) + 1)
-            if positions * blocks + positions + blocks < isa.registers
+            if isa.fits(positions, blocks)
         ]
         yield from sorted(fitting, key=lambda tile: tile.cost().cycles)[:_MOST_CANDIDATES]
 

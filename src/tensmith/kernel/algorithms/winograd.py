@@ -91,7 +91,7 @@ class Winograd(Kernel):
                 cls(problem, isa, size, group, positions, blocks)
                 for blocks in range(1, min(-(-problem.filters // isa.lanes), _MOST_BLOCKS) + 1)
                 for positions in range(1, tiles + 1)
-                if positions * blocks + blocks < isa.registers
+                if isa.fits(positions, blocks)
                 for group in _groups(problem, isa, size, positions, blocks)
             ]
             found += sorted(fitting, key=lambda kernel: kernel.cost().seconds())[:_GROUPS_OFFERED]
