@@ -40,11 +40,12 @@ from tensmith.search.resume import engine_versions, forget_other_engines, known_
 from tensmith.search.sensitivity import Sensitivity, layer_sensitivity
 from tensmith.search.workshop import BASELINE_ENGINE, Workshop, example_inputs
 
-# Shares of the time budget: sensitivities, judging one candidate, timing a contender for good, all that is
-# final.
+# Shares of the time budget: sensitivities, judging one candidate, timing a contender for good, compiling and
+# timing native code, all that is final.
 _SENSITIVITY_SHARE = 0.05
 _JUDGING_SHARE = 0.015
 _TIMING_SHARE = 0.02
+_COMPILING_SHARE = 0.3
 _LEAST_FINAL_SHARE, _MOST_FINAL_SHARE = 0.1, 0.5
 _MOST_TIMING_SECONDS = 60.0
 _PROBE_SAMPLES = 100
@@ -149,6 +150,7 @@ def _open_workshop(run: _Run, folder: RunFolder, task: Task) -> Workshop:
         engines=given.engines,
         threads=config.threads,
         judging_threads=cores,
+        compile_seconds=_COMPILING_SHARE * config.time_budget,
         seed=config.seed,
     )
     if changed := forget_other_engines(folder.checkpoint, engine_versions(given.engines)):

@@ -18,7 +18,7 @@ _GIB = 1 << 30
 def doctor() -> Answer:
     """Show what is installed, which extras are missing and how to get them, and what this CPU can do; run a
     tiny model on every engine. Exit code 1 if an installed engine fails."""
-    from tensmith.engine.base import available
+    from tensmith.engine.base import ENGINES, available
 
     with progress("measuring the machine") as tell:
         document: dict[str, Any] = {
@@ -33,6 +33,9 @@ def doctor() -> Answer:
             tell(f"testing {name}")
             engines.append(_tested(name))
     document["engines"] = engines
+    document["missing_engines"] = {
+        name: reason for name, engine in ENGINES.items() if (reason := engine.missing())
+    }
     return Answer(document, _lines(document), int(any(engine["error"] for engine in engines)))
 
 
@@ -121,6 +124,7 @@ def _lines(document: dict[str, Any]) -> list[str]:
     for engine in document["engines"]:
         verdict = engine["error"] or f"works, {engine['seconds']:.1f} s to start and answer"
         lines.append(f"  {engine['engine']} {engine['version'] or ''}: {verdict}")
+    lines += [f"  {name}: {reason}" for name, reason in document["missing_engines"].items()]
     lines += ["", "Packages", *(f"  {_package(item)}" for item in document["packages"].items())]
     if document["extras"]:
         lines += ["", "Extras"]

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from tensmith.backend.native import loader
 from tensmith.backend.packed import unpack
 from tensmith.engine.base import ENGINES, Session
+from tensmith.engine.compiled import NATIVE
 from tensmith.errors import ModelError
 from tensmith.evaluate.accuracy import as_model
 from tensmith.files import write_bytes
@@ -21,14 +23,16 @@ _PACKED_SUFFIX = ".packed"
 
 
 class Model:
-    """An .onnx or .packed file as a function of arrays.
+    """An .onnx or .packed file as a function of arrays; `compiled` is the folder that runs in its place.
 
     model(x) takes the only input, or name -> array; it returns the only output, or name -> array.
     """
 
-    def __init__(self, path: str | Path, engine: str = "onnxruntime", threads: int = 1) -> None:
+    def __init__(
+        self, path: str | Path, engine: str = "onnxruntime", threads: int = 1, compiled: Path | None = None
+    ) -> None:
         self.path = Path(path)
-        self._engine, self._threads = engine, threads
+        self._engine, self._threads, self._compiled = engine, threads, compiled
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     @cached_property
@@ -48,7 +52,7 @@ class Model:
     @cached_property
     def session(self) -> Session:
         """The model loaded into its engine."""
-        path = self.path
+        path = self._compiled or self.path
         if path.suffix == _PACKED_SUFFIX:
             self._folder = tempfile.TemporaryDirectory(prefix="tensmith-")
             path = Path(self._folder.name) / "model.onnx"
@@ -69,9 +73,14 @@ class Model:
         return str(self.program)
 
 
-def load(path: str | Path, engine: str = "onnxruntime", threads: int = 1) -> Model:
-    """The model in an .onnx or .packed file, or in the folder of a front point. ModelError if unreadable."""
+def load(path: str | Path, engine: str | None = None, threads: int = 1) -> Model:
+    """The model in an .onnx or .packed file, or in the folder of a front point. ModelError if unreadable.
+
+    engine: by default what a front point was compiled to, elsewhere ONNX Runtime.
+    """
     path = Path(path)
+    compiled = path if (path / loader.MANIFEST).is_file() and engine in (None, NATIVE) else None
+    engine = engine or (NATIVE if compiled else "onnxruntime")
     if path.is_dir():
         found = [path / name for name in ("model.onnx", "model.packed") if (path / name).exists()]
         if not found:
@@ -81,7 +90,7 @@ def load(path: str | Path, engine: str = "onnxruntime", threads: int = 1) -> Mod
         path = found[0]
     if not path.is_file():
         raise ModelError(f"{path} does not exist; check the path")
-    model = Model(path, engine, threads)
+    model = Model(path, engine, threads, compiled)
     if path.suffix == _PACKED_SUFFIX:
         _ = model.onnx_bytes  # a damaged file is refused now, not at the first call
     return model

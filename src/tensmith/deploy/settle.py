@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+from tensmith.backend.native import loader
 from tensmith.data import View
+from tensmith.engine.base import sizes_of
+from tensmith.engine.compiled import NATIVE, compiled_folder
+from tensmith.engine.signature import read_signature
 from tensmith.errors import EngineError
 from tensmith.evaluate import size
 from tensmith.evaluate.energy import Counter, contender_energy, program_energy
@@ -136,13 +141,14 @@ def _as_delivered(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
 
 
 def _plain_int8(workshop: Workshop, candidates: Sequence[Candidate]) -> dict[str, tuple[Candidate, str]]:
-    """What plain int8 (min-max, nothing else) is on each engine: name -> (candidate, engine)."""
+    """What plain int8 (min-max, nothing else) is on each stock engine: name -> (candidate, engine)."""
     for candidate in candidates:
         if len(candidate.plan.steps) != 1 or "latency_ms" not in candidate.metrics:
             continue
         (step,) = candidate.plan.steps
         if step.rule == "int8" and step.params.get("calibration") == "minmax" and "bits" not in step.params:
-            return {f"int8, min-max ({engine})": (candidate, engine) for engine in workshop.engines}
+            stock = [engine for engine in workshop.engines if engine != NATIVE]
+            return {f"int8, min-max ({engine})": (candidate, engine) for engine in stock}
     return {}
 
 
@@ -197,7 +203,20 @@ def _metrics(
         "speedup": timed[1],
         "size_ratio": exact(original / packed.value, "x"),
         "energy_mj": energy,
+        **({"native_bytes": _native_bytes(workshop, contender)} if candidate.engine == NATIVE else {}),
     }
+
+
+def _native_bytes(workshop: Workshop, contender: Contender) -> Metric:
+    """What a device needs of a compiled model to run it: library, weights and manifest."""
+    folder = native_folder(workshop, contender.path)
+    needed = (loader.LIBRARY, loader.WEIGHTS, loader.MANIFEST)
+    return exact(sum((folder / name).stat().st_size for name in needed), "bytes")
+
+
+def native_folder(workshop: Workshop, path: Path) -> Path:
+    """What the native engine compiled a file to for the sample that latency is measured on."""
+    return compiled_folder(path, sizes_of(read_signature(path).inputs, workshop.example))
 
 
 def sizes_of_example(workshop: Workshop) -> dict[str, int]:

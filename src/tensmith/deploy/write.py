@@ -14,8 +14,9 @@ from tensmith.backend.packed import pack
 from tensmith.config import Config
 from tensmith.deploy.folder import RunFolder
 from tensmith.deploy.layers import layer_rows
-from tensmith.deploy.settle import Settled
+from tensmith.deploy.settle import Settled, native_folder
 from tensmith.engine.base import ENGINES
+from tensmith.engine.compiled import NATIVE
 from tensmith.evaluate.metric import Metric, exact
 from tensmith.evaluate.size import model_files
 from tensmith.files import sha256_file, write_bytes, write_text
@@ -93,13 +94,18 @@ def _write_points(
 
 
 def _write_point(place: Path, final: Path, workshop: Workshop, candidate: Candidate) -> dict[str, str]:
-    """Fills `place`, which will become `final`: the model, packed where that is smaller, its certificate."""
+    """Fills `place`, which will become `final`: the model, packed where that is smaller, its certificate.
+
+    A point of the native engine also holds what it was compiled to, which runs alone.
+    """
     place.mkdir(exist_ok=True)
     (source, *data) = model_files(workshop.rebuild(candidate))
     model, packed = place / "model.onnx", place / "model.packed"
     shutil.copyfile(source, model)
     for file in data:
         shutil.copyfile(file, place / file.name)
+    if candidate.engine == NATIVE:
+        shutil.copytree(native_folder(workshop, source), place, dirs_exist_ok=True)
     shipped = b"" if data else pack(model.read_bytes())
     if shipped and len(shipped) < model.stat().st_size:
         write_bytes(packed, shipped)

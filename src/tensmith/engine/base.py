@@ -19,12 +19,14 @@ Arrays = Mapping[str, np.ndarray[Any, Any]]
 class Session(ABC):
     """A loaded model. `inputs` and `outputs` keep the symbolic sizes that the file declares.
 
-    `operators` are the names of the operators in the file, as far as the engine tells.
+    `operators` are the names of the operators in the file, as far as the engine tells. `samples` is how many
+    the engine was prepared to answer at a time, where the file leaves that open; None: any number.
     """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     operators: frozenset[str] = frozenset()
+    samples: int | None = None
 
     @abstractmethod
     def run(self, inputs: Arrays) -> dict[str, np.ndarray[Any, Any]]:
@@ -74,10 +76,6 @@ ENGINES: Registry[Engine] = Registry("engine", "tensmith.engine.engines")
 E = TypeVar("E", bound=Engine)
 
 
-# Engines that are used only where they are asked for by name.
-ON_REQUEST: set[str] = set()
-
-
 def engine(cls: type[E]) -> type[E]:
     """Class decorator: registers an instance of an engine under its name."""
     instance = cls()
@@ -85,15 +83,9 @@ def engine(cls: type[E]) -> type[E]:
     return cls
 
 
-def on_request(cls: type[E]) -> type[E]:
-    """Class decorator beside `engine`: the engine compiles every file anew, so nobody gets it unasked."""
-    ON_REQUEST.add(cls().name)
-    return cls
-
-
 def available() -> tuple[str, ...]:
-    """Names of the engines that can run here, without those that are used on request."""
-    return tuple(name for name, item in ENGINES.items() if name not in ON_REQUEST and item.missing() is None)
+    """Names of the engines that can run here."""
+    return tuple(name for name, item in ENGINES.items() if item.missing() is None)
 
 
 def refuse(name: str, settings: Mapping[str, str]) -> None:

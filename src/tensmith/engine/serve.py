@@ -60,6 +60,7 @@ class Server:
             "inputs": _describe(self._session.inputs),
             "outputs": _describe(self._session.outputs),
             "operators": sorted(self._session.operators),
+            "samples": self._session.samples,
         }
         return answer, {}
 

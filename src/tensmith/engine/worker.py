@@ -88,6 +88,7 @@ class Worker(Session):
         self.load = Load(answer["seconds"], answer["before"], answer["loaded"], answer["peak"])
         self.inputs, self.outputs = _specs(answer["inputs"]), _specs(answer["outputs"])
         self.operators = frozenset(answer["operators"])
+        self.samples = answer["samples"]
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray[Any, Any]]:
         return self._ask("run", "running", inputs)[1]

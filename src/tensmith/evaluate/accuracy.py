@@ -113,13 +113,15 @@ def score(
 
 
 def best_batch_size(session: Session) -> int:
-    """Samples to run at once: as the file fixes it, or many (up to 64, 16 MiB) if the size is symbolic.
+    """Samples to run at once: as the file or the engine fixes it, else many (up to 64, 16 MiB).
 
     With an operator that quantizes by the batch it is 1: what is deployed sees one sample at a time.
     """
     fixed = _fixed_batch(session)
     if fixed is not None:
         return fixed
+    if session.samples is not None:
+        return session.samples
     specs = (*session.inputs, *session.outputs)
     if session.operators & _BATCH_DEPENDENT or not all(spec.shape for spec in specs):
         return 1

@@ -23,6 +23,7 @@ METRICS = (
     "speedup",
     "size_ratio",
     "energy_mj",
+    "native_bytes",
 )
 
 

@@ -16,6 +16,7 @@ LABELS = {
     "speedup": "speed-up",
     "size_ratio": "size ratio",
     "energy_mj": "energy",
+    "native_bytes": "compiled",
 }
 
 

@@ -22,7 +22,7 @@ from tensmith.report.quantity import LABELS, byte_text, quantity, significant
 
 POINT_COLUMNS = (
     *("speedup", "size_ratio", "accuracy", "latency_ms", "packed_bytes", "file_bytes"),
-    *("weight_bytes", "peak_bytes", "energy_mj"),
+    *("weight_bytes", "peak_bytes", "energy_mj", "native_bytes"),
 )
 MOST_ROWS = 400
 MOST_SITES = 30

@@ -2,12 +2,14 @@
 
 Everything is measured through the engine that would ship and the very file that would be deployed. What is
 costly and depends on less than the plan is kept: programs by the steps that made them, latencies by the
-structure of the graph (the values of weights do not change how long a dense kernel takes).
+structure of the graph (the values of weights do not change how long a kernel takes, but for their zeros).
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +20,7 @@ from tensmith.backend.onnx import write_onnx
 from tensmith.backend.packed import pack
 from tensmith.data import View
 from tensmith.engine.base import Arrays, available
+from tensmith.engine.compiled import NATIVE
 from tensmith.engine.worker import Worker
 from tensmith.errors import EngineError, OutputError, ProgramError, TensmithError
 from tensmith.evaluate import size
@@ -30,6 +33,7 @@ from tensmith.formula.arith import Array
 from tensmith.interrupt import unmissed
 from tensmith.ir import Program
 from tensmith.ir.text import print_program
+from tensmith.kernel.sparse_stream import density
 from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import EVERYWHERE, EXACT, Step
 from tensmith.rewrite.trail import Traced, exhaust, simplified, simplify
@@ -44,6 +48,8 @@ BASELINE_ENGINE = "onnxruntime"
 UNTOUCHED = Plan(settings={"untouched": "yes", "engine": BASELINE_ENGINE})
 
 _QUICK_SECONDS = 1.5
+# What compiling and timing a small model natively takes, as long as nothing is known about the one at hand.
+_COMPILE_SECONDS = 6.0
 _KEPT_PROGRAMS = 24
 # Integer constants up to this many elements are shapes and axes, not weights.
 _SHAPING = 16
@@ -54,6 +60,7 @@ class Workshop:
     """One model, its data and its device. `model` is the original file; `folder` takes what is built.
 
     original: what the untouched model answers on the search split, set by `open_for_search`.
+    compile_seconds: how long the native engine may race in all, since it compiles what it runs.
     """
 
     model: Path
@@ -70,6 +77,8 @@ class Workshop:
     judging_threads: int = 2
     seed: int = 0
     original: Outcome | None = None
+    compile_seconds: float = math.inf
+    _native_races: list[float] = field(default_factory=list)
     _built: dict[str, Traced] = field(default_factory=dict)
 
     # Building
@@ -144,20 +153,37 @@ class Workshop:
         reason = self.objective.over_budget(metrics, None)
         if reason and candidate.plan != UNTOUCHED:  # the original is measured whatever is asked for
             return replace(candidate, metrics=metrics, status="rejected", reason=reason)
-        engine, latency, speedup = self.timing(candidate.plan, program, path)
-        metrics |= {"latency_ms": latency, "speedup": speedup}
-        candidate = replace(candidate, engine=engine, metrics=metrics)
-        outcome = self.judge(path, engine, candidate.plan.settings, self.search_view, self.original)
-        metrics["accuracy"] = outcome.metric()
+        engine, latency, speedup, outcome = self._timed_and_judged(candidate.plan, program, path)
+        metrics |= {"latency_ms": latency, "speedup": speedup, "accuracy": outcome.metric()}
         drop = outcome.drop(self.original) if self.original is not None else None
         reason = self.objective.over_budget(metrics, drop)
         return replace(
             candidate,
+            engine=engine,
             metrics=metrics,
             drop=drop,
             status="rejected" if reason else "accepted",
             reason=reason or "",
         )
+
+    def _timed_and_judged(
+        self, plan: Plan, program: Program, path: Path
+    ) -> tuple[str, Metric, Metric, Outcome]:
+        """(engine, latency, speed-up, answers) of a file on its fastest engine.
+
+        Native code may refuse these very weights, though it took others of the same structure: the next best
+        engine is then taken.
+        """
+        engine, latency, speedup = self.timing(plan, program, path)
+        try:
+            outcome = self.judge(path, engine, plan.settings, self.search_view, self.original)
+        except EngineError:
+            others = tuple(name for name in self.engines if name != NATIVE)
+            if engine != NATIVE or not others:
+                raise
+            engine, latency, speedup = self.timing(plan, program, path, others)
+            outcome = self.judge(path, engine, plan.settings, self.search_view, self.original)
+        return engine, latency, speedup, outcome
 
     def judge(
         self, path: Path, engine: str, settings: Mapping[str, str], view: View, original: Outcome | None
@@ -168,12 +194,16 @@ class Workshop:
         ) as worker:
             return self.task.outcome(worker, view, original)
 
-    def timing(self, plan: Plan, program: Program, path: Path) -> tuple[str, Metric, Metric]:
+    def timing(
+        self, plan: Plan, program: Program, path: Path, engines: Sequence[str] | None = None
+    ) -> tuple[str, Metric, Metric]:
         """(engine, latency, speed-up over the baseline) of the fastest engine allowed for this structure."""
-        key = f"latency/{self.threads}/{structure(program)}/{sorted(plan.settings.items())}"
+        allowed = tuple(engines or self.engines)
+        without = "" if allowed == self.engines else f"/{','.join(allowed)}"
+        key = f"latency/{self.threads}/{structure(program)}/{sorted(plan.settings.items())}{without}"
         known = self.checkpoint.fact(key)
         if known is None:
-            fastest = min(self._race(plan, path), key=lambda found: found.latency.value)
+            fastest = min(self._race(plan, path, allowed), key=lambda found: found.latency.value)
             known = {
                 "engine": fastest.contender.engine,
                 "latency": fastest.latency.to_json(),
@@ -182,23 +212,35 @@ class Workshop:
             self.checkpoint.note(key, known)
         return known["engine"], Metric.from_json(known["latency"]), Metric.from_json(known["ratio"])
 
-    def _race(self, plan: Plan, path: Path) -> list[Latency]:
+    def _race(self, plan: Plan, path: Path, engines: Sequence[str]) -> list[Latency]:
         wanted = plan.settings.get("engine")
-        names = [name for name in self.engines if wanted in (None, name)]
+        # The original is the baseline, whatever engines there are to choose from.
+        engines = (BASELINE_ENGINE,) if plan == UNTOUCHED else engines
+        names = [name for name in engines if wanted in (None, name)]
         if not names:
             raise EngineError(f"engine '{wanted}' is not available here; see tensmith doctor")
         baseline = Contender(BASELINE_ENGINE, self.model)
         settings = tuple(sorted(engine_settings(plan.settings).items()))
         found, errors = [], []
         for name in names:
+            if name == NATIVE and len(names) > 1 and not self._affords_native():
+                continue
+            began = time.monotonic()
             try:
                 contender = Contender(name, path, settings)
                 found.append(compare([baseline, contender], self.example, self.threads, _QUICK_SECONDS)[1])
             except EngineError as error:
                 errors.append(str(error))
+            if name == NATIVE:
+                self._native_races.append(time.monotonic() - began)
         if not found:
             raise EngineError("; ".join(errors))
         return found
+
+    def _affords_native(self) -> bool:
+        """Whether one more race of the native engine, as long as the longest, fits the time for such."""
+        longest = max(self._native_races, default=_COMPILE_SECONDS)
+        return sum(self._native_races) + longest <= self.compile_seconds
 
 
 def engine_settings(settings: Mapping[str, str]) -> dict[str, str]:
@@ -219,7 +261,10 @@ def engine_text(candidate: Candidate) -> str:
 
 
 def structure(program: Program) -> str:
-    """A digest of the graph, all types and the integers that shape it, but not of the values of weights."""
+    """A digest of the graph, all types and the integers that shape it, but not of the values of weights.
+
+    Of float weights that are mostly zeros it knows how many are not: native kernels skip zeros.
+    """
     blank = {
         name: array
         if array.dtype.kind in "iub" and array.dtype.itemsize > 1 and array.size <= _SHAPING
@@ -227,7 +272,13 @@ def structure(program: Program) -> str:
         for name, array in program.constants.items()
     }
     text = print_program(replace(program, constants=blank), weights="elide")
-    return hashlib.sha256(text.encode()).hexdigest()
+    shares = {
+        name: density(array)
+        for name, array in program.constants.items()
+        if array.dtype == np.float32 and array.ndim > 1
+    }
+    sparse = {name: math.ceil(10 * share) for name, share in shares.items() if share < 1}
+    return hashlib.sha256(f"{text}{sparse or ''}".encode()).hexdigest()
 
 
 def example_inputs(program: Program, view: View, task: Task) -> dict[str, Array]:

@@ -1,0 +1,123 @@
+"""Models compiled on the fly: a folder for each file and set of input sizes, kept in the user's cache.
+
+A file is compiled in a process of its own, since that takes seconds and much memory. What the folder depends
+on is its name, so nothing in it goes stale; the folders used least recently go when they are too many.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import tensmith
+from tensmith.backend.native import loader
+from tensmith.engine.base import first_line
+from tensmith.errors import EngineError, OutputError
+from tensmith.files import sha256_bytes
+from tensmith.kernel.timings import Timings
+
+# The name of the engine that runs such folders.
+NATIVE = "native"
+# Ways to choose kernels: by estimates alone, or by what `tensmith tune` has measured where it has.
+UNTUNED, TUNED = "untuned", "tuned"
+
+_LONGEST_SECONDS = 1200.0
+_MOST_BYTES = 4 << 30
+_ROOMS = ("kernel", "backend/native", "rewrite", "frontend", "ir")
+
+
+def compiled(path: Path, sizes: Mapping[str, int], tuning: str = TUNED) -> loader.Model:
+    """The ONNX model at `path` for these sizes, loaded; EngineError if it cannot be compiled."""
+    return load(compiled_folder(path, sizes, tuning))
+
+
+def load(folder: Path) -> loader.Model:
+    """The model in a compiled folder; EngineError if it was altered or does not run here."""
+    try:
+        return loader.Model(folder)
+    except loader.ModelError as error:
+        raise EngineError(f"native cannot load {folder}: {error}") from error
+
+
+def compiled_folder(path: Path, sizes: Mapping[str, int], tuning: str = TUNED) -> Path:
+    """The folder of an ONNX file for these sizes, from the cache or compiled now."""
+    folder = _cache() / _key(path, sizes, tuning)
+    if not folder.exists():
+        _compile(path, folder, sizes, tuning)
+        _tidy(folder)
+    os.utime(folder)
+    return folder
+
+
+def _compile(path: Path, folder: Path, sizes: Mapping[str, int], tuning: str) -> None:
+    words = [f"{name}={size}" for name, size in sizes.items()]
+    command = [sys.executable, "-m", "tensmith.backend.native", tuning, str(path), str(folder), *words]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_LONGEST_SECONDS, stdin=subprocess.DEVNULL,
+            check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise EngineError(f"native cannot load {path}: compiling took over {_LONGEST_SECONDS:g} s") from error
+    except OSError as error:
+        raise OutputError(f"native cannot start its compiler: {error.strerror}") from error
+    if done.returncode != 0 and not folder.exists():  # another process may have been faster
+        reason = first_line(RuntimeError(done.stderr or f"the compiler ended with {done.returncode}"))
+        raise EngineError(f"native cannot load {path}: {reason}")
+
+
+def _tidy(newest: Path) -> None:
+    """Removes the folders used least recently until all together are small enough; never the newest."""
+    with contextlib.suppress(OSError):  # another process tidies as well
+        found = sorted(newest.parent.iterdir(), key=lambda folder: folder.stat().st_mtime, reverse=True)
+        total = 0
+        for folder in found:
+            total += sum(file.stat().st_size for file in folder.iterdir())
+            if total > _MOST_BYTES and folder != newest:
+                shutil.rmtree(folder)
+
+
+def _cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "tensmith" / "models"
+
+
+def _key(path: Path, sizes: Mapping[str, int], tuning: str) -> str:
+    """What a compiled folder depends on: the file and those it names, sizes, this CPU, code and timings."""
+    with path.open("rb") as file:
+        content = file.read()
+    digest = hashlib.sha256(content)
+    for sibling in sorted(path.parent.iterdir()):
+        if sibling.is_file() and sibling != path and sibling.name.encode() in content:
+            with sibling.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+    words = [f"{name}={size}" for name, size in sorted(sizes.items())]
+    flags = " ".join(sorted(loader.cpu_flags()))
+    known = _revision() if tuning == TUNED else ""
+    return sha256_bytes("\0".join((digest.hexdigest(), *words, flags, _code(), known)).encode())[:40]
+
+
+def _revision() -> str:
+    try:
+        with contextlib.closing(Timings()) as timings:
+            return timings.revision()
+    except OutputError as error:
+        raise EngineError(f"native cannot choose kernels: {error}") from error
+
+
+@functools.cache
+def _code() -> str:
+    """A hash of the code that compiles."""
+    root = Path(tensmith.__file__).parent
+    digest = hashlib.sha256(tensmith.__version__.encode())
+    for room in _ROOMS:
+        for source in sorted((root / room).rglob("*.py")):
+            digest.update(source.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,89 @@
+"""Points that the native engine runs: what is deployed is what was measured, and it runs alone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tensmith
+from command_line import refused
+from command_line import tensmith as command
+from tensmith.engine import ENGINES
+from tensmith.engine.compiled import NATIVE
+from tensmith.errors import EngineError
+
+pytestmark = pytest.mark.skipif(bool(ENGINES[NATIVE].missing()), reason="no C compiler is installed")
+
+
+@pytest.fixture(scope="module")
+def out(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run on the tiny model by the native engine alone; for reading only."""
+    folder = tmp_path_factory.mktemp("native") / "out"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder.parent / "cache"))
+        tensmith.compress(
+            tiny / "tiny.onnx", f"npz:{tiny / 'tiny.npz'}", output=folder, engines=(NATIVE,),
+            time_budget=1, preprocess="raw", prefer="latency",
+        )  # fmt: skip
+    return folder
+
+
+@pytest.fixture
+def point(out: Path) -> Path:
+    """The folder of a native point."""
+    points = json.loads((out / "front.json").read_text())["points"]
+    number = next(number for number, point in enumerate(points) if point["engine"] == NATIVE)
+    assert points[number]["metrics"]["native_bytes"]["value"] > 0
+    assert "libmodel.so" in points[number]["files"]
+    return out / "candidates" / f"{number:03d}"
+
+
+def test_the_folder_needs_numpy_alone(point: Path) -> None:
+    script = (
+        "import sys, numpy; sys.path.insert(0, sys.argv[1])\n"
+        "from model import Model\n"
+        "print(Model()(x=numpy.ones((1, 3, 8, 8), 'f4'))['y'].tolist())\n"
+        "assert not any(name.startswith(('onnx', 'tensmith')) for name in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-I", "-c", script, str(point)], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    other = tensmith.load(point, engine="onnxruntime")(np.ones((1, 3, 8, 8), np.float32))
+    np.testing.assert_allclose(json.loads(run.stdout), other, rtol=1e-3, atol=1e-2)
+
+
+def test_load_takes_the_compiled_folder_for_any_number_of_samples(point: Path) -> None:
+    x = np.random.default_rng(0).standard_normal((5, 3, 8, 8)).astype(np.float32)
+    compiled, onnx = tensmith.load(point), tensmith.load(point, engine="onnxruntime")
+    assert compiled.session.inputs[0].shape == (1, 3, 8, 8)
+    np.testing.assert_allclose(compiled(x), onnx(x), rtol=1e-3, atol=1e-2)
+    assert "conv" in str(compiled)
+
+
+def test_verify_holds_and_an_altered_library_is_refused(point: Path, tiny: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(point, tmp_path / "point"))
+    arguments = ("verify", copy, "--original", tiny / "tiny.onnx")
+    result = command(*arguments, folder=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "libmodel.so is the file that was certified" in result.stdout
+    library = copy / "libmodel.so"
+    library.write_bytes(library.read_bytes() + b"\0")
+    refused(command(*arguments, folder=tmp_path), 1, "libmodel.so", "SHA-256")
+    with pytest.raises(EngineError, match="altered"):
+        _ = tensmith.load(copy).session
+
+
+def test_a_native_run_is_resumed(
+    out: Path, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
+    again = tensmith.compress(
+        tiny / "tiny.onnx", f"npz:{tiny / 'tiny.npz'}", output=out, engines=(NATIVE,),
+        time_budget=1, preprocess="raw", prefer="latency", resume=True,
+    )  # fmt: skip
+    assert NATIVE in {point.engine for point in again.points}

@@ -1,0 +1,62 @@
+"""Compiled folders: found again, compiled anew when timings are known, and not too many of them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from tiny_models import conv_relu
+
+from tensmith.engine import ENGINES, compiled
+from tensmith.errors import EngineError
+from tensmith.kernel import Convolution, candidates, host_isa
+from tensmith.kernel.timings import Timings
+
+pytestmark = pytest.mark.skipif(bool(ENGINES[compiled.NATIVE].missing()), reason="no C compiler is installed")
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A model file; what is compiled and timed goes to a folder of this test."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    onnx.save(conv_relu()[0], tmp_path / "model.onnx")
+    return tmp_path / "model.onnx"
+
+
+def test_a_file_is_compiled_once_until_a_kernel_was_timed(model: Path) -> None:
+    first = compiled.compiled_folder(model, {})
+    assert compiled.compiled_folder(model, {}) == first
+    problem = Convolution(3, 8, 8, 4, (3, 3), pads=(1, 1, 1, 1))
+    slowest = candidates(problem, host_isa())[-1]
+    Timings().add(slowest, 0, 1e-9)
+    tuned = compiled.load(compiled.compiled_folder(model, {}))
+    assert list(tuned.manifest["kernels"].values()) == [str(slowest)]
+    untuned = compiled.load(compiled.compiled_folder(model, {}, compiled.UNTUNED))
+    assert untuned.manifest["kernels"] == compiled.load(first).manifest["kernels"]
+
+
+def test_the_engine_takes_the_setting(model: Path) -> None:
+    inputs = conv_relu()[1]
+    answers = [
+        ENGINES[compiled.NATIVE].prepare(model, 1, tuning=tuning).run(inputs)["y"]
+        for tuning in (compiled.TUNED, compiled.UNTUNED)
+    ]
+    np.testing.assert_allclose(*answers, rtol=1e-5, atol=1e-5)
+    with pytest.raises(EngineError, match="tuning is tuned or untuned, not 'often'"):
+        ENGINES[compiled.NATIVE].prepare(model, 1, tuning="often")
+
+
+def test_folders_used_least_recently_go(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    newest = compiled.compiled_folder(model, {})
+    for age, name in enumerate(("young", "middle", "old"), start=1):
+        other = newest.parent / name
+        other.mkdir()
+        (other / "weights.bin").write_bytes(bytes(1000))
+        os.utime(other, (1e9 - age, 1e9 - age))
+    size = sum(file.stat().st_size for file in newest.iterdir())
+    monkeypatch.setattr(compiled, "_MOST_BYTES", size + 1500)
+    compiled._tidy(newest)
+    assert sorted(folder.name for folder in newest.parent.iterdir()) == sorted([newest.name, "young"])
