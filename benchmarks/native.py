@@ -13,23 +13,27 @@ import argparse
 import os
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from tensmith.engine import ENGINES, read_signature
+from tensmith.engine.base import Arrays
 from tensmith.evaluate.bench import random_inputs
 from tensmith.evaluate.latency import Contender, compare
 
 DATA = Path(os.environ.get("TENSMITH_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
 REAL = ("resnet20_cifar10", "resnet56_cifar10", "resnet8_wide_cifar10", "squeezenet1_1_imagenet",
-        "mobilenetv2_imagenet")  # fmt: skip
-BUILT = ("resnet18", "resnet50", "vgg16", "mobilenet_v2", "densenet161", "efficientnet_b0")
+        "mobilenetv2_imagenet", "stories260k")  # fmt: skip
+BUILT = ("resnet18", "resnet50", "vgg16", "mobilenet_v2", "densenet161", "efficientnet_b0", "bert_base",
+         "gpt2")  # fmt: skip
+TOKENS = 128
 OTHERS = ("onnxruntime", "openvino")
 
 
 def export(name: str, folder: Path) -> Path:
-    """A network of models.py at its published size, batch 1, as an ONNX file."""
+    """A network of models.py at its published size as an ONNX file: one image, or TOKENS tokens."""
     import torch
     from models import build
 
@@ -37,13 +41,26 @@ def export(name: str, folder: Path) -> Path:
     if not path.exists():
         torch.manual_seed(0)
         module, inputs = build(name)
-        torch.onnx.export(module, (inputs[0][:1],), str(path), opset_version=18, external_data=False)
+        one = tuple(x[:1] if x.ndim == 4 else x[:1].repeat(1, TOKENS // x.shape[1]) for x in inputs)
+        torch.onnx.export(module, one, str(path), opset_version=18, external_data=False)
     return path
+
+
+def inputs_of(path: Path) -> Arrays:
+    """Made-up inputs: batch 1, and as many tokens as other sizes leave open."""
+    specs = []
+    for spec in read_signature(path).inputs:
+        open_sizes = enumerate(spec.shape or ())
+        shape = tuple(
+            size if isinstance(size, int) else (1 if axis == 0 else TOKENS) for axis, size in open_sizes
+        )
+        specs.append(replace(spec, shape=shape))
+    return random_inputs(tuple(specs))
 
 
 def difference(path: Path) -> float:
     """The largest difference of the outputs of native and ONNX Runtime, relative to the outputs' range."""
-    inputs = random_inputs(read_signature(path).inputs)
+    inputs = inputs_of(path)
     native, other = (ENGINES[name].prepare(path, 1).run(inputs) for name in ("native", "onnxruntime"))
     return max(
         float(abs(native[name] - other[name]).max() / (other[name].max() - other[name].min() or 1))
@@ -53,7 +70,7 @@ def difference(path: Path) -> float:
 
 def measure(path: Path, seconds: float) -> str:
     """One line of the table."""
-    inputs = random_inputs(read_signature(path).inputs)
+    inputs = inputs_of(path)
     contenders = [Contender(name, path) for name in ("native", *OTHERS)]
     found = {latency.contender.engine: latency for latency in compare(contenders, inputs, 1, seconds)}
     best = min(OTHERS, key=lambda name: found[name].latency.value)

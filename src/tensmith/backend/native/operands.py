@@ -21,10 +21,12 @@ class Tensors:
     """The tensor nodes of a program: their values lie dense, or are views of values that do.
 
     A value is kept under its own name where none but tensor nodes make and read it, else beside the image.
+    `made` are views that a step makes dense as it computes what they show: nothing else of that exists.
     """
 
     program: Program
     nodes: frozenset[Node]
+    made: set[str] = field(default_factory=set)
     _known: dict[str, Array] = field(default_factory=dict)
 
     @cached_property
@@ -93,8 +95,8 @@ class Tensors:
 
     def trace(self, value: str) -> tuple[str, View]:
         """(the value whose dense memory holds it, how it is seen there)."""
-        producer = self.program.producers.get(value)
-        if producer is not None and producer in self.nodes and producer.op in VIEWING:
+        producer = self.made_by(value, *VIEWING)
+        if producer is not None and value not in self.made:
             source = producer.inputs[0]
             root, view = (source, View.dense(self.shape(source)))
             if self.constant(source) is None:

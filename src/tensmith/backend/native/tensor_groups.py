@@ -160,6 +160,7 @@ class _Grouping:
         routine = Attention(q, k, v, mask, out, found.scale, self.isa)
         if last is not None:
             nodes.append(last)
+            tensors.made.add(last.output)
         name = tensors.name(nodes[-1].output)
         self.place(nodes, Dense(routine, tuple(reads.sources), name, reads.constants))
 
