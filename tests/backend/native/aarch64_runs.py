@@ -21,7 +21,7 @@ from tensmith.backend.native.plan import Plan, make_plan
 from tensmith.backend.native.source import print_c
 from tensmith.ir import Program
 from tensmith.kernel import Isa
-from tensmith.kernel.toolchain import cache_folder
+from tensmith.kernel.toolchain import OPTIMIZED, cache_folder
 
 Array = np.ndarray[Any, Any]
 
@@ -44,9 +44,10 @@ def build(
     shutil.copyfile(Path(folders.__file__).with_name("main.c"), folder / "main.c")
     plan.weights.tofile(folder / "weights.bin")
     sources = [folder / "model.c", folder / "main.c", _START]
-    flags = [flag.replace("+fp16", "+fullfp16") for flag in isa.flags]
+    flags = [*OPTIMIZED, *(flag.replace("+fp16", "+fullfp16") for flag in isa.flags)]
     for source in sources:
-        _zig(folder, *flags, "-O2", "-ffreestanding", "-c", str(source), "-o", f"{source.stem}.o")
+        own = ["-ffreestanding"] if source == _START else []
+        _zig(folder, *flags, *own, "-c", str(source), "-o", f"{source.stem}.o")
     _zig(folder, "-nostdlib", "-static", *(f"{source.stem}.o" for source in sources), "-o", "program")
     return folder / "program", plan
 

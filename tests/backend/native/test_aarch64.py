@@ -14,6 +14,7 @@ from native_programs import Net
 from test_native_programs import classifier, concatenations, pools, residual_block, squeeze_excite
 from test_native_quantized import FORMS
 from test_native_quantized import Net as QuantizedNet
+from test_native_tensors import attention_layer, layers, patches
 
 from tensmith.backend.native.folder import write_folder
 from tensmith.backend.native.halves import in_halves
@@ -35,16 +36,30 @@ def winograd() -> Program:
     return net.program(net.conv(net.add("relu", net.conv("x", 16, 32)), 32, 16))
 
 
-NETS = (residual_block, concatenations, pools, classifier, squeeze_excite, winograd)
+def sparse() -> Program:
+    """Weights of which few are not zero."""
+    net = Net(1, 32, 14, 14)
+    program = net.program(net.conv("x", 32, 64), net.conv("x", 32, 64, 1))
+    for weights in program.constants.values():
+        weights[net.random.random(weights.shape) < 0.9] = 0
+    return program
 
 
-@pytest.mark.parametrize("net", NETS, ids=lambda net: net.__name__)
+NETS = (
+    residual_block, concatenations, pools, classifier, squeeze_excite, winograd, sparse, layers,
+    attention_layer(2, 20, "causal"), patches,
+)  # fmt: skip
+# The one algorithm that a network is about.
+_ABOUT = {winograd: "winograd", sparse: "sparse"}
+
+
+@pytest.mark.parametrize("net", NETS, ids=lambda net: net.__qualname__)
 def test_floats_are_the_interpreter_s(net: Callable[[], Program], tmp_path: Path) -> None:
     program = net()
     x = np.random.default_rng(1).standard_normal(program.inputs["x"].static or ()).astype(np.float32)
     built = build(program, PLAIN, tmp_path)
-    if net is winograd:
-        assert {kernel.work.name for kernel in built[1].kernels} == {"winograd"}  # type: ignore[union-attr]
+    if net in _ABOUT:
+        assert {action.work.name for action in built[1].kernels} == {_ABOUT[net]}  # type: ignore[union-attr]
     found = run(built, x)
     for name, expected in interpret(program, {"x": x}).items():
         np.testing.assert_allclose(found[name], expected, rtol=0, atol=3e-5)

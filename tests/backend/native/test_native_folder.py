@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,18 @@ def test_it_runs_without_tensmith(folder: Path) -> None:
         [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False
     )
     assert done.stdout.strip() == "[] (1, 4, 6, 6)", done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler is installed")
+def test_its_c_builds_as_its_first_line_says(folder: Path) -> None:
+    command = (folder / "model.c").read_text().partition(": ")[2].partition(" */")[0].split()
+    assert command[0] == "cc"
+    subprocess.run(command, cwd=folder, check=True)
+    x = np.random.default_rng(1).standard_normal((1, 3, 6, 6)).astype(np.float32)
+    x.tofile(folder / "x.bin")
+    subprocess.run(["./model", "weights.bin", "x.bin", "y.bin"], cwd=folder, check=True)
+    y = np.fromfile(folder / "y.bin", np.float32).reshape(1, 4, 6, 6)
+    np.testing.assert_array_equal(y, Model(folder)(x=x)["v1"])
 
 
 def test_every_file_is_named_with_its_hash(folder: Path) -> None:

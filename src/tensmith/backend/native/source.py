@@ -7,6 +7,7 @@ from tensmith.backend.native.plan import Plan
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.buffer import ELEMENT_BYTES, NO_HALO
 from tensmith.kernel.epilogue import Epilogue
+from tensmith.kernel.toolchain import OPTIMIZED
 
 ENTRY = "tensmith_run"
 
@@ -50,7 +51,7 @@ int {ENTRY}(const void *weights_, const void *const *inputs, void *const *output
 {"".join(calls)}    return 0;
 }}
 """
-    flags = " ".join(("-O2", *plan.isa.flags))
+    flags = " ".join((*OPTIMIZED, *plan.isa.flags))
     first = f"/* {plan.isa.architecture}: cc {flags} main.c model.c -o model */\n"
     return "\n".join([first + plan.isa.prelude, _CLEAR, *bodies, run])
 
