@@ -22,9 +22,9 @@ MOST_DENSE = 0.5
 
 
 def density(weights: Array) -> float:
-    """The share of weights that are not zero, rounded up to hundredths; 1 for those that are not sparse."""
-    share = np.ceil(100 * np.count_nonzero(weights) / max(1, weights.size)) / 100
-    return float(share) if share <= MOST_DENSE else 1.0
+    """The share of weights that are not zero, in hundredths; 1 for those that are not sparse."""
+    share = round(np.count_nonzero(weights) / max(1, weights.size), 2)
+    return share if share <= MOST_DENSE else 1.0
 
 
 def pack_stream(weights: Array, groups: int, rows: int, pitch: int, step: int) -> Array:

@@ -24,6 +24,7 @@ from tensmith.kernel.quantized import Grid, constants
 from tensmith.kernel.routine import Routine
 from tensmith.kernel.routines.copy import Copy
 from tensmith.kernel.routines.quantize import Quantize
+from tensmith.kernel.routines.transpose import Transpose
 
 # Says for a problem which kernels may compute it, with seconds where they are known.
 Chooser = Callable[[Convolution, Isa], list[tuple[float, Kernel]]]
@@ -108,7 +109,7 @@ class Layout:
             if value in self.grids:
                 self.grids[name] = self.grids[value]
             step = self.encoded.get(value)
-            made = Action(Copy(), (value,), name)
+            made = Action(_conversion(self, value, block), (value,), name)
             if step is not None:
                 made = Action(Quantize(step.grid, self.lanes), (step.source,), name)
             self.actions.append(made)
@@ -163,7 +164,14 @@ def _output(layout: Layout, output: str, inputs: tuple[str, ...]) -> None:
     if output in layout.tensors and there and root not in inputs:
         layout.parent[root] = (name, 0)
     else:
-        layout.actions.append(Action(Copy(), (output,), name))
+        layout.actions.append(Action(_conversion(layout, output, layout.block[name]), (output,), name))
+
+
+def _conversion(layout: Layout, value: str, block: int) -> Routine:
+    """What copies a value into blocks of another size."""
+    turned = {layout.block[value], block} == {1, layout.lanes}
+    floats = layout.buffer(value).dtype == "f32"
+    return Transpose(layout.lanes) if turned and floats else Copy()
 
 
 def _heavy(layout: Layout, step: Heavy, isa: Isa, choose: Chooser) -> None:
@@ -174,7 +182,8 @@ def _heavy(layout: Layout, step: Heavy, isa: Isa, choose: Chooser) -> None:
 
     def seconds(option: tuple[float, Kernel]) -> float:
         moved = option[1].source.bytes if option[1].source.block != stored else 0
-        return option[0] + moved / _CONVERSION_BANDWIDTH
+        turned = {option[1].source.block, stored} == {1, isa.lanes} and step.problem.dtype == "f32"
+        return option[0] + moved / (_TURNING_BANDWIDTH if turned else _CONVERSION_BANDWIDTH)
 
     kernel = min(options, key=seconds)[1]
     source = layout.wanted(step.source, kernel.source.block, kernel.source.halo)
@@ -198,8 +207,8 @@ def _heavy(layout: Layout, step: Heavy, isa: Isa, choose: Chooser) -> None:
 _NOWHERE = 0
 
 
-# Bytes a second of a conversion between layouts, which gathers single elements.
-_CONVERSION_BANDWIDTH = 4e9
+# Bytes a second of a conversion between layouts that gathers single elements, and of one that turns squares.
+_CONVERSION_BANDWIDTH, _TURNING_BANDWIDTH = 4e9, 20e9
 
 
 def _join(layout: Layout, step: Join) -> None:

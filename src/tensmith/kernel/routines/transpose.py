@@ -1,0 +1,69 @@
+"""Between planes and blocks of one vector: squares of channels x positions, turned in registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensmith.kernel.buffer import Buffer
+from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
+from tensmith.kernel.routines.copy import Copy
+
+
+@dataclass(frozen=True)
+class Transpose(Routine):
+    """y = x in floats, one of them in planes and the other one in blocks of `lanes`.
+
+    A square is turned by exchanging its halves, then the halves of those, and so on (Eklundh, 1972).
+    """
+
+    lanes: int
+
+    def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
+        """A loop over squares, of which the last in a run overlaps its neighbour; short runs are copied."""
+        (source,) = sources
+        lanes = self.lanes
+        flat = source.flat and target.flat
+        height, width = (1, source.height * source.width) if flat else (source.height, source.width)
+        if width < lanes:
+            return Copy().code(name, sources, target)
+        read, write = (self._vector(buffer) for buffer in (source, target))
+        exists = f"b * {lanes} + c < {source.channels}"
+        ragged = f"if ({exists}) " if source.channels % lanes else ""
+        absent, needed = (ragged if buffer.block == 1 else "" for buffer in (source, target))
+        halves = [lanes >> step for step in range(1, lanes.bit_length())]
+        return f"""\
+/* {source.channels}x{source.height}x{source.width}: blocks of {source.block} to {target.block}. */
+static void {name}({ROUTINE_SIGNATURE})
+{{
+    const float *x = in[0] + {source.address(0, 0, 0)};
+    float *y = out + {target.address(0, 0, 0)};
+    (void)constants; (void)scratch;
+    for (int b = 0; b < {-(-source.channels // lanes)}; b++)
+    for (int i = 0; i < {height}; i++) for (int n = 0; n < {width}; n += {lanes}) {{
+        int j = n < {width - lanes} ? n : {width - lanes};
+        vf a[{lanes}] = {{{{0}}}};
+        UNROLL for (int c = 0; c < {lanes}; c++) {absent}a[c] = load(x + {read});
+{"".join(map(self._exchange, halves))}\
+        UNROLL for (int c = 0; c < {lanes}; c++) {needed}store(y + {write}, a[c]);
+    }}
+}}
+"""
+
+    def _vector(self, buffer: Buffer) -> str:
+        """Where the c-th vector of a square lies: of positions in planes, of channels in blocks."""
+        if buffer.block == 1:
+            return f"(b * {self.lanes} + c) * {buffer.plane} + i * {buffer.row} + j"
+        return f"b * {buffer.plane} + i * {buffer.row} + (j + c) * {self.lanes}"
+
+    def _exchange(self, half: int) -> str:
+        """C that exchanges the upper right `half` of every square of twice its size with the lower left."""
+        lanes = range(self.lanes)
+        low = ", ".join(str(self.lanes + (j ^ half) if j & half else j) for j in lanes)
+        high = ", ".join(str(self.lanes + j if j & half else j | half) for j in lanes)
+        return f"""\
+        UNROLL for (int c = 0; c < {self.lanes}; c++) if (!(c & {half})) {{
+            vf low = a[c], high = a[c + {half}];
+            a[c] = SHUFFLE(low, high, {low});
+            a[c + {half}] = SHUFFLE(low, high, {high});
+        }}
+"""
