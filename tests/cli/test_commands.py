@@ -14,6 +14,8 @@ import yaml
 
 from command_line import QUICK, contents, read_json, refused, tensmith
 from tensmith.backend.packed import pack
+from tensmith.cli import doctor
+from tensmith.engine import ENGINES
 from tensmith.report.schema import validate_front
 
 
@@ -187,6 +189,17 @@ def test_targets(tmp_path: Path) -> None:
     assert document("targets", "raspberry-pi-5", folder=tmp_path)["cores"] == 4
     assert "Cortex-A76" in tensmith("targets", "raspberry-pi-5", folder=tmp_path).stdout
     refused(tensmith("targets", "toaster", folder=tmp_path), 2, "toaster", "raspberry-pi-5")
+
+
+def test_doctor_says_which_engine_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        doctor, "_tested", lambda name: {"engine": name, "version": "1", "seconds": 1, "error": None}
+    )
+    monkeypatch.setattr(type(ENGINES["native"]), "missing", lambda _: "no C compiler is installed")
+    found = doctor.doctor()
+    assert "native" not in {engine["engine"] for engine in found.document["engines"]}
+    assert "  native: no C compiler is installed" in found.shown
+    assert found.exit_code == 0
 
 
 def test_doctor(tmp_path: Path) -> None:

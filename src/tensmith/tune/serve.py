@@ -74,7 +74,7 @@ def _memory(size: int) -> Array:
 def _fill(array: Array) -> None:
     """Random numbers, so that no multiplication meets zeros or denormal numbers alone."""
     generator = np.random.default_rng(0)
-    if array.dtype == np.float32:
+    if array.dtype.kind == "f":
         array[...] = generator.standard_normal(array.shape, np.float32)
     else:
         array[...] = generator.integers(0, 256, array.shape, np.uint8)

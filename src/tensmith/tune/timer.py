@@ -27,7 +27,7 @@ _PATIENCE_SECONDS = 30.0
 # Bytes that the copies of a kernel's weights take together, for each memory that they are to come from
 # (backend.native.layout.memory_of): the second cache, the third, beyond.
 _SPREAD_BYTES = (1, 6 << 20, 96 << 20)
-_DTYPES = {"f32": "float32", "u8": "uint8"}
+_DTYPES = {"f32": "float32", "f16": "float16", "u8": "uint8"}
 
 
 class Timer:
@@ -118,7 +118,7 @@ def _operands(kernel: Kernel) -> tuple[Array, Array]:
     """Packed random weights, and the constants that go with them."""
     problem, generator = kernel.problem, np.random.default_rng(0)
     shape = (problem.filters, problem.channels // problem.groups, *problem.window)
-    if problem.dtype == "f32":
+    if problem.dtype != "u8":
         weights = generator.standard_normal(shape, np.float32)
         weights[generator.random(shape) >= problem.density] = 0
         return kernel.pack(weights), np.zeros(kernel.isa.round_up(problem.filters), np.float32)
