@@ -128,5 +128,5 @@ def test_resnet20_answers_as_the_interpreter(
     assert np.count_nonzero(found.argmax(1) == records[:, 0]) >= _IMAGES - 1
 
 
-_IMAGES = 8
+_IMAGES = 4
 _MEAN, _SPREAD = np.float32([0.485, 0.456, 0.406]), np.float32([0.229, 0.224, 0.225])
