@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
@@ -28,8 +28,9 @@ from tensmith.kernel.sparse_stream import MOST_DENSE, pack_stream
 from tensmith.kernel.tiles import Extent, output_extent, over_tiles, tile_extent, tiles
 
 _MOST_VECTORS = 8
-_MOST_ROWS_BLOCKS = 16
 _MOST_CANDIDATES = 8
+# Bytes of rows to gather at a time that are worth trying: shares of a first cache, and of a second one.
+_BUDGETS = (12 << 10, 24 << 10, 32 << 10, 38 << 10, 64 << 10, 128 << 10)
 # Places are numbers of 16 bits.
 _MOST_FLOATS = 1 << 16
 # Chains of additions that keep the multiply-add units busy for their latency.
@@ -37,7 +38,9 @@ _CHAINS = 3
 # Cycles: of a weight, of a filter in a block, of a vector gathered by steps of 1, 2 and others, of a run
 # of positions that is stored apart. Bytes of rows that the first cache serves at full speed.
 _WEIGHT, _FILTER, _GATHER, _RUN = 0.7, 12.0, (2.5, 4.0, 16.0), 4.0
-_NEAR_BYTES = 40 << 10
+_NEAR_BYTES = 36 << 10
+# Bytes of a stream of weights that a second cache keeps from tile to tile; cycles of a byte from beyond.
+_KEPT_STREAM, _FAR_BYTE = 512 << 10, 0.1
 
 
 @algorithm
@@ -69,11 +72,21 @@ class Sparse(Kernel):
         lengths = {most // _MOST_VECTORS * count for count in range(1, _MOST_VECTORS + 1)}
         lengths |= {image[1] * count for count in range(1, image[0] + 1) if image[1] * count <= most}
         lengths = {math.prod(tile_extent(image, length)) for length in lengths}
-        channels = problem.channels // problem.groups
-        blocks = {-(-channels // count) for count in range(1, min(channels, _MOST_ROWS_BLOCKS) + 1)}
-        found = [cls(problem, isa, length, block) for length in sorted(lengths) for block in sorted(blocks)]
+        found = {
+            cls(problem, isa, length, 1)._gathering(budget)
+            for length in sorted(lengths)
+            for budget in _BUDGETS
+        }
         fitting = [kernel for kernel in found if kernel._tile_floats <= _MOST_FLOATS]
-        yield from sorted(fitting, key=lambda kernel: kernel.cost().cycles)[:_MOST_CANDIDATES]
+        order = sorted(fitting, key=lambda kernel: (kernel.cost().cycles, kernel.positions, kernel.block))
+        yield from order[:_MOST_CANDIDATES]
+
+    def _gathering(self, budget: int) -> Sparse:
+        """The kernel whose blocks of rows take about `budget` bytes and are of one size."""
+        channels = self.problem.channels // self.problem.groups
+        each = 4 * self._pitch * math.prod(self.problem.window)
+        blocks = math.ceil(channels / max(1, budget // each))
+        return replace(self, block=math.ceil(channels / blocks))
 
     @property
     def source(self) -> Buffer:
@@ -119,6 +132,7 @@ class Sparse(Kernel):
         filters = p.filters // p.groups
         flat = p.pointwise
         slow = 1 + max(0.0, 1 - _NEAR_BYTES / (4 * self._tile_floats))
+        stream = 6 * p.density * p.filters * p.depth
         cycles = 0.0
         for (rows, columns), count in tiles(output_extent(p, flat), self.positions):
             vectors = sum(1 if width == lanes else 0.5 for _, width in pieces(rows * columns, lanes))
@@ -127,7 +141,7 @@ class Sparse(Kernel):
             weights = p.density * filters * (vectors * slow + _WEIGHT)
             passes = filters * (self._blocks * (_FILTER + vectors) + (self._blocks - 1) * vectors)
             cycles += count * (p.depth * (gather + weights) + passes + filters * store)
-        stream = 6 * p.density * p.filters * p.depth
+            cycles += count * _FAR_BYTE * max(0.0, stream / p.groups - _KEPT_STREAM)
         return Cost(p.groups * cycles, 4 * (self.source.size + self.target.size) + stream)
 
     def pack(self, weights: Array) -> Array:
