@@ -11,7 +11,7 @@ from tensmith.backend.native.folder import write_folder
 from tensmith.backend.native.loader import Model
 from tensmith.backend.native.plan import make_plan
 from tensmith.ir import Node, Program, TensorType, interpret, make_node
-from tensmith.kernel import host_isa
+from tensmith.kernel import Isa, host_isa
 
 Array = np.ndarray[Any, Any]
 
@@ -48,16 +48,18 @@ class Net:
         )
 
 
-def compile_folder(program: Program, folder: Path) -> Path:
+def compile_folder(program: Program, folder: Path, isa: Isa | None = None) -> Path:
     """The program as a folder inside `folder`."""
     path = folder / "compiled"
-    write_folder(make_plan(program, host_isa()), path)
+    write_folder(make_plan(program, isa or host_isa()), path)
     return path
 
 
-def answers(program: Program, folder: Path) -> tuple[dict[str, Array], dict[str, Array]]:
+def answers(
+    program: Program, folder: Path, isa: Isa | None = None
+) -> tuple[dict[str, Array], dict[str, Array]]:
     """Outputs of the compiled program, and of the interpreter in double precision."""
     shape = program.inputs["x"].static
     x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
-    found = Model(compile_folder(program, folder))(x=x)
+    found = Model(compile_folder(program, folder, isa))(x=x)
     return found, interpret(program, {"x": x})

@@ -18,7 +18,7 @@ from tensmith.engine import ENGINES
 from tensmith.errors import EngineError
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program, TensorType, interpret
-from tensmith.kernel import host_isa
+from tensmith.kernel import host_isa, isa_named
 from tensmith.kernel.routines.attention import Attention
 from tensmith.kernel.routines.rows import RowNorm
 from tensmith.kernel.routines.strided import Strided
@@ -159,6 +159,16 @@ def test_tensor_programs_answer_as_the_interpreter(build: Callable[[], Program],
     for name, array in expected.items():
         # Values stay near 1, and no sum is of more than a few hundred terms.
         np.testing.assert_allclose(found[name], array, rtol=3e-5, atol=3e-5)
+
+
+@pytest.mark.parametrize("name", ["generic", "avx2"])
+@pytest.mark.parametrize("build", [NETS[2], normalizations], ids=lambda build: build.__qualname__)
+def test_tensors_on_other_instruction_sets(name: str, build: Callable[[], Program], tmp_path: Path) -> None:
+    if name == "avx2" and "avx2" not in host_isa().features:
+        pytest.skip("this CPU has no AVX2")
+    found, expected = answers(build(), tmp_path, isa_named(name))
+    for value, array in expected.items():
+        np.testing.assert_allclose(found[value], array, rtol=3e-5, atol=3e-5)
 
 
 def test_a_whole_head_is_one_step() -> None:

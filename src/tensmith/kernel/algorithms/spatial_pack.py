@@ -113,7 +113,9 @@ class SpatialPack(Kernel):
         if self._in_rows:
             row = 4 * self.problem.channels
             together = self.positions * math.gcd(row, _CACHE_SPAN) / _CACHE_SPAN
-            return 0.5 if together <= _CACHE_WAYS else 3
+            if together > _CACHE_WAYS:
+                return 3
+            return 0.5 if self.positions * row <= _CACHE_WAYS * _CACHE_SPAN else 1
         return 1.5 if self.block == 1 else 0.5
 
     def pack(self, weights: Array) -> Array:
