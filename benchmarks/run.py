@@ -32,6 +32,7 @@ def steps(quick: bool) -> list[tuple[str, list[str]]]:
         ("damaged model files", ["fuzz_importer.py", *(["--mutants", "500"] if quick else [])]),
         ("native networks", ["native.py", *(["--seconds", "5"] if quick else [])]),
         ("native networks in 8 bits", ["native_int8.py", *(["--seconds", "5"] if quick else [])]),
+        ("pruned native networks", ["native_sparse.py", *(["--seconds", "5"] if quick else [])]),
         ("what tuning brings", ["tuning.py", *(["--budget", "30", "--seconds", "5"] if quick else [])]),
         ("memory of native networks", ["native_memory.py"]),
         ("native kernels", ["native_kernels.py"]),
