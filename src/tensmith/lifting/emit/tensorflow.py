@@ -57,10 +57,18 @@ _HELPERS = {
             """Subscripts of every element, in a last axis."""
             return np.stack(np.broadcast_arrays(*subscripts), axis=-1)
     ''',
+    "_matmul": '''
+        def _matmul(a, b):
+            """a @ b; TensorFlow's fused layers end the process where there is nothing to multiply."""
+            if 0 in a.shape or 0 in b.shape:
+                return tf.reduce_sum(a[..., :, :, None] * b[..., None, :, :], axis=-2)
+            return tf.linalg.matmul(a, b)
+    ''',
     "_replaced": '''
         def _replaced(tensor, places, value):
             """A tensor with the elements at places, subscripts in the last axis, replaced."""
-            return tf.tensor_scatter_nd_update(tensor, places, tf.broadcast_to(value, places.shape[:-1]))
+            value = tf.broadcast_to(value, places.shape[:-1])
+            return tf.tensor_scatter_nd_update(tensor, places[None], value[None])  # one element has no axes
     ''',
     "_placed": '''
         def _placed(tensor, value):
@@ -123,7 +131,7 @@ def _matmul(w: Writer, node: Node, operands: list[Text]) -> Text:
         return Text(f"tf.linalg.matvec({a}, {b})")
     if ranks[0] == 1:
         return Text(f"tf.linalg.matvec({b}, {a}, transpose_a=True)")
-    return Text(f"tf.linalg.matmul({a}, {b})")
+    return Text(f"{w.helper('_matmul')}({a}, {b})")
 
 
 def _einsum(w: Writer, node: Node, operands: list[Text]) -> Text:
