@@ -115,7 +115,7 @@ class SpatialPack(Kernel):
             together = self.positions * math.gcd(row, _CACHE_SPAN) / _CACHE_SPAN
             if together > _CACHE_WAYS:
                 return 3
-            return 0.5 if self.positions * row <= _CACHE_WAYS * _CACHE_SPAN else 1
+            return 0.5 if self.positions * row <= _CACHE_WAYS * _CACHE_SPAN else 2
         return 1.5 if self.block == 1 else 0.5
 
     def pack(self, weights: Array) -> Array:
