@@ -86,7 +86,25 @@ def reshapes() -> Program:
     return net.program(net.conv(net.add("reshape", net.conv("x", 8, 8), shape), 16, 4))
 
 
-NETS = (residual_block, concatenations, pools, classifier, squeeze_excite, shortcut_of_zeros, reshapes)
+def sequences() -> Program:
+    """Convolutions along one axis: strided, dilated, depthwise, with a shortcut."""
+    net = Net(2, 5, 33)
+    x = net.add("relu", net.add("conv", "x", net.constant(24, 5, 7), net.constant(24), pads=(3, 3), group=1))
+    deep = net.add("conv", x, net.constant(24, 1, 3), pads=(2, 2), dilations=(2,), group=24)
+    wide = net.add("add", x, net.add("conv", deep, net.constant(24, 24, 1), net.constant(24), group=1))
+    return net.program(net.add("conv", wide, net.constant(10, 12, 4), strides=(3,), pads=(1, 0), group=2))
+
+
+NETS = (
+    sequences,
+    residual_block,
+    concatenations,
+    pools,
+    classifier,
+    squeeze_excite,
+    shortcut_of_zeros,
+    reshapes,
+)
 
 
 @pytest.mark.parametrize("build", NETS, ids=lambda build: build.__name__)

@@ -219,11 +219,15 @@ def _heavy(program: Program, node: Node) -> Heavy:
 
 
 def _convolution(program: Program, node: Node) -> Heavy:
+    """A convolution of images; sequences are images of one row."""
     weights = _constant(program, node, 1)
-    if weights.ndim == 3:
-        raise EngineError(f"{_label(node)} convolves sequences, which has no native kernel yet")
     images = images_of(program, node.inputs[0])
-    strides, dilations, pads = map(as_ints, window_attrs(node.attrs, images.extent, weights.shape[2:]))
+    axes = weights.ndim - 2
+    given = window_attrs(node.attrs, images.extent[-axes:], weights.shape[2:])
+    strides, dilations, pads = map(as_ints, given)
+    if axes == 1:
+        weights = weights[:, :, None]
+        strides, dilations, pads = (1, *strides), (1, *dilations), (0, pads[0], 0, pads[1])
     problem = Convolution(
         images.channels, images.height, images.width, weights.shape[0], window=weights.shape[2:],
         strides=(strides[0], strides[1]), pads=(pads[0], pads[1], pads[2], pads[3]),
