@@ -27,6 +27,11 @@ static inline vf vtanh(vf x) { return 1.0f - 2.0f / (vexp(x + x) + 1.0f); }
 static inline vf vswish(vf x) { return x * vsigmoid(x); }
 static inline vf vleaky(vf x, vf slope) { return vmax(splat(0), x) + slope * vmin(splat(0), x); }
 static inline vf vhard_swish(vf x) { return x * vmin(splat(1), vmax(splat(0), x * (1.0f / 6) + 0.5f)); }
+/* a where the bits of m are 1, b where they are 0. */
+static inline vf vselect(vi m, vf a, vf b) { return (vf)(((vi)a & m) | ((vi)b & ~m)); }
+/* maximum and minimum of IEEE 754-2019: NaN where either is. */
+static inline vf vmaximum(vf a, vf b) { return vselect(a != a, a, vmax(a, b)); }
+static inline vf vminimum(vf a, vf b) { return vselect(a != a, a, vmin(a, b)); }
 static inline vf vabs(vf x) { return (vf)((vi)x & 0x7fffffff); }
 static inline vf verf(vf x)
 {

@@ -33,7 +33,7 @@ class Pool(Routine):
         vector, unaligned = ("vb", "vb") if bytes_ else ("vf", "vfu")
         read_from = f"(const {source.c_type} *)in[0] + {source.address(0, 0, 0)}"
         write_to = f"({target.c_type} *)out + {target.address(0, 0, 0)}"
-        combine = f"{'b' if bytes_ else 'v'}max(m, e)" if self.kind == "max" else "m + e"
+        combine = ("bmax(m, e)" if bytes_ else "vmaximum(m, e)") if self.kind == "max" else "m + e"
         start = "splat(-INFINITY)" if self.kind == "max" and not bytes_ else "(" + vector + "){0}"
         finish = "m" if self.kind == "max" else "m / (float)count"
         tall, wide = self.window
@@ -95,7 +95,7 @@ class GlobalPool(Routine):
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """Rows are summed apart, so that rounding grows with their length and not with the image's."""
         (source,) = sources
-        combine = "vmax({0}, {1})" if self.kind == "max" else "{0} + {1}"
+        combine = "vmaximum({0}, {1})" if self.kind == "max" else "{0} + {1}"
         start = "splat(-INFINITY)" if self.kind == "max" else "splat(0)"
         scale = "" if self.kind == "max" else f" * {literal(1 / (source.height * source.width))}"
         read = f"load(x + i * {source.row} + j * {self.lanes})"
