@@ -1,4 +1,7 @@
-"""Grouped convolutions for kernels that work on whole vectors: narrow groups are joined into wide ones."""
+"""Grouped convolutions for kernels that work on whole vectors: narrow groups are joined into wide ones.
+
+Joined groups meet as products by zero, so what is not finite in one of them makes NaN in its neighbours.
+"""
 
 from __future__ import annotations
 
