@@ -40,7 +40,7 @@ def compress(
         str | None, typer.Option(help="The device, see `tensmith targets`. [default: host]")
     ] = None,
     engines: Annotated[
-        str | None, typer.Option(help="Engines to choose from, as A,B. [default: all installed]")
+        str | None, typer.Option(help="Engines, as A,B. [default: the stock ones]")
     ] = None,
     threads: Annotated[int | None, typer.Option(help="Threads of an inference. [default: 1]")] = None,
     max_drop: Annotated[

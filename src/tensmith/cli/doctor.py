@@ -18,7 +18,7 @@ _GIB = 1 << 30
 def doctor() -> Answer:
     """Show what is installed, which extras are missing and how to get them, and what this CPU can do; run a
     tiny model on every engine. Exit code 1 if an installed engine fails."""
-    from tensmith.engine.base import ENGINES, available
+    from tensmith.engine.base import ENGINES
 
     with progress("measuring the machine") as tell:
         document: dict[str, Any] = {
@@ -29,7 +29,7 @@ def doctor() -> Answer:
             "machine": _machine(),
         }
         engines = []
-        for name in available():
+        for name in (name for name, engine in ENGINES.items() if engine.missing() is None):
             tell(f"testing {name}")
             engines.append(_tested(name))
     document["engines"] = engines

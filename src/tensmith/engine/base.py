@@ -76,6 +76,10 @@ ENGINES: Registry[Engine] = Registry("engine", "tensmith.engine.engines")
 E = TypeVar("E", bound=Engine)
 
 
+# Engines that are used only where they are asked for by name.
+ON_REQUEST: set[str] = set()
+
+
 def engine(cls: type[E]) -> type[E]:
     """Class decorator: registers an instance of an engine under its name."""
     instance = cls()
@@ -83,9 +87,15 @@ def engine(cls: type[E]) -> type[E]:
     return cls
 
 
+def on_request(cls: type[E]) -> type[E]:
+    """Class decorator beside `engine`: the engine compiles every file anew, so nobody gets it unasked."""
+    ON_REQUEST.add(cls().name)
+    return cls
+
+
 def available() -> tuple[str, ...]:
-    """Names of the engines that can run here."""
-    return tuple(name for name, item in ENGINES.items() if item.missing() is None)
+    """Names of the engines that can run here, without those that are used on request."""
+    return tuple(name for name, item in ENGINES.items() if name not in ON_REQUEST and item.missing() is None)
 
 
 def refuse(name: str, settings: Mapping[str, str]) -> None:
