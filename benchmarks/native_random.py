@@ -137,7 +137,7 @@ def configuration(rng: random.Random, isa: Isa) -> Configuration | None:
     kernel = kernel_of(rng, problem, isa)
     if kernel is None:
         return None
-    local = kernel.name not in NOT_LOCAL and (problem.groups == 1 or problem.depthwise)
+    local = kernel.name not in NOT_LOCAL and (problem.groups == 1 or kernel.name == "depthwise")
     if local and rng.random() < 0.1:
         image[tuple(rng.randrange(size) for size in image.shape)] = np.nan
     shape = (problem.filters, *problem.output)
