@@ -13,10 +13,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from native import BUILT, DATA, OTHERS, REAL, export
+from native import BUILT, DATA, OTHERS, REAL, export, inputs_of
 
-from tensmith.engine import ENGINES, read_signature
-from tensmith.evaluate.bench import random_inputs
+from tensmith.engine import ENGINES
 from tensmith.evaluate.latency import Contender
 from tensmith.evaluate.memory import measure_memory
 
@@ -33,8 +32,8 @@ def main() -> None:
     for name in chosen:
         path = DATA / "models" / f"{name}.onnx"
         path = path if path.exists() else export(name, cache)
-        inputs = random_inputs(read_signature(path).inputs)
-        ENGINES["native"].prepare(path, 1).close()
+        inputs = inputs_of(path)
+        ENGINES["native"].prepare(path, 1).run(inputs)
         peaks = [measure_memory(Contender(engine, path), inputs).running.value / 2**20 for engine in engines]
         found = "  ".join(f"{peak:11.1f}" for peak in peaks)
         print(f"{path.stem:24} {found}   {peaks[0] / peaks[1]:.2f}", flush=True)
