@@ -12,6 +12,12 @@ from pathlib import Path
 from tensmith.errors import OutputError
 
 
+def user_cache(name: str) -> Path:
+    """Where a thing of that name is kept for this user (XDG Base Directory Specification)."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "tensmith" / name
+
+
 def sha256_bytes(data: bytes | memoryview) -> str:
     """Hex SHA-256 of `data`."""
     return hashlib.sha256(data).hexdigest()

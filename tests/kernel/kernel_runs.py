@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from hypothesis import strategies as st
 
 from tensmith.ir import Program, TensorType, interpret, make_node
 from tensmith.kernel.algorithm import Kernel
@@ -114,6 +115,20 @@ def reference(problem: Convolution, image: Array, weights: Array) -> Array:
     x, w = image[None].astype(np.float64), weights.astype(np.float64)
     program = Program("one", {"x": TensorType.of(x)}, ("y",), (node,), {"w": w})
     return interpret(program, {"x": x})["y"][0]
+
+
+def drawn(data: st.DataObject, dtype: str = "f32") -> Convolution:
+    """A ragged convolution with strides, pads, dilations and groups, as hypothesis picks it."""
+
+    def draw(low: int, high: int) -> int:
+        return data.draw(st.integers(low, high))
+
+    groups = draw(1, 3)
+    return Convolution(
+        groups * draw(1, 40), draw(5, 12), draw(5, 12), groups * draw(1, 40), (draw(1, 3), draw(1, 3)),
+        (draw(1, 2), draw(1, 3)), (draw(0, 2), draw(0, 2), draw(0, 2), draw(0, 2)), (draw(1, 2), draw(1, 2)),
+        groups, dtype,
+    )  # fmt: skip
 
 
 def sample(problem: Convolution, seed: int = 0) -> tuple[Array, Array]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_runs import reference, rounding_bound, run_kernel, sample
+from kernel_runs import drawn, reference, rounding_bound, run_kernel, sample
 
 from tensmith.kernel import Convolution, Epilogue, Kernel, candidates, host_isa, isa_named
 from tensmith.kernel.algorithms.sparse import Sparse
@@ -72,16 +72,8 @@ def test_other_instruction_sets(name: str) -> None:
 @settings(max_examples=12)
 @given(st.data())
 def test_random_configurations(data: st.DataObject) -> None:
-    def draw(low: int, high: int) -> int:
-        return data.draw(st.integers(low, high))
-
-    groups = draw(1, 3)
-    shape = Convolution(
-        groups * draw(1, 40), draw(5, 12), draw(5, 12), groups * draw(1, 40), (draw(1, 3), draw(1, 3)),
-        (draw(1, 2), draw(1, 3)), (draw(0, 2), draw(0, 2), draw(0, 2), draw(0, 2)), (draw(1, 2), draw(1, 2)),
-        groups,
-    )  # fmt: skip
-    problem, image, weights = pruned(shape, data.draw(st.floats(0, 1)), draw(0, 99))
+    shape = drawn(data)
+    problem, image, weights = pruned(shape, data.draw(st.floats(0, 1)), data.draw(st.integers(0, 99)))
     kernel = data.draw(st.sampled_from(list(Sparse.candidates(problem, host_isa()))))
     check(kernel, image, weights, loose=True)
 

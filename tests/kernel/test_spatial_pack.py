@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_runs import reference, rounding_bound, run_kernel, sample
+from kernel_runs import drawn, reference, rounding_bound, run_kernel, sample
 
 from tensmith.kernel import Convolution, Epilogue, host_isa, isa_named
 from tensmith.kernel.algorithms.spatial_pack import SpatialPack
@@ -53,17 +53,9 @@ def test_other_instruction_sets(name: str) -> None:
 @settings(max_examples=12)
 @given(st.data())
 def test_random_configurations(data: st.DataObject) -> None:
-    def draw(low: int, high: int) -> int:
-        return data.draw(st.integers(low, high))
-
-    groups = draw(1, 3)
-    problem = Convolution(
-        groups * draw(1, 40), draw(5, 12), draw(5, 12), groups * draw(1, 40), (draw(1, 3), draw(1, 3)),
-        (draw(1, 2), draw(1, 2)), (draw(0, 2), draw(0, 2), draw(0, 2), draw(0, 2)), (draw(1, 2), draw(1, 2)),
-        groups,
-    )  # fmt: skip
+    problem = drawn(data)
     kernel = data.draw(st.sampled_from(list(SpatialPack.candidates(problem, host_isa()))))
-    image, weights = sample(problem, draw(0, 99))
+    image, weights = sample(problem, data.draw(st.integers(0, 99)))
     error = abs(run_kernel(kernel, image, weights, loose=True) - reference(problem, image, weights))
     assert np.all(error <= rounding_bound(problem, image, weights))
 

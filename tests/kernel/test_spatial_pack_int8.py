@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel_runs import drawn
 from quantized_runs import Case, found, meaning, sample_case, within_one_rarely
 
 from tensmith.errors import EngineError
@@ -55,12 +56,7 @@ def test_random_configurations(data: st.DataObject) -> None:
     def draw(low: int, high: int) -> int:
         return data.draw(st.integers(low, high))
 
-    groups = draw(1, 3)
-    problem = u8(
-        groups * draw(1, 40), draw(5, 12), draw(5, 12), groups * draw(1, 40), (draw(1, 3), draw(1, 3)),
-        (draw(1, 2), draw(1, 2)), (draw(0, 2), draw(0, 2), draw(0, 2), draw(0, 2)), (draw(1, 2), draw(1, 2)),
-        groups,
-    )  # fmt: skip
+    problem = drawn(data, "u8")
     isa = data.draw(st.sampled_from([host_isa(), isa_named("generic")]))
     kernel = data.draw(st.sampled_from(list(SpatialPackInt8.candidates(problem, isa))))
     case = sample_case(

@@ -20,7 +20,7 @@ import tensmith
 from tensmith.backend.native import loader
 from tensmith.engine.base import first_line
 from tensmith.errors import EngineError, OutputError
-from tensmith.files import sha256_bytes
+from tensmith.files import sha256_bytes, user_cache
 from tensmith.kernel.timings import Timings
 
 # The name of the engine that runs such folders.
@@ -48,7 +48,7 @@ def load(folder: Path) -> loader.Model:
 
 def compiled_folder(path: Path, sizes: Mapping[str, int], tuning: str = TUNED) -> Path:
     """The folder of an ONNX file for these sizes, from the cache or compiled now."""
-    folder = _cache() / _key(path, sizes, tuning)
+    folder = user_cache("models") / _key(path, sizes, tuning)
     if not folder.exists():
         _compile(path, folder, sizes, tuning)
         _tidy(folder)
@@ -82,11 +82,6 @@ def _tidy(newest: Path) -> None:
             total += sum(file.stat().st_size for file in folder.iterdir())
             if total > _MOST_BYTES and folder != newest:
                 shutil.rmtree(folder)
-
-
-def _cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "tensmith" / "models"
 
 
 def _key(path: Path, sizes: Mapping[str, int], tuning: str) -> str:

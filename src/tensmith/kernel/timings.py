@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from tensmith.errors import OutputError
-from tensmith.files import sha256_bytes
+from tensmith.files import sha256_bytes, user_cache
 from tensmith.hardware.cpu import detect_cpu
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.alone import code_version
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
-from tensmith.kernel.toolchain import cache_folder
 
 _VERSION = 1
 _PATIENCE_SECONDS = 30.0
@@ -41,7 +40,7 @@ class Timings:
     """The database at `path`; it is created by the first `add`. OutputError if it is damaged or full."""
 
     def __init__(self, path: Path | None = None) -> None:
-        self.path = path or cache_folder().parent / "timings.sqlite"
+        self.path = path or user_cache("timings.sqlite")
         self._db: sqlite3.Connection | None = None
         if self.path.exists():
             self._open()

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tensmith.errors import EngineError, MissingExtra
-from tensmith.files import atomic_path, sha256_bytes
+from tensmith.files import atomic_path, sha256_bytes, user_cache
 from tensmith.kernel.isa import Isa
 
 OPTIMIZED = ("-std=gnu11", "-O2", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math")
@@ -35,6 +35,11 @@ class Compiler:
     command: tuple[str, ...]
     version: str
     cross: bool
+
+
+def has_compiler() -> bool:
+    """Whether `find_compiler` finds one for this machine; starts nothing."""
+    return any(map(shutil.which, _HOSTS)) or importlib.util.find_spec("ziglang") is not None
 
 
 @functools.cache
@@ -56,7 +61,7 @@ def compile_library(text: str, isa: Isa, *, cache: Path | None = None, longest: 
     EngineError with the compiler's first complaint if it fails, dies or takes over `longest` seconds.
     """
     key = sha256_bytes("\0".join((build_version(isa), text)).encode())
-    path = (cache or cache_folder()) / f"{key[:40]}.so"
+    path = (cache or user_cache("native")) / f"{key[:40]}.so"
     if not path.exists():
         with atomic_path(path) as temporary:
             _compile(isa, text, temporary, longest or LONGEST_SECONDS)
@@ -82,12 +87,6 @@ def _target(isa: Isa) -> tuple[str, ...]:
     return ("-target", isa.triple)
 
 
-def cache_folder() -> Path:
-    """Where compiled libraries are kept: the user's cache folder (XDG Base Directory Specification)."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "tensmith" / "native"
-
-
 def _compile(isa: Isa, text: str, library: Path, longest: float) -> None:
     compiler, arguments = _build(isa)
     alone = (*_target(isa), "-nostdlib") if compiler.cross else ("-lm",)
@@ -105,7 +104,7 @@ def run_compiler(command: tuple[str, ...], folder: str, longest: float = LONGEST
 
     EngineError with its first complaint if it fails, dies or takes over `longest` seconds.
     """
-    shared = str(cache_folder().parent / "zig")
+    shared = str(user_cache("zig"))
     settings = {"ZIG_LOCAL_CACHE_DIR": folder, "ZIG_GLOBAL_CACHE_DIR": shared}
     try:
         done = subprocess.run(

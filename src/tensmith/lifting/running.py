@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.errors import EngineError, MissingExtra
+from tensmith.errors import EngineError
 from tensmith.ir.types import DTYPES
-from tensmith.kernel.toolchain import Compiler, find_compiler, run_compiler
+from tensmith.kernel.toolchain import find_compiler, has_compiler, run_compiler
 from tensmith.lifting.emit.kernel.parameters import element_name, flat_fields
 from tensmith.lifting.lifted import Lifted, Output
 from tensmith.lifting.loops import Array, Parameter, Scalar, Struct
@@ -40,16 +40,9 @@ _COMPILE = ("-std=c11", "-O3", "-march=native", "-shared", "-fPIC", "-w")
 def installed(target: str) -> bool:
     """Whether the target's output can run here."""
     if target == "c":
-        return _compiler() is not None
+        return has_compiler()
     module = MODULES.get(target)
     return module is not None and importlib.util.find_spec(module) is not None
-
-
-def _compiler() -> Compiler | None:
-    try:
-        return find_compiler()
-    except MissingExtra:
-        return None
 
 
 def load(target: str, lifted: Lifted, files: Mapping[str, bytes]) -> Callee:

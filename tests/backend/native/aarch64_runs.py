@@ -19,9 +19,10 @@ from tensmith.backend.native.header import print_header
 from tensmith.backend.native.layout import Chooser, estimated
 from tensmith.backend.native.plan import Plan, make_plan
 from tensmith.backend.native.source import print_c
+from tensmith.files import user_cache
 from tensmith.ir import Program
 from tensmith.kernel import Isa
-from tensmith.kernel.toolchain import OPTIMIZED, cache_folder
+from tensmith.kernel.toolchain import OPTIMIZED
 
 Array = np.ndarray[Any, Any]
 
@@ -70,7 +71,7 @@ def run(built: tuple[Path, Plan], x: Array) -> dict[str, Array]:
 
 
 def _zig(folder: Path, *words: str) -> None:
-    caches = {"ZIG_LOCAL_CACHE_DIR": str(folder), "ZIG_GLOBAL_CACHE_DIR": str(cache_folder().parent / "zig")}
+    caches = {"ZIG_LOCAL_CACHE_DIR": str(folder), "ZIG_GLOBAL_CACHE_DIR": str(user_cache("zig"))}
     command = [sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-musl", *words]
     done = subprocess.run(
         command, cwd=folder, env=os.environ | caches, capture_output=True, text=True, check=False

@@ -8,8 +8,6 @@ has none.
 from __future__ import annotations
 
 import functools
-import importlib.util
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ from tensmith.engine import compiled
 from tensmith.engine.base import Arrays, Session, check_inputs, engine, on_request, refuse, sizes_of
 from tensmith.engine.signature import Signature, TensorSpec, read_signature
 from tensmith.errors import EngineError
+from tensmith.kernel.toolchain import has_compiler
 
 
 class NativeSession(Session):
@@ -63,8 +62,7 @@ class Native:
     name = compiled.NATIVE
 
     def missing(self) -> str | None:
-        here = any(map(shutil.which, ("cc", "gcc", "clang"))) or importlib.util.find_spec("ziglang")
-        return None if here else "no C compiler is installed: pip install 'tensmith[native]'"
+        return None if has_compiler() else "no C compiler is installed: pip install 'tensmith[native]'"
 
     def version(self) -> str:
         return tensmith.__version__
