@@ -33,6 +33,7 @@ def compress(case: Case, options: argparse.Namespace) -> None:
         "--data", f"{kind}:{options.data / path}", "--max-drop", str(case.budget),
         "--measure", case.measure, "--time-budget", options.time_budget,
         "--output", str(options.output / case.name),
+        *(["--engines", options.engines] if options.engines else []),
     ]  # fmt: skip
     began = time.monotonic()
     subprocess.run(command, check=True)
@@ -63,6 +64,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=ROOT / "build" / "figures")
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--time-budget", default="10m")
+    parser.add_argument("--engines", help="as compress takes them, where not its default")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     table = Table("model", "figure", "reached", "met", "accuracy of that front", "seconds")
