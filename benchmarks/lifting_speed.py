@@ -9,6 +9,7 @@ says that the emitted code is faster.
 from __future__ import annotations
 
 import argparse
+import functools
 import random
 import statistics
 import tempfile
@@ -24,8 +25,9 @@ from harness_inputs import Record
 from harness_targets import TARGETS
 from lifting_coverage import by_file
 
+from tensmith.engine.stopwatch import time_calls
 from tensmith.evaluate.latency import take_turns
-from tensmith.lifting.auto import choose, sample, timer
+from tensmith.lifting.auto import choose, sample
 from tensmith.lifting.emit import EMITTERS
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Scalar
@@ -138,8 +140,9 @@ def turns(
     runs: Mapping[str, tuple[Callable[[], Any], Callable[[], Any]]], seconds: float
 ) -> dict[str, list[float]]:
     """Median seconds of a call in each turn, whose first call meets the caches of others and is dropped."""
-    rounds = take_turns([timer(run, restore) for run, restore in runs.values()], seconds * len(runs)) / 1e9
-    return {name: rounds[:, index].tolist() for index, name in enumerate(runs)}
+    timers = [functools.partial(time_calls, run, after=restore) for run, restore in runs.values()]
+    times = take_turns(timers, seconds * len(runs)).nanoseconds / 1e9
+    return {name: times[:, index].tolist() for index, name in enumerate(runs)}
 
 
 def ratio(row: Mapping[str, Sequence[float]], name: str) -> str:

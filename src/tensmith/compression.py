@@ -25,6 +25,7 @@ from tensmith.errors import ModelError
 from tensmith.evaluate.calibrator import Calibrator
 from tensmith.evaluate.count import node_costs
 from tensmith.evaluate.energy import rapl_counter
+from tensmith.evaluate.latency import BUSY
 from tensmith.evaluate.task import Task
 from tensmith.given import Given, Tell, judged_by, read_given, space_of
 from tensmith.hardware import detect_cpu, op_seconds
@@ -115,6 +116,8 @@ def compress(
             timing = min(SECONDS_A_CONTENDER, _TIMING_SHARE * config.time_budget)
             counter = rapl_counter() if given.target.name == HOST else None
             settled = settle(workshop, tried, _held_out(run), given.target, run.progress, timing, counter)
+            if settled.busy:
+                run.tell(BUSY)
             write_run(
                 folder,
                 config,

@@ -18,7 +18,7 @@ def test_json_has_the_agreed_shape(linear: Path, linear_batch_3: Path) -> None:
     said: list[str] = []
     result = bench([linear, linear_batch_3], batch=2, seconds=0.2, progress=said.append)
     fields = json.loads(json.dumps(result.to_json()))
-    assert list(fields) == ["models"]
+    assert list(fields) == ["models", "busy"]
     assert [model["path"] for model in fields["models"]] == [str(linear), str(linear_batch_3)]
     for model in fields["models"]:
         assert [row["engine"] for row in model["engines"]] == list(available())

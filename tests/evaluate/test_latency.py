@@ -8,18 +8,19 @@ import numpy as np
 import pytest
 
 from tensmith.engine import available
+from tensmith.engine.stopwatch import Turn
 from tensmith.errors import EngineError
-from tensmith.evaluate.latency import Contender, compare, summarize, take_turns
+from tensmith.evaluate.latency import Contender, Rounds, compare, summarize, take_turns
 
 A, B = Contender("onnxruntime", Path("a.onnx")), Contender("openvino", Path("b.onnx"))
 
 
-def rounds_of(ratio: float, noise: float, count: int = 60, seed: int = 0) -> np.ndarray:
+def rounds_of(ratio: float, noise: float, count: int = 60, seed: int = 0) -> Rounds:
     """Baseline about 1 ms with a heavy common drift; the other takes 1/ratio of it, with noise of its own."""
     generator = np.random.default_rng(seed)
     drift = 1e6 * np.exp(np.cumsum(generator.normal(0, 0.1, count)))
     own = np.exp(generator.normal(0, noise, (count, 2)))
-    return np.stack([drift, drift / ratio], axis=1) * own
+    return Rounds(np.stack([drift, drift / ratio], axis=1) * own)
 
 
 @pytest.mark.parametrize(
@@ -44,22 +45,61 @@ def test_contenders_take_turns_and_the_first_inference_of_a_turn_is_dropped() ->
     turns: list[str] = []
 
     def timer(name: str, nanoseconds: int):
-        def time(count: int) -> np.ndarray:
+        def time(count: int) -> Turn:
             turns.append(name)
-            return np.array([100 * nanoseconds] + [nanoseconds] * (count - 1))
+            return Turn(np.array([100 * nanoseconds] + [nanoseconds] * (count - 1)))
 
         return time
 
     rounds = take_turns([timer("a", 1_000_000), timer("b", 2_000_000)], seconds=60)
-    assert "".join(turns).endswith("ab" * len(rounds))
-    assert (rounds == [1e6, 2e6]).all()
-    assert len(rounds) < 20, "exact ratios need no more rounds"
+    assert "".join(turns).endswith("ab" * len(rounds.nanoseconds))
+    assert (rounds.nanoseconds == [1e6, 2e6]).all()
+    assert len(rounds.nanoseconds) < 20, "exact ratios need no more rounds"
+    assert not rounds.busy
 
 
 def test_the_time_is_kept() -> None:
     generator = np.random.default_rng(0)
-    noisy = lambda count: generator.uniform(1e6, 9e6, count)  # noqa: E731
-    assert len(take_turns([noisy, noisy], seconds=0)) == 8
+    noisy = lambda count: Turn(generator.uniform(1e6, 9e6, count))  # noqa: E731
+    assert len(take_turns([noisy, noisy], seconds=0).nanoseconds) == 8
+
+
+def sharing(nanoseconds: int, slice_: int = 4_000_000):
+    """Times on a processor that another process has every second `slice_` of nanoseconds."""
+    clock = 0
+
+    def time(count: int) -> Turn:
+        nonlocal clock
+        spent = []
+        for _ in range(count):
+            end = clock + nanoseconds
+            waits = end // slice_ - clock // slice_
+            clock = end
+            spent.append(nanoseconds + waits * slice_)
+        return Turn(np.array(spent), sum(spent) - count * nanoseconds)
+
+    return time
+
+
+def test_a_shared_processor_does_not_favour_the_short() -> None:
+    rounds = take_turns([sharing(20_000_000), sharing(500_000)], seconds=0)
+    assert rounds.busy, "every turn was disturbed"
+    _, short = summarize([A, B], rounds)
+    assert short.busy
+    assert short.ratio.value == pytest.approx(40, rel=0.1), "medians would say 80"
+
+
+def test_disturbed_rounds_are_dropped() -> None:
+    calls = 0
+
+    def sometimes(count: int) -> Turn:
+        nonlocal calls
+        calls += 1
+        return Turn(np.full(count, 1e6), 10_000_000) if calls % 3 == 0 else Turn(np.full(count, 1e6))
+
+    rounds = take_turns([lambda count: Turn(np.full(count, 1e6)), sometimes], seconds=60)
+    assert not rounds.busy
+    assert len(rounds.nanoseconds) == 8
 
 
 def test_real_engines_race(linear: Path) -> None:

@@ -34,6 +34,7 @@ def bench(
     """
     from tensmith.errors import UsageError
     from tensmith.evaluate.bench import bench as measure
+    from tensmith.evaluate.latency import BUSY
 
     if not 0 < seconds < float("inf"):
         raise UsageError(f"--seconds is a positive number, not {seconds:g}")
@@ -50,7 +51,7 @@ def bench(
         document = result.to_json()
     for row in document["models"]:
         row["path"] = str(files[Path(row["path"])])
-    return Answer(document, [_table(document)])
+    return Answer(document, [_table(document), *(["", f"Take care: {BUSY}."] if result.busy else [])])
 
 
 def _onnx_file(path: Path, folder: Path) -> Path:

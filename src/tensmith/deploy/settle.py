@@ -14,7 +14,7 @@ from tensmith.engine.signature import read_signature
 from tensmith.errors import EngineError
 from tensmith.evaluate import size
 from tensmith.evaluate.energy import Counter, contender_energy, program_energy
-from tensmith.evaluate.latency import Contender, compare
+from tensmith.evaluate.latency import Contender, Latency, compare
 from tensmith.evaluate.memory import measure_memory
 from tensmith.evaluate.metric import Metric, exact
 from tensmith.evaluate.outcome import Outcome
@@ -32,7 +32,8 @@ SECONDS_A_CONTENDER = 3.0
 class Settled:
     """The front with its final metrics, smallest first; `drops` by candidate id, on held-out data.
 
-    lost: candidates that held the budget on the search split and not on held-out data.
+    lost: candidates that held the budget on the search split and not on held-out data. `busy`: as in
+    `latency.Rounds`.
     """
 
     points: list[Candidate]
@@ -40,6 +41,7 @@ class Settled:
     lost: list[Candidate]
     original: dict[str, Metric]
     peers: dict[str, dict[str, Metric]]
+    busy: bool = False
 
 
 def shortlist(candidates: Sequence[Candidate], most: int = MOST_POINTS) -> list[Candidate]:
@@ -100,9 +102,11 @@ def settle(
             **candidate.metrics,
             "accuracy": outcome.metric(),
             "size_ratio": exact(original / candidate.bytes, "x"),
-            **dict(zip(("latency_ms", "speedup"), timed[name])),
+            "latency_ms": timed[name].latency,
+            "speedup": timed[name].ratio,
         }
-    return Settled(points, drops, lost, _as_delivered(measured[0].metrics), peer_metrics)
+    busy = any(latency.busy for latency in timed.values())
+    return Settled(points, drops, lost, _as_delivered(measured[0].metrics), peer_metrics, busy)
 
 
 def _through_the_gate(
@@ -158,8 +162,8 @@ def _timed(
     peers: dict[str, tuple[Candidate, str]],
     progress: Callable[[str], None],
     timing_seconds: float,
-) -> dict[str, tuple[Metric, Metric]]:
-    """(latency, speed-up) of each candidate and peer, in one run that takes turns; the baseline leads."""
+) -> dict[str, Latency]:
+    """Latency and speed-up of each candidate and peer, in one run that takes turns; the baseline leads."""
     progress("latency of all points, taking turns")
     names: list[str] = []
     contenders = [Contender(BASELINE_ENGINE, workshop.model)]
@@ -177,7 +181,7 @@ def _timed(
             raise
         peers.clear()  # a reference that one engine cannot run must not cost the run
         return _timed(workshop, candidates, peers, progress, timing_seconds)
-    return {name: (found.latency, found.ratio) for name, found in zip(names, results[1:])}
+    return dict(zip(names, results[1:]))
 
 
 def _contender(workshop: Workshop, candidate: Candidate) -> Contender:
@@ -187,7 +191,7 @@ def _contender(workshop: Workshop, candidate: Candidate) -> Contender:
 
 
 def _metrics(
-    workshop: Workshop, candidate: Candidate, outcome: Outcome, timed: tuple[Metric, Metric], energy: Metric
+    workshop: Workshop, candidate: Candidate, outcome: Outcome, timed: Latency, energy: Metric
 ) -> dict[str, Metric]:
     contender = _contender(workshop, candidate)
     memory = measure_memory(contender, workshop.example, workshop.threads)
@@ -199,8 +203,8 @@ def _metrics(
         "packed_bytes": packed,
         "weight_bytes": size.weight_bytes(contender.path),
         "peak_bytes": memory.running,
-        "latency_ms": timed[0],
-        "speedup": timed[1],
+        "latency_ms": timed.latency,
+        "speedup": timed.ratio,
         "size_ratio": exact(original / packed.value, "x"),
         "energy_mj": energy,
         **({"native_bytes": _native_bytes(workshop, contender)} if candidate.engine == NATIVE else {}),

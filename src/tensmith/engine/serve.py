@@ -18,12 +18,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tensmith.engine.base import ENGINES, Engine, Session
 from tensmith.engine.frame import Array, read_frame, write_frame
 from tensmith.engine.resident import peak_bytes, reset_peak, resident_bytes
 from tensmith.engine.signature import TensorSpec
+from tensmith.engine.stopwatch import time_calls
 from tensmith.errors import EngineError
 
 Answer = tuple[dict[str, Any], dict[str, Array]]
@@ -74,14 +73,9 @@ class Server:
         return {}, {}
 
     def time(self, request: Mapping[str, Any], arrays: Mapping[str, Array]) -> Answer:
-        """Nanoseconds of each of `count` inferences."""
-        step, clock = self._fed(), time.perf_counter_ns
-        elapsed = np.empty(request["count"], np.int64)
-        for index in range(len(elapsed)):
-            start = clock()
-            step()
-            elapsed[index] = clock() - start
-        return {}, {"nanoseconds": elapsed}
+        """Nanoseconds of each of `count` inferences, and those in which they waited for processors."""
+        turn = time_calls(self._fed(), request["count"])
+        return {"waited": turn.waited}, {"nanoseconds": turn.nanoseconds}
 
     def peak(self, request: Mapping[str, Any], arrays: Mapping[str, Array]) -> Answer:
         """The highest resident bytes over `count` inferences; `exact` is false if it was only sampled."""

@@ -24,6 +24,7 @@ import numpy as np
 from tensmith.engine.base import ENGINES, Arrays, Session
 from tensmith.engine.frame import read_frame, write_frame
 from tensmith.engine.signature import TensorSpec
+from tensmith.engine.stopwatch import Turn
 from tensmith.errors import EngineError
 
 _ORPHAN_GRACE_S = 5
@@ -97,9 +98,10 @@ class Worker(Session):
         """Sets the inputs of every `time` and `peak` that follows, and runs once on them."""
         self._ask("feed", "running", inputs)
 
-    def time(self, count: int) -> np.ndarray[Any, Any]:
-        """Nanoseconds of each of `count` inferences on the fed inputs: int64 [count]."""
-        return self._ask("time", "timing", count=count)[1]["nanoseconds"]
+    def time(self, count: int) -> Turn:
+        """Times `count` inferences on the fed inputs."""
+        answer, results = self._ask("time", "timing", count=count)
+        return Turn(results["nanoseconds"], answer["waited"])
 
     def peak(self, count: int) -> Peak:
         """The highest resident memory over `count` inferences on the fed inputs."""

@@ -36,12 +36,18 @@ class BenchResult:
         """The name of what every ratio is against: the first contender that runs."""
         return next((latency.baseline for latency in self.latencies.values()), None)
 
+    @property
+    def busy(self) -> bool:
+        """Whether the machine was, as in `latency.Rounds`."""
+        return any(latency.busy for latency in self.latencies.values())
+
     def to_json(self) -> dict[str, Any]:
-        """{"models": [{"path", "engines": [{"engine", "latency_ms", "ratio"}]}]}, null with an "error"."""
+        """{"models": [{"path", "engines": [{"engine", "latency_ms", "ratio"}]}], "busy"}, null if failed."""
         models: dict[Path, list[dict[str, Any]]] = {}
         for contender in self.contenders:
             models.setdefault(contender.path, []).append(self._row(contender))
-        return {"models": [{"path": str(path), "engines": rows} for path, rows in models.items()]}
+        rows = [{"path": str(path), "engines": rows} for path, rows in models.items()]
+        return {"models": rows, "busy": self.busy}
 
     def _row(self, contender: Contender) -> dict[str, Any]:
         if contender in self.failures:

@@ -117,7 +117,7 @@ def contender_energy(
 ) -> Metric:
     """Millijoules an inference costs the machine, measured for about `seconds`; EngineError if it fails."""
     with contender.start(inputs, threads) as worker:
-        nanoseconds = float(np.median(worker.time(_WARM_UP)))
+        nanoseconds = float(np.median(worker.time(_WARM_UP).nanoseconds))
         a_run = 1e9 * seconds / (_REPEATS + 1)
         return measure_energy(counter, worker.time, max(1, round(a_run / max(nanoseconds, 1.0))))
 

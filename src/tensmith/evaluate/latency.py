@@ -1,7 +1,8 @@
 """Interleaved comparison: contenders take turns, each in its own process, only one running at a time.
 
 What disturbs a machine (its clock, its neighbours) drifts over seconds and so hits every contender of a round
-alike; the ratio is taken inside a round, and its interval over the rounds.
+alike; the ratio is taken inside a round, and its interval over the rounds. Rounds in which a contender had to
+wait for a processor are dropped.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 
 from tensmith.engine.base import Arrays, sizes_of
 from tensmith.engine.signature import read_signature
+from tensmith.engine.stopwatch import Turn
 from tensmith.engine.worker import Worker
 from tensmith.evaluate.metric import Metric, spread
 from tensmith.evaluate.statistics import Array, median_interval
@@ -27,6 +29,9 @@ _FEWEST_ROUNDS = 8
 _MOST_ROUNDS = 400
 _PRECISE_ENOUGH = 0.005
 _LOOK_EVERY = 8
+_PATIENCE = 2
+
+BUSY = "the machine was busy with other work, so latencies are means that contain waiting"
 
 
 @dataclass(frozen=True)
@@ -56,13 +61,17 @@ class Contender:
 
 @dataclass(frozen=True)
 class Latency:
-    """One contender's latency in ms, and `ratio` = baseline / its own: above 1 it is the faster one."""
+    """One contender's latency in ms, and `ratio` = baseline / its own: above 1 it is the faster one.
+
+    `busy`: as in `Rounds`.
+    """
 
     contender: Contender
     baseline: str
     latency: Metric
     ratio: Metric
     rounds: int
+    busy: bool = False
 
     @property
     def verdict(self) -> str:
@@ -94,33 +103,51 @@ def compare(
     return summarize(contenders, rounds, seed)
 
 
-def take_turns(timers: Sequence[Callable[[int], Array]], seconds: float, seed: int = 0) -> Array:
-    """Median nanoseconds of each contender in each round: float64 [rounds, contenders].
+@dataclass(frozen=True)
+class Rounds:
+    """Nanoseconds of an inference of each contender in each round: float64 [rounds, contenders].
+
+    Those are medians over a turn. On a machine too `busy` for enough undisturbed rounds they are means, which
+    waiting makes longer for all alike, and all rounds count.
+    """
+
+    nanoseconds: Array
+    busy: bool = False
+
+
+def take_turns(timers: Sequence[Callable[[int], Turn]], seconds: float, seed: int = 0) -> Rounds:
+    """Times all contenders, round after round.
 
     `timers[i](count)` times `count` inferences of contender i. The first inference of a turn finds caches
     that another process has filled, and is dropped; so is a whole warm-up turn. Rounds go on until every
-    ratio is precise or the time is up. That rule looks at the width of the intervals only, never at where
-    they lie, so stopping early does not favour anybody.
+    ratio is precise or the time is up; on a busy machine they go on for as long again, in search of a few
+    that are undisturbed. That rule looks at the width of the intervals only, never at where they lie, so
+    stopping early does not favour anybody.
     """
     counts = [_turn_length(timer) for timer in timers]
-    rounds: list[list[float]] = []
-    deadline = time.monotonic() + seconds
-    while len(rounds) < _MOST_ROUNDS:
-        rounds.append([float(np.median(timer(count + 1)[1:])) for timer, count in zip(timers, counts)])
-        if len(rounds) < _FEWEST_ROUNDS:
-            continue
-        if time.monotonic() > deadline:
+    calm: list[list[float]] = []
+    means: list[list[float]] = []
+    began = time.monotonic()
+    while len(means) < _MOST_ROUNDS:
+        turns = [timer(count + 1) for timer, count in zip(timers, counts)]
+        means.append([float(np.mean(turn.nanoseconds[1:])) for turn in turns])
+        if not any(turn.disturbed for turn in turns):
+            calm.append([float(np.median(turn.nanoseconds[1:])) for turn in turns])
+        spent = time.monotonic() - began
+        if len(calm) < _FEWEST_ROUNDS:
+            if len(means) >= _FEWEST_ROUNDS and spent > _PATIENCE * seconds:
+                break
+        elif spent > seconds or (len(calm) % _LOOK_EVERY == 0 and _precise(np.array(calm), seed)):
             break
-        if len(rounds) % _LOOK_EVERY == 0 and _precise(np.array(rounds), seed):
-            break
-    return np.array(rounds)
+    busy = len(calm) < _FEWEST_ROUNDS
+    return Rounds(np.array(means if busy else calm), busy)
 
 
-def _turn_length(timer: Callable[[int], Array]) -> int:
+def _turn_length(timer: Callable[[int], Turn]) -> int:
     """How many inferences fill a turn; also warms the contender up for two turns."""
-    first = max(1.0, float(np.min(timer(2))))
+    first = max(1.0, float(np.min(timer(2).nanoseconds)))
     warm = max(1, min(_MOST_PER_TURN, round(2 * _TURN_SECONDS * 1e9 / first)))
-    typical = max(1.0, float(np.median(timer(warm))))
+    typical = max(1.0, float(np.median(timer(warm).nanoseconds)))
     return max(1, min(_MOST_PER_TURN, round(_TURN_SECONDS * 1e9 / typical)))
 
 
@@ -133,15 +160,17 @@ def _precise(rounds: Array, seed: int) -> bool:
     return True
 
 
-def summarize(contenders: Sequence[Contender], rounds: Array, seed: int = 0) -> tuple[Latency, ...]:
-    """Medians over the rounds [rounds, contenders] in ns, with bootstrap intervals of latency and ratio."""
+def summarize(contenders: Sequence[Contender], rounds: Rounds, seed: int = 0) -> tuple[Latency, ...]:
+    """Medians over the rounds, with bootstrap intervals of latency and ratio."""
+    times = rounds.nanoseconds
     return tuple(
         Latency(
             contender,
             contenders[0].name,
-            _median(rounds[:, index] / 1e6, "ms", seed),
-            _median(rounds[:, 0] / rounds[:, index], "x", seed),
-            len(rounds),
+            _median(times[:, index] / 1e6, "ms", seed),
+            _median(times[:, 0] / times[:, index], "x", seed),
+            len(times),
+            rounds.busy,
         )
         for index, contender in enumerate(contenders)
     )

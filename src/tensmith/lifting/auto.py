@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from tensmith.engine.stopwatch import time_calls
 from tensmith.errors import TensmithError, UsageError
 from tensmith.evaluate.latency import take_turns
 from tensmith.formula.poly import Poly
@@ -28,7 +29,6 @@ _SECONDS = 0.5  # for one target
 _HOPELESS = 10  # times slower than the fastest
 
 Sizes = Mapping[str, tuple[int, ...]]
-Nanoseconds = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -128,27 +128,12 @@ def _timed(runs: Mapping[str, Callable[[], Any]]) -> list[Timing]:
 
     A target that is hopelessly slower at first keeps that time and takes no turns.
     """
-    timers = {target: timer(run) for target, run in runs.items()}
-    least = {target: int(time_calls(2).min()) for target, time_calls in timers.items()}
+    timers = {target: functools.partial(time_calls, run) for target, run in runs.items()}
+    least = {target: int(timer(2).nanoseconds.min()) for target, timer in timers.items()}
     hopeful = [target for target in runs if least[target] <= _HOPELESS * min(least.values())]
     rounds = take_turns([timers[target] for target in hopeful], _SECONDS * len(hopeful))
-    best = least | dict(zip(hopeful, rounds.min(axis=0)))
+    best = least | dict(zip(hopeful, rounds.nanoseconds.min(axis=0)))
     return [Timing(target, float(nanoseconds) / 1e9) for target, nanoseconds in best.items()]
-
-
-def timer(run: Callable[[], Any], after: Callable[[], Any] = lambda: None) -> Callable[[int], Nanoseconds]:
-    """What times as many calls as it is told, one by one; `after` each one comes what is not timed."""
-
-    def time_calls(count: int) -> Nanoseconds:
-        spent = np.empty(count)
-        for call in range(count):
-            began = time.perf_counter_ns()
-            run()
-            spent[call] = time.perf_counter_ns() - began
-            after()
-        return spent
-
-    return time_calls
 
 
 # Inputs.
