@@ -2,8 +2,8 @@
 
     python -m tensmith.tune.serve
 
-A request is a frame (see engine.frame) of a library's path, buffer sizes in bytes, and the arrays `weights`
-and `constants`; the answer holds the seconds of a call. The process ends when its parent closes the pipe.
+A request is a frame (see engine.frame) of a library's path, buffer sizes in bytes, and a trial's arrays; the
+answer holds the seconds of a call. The process ends when its parent closes the pipe.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ _LINE = 64
 _BATCH_SECONDS = 1e-3
 
 
-def timed(request: dict[str, Any], weights: Array, constants: Array) -> float:
+def timed(request: dict[str, Any], arrays: dict[str, Array]) -> float:
     """The least processor time of a call, over `seconds` of batches; weights from `copies` in turns."""
-    raw = weights.view(np.uint8).reshape(-1)
+    raw = _bytes(arrays["weights"])
     step, copies = -(-raw.nbytes // _LINE) * _LINE, request["copies"]
     stored = _memory(copies * step)
     for copy in range(copies):
         stored[copy * step : copy * step + raw.nbytes] = raw
-    source = _memory(request["source_bytes"])
-    _fill(source.view(request["dtype"]))
-    kept = [source, stored, constants, _memory(request["target_bytes"]), _memory(request["scratch_bytes"])]
+    source = _memory(arrays["source"].nbytes)
+    source[: arrays["source"].nbytes] = _bytes(arrays["source"])
+    written = [_memory(request["target_bytes"]), _memory(request["scratch_bytes"])]
+    kept = [source, stored, arrays["constants"], *written]
     pointers = [ctypes.c_void_p(array.ctypes.data) for array in kept]
     function = getattr(ctypes.CDLL(request["library"]), ENTRY)
     function.restype = None
@@ -71,13 +72,8 @@ def _memory(size: int) -> Array:
     return found
 
 
-def _fill(array: Array) -> None:
-    """Random numbers, so that no multiplication meets zeros or denormal numbers alone."""
-    generator = np.random.default_rng(0)
-    if array.dtype.kind == "f":
-        array[...] = generator.standard_normal(array.shape, np.float32)
-    else:
-        array[...] = generator.integers(0, 256, array.shape, np.uint8)
+def _bytes(array: Array) -> Array:
+    return array.reshape(-1).view(np.uint8)
 
 
 def main() -> None:
@@ -88,7 +84,7 @@ def main() -> None:
         while True:
             request, arrays = read_frame(sys.stdin.buffer)
             signal.alarm(request["alarm"])  # ends what outlives a parent that would have killed it
-            write_frame(answers, {"seconds": timed(request, arrays["weights"], arrays["constants"])})
+            write_frame(answers, {"seconds": timed(request, arrays)})
             signal.alarm(0)
 
 

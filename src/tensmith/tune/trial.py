@@ -1,0 +1,69 @@
+"""What a kernel is timed on: random operands, and weights from the memory they would come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tensmith.engine.frame import Array
+from tensmith.kernel.algorithm import Kernel
+from tensmith.kernel.problem import Convolution
+from tensmith.kernel.quantized import Grid, Rescaling, constants
+
+# Bytes that the copies of a kernel's weights take together, for each memory that they are to come from
+# (backend.native.layout.memory_of): the second cache, the third, beyond.
+_SPREAD_BYTES = (1, 6 << 20, 96 << 20)
+_DTYPES = {"f32": np.float32, "f16": np.float16, "u8": np.uint8}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A call's operands; `weights` are read from `copies` of them in turns."""
+
+    source: Array
+    weights: Array
+    constants: Array
+    target_bytes: int
+    scratch_bytes: int
+    copies: int
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """What is sent to the process that runs the kernel, in the order of its arguments."""
+        return {"source": self.source, "weights": self.weights, "constants": self.constants}
+
+
+def trial(kernel: Kernel, memory: int) -> Trial:
+    """Random operands for a kernel, weights in `memory`."""
+    weights, numbers = _weights(kernel)
+    copies = max(1, _SPREAD_BYTES[memory] // max(1, weights.nbytes))
+    target_bytes = kernel.isa.round_up(kernel.target.size) * 4
+    return Trial(_source(kernel), weights, numbers, target_bytes, kernel.scratch_bytes, copies)
+
+
+def _source(kernel: Kernel) -> Array:
+    """Random numbers, so that no multiplication meets zeros or denormal numbers alone."""
+    generator, dtype = np.random.default_rng(0), _DTYPES[kernel.source.dtype]
+    if dtype is np.uint8:
+        return generator.integers(0, 256, kernel.source.size, np.uint8)
+    return generator.standard_normal(kernel.source.size, np.float32).astype(dtype)
+
+
+def _weights(kernel: Kernel) -> tuple[Array, Array]:
+    """Packed random weights, and the constants that go with them."""
+    problem, generator = kernel.problem, np.random.default_rng(0)
+    shape = (problem.filters, problem.channels // problem.groups, *problem.window)
+    if problem.dtype != "u8":
+        weights = generator.standard_normal(shape, np.float32)
+        weights[generator.random(shape) >= problem.density] = 0
+        return kernel.pack(weights), np.zeros(kernel.isa.round_up(problem.filters), np.float32)
+    codes = generator.integers(-127, 128, shape).astype(np.int8)
+    codes[generator.random(shape) >= problem.density] = 0
+    return kernel.pack(codes), constants(problem, kernel.isa, codes, _rescaling(problem), curved=False)
+
+
+def _rescaling(problem: Convolution) -> Rescaling:
+    """Between grids on which random sums fill a byte."""
+    target = Grid(0.05 * float(np.sqrt(problem.depth)), 0)
+    return Rescaling(Grid(0.02, 0), np.full(problem.filters, 0.01, np.float32), target)

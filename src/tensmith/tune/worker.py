@@ -1,0 +1,86 @@
+"""A process that answers one request at a time, and that what it runs may crash or hang."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+from tensmith.engine.frame import Array, read_frame, write_frame
+from tensmith.errors import EngineError
+
+
+class WorkerEnded(EngineError):
+    """The process gave no answer: its text says how, as "died"."""
+
+
+class Worker:
+    """`python -m ARGUMENTS`, started when it is first asked; see engine.frame. Use as a context.
+
+    `patience` are the seconds that an answer may take.
+    """
+
+    def __init__(self, arguments: tuple[str, ...], patience: float) -> None:
+        self._arguments = arguments
+        self._patience = patience
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+    def ask(
+        self, request: Mapping[str, Any], arrays: Mapping[str, Array] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Array]]:
+        """The answer; WorkerEnded if there is none, and the next request starts another process."""
+        process = self._started()
+        expired = threading.Event()
+
+        def expire() -> None:
+            expired.set()
+            process.kill()
+
+        watch = threading.Timer(self._patience, expire)
+        watch.start()
+        try:
+            write_frame(process.stdin, request, arrays)  # type: ignore[arg-type]
+            return read_frame(process.stdout)  # type: ignore[arg-type]
+        except (EOFError, OSError, ValueError) as error:
+            self.end()
+            how = f"did not end within {self._patience:g} s" if expired.is_set() else "died"
+            raise WorkerEnded(how) from error
+        except BaseException:
+            self.end()  # the answer of an interrupted request must not pass for the next one's
+            raise
+        finally:
+            watch.cancel()
+
+    def end(self) -> None:
+        """Ends the process; a later request starts another one."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            for stream in (process.stdin, process.stdout):
+                if stream is not None:
+                    with contextlib.suppress(BrokenPipeError):
+                        stream.close()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", *self._arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for the parent
+            )
+        return self._process
