@@ -50,6 +50,19 @@ def test_every_class_of_shape(problem: Convolution, isa: Isa) -> None:
     within_one_rarely(found(kernel, case), meaning(case))
 
 
+ROWS = [u8(24, 1, 7, 40), u8(18, 1, 13, 100), u8(35, 1, 1, 3), u8(96, 1, 30, 64), u8(3, 1, 5, 21)]
+
+
+@pytest.mark.parametrize("isa", isas(), ids=lambda isa: f"{isa.name}-{len(isa.features)}")
+@pytest.mark.parametrize("problem", ROWS, ids=str)
+def test_rows_are_read_and_written_as_they_lie(problem: Convolution, isa: Isa) -> None:
+    kernels = [k for k in SpatialPackInt8.candidates(problem, isa) if k.source.block == problem.channels]
+    for seed, residual in enumerate((None, "u8", "f32")):
+        for floats in (False, True):
+            case = sample_case(problem, seed, residual=residual, inner=residual == "u8", floats=floats)
+            within_one_rarely(found(kernels[seed % len(kernels)], case), meaning(case))
+
+
 @settings(max_examples=25)
 @given(st.data())
 def test_random_configurations(data: st.DataObject) -> None:

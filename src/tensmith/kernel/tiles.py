@@ -41,6 +41,18 @@ def chunks(count: int, most: int) -> list[tuple[int, int]]:
     return [(step, (stop - start) // step) for start, stop, step in spans(count, most)]
 
 
+def vector_chunks(elements: int, most: int, lanes: int, ragged: bool) -> list[tuple[int, int, int]]:
+    """(vectors, how many such chunks, elements of the last vector) of chunks of at most `most` vectors.
+
+    Where `elements` end in a part of a vector, `ragged` chunks say so; else that vector counts as whole.
+    """
+    found = [(size, times, lanes) for size, times in chunks(-(-elements // lanes), most)]
+    if ragged and elements % lanes:
+        size, times, _ = found.pop()
+        found += [*([(size, times - 1, lanes)] if times > 1 else []), (size, 1, elements % lanes)]
+    return found
+
+
 def load_weights(positions: int, blocks: int, lanes: int, bytes_in_all: int) -> str:
     """C that loads a row of weight vectors into f; weights that no cache keeps are fetched well ahead.
 

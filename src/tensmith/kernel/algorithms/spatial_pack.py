@@ -22,7 +22,15 @@ from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.groups import wide_groups, widen_groups
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
-from tensmith.kernel.tiles import Extent, chunks, load_weights, output_extent, over_tiles, tiles
+from tensmith.kernel.tiles import (
+    Extent,
+    chunks,
+    load_weights,
+    output_extent,
+    over_tiles,
+    tiles,
+    vector_chunks,
+)  # fmt: skip
 
 # A tile must keep the multiply-add units busy for their latency, and its loop and stores cost cycles too.
 _LATENCY = 8
@@ -138,7 +146,8 @@ class SpatialPack(Kernel):
         p, lanes = self.problem, self.isa.lanes
         groups, channels, filters = wide_groups(p, lanes)
         image = output_extent(p, p.pointwise and source.flat and target.flat)
-        parts = self._parts(filters, target)
+        # Rows end where they end; whatever lies in blocks has room for a whole vector.
+        parts = vector_chunks(filters, self.blocks, lanes, target.block != lanes)
         shapes = [
             (tile, blocks, last) for blocks, _, last in parts for tile, _ in tiles(image, self.positions)
         ]
@@ -167,18 +176,6 @@ static void {name}({SIGNATURE})
             w += {weights_step}; y += {step}; r += {kept_step}; b += {blocks * lanes if epilogue.bias else 0};
         }}""")
         return "\n".join([*text, "    }", "}", ""])
-
-    def _parts(self, filters: int, target: Buffer) -> list[tuple[int, int, int]]:
-        """(blocks, how many such chunks, elements of the last vector) of all filters.
-
-        Rows end where they end; whatever lies in blocks has room for a whole vector.
-        """
-        lanes = self.isa.lanes
-        found = [(blocks, times, lanes) for blocks, times in chunks(-(-filters // lanes), self.blocks)]
-        if target.block != lanes and filters % lanes:
-            blocks, times, _ = found.pop()
-            found += [*([(blocks, times - 1, lanes)] if times > 1 else []), (blocks, 1, filters % lanes)]
-        return found
 
     def _tile(
         self, name: str, tile: Extent, blocks: int, last: int, source: Buffer, target: Buffer,

@@ -4,8 +4,8 @@
 
 The register tile is spatial_pack's: a weight vector holds four channels of as many filters as there are
 lanes, and each of its uses multiplies it by four broadcast channels of one position ("VNNI" layout). Images
-of few channels lie channels last without padding, so that a row of the window is one run of bytes and the
-four are consecutive bytes of it. See kernel.quantized for the rounding.
+of few channels, and the rows of a matrix product, lie channels last without padding, so that a row of the
+window is one run of bytes and the four are consecutive bytes of it. See kernel.quantized for the rounding.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ import numpy as np
 from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
 from tensmith.kernel.algorithms.spatial_pack import read_halo, vector_step
 from tensmith.kernel.buffer import Buffer
+from tensmith.kernel.byte_rows import finish_rows
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.groups import wide_groups, widen_groups
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
 from tensmith.kernel.quantized import FIELDS, HEADER, finish_code
-from tensmith.kernel.tiles import Extent, chunks, output_extent, over_tiles, tiles
+from tensmith.kernel.tiles import Extent, chunks, output_extent, over_tiles, tiles, vector_chunks
 
 _LATENCY = 8
 _TILE_OVERHEAD = 24
@@ -34,6 +35,8 @@ _FINISH = 4
 _MOST_CANDIDATES = 8
 _MOST_BLOCKS = 6
 _FEW_CHANNELS = 4
+# Cycles to broadcast four bytes of a position: where they lie side by side, and of rows far apart.
+_LOADS = (0.5, 1.2)
 # Vectors of a register tile beside sums and weights where bytes are widened first, and cycles of a product.
 _WIDENED = (5, 2.5)
 
@@ -62,43 +65,55 @@ class SpatialPackInt8(Kernel):
     def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
         """Tiles that fit the registers, cheapest first."""
         few = problem.channels <= _FEW_CHANNELS and problem.groups == 1 and problem.dilations[1] == 1
+        layouts = [problem.channels if few else isa.lanes]
+        if problem.pointwise and problem.groups == 1 and problem.height == 1:
+            layouts.append(problem.channels)
         filter_blocks = -(-wide_groups(problem, isa.lanes)[2] // isa.lanes)
         weights = 1 if isa.has_dot else 2
         spare = 1 if isa.has_dot else _WIDENED[0]
         fitting = [
-            cls(problem, isa, positions, blocks, problem.channels if few else isa.lanes)
+            cls(problem, isa, positions, blocks, block)
+            for block in dict.fromkeys(layouts)
             for blocks in range(1, min(filter_blocks, _MOST_BLOCKS) + 1)
             for positions in range(1, math.prod(problem.output) + 1)
             if positions * blocks + weights * blocks + spare <= isa.registers
         ]
-        yield from sorted(fitting, key=lambda tile: tile.cost().cycles)[:_MOST_CANDIDATES]
+        for block in dict.fromkeys(layouts):
+            alike = [tile for tile in fitting if tile.block == block]
+            yield from sorted(alike, key=lambda tile: tile.cost().cycles)[:_MOST_CANDIDATES]
 
     @property
-    def _few(self) -> bool:
+    def _in_runs(self) -> bool:
         """Whether a row of the window is read as one run of bytes."""
-        return self.block < self.isa.lanes
+        return self.block != self.isa.lanes
+
+    @property
+    def _in_rows(self) -> bool:
+        """Whether positions lie as rows of all channels."""
+        return self._in_runs and self.problem.pointwise and self.problem.height == 1
 
     @property
     def source(self) -> Buffer:
-        """Blocked, with a halo; channels last, and slack for the last four bytes, where they are few."""
+        """Blocked, or channels last with slack for the last four bytes; with a halo."""
         p = self.problem
         halo = read_halo(p)
-        if self._few:
+        if self._in_runs:
             slack = -(-(-p.window[1] * p.channels % 4) // p.channels)
             halo = halo._replace(right=halo.right + slack)
         return Buffer(p.channels, p.height, p.width, self.block, halo, "u8")
 
     @property
     def target(self) -> Buffer:
-        """One vector a block."""
-        return Buffer(self.problem.filters, *self.problem.output, self.isa.lanes, dtype="u8")
+        """One vector a block, or rows."""
+        p = self.problem
+        return Buffer(p.filters, *p.output, p.filters if self._in_rows else self.isa.lanes, dtype="u8")
 
     @property
     def _runs(self) -> tuple[int, int, int]:
         """(blocks of channels, positions of the window, groups of four bytes in one) that a sum goes over."""
         window = self.problem.window
         channels = wide_groups(self.problem, self.isa.lanes)[1]
-        if self._few:
+        if self._in_runs:
             return 1, window[0], -(-window[1] * channels // 4)
         return -(-channels // self.block), math.prod(window), self.block // 4
 
@@ -119,7 +134,8 @@ class SpatialPackInt8(Kernel):
         for blocks, times in chunks(-(-filters // lanes), self.blocks):
             for tile, count in tiles(output_extent(self.problem, self.problem.pointwise), self.positions):
                 here = math.prod(tile)
-                step = max(here * (blocks * product + lowered), here * 0.5 + blocks, _LATENCY)
+                loads = here * _LOADS[self._in_rows] + blocks
+                step = max(here * (blocks * product + lowered), loads, _LATENCY)
                 finish = _FINISH * blocks * tile[0] * (tile[1] // 4 * 4 + 3 * (tile[1] % 4 > 0))
                 cycles += times * count * (self._steps * step + finish + _TILE_OVERHEAD)
         moved = self.source.bytes + self.target.bytes + groups * 4 * self._steps * self.isa.round_up(filters)
@@ -130,13 +146,13 @@ class SpatialPackInt8(Kernel):
         lanes = self.isa.lanes
         groups, channels, filters = wide_groups(self.problem, lanes)
         wide = widen_groups(weights, self.problem.groups, groups)
-        if self._few:  # [filters, bytes of a row, rows, 1]
+        if self._in_runs:  # [filters, bytes of a row, rows, 1]
             rows = wide.transpose(0, 1, 4, 2, 3).reshape(groups, filters, -1, self.problem.window[0], 1)
             wide, channels = rows, rows.shape[2]
-        padded = np.zeros((groups, self.isa.round_up(filters), channels + -channels % 4, *wide.shape[3:]))
-        full = padded.astype(np.int8)
+        shape = (groups, self.isa.round_up(filters), channels + -channels % 4, *wide.shape[3:])
+        full = np.zeros(shape, np.int8)
         full[:, :filters, :channels] = wide
-        width, block = self.blocks * lanes, channels if self._few else self.block
+        width, block = self.blocks * lanes, channels if self._in_runs else self.block
         return np.concatenate([
             _quads(group[start : start + width, first : first + block + -block % 4])
             for group in full
@@ -149,21 +165,23 @@ class SpatialPackInt8(Kernel):
         p, lanes = self.problem, self.isa.lanes
         groups, channels, filters = wide_groups(p, lanes)
         image = output_extent(p, p.pointwise and source.flat and target.flat)
-        parts = chunks(-(-filters // lanes), self.blocks)
-        shapes = [(tile, blocks) for blocks, _ in parts for tile, _ in tiles(image, self.positions)]
+        parts = vector_chunks(filters, self.blocks, lanes, target.block != lanes)
+        shapes = [
+            (tile, blocks, last) for blocks, _, last in parts for tile, _ in tiles(image, self.positions)
+        ]
         read = f"x + i * {p.strides[0] * source.row} + j * {p.strides[1] * source.block}"
         write = f"i * {target.row} + j * {target.block}"
         kept = epilogue.residual or target
         add = f"i * {kept.row} + j * {kept.block}"
-        text = [self._tile(name, tile, blocks, source, target, epilogue) for tile, blocks in shapes]
+        text = [self._tile(name, *shape, source, target, epilogue) for shape in shapes]
         text.append(f"""\
 /* {p}; {epilogue}.
    {self}. */
 {entry(name, p, source, target, epilogue)}
     for (int group = 0; group < {groups}; group++, x += {channels // self.block * source.plane}) {{""")
-        for blocks, times in parts:
+        for blocks, times, last in parts:
             step, kept_step = blocks * vector_step(target, lanes), blocks * vector_step(kept, lanes)
-            call = f"{name}_{{rows}}x{{columns}}x{blocks}({read}, w, h, b, r + {add}, y + {write});"
+            call = f"{name}_{{rows}}x{{columns}}x{blocks}_{last}({read}, w, h, b, r + {add}, y + {write});"
             text.append(f"""\
         for (int chunk = 0; chunk < {times}; chunk++) {{
 {over_tiles(image, self.positions, call, 12)}
@@ -173,20 +191,24 @@ class SpatialPackInt8(Kernel):
         return "\n".join([*text, "    }", "}", ""])
 
     def _tile(
-        self, name: str, tile: Extent, blocks: int, source: Buffer, target: Buffer, epilogue: Epilogue
-    ) -> str:
+        self, name: str, tile: Extent, blocks: int, last: int, source: Buffer, target: Buffer,
+        epilogue: Epilogue,
+    ) -> str:  # fmt: skip
         """The register tile: all channels and window positions of `tile` positions and `blocks` blocks."""
         p, lanes = self.problem, self.isa.lanes
         rows, columns = tile
         count, _, quads = self._runs
-        rest = -(-(wide_groups(p, lanes)[1] % self.block) // 4) if not self._few else 0
+        rest = -(-(wide_groups(p, lanes)[1] % self.block) // 4) if not self._in_runs else 0
         limit = quads if not rest else f"(cb < {count - 1} ? {quads} : {rest})" if count > 1 else rest
-        across = 1 if self._few else p.window[1]
+        across = 1 if self._in_runs else p.window[1]
         kept = epilogue.residual or target
         element = f"i * {p.strides[0] * source.row} + j * {p.strides[1] * source.block}"
-        finish = finish_vectors(tile, blocks, target, kept, epilogue, lanes)
+        if target.block == lanes:
+            finish = finish_vectors(tile, blocks, target, kept, epilogue, lanes)
+        else:
+            finish = finish_rows(columns, blocks, last, target, kept, epilogue, lanes)
         return f"""\
-static void {name}_{rows}x{columns}x{blocks}(const uint8_t *restrict x, const int8_t *restrict w,
+static void {name}_{rows}x{columns}x{blocks}_{last}(const uint8_t *restrict x, const int8_t *restrict w,
         const float *h, const float *b, const {kept.c_type} *r, {target.c_type} *y)
 {{
     vi a[{rows}][{columns}][{blocks}];

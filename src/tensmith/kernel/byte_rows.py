@@ -1,0 +1,62 @@
+"""Storing the sums of 8-bit products as rows of a matrix, which may end in a part of a vector."""
+
+from __future__ import annotations
+
+from tensmith.kernel.buffer import Buffer
+from tensmith.kernel.epilogue import Epilogue
+from tensmith.kernel.quantized import FIELDS, finish_code
+
+
+def finish_rows(
+    columns: int, blocks: int, last: int, target: Buffer, kept: Buffer, epilogue: Epilogue, lanes: int
+) -> str:
+    """C that stores the sums a[0][j][k] of `columns` rows: up to four vectors of bytes at once, or floats.
+
+    The last of `blocks` vectors has `last` elements; the residual lies in rows as well.
+    """
+    whole = blocks - (last < lanes)
+
+    def value(count: int) -> str:
+        other = f"r + j * {kept.block} + k * {lanes}"
+        return finish_code(epilogue, "a[0][j][k]", f"(b + k * {FIELDS * lanes})",
+                           _read(other, kept.dtype, count, lanes), lanes)  # fmt: skip
+
+    at = f"y + j * {target.block} + k * {lanes}"
+    store = _store_bytes(at, blocks, last, lanes)
+    done, rest = f"store({at}, {value(lanes)})", f"store_part({at}, {value(last)}, {last})"
+    if target.dtype == "u8":
+        unit = " * h[3]" if epilogue.activation is not None else ""
+        done, rest = (f"q[k] = rint_i(({value(count)}){unit})" for count in (lanes, last))
+    lines = [f"        UNROLL for (int k = 0; k < {whole}; k++) {done};"]
+    if whole < blocks:
+        lines.append(f"        {{ enum {{ k = {whole} }}; {rest}; }}")
+    if target.dtype == "u8":
+        lines = [f"        vi q[{blocks + -blocks % 4}];", *lines, *store]
+    return "\n".join([f"    UNROLL for (int j = 0; j < {columns}; j++) {{", *lines, "    }", ""])
+
+
+def _store_bytes(at: str, blocks: int, last: int, lanes: int) -> list[str]:
+    """Lines of C that pack the vectors q four at a time; what is behind the row stays as it is."""
+    lines = [
+        f"        UNROLL for (int k = {blocks}; k < {blocks + -blocks % 4}; k++) q[k] = q[{blocks - 1}];"
+    ]
+    for first in range(0, blocks, 4):
+        count = min(4, blocks - first)
+        bytes_ = (count - 1) * lanes + (last if first + count == blocks else lanes)
+        lines.append(f"""\
+        {{
+            enum {{ k = {first} }};
+            uint8_t t[{4 * lanes}];
+            put(t, {count}, q[k], q[k + 1], q[k + 2], q[k + 3], isplat(g[0]), isplat(g[1]), isplat(g[2]));
+            memcpy({at}, t, {bytes_});
+        }}""")
+    return lines
+
+
+def _read(pointer: str, dtype: str, count: int, lanes: int) -> str:
+    """The C expression of `count` numbers there."""
+    if dtype == "f32":
+        return f"load({pointer})" if count == lanes else f"load_part({pointer}, {count})"
+    if count == lanes:
+        return f"widen({pointer})"
+    return f"({{ uint8_t t_[{lanes}] = {{0}}; memcpy(t_, {pointer}, {count}); widen(t_); }})"
