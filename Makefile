@@ -41,7 +41,7 @@ $(VENV)/.pip:
 	@touch $@
 
 $(VENV)/.for-demo: pyproject.toml | $(VENV)/.pip
-	$(BIN)/python -m pip install --quiet --editable '.[openvino]'
+	$(BIN)/python -m pip install --quiet --editable '.[openvino,native]'
 	@touch $@
 
 $(VENV)/.for-test: pyproject.toml | $(VENV)/.pip

@@ -17,7 +17,7 @@ import numpy as np
 import tensmith
 from tensmith.backend.native import loader
 from tensmith.engine import compiled
-from tensmith.engine.base import Arrays, Session, check_inputs, engine, on_request, refuse, sizes_of
+from tensmith.engine.base import Arrays, Session, check_inputs, engine, refuse, sizes_of
 from tensmith.engine.signature import Signature, TensorSpec, read_signature
 from tensmith.errors import EngineError
 from tensmith.kernel.toolchain import has_compiler
@@ -51,7 +51,6 @@ class NativeSession(Session):
         self._models.clear()
 
 
-@on_request
 @engine
 class Native:
     """Setting `tuning`: "tuned" (what `tensmith tune` measured counts) or "untuned" (estimates alone).
