@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from tensmith.errors import EngineError, UsageError
 from tensmith.hardware.cpu import detect_cpu
 from tensmith.hardware.target import HOST, Target
+from tensmith.kernel.codes import code_functions
 from tensmith.kernel.functions import FUNCTIONS
 from tensmith.kernel.halves import half_functions, has_halves
 from tensmith.kernel.integers import byte_offset, dot_feature, integer_functions
@@ -53,6 +54,7 @@ class Isa:
             minimum=self.minimum,
             functions=FUNCTIONS + PARTS,
             integers=integer_functions(self.name, self.lanes, self.features),
+            codes=code_functions(self.name),
             halves=half_functions(self.name, self.bytes, self.features),
         )
 
@@ -109,7 +111,7 @@ static inline vf splat(float x) {{ return x - (vf){{0}}; }}
 static inline vf vmax(vf a, vf b) {{ return {maximum}; }}
 static inline vf vmin(vf a, vf b) {{ return {minimum}; }}
 {functions}
-{integers}{halves}"""
+{integers}{codes}{halves}"""
 
 
 def _select(order: str) -> str:

@@ -11,7 +11,8 @@ class Convolution:
 
     x: [channels, height, width]; w: [filters, channels/groups, *window]. `pads` are (top, left, bottom,
     right), as in ONNX. A matrix product a[rows, inner] @ b[inner, columns] is the 1x1 convolution of an image
-    of 1 x rows positions: see `product`. `density` is the share of w that is not zero.
+    of 1 x rows positions: see `product`. `density` is the share of w that is not zero. Weights may be codes
+    of which each `block` channels share a scale: see kernel.codes.
     """
 
     channels: int
@@ -25,6 +26,8 @@ class Convolution:
     groups: int = 1
     dtype: str = "f32"
     density: float = 1.0
+    block: int = 0
+    quads: float = 1.0
 
     @property
     def output(self) -> tuple[int, int]:
@@ -61,13 +64,14 @@ class Convolution:
         grouped = f", {self.groups} groups" if self.groups > 1 else ""
         dilated = f", dilations {self.dilations[0]}x{self.dilations[1]}" if max(self.dilations) > 1 else ""
         sparse = f", {1 - self.density:.0%} zeros" if self.density < 1 else ""
+        coded = f" in blocks of {self.block}" if self.block else ""
         return (
             f"{self.window[0]}x{self.window[1]} convolution of {self.channels}x{self.height}x{self.width}"
-            f" to {self.filters}x{self.output[0]}x{self.output[1]}, {self.dtype}, strides"
+            f" to {self.filters}x{self.output[0]}x{self.output[1]}, {self.dtype}{coded}, strides"
             f" {self.strides[0]}x{self.strides[1]}, pads {self.pads}{dilated}{grouped}{sparse}"
         )
 
 
-def product(rows: int, inner: int, columns: int, dtype: str = "f32") -> Convolution:
+def product(rows: int, inner: int, columns: int, dtype: str = "f32", block: int = 0) -> Convolution:
     """a[rows, inner] @ b[inner, columns] as a convolution; w = b transposed, as [columns, inner, 1, 1]."""
-    return Convolution(inner, 1, rows, columns, dtype=dtype)
+    return Convolution(inner, 1, rows, columns, dtype=dtype, block=block)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from tensmith.backend.native.codes import LayerWeights, coded_weights
 from tensmith.backend.native.formulas import Tree, curve, is_elementwise
 from tensmith.backend.native.operands import Reads, Tensors
 from tensmith.backend.native.patterns import Norm, heads, norm_group, norm_op
@@ -31,7 +33,7 @@ def tensor_steps(tensors: Tensors, isa: Isa) -> dict[Node, list[Step]]:
         if (
             node.op in ("matmul", "gemm")
             and found.free(node)
-            and tensors.constant(node.inputs[1]) is not None
+            and node.inputs[1] in tensors.program.static_values
         ):
             found.layer(node)
     for node in nodes:
@@ -95,22 +97,28 @@ class _Grouping:
         """rows @ matrix (+ bias); None if the operands are no such."""
         tensors = self.tensors
         attrs = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0} | dict(node.attrs)
-        matrix, source = tensors.constant(node.inputs[1]), tensors.shape(node.inputs[0])
-        if matrix is None or matrix.ndim != 2 or matrix.dtype != np.float32 or attrs["transA"]:
+        source, shape = tensors.shape(node.inputs[0]), tensors.shape(node.inputs[1])
+        if len(shape) != 2 or tensors.dtype(node.inputs[1]) != "f32" or attrs["transA"]:
             return None
-        if tensors.constant(node.inputs[0]) is not None or not math.prod(source) or not matrix.size:
+        if node.inputs[0] in tensors.program.static_values or not math.prod(source) or not math.prod(shape):
             return None
-        weights = (matrix if attrs["transB"] else matrix.T) * np.float32(attrs["alpha"])
-        columns, inner = weights.shape
+        columns, inner = shape if attrs["transB"] else shape[::-1]
+        found = coded_weights(tensors.program, node) or self._floats(node, attrs)
+        problem = product(math.prod(source[:-1]), inner, columns, found.dtype, found.block)
         bias = None
         if len(node.inputs) > 2 and node.inputs[2]:
             given = tensors.constant(node.inputs[2])
             if given is None or (given.size != 1 and given.shape != (columns,) != given.shape[1:]):
                 return None
             bias = np.broadcast_to(given.reshape(-1) * np.float32(attrs["beta"]), (columns,))
-        problem = product(math.prod(source[:-1]), inner, columns)
-        packed = weights.reshape(columns, inner, 1, 1)
-        return Heavy(problem, tensors.name(node.inputs[0]), packed, node.output, bias)
+        return Heavy(problem, tensors.name(node.inputs[0]), found.weights, node.output, bias)
+
+    def _floats(self, node: Node, attrs: dict[str, Any]) -> LayerWeights:
+        """A constant matrix as it is."""
+        matrix = self.tensors.constant(node.inputs[1])
+        assert matrix is not None
+        turned = (matrix if attrs["transB"] else matrix.T) * np.float32(attrs["alpha"])
+        return LayerWeights(turned[:, :, None, None])
 
     def _epilogue(self, step: Heavy) -> tuple[Heavy, list[Node]] | None:
         """The step with one thing more in its epilogue, and the nodes that this computes."""

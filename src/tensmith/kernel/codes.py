@@ -1,0 +1,57 @@
+"""Weights as codes of few bits: w[k, c] = scale[k, c / block] * (code[k, c] - zero[k, c / block]).
+
+A problem of dtype i4 or i8 multiplies floats by such weights without zero points, one of dtype u4 by such
+with them; its `block` says how many channels share a scale. Codes are centred: u4 lies in -8..7 as i4 does,
+8 taken off codes and zero points alike.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+# Bits of a code, by a problem's dtype.
+CODE_BITS = {"i4": 4, "u4": 4, "i8": 8}
+# One weight as algorithms are given it, where it is a code.
+CODE = np.dtype([("code", np.int8), ("zero", np.int8), ("scale", np.float32)])
+
+
+def coded(codes: Array, scales: Array, zeros: Array | None, block: int) -> Array:
+    """Weights [filters, channels, 1, 1] of CODE, from codes [filters, channels] in -128..127.
+
+    scales and zeros: [filters, blocks].
+    """
+    found = np.zeros((*codes.shape, 1, 1), CODE)
+    each = np.arange(codes.shape[1]) // block
+    found["code"][..., 0, 0] = codes
+    found["scale"][..., 0, 0] = scales[:, each]
+    if zeros is not None:
+        found["zero"][..., 0, 0] = zeros[:, each]
+    return found
+
+
+def code_functions(name: str) -> str:
+    """C functions that turn codes into floats, for an instruction set by name."""
+    return _FUNCTIONS.format(_NIBBLES.get(name, _SHIFTED))
+
+
+_FUNCTIONS = """\
+typedef int8_t vc __attribute__((vector_size(sizeof(vf) / 4), aligned(1), may_alias));
+/* Signed bytes as floats. */
+static inline vf bytes_of(const void *p) {{ return __builtin_convertvector(*(const vc *)p, vf); }}
+/* The h-th four bits of each lane, lowest first, as a number in -8..7. */
+static inline vf nibble(vi x, int h)
+{{
+    {}
+}}
+"""
+_SHIFTED = "return __builtin_convertvector((x << (28 - 4 * h)) >> 28, vf);"
+# A permutation looks at the lowest four bits of each index: it is a table of 16 numbers.
+_NIBBLES = {
+    "avx512": """\
+__m512 numbers = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1);
+    return (vf)_mm512_permutexvar_ps((__m512i)(x >> 4 * h), numbers);""",
+}
