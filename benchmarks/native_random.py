@@ -26,7 +26,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "kernel"))
 
-from kernel_runs import Fitted, fitted, reference, rounding_bound, sample, winograd_bound
+from kernel_runs import Fitted, fitted, reference, rounding_bound, sample
 from quantized_runs import found as found_bytes
 from quantized_runs import meaning, sample_case, within_one_rarely
 
@@ -80,7 +80,7 @@ class Configuration:
             return "" if np.array_equal(np.isnan(found), np.isnan(expected)) else "NaN elsewhere"
         allowed: Array | float = rounding_bound(kernel.problem, self.image, self.weights)
         if isinstance(kernel, Winograd):
-            allowed = winograd_bound(kernel, self.image, self.weights)
+            allowed = kernel.error_bound(self.image, self.weights)
         excess = abs(found - expected) - allowed - 4e-6 * (1 + abs(expected))
         return "" if np.all(excess <= 0) else f"off by {float(np.nanmax(excess)):.3g} more than rounding"
 

@@ -100,3 +100,35 @@ def test_powers_of_sums_stay_together() -> None:
 
     assert equal(root(Fraction(1, 8)), root(Fraction(1, 8)))
     assert not equal(root(Fraction(1, 8)), root(Fraction(1, 4)))
+
+
+SIX = tensor("u", Poly.of(24))
+
+
+def test_an_axis_in_blocks_is_the_axis() -> None:
+    whole = scalar(lambda: total(22, lambda k: SIX[k]))
+    blocks = scalar(lambda: total((4, 6), lambda b, c: guard([21 - b * 6 - c], SIX[b * 6 + c])))
+    assert equal(whole, blocks)
+    assert not equal(whole, scalar(lambda: total((4, 6), lambda b, c: SIX[b * 6 + c])))
+    assert not equal(
+        whole, scalar(lambda: total((4, 6), lambda b, c: guard([21 - b * 5 - c], SIX[b * 5 + c])))
+    )
+
+
+def test_an_axis_that_is_divided_is_two_axes() -> None:
+    grid = tensor("g", Poly.of(4), Poly.of(6))
+    flat = scalar(lambda: total(24, lambda k: grid[k // 6, k % 6]))
+    assert equal(flat, scalar(lambda: total((4, 6), lambda i, j: grid[i, j])))
+    assert not equal(flat, scalar(lambda: total((6, 4), lambda i, j: grid[j, i]) * 2))
+
+
+def test_a_sum_over_part_of_an_axis_counts_from_its_beginning() -> None:
+    part = scalar(lambda: total(24, lambda k: guard([k - 5, 9 - k], SIX[k])))
+    assert equal(part, scalar(lambda: total(5, lambda k: SIX[k + 5])))
+    assert not equal(part, scalar(lambda: total(4, lambda k: SIX[k + 5])))
+
+
+def test_the_only_block_that_holds_an_element_is_found() -> None:
+    indexed = compute((24,), lambda i: total(4, lambda b: guard([i - b * 6, b * 6 + 5 - i], SIX[b])))
+    assert equal(indexed, compute((24,), lambda i: SIX[i // 6]))
+    assert not equal(indexed, compute((24,), lambda i: SIX[i // 5]))

@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 
 from tensmith.ir import Program, TensorType, interpret, make_node
 from tensmith.kernel.algorithm import Kernel
-from tensmith.kernel.algorithms.winograd import Winograd
 from tensmith.kernel.buffer import Buffer, Halo
 from tensmith.kernel.epilogue import Epilogue
-from tensmith.kernel.phases import Phases
 from tensmith.kernel.problem import Convolution
 from tensmith.kernel.toolchain import compile_library
 
@@ -144,19 +142,3 @@ def rounding_bound(problem: Convolution, image: Array, weights: Array) -> Array:
     """How far a float32 sum in any order may be off: depth * eps * sum |x||w| (Higham, 2002, eq. 3.5)."""
     eps = float(np.finfo(np.float32).eps)
     return (problem.depth + 4) * eps * reference(problem, abs(image), abs(weights))
-
-
-def winograd_bound(kernel: Winograd, image: Array, weights: Array) -> float:
-    """The largest element of the bound in the module's docstring, over all tiles at once."""
-    f = kernel.transforms
-    a, g, b = (abs(np.array(m, np.float64)) for m in (f.output_matrix, f.filter_matrix, f.input_matrix))
-    phases = Phases(kernel.problem.window[0], kernel.problem.strides[0])
-    split = phases.split(abs(weights.astype(np.float64)))
-    filters = np.einsum("pi,kcij,qj->kcpq", g, split.reshape(len(weights), -1, *split.shape[3:]), g)
-    # Every tile is at most the largest element of each channel everywhere.
-    most = np.tile(abs(image.astype(np.float64)).max((1, 2)), len(phases.order))
-    inputs = np.outer(b.sum(1), b.sum(1))
-    sums = np.einsum("kcpq,c,pq->kpq", filters, most, inputs)
-    outputs = np.einsum("ip,kpq,jq->kij", a, sums, a)
-    eps = float(np.finfo(np.float32).eps)
-    return eps * (len(most) + 8 * f.products) * float(outputs.max())

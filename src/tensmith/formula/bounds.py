@@ -98,6 +98,9 @@ class Ranges:
             yield rest
         if self.never_negative(-factor, depth - 1) and self.never_negative(division.top, depth - 1):
             yield rest + factor * division.top  # floor(t / b) <= t
+            if division.top.symbols() <= self.extents.keys() and _rising(division.top):
+                last = {name: self.extents[name] - 1 for name in division.top.symbols()}
+                yield rest + factor * floor_div(division.top.substitute(last), division.bottom)
 
     def _sizes_suffice(self, poly: Poly) -> bool:
         """All coefficients are >= 0 once every size is written as its lower bound plus something >= 0."""
@@ -108,6 +111,11 @@ class Ranges:
             and not _divisions(shifted)
             and not (shifted.symbols() & self.extents.keys())
         )
+
+
+def _rising(poly: Poly) -> bool:
+    """Whether it grows with each of its variables, none of which is negative."""
+    return all(c > 0 for _, c in poly.terms) and not _divisions(poly)
 
 
 @lru_cache(maxsize=4096)

@@ -7,125 +7,33 @@ defined. The converse does not hold; what the normal form leaves open goes to SM
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property
-from typing import TypeAlias, Union
 
-from tensmith.formula.bounds import CANONICAL, Ranges
+from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import Add, Call, Expr, Formula, Guard, Mul, Num, Pow, Read, Reduce, Size, fresh
 from tensmith.formula.poly import Poly
-
-Bound: TypeAlias = tuple[tuple[str, Poly], ...]
-Atom: TypeAlias = Union["ReadAtom", "SizeAtom", "CallAtom", "ReduceAtom", "GroupAtom"]
-
-_ONE = Fraction(1)
-_LATTICE = {"maximum": "max", "minimum": "min"}
-
-
-@dataclass(frozen=True)
-class ReadAtom:
-    """One tensor element."""
-
-    tensor: str
-    indices: tuple[Poly, ...]
-
-    def __str__(self) -> str:
-        return f"{self.tensor}[{', '.join(map(str, self.indices))}]"
-
-
-@dataclass(frozen=True)
-class SizeAtom:
-    """A size or position used as a value: one variable, or one division."""
-
-    poly: Poly
-
-    def __str__(self) -> str:
-        return f"<{self.poly}>"
-
-
-@dataclass(frozen=True)
-class CallAtom:
-    """An opaque function of normal forms."""
-
-    function: str
-    args: tuple[Normal, ...]
-
-    def __str__(self) -> str:
-        return f"{self.function}({', '.join(map(str, self.args))})"
-
-
-@dataclass(frozen=True)
-class ReduceAtom:
-    """A reduction other than a sum."""
-
-    kind: str
-    bound: Bound
-    body: Normal
-
-    def __str__(self) -> str:
-        extents = ", ".join(f"{name} < {extent}" for name, extent in self.bound)
-        return f"{self.kind}({extents}; {self.body})"
-
-
-@dataclass(frozen=True)
-class GroupAtom:
-    """A sum that is raised to a power."""
-
-    body: Normal
-
-    def __str__(self) -> str:
-        return f"({self.body})"
-
-
-@dataclass(frozen=True)
-class Term:
-    """coefficient * sum over `bound` of [all guards >= 0] * product of atom ** exponent."""
-
-    coefficient: Fraction = _ONE
-    bound: Bound = ()
-    guards: frozenset[Poly] = frozenset()
-    factors: tuple[tuple[Atom, Fraction], ...] = ()
-
-    @cached_property
-    def key(self) -> str:
-        """Everything but the coefficient, as text: equal keys mean like terms."""
-        bound = ", ".join(f"{name} < {extent}" for name, extent in self.bound)
-        guards = "".join(f"[{text}]" for text in sorted(map(str, self.guards)))
-        factors = " * ".join(
-            str(atom) if exponent == 1 else f"{atom}^{exponent}" for atom, exponent in self.factors
-        )
-        return (f"sum({bound}; " if bound else "(") + f"{guards}{factors or '1'})"
-
-    def __str__(self) -> str:
-        return self.key if self.coefficient == 1 else f"{self.coefficient} * {self.key}"
-
-
-@dataclass(frozen=True)
-class Normal:
-    """A sum of terms in canonical order."""
-
-    terms: tuple[Term, ...]
-
-    @cached_property
-    def text(self) -> str:
-        """The canonical text; equality of normal forms is equality of it."""
-        return " + ".join(map(str, self.terms)) or "0"
-
-    @cached_property
-    def height(self) -> int:
-        """Nesting depth of normal forms inside atoms; names bound here are unique to it."""
-        return 1 + max((_height(atom) for term in self.terms for atom, _ in term.factors), default=0)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Normal) and self.text == other.text
-
-    def __hash__(self) -> int:
-        return hash(self.text)
-
-    def __str__(self) -> str:
-        return self.text
+from tensmith.formula.sums import found, joined, parted, shifted, solved
+from tensmith.formula.terms import (
+    LATTICE,
+    ONE,
+    Atom,
+    CallAtom,
+    GroupAtom,
+    Normal,
+    ReadAtom,
+    ReduceAtom,
+    SizeAtom,
+    Term,
+    canonical,
+    canonical_names,
+    in_order,
+    map_polys,
+    rename,
+    rename_normal,
+    symbols,
+)
 
 
 def normalize(expr: Expr, ranges: Ranges) -> Normal:
@@ -147,7 +55,7 @@ def explain_difference(left: Formula, right: Formula, ranges: Ranges | None = No
         if ranges.simplify(a - b) != 0:
             return f"sizes of axis {axis} differ: {a} and {b}"
     names = [f"o{axis}" for axis in range(left.rank)]
-    at = tuple(map(Poly.symbol, names))
+    at = tuple(Poly.of(0) if size == 1 else Poly.symbol(name) for name, size in zip(names, left.shape))
     inner = ranges.having(zip(names, left.shape))
     first, second = normalize(left[at], inner), normalize(right[at], inner)
     return None if first == second else f"left  = {first}\nright = {second}"
@@ -163,7 +71,7 @@ def _expand(expr: Expr, ranges: Ranges) -> list[Term]:
         case Size(poly):
             return _expand_size(poly)
         case Read(name, indices):
-            return [Term(factors=((ReadAtom(name, indices), _ONE),))]
+            return [Term(factors=((ReadAtom(name, indices), ONE),))]
         case Add(args):
             return [term for arg in args for term in _expand(arg, ranges)]
         case Mul(args):
@@ -176,7 +84,7 @@ def _expand(expr: Expr, ranges: Ranges) -> list[Term]:
             inner = ranges.having(((var, extent),))
             return [replace(t, bound=((var, extent), *t.bound)) for t in _expand(body, inner)]
         case Reduce():
-            return [Term(factors=((_reduction(expr, ranges), _ONE),))]
+            return [Term(factors=((_reduction(expr, ranges), ONE),))]
         case Call(function, args):
             return _call(function, args, ranges)
     raise TypeError(f"not an expression: {expr!r}")
@@ -186,7 +94,7 @@ def _expand_size(poly: Poly) -> list[Term]:
     terms = []
     for monomial, coefficient in poly.terms:
         factors = tuple((SizeAtom(Poly(((((a, 1),), 1),))), Fraction(power)) for a, power in monomial)
-        terms.append(Term(Fraction(coefficient), factors=_sorted(factors)))
+        terms.append(Term(Fraction(coefficient), factors=in_order(factors)))
     return terms
 
 
@@ -200,11 +108,11 @@ def _product(parts: list[list[Term]]) -> list[Term]:
 def _times(left: Term, right: Term) -> Term:
     taken = {name for name, _ in left.bound}
     clash = {name: Poly.symbol(fresh()) for name, _ in right.bound if name in taken}
-    other = _rename(right, clash) if clash else right
+    other = rename(right, clash) if clash else right
     exponents: dict[Atom, Fraction] = dict(left.factors)
     for atom, exponent in other.factors:
         exponents[atom] = exponents.get(atom, Fraction(0)) + exponent
-    factors = _sorted((atom, exponent) for atom, exponent in exponents.items() if exponent)
+    factors = in_order((atom, exponent) for atom, exponent in exponents.items() if exponent)
     return Term(
         left.coefficient * other.coefficient, left.bound + other.bound, left.guards | other.guards, factors
     )
@@ -233,15 +141,15 @@ def _reduction(expr: Reduce, ranges: Ranges) -> ReduceAtom:
     inner = normalize(body, ranges.having(bound))
     # One level above what the body's own sums are named by, so that neither captures the other.
     level = inner.height + 1
-    names, renamed = _canonical_names(tuple(bound), level, lambda n: _rename_normal(inner, n).text)
-    return ReduceAtom(expr.kind, names, _rename_normal(inner, renamed))
+    names, renamed = canonical_names(tuple(bound), level, lambda n: rename_normal(inner, n).text)
+    return ReduceAtom(expr.kind, names, rename_normal(inner, renamed))
 
 
 def _call(function: str, args: tuple[Expr, ...], ranges: Ranges) -> list[Term]:
     normals = [normalize(arg, ranges) for arg in args]
-    if function in _LATTICE:
+    if function in LATTICE:
         return _lattice(function, normals)
-    return [Term(factors=((CallAtom(function, tuple(normals)), _ONE),))]
+    return [Term(factors=((CallAtom(function, tuple(normals)), ONE),))]
 
 
 def _lattice(function: str, args: list[Normal]) -> list[Term]:
@@ -259,12 +167,12 @@ def _lattice(function: str, args: list[Normal]) -> list[Term]:
         kept = pick(constants, key=lambda n: n.terms[0].coefficient if n.terms else Fraction(0))
         return _lattice(function, [n for n in flat.values() if n not in constants] + [kept])
     ordered = tuple(flat[text] for text in sorted(flat))
-    return [Term(factors=((CallAtom(function, ordered), _ONE),))]
+    return [Term(factors=((CallAtom(function, ordered), ONE),))]
 
 
 def _freed(term: Term) -> Term:
     """A canonical term with bound variables of its own again, fit to be multiplied with others."""
-    return _rename(term, {name: Poly.symbol(fresh()) for name, _ in term.bound})
+    return rename(term, {name: Poly.symbol(fresh()) for name, _ in term.bound})
 
 
 def _only_atom(normal: Normal) -> Atom | None:
@@ -282,7 +190,7 @@ def _combine(terms: Iterable[Term], ranges: Ranges) -> Normal:
     table: dict[str, Term] = {}
     for term in terms:
         for simple in _simplify(term, ranges):
-            named = _canonical(simple)
+            named = canonical(simple)
             before = table.get(named.key)
             table[named.key] = (
                 named
@@ -298,16 +206,17 @@ def _combine(terms: Iterable[Term], ranges: Ranges) -> Normal:
 
 def _simplify(term: Term, ranges: Ranges) -> list[Term]:
     inner = ranges.having(term.bound)
-    term = _map_polys(term, inner.simplify)
+    term = map_polys(term, inner.simplify)
     guards = _needed_guards(term.guards, inner)
     if guards is None:
         return []
     term = replace(term, guards=guards)
-    solved = _solve_equality(term)
-    if solved is not None:
-        return _simplify(solved, ranges)
+    for change in (solved, shifted, joined, parted, found):
+        changed = change(term, inner)
+        if changed is not None:
+            return _simplify(changed, ranges)
     for name, extent in term.bound:
-        if name not in _symbols(term) and inner.never_negative(extent):  # sum(k < K; x) = K * x
+        if name not in symbols(term) and inner.never_negative(extent):  # sum(k < K; x) = K * x
             rest = replace(term, bound=tuple(item for item in term.bound if item[0] != name))
             return [s for t in _product([[rest], _expand_size(extent)]) for s in _simplify(t, ranges)]
     return [term]
@@ -324,25 +233,6 @@ def _needed_guards(guards: frozenset[Poly], ranges: Ranges) -> frozenset[Poly] |
         if any(other is not guard and ranges.never_negative(guard - other) for other in kept):
             kept.remove(guard)
     return frozenset(kept)
-
-
-def _solve_equality(term: Term) -> Term | None:
-    """Sums over a variable that guards fix: [e >= 0][-e >= 0] with e = v - rest puts v = rest."""
-    for guard in term.guards:
-        if -guard not in term.guards:
-            continue
-        for name, extent in term.bound:
-            factor = guard.coefficient(name)
-            if factor is None or factor.constant not in (1, -1):
-                continue
-            value = Poly.symbol(name) - guard * int(factor.constant or 1)
-            rest = replace(
-                term,
-                bound=tuple(item for item in term.bound if item[0] != name),
-                guards=(term.guards - {guard, -guard}) | {Poly.symbol(name), extent - 1 - Poly.symbol(name)},
-            )
-            return _rename(rest, {name: value})
-    return None
 
 
 def _merge_cases(terms: list[Term], ranges: Ranges) -> list[Term]:
@@ -366,113 +256,3 @@ def _merge_cases(terms: list[Term], ranges: Ranges) -> list[Term]:
 
 def _follow(wanted: Iterable[Poly], given: frozenset[Poly], ranges: Ranges) -> bool:
     return all(ranges.never_negative(w) or any(ranges.never_negative(w - g) for g in given) for w in wanted)
-
-
-def _canonical(term: Term) -> Term:
-    """The term with bound variables named and ordered canonically."""
-    factors = _sorted(term.factors)
-    if not term.bound:
-        return replace(term, factors=factors)
-    height = 1 + max((_height(atom) for atom, _ in factors), default=0)
-    plain = replace(term, bound=(), factors=factors)
-    names, renamed = _canonical_names(term.bound, height, lambda n: _rename(plain, n).key)
-    return replace(_rename(plain, renamed), bound=names)
-
-
-def _canonical_names(
-    bound: Bound, height: int, text: Callable[[Mapping[str, Poly]], str]
-) -> tuple[Bound, dict[str, Poly]]:
-    """Canonical names of bound variables: among the orders that their roles leave open, the least text."""
-    anonymous = {name: Poly.symbol("_") for name, _ in bound}
-    roles = {
-        name: f"{extent.substitute(anonymous)} {text({**anonymous, name: Poly.symbol('@')})}"
-        for name, extent in bound
-    }
-    groups = [
-        list(group)
-        for _, group in itertools.groupby(sorted(bound, key=lambda b: roles[b[0]]), key=lambda b: roles[b[0]])
-    ]
-    best: tuple[str, Bound, dict[str, Poly]] | None = None
-    for order in itertools.product(*(itertools.permutations(group) for group in groups)):
-        sequence = [item for group in order for item in group]
-        names = {old: Poly.symbol(f"{CANONICAL}{height}.{i}") for i, (old, _) in enumerate(sequence)}
-        renamed = tuple((str(names[old]), extent.substitute(names)) for old, extent in sequence)
-        candidate = (f"{renamed} {text(names)}", renamed, names)
-        if best is None or candidate[0] < best[0]:
-            best = candidate
-    assert best is not None
-    return best[1], best[2]
-
-
-# Walking terms
-
-
-def _height(atom: Atom) -> int:
-    """Nesting depth of the names that an atom binds inside."""
-    match atom:
-        case CallAtom(_, args):
-            return max((arg.height for arg in args), default=0)
-        case ReduceAtom(_, _, body):
-            return body.height + 1
-        case GroupAtom(body):
-            return body.height
-    return 0
-
-
-def _sorted(factors: Iterable[tuple[Atom, Fraction]]) -> tuple[tuple[Atom, Fraction], ...]:
-    return tuple(sorted(factors, key=lambda item: (str(item[0]), item[1])))
-
-
-def _map_atom(atom: Atom, change: Callable[[Poly], Poly]) -> Atom:
-    match atom:
-        case ReadAtom(name, indices):
-            return ReadAtom(name, tuple(map(change, indices)))
-        case SizeAtom(poly):
-            return SizeAtom(change(poly))
-        case CallAtom(function, args):
-            changed = [_map_normal(arg, change) for arg in args]
-            if function in _LATTICE:
-                changed.sort(key=lambda n: n.text)
-            return CallAtom(function, tuple(changed))
-        case ReduceAtom(kind, bound, body):
-            return ReduceAtom(kind, tuple((n, change(e)) for n, e in bound), _map_normal(body, change))
-        case GroupAtom(body):
-            return GroupAtom(_map_normal(body, change))
-    raise TypeError(f"not an atom: {atom!r}")
-
-
-def _map_normal(normal: Normal, change: Callable[[Poly], Poly]) -> Normal:
-    terms = [_canonical(_map_polys(term, change)) for term in normal.terms]
-    return Normal(tuple(sorted(terms, key=lambda term: term.key)))
-
-
-def _map_polys(term: Term, change: Callable[[Poly], Poly]) -> Term:
-    return Term(
-        term.coefficient,
-        tuple((name, change(extent)) for name, extent in term.bound),
-        frozenset(map(change, term.guards)),
-        _sorted((_map_atom(atom, change), exponent) for atom, exponent in term.factors),
-    )
-
-
-def _rename(term: Term, names: Mapping[str, Poly]) -> Term:
-    changed = _map_polys(term, lambda poly: poly.substitute(names))
-    bound = tuple((str(names.get(name, name)), extent) for name, extent in changed.bound)
-    return replace(changed, bound=bound)
-
-
-def _rename_normal(normal: Normal, names: Mapping[str, Poly]) -> Normal:
-    return _map_normal(normal, lambda poly: poly.substitute(names))
-
-
-def _symbols(term: Term) -> frozenset[str]:
-    found: set[str] = set()
-
-    def note(poly: Poly) -> Poly:
-        found.update(poly.symbols())
-        return poly
-
-    _map_polys(replace(term, bound=()), note)
-    for _, extent in term.bound:
-        note(extent)
-    return frozenset(found)

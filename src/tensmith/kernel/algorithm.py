@@ -18,8 +18,10 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from tensmith.formula.expr import Formula
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
+from tensmith.kernel.formulas import blocked_sum, lowered, started
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
 from tensmith.registry import Registry
@@ -90,6 +92,17 @@ class Kernel(ABC):
     @abstractmethod
     def code(self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
         """C text that defines the static function `name`, for buffers that fit `source` and `target`."""
+
+    def formula(self) -> Formula:
+        """What y[k, i, j] sums of x as it lies in `source` and of w: over the reals, equal to the op's.
+
+        Here: blocks of channels, taps, channels of a block. Algorithms that compute otherwise say how.
+        """
+        p, offset = self.problem, self.isa.byte_offset
+        if p.dtype != "u8":
+            return blocked_sum(p, self.isa.lanes, self.source)
+        sums = blocked_sum(p, self.isa.lanes, self.source, lowered(self.source, p, offset))
+        return started(sums, p, offset)
 
     @abstractmethod
     def cost(self) -> Cost:

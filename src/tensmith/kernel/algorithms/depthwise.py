@@ -12,10 +12,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from tensmith.formula.expr import Expr, Formula, compute, total
+from tensmith.formula.poly import Poly
 from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
 from tensmith.kernel.algorithms.spatial_pack import read_halo
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
+from tensmith.kernel.formulas import filters, image, memory, window_address
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
 from tensmith.kernel.tiles import Extent, output_extent, over_tiles, tiles
@@ -60,6 +63,19 @@ class Depthwise(Kernel):
     def target(self) -> Buffer:
         """Blocks of one vector."""
         return Buffer(self.problem.filters, *self.problem.output, self.isa.lanes)
+
+    def formula(self) -> Formula:
+        """Every tap of channel k, which is lane k % lanes of block k // lanes."""
+        p, source = self.problem, self.source
+        x, w = memory(source, image(p)), filters(p)
+
+        def element(k: Poly, i: Poly, j: Poly) -> Expr:
+            first = k // source.block * source.plane + k % source.block
+            return total(
+                p.window, lambda u, v: x[first + window_address(p, source, i, j, u, v)] * w[k, 0, u, v]
+            )
+
+        return compute((p.filters, *p.output), element)
 
     def cost(self) -> Cost:
         """A multiply-add and the better part of a load for each tap."""

@@ -15,11 +15,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from tensmith.formula.expr import Expr, Formula, compute, guard, total
+from tensmith.formula.poly import Poly
 from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
 from tensmith.kernel.algorithms.spatial_pack import read_halo
 from tensmith.kernel.algorithms.spatial_pack_int8 import entry, finish_vectors
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
+from tensmith.kernel.formulas import filters, lowered, started, window_address
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
 from tensmith.kernel.quantized import FIELDS
@@ -86,6 +89,23 @@ class DepthwiseInt8(Kernel):
     def target(self) -> Buffer:
         """Blocks of one vector."""
         return Buffer(self.problem.filters, *self.problem.output, self.isa.lanes, dtype="u8")
+
+    def formula(self) -> Formula:
+        """sum(u, q, l < 4; position 4 q + l of row u of the window * w); the last quad ends in zeros."""
+        p, source, offset = self.problem, self.source, self.isa.byte_offset
+        x, w = lowered(source, p, offset), filters(p)
+
+        def element(k: Poly, i: Poly, j: Poly) -> Expr:
+            first = k // source.block * source.plane + k % source.block
+
+            def product(u: Poly, quad: Poly, place: Poly) -> Expr:
+                v = 4 * quad + place
+                weight = guard([p.window[1] - 1 - v], w[k, 0, u, v])
+                return x[first + window_address(p, source, i, j, u, v)] * weight
+
+            return total((p.window[0], self._quads, 4), product)
+
+        return started(compute((p.filters, *p.output), element), p, offset)
 
     def cost(self) -> Cost:
         """Shuffled loads, products, and from sums to bytes."""

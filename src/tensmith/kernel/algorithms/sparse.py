@@ -17,10 +17,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from tensmith.formula.expr import Expr, Formula, compute, guard, total
+from tensmith.formula.poly import Poly
 from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
 from tensmith.kernel.algorithms.spatial_pack import read_halo
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
+from tensmith.kernel.formulas import filters, image, memory, window_address
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
 from tensmith.kernel.runs import copy_run, pieces, vector_types
@@ -125,6 +128,23 @@ class Sparse(Kernel):
     def _chains(self) -> int:
         """Sums that run beside each other for one filter and position."""
         return max(1, _CHAINS // len(pieces(self.positions, self.isa.lanes)))
+
+    def formula(self) -> Formula:
+        """Blocks of gathered rows, every place of a filter: over the reals, zeros add nothing."""
+        p, source = self.problem, self.source
+        x, w = memory(source, image(p)), filters(p)
+        channels, count = p.channels // p.groups, p.filters // p.groups
+
+        def element(k: Poly, i: Poly, j: Poly) -> Expr:
+            def product(block: Poly, row: Poly, u: Poly, v: Poly) -> Expr:
+                c = block * self.block + row
+                plane = (k // count * channels + c) * source.plane
+                read = x[plane + window_address(p, source, i, j, u, v)]
+                return guard([channels - 1 - c], read * w[k, c, u, v])
+
+            return total((self._blocks, self.block, *p.window), product)
+
+        return compute((p.filters, *p.output), element)
 
     def cost(self) -> Cost:
         """Cycles of every tile: gathering, weights, filters; rows beyond the first cache are slower."""

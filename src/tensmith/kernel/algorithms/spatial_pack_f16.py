@@ -21,10 +21,12 @@ from typing import ClassVar
 import numpy as np
 
 from tensmith.errors import EngineError
+from tensmith.formula.expr import Formula
 from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
 from tensmith.kernel.algorithms.spatial_pack import read_halo, vector_step
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
+from tensmith.kernel.formulas import blocked_sum
 from tensmith.kernel.groups import wide_groups, widen_groups
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
@@ -84,6 +86,10 @@ class SpatialPackF16(Kernel):
     def target(self) -> Buffer:
         """Blocks of one vector of floats."""
         return Buffer(self.problem.filters, *self.problem.output, self.isa.lanes)
+
+    def formula(self) -> Formula:
+        """spatial_pack's, groups joined to fill vectors of halves."""
+        return blocked_sum(self.problem, self._lanes, self.source)
 
     def cost(self) -> Cost:
         """Cycles of every tile, those at the ends with fewer positions or blocks included."""

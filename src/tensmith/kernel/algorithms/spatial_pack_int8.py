@@ -17,11 +17,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from tensmith.formula.expr import Expr, Formula, compute, guard, total
+from tensmith.formula.poly import Poly
 from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
 from tensmith.kernel.algorithms.spatial_pack import read_halo, vector_step
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.byte_rows import finish_rows
 from tensmith.kernel.epilogue import Epilogue
+from tensmith.kernel.formulas import filters, lowered, started, window_address
 from tensmith.kernel.groups import wide_groups, widen_groups
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
@@ -123,6 +126,28 @@ class SpatialPackInt8(Kernel):
         blocks, taps, quads = self._runs
         rest = wide_groups(self.problem, self.isa.lanes)[1] % self.block
         return taps * (blocks * quads - ((self.block - rest) // 4 if rest else 0))
+
+    def formula(self) -> Formula:
+        """Blocks of lowered bytes, or runs of them along rows of the window, and what they lack."""
+        if self.block == self.isa.lanes:
+            return super().formula()
+        stored = lowered(self.source, self.problem, self.isa.byte_offset)
+        return started(self._run_sum(stored), self.problem, self.isa.byte_offset)
+
+    def _run_sum(self, stored: Formula) -> Formula:
+        """sum(u, q, l < 4; byte 4 q + l of the run at row u * w); the last quad meets weights of zero."""
+        p, w = self.problem, filters(self.problem)
+        run = p.window[1] * p.channels
+
+        def element(k: Poly, i: Poly, j: Poly) -> Expr:
+            def product(u: Poly, quad: Poly, place: Poly) -> Expr:
+                byte = 4 * quad + place
+                weight = guard([run - 1 - byte], w[k, byte % p.channels, u, byte // p.channels])
+                return stored[window_address(p, self.source, i, j, u, Poly.of(0)) + byte] * weight
+
+            return total((p.window[0], -(-run // 4), 4), product)
+
+        return compute((p.filters, *p.output), element)
 
     def cost(self) -> Cost:
         """Cycles of every tile, those at the ends with fewer positions or blocks included."""

@@ -1,0 +1,114 @@
+"""Changes of the variables that a term sums over, each equal for all values: one form for equal sums.
+
+    sum(v < E; [v = e] t(v))                        = [0 <= e < E] t(e)                       solved
+    sum(v < E; [a <= v <= b] t(v))                  = sum(u < b - a + 1; t(a + u))            shifted
+    sum(v < E, l < B; t(v * B + l))                 = sum(u < E * B; t(u))                    joined
+
+    sum(v < E * B; t(v // B, v % B))                = sum(v < E, l < B; t(v, l))              parted
+    sum(v < E; [v * B <= e < v * B + B] t(v))       = [0 <= e // B < E] t(e // B)             found
+
+The last four are what cutting an axis into blocks comes to, the last block perhaps not full.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tensmith.formula.bounds import Ranges
+from tensmith.formula.expr import fresh
+from tensmith.formula.poly import Div, Poly, floor_div
+from tensmith.formula.terms import Term, map_polys, rename, symbols
+
+
+def solved(term: Term, ranges: Ranges) -> Term | None:
+    """Without a variable that guards fix."""
+    return _fixed(term, 1, 1)
+
+
+def found(term: Term, ranges: Ranges) -> Term | None:
+    """Without a variable that numbers the only block in which something lies."""
+    return _fixed(term, 2, _LARGEST)
+
+
+# Blocks larger than that are none.
+_LARGEST = 1 << 31
+
+
+def _fixed(term: Term, least: int, most: int) -> Term | None:
+    """[e - v * B >= 0][v * B + B - 1 - e >= 0] puts v = e // B, for B from `least` to `most`."""
+    for guard in term.guards:
+        for name, extent in term.bound:
+            variable, size = Poly.symbol(name), -(guard.coefficient(name) or Poly.of(0))
+            if not least <= (size.constant or 0) <= most or size - 1 - guard not in term.guards:
+                continue
+            rest = tuple(item for item in term.bound if item[0] != name)
+            guards = (term.guards - {guard, size - 1 - guard}) | {variable, extent - 1 - variable}
+            value = floor_div(guard + variable * size, size)
+            return rename(replace(term, bound=rest, guards=guards), {name: value})
+    return None
+
+
+def shifted(term: Term, ranges: Ranges) -> Term | None:
+    """With a variable counted from the bounds that guards give it, where they leave a fixed number of values.
+
+    A number that depends on an index stays a guard: triangles have no simpler form.
+    """
+    for name, extent in term.bound:
+        variable = Poly.symbol(name)
+        lows = [Poly.of(0), *(variable - g for g in term.guards if g.coefficient(name) == 1)]
+        highs = [extent - 1, *(g + variable for g in term.guards if g.coefficient(name) == -1)]
+        for low in lows:
+            for high in highs:
+                width = high - low + 1
+                if (low == 0 and high == extent - 1) or width.symbols() & ranges.extents.keys():
+                    continue
+                if all(map(ranges.never_negative, (low, extent - 1 - high, width))):
+                    guards = term.guards - {variable - low, high - variable}
+                    bound = tuple((n, width if n == name else e) for n, e in term.bound)
+                    changed = replace(term, bound=bound, guards=guards)
+                    return map_polys(changed, lambda p, at={name: variable + low}: p.substitute(at))  # type: ignore[misc]
+    return None
+
+
+def joined(term: Term, ranges: Ranges) -> Term | None:
+    """With one variable for two that stand together everywhere, as block * size + place."""
+    for place, size in term.bound:
+        for block, count in term.bound:
+            if place == block or not all(map(ranges.never_negative, (size, count))):
+                continue
+            if (size.symbols() | count.symbols()) & ranges.extents.keys():
+                continue
+            rest = tuple(item for item in term.bound if item[0] not in (place, block))
+            whole = fresh()
+            apart = Poly.symbol(whole) - Poly.symbol(block) * size
+            changed = rename(replace(term, bound=((whole, count * size), *rest)), {place: apart})
+            if block not in symbols(changed):
+                return changed
+    return None
+
+
+def parted(term: Term, ranges: Ranges) -> Term | None:
+    """With a variable that is divided by a part of its extent in two, the largest part first."""
+    fixed = [division for division in _divisions(term) if division.bottom.constant]
+    for division in sorted(fixed, key=lambda division: -(division.bottom.constant or 0)):
+        for name, extent in term.bound:
+            size, count = division.bottom, floor_div(extent, division.bottom)
+            if division.top != Poly.symbol(name) or count * size != extent:
+                continue
+            block, place = fresh(), fresh()
+            rest = tuple(item for item in term.bound if item[0] != name)
+            changed = replace(term, bound=((block, count), (place, size), *rest))
+            return rename(changed, {name: Poly.symbol(block) * size + Poly.symbol(place)})
+    return None
+
+
+def _divisions(term: Term) -> set[Div]:
+    """Every division in a term."""
+    seen: set[Div] = set()
+
+    def note(poly: Poly) -> Poly:
+        seen.update(atom for monomial, _ in poly.terms for atom, _ in monomial if isinstance(atom, Div))
+        return poly
+
+    map_polys(term, note)
+    return seen

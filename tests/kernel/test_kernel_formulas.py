@@ -1,0 +1,153 @@
+"""The arithmetic of every kernel is the op's: proved by the normal form, for all images and weights."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tensmith.formula.expr import Add, Expr, Formula, Reduce, compute, substitute
+from tensmith.formula.poly import Poly
+from tensmith.kernel import Convolution, Isa, isa_named
+from tensmith.kernel.algorithm import ALGORITHMS, Kernel
+from tensmith.kernel.algorithms.winograd import Winograd
+from tensmith.kernel.formulas import blocked_sum, in_blocks, meaning
+from tensmith.rewrite.rule import Obligation
+from tensmith.verify.rules import judge
+
+SAME = (1, 1, 1, 1)
+PROBLEMS = [
+    Convolution(10, 9, 11, 9, (3, 3), pads=SAME),
+    Convolution(9, 9, 8, 5, (3, 2), (2, 1), (1, 0, 2, 1), (1, 2)),
+    Convolution(3, 9, 8, 10, (3, 3), (2, 2), SAME),
+    Convolution(12, 6, 6, 18, (3, 3), pads=SAME, groups=3),
+    Convolution(64, 5, 5, 96, (3, 3), pads=SAME, groups=2),
+    Convolution(11, 7, 6, 11, (3, 3), (2, 2), SAME, groups=11),
+    Convolution(13, 1, 10, 9),
+]
+ISAS = [isa_named("generic"), isa_named("avx512"), isa_named("neon", ["fp16", "dotprod"])]
+# Their places are proved one by one.
+TILED = {"winograd"}
+
+
+def kernels(problem: Convolution, isa: Isa) -> list[Kernel]:
+    """The best guess and the last of each algorithm, for every element type and dense or sparse weights."""
+    asked = [
+        replace(problem, dtype=dtype, density=density)
+        for dtype in ("f32", "f16", "u8")
+        for density in (1.0, 0.1)
+    ]
+    chosen = {}
+    for one in asked:
+        for name, algorithm in ALGORITHMS.items():
+            if name not in TILED and algorithm.refuses(one, isa) is None:
+                found = list(algorithm.candidates(one, isa))
+                chosen.update({str((one.dtype, kernel)): kernel for kernel in (found[0], found[-1])})
+    return list(chosen.values())
+
+
+def claim(kernel: Kernel, formula: Formula | None = None) -> Obligation:
+    """That a kernel computes its problem; channel by channel where a channel has a place in a vector."""
+    sides = (formula or kernel.formula(), meaning(kernel.problem))
+    if kernel.name.startswith("depthwise"):
+        sides = tuple(in_blocks(side, kernel.target.block) for side in sides)
+    return Obligation(str(kernel), *sides)
+
+
+@pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
+@pytest.mark.parametrize("problem", PROBLEMS, ids=str)
+def test_what_a_kernel_sums_is_what_the_op_says(problem: Convolution, isa: Isa) -> None:
+    for kernel in kernels(problem, isa):
+        found = judge(claim(kernel))
+        assert found.verdict == "proved", f"{kernel} on {isa.name}: {found.how}"
+
+
+def test_every_algorithm_was_asked() -> None:
+    seen = {kernel.name for problem in PROBLEMS for isa in ISAS for kernel in kernels(problem, isa)}
+    assert seen | TILED >= {"spatial_pack", "spatial_pack_f16", "spatial_pack_int8", "sparse", "depthwise"}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"strides": (1, 2)},
+        {"dilations": (2, 1)},
+        {"pads": (0, 1, 2, 1)},
+    ],
+    ids=str,
+)
+def test_a_wrong_twin_is_refuted(wrong: dict[str, tuple[int, ...]]) -> None:
+    """A kernel for another problem of the same sizes of output, on the same image."""
+    problem = Convolution(5, 7, 7, 6, (3, 3), (1, 1), SAME)
+    isa = isa_named("generic")
+    kernel = next(iter(ALGORITHMS["spatial_pack"].candidates(problem, isa)))
+    other = replace(problem, **wrong)
+    twin = next(iter(ALGORITHMS["spatial_pack"].candidates(other, isa))).formula()
+    cut = compute(meaning(problem).shape, lambda k, i, j: twin[k, i, j])
+    assert judge(claim(kernel, cut)).verdict == "refuted"
+
+
+def test_what_lies_past_the_channels_would_be_noticed() -> None:
+    """A kernel that sums a whole last block reads lanes that hold anything."""
+    problem, isa = Convolution(9, 4, 4, 6), isa_named("generic")
+    kernel = next(iter(ALGORITHMS["spatial_pack"].candidates(problem, isa)))
+    too_far = blocked_sum(replace(problem, channels=12), isa.lanes, kernel.source)
+    assert judge(claim(kernel, too_far)).verdict != "proved"
+
+
+def taps_spelled(formula: Formula, taps: int) -> Formula:
+    """The formula with every sum over `taps` values as these values."""
+
+    def spelled(expr: Expr) -> Expr:
+        if not isinstance(expr, Reduce):
+            return expr
+        if expr.extent != taps:
+            return replace(expr, body=spelled(expr.body))
+        return Add(tuple(spelled(substitute(expr.body, {expr.var: Poly.of(n)})) for n in range(taps)))
+
+    return replace(formula, body=spelled(formula.body))
+
+
+TILES = [
+    (Convolution(10, 9, 7, 5, (3, 3), pads=SAME), 2, [(0, 0), (0, 1), (1, 0), (1, 1)]),
+    (Convolution(10, 9, 7, 5, (3, 3), pads=SAME), 4, [(3, 3)]),
+    (Convolution(8, 9, 7, 5, (3, 3), (2, 2), SAME), 3, [(0, 0), (1, 2), (2, 1), (2, 2)]),
+    (Convolution(1, 9, 7, 5, (3, 3), (2, 2), SAME), 2, [(0, 0), (1, 1)]),
+]
+
+
+def winograd(problem: Convolution, size: int) -> Winograd:
+    return next(k for k in Winograd.candidates(problem, isa_named("generic")) if k.size == size)
+
+
+@pytest.mark.parametrize(("problem", "size", "places"), TILES)
+def test_winograd_is_the_convolution_over_the_reals(
+    problem: Convolution, size: int, places: list[tuple[int, int]]
+) -> None:
+    """Place by place of a tile; that the matrices are right for every size is a test of their own."""
+    tiled = winograd(problem, size).tiled
+    whole = taps_spelled(meaning(problem), problem.window[0])
+    for a, b in places:
+        mine = tiled.place(a, b)
+        there = compute(mine.shape, lambda k, i, j, a=a, b=b: whole[k, i * size + a, j * size + b])
+        assert judge(Obligation(f"place {a}, {b}", mine, there)).verdict == "proved"
+
+
+@pytest.mark.parametrize(("problem", "size", "places"), TILES)
+def test_winograd_reads_the_padded_image(
+    problem: Convolution, size: int, places: list[tuple[int, int]]
+) -> None:
+    tiled = winograd(problem, size).tiled
+    for phase in tiled.phases.order:
+        found = judge(Obligation(f"phase {phase}", tiled.stored(phase), tiled.padded(phase)))
+        assert found.verdict == "proved", found.how
+
+
+def test_a_tile_that_is_off_by_one_is_refuted() -> None:
+    problem = Convolution(5, 7, 7, 5, (3, 3), pads=SAME)
+    tiled = winograd(problem, 2).tiled
+    mine, whole = tiled.place(0, 0), meaning(problem)
+    shifted = compute(mine.shape, lambda k, i, j: whole[k, i * 2, j * 2 + 1])
+    cut = compute((5, 3, 3), lambda k, i, j: mine[k, i, j])
+    off = compute((5, 3, 3), lambda k, i, j: shifted[k, i, j])
+    assert judge(Obligation("one to the right", cut, off)).verdict == "refuted"
