@@ -27,6 +27,7 @@ from tensmith.kernel import host_isa
 from tensmith.kernel.timings import Timings
 from tensmith.tune.network import tune
 from tensmith.tune.search import Budget
+from tensmith.tune.timer import Timer
 
 
 def measure(path: Path, budget: float, seconds: float) -> str:
@@ -35,7 +36,9 @@ def measure(path: Path, budget: float, seconds: float) -> str:
     inputs = random_inputs(specs)
     with tempfile.TemporaryDirectory() as folder:
         program = fixed(read_onnx(path), sizes_of(specs, inputs))
-        found = tune(program, host_isa(), Path(folder) / "made", Budget(budget), Timings())
+        with Timer() as timer:
+            made = Path(folder) / "made"
+            found = tune(program, host_isa(), made, Budget(budget), Timings(), timer.seconds)
     settings = ("tuned", "untuned")
     contenders = [Contender("native", path, (("tuning", setting),)) for setting in settings]
     tuned, untuned = compare(contenders, inputs, 1, seconds)

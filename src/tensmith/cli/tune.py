@@ -1,7 +1,10 @@
-"""`tensmith tune`: the fastest kernel of every layer on this machine, and the model compiled with them."""
+"""`tensmith tune`: the fastest kernel of every layer on a device, and the model compiled with them."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +15,10 @@ from tensmith.cli.progress import progress
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from tensmith.kernel.isa import Isa
+    from tensmith.kernel.timings import Timings
+    from tensmith.tune.search import Measure, Tell
 
 
 @command(
@@ -31,18 +38,26 @@ def tune(
     ] = None,
     threads: Annotated[int, typer.Option(help="Threads of an inference: 1.")] = 1,
     batch: Annotated[int, typer.Option(help="Samples of an inference, where the file leaves it open.")] = 1,
+    rpc: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Time on the device at this address. [default: here]"),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="With --rpc: what the device is. [default: what it says of itself]")
+    ] = None,
 ) -> Answer:
     """Time the native engine's kernels on each layer of a model, and compile it with the fastest.
 
     What was timed is kept for this machine, and used wherever the native engine compiles a model with such a
     layer. Writes a folder that runs with NumPy alone: from model import Model. Ctrl-C ends the timing and
     writes the folder with what is known (exit code 130).
+
+    With --rpc the device runs `python -m tvm.exec.rpc_server` of Apache TVM. Such a server runs whatever
+    anybody sends it: start it in networks that you trust.
     """
     from tensmith.cli.sizes import with_batch
     from tensmith.config import parse_seconds
     from tensmith.errors import UsageError
-    from tensmith.kernel.isa import host_isa
-    from tensmith.kernel.timings import Timings
     from tensmith.tune.network import tune as run
     from tensmith.tune.search import Budget
 
@@ -50,16 +65,49 @@ def tune(
         raise UsageError(f"native kernels compute in one thread; leave out --threads {threads}")
     if batch < 1 or (trials is not None and trials < 0):
         raise UsageError("--batch is a whole number from 1, --trials one from 0")
+    if target is not None and rpc is None:
+        raise UsageError(f"kernels are timed on a device: say where it is by --rpc, or use tensmith compile "
+                         f"--target {target}, which chooses by estimate")  # fmt: skip
     folder = output or Path(f"{model.stem}-native")
-    with progress("reading the model") as tell:
-        budget = Budget(parse_seconds(time_budget), trials)
-        found = run(with_batch(model, batch), host_isa(), folder, budget, Timings(), tell)
+    budget = Budget(parse_seconds(time_budget), trials)
+    with progress("reading the model") as tell, _place(rpc, target, tell) as place:
+        program = with_batch(model, batch)
+        found = run(program, place.isa, folder, budget, place.timings, place.measure, tell)
     document = {"output": str(folder), **found.to_json()}
     shown = [_table(document), *(f"skipped    {failure}" for failure in found.failures), ""]
     shown.append(f"{found.trials} trials; compiled to {folder}")
     if found.interrupted:
         shown.append("Interrupted; go on by repeating the command with another --output.")
     return Answer(document, shown, INTERRUPTED if found.interrupted else 0)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where kernels are timed: for which instruction set, into which database, by what."""
+
+    isa: Isa
+    timings: Timings
+    measure: Measure
+
+
+@contextlib.contextmanager
+def _place(rpc: str | None, target: str | None, tell: Tell) -> Iterator[_Place]:
+    """This machine, or the device at the address `rpc`."""
+    from tensmith.hardware import load_target
+    from tensmith.kernel.isa import host_isa
+    from tensmith.kernel.timings import Timings
+    from tensmith.tune.timer import Timer
+    from tensmith.tune.tvm.device import Device
+
+    if rpc is None:
+        with Timer() as timer:
+            yield _Place(host_isa(), Timings(), timer.seconds)
+        return
+    named = load_target(target) if target is not None else None
+    with Device(rpc) as device:
+        tell(f"connecting to {rpc}")
+        found = device.describe()
+        yield _Place(found.isa(named), Timings(cpu=found.model), device.seconds)
 
 
 def _table(document: dict[str, Any]) -> Table:

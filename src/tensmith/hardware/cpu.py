@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,6 +77,14 @@ def features_of(flags: str) -> frozenset[str]:
     return frozenset(_FLAGS[flag] for flag in flags.split() if flag in _FLAGS)
 
 
+def model_of(fields: Mapping[str, str]) -> str:
+    """The CPU's name; Arm's, which says none, by the numbers of its maker and design."""
+    arm = [fields[name] for name in ("cpu implementer", "cpu part") if name in fields]
+    return (
+        fields.get("model name") or fields.get("model") or " ".join(arm) or platform.processor() or "unknown"
+    )
+
+
 def parse_cache_size(text: str) -> int:
     """Bytes of a size as /sys writes it: "32K", "1M"."""
     match = re.fullmatch(r"(\d+)([KMG]?)", text.strip())
@@ -90,7 +99,7 @@ def detect_cpu() -> Cpu:
     return Cpu(
         architecture=platform.machine(),
         vendor=fields.get("vendor_id", fields.get("cpu implementer", "unknown")),
-        model=fields.get("model name", fields.get("model", platform.processor() or "unknown")),
+        model=model_of(fields),
         family=int(fields.get("cpu family", "0")),
         features=features_of(fields.get("flags", fields.get("features", ""))),
         cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,

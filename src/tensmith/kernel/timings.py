@@ -37,10 +37,14 @@ CREATE TABLE IF NOT EXISTS settled (
 
 
 class Timings:
-    """The database at `path`; it is created by the first `add`. OutputError if it is damaged or full."""
+    """The database at `path`; it is created by the first `add`. OutputError if it is damaged or full.
 
-    def __init__(self, path: Path | None = None) -> None:
+    `cpu` is the model that kernels run on: this machine's if not said.
+    """
+
+    def __init__(self, path: Path | None = None, cpu: str | None = None) -> None:
         self.path = path or user_cache("timings.sqlite")
+        self._cpu = cpu
         self._db: sqlite3.Connection | None = None
         if self.path.exists():
             self._open()
@@ -59,7 +63,7 @@ class Timings:
         return found
 
     def _of(self, problem: Convolution, isa: Isa, memory: int) -> dict[str, tuple[str, float]]:
-        where = (_machine(isa), _described(problem), memory)
+        where = (self._machine(isa), _described(problem), memory)
         statement = (
             "SELECT kernel, code, seconds FROM timings WHERE machine = ? AND problem = ? AND memory = ?"
         )
@@ -74,14 +78,14 @@ class Timings:
         own = asdict(problem)
         found = [
             (distance, name)
-            for text, name, _ in self._rows(statement, (_machine(isa), memory))
+            for text, name, _ in self._rows(statement, (self._machine(isa), memory))
             if 0 < (distance := _distance(own, json.loads(text))) < math.inf
         ]
         return list(dict.fromkeys(name for _, name in sorted(found)[:most]))
 
     def add(self, kernel: Kernel, memory: int, seconds: float) -> None:
         """Stores what a kernel took, in place of what was known of it."""
-        where = (_machine(kernel.isa), _described(kernel.problem), memory)
+        where = (self._machine(kernel.isa), _described(kernel.problem), memory)
         self._write(
             "INSERT OR REPLACE INTO timings (machine, problem, memory, kernel, code, seconds) "
             "VALUES (?, ?, ?, ?, ?, ?)",
@@ -90,12 +94,12 @@ class Timings:
 
     def settle(self, kernels: Sequence[Kernel], memory: int) -> None:
         """Notes that more trials of these kernels of one problem are not worth their time."""
-        where = (_machine(kernels[0].isa), _described(kernels[0].problem), memory)
+        where = (self._machine(kernels[0].isa), _described(kernels[0].problem), memory)
         self._write("INSERT OR REPLACE INTO settled VALUES (?, ?, ?, ?)", (*where, _digest(kernels)))
 
     def settled(self, kernels: Sequence[Kernel], memory: int) -> bool:
         """Whether `settle` was told the same, and the first of them still is as it was timed."""
-        where = (_machine(kernels[0].isa), _described(kernels[0].problem), memory)
+        where = (self._machine(kernels[0].isa), _described(kernels[0].problem), memory)
         statement = "SELECT kernels FROM settled WHERE machine = ? AND problem = ? AND memory = ?"
         same = self._rows(statement, where) == [(_digest(kernels),)]
         return same and bool(self.known(kernels[:1], memory))
@@ -110,6 +114,9 @@ class Timings:
         if self._db is not None:
             self._db.close()
             self._db = None
+
+    def _machine(self, isa: Isa) -> str:
+        return f"{self._cpu or detect_cpu().model}, {isa.name} {' '.join(sorted(isa.features))}"
 
     def _write(self, statement: str, values: tuple[Any, ...]) -> None:
         try:
@@ -164,10 +171,6 @@ class Timings:
         return OutputError(
             f"{self.path}, which holds measured kernels, is damaged ({error}); remove it to time them anew"
         )
-
-
-def _machine(isa: Isa) -> str:
-    return f"{detect_cpu().model}, {isa.name} {' '.join(sorted(isa.features))}"
 
 
 def _described(problem: Convolution) -> str:

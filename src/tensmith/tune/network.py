@@ -19,8 +19,7 @@ from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
 from tensmith.kernel.timings import Timings
-from tensmith.tune.search import Budget, Search, Task, Tell
-from tensmith.tune.timer import Timer
+from tensmith.tune.search import Budget, Measure, Search, Task, Tell
 
 
 @dataclass(frozen=True)
@@ -57,8 +56,9 @@ def _row(task: Task, kernel: Kernel) -> dict[str, Any]:
 
 
 def tune(
-    program: Program, isa: Isa, output: Path, budget: Budget, timings: Timings, tell: Tell = lambda _: None
-) -> Tuned:
+    program: Program, isa: Isa, output: Path, budget: Budget, timings: Timings, measure: Measure,
+    tell: Tell = lambda _: None,
+) -> Tuned:  # fmt: skip
     """Times the kernels of a program of fixed sizes and writes its compiled folder to `output`.
 
     The first Ctrl-C ends the trials: the folder is written with what is known by then.
@@ -66,8 +66,8 @@ def tune(
     if output.exists():
         raise OutputError(f"{output} exists already; remove it or choose another folder")
     tasks, memory = tasks_of(program, isa)
-    with unmissed(), postponed() as interrupted, Timer() as timer:
-        search = Search(tasks, memory, timings, timer.seconds, tell)
+    with unmissed(), postponed() as interrupted:
+        search = Search(tasks, memory, timings, measure, tell)
         search.run(budget, interrupted)
         tell("compiling")
         write_folder(make_plan(program, isa, measured(timings)), output)

@@ -13,6 +13,8 @@ from typing import Any
 from tensmith.engine.frame import Array, read_frame, write_frame
 from tensmith.errors import EngineError
 
+_FAREWELL_SECONDS = 5.0
+
 
 class WorkerEnded(EngineError):
     """The process gave no answer: its text says how, as "died"."""
@@ -64,15 +66,19 @@ class Worker:
             watch.cancel()
 
     def end(self) -> None:
-        """Ends the process; a later request starts another one."""
+        """Ends the process, which may say goodbye to others; a later request starts another one."""
         process, self._process = self._process, None
-        if process is not None:
+        if process is None:
+            return
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
+        try:
+            process.wait(_FAREWELL_SECONDS)
+        except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-            for stream in (process.stdin, process.stdout):
-                if stream is not None:
-                    with contextlib.suppress(BrokenPipeError):
-                        stream.close()
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:

@@ -1,0 +1,76 @@
+"""The process that speaks TVM's RPC protocol: it loads libraries on a device and calls their functions.
+
+    python -m tensmith.tune.tvm.remote HOST PORT
+
+A request is a frame (see engine.frame) of a library's path, the name of one of its functions, arrays and
+numbers, its arguments in this order. The answer holds the function's value and, where `back` names an array,
+what it has become; or `refused`, why the device does not load the library; or `lost`, why it does not answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from tensmith.engine.frame import Array, read_frame, write_frame
+
+
+class Device:
+    """A session with the server at an address; tvm raises RuntimeError and OSError where it fails."""
+
+    def __init__(self, host: str, port: int) -> None:
+        from tvm import rpc, runtime
+
+        self._tensor = runtime.tensor
+        self._session = rpc.connect(host, port)
+        self._memory = self._session.cpu()
+        self._libraries = 0
+
+    def answer(
+        self, request: dict[str, Any], arrays: dict[str, Array]
+    ) -> tuple[dict[str, Any], dict[str, Array]]:
+        """What the function of a library says."""
+        self._libraries += 1  # a file that is loaded must not be written over
+        name = f"{self._libraries}.so"
+        self._session.upload(bytearray(Path(request["library"]).read_bytes()), name)
+        try:
+            library = self._session.load_module(name)
+        except RuntimeError as error:
+            return {"refused": first_line(error)}, {}
+        there = {name: self._tensor(array, self._memory) for name, array in arrays.items()}
+        value = library[request["function"]](*there.values(), *request["numbers"])
+        self._session.remove(name)
+        back = request.get("back", [])
+        return {"value": value}, {name: there[name].numpy() for name in back}
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of tvm's says, without the check that failed before it and the stack below."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0].rpartition("is false: ")[2] if lines else type(error).__name__
+
+
+def main() -> None:
+    """Answers until the pipe closes, or the device is lost."""
+    host, port = sys.argv[1:]
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    sys.modules["torch"] = None  # type: ignore[assignment]  # tvm imports it where it can: seconds, for nothing
+    device = None
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        while True:
+            request, arrays = read_frame(sys.stdin.buffer)
+            try:
+                device = device or Device(host, int(port))
+                answer, back = device.answer(request, arrays)
+            except Exception as error:  # of whatever kind: tvm makes its own
+                write_frame(answers, {"lost": first_line(error)})
+                return
+            write_frame(answers, answer, back)
+
+
+if __name__ == "__main__":
+    main()
