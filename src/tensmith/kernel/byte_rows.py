@@ -57,6 +57,4 @@ def _read(pointer: str, dtype: str, count: int, lanes: int) -> str:
     """The C expression of `count` numbers there."""
     if dtype == "f32":
         return f"load({pointer})" if count == lanes else f"load_part({pointer}, {count})"
-    if count == lanes:
-        return f"widen({pointer})"
-    return f"({{ uint8_t t_[{lanes}] = {{0}}; memcpy(t_, {pointer}, {count}); widen(t_); }})"
+    return f"widen({pointer})" if count == lanes else f"widen_step({pointer}, 1, {count})"

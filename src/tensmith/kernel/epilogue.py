@@ -52,13 +52,15 @@ ACTIVATIONS = {
 class Epilogue:
     """What a kernel does to its sums: whether it adds a `bias`; how the `residual` lies, if it adds one.
 
-    `inner` if sums of 8-bit products are rounded onto a grid of their own before anything else.
+    `inner` if sums of 8-bit products, with the bias unless it is `late`, are rounded onto a grid of their own
+    before anything else.
     """
 
     bias: bool = False
     residual: Buffer | None = None
     activation: Activation | None = None
     inner: bool = False
+    late: bool = False
 
     def apply(self, sums: str, bias: str, residual: str) -> str:
         """The C expression of the finished vector, from those of its three inputs."""
@@ -69,7 +71,7 @@ class Epilogue:
     def __str__(self) -> str:
         words = [
             *(["own grid"] if self.inner else []),
-            *(["bias"] if self.bias else []),
+            *(["late bias" if self.late else "bias"] if self.bias else []),
             *(["residual"] if self.residual else []),
             *([self.activation.name] if self.activation else []),
         ]

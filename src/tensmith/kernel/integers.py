@@ -43,6 +43,13 @@ typedef int32_t quad __attribute__((aligned(1), may_alias));
 static inline vi iload(const void *p) {{ return *(const viu *)p; }}
 static inline vi isplat(int32_t x) {{ return x - (vi){{0}}; }}
 static inline vf widen(const uint8_t *p) {{ {widen} }}
+/* n bytes, each `step` after the one before; the other lanes are zero. */
+static inline vf widen_step(const uint8_t *p, int step, int n)
+{{
+    uint8_t t[{lanes}] = {{0}};
+    for (int i = 0; i < n; i++) t[i] = p[i * step];
+    return widen(t);
+}}
 static inline vi iclamp(vi x, vi low, vi high)
 {{
     x = (x & (x > low)) | (low & ~(x > low));
@@ -71,6 +78,14 @@ void put(uint8_t *y, int n, vi a, vi b, vi c, vi d, vi zero, vi low, vi high)
 static inline void put_one(uint8_t *y, vi x, vi zero, vi low, vi high)
 {{
     put(y, 1, x, x, x, x, zero, low, high);
+}}
+/* The first n codes of x, which are floats, as bytes: each `step` after the one before. */
+static inline void to_bytes(uint8_t *p, vf x) {{ put_one(p, rint_i(x), isplat(0), isplat(0), isplat(255)); }}
+static inline void to_bytes_step(uint8_t *p, vf x, int step, int n)
+{{
+    uint8_t t[{lanes}];
+    to_bytes(t, x);
+    for (int i = 0; i < n; i++) p[i * step] = t[i];
 }}
 """
 

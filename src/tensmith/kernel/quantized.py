@@ -8,7 +8,8 @@ them and to their zero point. A convolution of x by codes w with one scale a fil
 where the halo of x holds its zero point. The kernel then computes in single precision
 
     v = sums * factor + offset
-    v = clamp(round(v), inner.low, inner.high) * inner_step     if the sums have a grid of their own
+    v = clamp(round(v), inner.low, inner.high) * inner_step     if the sums have a grid of their own,
+                                                                where a late offset comes behind it
     v = v + residual * residual_step + residual_offset          if there is a residual
     y = clamp(round(activation(v) * step) + zero_point, low, high)
 
@@ -60,7 +61,8 @@ class Rescaling:
     """Between which grids a convolution works. `target` None leaves real numbers.
 
     `scales` are the filters'; `bias` is in real numbers, `codes` in units of source.scale * scales. `inner`
-    is the grid on which the sums are rounded first; `residual` the other operand's (None: real numbers).
+    is the grid on which the sums are rounded first, a `late` bias comes behind that; `residual` the other
+    operand's grid (None: real numbers).
     """
 
     source: Grid
@@ -70,6 +72,7 @@ class Rescaling:
     bias: Array | None = None
     inner: Grid | None = None
     residual: Grid | None = None
+    late: bool = False
 
 
 def constants(problem: Convolution, isa: Isa, weights: Array, how: Rescaling, curved: bool) -> Array:
@@ -96,7 +99,9 @@ def fields(problem: Convolution, weights: Array, how: Rescaling, curved: bool) -
     start = -how.source.zero_point * flat.sum(1) + (0 if how.codes is None else how.codes.astype(np.int64))
     first = 1 / how.inner.scale if how.inner else unit
     factor = scales * first
-    offset = np.zeros(problem.filters) if how.bias is None else how.bias.astype(np.float64) * first
+    offset = np.zeros(problem.filters)
+    if how.bias is not None:
+        offset = how.bias.astype(np.float64) * (unit if how.late else first)
     most = abs(start) + 255 * abs(flat).sum(1)
     if np.any(most >= _LARGEST) or np.any(most * factor + abs(offset) >= _LARGEST):
         raise EngineError(f"the sums of a {problem} with these weights and scales do not fit 32 bits")
@@ -128,9 +133,14 @@ def finish_code(epilogue: Epilogue, sums: str, fields: str, residual: str, lanes
     `sums` is a vector of integers, `fields` points to the filters' words, `residual` is a vector; the header
     is `h`.
     """
-    value = f"__builtin_convertvector({sums}, vf) * load({fields} + {lanes}) + load({fields} + {2 * lanes})"
+    factor, offset = (f"load({fields} + {field * lanes})" for field in (1, 2))
+    value = f"__builtin_convertvector({sums}, vf) * {factor}"
+    if not epilogue.late:
+        value = f"{value} + {offset}"
     if epilogue.inner:
         value = f"vmin(splat(h[5]), vmax(splat(h[4]), rint_f({value}))) * h[6]"
+    if epilogue.late:
+        value = f"{value} + {offset}"
     if epilogue.residual:
         value = f"{value} + ({residual} * h[7] + h[8])"
     return value if epilogue.activation is None else epilogue.activation.apply(value)

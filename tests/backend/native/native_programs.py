@@ -56,10 +56,12 @@ def compile_folder(program: Program, folder: Path, isa: Isa | None = None) -> Pa
 
 
 def answers(
-    program: Program, folder: Path, isa: Isa | None = None
+    program: Program, folder: Path, isa: Isa | None = None, sixteenths: bool = False
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     """Outputs of the compiled program, and of the interpreter in double precision."""
     shape = program.inputs["x"].static
-    x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+    random = np.random.default_rng(1)
+    x = random.integers(-96, 96, shape) / 16 if sixteenths else random.standard_normal(shape)
+    x = x.astype(np.float32)
     found = Model(compile_folder(program, folder, isa))(x=x)
     return found, interpret(program, {"x": x})

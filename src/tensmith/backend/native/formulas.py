@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tensmith.backend.native.elementwise import PLAIN, activation_of
+from tensmith.backend.native.grids import grid_of
 from tensmith.backend.native.operands import Reads, Tensors
 from tensmith.ir import Node
 from tensmith.kernel.buffer import C_TYPES
 from tensmith.kernel.epilogue import Curve, literal
+from tensmith.kernel.grid_code import codes_of, numbers_of
+from tensmith.kernel.quantized import Grid
 from tensmith.kernel.routines.strided import Operand
 
 # One step over vectors. What has no form here is computed number by number.
@@ -49,23 +52,31 @@ _MATHS: Mapping[str, str] = {
     "pow": "powf({0}, {1})", "reciprocal": "(1 / {0})", "sigmoid": "(1 / (1 + expf(-{0})))",
 }  # fmt: skip
 _INTEGERS = frozenset({"i64", "i32", "bool", "u8", "i8"})
+_PAIR = frozenset({"quantize_linear", "dequantize_linear"})
 # Divisors whose reciprocal is a normal number too.
 _INVERTIBLE = (1e-30, 1e30)
 
 
 def is_elementwise(tensors: Tensors, node: Node) -> bool:
     """Whether there is C for one step of a node."""
-    if (
-        node.opaque is not None
-        or len(node.outputs) > 1
-        or node.op in ("quantize_linear", "dequantize_linear")
-    ):
+    if node.opaque is not None or len(node.outputs) > 1:
         return False
     return in_vectors(tensors, node) or _in_numbers(tensors, node)
 
 
+def _bytes_grid(tensors: Tensors, node: Node) -> Grid | None:
+    """The grid between unsigned bytes and floats that a node stands for, if it is one."""
+    codes = node.output if node.op == "quantize_linear" else node.inputs[0]
+    numbers = node.inputs[0] if node.op == "quantize_linear" else node.output
+    if node.op not in _PAIR or (tensors.dtype(codes), tensors.dtype(numbers)) != ("u8", "f32"):
+        return None
+    return grid_of(tensors.program, node)
+
+
 def in_vectors(tensors: Tensors, node: Node) -> bool:
-    """Whether a node is a function of floats that the vector functions know."""
+    """Whether a node is a function of floats or unsigned bytes that the vector functions know."""
+    if node.op in _PAIR:
+        return _bytes_grid(tensors, node) is not None
     used = [name for name in node.inputs if name]
     if any(tensors.dtype(name) != "f32" for name in (*used, node.output)):
         return False
@@ -77,6 +88,8 @@ def in_vectors(tensors: Tensors, node: Node) -> bool:
 
 
 def _in_numbers(tensors: Tensors, node: Node) -> bool:
+    if node.op in _PAIR:
+        return grid_of(tensors.program, node) is not None
     types = {tensors.dtype(name) for name in (*node.inputs, node.output) if name}
     if not types <= _INTEGERS | {"f32"} or not all(node.inputs):
         return False
@@ -89,6 +102,9 @@ def _in_numbers(tensors: Tensors, node: Node) -> bool:
 
 def vector_step(tensors: Tensors, node: Node, value: Callable[[str], str]) -> str:
     """The C expression of one node over vectors, given those of its inputs."""
+    grid = _bytes_grid(tensors, node)
+    if grid is not None:
+        return (codes_of if node.op == "quantize_linear" else numbers_of)(value(node.inputs[0]), grid)
     activation = activation_of(tensors.program, node)
     if activation is not None:
         return f"({activation.apply(value(node.inputs[0]))})"
@@ -105,6 +121,8 @@ def vector_step(tensors: Tensors, node: Node, value: Callable[[str], str]) -> st
 def _number_step(tensors: Tensors, node: Node, value: Callable[[str], str]) -> str:
     """The C expression of one node over numbers."""
     c_type = C_TYPES[tensors.dtype(node.output)]
+    if node.op in _PAIR:
+        return _pair_step(tensors, node, value(node.inputs[0]))
     if node.op == "cast":
         source = value(node.inputs[0])
         return f"({source} != 0)" if tensors.dtype(node.output) == "bool" else f"(({c_type}){source})"
@@ -112,9 +130,25 @@ def _number_step(tensors: Tensors, node: Node, value: Callable[[str], str]) -> s
     return f"(({c_type}){form.format(*map(value, node.inputs))})"
 
 
+def _pair_step(tensors: Tensors, node: Node, x: str) -> str:
+    """The C expression of a number on a grid of bytes, or of a byte's number; signed bytes stay signed."""
+    grid = grid_of(tensors.program, node)
+    assert grid is not None
+    codes = tensors.dtype(node.output if node.op == "quantize_linear" else node.inputs[0])
+    least = -128 if codes == "i8" else 0
+    zero, scale = grid.zero_point + least, literal(grid.scale)
+    if node.op == "dequantize_linear":
+        return f"(((float){x} - {zero}) * {scale})"
+    return f"(({C_TYPES[codes]})fminf({least + 255}, fmaxf({least}, rintf({x} / {scale}) + {zero})))"
+
+
 @dataclass
 class Tree:
-    """A tree of elementwise nodes under construction: it takes in what only it reads, of its own shape."""
+    """A tree of elementwise nodes under construction: it takes in what only it reads, of its own shape.
+
+    Bytes are worth reading as often as they are needed, so their dequantization is in every tree that reads
+    it, and taken by none of them.
+    """
 
     tensors: Tensors
     reads: Reads
@@ -126,10 +160,10 @@ class Tree:
     def build(self, value: str, shape: tuple[int, ...]) -> tuple[str, bool]:
         """(the C expression of a value seen with `shape`, whether it is over vectors)."""
         inside = self._inside(value, shape)
-        self.taken += inside
+        self.taken += [node for node in inside if not self._repeated(node)]
         own = {node.output: node for node in inside}
         vector = all(in_vectors(self.tensors, node) for node in inside)
-        vector = vector and self.tensors.dtype(value) == "f32"
+        vector = vector and (self.tensors.dtype(value) == "f32" or bool(inside))
         step = vector_step if vector else _number_step
 
         def expression(name: str) -> str:
@@ -146,9 +180,14 @@ class Tree:
             return []
         found = [node]
         for name in dict.fromkeys(filter(None, node.inputs)):
-            if self.tensors.program.uses(name) == 1:
+            producer = self.tensors.program.producers.get(name)
+            repeated = producer is not None and self._repeated(producer)
+            if repeated or self.tensors.program.uses(name) == 1:
                 found += self._inside(name, shape)
         return found
+
+    def _repeated(self, node: Node) -> bool:
+        return node.op == "dequantize_linear" and self.tensors.program.uses(node.output) > 1
 
     def _leaf(self, name: str, shape: tuple[int, ...], vector: bool) -> str:
         number = self.tensors.number(name)
@@ -197,7 +236,7 @@ def _next(
     """A reader of known values that needs nothing else but numbers."""
     for name in known:
         for node in tensors.program.consumers.get(name, ()):
-            if node in inside or not free(node) or not in_vectors(tensors, node):
+            if node in inside or node.op in _PAIR or not free(node) or not in_vectors(tensors, node):
                 continue
             shaped = tensors.shape(node.output) == tensors.shape(name)
             if shaped and all(n in known or tensors.number(n) is not None for n in node.inputs if n):

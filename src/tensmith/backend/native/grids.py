@@ -16,7 +16,10 @@ from tensmith.kernel.quantized import Grid
 
 _SIGNED_OFFSET = {"u8": 0, "i8": 128}
 # Ops whose result is some of their inputs' elements.
-_MOVING = frozenset({"max_pool", "concat", "flatten", "reshape", "squeeze", "unsqueeze", "identity"})
+_MOVING = frozenset({
+    "max_pool", "concat", "flatten", "reshape", "squeeze", "unsqueeze", "identity", "transpose", "slice",
+    "expand",
+})  # fmt: skip
 
 
 def grid_of(program: Program, node: Node) -> Grid | None:
@@ -56,6 +59,28 @@ def grids(program: Program, tensors: Container[str] = ()) -> dict[str, Grid]:
         if dtype != "f32" and (dtype != "u8" or name not in found):
             raise EngineError(f"'{name}' is {dtype} at the border of the program: there is no native kernel")
     return found
+
+
+def unsigned(program: Program) -> Program:
+    """Signed codes that dequantizations alone read, as unsigned ones: 128 is added, to zero points too."""
+    nodes = {node: node for node in program.nodes}
+    constants = dict(program.constants)
+
+    def raised(node: Node) -> Node:
+        name = node.inputs[2]
+        constants[f"{name} raised"] = (constants[name].astype(np.int16) + 128).astype(np.uint8)
+        return replace(node, inputs=(*node.inputs[:2], f"{name} raised"))
+
+    for node in program.nodes:
+        readers = program.consumers.get(node.output, ())
+        if node.op != "quantize_linear" or node.output in program.outputs or not readers:
+            continue
+        ends = (node, *readers)
+        zeros = [constants.get((*one.inputs, "", "")[2]) for one in ends]
+        plain = all(zero is not None and zero.dtype == np.int8 for zero in zeros)
+        if plain and all(reader.op == "dequantize_linear" for reader in readers):
+            nodes |= {one: raised(one) for one in ends}
+    return replace(program, nodes=tuple(nodes.values()), constants=constants, _known={})
 
 
 def moved_behind(program: Program) -> Program:

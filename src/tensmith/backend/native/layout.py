@@ -44,6 +44,7 @@ class Action:
     weights: Array | None = None
     constants: Array | None = None
     inner: bool = False
+    late: bool = False
 
 
 @dataclass
@@ -194,13 +195,13 @@ def _heavy(layout: Layout, step: Heavy, isa: Isa, choose: Chooser) -> None:
         bias[: len(step.bias)] = step.bias
     weights = kernel.pack(step.weights)
     numbers = bias if step.bias is not None else None
-    inner = False
+    inner, late = False, False
     if step.rescaling is not None:
         curved = step.activation is not None
         numbers = constants(step.problem, isa, step.weights, step.rescaling, curved)
-        inner = step.rescaling.inner is not None
+        inner, late = step.rescaling.inner is not None, step.rescaling.late
     reads = (source, *residual)
-    layout.actions.append(Action(kernel, reads, step.output, step.activation, weights, numbers, inner))
+    layout.actions.append(Action(kernel, reads, step.output, step.activation, weights, numbers, inner, late))
 
 
 # The block of a value that is not written before somebody wants it.

@@ -9,7 +9,7 @@ import numpy as np
 
 from tensmith.backend.native.arena import ALIGNMENT, Span, arrange
 from tensmith.backend.native.codes import opened
-from tensmith.backend.native.grids import grids, moved_behind
+from tensmith.backend.native.grids import grids, moved_behind, unsigned
 from tensmith.backend.native.groups import group
 from tensmith.backend.native.images import Images, images_of, rows_of
 from tensmith.backend.native.layout import Action, Chooser, Layout, estimated, lay_out
@@ -76,7 +76,7 @@ def make_plan(program: Program, isa: Isa, chooser: Callable[[int], Chooser] = es
 
     `chooser` is told how many bytes of weights are read at every run.
     """
-    program = moved_behind(opened(simplify(program).program))
+    program = moved_behind(unsigned(opened(simplify(program).program)))
     tensors = Tensors(program, tensor_nodes(program))
     steps = group(program, isa, tensors)
     values = {name for step in steps for name in (step.output, *reads(step))}

@@ -4,7 +4,7 @@
 
 in the forms that tensmith, ONNX Runtime and NNCF write: x in bytes on one grid, w in int8 without zero point
 on one grid or one a filter, b as int32 on the products' grid or in floats. Sums may pass a pair of their own
-before the residual is added. Anything else is left to the float kernels.
+before a bias or a residual is added. Anything else is left to the float kernels.
 """
 
 from __future__ import annotations
@@ -90,12 +90,17 @@ def integer_step(
 
     Also the nodes it takes, in order. None if its sums might not fit 32 bits.
     """
-    behind = _Behind(program, step.output, taken)
+    return rescaled(step, given, last, Behind(program, step.output, taken, given.bias))
+
+
+def rescaled(step: Heavy, given: Operands, last: Node, behind: Behind) -> tuple[Heavy, list[Node]] | None:
+    """`integer_step` for those who know how to look behind a step."""
     behind.follow()
     problem = replace(step.problem, dtype="u8")
     how = Rescaling(
-        given.source, given.scales, behind.target, given.codes, given.bias, behind.inner, behind.grid
-    )
+        given.source, given.scales, behind.target, given.codes, behind.bias, behind.inner, behind.grid,
+        behind.late,
+    )  # fmt: skip
     found = replace(
         step, problem=problem, weights=step.weights.astype(np.int8), bias=None, rescaling=how,
         output=behind.value, residual=behind.residual, activation=behind.real_activation,
@@ -108,13 +113,18 @@ def integer_step(
 
 
 @dataclass
-class _Behind:
-    """Walks along the only readers of a value for as long as the epilogue can do what they do."""
+class Behind:
+    """Walks along the only readers of a value for as long as the epilogue can do what they do.
+
+    `late` if the bias is added to sums that a pair of their own has rounded.
+    """
 
     program: Program
     value: str
     taken: Collection[Node]
+    bias: Array | None = None
     nodes: list[Node] = field(default_factory=list)
+    late: bool = False
     inner: Grid | None = None
     target: Grid | None = None
     residual: str | None = None
@@ -131,10 +141,13 @@ class _Behind:
 
     def follow(self) -> None:
         """To the first node that the epilogue cannot take."""
-        while self.target is None:
-            node = self._reader(self.value)
-            if node is None or not (self._quantize(node) or self._activate(node) or self._add(node)):
-                return
+        while self.target is None and (self._step() or self._curve()):
+            pass
+
+    def _step(self) -> bool:
+        """A node that is no curve, if the only reader is one."""
+        node = self._reader(self.value)
+        return node is not None and (self._quantize(node) or self._clip(node) or self._add(node))
 
     def _reader(self, value: str) -> Node | None:
         readers = self.program.consumers.get(value, ())
@@ -158,11 +171,12 @@ class _Behind:
         first = self.inner is None and self.residual is None and self.activation is None
         if first and again is not None and grid_of(self.program, again) == grid_of(self.program, node):
             after = self._reader(again.output)
-            if after is not None and (self._addend(after, again.output) or self._unary(after)):
+            if after is not None and self._goes_on(after, again.output):
                 self.inner, self.bounds = grid, None
                 return self._take(node, again)
         self.target = grid
-        if self.inner is not None and self.residual is None and self.activation is None:
+        alone = self.residual is None and self.activation is None and not self.late
+        if self.inner is not None and alone:
             self._join_grids(self.inner, grid)
         return self._take(node)
 
@@ -172,23 +186,39 @@ class _Behind:
             low, high = max(inner.low, target.low), min(inner.high, target.high)
             self.inner, self.target = None, target._replace(low=min(low, high), high=high)
 
-    def _unary(self, node: Node) -> bool:
-        """Whether a node is one of the other steps."""
-        return activation_of(self.program, node) is not None or grid_of(self.program, node) is not None
+    def _goes_on(self, node: Node, value: str) -> bool:
+        """Whether a node that reads a value is one of the other steps."""
+        biased = self.bias is None and self._constant(node, value) is not None
+        unary = activation_of(self.program, node) is not None or grid_of(self.program, node) is not None
+        return biased or unary or self._addend(node, value) is not None
 
-    def _activate(self, node: Node) -> bool:
+    def _clip(self, node: Node) -> bool:
+        """A rectifier: it narrows the grid."""
         activation = activation_of(self.program, node)
         if activation is None or self.activation is not None or node.inputs[0] != self.value:
             return False
-        if activation.name in _CLIPS:
-            low, high = (0.0, np.inf) if activation.name == "relu" else activation.parameters
-            old = self.bounds or (-np.inf, np.inf)
-            self.bounds = (min(max(old[0], low), high), min(max(old[1], low), high))
-        elif self.bounds is None:
-            self.activation = activation
-        else:
+        if activation.name not in _CLIPS:
             return False
+        low, high = (0.0, np.inf) if activation.name == "relu" else activation.parameters
+        old = self.bounds or (-np.inf, np.inf)
+        self.bounds = (min(max(old[0], low), high), min(max(old[1], low), high))
         return self._take(node)
+
+    def _curve(self) -> bool:
+        """Any other function of one value."""
+        if self.activation is not None or self.bounds is not None:
+            return False
+        found = self._function()
+        if found is None:
+            return False
+        self.activation = found[0]
+        return self._take(*found[1])
+
+    def _function(self) -> tuple[Activation, list[Node]] | None:
+        """The function of the value that its readers compute, and they."""
+        node = self._reader(self.value)
+        activation = activation_of(self.program, node) if node is not None else None
+        return (activation, [node]) if node is not None and activation is not None else None
 
     def _addend(self, node: Node, value: str) -> str | None:
         """The other operand of an addition of two computed tensors of one shape."""
@@ -198,14 +228,27 @@ class _Behind:
         same = self.program.type(other).static == self.program.type(value).static
         return other if same and other not in self.program.static_values else None
 
+    def _constant(self, node: Node, value: str) -> Array | None:
+        """What an addition of one number a filter adds; None if it is none."""
+        return None
+
     def _add(self, node: Node) -> bool:
+        constant = self._constant(node, self.value)
+        curved = self.bounds is not None or self.activation is not None
+        if constant is not None and not curved and (self.inner is None or self.bias is None):
+            self.late = self.inner is not None
+            self.bias = constant if self.bias is None else self.bias + constant
+            return self._take(node)
         other = self._addend(node, self.value)
-        if other is None or self.residual or self.bounds is not None or self.activation is not None:
+        if other is None or self.residual or curved:
             return False
-        producer = self.program.producers.get(other)
+        self.residual, self.grid = self._kept(other)
+        return self._take(node)
+
+    def _kept(self, value: str) -> tuple[str, Grid]:
+        """Where the other operand of an addition is read from: its codes, or itself."""
+        producer = self.program.producers.get(value)
         grid = grid_of(self.program, producer) if producer is not None else None
         if producer is not None and grid is not None and producer.op == "dequantize_linear":
-            self.residual, self.grid = producer.inputs[0], grid
-        else:
-            self.residual, self.grid = other, Grid(1.0, 0)
-        return self._take(node)
+            return producer.inputs[0], grid
+        return value, Grid(1.0, 0)

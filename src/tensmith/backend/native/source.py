@@ -65,7 +65,9 @@ def _code(plan: Plan, action: Action) -> str:
     target = plan.layout.buffer(action.writes)
     if isinstance(action.work, Kernel):
         residual = sources[1] if len(sources) > 1 else None
-        epilogue = Epilogue(action.constants is not None, residual, action.activation, action.inner)
+        epilogue = Epilogue(
+            action.constants is not None, residual, action.activation, action.inner, action.late
+        )
         return action.work.code(_NAME, sources[0], target, epilogue)
     return action.work.code(_NAME, sources, target)
 

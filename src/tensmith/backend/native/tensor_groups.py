@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from tensmith.backend.native.byte_layers import byte_layer
 from tensmith.backend.native.codes import LayerWeights, coded_weights
 from tensmith.backend.native.formulas import Tree, curve, is_elementwise
 from tensmith.backend.native.operands import Reads, Tensors
 from tensmith.backend.native.patterns import Norm, heads, norm_group, norm_op
 from tensmith.backend.native.single import alone, matrix
-from tensmith.backend.native.steps import Dense, Heavy, Step
+from tensmith.backend.native.steps import Dense, Heavy, Step, reads
 from tensmith.backend.native.views import RESHAPING
 from tensmith.ir import Node
 from tensmith.kernel.isa import Isa
@@ -29,6 +30,9 @@ def tensor_steps(tensors: Tensors, isa: Isa) -> dict[Node, list[Step]]:
     """Steps by the node whose place they take; EngineError naming a node without a native kernel."""
     found = _Grouping(tensors, isa)
     nodes = [node for node in tensors.program.nodes if node in tensors.nodes]
+    for node in nodes:
+        if node.op in ("matmul", "gemm") and found.free(node):
+            found.byte_layer(node)
     for node in nodes:
         if (
             node.op in ("matmul", "gemm")
@@ -56,11 +60,12 @@ def tensor_steps(tensors: Tensors, isa: Isa) -> dict[Node, list[Step]]:
 
 @dataclass
 class _Grouping:
-    """Which nodes are part of a step already, and the steps."""
+    """Which nodes are part of a step already, the steps, and what they read."""
 
     tensors: Tensors
     isa: Isa
     taken: set[Node] = field(default_factory=set)
+    read: set[str] = field(default_factory=set)
     steps: dict[Node, list[Step]] = field(default_factory=dict)
 
     @cached_property
@@ -76,6 +81,14 @@ class _Grouping:
         self.taken.update(nodes)
         last = max(nodes, key=self._order.__getitem__)
         self.steps.setdefault(last, []).extend(steps)
+        self.read.update(name for step in steps for name in reads(step))
+
+    def byte_layer(self, node: Node) -> None:
+        """A product of bytes with an int8 matrix and what its epilogue computes, if it is one."""
+        made = byte_layer(self.tensors, node, self.free)
+        if made is not None:
+            step, nodes = made
+            self.place(nodes, step)
 
     def layer(self, node: Node) -> None:
         """A product with a constant matrix, and the nodes behind it that its epilogue computes."""
@@ -238,7 +251,8 @@ class _Grouping:
         tensors = self.tensors
 
         def may_inline(node: Node) -> bool:
-            return inline and self.free(node) and is_elementwise(tensors, node)
+            needed = node.output != value and tensors.name(node.output) in self.read
+            return inline and self.free(node) and not needed and is_elementwise(tensors, node)
 
         tree = Tree(tensors, reads, may_inline)
         expression, vector = tree.build(value, tensors.shape(value))

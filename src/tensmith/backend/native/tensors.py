@@ -1,8 +1,8 @@
 """Which nodes are computed on tensors that lie dense, rather than on images in blocks.
 
 Convolutions, pools and what follows them position by position stay images. Everything that no image kernel
-takes is a tensor node, and so is everything behind one, up to the next convolution or pool; and all of a
-program that has neither.
+takes is a tensor node, and so is everything behind one, up to the next convolution or pool, or what brings
+its operands onto a grid; and all of a program that has neither.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from tensmith.ir import Node, Program
 # Kernels for these exist on images alone.
 _IMAGES = frozenset({
     "conv", "max_pool", "average_pool", "global_average_pool", "global_max_pool", "batch_normalization",
-    "quantize_linear", "dequantize_linear", "pad",
+    "pad",
 })  # fmt: skip
+_PAIR = frozenset({"quantize_linear", "dequantize_linear"})
 
 
 def tensor_nodes(program: Program) -> frozenset[Node]:
@@ -35,6 +36,10 @@ def tensor_nodes(program: Program) -> frozenset[Node]:
         behind = any(program.producers.get(name) in found for name in node.inputs if name)
         if behind or not (images or node.op == "softmax") or not _on_images(program, node):
             found.add(node)
+    for node in reversed(computed):
+        readers = program.consumers.get(node.output, ())
+        if node.op in _PAIR and readers and found.isdisjoint(readers):
+            found.discard(node)
     return frozenset(found)
 
 

@@ -31,7 +31,8 @@ class Operand:
 class Part:
     """target[i] = expression of the operands at i; all have the target's shape.
 
-    `expression` is C with {0}, {1}...: over vectors if `vector`, which takes floats alone, else over numbers.
+    `expression` is C with {0}, {1}...: over vectors of floats if `vector`, else over numbers. Bytes are their
+    codes as floats in vectors.
     """
 
     expression: str
@@ -86,16 +87,21 @@ static void {name}({ROUTINE_SIGNATURE})
         whole = length - length % self.lanes
         text = ""
         if whole:
-            done = self._vector(part.expression, steps, "j", self.lanes)
+            done = self._vector(part, steps, "j", self.lanes)
             text += f"        for (int j = 0; j < {whole}; j += {self.lanes}) {done}\n"
         if length > whole:
-            text += f"        {self._vector(part.expression, steps, str(whole), length - whole)}\n"
+            text += f"        {self._vector(part, steps, str(whole), length - whole)}\n"
         return text
 
-    def _vector(self, expression: str, steps: list[int], j: str, count: int) -> str:
+    def _vector(self, part: Part, steps: list[int], j: str, count: int) -> str:
         """The C statement for `count` elements from j on."""
-        values = [_read(f"x{index}", step, j, count, self.lanes) for index, step in enumerate(steps[1:])]
-        value = expression.format(*values)
+        reads = enumerate(zip(part.operands, steps[1:]))
+        values = [_read(f"x{n}", operand.dtype, step, j, count, self.lanes) for n, (operand, step) in reads]
+        value = part.expression.format(*values)
+        if self.dtype == "u8":
+            whole = steps[0] == 1 and count == self.lanes
+            rest = f"to_bytes_step(y + {j} * {steps[0]}, {value}, {steps[0]}, {count});"
+            return f"to_bytes(y + {j}, {value});" if whole else rest
         if steps[0] != 1:
             return f"store_step(y + {j} * {steps[0]}, {value}, {steps[0]}, {count});"
         if count < self.lanes:
@@ -103,9 +109,12 @@ static void {name}({ROUTINE_SIGNATURE})
         return f"store(y + {j}, {value});"
 
 
-def _read(pointer: str, step: int, j: str, count: int, lanes: int) -> str:
+def _read(pointer: str, dtype: str, step: int, j: str, count: int, lanes: int) -> str:
     if step == 0:
-        return f"splat({pointer}[0])"
+        return f"splat((float){pointer}[0])"
+    if dtype == "u8":
+        part = f"widen_step({pointer} + {j} * {step}, {step}, {count})"
+        return f"widen({pointer} + {j})" if step == 1 and count == lanes else part
     if step != 1:
         return f"load_step({pointer} + {j} * {step}, {step}, {count})"
     return f"load({pointer} + {j})" if count == lanes else f"load_part({pointer} + {j}, {count})"
