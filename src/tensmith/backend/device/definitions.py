@@ -1,0 +1,244 @@
+"""Every value that a device computes as the formula of its element.
+
+Memory is flat: a read has one subscript, the row-major position. Views (what only says which elements stand
+where) are read through and lie nowhere; so are numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tensmith.errors import EngineError, ProgramError
+from tensmith.formula.bounds import Ranges
+from tensmith.formula.expr import (
+    Add,
+    Call,
+    Expr,
+    Formula,
+    Guard,
+    Mul,
+    Num,
+    Pow,
+    Read,
+    Reduce,
+    Size,
+    compute,
+    fresh,
+    substitute,
+)
+from tensmith.formula.poly import Poly
+from tensmith.ir import Node, Program, interpret
+from tensmith.ir.op import Symbolic
+from tensmith.ir.ops.sizes import flat_position
+
+Array: TypeAlias = np.ndarray[Any, Any]
+# Index variables with their extents, outermost first.
+Axes: TypeAlias = tuple[tuple[str, int], ...]
+
+# Element types that devices hold; halves and bytes are computed with as floats.
+HELD = frozenset({"f32", "f16", "bool", "u8", "i8", "u16", "i16", "i32", "u32", "i64"})
+# Positions are computed in 32 bits.
+_MOST_ELEMENTS = 2**31 - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Definition:
+    """value[axes] = body. Axes of size 1 have no variable; `label` names the node in messages."""
+
+    value: str
+    dtype: str
+    axes: Axes
+    body: Expr
+    label: str
+
+    @property
+    def position(self) -> Poly:
+        """Where the element at the axes lies in the value's own memory."""
+        return flat(self.axes)
+
+
+@dataclass(frozen=True, eq=False)
+class Definitions:
+    """The definitions of a program in order, and the constants that they read."""
+
+    items: tuple[Definition, ...]
+    constants: Mapping[str, Array]
+
+
+def flat(axes: Axes) -> Poly:
+    """The row-major position of an element."""
+    return Poly.of(flat_position([Poly.symbol(name) for name, _ in axes], [size for _, size in axes]))
+
+
+def define(program: Program) -> Definitions:
+    """The definitions of a simplified program of fixed sizes; EngineError naming what has none."""
+    static = _static(program)
+    known: dict[str, Formula] = {name: _memory(program, name) for name in program.inputs}
+    known |= {name: _constant(program, name, array) for name, array in static.items()}
+    items: list[Definition] = []
+    for node in program.nodes:
+        if node.output in program.static_values:
+            continue
+        for value, formula in zip(node.outputs, _formulas(program, node, known)):
+            if not value:
+                continue
+            definition = _definition(program, node, value, formula)
+            if value not in program.outputs and _is_view(program, definition):
+                known[value] = formula
+            else:
+                known[value] = _memory(program, value)
+                items.append(definition)
+    alive, read = _alive(items, program.outputs)
+    return Definitions(alive, {name: array for name, array in static.items() if name in read})
+
+
+def reads(expr: Expr) -> Iterator[Read]:
+    """Every read inside an expression."""
+    if isinstance(expr, Read):
+        yield expr
+    for part in parts(expr):
+        yield from reads(part)
+
+
+def parts(expr: Expr) -> tuple[Expr, ...]:
+    """The expressions directly inside."""
+    match expr:
+        case Add(args) | Mul(args) | Call(_, args):
+            return args
+        case Pow(inner, _) | Guard(_, inner) | Reduce(_, _, _, inner):
+            return (inner,)
+    return ()
+
+
+def rebuilt(expr: Expr, function: Callable[[Expr], Expr]) -> Expr:
+    """The expression with `function` applied to those directly inside."""
+    match expr:
+        case Add(args):
+            return Add(tuple(map(function, args)))
+        case Mul(args):
+            return Mul(tuple(map(function, args)))
+        case Call(name, args):
+            return Call(name, tuple(map(function, args)))
+        case Pow(base, exponent):
+            return Pow(function(base), exponent)
+        case Guard(conditions, body):
+            return Guard(conditions, function(body))
+        case Reduce(kind, var, extent, body):
+            return Reduce(kind, var, extent, function(body))
+    return expr
+
+
+def tidy(expr: Expr, ranges: Ranges) -> Expr:
+    """The expression without conditions that always hold, and with subscripts simplified."""
+    match expr:
+        case Read(name, indices):
+            return Read(name, tuple(map(ranges.simplify, indices)))
+        case Size(poly):
+            number = ranges.simplify(poly)
+            return Size(number) if number.constant is None else Num(Fraction(number.constant))
+        case Guard(conditions, body):
+            simpler = [ranges.simplify(condition) for condition in conditions]
+            if any(ranges.never_negative(-condition - 1) for condition in simpler):
+                return Num(Fraction(0))
+            left = tuple(c for c in simpler if not ranges.never_negative(c))
+            return Guard(left, tidy(body, ranges)) if left else tidy(body, ranges)
+        case Reduce(kind, var, extent, body):
+            if extent == 1:
+                return tidy(substitute(body, {var: Poly.of(0)}), ranges)
+            return Reduce(kind, var, extent, tidy(body, ranges.having([(var, extent)])))
+        case Add(args):
+            terms = [term for term in (tidy(arg, ranges) for arg in args) if term != Num(Fraction(0))]
+            return Add(tuple(terms)) if len(terms) > 1 else (*terms, Num(Fraction(0)))[0]
+    return rebuilt(expr, lambda part: tidy(part, ranges))
+
+
+def ranges_of(axes: Axes) -> Ranges:
+    """What is known of index variables."""
+    return Ranges({name: Poly.of(size) for name, size in axes})
+
+
+def label_of(node: Node) -> str:
+    """A node in messages."""
+    return f"node '{node.name or node.output}' ({node.op})"
+
+
+def _static(program: Program) -> dict[str, Array]:
+    """The values that need no input and are read by what does, or given out."""
+    used = {n for node in program.nodes if node.output not in program.static_values for n in node.inputs}
+    wanted = tuple(sorted((used | set(program.outputs)) & program.static_values))
+    if not wanted:
+        return {}
+    nodes = tuple(node for node in program.nodes if node.output in program.static_values)
+    found = interpret(Program("constants", {}, wanted, nodes, program.constants), {})
+    return {name: np.asarray(found[name], program.type(name).numpy) for name in wanted}
+
+
+def _alive(items: list[Definition], outputs: tuple[str, ...]) -> tuple[tuple[Definition, ...], set[str]]:
+    """(the definitions that somebody reads, all that is read or given out)."""
+    read = set(outputs)
+    kept = []
+    for item in reversed(items):
+        if item.value in read:
+            kept.append(item)
+            read.update(found.tensor for found in reads(item.body))
+    return tuple(kept[::-1]), read
+
+
+def _shape(program: Program, value: str) -> tuple[int, ...]:
+    type_ = program.type(value)
+    if type_.static is None:
+        raise EngineError(f"'{value}' has the symbolic shape {type_}; devices need fixed sizes")
+    if int(np.prod(type_.static, dtype=object)) > _MOST_ELEMENTS:
+        raise EngineError(f"'{value}' has shape {type_}, more elements than 32 bits count")
+    return type_.static
+
+
+def _memory(program: Program, value: str) -> Formula:
+    """A value read where it lies."""
+    shape = _shape(program, value)
+    if program.type(value).dtype not in HELD:
+        raise EngineError(f"'{value}' is {program.type(value).dtype}, which no device kernel reads")
+    return compute(shape, lambda *at: Read(value, (Poly.of(flat_position(at, shape)),)))
+
+
+def _constant(program: Program, value: str, array: Array) -> Formula:
+    """A number as itself, other constants read where they lie."""
+    if array.size == 1 and array.dtype.kind in "iufb" and np.isfinite(array).all():
+        number = Fraction(array.reshape(-1)[0].item())
+        return compute(array.shape, lambda *_: Num(number))
+    if program.type(value).dtype in HELD:
+        return _memory(program, value)
+    return compute(array.shape, lambda *_: Call(f"constant {value}", ()))
+
+
+def _formulas(program: Program, node: Node, known: Mapping[str, Formula]) -> tuple[Formula, ...]:
+    """The formulas of a node's outputs; EngineError where it has none."""
+    if node.opaque is not None:
+        raise EngineError(f"{label_of(node)} is an operator that no device kernel computes")
+    values = tuple(program.facts[name].value if name else None for name in node.inputs)
+    inputs = tuple(known[name] if name else None for name in node.inputs)
+    try:
+        return node.definition.formula(Symbolic(node.attrs, inputs, values, len(node.outputs)))
+    except ProgramError as error:
+        raise EngineError(f"{label_of(node)} has no device kernel: {error}") from error
+
+
+def _definition(program: Program, node: Node, value: str, formula: Formula) -> Definition:
+    shape = _shape(program, value)
+    axes = tuple((fresh("i"), size) for size in shape if size != 1)
+    names = iter(axes)
+    at = [Poly.of(0) if size == 1 else Poly.symbol(next(names)[0]) for size in shape]
+    body = tidy(formula[at], ranges_of(axes))
+    return Definition(value, program.type(value).dtype, axes, body, label_of(node))
+
+
+def _is_view(program: Program, definition: Definition) -> bool:
+    """Whether a value only says which elements of another stand where, or is one number."""
+    if isinstance(definition.body, Read):
+        return program.type(definition.body.tensor).dtype == definition.dtype
+    return isinstance(definition.body, Num | Size)

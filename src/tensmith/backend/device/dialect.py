@@ -1,0 +1,71 @@
+"""What makes the dialect of the kernels OpenCL C, or CUDA C.
+
+A kernel is written once:
+
+    KERNEL(64) each_0(GLOBAL const f32 *RESTRICT x0, GLOBAL f32 *RESTRICT y) { ... }
+
+runs in groups of as many threads as its head says, GROUP and THREAD being their numbers, shares LOCAL arrays
+within a group and waits for it at BARRIER. Halves are only loaded and stored, through floats. All sizes are
+constants. The prelude of a language defines these words.
+"""
+
+from __future__ import annotations
+
+# OpenCL C 1.2; halves need no extension where they are only loaded and stored (6.1.1.1, vload_half).
+OPENCL = """\
+#define KERNEL(threads) __kernel __attribute__((reqd_work_group_size(threads, 1, 1))) void
+#define GLOBAL __global
+#define LOCAL __local
+#define RESTRICT restrict
+#define FUNCTION static
+#define GROUP (int)get_group_id(0)
+#define THREAD (int)get_local_id(0)
+#define BARRIER barrier(CLK_LOCAL_MEM_FENCE)
+#define LEAST LONG_MIN
+#define MOST LONG_MAX
+#define load_half(p, i) vload_half(i, p)
+#define store_half(p, i, x) vstore_half(x, i, p)
+typedef float f32; typedef half f16;
+typedef char i8; typedef short i16; typedef int i32; typedef long i64;
+typedef uchar u8; typedef ushort u16; typedef uint u32;
+"""
+
+# CUDA C++ as NVRTC compiles it, without any header; halves through PTX's cvt.
+CUDA = """\
+#define KERNEL(threads) extern "C" __global__ __launch_bounds__(threads) void
+#define GLOBAL
+#define LOCAL __shared__
+#define RESTRICT __restrict__
+#define FUNCTION static __device__
+#define GROUP (int)blockIdx.x
+#define THREAD (int)threadIdx.x
+#define BARRIER __syncthreads()
+#define LEAST (-0x7fffffffffffffffLL - 1)
+#define MOST 0x7fffffffffffffffLL
+#define INFINITY __int_as_float(0x7f800000)
+typedef float f32; typedef unsigned short f16;
+typedef signed char i8; typedef short i16; typedef int i32; typedef long long i64;
+typedef unsigned char u8; typedef unsigned short u16; typedef unsigned int u32;
+static __device__ float load_half(const f16 *p, int i)
+{
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(p[i]));
+    return x;
+}
+static __device__ void store_half(f16 *p, int i, float x)
+{
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(p[i]) : "f"(x));
+}
+"""
+
+# What both languages lack. A NaN goes through; signum(-0) is -0.
+FUNCTIONS = """\
+FUNCTION int is_nan(float x) { return x != x; }
+FUNCTION float maximum(float a, float b) { return a > b || a != a ? a : b; }
+FUNCTION float minimum(float a, float b) { return a < b || a != a ? a : b; }
+FUNCTION float signum(float x) { return x > 0 ? 1.0f : x < 0 ? -1.0f : x; }
+FUNCTION float modulo(float a, float b) { return a - floor(a / b) * b; }
+FUNCTION i64 larger(i64 a, i64 b) { return a > b ? a : b; }
+FUNCTION i64 smaller(i64 a, i64 b) { return a < b ? a : b; }
+FUNCTION int floor_div(int a, int b) { return a / b - (a % b < 0); }
+"""

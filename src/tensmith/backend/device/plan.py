@@ -1,0 +1,134 @@
+"""The whole plan of a program on a device: kernels in order, where every value lies, constants.
+
+With halves, what lies between kernels and the constants they read take 16 bits; what is computed is floats.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tensmith.backend.device.contraction import contraction
+from tensmith.backend.device.definitions import Array, define
+from tensmith.backend.device.dialect import FUNCTIONS
+from tensmith.backend.device.each import each
+from tensmith.backend.device.fusion import Group, fuse
+from tensmith.backend.device.kernel import NAME, Kernel, count
+from tensmith.backend.device.reductions import separate
+from tensmith.backend.device.text import is_float
+from tensmith.backend.device.tiled import tiled
+from tensmith.backend.device.together import SHORTEST, together
+from tensmith.backend.native.arena import Span, arrange
+from tensmith.ir import Program
+from tensmith.ir.types import DTYPES
+from tensmith.rewrite.trail import simplify
+
+# Parts of one buffer begin at multiples of this many bytes: the most that devices ask for
+# (CL_DEVICE_MEM_BASE_ADDR_ALIGN is at most 4096 bits in practice).
+ALIGNMENT = 512
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel on values: those it reads, then the one it writes."""
+
+    kernel: str
+    groups: int
+    threads: int
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value lies in the arena, in bytes (of one element at least), and its element type there."""
+
+    start: int
+    bytes: int
+    dtype: str
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A program of fixed sizes on a device.
+
+    `source` lacks the prelude of a language. `constants` are as the kernels read them; every other value has
+    a place in the arena. An output may be an input or a constant.
+    """
+
+    program: Program
+    source: str
+    launches: tuple[Launch, ...]
+    places: Mapping[str, Place]
+    constants: Mapping[str, Array]
+    arena_bytes: int
+
+
+def make_plan(program: Program, halves: bool = False) -> Plan:
+    """Simplifies a program of fixed sizes and plans it; EngineError naming what no kernel computes."""
+    program = simplify(program).program
+    elements = separate(define(program))
+    groups = fuse(elements.items, program.outputs)
+    sizes = {name: math.prod(type_.static or ()) for name, type_ in program.inputs.items()}
+    stored = {name: type_.dtype for name, type_ in program.inputs.items()}
+    for name, array in elements.constants.items():
+        stored[name] = "f16" if halves and array.dtype == np.float32 else program_dtype(array)
+    for element in elements.items:
+        sizes[element.value] = count(element.axes)
+        between = element.value not in program.outputs and element.value in program.facts
+        stored[element.value] = "f16" if halves and between and element.dtype == "f32" else element.dtype
+    kernels = [_kernel(group, stored) for group in groups if sizes[group.root.value]]
+    names: dict[str, str] = {}
+    for kernel in kernels:
+        names.setdefault(kernel.text, f"{kernel.word}_{len(names)}")
+    launches = tuple(
+        Launch(names[kernel.text], kernel.groups, kernel.threads, (*kernel.reads, kernel.writes))
+        for kernel in kernels
+    )
+    places, total = _places(program, launches, sizes, stored)
+    constants = {n: np.ascontiguousarray(a, DTYPES[stored[n]]) for n, a in elements.constants.items()}
+    texts = [text.replace(NAME, name) for text, name in names.items()]
+    return Plan(program, "\n\n".join([FUNCTIONS, *texts, ""]), launches, places, constants, total)
+
+
+def program_dtype(array: Array) -> str:
+    """TensIR's name of an array's element type."""
+    return next(name for name, dtype in DTYPES.items() if dtype == array.dtype)
+
+
+def _kernel(group: Group, stored: Mapping[str, str]) -> Kernel:
+    """The shape of kernel that fits a group."""
+    if group.fold is None:
+        return each(group, stored)
+    real = all(is_float(member.dtype) for member in group.members)
+    product = contraction(group) if real else None
+    if product is not None and min(count(product.rows), count(product.columns)) >= _THINNEST:
+        return tiled(product, stored)
+    return (together if count(group.fold.axes) >= SHORTEST else each)(group, stored)
+
+
+# Products with fewer rows or columns would leave most of a tile empty.
+_THINNEST = 4
+
+
+def _places(
+    program: Program, launches: tuple[Launch, ...], sizes: Mapping[str, int], stored: Mapping[str, str]
+) -> tuple[dict[str, Place], int]:
+    """Every value's place by its lifetime, and the bytes of the arena."""
+    last = dict.fromkeys(program.inputs, -1)
+    first = dict(last)
+    for number, launch in enumerate(launches):
+        for name in launch.values:
+            first.setdefault(name, number)
+            last[name] = number
+    last |= {name: len(launches) for name in program.outputs}
+    held = {name for name in (*first, *program.outputs) if name in sizes}
+    needed = {name: max(1, sizes[name]) * DTYPES[stored[name]].itemsize for name in sorted(held)}
+    spans = {
+        name: Span(-(-size // ALIGNMENT) * ALIGNMENT, first.get(name, 0), last[name])
+        for name, size in needed.items()
+    }
+    offsets, total = arrange(spans)
+    return {name: Place(offsets[name], size, stored[name]) for name, size in needed.items()}, total

@@ -1,0 +1,158 @@
+"""Reductions inside formulas become values of their own, but for one that a kernel computes as it goes.
+
+    softmax:  y[i, j] = exp(x[i, j] - max(k; x[i, k])) / sum(k; exp(x[i, k] - max(l; x[i, l])))
+
+    m[i] = max(k; x[i, k]);  s[i] = sum(k; exp(x[i, k] - m[i]));  y[i, j] = exp(x[i, j] - m[i]) / s[i]
+
+A reduction stays where it depends on every axis of its definition: nothing would be computed twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tensmith.backend.device.definitions import Array, Axes, Definition, Definitions, flat, reads, rebuilt
+from tensmith.errors import EngineError
+from tensmith.formula.arith import Floats
+from tensmith.formula.evaluate import evaluate
+from tensmith.formula.expr import Add, Call, Expr, Formula, Guard, Mul, Pow, Read, Reduce, Size, substitute
+from tensmith.formula.poly import Poly
+
+# What stands in a body for the reduction that its kernel computes.
+FOLDED = Call("folded", ())
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """kind (sum, max, min, prod) of `body` over all `axes`."""
+
+    kind: str
+    axes: Axes
+    body: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Element(Definition):
+    """A definition without reductions but for `fold`, whose value FOLDED stands for in the body."""
+
+    fold: Fold | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Elements:
+    """Elements in order, and the constants that they read."""
+
+    items: tuple[Element, ...]
+    constants: dict[str, Array]
+
+
+def separate(definitions: Definitions) -> Elements:
+    """The same values, with at most one reduction each."""
+    items: list[Element] = []
+    constants = dict(definitions.constants)
+    for definition in definitions.items:
+        found = _Separation(definition)
+        last = found.element()
+        for element in (*found.before, last):
+            if element.fold is not None and not any(_all_reads(element)) and element is not last:
+                constants[element.value] = _computed(element)
+            else:
+                items.append(element)
+    return Elements(tuple(items), constants)
+
+
+def _all_reads(element: Element) -> Iterable[Read]:
+    yield from reads(element.body)
+    if element.fold is not None:
+        yield from reads(element.fold.body)
+
+
+def _computed(element: Element) -> Array:
+    """The values of a reduction that reads nothing, as of positions inside an image."""
+    assert element.fold is not None
+    body = element.fold.body
+    for name, extent in reversed(element.fold.axes):
+        body = Reduce(element.fold.kind, name, Poly.of(extent), body)
+    shape = tuple(Poly.of(extent) for _, extent in element.axes)
+    names = tuple(name for name, _ in element.axes)
+    return evaluate(Formula(shape, names, body), {}, {}, Floats()).astype(np.float32)
+
+
+@dataclass
+class _Separation:
+    """A definition being taken apart: `before` has the reductions taken out, in the order of computing."""
+
+    definition: Definition
+    before: list[Element] = field(default_factory=list)
+    _known: dict[Expr, Expr] = field(default_factory=dict)
+    _kept: Expr | None = None
+    _fold: Fold | None = None
+
+    def element(self) -> Element:
+        """The definition itself, reading what was taken out."""
+        d = self.definition
+        body = self._without(d.body, d.axes, True)
+        return Element(d.value, d.dtype, d.axes, body, d.label, self._fold)
+
+    def _without(self, expr: Expr, scope: Axes, outermost: bool) -> Expr:
+        """The expression without reductions; `scope` has the variables that it may depend on."""
+        if not isinstance(expr, Reduce):
+            return rebuilt(expr, lambda part: self._without(part, scope, outermost))
+        same = _canonical(expr)
+        if outermost and self._kept is not None and same == self._kept:
+            return FOLDED
+        if same in self._known:
+            return self._known[same]
+        fold = self._opened(expr, scope)
+        free = free_variables(expr)
+        axes = tuple(axis for axis in scope if axis[0] in free)
+        if outermost and self._kept is None and axes == scope:
+            self._kept, self._fold = same, fold
+            return FOLDED
+        name = f"{self.definition.value} {fold.kind} {len(self.before)}"
+        dtype = "f32" if self.definition.dtype == "f16" else self.definition.dtype
+        self.before.append(Element(name, dtype, axes, FOLDED, self.definition.label, fold))
+        self._known[same] = Read(name, (flat(axes),))
+        return self._known[same]
+
+    def _opened(self, expr: Reduce, scope: Axes) -> Fold:
+        """Directly nested reductions of one kind as one, the reductions inside taken out."""
+        axes: Axes = ()
+        body: Expr = expr
+        while isinstance(body, Reduce) and body.kind == expr.kind:
+            extent = body.extent.constant
+            if extent is None:
+                raise EngineError(f"{self.definition.label} adds up varying numbers of elements on no device")
+            axes, body = (*axes, (body.var, extent)), body.body
+        return Fold(expr.kind, axes, self._without(body, (*scope, *axes), False))
+
+
+def _canonical(expr: Expr, depth: int = 0) -> Expr:
+    """The expression with bound variables named by their depth: equal for equal reductions."""
+    if isinstance(expr, Reduce):
+        name = f"bound%{depth}"
+        inner = substitute(expr.body, {expr.var: Poly.symbol(name)})
+        return Reduce(expr.kind, name, expr.extent, _canonical(inner, depth + 1))
+    return rebuilt(expr, lambda part: _canonical(part, depth))
+
+
+def free_variables(expr: Expr) -> frozenset[str]:
+    """The index variables an expression depends on."""
+    none: frozenset[str] = frozenset()
+    match expr:
+        case Read(_, indices):
+            return none.union(*(index.symbols() for index in indices))
+        case Size(poly):
+            return poly.symbols()
+        case Guard(conditions, body):
+            return free_variables(body).union(*(condition.symbols() for condition in conditions))
+        case Reduce(_, var, _, body):
+            return free_variables(body) - {var}
+        case Add(args) | Mul(args) | Call(_, args):
+            return none.union(*map(free_variables, args))
+        case Pow(base, _):
+            return free_variables(base)
+    return none

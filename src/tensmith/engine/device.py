@@ -1,0 +1,91 @@
+"""What the engines of massively parallel devices share: models planned from files, and how one runs."""
+
+from __future__ import annotations
+
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from tensmith.backend.device.plan import Plan, make_plan
+from tensmith.backend.native.plan import fixed
+from tensmith.engine.base import first_line
+from tensmith.engine.signature import read_signature
+from tensmith.engine.sized import Array, SizedSession, opened
+from tensmith.errors import EngineError, TensmithError
+from tensmith.frontend.onnx import read_onnx
+
+# What lies in memory between kernels: floats, or halves.
+PRECISIONS = ("f32", "f16")
+
+
+class Machine(ABC):
+    """A plan on a device: its kernels are compiled, its constants there, its arena allocated."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    def __call__(self, **inputs: Array) -> dict[str, Array]:
+        """One inference."""
+        step, outputs = self.bind(inputs)
+        step()
+        return outputs
+
+    def bind(self, inputs: dict[str, Array]) -> tuple[Callable[[], None], dict[str, Array]]:
+        """(a call that sends the inputs, runs the kernels and fetches the outputs, the arrays it fills)."""
+        program = self.plan.program
+        given = {
+            name: np.ascontiguousarray(inputs[name], type_.numpy) for name, type_ in program.inputs.items()
+        }
+        types = {name: program.type(name) for name in program.outputs}
+        results = {name: np.empty(type_.static or (), type_.numpy) for name, type_ in types.items()}
+
+        def step() -> None:
+            for name, array in given.items():
+                if array.size:
+                    self.send(name, array)
+            self.launch()
+            for name, array in results.items():
+                if name in self.plan.constants:
+                    array[...] = self.plan.constants[name]
+                elif array.size:
+                    self.fetch(name, array)
+
+        return step, results
+
+    @abstractmethod
+    def send(self, name: str, array: Array) -> None:
+        """Copies an input to its place."""
+
+    @abstractmethod
+    def launch(self) -> None:
+        """Starts all kernels, in order."""
+
+    @abstractmethod
+    def fetch(self, name: str, array: Array) -> None:
+        """Fills `array` with a value, when all before is done."""
+
+
+def open_session(
+    engine: str,
+    path: Path,
+    precision: str,
+    sizes: Mapping[str, int] | None,
+    load: Callable[[Plan], Machine],
+) -> SizedSession:
+    """A session of the model at `path`, whose plans `load` puts on the device."""
+    if precision not in PRECISIONS:
+        raise EngineError(f"{engine}'s precision is {' or '.join(PRECISIONS)}, not '{precision}'")
+    build = functools.partial(_built, engine, path, precision, load)
+    return opened(read_signature(path), build, sizes)
+
+
+def _built(
+    engine: str, path: Path, precision: str, load: Callable[[Plan], Machine], sizes: Mapping[str, int]
+) -> Machine:
+    try:
+        return load(make_plan(fixed(read_onnx(path), dict(sizes)), precision == "f16"))
+    except TensmithError as error:
+        raise EngineError(f"{engine} cannot load {path}: {first_line(error)}") from error

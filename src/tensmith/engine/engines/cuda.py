@@ -1,0 +1,190 @@
+"""NVIDIA GPUs, through CUDA's driver and its run-time compiler.
+
+The kernels are those of OpenCL (backend.device), compiled by NVRTC for the GPU that is found. Only programs
+whose every node has a formula run here; the error names the node that has none.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.metadata
+import importlib.util
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tensmith.backend.device.dialect import CUDA
+from tensmith.backend.device.plan import Plan
+from tensmith.engine.base import Session, engine, on_request, refuse
+from tensmith.engine.device import Machine, open_session
+from tensmith.engine.sized import Array
+from tensmith.errors import EngineError, MissingExtra
+
+_DRIVERS = ("libcuda.so.1", "nvcuda.dll")
+
+
+def compile_ptx(source: str, architecture: str) -> bytes:
+    """Kernels as PTX for a virtual architecture, as "compute_80"; needs no GPU.
+
+    EngineError with the compiler's first complaint; MissingExtra where there is no compiler.
+    """
+    if not _has_compiler():
+        raise MissingExtra("compiling for NVIDIA GPUs", "cuda")
+    from cuda.bindings import nvrtc
+
+    program = _checked(nvrtc.nvrtcCreateProgram((CUDA + source).encode(), b"kernels.cu", 0, [], []))
+    try:
+        options = [f"--gpu-architecture={architecture}".encode()]
+        (failed,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+        if failed:
+            log = b" " * _checked(nvrtc.nvrtcGetProgramLogSize(program))
+            _checked(nvrtc.nvrtcGetProgramLog(program, log))
+            complaints = [line for line in log.decode().splitlines() if "error" in line]
+            raise EngineError(f"cuda cannot compile its kernels: {(complaints or [str(failed)])[0]}")
+        ptx = b" " * int(_checked(nvrtc.nvrtcGetPTXSize(program)))
+        _checked(nvrtc.nvrtcGetPTX(program, ptx))
+        return ptx
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+class CudaMachine(Machine):
+    """A plan in the default stream of the first GPU."""
+
+    def __init__(self, plan: Plan) -> None:
+        from cuda.bindings import driver
+
+        super().__init__(plan)
+        self._context = _first_gpu()
+        module = _checked(driver.cuModuleLoadData(compile_ptx(plan.source, _architecture())))
+        self._arena = int(_checked(driver.cuMemAlloc(max(plan.arena_bytes, 1))))
+        self._addresses = {name: self._arena + place.start for name, place in plan.places.items()}
+        self._owned = [self._arena]
+        for name, array in plan.constants.items():
+            address = int(_checked(driver.cuMemAlloc(max(array.nbytes, 1))))
+            self._owned.append(address)
+            self._addresses[name] = address
+            self.send(name, array)
+        self._launches = [
+            (
+                _checked(driver.cuModuleGetFunction(module, launch.kernel.encode())),
+                launch,
+                tuple(self._addresses[name] for name in launch.values),
+            )
+            for launch in plan.launches
+        ]
+
+    def send(self, name: str, array: Array) -> None:
+        from cuda.bindings import driver
+
+        if array.size:
+            _checked(driver.cuMemcpyHtoD(self._addresses[name], array.ctypes.data, array.nbytes))
+
+    def launch(self) -> None:
+        from cuda.bindings import driver
+
+        for function, launch, addresses in self._launches:
+            arguments = (addresses, (ctypes.c_void_p,) * len(addresses))
+            size = (launch.groups, 1, 1, launch.threads, 1, 1)
+            _checked(driver.cuLaunchKernel(function, *size, 0, 0, arguments, 0))
+
+    def fetch(self, name: str, array: Array) -> None:
+        from cuda.bindings import driver
+
+        _checked(driver.cuMemcpyDtoH(array.ctypes.data, self._addresses[name], array.nbytes))
+
+    def __del__(self) -> None:
+        from cuda.bindings import driver
+
+        for address in getattr(self, "_owned", ()):
+            driver.cuMemFree(address)
+
+
+@on_request
+@engine
+class Cuda:
+    """Setting `precision`: "f32" (default), or "f16" for halves in memory, with sums in floats.
+
+    Threads say nothing here: the GPU is used whole.
+    """
+
+    name = "cuda"
+
+    def missing(self) -> str | None:
+        if not _has_compiler():
+            return "cuda-bindings is not installed: pip install 'tensmith[cuda]'"
+        return None if _has_driver() else "no NVIDIA driver is installed: install the one of your GPU"
+
+    def version(self) -> str:
+        if reason := self.missing():
+            raise EngineError(reason)
+        return importlib.metadata.version("cuda-bindings")
+
+    def start(self) -> None:
+        if reason := self.missing():
+            raise EngineError(reason)
+        _first_gpu()
+
+    def prepare(
+        self,
+        path: Path,
+        threads: int,
+        *,
+        sizes: Mapping[str, int] | None = None,
+        precision: str = "f32",
+        **settings: str,
+    ) -> Session:
+        refuse(self.name, settings)
+        self.start()
+        return open_session(self.name, path, precision, sizes, CudaMachine)
+
+
+def _has_compiler() -> bool:
+    return importlib.util.find_spec("cuda") is not None and bool(importlib.util.find_spec("cuda.bindings"))
+
+
+@functools.cache
+def _has_driver() -> bool:
+    for name in _DRIVERS:
+        try:
+            ctypes.CDLL(name)
+        except OSError:
+            continue
+        return True
+    return False
+
+
+def _first_gpu() -> Any:
+    """The first GPU's primary context, made current."""
+    from cuda.bindings import driver
+
+    _checked(driver.cuInit(0))
+    if _checked(driver.cuDeviceGetCount()) == 0:
+        raise EngineError("cuda has no GPU: there is a driver, but no device")
+    context = _checked(driver.cuDevicePrimaryCtxRetain(_checked(driver.cuDeviceGet(0))))
+    _checked(driver.cuCtxSetCurrent(context))
+    return context
+
+
+def _architecture() -> str:
+    from cuda.bindings import driver
+
+    attribute = driver.CUdevice_attribute
+    device = _checked(driver.cuDeviceGet(0))
+    major, minor = (
+        _checked(driver.cuDeviceGetAttribute(number, device))
+        for number in (
+            attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+            attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+        )
+    )
+    return f"compute_{major}{minor}"
+
+
+def _checked(result: tuple[Any, ...]) -> Any:
+    """The value of a call, which comes behind its error code; EngineError unless that is 0."""
+    code, *values = result
+    if int(code):
+        raise EngineError(f"cuda failed: {getattr(code, 'name', code)}")
+    return values[0] if values else None

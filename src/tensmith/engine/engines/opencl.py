@@ -1,0 +1,142 @@
+"""OpenCL devices, through pyopencl: a GPU if there is one, else what computes on the CPU, as PoCL does.
+
+Kernels are compiled when a file is loaded (backend.device). Only programs whose every node has a formula run
+here; the error names the node that has none.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import importlib.util
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tensmith.backend.device.dialect import OPENCL
+from tensmith.backend.device.plan import Plan
+from tensmith.engine.base import Session, engine, first_line, on_request, refuse
+from tensmith.engine.device import Machine, open_session
+from tensmith.engine.sized import Array
+from tensmith.errors import EngineError
+
+# Where drivers are registered on Linux (cl_khr_icd).
+_VENDORS = Path("/etc/OpenCL/vendors")
+_EXTRA = "pip install 'tensmith[opencl]'"
+
+
+class OpenClMachine(Machine):
+    """A plan in a queue of one device."""
+
+    def __init__(self, device: Any, plan: Plan) -> None:
+        import pyopencl as cl
+
+        super().__init__(plan)
+        context = cl.Context([device])
+        self._queue = cl.CommandQueue(context)
+        flags = cl.mem_flags
+        try:
+            program = cl.Program(context, OPENCL + plan.source).build()
+            arena = cl.Buffer(context, flags.READ_WRITE, max(plan.arena_bytes, 1))
+            self._memory = {
+                name: arena.get_sub_region(place.start, place.bytes) for name, place in plan.places.items()
+            }
+            self._memory |= {
+                name: cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=array)
+                for name, array in plan.constants.items()
+                if array.size
+            }
+            self._launches = []
+            for launch in plan.launches:
+                kernel = cl.Kernel(program, launch.kernel)
+                kernel.set_args(*(self._memory[name] for name in launch.values))
+                self._launches.append((kernel, (launch.groups * launch.threads,), (launch.threads,)))
+        except cl.Error as error:
+            raise EngineError(f"{device.name}: {first_line(error)}") from error
+
+    def send(self, name: str, array: Array) -> None:
+        import pyopencl as cl
+
+        cl.enqueue_copy(self._queue, self._memory[name], array, is_blocking=False)
+
+    def launch(self) -> None:
+        import pyopencl as cl
+
+        for kernel, whole, group in self._launches:
+            cl.enqueue_nd_range_kernel(self._queue, kernel, whole, group)
+
+    def fetch(self, name: str, array: Array) -> None:
+        import pyopencl as cl
+
+        cl.enqueue_copy(self._queue, array, self._memory[name])
+
+
+@on_request
+@engine
+class OpenCl:
+    """Setting `precision`: "f32" (default), or "f16" for halves in memory, with sums in floats.
+
+    On a CPU it computes in as many threads as it is given; a GPU is used whole.
+    """
+
+    name = "opencl"
+
+    def missing(self) -> str | None:
+        if importlib.util.find_spec("pyopencl") is None:
+            return f"pyopencl is not installed: {_EXTRA}"
+        linux = sys.platform.startswith("linux")
+        if (
+            linux
+            and not any(_VENDORS.glob("*.icd"))
+            and not importlib.util.find_spec("pocl_binary_distribution")
+        ):
+            return f"no OpenCL driver is installed: install your device's, or for the CPU {_EXTRA}"
+        return None
+
+    def version(self) -> str:
+        if reason := self.missing():
+            raise EngineError(reason)
+        return importlib.metadata.version("pyopencl")
+
+    def start(self) -> None:
+        if reason := self.missing():
+            raise EngineError(reason)
+        find_device(1)
+
+    def prepare(
+        self,
+        path: Path,
+        threads: int,
+        *,
+        sizes: Mapping[str, int] | None = None,
+        precision: str = "f32",
+        **settings: str,
+    ) -> Session:
+        refuse(self.name, settings)
+        self.start()
+        return open_session(
+            self.name, path, precision, sizes, functools.partial(OpenClMachine, find_device(threads))
+        )
+
+
+def find_device(threads: int) -> Any:
+    """The device to use: of a CPU, that many of its processors."""
+    import pyopencl as cl
+
+    kinds = (cl.device_type.GPU, cl.device_type.ACCELERATOR, cl.device_type.CPU)
+    try:
+        found = [
+            device
+            for kind in kinds
+            for platform in cl.get_platforms()
+            for device in platform.get_devices(kind)
+        ]
+    except cl.Error as error:
+        raise EngineError(f"opencl has no device: {first_line(error)}") from error
+    if not found:
+        raise EngineError(f"opencl has no device: install your device's driver, or for the CPU {_EXTRA}")
+    device = found[0]
+    if device.type & cl.device_type.CPU and threads < device.max_compute_units:
+        return device.create_sub_devices([cl.device_partition_property.BY_COUNTS, threads])[0]
+    return device

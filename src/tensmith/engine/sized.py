@@ -1,0 +1,64 @@
+"""Sessions of engines that compile for fixed sizes: one compiled model for each set of sizes asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from tensmith.engine.base import Arrays, Session, check_inputs, sizes_of
+from tensmith.engine.signature import Signature
+
+Array = np.ndarray[Any, Any]
+
+
+class Compiled(Protocol):
+    """A model of fixed sizes, ready to run."""
+
+    def __call__(self, **inputs: Array) -> dict[str, Array]:
+        """One inference."""
+
+    def bind(self, inputs: dict[str, Array]) -> tuple[Callable[[], object], dict[str, Array]]:
+        """(a call that repeats one inference, the arrays in which it leaves its answers)."""
+
+
+Build = Callable[[Mapping[str, int]], Compiled]
+
+
+class SizedSession(Session):
+    """Compiles what `build` gives for the sizes of the inputs, at first use."""
+
+    def __init__(self, signature: Signature, build: Build) -> None:
+        self.inputs, self.outputs = signature.inputs, signature.outputs
+        self.operators = signature.operators
+        self._build = build
+        self._models: dict[tuple[tuple[str, int], ...], Compiled] = {}
+
+    def load(self, sizes: Mapping[str, int]) -> Compiled:
+        """The model for these sizes."""
+        key = tuple(sorted(sizes.items()))
+        if key not in self._models:
+            self._models[key] = self._build(sizes)
+        return self._models[key]
+
+    def run(self, inputs: Arrays) -> dict[str, Array]:
+        return self.load(sizes_of(self.inputs, inputs))(**inputs)
+
+    def bind(self, inputs: Arrays) -> Callable[[], object]:
+        check_inputs(self.inputs, inputs)
+        step, _ = self.load(sizes_of(self.inputs, inputs)).bind(dict(inputs))
+        return step
+
+    def close(self) -> None:
+        self._models.clear()
+
+
+def opened(signature: Signature, build: Build, sizes: Mapping[str, int] | None) -> SizedSession:
+    """A session that has compiled for `sizes`, and for 1 where they say nothing."""
+    given = sizes or {}
+    session = SizedSession(signature, build)
+    symbols = {d for spec in signature.inputs for d in spec.shape or () if isinstance(d, str)}
+    session.load({symbol: given.get(symbol, 1) for symbol in sorted(symbols)})
+    session.samples = next((given.get(str(s.shape[0]), 1) for s in signature.inputs if s.shape), None)
+    return session

@@ -1,0 +1,46 @@
+"""Runs small programs on an OpenCL device, where there is one; tests of that are skipped elsewhere."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tensmith.backend.device.plan import make_plan
+from tensmith.engine import ENGINES
+from tensmith.engine.device import Machine
+from tensmith.ir import Program
+
+Array = np.ndarray[Any, Any]
+
+needs_opencl = pytest.mark.skipif(
+    ENGINES["opencl"].missing() is not None, reason=str(ENGINES["opencl"].missing())
+)
+
+
+def load(program: Program, halves: bool = False) -> Machine:
+    """The program on the device."""
+    from tensmith.engine.engines.opencl import OpenClMachine
+
+    return OpenClMachine(_device(), make_plan(program, halves))
+
+
+@functools.cache
+def _device() -> Any:
+    from tensmith.engine.engines.opencl import find_device
+
+    return find_device(1)
+
+
+def example(program: Program) -> dict[str, Array]:
+    """Normal floats and small whole numbers for every input."""
+    random = np.random.default_rng(1)
+    found = {}
+    for name, type_ in program.inputs.items():
+        shape = type_.static or ()
+        whole = type_.numpy.kind in "iub"
+        numbers = random.integers(0, 2, shape) if whole else random.standard_normal(shape)
+        found[name] = np.asarray(numbers, type_.numpy)
+    return found

@@ -1,0 +1,115 @@
+"""What becomes of programs on a device: which kernels, over what, and what lies where."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from nets import Net, residual_block
+from tensmith.backend.device.plan import Plan, make_plan
+from tensmith.errors import EngineError
+from tensmith.ir import Program, TensorType
+
+
+def words(plan: Plan) -> list[str]:
+    return [launch.kernel.rpartition("_")[0] for launch in plan.launches]
+
+
+def test_a_convolution_is_one_kernel_with_all_that_follows() -> None:
+    net = Net(1, 16, 8, 8)
+    scaled = net.add("mul", net.conv("x", 16, 16), net.constant(1, 16, 1, 1))
+    plan = make_plan(net.program(net.add("relu", net.add("add", scaled, "x"))))
+    assert words(plan) == ["tiled"]
+
+
+def test_of_two_convolutions_that_are_added_one_waits_for_the_other() -> None:
+    net = Net(1, 16, 8, 8)
+    both = net.add("add", net.conv("x", 16, 16), net.conv("x", 16, 16))
+    assert words(make_plan(net.program(net.add("relu", both)))) == ["tiled", "tiled"]
+
+
+def test_what_others_read_is_stored() -> None:
+    net = Net(1, 16, 8, 8)
+    x = net.conv("x", 16, 16)
+    plan = make_plan(net.program(net.add("relu", x), net.add("tanh", x)))
+    assert words(plan) == ["tiled", "each", "each"]
+
+
+def test_a_grouped_convolution_is_a_batch_of_products_a_depthwise_one_is_not() -> None:
+    net = Net(1, 16, 8, 8)
+    grouped = net.conv("x", 16, 32, group=2)
+    plan = make_plan(net.program(net.conv(grouped, 32, 32, group=32)))
+    assert words(plan) == ["tiled", "each"]
+    assert plan.launches[0].groups == 2  # one tile of 16 filters and 64 positions in each
+
+
+def test_softmax_is_two_reductions_and_what_they_are_for() -> None:
+    net = Net(6, 100)
+    plan = make_plan(net.program(net.add("softmax", "x", axis=-1)))
+    assert words(plan) == ["together", "together", "each"]
+
+
+def test_views_are_no_kernels() -> None:
+    net = Net(4, 6)
+    turned = net.add("transpose", net.add("relu", "x"), perm=(1, 0))
+    shape = net.constant(values=np.array([3, 8], np.int64))
+    plan = make_plan(net.program(net.add("exp", net.add("reshape", turned, shape))))
+    assert words(plan) == ["each", "each"]
+
+
+def test_layers_of_one_shape_share_a_kernel() -> None:
+    net = Net(1, 16, 8, 8)
+    x = "x"
+    for _ in range(3):
+        x = net.add("relu", net.conv(x, 16, 16))
+    plan = make_plan(net.program(x))
+    assert len(plan.launches) == 3
+    assert plan.source.count("KERNEL(") == 1
+
+
+def test_halves_lie_between_kernels_and_never_outside() -> None:
+    plan = make_plan(residual_block(), halves=True)
+    given = {*plan.program.inputs, *plan.program.outputs}
+    assert {plan.places[name].dtype for name in given} == {"f32"}
+    assert {place.dtype for name, place in plan.places.items() if name not in given} == {"f16"}
+    assert {array.dtype for array in plan.constants.values()} == {np.dtype(np.float16)}
+
+
+def test_values_alive_together_do_not_overlap() -> None:
+    plan = make_plan(residual_block())
+    alive = {name: [-1] for name in plan.program.inputs}
+    for number, launch in enumerate(plan.launches):
+        for name in launch.values:
+            if name in plan.places:
+                alive.setdefault(name, []).append(number)
+    for name in plan.program.outputs:
+        alive[name].append(len(plan.launches))
+    for (a, first), (b, second) in combinations(alive.items(), 2):
+        if min(first) <= max(second) and min(second) <= max(first):
+            p, q = plan.places[a], plan.places[b]
+            assert p.start + p.bytes <= q.start or q.start + q.bytes <= p.start
+
+
+def test_an_op_without_a_formula_is_named() -> None:
+    net = Net(4, 6)
+    net.add("arg_max", "x")
+    with pytest.raises(EngineError, match=r"node 'v0' .arg_max. has no device kernel: .*no formula"):
+        make_plan(net.program("v0"))
+
+
+def test_an_element_type_without_kernels_is_named() -> None:
+    program = Program("wide", {"x": TensorType("f64", (3,))}, ("x",), (), {})
+    with pytest.raises(EngineError, match="'x' is f64"):
+        make_plan(program)
+
+
+def test_sizes_are_fixed() -> None:
+    net = Net(4, 6)
+    with pytest.raises(EngineError, match="symbolic shape"):
+        from tensmith.formula.poly import Poly
+
+        open_ = TensorType("f32", (Poly.symbol("batch"), 6))
+        program = net.program(net.add("relu", "x"))
+        make_plan(Program("open", {"x": open_}, program.outputs, program.nodes, {}))

@@ -1,0 +1,137 @@
+"""What devices compute is what the interpreter computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from device_runs import Array, example, load, needs_opencl
+
+from nets import NETS, Net
+from tensmith.ir import Program, TensorType, interpret
+
+pytestmark = needs_opencl
+
+
+def transformer() -> Program:
+    """Attention over heads, layer norms, a gelu between two layers."""
+    net = Net(2, 7, 24)
+    scale, shift = net.constant(24), net.constant(24)
+    x = net.add("layer_normalization", "x", scale, shift)
+    shape = net.constant(values=np.array([2, 7, 3, 8], np.int64))
+    q, k, v = (
+        net.add("transpose", net.add("reshape", net.add("matmul", x, net.constant(24, 24)), shape), perm=perm)
+        for perm in ((0, 2, 1, 3), (0, 2, 3, 1), (0, 2, 1, 3))
+    )
+    weights = net.add("softmax", net.add("matmul", q, k), axis=-1)
+    heads = net.add("transpose", net.add("matmul", weights, v), perm=(0, 2, 1, 3))
+    back = net.constant(values=np.array([2, 7, 24], np.int64))
+    y = net.add("add", "x", net.add("reshape", heads, back))
+    hidden = net.add("gelu", net.add("add", net.add("matmul", y, net.constant(24, 70)), net.constant(70)))
+    return net.program(net.add("add", y, net.add("matmul", hidden, net.constant(70, 24))))
+
+
+def reductions() -> Program:
+    """Long and short ones, of every kind, of whole tensors too."""
+    net = Net(3, 5, 130)
+    axes = [net.constant(values=np.array(axis, np.int64)) for axis in ([2], [0], [0, 1, 2], [1])]
+    kinds = ("reduce_mean", "reduce_max", "reduce_l2", "reduce_prod")
+    return net.program(*(net.add(kind, "x", a) for kind, a in zip(kinds, axes)))
+
+
+def borders() -> Program:
+    """Padding that reflects, resizing, a transposed convolution, neighbours along channels."""
+    net = Net(1, 6, 5, 7)
+    pads = net.constant(values=np.array([0, 0, 2, 1, 0, 0, 0, 3], np.int64))
+    a = net.add("pad", "x", pads, mode="reflect")
+    b = net.add("conv_transpose", "x", net.constant(6, 4, 3, 3), strides=(2, 2), pads=(1, 0, 0, 1))
+    return net.program(a, b, net.add("lrn", "x", size=3))
+
+
+MORE = (transformer, reductions, borders)
+
+
+@pytest.mark.parametrize("build", (*NETS, *MORE), ids=lambda build: build.__name__)
+def test_answers_are_the_interpreter_s_on_a_device(build: Callable[[], Program]) -> None:
+    program = build()
+    inputs = example(program)
+    found, expected = load(program)(**inputs), interpret(program, inputs)
+    for name, array in expected.items():
+        assert found[name].dtype == program.type(name).numpy
+        # Inputs and weights are scaled so that values stay near 1; a few hundred roundings in a row.
+        np.testing.assert_allclose(found[name], array, rtol=3e-5, atol=3e-5)
+
+
+def test_halves_are_off_by_their_rounding() -> None:
+    net = Net(1, 20, 9, 9)
+    x = net.add("relu", net.conv("x", 20, 20))
+    program = net.program(net.conv(net.add("max_pool", x, kernel_shape=(2, 2)), 20, 24))
+    inputs = example(program)
+    found, expected = load(program, halves=True)(**inputs), interpret(program, inputs)
+    for name, array in expected.items():
+        # Sums are floats: two values between kernels, weights and biases are rounded, each by up to 2**-11.
+        spread = float(np.abs(array).max())
+        assert 2**-20 * spread < np.abs(found[name] - array).max() <= 4 * 2**-11 * spread
+
+
+def test_whole_numbers_and_truth_values() -> None:
+    net = Net(4, 9)
+    zero = net.constant(values=np.float32(0))
+    big = net.constant(values=np.array(2**40 + 1, np.int64))
+    positive = net.add("greater", "x", zero)
+    chosen = net.add("where", positive, "x", zero)
+    shifted = net.add("add", "n", big)
+    program = net.program(positive, chosen, shifted, net.add("max", "n", shifted))
+    inputs = {**program.inputs, "n": TensorType("i64", (9,))}
+    program = Program("whole", inputs, program.outputs, program.nodes, program.constants)
+    given = example(program)
+    found, expected = load(program)(**given), interpret(program, given)
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array)
+
+
+def test_rows_are_gathered_by_computed_indices() -> None:
+    net = Net(5, 6)
+    program = net.program(net.add("gather", "x", "n"))
+    program = Program("rows", {**program.inputs, "n": TensorType("i64", (4,))}, ("v0",), program.nodes, {})
+    given = example(program) | {"n": np.array([3, -1, 0, 3])}
+    np.testing.assert_array_equal(load(program)(**given)["v0"], given["x"][[3, -1, 0, 3]])
+
+
+def test_nan_and_infinity_go_through() -> None:
+    net = Net(1, 20, 9, 9)
+    pooled = net.add("max_pool", net.add("relu", net.conv("x", 20, 20)), kernel_shape=(2, 2))
+    program = net.program(pooled, net.add("softmax", net.add("flatten", pooled)))
+    machine, inputs = load(program), example(program)
+    for value in (np.nan, np.inf, -np.inf):
+        inputs["x"][0, 3, 4, 4] = value
+        found, expected = machine(**inputs), _quietly(program, inputs)
+        for name, array in expected.items():
+            np.testing.assert_array_equal(np.isnan(found[name]), np.isnan(array))
+            np.testing.assert_array_equal(np.isinf(found[name]), np.isinf(array))
+
+
+def _quietly(program: Program, inputs: dict[str, Array]) -> dict[str, Array]:
+    with np.errstate(invalid="ignore", over="ignore"):
+        return interpret(program, inputs)
+
+
+def test_tensors_without_elements() -> None:
+    net = Net(0, 4)
+    rows = net.add("relu", "x")
+    total = net.add("reduce_sum", rows, net.constant(values=np.array([0], np.int64)))
+    program = net.program(rows, total)
+    found = load(program)(x=np.zeros((0, 4), np.float32))
+    assert found[rows].shape == (0, 4)
+    np.testing.assert_array_equal(found[total], np.zeros((1, 4), np.float32))
+
+
+def test_outputs_that_are_inputs_or_constants() -> None:
+    net = Net(2, 3)
+    fixed = net.constant(2, 2)
+    program = net.program("x", fixed, net.add("relu", "x"))
+    inputs = example(program)
+    found = load(program)(**inputs)
+    np.testing.assert_array_equal(found["x"], inputs["x"])
+    np.testing.assert_array_equal(found[fixed], program.constants[fixed])
