@@ -11,8 +11,9 @@ class Convolution:
 
     x: [channels, height, width]; w: [filters, channels/groups, *window]. `pads` are (top, left, bottom,
     right), as in ONNX. A matrix product a[rows, inner] @ b[inner, columns] is the 1x1 convolution of an image
-    of 1 x rows positions: see `product`. `density` is the share of w that is not zero. Weights may be codes
-    of which each `block` channels share a scale: see kernel.codes.
+    of 1 x rows positions: see `product`. `density` is the share of w that is not zero, `quads` the share of
+    its fours of neighbouring channels that are not all zero. Weights may be codes of which each `block`
+    channels share a scale: see kernel.codes.
     """
 
     channels: int

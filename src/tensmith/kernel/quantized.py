@@ -127,13 +127,15 @@ def _header(how: Rescaling, unit: float) -> Array:
     return words
 
 
-def finish_code(epilogue: Epilogue, sums: str, fields: str, residual: str, lanes: int) -> str:
+def finish_code(
+    epilogue: Epilogue, sums: str, fields: str, residual: str, lanes: int, read: str = "load({})"
+) -> str:
     """The C expression of a finished vector of real numbers or grid units, before the last rounding.
 
-    `sums` is a vector of integers, `fields` points to the filters' words, `residual` is a vector; the header
-    is `h`.
+    `sums` is a vector of integers, `fields` points to the filters' words, of which `read` makes a vector;
+    `residual` is a vector; the header is `h`.
     """
-    factor, offset = (f"load({fields} + {field * lanes})" for field in (1, 2))
+    factor, offset = (read.format(f"{fields} + {field * lanes}") for field in (1, 2))
     value = f"__builtin_convertvector({sums}, vf) * {factor}"
     if not epilogue.late:
         value = f"{value} + {offset}"

@@ -1,4 +1,4 @@
-"""Runs of floats whose length is known when compiling: how they are cut into vectors, and copied, as C."""
+"""Runs of elements whose length is known when compiling: how they are cut into vectors, and copied, as C."""
 
 from __future__ import annotations
 
@@ -51,6 +51,38 @@ def copy_run(name: str, length: int, step: int, isa: Isa) -> str:
         body = f"for (int i = 0; i < {length}; i++) y[i] = x[i * {step}];"
     return f"""\
 static inline void {name}(float *y, const float *x)
+{{
+    {body}
+}}
+"""
+
+
+def copy_bytes(name: str, length: int, step: int) -> str:
+    """C of a function NAME(y, x): y[i] = x[i * step] for i < length; nothing past those is touched.
+
+    Every second byte is picked from two vectors of which the second ends with the last one.
+    """
+    width = next((width for width in (16, 8, 4) if width <= length), 0)
+    body = f"for (int i = 0; i < {length}; i++) y[i] = x[i * {step}];"
+    if step == 1:
+        body = f"memcpy(y, x, {length});"
+    elif step == 2 and width:
+        even = ", ".join(str(2 * i if 2 * i < width else 2 * i + 1) for i in range(width))
+        picked = "\n    ".join(
+            f"*(run *)(y + {i}) = PICK(*(const run *)(x + {2 * i}), *(const run *)(x + {2 * i + width - 1}));"
+            for i in _starts(length, width)
+        )
+        body = f"""\
+typedef uint8_t run __attribute__((vector_size({width}), aligned(1), may_alias));
+#ifdef __clang__
+#define PICK(a, b) __builtin_shufflevector(a, b, {even})
+#else
+#define PICK(a, b) __builtin_shuffle(a, b, (run){{{even}}})
+#endif
+    {picked}
+#undef PICK"""
+    return f"""\
+static inline void {name}(uint8_t *y, const uint8_t *x)
 {{
     {body}
 }}

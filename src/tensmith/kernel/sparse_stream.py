@@ -27,6 +27,15 @@ def density(weights: Array) -> float:
     return share if share <= MOST_DENSE else 1.0
 
 
+def quads(weights: Array) -> float:
+    """The share of fours of channels of [filters, channels/groups, *window] that are not all zero."""
+    count = weights.shape[1] // 4 * 4
+    if density(weights) == 1 or not count:
+        return 1.0
+    fours = weights[:, :count].reshape(len(weights), -1, 4, *weights.shape[2:]).any(2)
+    return round(np.count_nonzero(fours) / fours.size, 2)
+
+
 def pack_stream(weights: Array, groups: int, rows: int, pitch: int, step: int) -> Array:
     """The bytes of the stream of weights [filters, channels/groups, *window] in blocks of `rows` rows.
 
@@ -57,3 +66,31 @@ def _block(matrix: Array, pitch: int, step: int) -> tuple[Array, Array, Array]:
     values[at] = matrix[filters, rows]
     places[at] = (rows + 1) * pitch
     return padded.astype(np.int32), values, places
+
+
+def pack_quads(rows: Array, joined: bool) -> Array:
+    """The bytes of a stream of int8 weights [filters, rows], rows a multiple of four, for dot products.
+
+        int32   how many fours of weights there are
+        int32   counts[filter]
+        int8    weights[four][4]
+        uint16  rows[four][4] that they multiply, or, if four neighbours are `joined`, rows[four] of the first
+
+    Joined fours are those that are not all zero; otherwise any four weights of a filter that are not zero.
+    """
+    if joined:
+        filters, places = np.nonzero(rows.reshape(len(rows), -1, 4).any(2))
+        places = 4 * places
+        counts = np.bincount(filters, minlength=len(rows))
+        weights = rows.reshape(len(rows), -1, 4)[filters, places // 4]
+    else:
+        filters, found = np.nonzero(rows)
+        left = np.bincount(filters, minlength=len(rows))
+        counts = -(-left // 4)
+        # A filter's fours begin where those of the filters before it end.
+        at = np.arange(len(filters)) + (np.cumsum(4 * counts - left) - (4 * counts - left))[filters]
+        weights, places = np.zeros(4 * counts.sum(), np.int8), np.zeros(4 * counts.sum(), np.int64)
+        weights[at], places[at] = rows[filters, found], found
+    header = np.array([counts.sum(), *counts], np.int32)
+    parts = (header, weights.astype(np.int8).reshape(-1), places.astype(np.uint16))
+    return np.concatenate([part.view(np.uint8) for part in parts])

@@ -54,13 +54,24 @@ def _weights(kernel: Kernel) -> tuple[Array, Array]:
     """Packed random weights, and the constants that go with them."""
     problem, generator = kernel.problem, np.random.default_rng(0)
     shape = (problem.filters, problem.channels // problem.groups, *problem.window)
+    kept = random_pattern(problem, generator)
     if problem.dtype != "u8":
         weights = generator.standard_normal(shape, np.float32)
-        weights[generator.random(shape) >= problem.density] = 0
+        weights[~kept] = 0
         return kernel.pack(weights), np.zeros(kernel.isa.round_up(problem.filters), np.float32)
     codes = generator.integers(-127, 128, shape).astype(np.int8)
-    codes[generator.random(shape) >= problem.density] = 0
+    codes[~kept] = 0
     return kernel.pack(codes), constants(problem, kernel.isa, codes, _rescaling(problem), curved=False)
+
+
+def random_pattern(problem: Convolution, generator: np.random.Generator) -> Array:
+    """Which of a problem's weights are not zero: as many of them, and as many fours of channels."""
+    channels = problem.channels // problem.groups
+    fours = (problem.filters, -(-channels // 4), 1, *problem.window)
+    kept: Array = np.repeat(generator.random(fours) < problem.quads, 4, 2)
+    kept = kept.reshape(problem.filters, -1, *problem.window)[:, :channels]
+    within = problem.density / max(problem.quads, problem.density, 1e-9)
+    return kept & (generator.random(kept.shape) < within)
 
 
 def _rescaling(problem: Convolution) -> Rescaling:

@@ -30,7 +30,7 @@ from tensmith.kernel.problem import Convolution
 from tensmith.kernel.quantized import Grid
 from tensmith.kernel.routines.pool import GlobalPool, Pool
 from tensmith.kernel.routines.softmax import Softmax
-from tensmith.kernel.sparse_stream import density
+from tensmith.kernel.sparse_stream import density, quads
 
 
 def group(program: Program, isa: Isa, tensors: Tensors | None = None) -> list[Step]:
@@ -232,6 +232,7 @@ def _convolution(program: Program, node: Node) -> Heavy:
         images.channels, images.height, images.width, weights.shape[0], window=weights.shape[2:],
         strides=(strides[0], strides[1]), pads=(pads[0], pads[1], pads[2], pads[3]),
         dilations=(dilations[0], dilations[1]), groups=node.attrs["group"], density=density(weights),
+        quads=quads(weights),
     )  # fmt: skip
     bias = _constant(program, node, 2) if len(node.inputs) > 2 and node.inputs[2] else None
     return Heavy(problem, node.inputs[0], weights, node.output, bias)
@@ -253,8 +254,11 @@ def _product(program: Program, node: Node) -> Heavy:
     source = _flattened(program, node.inputs[0])
     images = images_of(program, source)
     window = images.extent
-    problem = Convolution(images.channels, *window, weights.shape[0], window=window, density=density(weights))
-    return Heavy(problem, source, weights.reshape(-1, images.channels, *window), node.output, bias)
+    weights = weights.reshape(-1, images.channels, *window)
+    problem = Convolution(
+        images.channels, *window, len(weights), window=window, density=density(weights), quads=quads(weights)
+    )
+    return Heavy(problem, source, weights, node.output, bias)
 
 
 def _flattened(program: Program, value: str) -> str:
