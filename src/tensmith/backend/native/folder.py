@@ -55,6 +55,7 @@ def _manifest(plan: Plan, made: Path) -> dict[str, object]:
         "inputs": _specs(plan.program, tuple(plan.program.inputs)),
         "outputs": _specs(plan.program, plan.program.outputs),
         "arena_bytes": plan.arena_bytes,
+        "threads": plan.threads,
         "weights_bytes": int(plan.weights.nbytes),
         "kernels": {action.writes: str(action.work) for action in plan.kernels},
         "files": {path.name: sha256_file(path) for path in sorted(made.iterdir())},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tensmith.backend.native.plan import Plan
-from tensmith.backend.native.source import ENTRY
+from tensmith.backend.native.source import ENTRY, PART_ENTRY
 
 _HEADER = """\
 #ifndef TENSMITH_MODEL_H
@@ -24,8 +24,24 @@ extern "C"
    arena: memory aligned to 64 bytes; it holds nothing between calls. Calls may run at the same time if each
    has an arena of its own. */
 int {entry}(const void *weights, const void *const *inputs, void *const *outputs, void *arena);
-
+{part}
 #endif
+"""
+
+
+_PART = """
+#define TENSMITH_THREADS {threads}
+
+#ifdef __cplusplus
+extern "C"
+#endif
+/* The part of one of TENSMITH_THREADS threads: part 0, 1, ... of run 0, 1, ... on this arena.
+
+   All threads call it at about the same time with the same arguments but `part`. arrived: a number that is 0
+   before the first run, shared by all runs on this arena. yield: offers the processor to others
+   (sched_yield). Threads wait for each other inside the call only; 1 if one of the others did not come. */
+int {entry}(const void *weights, const void *const *inputs, void *const *outputs, void *arena,
+        int part, unsigned long *arrived, unsigned long run, void (*yield)(void));
 """
 
 
@@ -33,7 +49,10 @@ def print_header(plan: Plan) -> str:
     """The text of model.h."""
     inputs, outputs = tuple(plan.program.inputs), plan.program.outputs
     values = _values(plan, "INPUT", inputs) + _values(plan, "OUTPUT", outputs)
-    return _HEADER.format(weights=plan.weights.nbytes, arena=plan.arena_bytes, values=values, entry=ENTRY)
+    part = _PART.format(threads=plan.threads, entry=PART_ENTRY) if plan.threads > 1 else ""
+    return _HEADER.format(
+        weights=plan.weights.nbytes, arena=plan.arena_bytes, values=values, entry=ENTRY, part=part
+    )
 
 
 def _values(plan: Plan, kind: str, names: tuple[str, ...]) -> str:

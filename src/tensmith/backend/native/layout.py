@@ -7,12 +7,14 @@ estimated time, conversion of its input included; who reads a value with a borde
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from tensmith.backend.native.images import Images
+from tensmith.backend.native.parallel import Part, Window, cuts, whole
 from tensmith.backend.native.steps import Array, Dense, Encode, Heavy, Join, Light, Rename, Step
 from tensmith.errors import EngineError
 from tensmith.kernel.algorithm import Kernel, candidates
@@ -35,6 +37,7 @@ class Action:
     """One call of a kernel or routine. `weights` are packed, `constants` a bias or a routine's tables.
 
     A kernel's residual is the second value it reads; how it lies is settled when all halos are known.
+    What is done `beside` the action before it may be done at the same time.
     """
 
     work: Kernel | Routine
@@ -45,6 +48,7 @@ class Action:
     constants: Array | None = None
     inner: bool = False
     late: bool = False
+    beside: bool = False
 
 
 @dataclass
@@ -53,8 +57,9 @@ class Layout:
 
     `offset` counts channels into the root; roots have a halo. Values in `tight` can have none: inputs,
     outputs, and what is seen under two shapes. Values with a grid are bytes; those in `encoded` lie nowhere
-    until they are wanted. Those in `tensors` are matrices that lie dense: rows as positions, columns as
-    channels, all channels in one block; `dtypes` has their element types where they are no floats.
+    until they are wanted; those in `windows` are some positions of another one. Those in `tensors` are
+    matrices that lie dense: rows as positions, columns as channels, all channels in one block; `dtypes` has
+    their element types where they are no floats.
     """
 
     images: dict[str, Images]
@@ -62,8 +67,10 @@ class Layout:
     lanes: int
     tensors: frozenset[str] = frozenset()
     dtypes: Mapping[str, str] = field(default_factory=dict)
+    threads: int = 1
     block: dict[str, int] = field(default_factory=dict)
     parent: dict[str, tuple[str, int]] = field(default_factory=dict)
+    windows: dict[str, tuple[str, Window]] = field(default_factory=dict)
     halo: dict[str, Halo] = field(default_factory=dict)
     tight: set[str] = field(default_factory=set)
     encoded: dict[str, Encode] = field(default_factory=dict)
@@ -79,6 +86,9 @@ class Layout:
 
     def buffer(self, value: str) -> Buffer:
         """How a value lies in memory."""
+        if value in self.windows:
+            whole, window = self.windows[value]
+            return window.of(self.buffer(whole))
         root, _ = self.root(value)
         images = self.images[value]
         halo = NO_HALO if root in self.tight else self.halo.get(root, NO_HALO)
@@ -103,6 +113,24 @@ class Layout:
         self.tight.add(name)
         return name
 
+    def part(self, value: str, window: Window | None, channels: tuple[int, int] | None = None) -> str:
+        """Some positions of a value, some channels of one in blocks, or all of it."""
+        images = self.images[value]
+        if channels is not None and channels != (0, images.channels):
+            first, stop = channels
+            name, images = f"{value} channels {first} to {stop}", images._replace(channels=stop - first)
+            self.parent[name] = (value, first)
+        elif window is not None:
+            size = {"width" if images.height == 1 else "height": window.count}
+            name, images = f"{value} from {window.first}", images._replace(**size)
+            self.parent[name], self.windows[name] = (value, 0), (value, window)
+        else:
+            return value
+        self.images[name], self.block[name] = images, self.block[value]
+        if value in self.grids:
+            self.grids[name] = self.grids[value]
+        return name
+
     def _copied(self, value: str, name: str, block: int) -> str:
         """A copy of that name in these blocks, made now unless there is one."""
         if name not in self.block:
@@ -119,13 +147,13 @@ class Layout:
 
 def lay_out(
     steps: list[Step], images: Mapping[str, Images], grids: Mapping[str, Grid], inputs: tuple[str, ...],
-    outputs: tuple[str, ...], isa: Isa, choose: Chooser, dtypes: Mapping[str, str],
+    outputs: tuple[str, ...], isa: Isa, choose: Chooser, dtypes: Mapping[str, str], threads: int = 1,
 ) -> Layout:  # fmt: skip
     """Actions in order, with every value's place relative to its root.
 
     Values with an entry in `dtypes` are tensors.
     """
-    layout = Layout(dict(images), dict(grids), isa.lanes, frozenset(dtypes), dtypes)
+    layout = Layout(dict(images), dict(grids), isa.lanes, frozenset(dtypes), dtypes, threads)
     layout.block.update({name: images[name].channels if name in dtypes else 1 for name in inputs})
     layout.tight.update(inputs)
     layout.tight.update(step.source for step in steps if isinstance(step, Rename))
@@ -176,32 +204,76 @@ def _conversion(layout: Layout, value: str, block: int) -> Routine:
 
 
 def _heavy(layout: Layout, step: Heavy, isa: Isa, choose: Chooser) -> None:
-    options = choose(step.problem, isa)
-    if not options:
-        raise EngineError(f"no kernel computes the {step.problem} behind '{step.output}'")
-    stored = layout.block[step.source]
+    """The step as the action of one kernel, or as those of its parts, side by side."""
+    chosen = _chosen(layout, step, isa, choose)
+    first = chosen[0][1]
+    halo = functools.reduce(Halo.union, (kernel.source.halo for _, kernel in chosen))
+    source = layout.wanted(step.source, first.source.block, halo)
+    residual = [layout.wanted(step.residual, first.target.block)] if step.residual else []
+    layout.block[step.output] = first.target.block
+    for index, (part, kernel) in enumerate(chosen):
+        reads = (layout.part(source, part.x), *(layout.part(v, part.y, part.filters) for v in residual))
+        writes = layout.part(step.output, part.y, part.filters)
+        layout.actions.append(_action(part.of(step), kernel, isa, reads, writes, index > 0))
 
-    def seconds(option: tuple[float, Kernel]) -> float:
-        moved = option[1].source.bytes if option[1].source.block != stored else 0
-        turned = {option[1].source.block, stored} == {1, isa.lanes} and step.problem.dtype == "f32"
-        return option[0] + moved / (_TURNING_BANDWIDTH if turned else _CONVERSION_BANDWIDTH)
 
-    kernel = min(options, key=seconds)[1]
-    source = layout.wanted(step.source, kernel.source.block, kernel.source.halo)
-    residual = [layout.wanted(step.residual, kernel.target.block)] if step.residual else []
-    layout.block[step.output] = kernel.target.block
+def _action(
+    step: Heavy, kernel: Kernel, isa: Isa, reads: tuple[str, ...], writes: str, beside: bool
+) -> Action:
     bias = np.zeros(isa.round_up(step.problem.filters), np.float32)
     if step.bias is not None:
         bias[: len(step.bias)] = step.bias
-    weights = kernel.pack(step.weights)
     numbers = bias if step.bias is not None else None
     inner, late = False, False
     if step.rescaling is not None:
         curved = step.activation is not None
         numbers = constants(step.problem, isa, step.weights, step.rescaling, curved)
         inner, late = step.rescaling.inner is not None, step.rescaling.late
-    reads = (source, *residual)
-    layout.actions.append(Action(kernel, reads, step.output, step.activation, weights, numbers, inner, late))
+    weights = kernel.pack(step.weights)
+    return Action(kernel, reads, writes, step.activation, weights, numbers, inner, late, beside)
+
+
+def _chosen(layout: Layout, step: Heavy, isa: Isa, choose: Chooser) -> list[tuple[Part, Kernel]]:
+    """The fastest kernel of the step, or of each part of it where that is faster, meeting included."""
+    options = choose(step.problem, isa)
+    if not options:
+        raise EngineError(f"no kernel computes the {step.problem} behind '{step.output}'")
+    seconds = functools.partial(_seconds, layout.block[step.source], isa, step.problem.dtype)
+    kernel = min(options, key=seconds)
+    best = [(whole(step.problem), kernel[1])]
+    least = seconds(kernel)
+    for parts in cuts(step.problem, layout.threads, isa.lanes, step.output in layout.tensors):
+        found = _alike([choose(part.problem, isa) for part in parts], seconds)
+        longest = max(map(seconds, found), default=math.inf) + _MEETING_SECONDS
+        if longest < least:
+            least, best = longest, [(part, kernel) for part, (_, kernel) in zip(parts, found)]
+    return best
+
+
+def _alike(
+    options: list[list[tuple[float, Kernel]]], seconds: Callable[[tuple[float, Kernel]], float]
+) -> list[tuple[float, Kernel]]:
+    """Kernels of one layout, and if possible of one algorithm and parameters; none if there are no such."""
+    if not options[0]:
+        return []
+    first = min(options[0], key=seconds)
+    blocks = first[1].source.block, first[1].target.block
+    found = [first]
+    for others in options[1:]:
+        fitting = [o for o in others if (o[1].source.block, o[1].target.block) == blocks]
+        same = [o for o in fitting if str(o[1]) == str(first[1])] or fitting
+        if not same:
+            return []
+        found.append(min(same, key=seconds))
+    return found
+
+
+def _seconds(stored: int, isa: Isa, dtype: str, option: tuple[float, Kernel]) -> float:
+    """Of a kernel and of what its input, which is stored in such blocks, takes to convert."""
+    block = option[1].source.block
+    moved = option[1].source.bytes if block != stored else 0
+    turned = {block, stored} == {1, isa.lanes} and dtype == "f32"
+    return option[0] + moved / (_TURNING_BANDWIDTH if turned else _CONVERSION_BANDWIDTH)
 
 
 # The block of a value that is not written before somebody wants it.
@@ -210,6 +282,8 @@ _NOWHERE = 0
 
 # Bytes a second of a conversion between layouts that gathers single elements, and of one that turns squares.
 _CONVERSION_BANDWIDTH, _TURNING_BANDWIDTH = 4e9, 20e9
+# What threads lose when they wait for each other.
+_MEETING_SECONDS = 2e-6
 
 
 def _join(layout: Layout, step: Join) -> None:

@@ -15,6 +15,9 @@ import hashlib
 import json
 import mmap
 import platform
+import queue
+import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,7 +26,7 @@ import numpy as np
 
 SCHEMA = 1
 LIBRARY, WEIGHTS, MANIFEST = "libmodel.so", "weights.bin", "model.json"
-ENTRY = "tensmith_run"
+ENTRY, PART_ENTRY = "tensmith_run", "tensmith_run_part"
 
 _MOST_MANIFEST_BYTES = 1 << 24
 _MACHINES = {"arm64": "aarch64", "AMD64": "x86_64"}
@@ -36,9 +39,12 @@ class ModelError(Exception):
 
 
 class Model:
-    """A loaded model. Calls of one model must not overlap: they share its memory."""
+    """A loaded model. Calls of one model must not overlap: they share its memory.
 
-    def __init__(self, folder: str | Path = "") -> None:
+    It runs in as many threads as it was compiled for, or in one if told to. Between calls they sleep.
+    """
+
+    def __init__(self, folder: str | Path = "", threads: int | None = None) -> None:
         self.folder = Path(folder) if folder else Path(__file__).parent
         self.manifest = read_manifest(self.folder)
         require_cpu(self.manifest)
@@ -46,9 +52,9 @@ class Model:
         with (self.folder / WEIGHTS).open("rb") as file:
             file.readinto(self._weights)
         self._arena = _memory(self.manifest["arena_bytes"])
-        self._run = getattr(ctypes.CDLL(str(self.folder.resolve() / LIBRARY)), ENTRY)
-        self._run.restype = ctypes.c_int
-        self._run.argtypes = [ctypes.c_void_p] * 4
+        library = ctypes.CDLL(str(self.folder.resolve() / LIBRARY))
+        made_for = self.manifest.get("threads", 1)
+        self._run = _entry(library) if min(made_for, threads or made_for) == 1 else _Crew(library, made_for)
         self.inputs: list[dict[str, Any]] = self.manifest["inputs"]
         self.outputs: list[dict[str, Any]] = self.manifest["outputs"]
 
@@ -77,6 +83,55 @@ class Model:
 
         step.__dict__["kept"] = (given, results, self)  # alive as long as the call is
         return step, results
+
+
+def _entry(library: ctypes.CDLL) -> Callable[..., int]:
+    """The function that runs everything in the calling thread."""
+    run: Callable[..., int] = getattr(library, ENTRY)
+    run.restype, run.argtypes = ctypes.c_int, [ctypes.c_void_p] * 4  # type: ignore[attr-defined]
+    return run
+
+
+class _Crew:
+    """Threads that compute the parts of a run with the one that calls; between runs they sleep."""
+
+    def __init__(self, library: ctypes.CDLL, threads: int) -> None:
+        self._part = getattr(library, PART_ENTRY)
+        self._part.restype = ctypes.c_int
+        self._part.argtypes = [
+            *[ctypes.c_void_p] * 4, ctypes.c_int, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_void_p,
+        ]  # fmt: skip
+        self._arrived = ctypes.c_ulong(0)
+        self._yield = ctypes.cast(ctypes.CDLL(None).sched_yield, ctypes.c_void_p)
+        self._runs = 0
+        self._calls: list[queue.SimpleQueue[Any]] = [queue.SimpleQueue() for _ in range(1, threads)]
+        for part, calls in enumerate(self._calls, 1):
+            threading.Thread(target=_work, args=(self._part, part, calls), daemon=True).start()
+        weakref.finalize(self, _dismiss, self._calls)
+
+    def __call__(self, *arguments: Any) -> int:
+        shared = (ctypes.byref(self._arrived), self._runs, self._yield)
+        self._runs += 1
+        try:
+            for calls in self._calls:
+                calls.put((arguments, shared))
+        finally:  # whoever was called waits for the others
+            code = int(self._part(*arguments, 0, *shared))
+            if code != 0:
+                self._arrived, self._runs = ctypes.c_ulong(0), 0
+        return code
+
+
+def _work(run: Callable[..., int], part: int, calls: queue.SimpleQueue[Any]) -> None:
+    """One thread of a crew: a part of each run, until it is dismissed."""
+    while (call := calls.get()) is not None:
+        run(*call[0], part, *call[1])
+        del call  # what is kept alive by it must not wait for the next one
+
+
+def _dismiss(crew: list[queue.SimpleQueue[Any]]) -> None:
+    for calls in crew:
+        calls.put(None)
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

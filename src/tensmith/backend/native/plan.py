@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import numpy as np
 
@@ -27,12 +30,13 @@ from tensmith.rewrite.trail import simplify
 class Place:
     """Where a value begins: in a caller's `inputs` or `outputs`, or at a byte of the arena.
 
-    `stride` is from one image of a batch to the next, in elements.
+    `stride` is from one image of a batch to the next, in elements; as many as `offset` come before it.
     """
 
     region: str
     start: int
     stride: int
+    offset: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +51,22 @@ class Plan:
     arena_bytes: int
     weights: Array
     weight_offsets: dict[tuple[int, str], int]
+
+    @property
+    def threads(self) -> int:
+        """How many threads it occupies: the most actions that may be done at the same time."""
+        return max(map(len, self.phases), default=1)
+
+    @functools.cached_property
+    def phases(self) -> list[list[int]]:
+        """The actions by number, those that may be done at the same time together."""
+        found: list[list[int]] = []
+        for index, action in enumerate(self.actions):
+            if action.beside:
+                found[-1].append(index)
+            else:
+                found.append([index])
+        return found
 
     @property
     def kernels(self) -> list[Action]:
@@ -71,10 +91,13 @@ def fixed(program: Program, sizes: dict[str, int]) -> Program:
     return replace(program, inputs=inputs, _known={})
 
 
-def make_plan(program: Program, isa: Isa, chooser: Callable[[int], Chooser] = estimated) -> Plan:
+def make_plan(
+    program: Program, isa: Isa, chooser: Callable[[int], Chooser] = estimated, threads: int = 1
+) -> Plan:
     """Simplifies a program of fixed sizes and plans it; EngineError naming what has no native kernel.
 
-    `chooser` is told how many bytes of weights are read at every run.
+    `chooser` is told how many bytes of weights are read at every run. For several `threads`, heavy steps are
+    cut into parts.
     """
     program = moved_behind(unsigned(opened(simplify(program).program)))
     tensors = Tensors(program, tensor_nodes(program))
@@ -88,7 +111,8 @@ def make_plan(program: Program, isa: Isa, chooser: Callable[[int], Chooser] = es
     total = sum(constant.nbytes for constant in program.constants.values())
     choose = chooser(2 * total)
     found = grids(program, rows.keys())
-    layout = lay_out(steps, images, found, tuple(program.inputs), program.outputs, isa, choose, dtypes)
+    ends = tuple(program.inputs), program.outputs
+    layout = lay_out(steps, images, found, *ends, isa, choose, dtypes, threads)
     places, scratch, arena_bytes = _memory(layout, program)
     weights, offsets = _weights(layout.actions)
     return Plan(program, isa, layout, places, scratch, arena_bytes, weights, offsets)
@@ -101,16 +125,18 @@ def _memory(layout: Layout, program: Program) -> tuple[dict[str, Place], dict[in
     }
     for index, name in enumerate(program.outputs):
         outside[f"output {name}"] = Place("outputs", index, _size(layout.images[name]))
+    phases = list(accumulate(int(not action.beside) for action in layout.actions))
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     spans: dict[str, Span] = {}
     for index, action in enumerate(layout.actions):
+        phase = phases[index]
         for value in (action.writes, *action.reads):
             root, _ = layout.root(value)
-            first.setdefault(root, index)
-            last[root] = index
+            first.setdefault(root, phase)
+            last[root] = phase
         if action.work.scratch_bytes:
-            spans[f"scratch {index}"] = Span(action.work.scratch_bytes, index, index)
+            spans[f"scratch {index}"] = Span(action.work.scratch_bytes, phase, phase)
     stride = {
         root: layout.buffer(root).bytes
         if root in layout.tight  # seen as one tensor, so that images follow each other without gaps
@@ -131,6 +157,9 @@ def _memory(layout: Layout, program: Program) -> tuple[dict[str, Place], dict[in
             size = ELEMENT_BYTES[buffer.dtype]
             skipped = channel // buffer.block * buffer.plane * size
             places[value] = Place("arena", offsets[root] + skipped, stride[root] // size)
+        if value in layout.windows:
+            whole, window = layout.windows[value]
+            places[value] = replace(places[value], offset=window.skipped(layout.buffer(whole)))
         if value in places and layout.images[value].batch != layout.images[root].batch:
             places[value] = replace(places[value], stride=layout.buffer(value).size)
     scratch = {
@@ -146,16 +175,23 @@ def _size(images: Images) -> int:
 
 
 def _weights(actions: list[Action]) -> tuple[Array, dict[tuple[int, str], int]]:
-    """All weights and constants in one array of bytes, and the offset of each, aligned to a cache line."""
+    """All weights and constants in one array of bytes, and the offset of each, aligned to a cache line.
+
+    What is there already is not stored again.
+    """
     offsets: dict[tuple[int, str], int] = {}
     parts: list[Array] = []
+    known: dict[bytes, int] = {}
     total = 0
     for index, action in enumerate(actions):
         for kind, array in (("weights", action.weights), ("constants", action.constants)):
             if array is None:
                 continue
             raw = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
-            offsets[index, kind] = total
+            digest = hashlib.sha256(raw.data).digest()
+            offsets[index, kind] = known.setdefault(digest, total)
+            if known[digest] < total:
+                continue
             padding = -len(raw) % ALIGNMENT
             parts += [raw, np.zeros(padding, np.uint8)]
             total += len(raw) + padding

@@ -9,7 +9,7 @@ from tensmith.kernel.buffer import ELEMENT_BYTES, NO_HALO
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.toolchain import OPTIMIZED
 
-ENTRY = "tensmith_run"
+ENTRY, PART_ENTRY = "tensmith_run", "tensmith_run_part"
 
 _CLEAR = """
 /* `fill` around `planes` images of rows x columns blocks of bytes: t, l, b, r blocks at each side. */
@@ -29,6 +29,22 @@ static void clear_halo(void *at, int fill, int planes, int rows, int columns, in
 }
 """
 
+_ARGUMENTS = "const char *weights, const void *const *inputs, void *const *outputs, char *arena"
+
+# One thread more has arrived; then all are waited for. Others keep a thread waiting for less than a layer
+# takes, if they run: who waits longer offers its processor, and after some seconds gives up.
+_MEET = """
+static int meet(unsigned long *arrived, unsigned long all, void (*yield)(void))
+{
+    __atomic_fetch_add(arrived, 1, __ATOMIC_ACQ_REL);
+    for (long n = 0; __atomic_load_n(arrived, __ATOMIC_ACQUIRE) < all; n++) {
+        if (n > 20000000) return 1;
+        if (n > 2000) yield();
+    }
+    return 0;
+}
+"""
+
 _NAME = "KERNEL"
 
 
@@ -39,21 +55,60 @@ def print_c(plan: Plan) -> str:
     for index, action in enumerate(plan.actions):
         text = _code(plan, action)
         name = functions.setdefault(text, f"{_word(action)}_{len(functions)}")
-        calls.append(_call(plan, index, action, name))
+        calls.append(_step(index, _call(plan, index, action, name)))
     bodies = [text.replace(_NAME, name) for text, name in functions.items()]
-    run = f"""\
-__attribute__((visibility("default")))
-int {ENTRY}(const void *weights_, const void *const *inputs, void *const *outputs, void *arena_)
-{{
-    const char *weights = weights_;
-    char *arena = arena_;
-    (void)weights; (void)arena;
-{"".join(calls)}    return 0;
-}}
-"""
     flags = " ".join((*OPTIMIZED, *plan.isa.flags))
     first = f"/* {plan.isa.architecture}: cc {flags} main.c model.c -o model */\n"
-    return "\n".join([first + plan.isa.prelude, _CLEAR, *bodies, run])
+    entries = [_run(plan), *([_MEET, _run_part(plan)] if plan.threads > 1 else [])]
+    return "\n".join([first + plan.isa.prelude, _CLEAR, *bodies, *calls, *entries])
+
+
+def _step(index: int, calls: str) -> str:
+    """The function of one action."""
+    return f"""\
+static void step_{index}({_ARGUMENTS})
+{{
+    (void)weights; (void)inputs; (void)outputs; (void)arena;
+{calls}}}
+"""
+
+
+def _run(plan: Plan) -> str:
+    """The function that does everything in order."""
+    steps = "".join(f"    step_{n}(weights, inputs, outputs, arena);\n" for n in range(len(plan.actions)))
+    return f"""\
+__attribute__((visibility("default")))
+int {ENTRY}(const void *weights, const void *const *inputs, void *const *outputs, void *arena)
+{{
+    (void)weights; (void)inputs; (void)outputs; (void)arena;
+{steps}    return 0;
+}}
+"""
+
+
+def _run_part(plan: Plan) -> str:
+    """The function of one of several threads: its part of what is done side by side, and then they meet.
+
+    The first thread alone does what is not cut.
+    """
+    lines: list[str] = []
+    meetings, alone = 0, False
+    for phase in plan.phases:
+        if lines and not (alone and len(phase) == 1):
+            meetings += 1
+            lines.append(f"    if (meet(arrived, before + {meetings * plan.threads}, yield)) return 1;\n")
+        for part, index in enumerate(phase):
+            lines.append(f"    if (part == {part}) step_{index}(weights, inputs, outputs, arena);\n")
+        alone = len(phase) == 1
+    return f"""\
+__attribute__((visibility("default")))
+int {PART_ENTRY}(const void *weights, const void *const *inputs, void *const *outputs, void *arena,
+        int part, unsigned long *arrived, unsigned long run, void (*yield)(void))
+{{
+    unsigned long before = run * {(meetings + 1) * plan.threads};
+{"".join(lines)}    return meet(arrived, before + {(meetings + 1) * plan.threads}, yield);
+}}
+"""
 
 
 def _word(action: Action) -> str:
@@ -87,24 +142,29 @@ def _call(plan: Plan, index: int, action: Action, name: str) -> str:
         pointers = ", ".join(f"(const float *)({read})" for read in reads)
         call = f"{name}((const float *const[]){{{pointers}}}, {constants}, (float *)({writes}), {scratch});"
     loop = f"for (int n = 0; n < {count}; n++) " if count != 1 else ""
-    lines = [
-        *([_clear(plan, action.writes, loop, writes)] if _needs_clearing(plan, action) else []),
-        loop + call,
-    ]
+    lines = [*_clear(plan, action, loop), loop + call]
     return f"    /* {action.writes.replace('*/', '* /')} */\n" + "".join(f"    {line}\n" for line in lines)
 
 
-def _needs_clearing(plan: Plan, action: Action) -> bool:
-    return plan.layout.buffer(action.writes).halo != NO_HALO
+def _clear(plan: Plan, action: Action, loop: str) -> list[str]:
+    """The statement that clears the halo of what an action writes, if that has one.
 
-
-def _clear(plan: Plan, value: str, loop: str, address: str) -> str:
+    Of an image that is written in windows, the first one's action clears it all.
+    """
+    value = action.writes
+    if value in plan.layout.windows:
+        if action.beside:
+            return []
+        value = plan.layout.windows[value][0]
     buffer = plan.layout.buffer(value)
     h = buffer.halo
+    if h == NO_HALO:
+        return []
+    address = _address(plan, value, plan.layout.images[value].batch)
     grid = plan.layout.grids.get(value)
     block = buffer.block * ELEMENT_BYTES[buffer.dtype]
     sizes = f"{grid.zero_point if grid else 0}, {buffer.blocks}, {buffer.height}, {buffer.width}, {block}"
-    return f"{loop}clear_halo({address}, {sizes}, {h.top}, {h.left}, {h.bottom}, {h.right});"
+    return [f"{loop}clear_halo({address}, {sizes}, {h.top}, {h.left}, {h.bottom}, {h.right});"]
 
 
 def _address(plan: Plan, value: str, count: int) -> str:
@@ -113,6 +173,8 @@ def _address(plan: Plan, value: str, count: int) -> str:
     base = f"({type_} *)(arena + {place.start})"
     if place.region != "arena":
         base = f"({type_} *){place.region}[{place.start}]"
+    if place.offset:
+        base += f" + {place.offset}"
     return base if count == 1 else f"{base} + n * {place.stride}"
 
 

@@ -1,0 +1,118 @@
+"""Heavy steps cut into parts that threads compute side by side: rows of the image, or filters.
+
+A part is a smaller problem over the same memory. Rows of an image are that image with a larger halo: what
+lies above and below a part's rows is not zeros then but its neighbours' rows, which is what a window reads
+there. So kernels know nothing of threads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tensmith.backend.native.steps import Array, Heavy
+from tensmith.kernel.buffer import Buffer
+from tensmith.kernel.problem import Convolution
+from tensmith.kernel.quantized import Rescaling
+
+# Rows of a part are a multiple of this where the image has enough: tiles of several rows then fit.
+_ROWS = 4
+
+
+@dataclass(frozen=True)
+class Window:
+    """Some positions of an image: rows from `first` on; columns, if it has one row."""
+
+    first: int
+    count: int
+
+    def of(self, whole: Buffer) -> Buffer:
+        """The window as an image in the memory of `whole`, beginning `skipped` elements into it."""
+        if whole.height == 1:
+            halo = whole.halo._replace(right=whole.halo.right + whole.width - self.count)
+            return replace(whole, width=self.count, halo=halo)
+        halo = whole.halo._replace(bottom=whole.halo.bottom + whole.height - self.count)
+        return replace(whole, height=self.count, halo=halo)
+
+    def skipped(self, whole: Buffer) -> int:
+        """Elements from the beginning of `whole` to that of the window."""
+        return self.first * (whole.block if whole.height == 1 else whole.row)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a heavy step: its problem, the windows of x and y; the filters from, to."""
+
+    problem: Convolution
+    x: Window | None
+    y: Window | None
+    filters: tuple[int, int]
+
+    def of(self, step: Heavy) -> Heavy:
+        """The step for these filters alone."""
+        if self.problem.filters == step.problem.filters:
+            return replace(step, problem=self.problem)
+        chosen = slice(*self.filters)
+        bias = None if step.bias is None else step.bias[chosen]
+        how = None if step.rescaling is None else _filters(step.rescaling, chosen)
+        weights = step.weights[chosen]
+        return replace(step, problem=self.problem, weights=weights, bias=bias, rescaling=how)
+
+
+def _filters(how: Rescaling, chosen: slice) -> Rescaling:
+    def some(array: Array | None) -> Array | None:
+        return array if array is None or array.size == 1 else array[chosen]
+
+    scales = how.scales if how.scales.size == 1 else how.scales[chosen]
+    return replace(how, scales=scales, codes=some(how.codes), bias=some(how.bias))
+
+
+def whole(problem: Convolution) -> Part:
+    """All of a problem."""
+    return Part(problem, None, None, (0, problem.filters))
+
+
+def cuts(problem: Convolution, threads: int, lanes: int, tensor: bool) -> Iterator[list[Part]]:
+    """Ways to cut a problem into at most so many parts of about one size; none if it has but one.
+
+    Rows of a `tensor` lie one after another with all their columns: it is cut into rows alone.
+    """
+    by_rows = _rows(problem, threads)
+    if len(by_rows) > 1:
+        yield by_rows
+    if problem.groups == 1 and not tensor:
+        blocks = -(-problem.filters // lanes)
+        parts = [
+            Part(replace(problem, filters=stop - first), None, None, (first, stop))
+            for first, stop in _shares(problem.filters, lanes * math.ceil(blocks / threads))
+        ]
+        if len(parts) > 1:
+            yield parts
+
+
+def _rows(problem: Convolution, threads: int) -> list[Part]:
+    """Parts of some rows each, or of some columns of an only row."""
+    height, width = problem.output
+    flat = problem.height == 1 and height == 1
+    axis = 1 if flat else 0
+    length = width if flat else height
+    size = math.ceil(length / threads)
+    even = math.ceil(size / _ROWS) * _ROWS
+    parts = []
+    for first, stop in _shares(length, even if math.ceil(length / even) == threads else size):
+        reach = (stop - first - 1) * problem.strides[axis] + 1
+        read = reach + problem.dilations[axis] * (problem.window[axis] - 1)
+        read -= problem.pads[axis] + problem.pads[axis + 2]
+        start = first * problem.strides[axis]
+        if read < 1 or start + read > (problem.width if flat else problem.height):
+            return []  # less than a window, or a window that lies in the border alone
+        smaller = replace(problem, width=read) if flat else replace(problem, height=read)
+        windows = Window(start, read), Window(first, stop - first)
+        parts.append(Part(smaller, *windows, (0, problem.filters)))
+    return parts
+
+
+def _shares(length: int, size: int) -> list[tuple[int, int]]:
+    """(first, stop) of the pieces of `size` that make up a length."""
+    return [(first, min(first + size, length)) for first in range(0, length, size)]

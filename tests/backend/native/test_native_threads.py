@@ -1,0 +1,132 @@
+"""Programs cut into parts for several threads answer as the interpreter does; threads sleep in between."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nets import NETS, Net
+from tensmith.backend.native import layout
+from tensmith.backend.native.folder import write_folder
+from tensmith.backend.native.header import print_header
+from tensmith.backend.native.layout import estimated
+from tensmith.backend.native.loader import Model
+from tensmith.backend.native.parallel import Window, cuts
+from tensmith.backend.native.plan import Plan, make_plan
+from tensmith.ir import Program, interpret
+from tensmith.kernel import host_isa
+from tensmith.kernel.buffer import Buffer, Halo
+from tensmith.kernel.problem import Convolution
+
+
+@pytest.fixture(autouse=True)
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything is cut that can be, however small."""
+    monkeypatch.setattr(layout, "_MEETING_SECONDS", -1.0)
+
+
+def plan_of(program: Program, threads: int) -> Plan:
+    return make_plan(program, host_isa(), estimated, threads)
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize("build", NETS, ids=lambda build: build.__name__)
+def test_answers_are_the_interpreter_s(build: Callable[[], Program], threads: int, tmp_path: Path) -> None:
+    program = build()
+    write_folder(plan_of(program, threads), tmp_path / "model")
+    shape = program.inputs["x"].static
+    x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+    for model in (Model(tmp_path / "model"), Model(tmp_path / "model", threads=1)):
+        for _ in range(3):
+            found = model(x=x)
+        for name, expected in interpret(program, {"x": x}).items():
+            # As for one thread: a few hundred roundings in a row of numbers near 1.
+            np.testing.assert_allclose(found[name], expected, rtol=0, atol=3e-5)
+
+
+def block() -> Program:
+    net = Net(2, 16, 20, 12)
+    inner = net.add("relu", net.conv("x", 16, 48))
+    return net.program(net.add("relu", net.add("add", net.conv(inner, 48, 16), "x")))
+
+
+def test_rows_of_one_problem_share_weights_and_code() -> None:
+    alone, together = plan_of(block(), 1), plan_of(block(), 2)
+    assert together.threads == 2
+    assert [len(phase) for phase in together.phases if len(phase) > 1]
+    assert together.weights.nbytes <= 1.5 * alone.weights.nbytes
+    assert "TENSMITH_THREADS 2" in print_header(together)
+    assert "TENSMITH_THREADS" not in print_header(alone)
+
+
+def test_parts_of_one_phase_have_scratch_memory_of_their_own() -> None:
+    plan = plan_of(block(), 3)
+    for phase in plan.phases:
+        spans = sorted(
+            (plan.scratch[n], plan.scratch[n] + plan.actions[n].work.scratch_bytes)
+            for n in phase
+            if n in plan.scratch
+        )
+        assert all(end <= start for (_, end), (start, _) in pairwise(spans))
+
+
+def test_threads_sleep_between_calls_and_end_with_the_model(tmp_path: Path) -> None:
+    before = threading.active_count()
+    write_folder(plan_of(block(), 2), tmp_path / "model")
+    model = Model(tmp_path / "model")
+    x = np.zeros((2, 16, 20, 12), np.float32)
+    model(x=x)
+    assert threading.active_count() == before + 1
+    began = time.process_time()
+    time.sleep(0.2)
+    assert time.process_time() - began < 0.1
+    del model
+    for _ in range(100):
+        if threading.active_count() == before:
+            break
+        time.sleep(0.05)
+    assert threading.active_count() == before
+
+
+@given(
+    height=st.integers(1, 20), width=st.integers(1, 20), filters=st.integers(1, 70), window=st.integers(1, 5),
+    stride=st.integers(1, 3), pad=st.integers(0, 2), dilation=st.integers(1, 2), threads=st.integers(2, 5),
+)  # fmt: skip
+def test_parts_cover_the_problem(
+    height: int, width: int, filters: int, window: int, stride: int, pad: int, dilation: int, threads: int
+) -> None:
+    problem = Convolution(
+        8, height, width, filters, window=(window, window), strides=(stride, stride), pads=(pad,) * 4,
+        dilations=(dilation, dilation),
+    )  # fmt: skip
+    if min(problem.output) < 1:
+        return
+    for parts in cuts(problem, threads, 16, tensor=False):
+        assert 1 < len(parts) <= threads
+        assert sum(part.problem.macs for part in parts) == problem.macs
+        for part in parts:
+            if part.x is None or part.y is None:
+                assert part.problem.filters == part.filters[1] - part.filters[0]
+                continue
+            axis = 1 if height == 1 and problem.output[0] == 1 else 0
+            assert part.problem.output[axis] == part.y.count
+            assert part.x.first == part.y.first * stride
+            assert part.x.first + part.x.count <= (height, width)[axis]
+
+
+@pytest.mark.parametrize("extent", [(9, 5), (1, 9)])
+def test_a_window_is_the_image_with_a_larger_halo(extent: tuple[int, int]) -> None:
+    whole = Buffer(20, *extent, 16, Halo(2, 1, 1, 3))
+    window = Window(4, 3)
+    part = window.of(whole)
+    assert (part.plane, part.row, part.size) == (whole.plane, whole.row, whole.size)
+    y, x = (4, 0) if extent[0] > 1 else (0, 4)
+    assert part.address(17, 0, 0) + window.skipped(whole) == whole.address(17, y, x)
