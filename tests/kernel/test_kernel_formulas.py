@@ -64,7 +64,8 @@ def test_what_a_kernel_sums_is_what_the_op_says(problem: Convolution, isa: Isa) 
 
 def test_every_algorithm_was_asked() -> None:
     seen = {kernel.name for problem in PROBLEMS for isa in ISAS for kernel in kernels(problem, isa)}
-    assert seen | TILED >= {"spatial_pack", "spatial_pack_f16", "spatial_pack_int8", "sparse", "depthwise"}
+    assert seen | TILED >= {"spatial_pack", "spatial_pack_f16", "spatial_pack_int8", "sparse", "depthwise",
+                            "depthwise_int8", "direct", "gemm"}  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,212 @@
+"""Convolution as a matrix product: the columns that its windows read are gathered, then multiplied (im2col).
+
+    columns[(c,r), o] = x[c, o*strides + r*dilations - pads]
+    y[k,o] = sum((c,r); w[k,(c,r)] * columns[(c,r), o])
+
+A few vectors of positions are gathered at a time, so that their columns stay in a near cache while all
+filters pass over them. Chellapilla et al., "High performance convolutional neural networks for document
+processing", 2006, do it for the whole image at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tensmith.formula.expr import Formula
+from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
+from tensmith.kernel.algorithms.spatial_pack import read_halo
+from tensmith.kernel.buffer import Buffer
+from tensmith.kernel.epilogue import Epilogue
+from tensmith.kernel.isa import Isa
+from tensmith.kernel.planes import (
+    filter_chunks,
+    pack_chunks,
+    plane_sum,
+    register_tiles,
+    step_cycles,
+    turning_cycles,
+)
+from tensmith.kernel.problem import Convolution
+from tensmith.kernel.tiles import Extent, output_extent, over_tiles, tiles
+
+_TILE_OVERHEAD = 16
+_MOST_CANDIDATES = 6
+# Cycles of a vector gathered from one run, and by steps; of a vector of sums put away and stored.
+_GATHER, _STORE = (2.0, 60.0), 4.0
+# Bytes of columns and weights that a second cache keeps; cycles of a byte from beyond it.
+_KEPT, _FAR_BYTE = 1 << 20, 0.05
+
+
+@algorithm
+@dataclass(frozen=True)
+class Gemm(Kernel):
+    """Takes every convolution of floats. A tile is `count` filters by `vectors` vectors of columns."""
+
+    name: ClassVar[str] = "gemm"
+
+    count: int
+    vectors: int
+
+    @classmethod
+    def refuses(cls, problem: Convolution, isa: Isa) -> str | None:
+        """Other element types."""
+        return None if problem.dtype == "f32" else f"it computes f32, not {problem.dtype}"
+
+    @classmethod
+    def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
+        """Tiles that fit the registers, cheapest first."""
+        fitting = [cls(problem, isa, *t) for t in register_tiles(problem, isa, math.prod(problem.output))]
+        yield from sorted(fitting, key=lambda tile: tile.cost().cycles)[:_MOST_CANDIDATES]
+
+    @property
+    def source(self) -> Buffer:
+        """Planes, with the pads that are read as a halo."""
+        p = self.problem
+        return Buffer(p.channels, p.height, p.width, 1, read_halo(p))
+
+    @property
+    def target(self) -> Buffer:
+        """Planes."""
+        return Buffer(self.problem.filters, *self.problem.output)
+
+    @property
+    def _pitch(self) -> int:
+        """Positions of a tile: floats from one row of columns to the next."""
+        return self.vectors * self.isa.lanes
+
+    @property
+    def scratch_bytes(self) -> int:
+        """The columns of a tile and the sums of a chunk of filters."""
+        return 4 * (self.problem.depth + self.count) * self._pitch
+
+    def cost(self) -> Cost:
+        """Cycles of every tile: gathering, products, storing; weights that no cache keeps come every time."""
+        p, lanes = self.problem, self.isa.lanes
+        weights = 4 * p.filters // p.groups * p.depth
+        far = _FAR_BYTE * weights if weights + self.scratch_bytes > _KEPT else 0.0
+        cycles = turning_cycles(self.target, self.isa) / p.groups
+        for (rows, columns), times in tiles(output_extent(p, p.pointwise), self._pitch):
+            gather = p.depth * rows * math.ceil(columns / lanes) * _GATHER[p.strides[1] > 1]
+            product = sum(
+                many * (p.depth * step_cycles(count, self.vectors, self.vectors) + _TILE_OVERHEAD)
+                for count, many in filter_chunks(p, self.count)
+            )
+            store = _STORE * p.filters // p.groups * rows * math.ceil(columns / lanes)
+            cycles += times * (gather + product + store + far)
+        return Cost(p.groups * cycles, 4 * (self.source.size + self.target.size) + p.groups * weights)
+
+    def pack(self, weights: Array) -> Array:
+        """[group][chunk][channel][window][filter in chunk]."""
+        return pack_chunks(weights, self.problem.groups, self.count)
+
+    def formula(self) -> Formula:
+        """Every row of columns, which is a tap of a channel of the group."""
+        return plane_sum(self.problem, self.source)
+
+    def code(self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
+        """Functions that gather, multiply and store, and one that walks over groups and positions."""
+        p = self.problem
+        kept = epilogue.residual or target
+        image = output_extent(p, p.pointwise and source.flat and target.flat and kept.flat)
+        parts = filter_chunks(p, self.count)
+        shapes = [tile for tile, _ in tiles(image, self._pitch)]
+        text = [self._product(name, count) for count, _ in parts]
+        text += [self._gather(name, tile, source) for tile in shapes]
+        text += [self._columns(name, tile, parts, target, epilogue) for tile in shapes]
+        call = (
+            f"{name}_{{rows}}x{{columns}}(x + i * {p.strides[0] * source.row} + j * {p.strides[1]}, w, b, "
+            f"r + i * {kept.row} + j, y + i * {target.row} + j, scratch);"
+        )
+        filters = p.filters // p.groups
+        text.append(f"""\
+/* {p}; {epilogue}.
+   {self}. */
+static void {name}({SIGNATURE})
+{{
+    const float *x = (const float *)in + {source.address(0, -p.pads[0], -p.pads[1])}, *w = weights, *b = bias;
+    float *y = (float *)out + {target.address(0, 0, 0)};
+    const float *r = {f"(const float *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "y"};
+    (void)residual;
+    for (int group = 0; group < {p.groups}; group++) {{
+{over_tiles(image, self._pitch, call, 8)}
+        x += {p.channels // p.groups * source.plane}; w += {filters * p.depth};
+        y += {filters * target.plane}; r += {filters * kept.plane}; b += {filters if epilogue.bias else 0};
+    }}
+}}
+""")
+        return "\n".join(text)
+
+    def _gather(self, name: str, tile: Extent, source: Buffer) -> str:
+        """The columns of one tile, in the order of the weights."""
+        p, (rows, columns) = self.problem, tile
+        at = f"(i * {p.strides[0]} + u * {p.dilations[0]}) * {source.row} + v * {p.dilations[1]}"
+        return f"""\
+static void {name}_gather_{rows}x{columns}(const float *restrict x, float *restrict t)
+{{
+    for (int c = 0; c < {p.channels // p.groups}; c++, x += {source.plane})
+        for (int u = 0; u < {p.window[0]}; u++)
+            for (int v = 0; v < {p.window[1]}; v++, t += {self._pitch})
+                for (int i = 0; i < {rows}; i++)
+                    for (int j = 0; j < {columns}; j++) t[i * {columns} + j] = x[{at} + j * {p.strides[1]}];
+}}
+"""
+
+    def _product(self, name: str, count: int) -> str:
+        """`count` filters times the columns of a tile."""
+        lanes, vectors = self.isa.lanes, self.vectors
+        each = f"UNROLL for (int k = 0; k < {count}; k++) UNROLL for (int p = 0; p < {vectors}; p++)"
+        return f"""\
+static void {name}_product_{count}(const float *restrict t, const float *restrict w, float *restrict s)
+{{
+    vf a[{count}][{vectors}] = {{{{{{0}}}}}};
+    UNROLL_4 for (int n = 0; n < {self.problem.depth}; n++, t += {self._pitch}, w += {count}) {{
+        vf e[{vectors}];
+        UNROLL for (int p = 0; p < {vectors}; p++) e[p] = load(t + p * {lanes});
+        {each} a[k][p] += w[k] * e[p];
+    }}
+    {each} store(s + (k * {vectors} + p) * {lanes}, a[k][p]);
+}}
+"""
+
+    def _columns(
+        self, name: str, tile: Extent, parts: list[tuple[int, int]], target: Buffer, epilogue: Epilogue
+    ) -> str:
+        """All filters at one tile: its columns gathered, products, and the epilogue row by row."""
+        p, lanes, (rows, columns) = self.problem, self.isa.lanes, tile
+        whole, rest = columns - columns % lanes, columns % lanes
+        kept = epilogue.residual or target
+
+        def finish(j: str, here: int) -> str:
+            word, end = ("", "") if here == lanes else ("_part", f", {here}")
+            residual = f"load{word}(r + k * {kept.plane} + i * {kept.row} + {j}{end})"
+            sums = f"load{word}(s + k * {self._pitch} + i * {columns} + {j}{end})"
+            value = epilogue.apply(sums, "splat(b[k])", residual)
+            return f"store{word}(y + k * {target.plane} + i * {target.row} + {j}, {value}{end});"
+
+        stores = [f"for (int j = 0; j < {whole}; j += {lanes}) {finish('j', lanes)}"] if whole else []
+        stores += [finish(str(whole), rest)] if rest else []
+        calls = "".join(
+            f"""\
+    for (int chunk = 0; chunk < {times}; chunk++) {{
+        {name}_product_{count}(t, w, s);
+        for (int k = 0; k < {count}; k++) for (int i = 0; i < {rows}; i++) {{
+            {" ".join(stores)}
+        }}
+        w += {count * p.depth}; y += {count * target.plane}; r += {count * kept.plane};
+        b += {count if epilogue.bias else 0};
+    }}
+"""
+            for count, times in parts
+        )
+        return f"""\
+static void {name}_{rows}x{columns}(const float *x, const float *w, const float *b, const float *r, float *y,
+        float *t)
+{{
+    float *s = t + {p.depth * self._pitch};
+    (void)b; (void)r;
+    {name}_gather_{rows}x{columns}(x, t);
+{calls}}}
+"""
