@@ -43,6 +43,19 @@ def test_a_file_that_fails_does_not_stop_the_others(linear: Path) -> None:
         bench([broken], ["onnxruntime"], seconds=0.1)
 
 
+def test_an_engine_is_timed_in_several_settings(linear: Path) -> None:
+    both = ["onnxruntime", "onnxruntime:optimization=none"]
+    result = bench([linear], both, seconds=0.2)
+    rows = result.to_json()["models"][0]["engines"]
+    assert [row["engine"] for row in rows] == both
+    assert all(row["latency_ms"] for row in rows)
+    assert result.baseline == "onnxruntime:linear.onnx"
+    with pytest.raises(EngineError, match="no setting 'colour'"):
+        bench([linear], ["onnxruntime:colour=red"])
+    with pytest.raises(UsageError, match="write ENGINE:NAME=VALUE"):
+        bench([linear], ["onnxruntime:fast"])
+
+
 def test_bad_usage_is_refused(linear: Path) -> None:
     with pytest.raises(UsageError, match="unknown engine 'nosuch'"):
         bench([linear], ["nosuch"])

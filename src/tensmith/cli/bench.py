@@ -21,7 +21,8 @@ def bench(
         list[Path], typer.Argument(metavar="MODEL...", help="ONNX files, or .packed ones of tensmith.")
     ],
     engines: Annotated[
-        str | None, typer.Option(help="Engines to time, as A,B. [default: all installed]")
+        str | None,
+        typer.Option(help="Engines to time, as A,B or A:precision=f16,B. [default: all installed]"),
     ] = None,
     threads: Annotated[int, typer.Option(help="Threads of an inference.")] = 1,
     batch: Annotated[int, typer.Option(help="Samples of an inference, where the file leaves it open.")] = 1,

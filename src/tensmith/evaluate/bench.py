@@ -52,10 +52,10 @@ class BenchResult:
     def _row(self, contender: Contender) -> dict[str, Any]:
         if contender in self.failures:
             error = self.failures[contender]
-            return {"engine": contender.engine, "latency_ms": None, "ratio": None, "error": error}
+            return {"engine": contender.engine_name, "latency_ms": None, "ratio": None, "error": error}
         found = self.latencies[contender]
         latency, ratio = found.latency.to_json(), found.ratio.to_json()
-        return {"engine": contender.engine, "latency_ms": latency, "ratio": ratio}
+        return {"engine": contender.engine_name, "latency_ms": latency, "ratio": ratio}
 
 
 def bench(
@@ -69,16 +69,20 @@ def bench(
 ) -> BenchResult:
     """Interleaved latencies of all `engines` (default: all that are installed) on all files.
 
+    An engine may come with settings of its own, as "opencl:precision=f16".
     Inputs are random: normal floats, small integers; a symbolic first size becomes `batch`, others 128.
     UsageError on an unknown engine or no file; EngineError if nothing at all can run.
     """
     names = list(engines) if engines else list(available())
     if not paths or not names or threads < 1 or batch < 1:
         raise UsageError("bench needs at least one model, one engine, one thread and a batch of one")
-    for name in names:
+    chosen = [_with_settings(name) for name in names]
+    for name, _ in chosen:
         if reason := ENGINES[name].missing():
             raise EngineError(reason)
-    contenders = tuple(dict.fromkeys(Contender(name, path) for path in paths for name in names))
+    contenders = tuple(
+        dict.fromkeys(Contender(name, path, settings) for path in paths for name, settings in chosen)
+    )
     failures: dict[Contender, str] = {}
     with ExitStack() as stack:
         workers: dict[Contender, Worker] = {}
@@ -95,6 +99,15 @@ def bench(
         rounds = take_turns([worker.time for worker in workers.values()], seconds, seed)
     latencies = dict(zip(workers, summarize(tuple(workers), rounds, seed)))
     return BenchResult(contenders, latencies, failures)
+
+
+def _with_settings(words: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """(engine, settings) of ENGINE[:NAME=VALUE]...; UsageError where a setting has no value."""
+    name, *rest = (part.strip() for part in words.split(":"))
+    settings = tuple((key, value) for key, _, value in (part.partition("=") for part in rest))
+    if not all(key and value for key, value in settings):
+        raise UsageError(f"'{words}' is no engine with settings; write ENGINE:NAME=VALUE")
+    return name, settings
 
 
 def random_inputs(specs: tuple[TensorSpec, ...], batch: int = 1, seed: int = 0) -> Arrays:

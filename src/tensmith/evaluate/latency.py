@@ -43,9 +43,14 @@ class Contender:
     settings: tuple[tuple[str, str], ...] = ()
 
     @property
+    def engine_name(self) -> str:
+        """The engine with its settings: `opencl:precision=f16`."""
+        return ":".join([self.engine, *(f"{name}={value}" for name, value in self.settings)])
+
+    @property
     def name(self) -> str:
         """How it is printed: `onnxruntime:model.onnx`."""
-        return f"{self.engine}:{self.path.name}"
+        return f"{self.engine_name}:{self.path.name}"
 
     def start(self, inputs: Arrays, threads: int, timeout: float = 120.0) -> Worker:
         """A worker that has loaded the file for the sizes of `inputs`, been fed them, and run once."""
