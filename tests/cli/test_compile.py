@@ -29,4 +29,11 @@ def test_a_device_without_a_cpu_is_refused(tiny: Path, tmp_path: Path) -> None:
 
 def test_halves_are_for_devices_that_multiply_them(tiny: Path, tmp_path: Path) -> None:
     words = ("compile", str(tiny / "tiny.onnx"), "--half", "--target", "raspberry-pi-4")
-    refused(tensmith(*words, folder=tmp_path), 2, "does not multiply 16-bit floats")
+    refused(tensmith(*words, folder=tmp_path), 2, "does not multiply f16")
+
+
+def test_half_and_another_precision_contradict(tiny: Path, tmp_path: Path) -> None:
+    words = ("compile", str(tiny / "tiny.onnx"), "--half", "--precision", "bf16")
+    refused(tensmith(*words, folder=tmp_path), 2, "leave out one of them")
+    words = ("compile", str(tiny / "tiny.onnx"), "--precision", "f8")
+    refused(tensmith(*words, folder=tmp_path), 2, "precision is one of f32, bf16, f16, not 'f8'")

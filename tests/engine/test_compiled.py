@@ -49,6 +49,16 @@ def test_the_engine_takes_the_setting(model: Path) -> None:
         ENGINES[compiled.NATIVE].prepare(model, 1, tuning="often")
 
 
+def test_the_engine_refuses_precisions_that_there_are_not(model: Path) -> None:
+    with pytest.raises(EngineError, match="precision is one of f32, bf16, f16, not 'f8'"):
+        ENGINES[compiled.NATIVE].prepare(model, 1, precision="f8")
+
+
+def test_a_precision_has_a_folder_of_its_own(model: Path) -> None:
+    folders = {compiled.compiled_folder(model, {}, compiled.UNTUNED, name) for name in ("f32", "bf16")}
+    assert len(folders) == 2
+
+
 def test_folders_used_least_recently_go(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     newest = compiled.compiled_folder(model, {})
     for age, name in enumerate(("young", "middle", "old"), start=1):

@@ -21,9 +21,13 @@ def compile(
         str, typer.Option(help="The device: a name that `tensmith targets` lists, or a .toml file.")
     ] = "host",
     batch: Annotated[int, typer.Option(help="Samples of an inference, where the file leaves it open.")] = 1,
-    half: Annotated[
-        bool, typer.Option("--half", help="Multiply in 16-bit floats where that is faster: 3 digits.")
-    ] = False,
+    precision: Annotated[
+        str,
+        typer.Option(
+            help="What layers may multiply in where that is faster: f32, bf16 (2 digits) or f16 (3)."
+        ),
+    ] = "f32",
+    half: Annotated[bool, typer.Option("--half", help="The same as --precision f16.")] = False,
 ) -> Answer:
     """Compile a model for a device, which need not be at hand: kernels are chosen by estimate.
 
@@ -31,9 +35,9 @@ def compile(
     it was made of: model.c and model.h to build into a program, main.c as an example of one.
     """
     from tensmith.backend.native.folder import write_folder
-    from tensmith.backend.native.halves import in_halves
     from tensmith.backend.native.layout import estimated
     from tensmith.backend.native.plan import make_plan
+    from tensmith.backend.native.precision import in_precision, refusal
     from tensmith.cli.sizes import with_batch
     from tensmith.errors import UsageError
     from tensmith.hardware import load_target
@@ -41,12 +45,14 @@ def compile(
 
     device = load_target(target)
     isa = target_isa(device)
-    if half and not isa.has_halves:
-        raise UsageError(f"'{device.name}' does not multiply 16-bit floats; leave out --half")
+    if half and precision not in ("f32", "f16"):
+        raise UsageError(f"--half is --precision f16, not {precision}; leave out one of them")
+    precision = "f16" if half else precision
+    if reason := refusal(precision, isa):
+        raise UsageError(f"'{device.name}': {reason}")
     folder = output or Path(f"{model.stem}-{device.name}")
     with progress("compiling"):
-        chooser = in_halves(estimated) if half else estimated
-        plan = make_plan(with_batch(model, batch), isa, chooser)
+        plan = make_plan(with_batch(model, batch), isa, in_precision(estimated, precision))
         write_folder(plan, folder)
     document: dict[str, Any] = {
         "output": str(folder), "target": device.name, "architecture": isa.architecture, "isa": isa.name,

@@ -27,15 +27,19 @@ from tensmith.kernel.timings import Timings
 NATIVE = "native"
 # Ways to choose kernels: by estimates alone, or by what `tensmith tune` has measured where it has.
 UNTUNED, TUNED = "untuned", "tuned"
+# What layers multiply in if nothing else is asked for.
+FLOATS = "f32"
 
 _LONGEST_SECONDS = 1200.0
 _MOST_BYTES = 4 << 30
 _ROOMS = ("kernel", "backend/native", "rewrite", "frontend", "ir")
 
 
-def compiled(path: Path, sizes: Mapping[str, int], tuning: str = TUNED) -> loader.Model:
+def compiled(
+    path: Path, sizes: Mapping[str, int], tuning: str = TUNED, precision: str = FLOATS
+) -> loader.Model:
     """The ONNX model at `path` for these sizes, loaded; EngineError if it cannot be compiled."""
-    return load(compiled_folder(path, sizes, tuning))
+    return load(compiled_folder(path, sizes, tuning, precision))
 
 
 def load(folder: Path) -> loader.Model:
@@ -46,19 +50,22 @@ def load(folder: Path) -> loader.Model:
         raise EngineError(f"native cannot load {folder}: {error}") from error
 
 
-def compiled_folder(path: Path, sizes: Mapping[str, int], tuning: str = TUNED) -> Path:
+def compiled_folder(
+    path: Path, sizes: Mapping[str, int], tuning: str = TUNED, precision: str = FLOATS
+) -> Path:
     """The folder of an ONNX file for these sizes, from the cache or compiled now."""
-    folder = user_cache("models") / _key(path, sizes, tuning)
+    folder = user_cache("models") / _key(path, sizes, tuning, precision)
     if not folder.exists():
-        _compile(path, folder, sizes, tuning)
+        _compile(path, folder, sizes, tuning, precision)
         _tidy(folder)
     os.utime(folder)
     return folder
 
 
-def _compile(path: Path, folder: Path, sizes: Mapping[str, int], tuning: str) -> None:
+def _compile(path: Path, folder: Path, sizes: Mapping[str, int], tuning: str, precision: str) -> None:
     words = [f"{name}={size}" for name, size in sizes.items()]
-    command = [sys.executable, "-m", "tensmith.backend.native", tuning, str(path), str(folder), *words]
+    given = [tuning, precision, str(path), str(folder), *words]
+    command = [sys.executable, "-m", "tensmith.backend.native", *given]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_LONGEST_SECONDS, stdin=subprocess.DEVNULL,
@@ -84,7 +91,7 @@ def _tidy(newest: Path) -> None:
                 shutil.rmtree(folder)
 
 
-def _key(path: Path, sizes: Mapping[str, int], tuning: str) -> str:
+def _key(path: Path, sizes: Mapping[str, int], tuning: str, precision: str) -> str:
     """What a compiled folder depends on: the file and those it names, sizes, this CPU, code and timings."""
     with path.open("rb") as file:
         content = file.read()
@@ -94,6 +101,7 @@ def _key(path: Path, sizes: Mapping[str, int], tuning: str) -> str:
             with sibling.open("rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
     words = [f"{name}={size}" for name, size in sorted(sizes.items())]
+    words.append(precision)
     flags = " ".join(sorted(loader.cpu_flags()))
     known = _revision() if tuning == TUNED else ""
     return sha256_bytes("\0".join((digest.hexdigest(), *words, flags, _code(), known)).encode())[:40]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from tensmith.errors import EngineError, UsageError
 from tensmith.hardware.cpu import detect_cpu
 from tensmith.hardware.target import HOST, Target
+from tensmith.kernel.bfloat import bfloat_functions, has_bfloat
 from tensmith.kernel.codes import code_functions
 from tensmith.kernel.functions import FUNCTIONS
 from tensmith.kernel.halves import half_functions, has_halves
@@ -55,6 +56,7 @@ class Isa:
             functions=FUNCTIONS + PARTS,
             integers=integer_functions(self.name, self.lanes, self.features),
             codes=code_functions(self.name),
+            bfloats=bfloat_functions(self.name, self.features),
             halves=half_functions(self.name, self.bytes, self.features),
         )
 
@@ -72,6 +74,11 @@ class Isa:
     def has_halves(self) -> bool:
         """Whether vectors of 16-bit floats are multiplied."""
         return has_halves(self.name, self.features)
+
+    @property
+    def has_bfloat(self) -> bool:
+        """Whether vectors of bfloat16 are multiplied."""
+        return has_bfloat(self.name, self.features)
 
     @property
     def byte_offset(self) -> int:
@@ -111,7 +118,7 @@ static inline vf splat(float x) {{ return x - (vf){{0}}; }}
 static inline vf vmax(vf a, vf b) {{ return {maximum}; }}
 static inline vf vmin(vf a, vf b) {{ return {minimum}; }}
 {functions}
-{integers}{codes}{halves}"""
+{integers}{codes}{bfloats}{halves}"""
 
 
 def _select(order: str) -> str:

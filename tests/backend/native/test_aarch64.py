@@ -17,10 +17,10 @@ from test_native_quantized import Net as QuantizedNet
 from test_native_tensors import attention_layer, layers, patches
 
 from tensmith.backend.native.folder import write_folder
-from tensmith.backend.native.halves import in_halves
 from tensmith.backend.native.layout import Chooser, estimated
 from tensmith.backend.native.loader import Model, ModelError
 from tensmith.backend.native.plan import fixed, make_plan
+from tensmith.backend.native.precision import in_precision
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program, interpret
 from tensmith.kernel import Isa, isa_named
@@ -85,7 +85,7 @@ def test_halves_keep_their_error_bound(tmp_path: Path) -> None:
         net.conv("x", 19, 21, dilations=(2, 2)), net.conv("x", 19, 19, 3, group=19),
     )  # fmt: skip
     program = net.program(*convolutions, net.add("relu", net.add("add", net.conv("x", 19, 19), "x")))
-    built = build(program, DOT, tmp_path, in_halves(only_halves))
+    built = build(program, DOT, tmp_path, in_precision(only_halves, "f16"))
     assert {action.work.problem.dtype for action in built[1].kernels} == {"f16"}  # type: ignore[union-attr]
     found, expected = run(built, x), interpret(program, {"x": x})
     constants = {name: abs(array) for name, array in program.constants.items()}
@@ -111,7 +111,9 @@ def test_another_machine_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.data
 @pytest.mark.parametrize(
-    ("chooser", "error"), [(estimated, 1e-5), (in_halves(only_halves), 5e-3)], ids=["floats", "halves"]
+    ("chooser", "error"),
+    [(estimated, 1e-5), (in_precision(only_halves, "f16"), 5e-3)],
+    ids=["floats", "halves"],
 )
 def test_resnet20_answers_as_the_interpreter(
     data_dir: Path, tmp_path: Path, chooser: Callable[[int], Chooser], error: float

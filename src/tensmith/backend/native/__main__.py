@@ -1,6 +1,6 @@
 """Compiles a model file into a folder.
 
-    python -m tensmith.backend.native tuned|untuned MODEL FOLDER [SYMBOL=SIZE...]
+    python -m tensmith.backend.native tuned|untuned f32|bf16|f16 MODEL FOLDER [SYMBOL=SIZE...]
 
 The native engine runs it in a process of its own. An error is one line on standard error, and exit code 1.
 """
@@ -14,6 +14,7 @@ from tensmith.backend.native.folder import write_folder
 from tensmith.backend.native.layout import estimated
 from tensmith.backend.native.measured import measured
 from tensmith.backend.native.plan import fixed, make_plan
+from tensmith.backend.native.precision import in_precision
 from tensmith.errors import TensmithError
 from tensmith.frontend.onnx import read_onnx
 from tensmith.kernel.isa import host_isa
@@ -22,10 +23,10 @@ from tensmith.kernel.timings import Timings
 
 def main(arguments: list[str]) -> int:
     """The command."""
-    tuning, model, folder, *sizes = arguments
+    tuning, precision, model, folder, *sizes = arguments
     pairs = (size.rpartition("=") for size in sizes)
     try:
-        chooser = measured(Timings()) if tuning == "tuned" else estimated
+        chooser = in_precision(measured(Timings()) if tuning == "tuned" else estimated, precision)
         program = fixed(read_onnx(Path(model)), {name: int(size) for name, _, size in pairs})
         write_folder(make_plan(program, host_isa(), chooser), Path(folder))
     except TensmithError as error:

@@ -13,17 +13,20 @@ from pathlib import Path
 
 import tensmith
 from tensmith.backend.native import loader
+from tensmith.backend.native.precision import refusal
 from tensmith.engine import compiled
 from tensmith.engine.base import Session, engine, refuse
 from tensmith.engine.signature import Signature, TensorSpec, read_signature
 from tensmith.engine.sized import SizedSession, opened
 from tensmith.errors import EngineError
+from tensmith.kernel.isa import host_isa
 from tensmith.kernel.toolchain import has_compiler
 
 
 @engine
 class Native:
-    """Setting `tuning`: "tuned" (what `tensmith tune` measured counts) or "untuned" (estimates alone).
+    """Settings: `tuning`, "tuned" (what `tensmith tune` measured counts) or "untuned" (estimates alone).
+    `precision`, "f32", or "bf16" or "f16" for what layers of floats may multiply in; untuned.
 
     It computes in one thread, however many it is given.
     """
@@ -44,14 +47,20 @@ class Native:
         self, path: Path, threads: int, *, sizes: Mapping[str, int] | None = None, **settings: str
     ) -> Session:
         tuning = settings.pop("tuning", compiled.TUNED)
+        precision = settings.pop("precision", compiled.FLOATS)
         refuse(self.name, settings)
         if tuning not in (compiled.TUNED, compiled.UNTUNED):
             raise EngineError(f"native's tuning is {compiled.TUNED} or {compiled.UNTUNED}, not '{tuning}'")
+        if reason := refusal(precision, host_isa()):
+            raise EngineError(f"native cannot load {path}: {reason}")
         if path.is_dir():
             model = compiled.load(path)
             return SizedSession(_signature(model), lambda _: model)
         self.start()
-        return opened(read_signature(path), functools.partial(compiled.compiled, path, tuning=tuning), sizes)
+        # What other precisions take is estimated, and an estimate is not held against a measurement.
+        tuning = tuning if precision == compiled.FLOATS else compiled.UNTUNED
+        build = functools.partial(compiled.compiled, path, tuning=tuning, precision=precision)
+        return opened(read_signature(path), build, sizes)
 
 
 def _signature(model: loader.Model) -> Signature:

@@ -1,0 +1,41 @@
+"""The choice of kernels that multiply in 16-bit floats: an approximation, for those who ask for it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+
+from tensmith.backend.native.layout import Chooser
+from tensmith.kernel.algorithm import Kernel
+from tensmith.kernel.isa import Isa
+from tensmith.kernel.problem import Convolution
+
+# What layers of floats may multiply in: floats, bfloat16 summed in floats, 16-bit floats summed as such.
+PRECISIONS = ("f32", "bf16", "f16")
+
+
+def refusal(precision: str, isa: Isa) -> str | None:
+    """Why layers cannot be computed so; None if they can."""
+    if precision not in PRECISIONS:
+        return f"precision is one of {', '.join(PRECISIONS)}, not '{precision}'"
+    able = {"f32": True, "bf16": isa.has_bfloat, "f16": isa.has_halves}[precision]
+    return None if able else f"{isa.name} does not multiply {precision} here"
+
+
+def in_precision(chooser: Callable[[int], Chooser], precision: str) -> Callable[[int], Chooser]:
+    """Choosers that offer, beside what `chooser` does for floats, the kernels of a precision."""
+
+    def lowered(weight_bytes: int) -> Chooser:
+        choose = chooser(weight_bytes)
+
+        @functools.cache
+        def both(problem: Convolution, isa: Isa) -> list[tuple[float, Kernel]]:
+            found = choose(problem, isa)
+            if precision == "f32" or problem.dtype != "f32":
+                return found
+            return [*found, *choose(replace(problem, dtype=precision), isa)]
+
+        return both
+
+    return lowered

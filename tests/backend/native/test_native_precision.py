@@ -1,0 +1,52 @@
+"""Networks that may multiply in bfloat16: where it pays they do, and keep their bound."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from native_programs import Net
+
+from tensmith.backend.native.folder import write_folder
+from tensmith.backend.native.layout import estimated
+from tensmith.backend.native.loader import Model
+from tensmith.backend.native.plan import make_plan
+from tensmith.backend.native.precision import in_precision, refusal
+from tensmith.ir import interpret
+from tensmith.kernel import host_isa, isa_named
+
+
+@pytest.mark.skipif(not host_isa().has_bfloat, reason="this CPU does not multiply bfloat16")
+def test_bfloat16_is_taken_where_it_pays_and_keeps_its_bound(tmp_path: Path) -> None:
+    """A first layer of few channels, pointwise and depthwise ones, a residual and an activation behind."""
+    net = Net(2, 64, 14, 15)
+    wide = net.conv("x", 64, 128, 1)
+    again = net.add("relu", net.add("add", net.conv(wide, 128, 64, 1), "x"))
+    program = net.program(wide, again, net.conv(again, 64, 64, 3, group=64))
+    plan = make_plan(program, host_isa(), in_precision(estimated, "bf16"))
+    names = [action.work.name for action in plan.kernels]  # type: ignore[union-attr]
+    assert names[:2] == ["spatial_pack_bf16"] * 2 and names[2].startswith("depthwise")
+    write_folder(plan, tmp_path / "model")
+    x = np.random.default_rng(1).standard_normal(net.shape).astype(np.float32)
+    found, expected = Model(tmp_path / "model")(x=x), interpret(program, {"x": x})
+    constants = {name: abs(array) for name, array in program.constants.items()}
+    sizes = interpret(replace(program, constants=constants, _known={}), {"x": abs(x)})
+    for name, values in expected.items():
+        # Two layers, each within 2^-7 (1 + depth 2^-17) of its sizes; what is behind them adds none.
+        assert np.all(abs(found[name] - values) <= 2 * 2.0**-6.9 * sizes[name])
+    assert abs(found[wide] - expected[wide]).max() > 1e-4, "floats would be more exact"
+
+
+def test_floats_are_what_is_taken_unless_asked() -> None:
+    net = Net(1, 64, 14, 14)
+    plan = make_plan(net.program(net.conv("x", 64, 64, 1)), isa_named("avx512", ["avx512_bf16"]))
+    assert {action.work.problem.dtype for action in plan.kernels} == {"f32"}  # type: ignore[union-attr]
+
+
+def test_who_multiplies_what() -> None:
+    assert refusal("f32", isa_named("generic")) is None
+    assert refusal("bf16", isa_named("avx512", ["avx512_bf16"])) is None
+    assert refusal("f16", isa_named("neon", ["fp16"])) is None
+    assert "does not multiply bf16" in str(refusal("bf16", isa_named("avx2")))
