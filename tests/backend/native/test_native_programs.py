@@ -48,9 +48,10 @@ def test_a_value_that_is_read_twice_stays_outside_of_epilogues() -> None:
 
 def test_a_node_without_a_kernel_is_named() -> None:
     net = Net(1, 4, 6, 6)
-    net.add("lrn", "x", size=3)
-    with pytest.raises(EngineError, match=r"'v0' .lrn. has no native kernel"):
-        make_plan(net.program("v0"), host_isa())
+    shifted = net.add("cast", net.conv("x", 4, 4), to=7)
+    net.add("bit_shift", shifted, shifted, direction="LEFT")
+    with pytest.raises(EngineError, match=r"'v2' .bit_shift. has no native kernel"):
+        make_plan(net.program("v2"), host_isa())
 
 
 def test_a_bound_call_repeats_itself(tmp_path: Path) -> None:

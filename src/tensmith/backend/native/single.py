@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from tensmith.backend.native.general import by_formula
 from tensmith.backend.native.operands import Reads, Tensors
 from tensmith.backend.native.steps import Dense, Rename, Step
 from tensmith.backend.native.views import VIEWING
@@ -27,8 +28,11 @@ def alone(tensors: Tensors, node: Node, output: str, isa: Isa) -> Step:
         return _seen(tensors, output, isa.lanes)
     reads = Reads(tensors)
     make = _MAKERS.get(node.op)
-    routine = make(tensors, reads, node, isa) if make else None
-    if routine is None or len(node.outputs) > 1:
+    routine = make(tensors, reads, node, isa) if make and len(node.outputs) == 1 else None
+    if routine is None:
+        reads = Reads(tensors)
+        routine = by_formula(tensors, reads, node, output)
+    if routine is None:
         name = f"node '{node.name or node.output}' ({node.op})"
         raise EngineError(f"{name} has no native kernel yet; another engine runs it")
     return Dense(routine, tuple(reads.sources), tensors.name(output), reads.constants)

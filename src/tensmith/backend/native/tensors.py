@@ -17,7 +17,7 @@ from tensmith.backend.native.views import RESHAPING
 from tensmith.errors import EngineError
 from tensmith.ir import Node, Program
 
-# Kernels for these exist on images alone.
+# Kernels of their own for these exist on images alone.
 _IMAGES = frozenset({
     "conv", "max_pool", "average_pool", "global_average_pool", "global_max_pool", "batch_normalization",
     "pad",
@@ -29,9 +29,10 @@ def tensor_nodes(program: Program) -> frozenset[Node]:
     """The nodes that read and make dense tensors."""
     found: set[Node] = set()
     computed = [node for node in program.nodes if node.output not in program.static_values]
-    images = any(node.op in _IMAGES for node in computed)
+    kept = {node for node in computed if node.op in _IMAGES and _is_kernel(program, node)}
+    images = bool(kept)
     for node in computed:
-        if node.op in _IMAGES:
+        if node in kept:
             continue
         behind = any(program.producers.get(name) in found for name in node.inputs if name)
         if behind or not (images or node.op == "softmax") or not _on_images(program, node):
@@ -41,6 +42,21 @@ def tensor_nodes(program: Program) -> frozenset[Node]:
         if node.op in _PAIR and readers and found.isdisjoint(readers):
             found.discard(node)
     return frozenset(found)
+
+
+def _is_kernel(program: Program, node: Node) -> bool:
+    """Whether an image kernel computes a convolution, pool or padding; all others run by their formulas."""
+    try:
+        images_of(program, node.inputs[0]), images_of(program, node.output)
+        if node.op == "pad":
+            padded_slice(program, node, None)
+    except EngineError:
+        return False
+    if node.op == "conv":
+        return all(name in program.static_values for name in node.inputs[1:] if name)
+    if node.op in ("max_pool", "average_pool"):
+        return len(node.attrs["kernel_shape"]) == 2 and len(node.outputs) == 1
+    return True
 
 
 def _on_images(program: Program, node: Node) -> bool:
