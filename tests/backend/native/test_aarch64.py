@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from aarch64_runs import build, needs_qemu, run
-from native_programs import Net
-from test_native_programs import classifier, concatenations, pools, residual_block, squeeze_excite
+from test_native_codes import FORMS as CODED
 from test_native_quantized import FORMS
 from test_native_quantized import Net as QuantizedNet
 from test_native_tensors import attention_layer, layers, patches
 
+from nets import Net, classifier, concatenations, pools, residual_block, squeeze_excite
 from tensmith.backend.native.folder import write_folder
 from tensmith.backend.native.layout import Chooser, estimated
 from tensmith.backend.native.loader import Model, ModelError
@@ -45,9 +45,15 @@ def sparse() -> Program:
     return program
 
 
+def codes() -> Program:
+    """Products by weights of few bits in every form."""
+    net = Net(1, 3, 96)
+    return net.program(*(build(net) for build, _ in CODED.values()))
+
+
 NETS = (
     residual_block, concatenations, pools, classifier, squeeze_excite, winograd, sparse, layers,
-    attention_layer(2, 20, "causal"), patches,
+    attention_layer(2, 20, "causal"), patches, codes,
 )  # fmt: skip
 # The one algorithm that a network is about.
 _ABOUT = {winograd: "winograd", sparse: "sparse"}
