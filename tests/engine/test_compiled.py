@@ -34,7 +34,7 @@ def test_a_file_is_compiled_once_until_a_kernel_was_timed(model: Path) -> None:
     Timings().add(slowest, 0, 1e-9)
     tuned = compiled.load(compiled.compiled_folder(model, {}))
     assert list(tuned.manifest["kernels"].values()) == [str(slowest)]
-    untuned = compiled.load(compiled.compiled_folder(model, {}, compiled.UNTUNED))
+    untuned = compiled.load(compiled.compiled_folder(model, {}, compiled.Manner(compiled.UNTUNED)))
     assert untuned.manifest["kernels"] == compiled.load(first).manifest["kernels"]
 
 
@@ -55,7 +55,10 @@ def test_the_engine_refuses_precisions_that_there_are_not(model: Path) -> None:
 
 
 def test_a_precision_has_a_folder_of_its_own(model: Path) -> None:
-    folders = {compiled.compiled_folder(model, {}, compiled.UNTUNED, name) for name in ("f32", "bf16")}
+    folders = {
+        compiled.compiled_folder(model, {}, compiled.Manner(compiled.UNTUNED, name))
+        for name in ("f32", "bf16")
+    }
     assert len(folders) == 2
 
 
@@ -70,3 +73,9 @@ def test_folders_used_least_recently_go(model: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(compiled, "_MOST_BYTES", size + 1500)
     compiled._tidy(newest)
     assert sorted(folder.name for folder in newest.parent.iterdir()) == sorted([newest.name, "young"])
+
+
+def test_threads_have_a_folder_of_their_own_and_answer_alike(model: Path) -> None:
+    inputs = conv_relu()[1]
+    one, two = (ENGINES[compiled.NATIVE].prepare(model, threads).run(inputs)["y"] for threads in (1, 2))
+    np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-5)

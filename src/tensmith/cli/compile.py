@@ -27,6 +27,7 @@ def compile(
             help="What layers may multiply in where that is faster: f32, bf16 (2 digits) or f16 (3)."
         ),
     ] = "f32",
+    threads: Annotated[int, typer.Option(help="Threads that may share a layer.")] = 1,
     half: Annotated[bool, typer.Option("--half", help="The same as --precision f16.")] = False,
 ) -> Answer:
     """Compile a model for a device, which need not be at hand: kernels are chosen by estimate.
@@ -36,7 +37,7 @@ def compile(
     """
     from tensmith.backend.native.folder import write_folder
     from tensmith.backend.native.layout import estimated
-    from tensmith.backend.native.plan import make_plan
+    from tensmith.backend.native.plan import MOST_THREADS, make_plan
     from tensmith.backend.native.precision import in_precision, refusal
     from tensmith.cli.sizes import with_batch
     from tensmith.errors import UsageError
@@ -47,17 +48,20 @@ def compile(
     isa = target_isa(device)
     if half and precision not in ("f32", "f16"):
         raise UsageError(f"--half is --precision f16, not {precision}; leave out one of them")
+    if not 1 <= threads <= MOST_THREADS:
+        raise UsageError(f"--threads is a whole number from 1 to {MOST_THREADS}")
     precision = "f16" if half else precision
     if reason := refusal(precision, isa):
         raise UsageError(f"'{device.name}': {reason}")
     folder = output or Path(f"{model.stem}-{device.name}")
     with progress("compiling"):
-        plan = make_plan(with_batch(model, batch), isa, in_precision(estimated, precision))
+        plan = make_plan(with_batch(model, batch), isa, in_precision(estimated, precision), threads)
         write_folder(plan, folder)
     document: dict[str, Any] = {
         "output": str(folder), "target": device.name, "architecture": isa.architecture, "isa": isa.name,
         "needs": sorted(isa.needs), "weights_bytes": int(plan.weights.nbytes),
-        "arena_bytes": plan.arena_bytes, "kernels": [str(action.work) for action in plan.kernels],
+        "arena_bytes": plan.arena_bytes, "threads": plan.threads,
+        "kernels": [str(action.work) for action in plan.kernels],
     }  # fmt: skip
     needs = f"{isa.architecture} with {', '.join(sorted(isa.needs)) or 'no extensions'}"
     memory = f"{plan.weights.nbytes:,} bytes of weights, {plan.arena_bytes:,} while running"

@@ -9,7 +9,7 @@ from pathlib import Path
 from tensmith.backend.native import loader
 from tensmith.data import View
 from tensmith.engine.base import sizes_of
-from tensmith.engine.compiled import NATIVE, compiled_folder
+from tensmith.engine.compiled import NATIVE, Manner, compiled_folder
 from tensmith.engine.signature import read_signature
 from tensmith.errors import EngineError
 from tensmith.evaluate import size
@@ -220,7 +220,9 @@ def _native_bytes(workshop: Workshop, contender: Contender) -> Metric:
 
 def native_folder(workshop: Workshop, path: Path) -> Path:
     """What the native engine compiled a file to for the sample that latency is measured on."""
-    return compiled_folder(path, sizes_of(read_signature(path).inputs, workshop.example))
+    return compiled_folder(
+        path, sizes_of(read_signature(path).inputs, workshop.example), Manner(threads=workshop.threads)
+    )
 
 
 def sizes_of_example(workshop: Workshop) -> dict[str, int]:

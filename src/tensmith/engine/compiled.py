@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import tensmith
@@ -35,36 +36,46 @@ _MOST_BYTES = 4 << 30
 _ROOMS = ("kernel", "backend/native", "rewrite", "frontend", "ir")
 
 
-def compiled(
-    path: Path, sizes: Mapping[str, int], tuning: str = TUNED, precision: str = FLOATS
-) -> loader.Model:
+@dataclass(frozen=True)
+class Manner:
+    """How to compile: kernels chosen how, multiplying in what at most, cut for how many threads."""
+
+    tuning: str = TUNED
+    precision: str = FLOATS
+    threads: int = 1
+
+    @property
+    def words(self) -> list[str]:
+        """As the command that compiles takes them."""
+        return [self.tuning, self.precision, str(self.threads)]
+
+
+def compiled(path: Path, sizes: Mapping[str, int], manner: Manner = Manner()) -> loader.Model:
     """The ONNX model at `path` for these sizes, loaded; EngineError if it cannot be compiled."""
-    return load(compiled_folder(path, sizes, tuning, precision))
+    return load(compiled_folder(path, sizes, manner), manner.threads)
 
 
-def load(folder: Path) -> loader.Model:
+def load(folder: Path, threads: int = 1) -> loader.Model:
     """The model in a compiled folder; EngineError if it was altered or does not run here."""
     try:
-        return loader.Model(folder)
+        return loader.Model(folder, threads)
     except loader.ModelError as error:
         raise EngineError(f"native cannot load {folder}: {error}") from error
 
 
-def compiled_folder(
-    path: Path, sizes: Mapping[str, int], tuning: str = TUNED, precision: str = FLOATS
-) -> Path:
+def compiled_folder(path: Path, sizes: Mapping[str, int], manner: Manner = Manner()) -> Path:
     """The folder of an ONNX file for these sizes, from the cache or compiled now."""
-    folder = user_cache("models") / _key(path, sizes, tuning, precision)
+    folder = user_cache("models") / _key(path, sizes, manner)
     if not folder.exists():
-        _compile(path, folder, sizes, tuning, precision)
+        _compile(path, folder, sizes, manner)
         _tidy(folder)
     os.utime(folder)
     return folder
 
 
-def _compile(path: Path, folder: Path, sizes: Mapping[str, int], tuning: str, precision: str) -> None:
+def _compile(path: Path, folder: Path, sizes: Mapping[str, int], manner: Manner) -> None:
     words = [f"{name}={size}" for name, size in sizes.items()]
-    given = [tuning, precision, str(path), str(folder), *words]
+    given = [*manner.words, str(path), str(folder), *words]
     command = [sys.executable, "-m", "tensmith.backend.native", *given]
     try:
         done = subprocess.run(
@@ -91,7 +102,7 @@ def _tidy(newest: Path) -> None:
                 shutil.rmtree(folder)
 
 
-def _key(path: Path, sizes: Mapping[str, int], tuning: str, precision: str) -> str:
+def _key(path: Path, sizes: Mapping[str, int], manner: Manner) -> str:
     """What a compiled folder depends on: the file and those it names, sizes, this CPU, code and timings."""
     with path.open("rb") as file:
         content = file.read()
@@ -101,9 +112,9 @@ def _key(path: Path, sizes: Mapping[str, int], tuning: str, precision: str) -> s
             with sibling.open("rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
     words = [f"{name}={size}" for name, size in sorted(sizes.items())]
-    words.append(precision)
+    words += manner.words
     flags = " ".join(sorted(loader.cpu_flags()))
-    known = _revision() if tuning == TUNED else ""
+    known = _revision() if manner.tuning == TUNED else ""
     return sha256_bytes("\0".join((digest.hexdigest(), *words, flags, _code(), known)).encode())[:40]
 
 

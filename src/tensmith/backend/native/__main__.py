@@ -1,6 +1,6 @@
 """Compiles a model file into a folder.
 
-    python -m tensmith.backend.native tuned|untuned f32|bf16|f16 MODEL FOLDER [SYMBOL=SIZE...]
+    python -m tensmith.backend.native tuned|untuned f32|bf16|f16 THREADS MODEL FOLDER [SYMBOL=SIZE...]
 
 The native engine runs it in a process of its own. An error is one line on standard error, and exit code 1.
 """
@@ -23,12 +23,12 @@ from tensmith.kernel.timings import Timings
 
 def main(arguments: list[str]) -> int:
     """The command."""
-    tuning, precision, model, folder, *sizes = arguments
+    tuning, precision, threads, model, folder, *sizes = arguments
     pairs = (size.rpartition("=") for size in sizes)
     try:
         chooser = in_precision(measured(Timings()) if tuning == "tuned" else estimated, precision)
         program = fixed(read_onnx(Path(model)), {name: int(size) for name, _, size in pairs})
-        write_folder(make_plan(program, host_isa(), chooser), Path(folder))
+        write_folder(make_plan(program, host_isa(), chooser, int(threads)), Path(folder))
     except TensmithError as error:
         print(error, file=sys.stderr)
         return 1

@@ -41,7 +41,8 @@ class ModelError(Exception):
 class Model:
     """A loaded model. Calls of one model must not overlap: they share its memory.
 
-    It runs in as many threads as it was compiled for, or in one if told to. Between calls they sleep.
+    It runs in as many threads as it was compiled for, or in one if it is given fewer `threads`. Between
+    calls they sleep.
     """
 
     def __init__(self, folder: str | Path = "", threads: int | None = None) -> None:
@@ -54,7 +55,8 @@ class Model:
         self._arena = _memory(self.manifest["arena_bytes"])
         library = ctypes.CDLL(str(self.folder.resolve() / LIBRARY))
         made_for = self.manifest.get("threads", 1)
-        self._run = _entry(library) if min(made_for, threads or made_for) == 1 else _Crew(library, made_for)
+        alone = made_for == 1 or (threads is not None and threads < made_for)
+        self._run = _entry(library) if alone else _Crew(library, made_for)
         self.inputs: list[dict[str, Any]] = self.manifest["inputs"]
         self.outputs: list[dict[str, Any]] = self.manifest["outputs"]
 

@@ -25,6 +25,8 @@ from tensmith.kernel.buffer import ELEMENT_BYTES
 from tensmith.kernel.isa import Isa
 from tensmith.rewrite.trail import simplify
 
+MOST_THREADS = 256
+
 
 @dataclass(frozen=True)
 class Place:

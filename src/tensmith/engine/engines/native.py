@@ -1,4 +1,4 @@
-"""Models compiled by tensmith itself: kernels chosen layer by layer, one C library, one thread.
+"""Models compiled by tensmith itself: kernels chosen layer by layer, one C library.
 
 An ONNX file is compiled when it is first loaded (engine.compiled); a folder written by the native backend is
 loaded as it is. Only programs whose every node has a native kernel run here; the error names the node that
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import tensmith
 from tensmith.backend.native import loader
+from tensmith.backend.native.plan import MOST_THREADS
 from tensmith.backend.native.precision import refusal
 from tensmith.engine import compiled
 from tensmith.engine.base import Session, engine, refuse
@@ -28,7 +29,8 @@ class Native:
     """Settings: `tuning`, "tuned" (what `tensmith tune` measured counts) or "untuned" (estimates alone).
     `precision`, "f32", or "bf16" or "f16" for what layers of floats may multiply in; untuned.
 
-    It computes in one thread, however many it is given.
+    With several threads, layers are cut into parts where that pays; a folder keeps the cut it was compiled
+    with, and runs in one thread if it is given fewer than that.
     """
 
     name = compiled.NATIVE
@@ -54,12 +56,13 @@ class Native:
         if reason := refusal(precision, host_isa()):
             raise EngineError(f"native cannot load {path}: {reason}")
         if path.is_dir():
-            model = compiled.load(path)
+            model = compiled.load(path, threads)
             return SizedSession(_signature(model), lambda _: model)
         self.start()
         # What other precisions take is estimated, and an estimate is not held against a measurement.
         tuning = tuning if precision == compiled.FLOATS else compiled.UNTUNED
-        build = functools.partial(compiled.compiled, path, tuning=tuning, precision=precision)
+        manner = compiled.Manner(tuning, precision, min(threads, MOST_THREADS))
+        build = functools.partial(compiled.compiled, path, manner=manner)
         return opened(read_signature(path), build, sizes)
 
 
