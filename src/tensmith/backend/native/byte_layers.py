@@ -34,17 +34,21 @@ def byte_layer(tensors: Tensors, node: Node, free: Free) -> tuple[Heavy, list[No
     problem = product(rows, weights.shape[1], weights.shape[0])
     step = Heavy(problem, tensors.name(source), weights[:, :, None, None], node.output)
     taken = [one for one in tensors.program.nodes if not free(one)]
-    behind = _RowsBehind(tensors.program, node.output, taken, given.bias, tensors=tensors, free=free)
+    behind = RowsBehind(tensors.program, node.output, taken, given.bias, tensors=tensors, free=free)
     found = rescaled(step, given, node, behind)
     if found is None:
         return None
-    step, nodes = found
+    return named(tensors, found[0]), found[1]
+
+
+def named(tensors: Tensors, step: Heavy) -> Heavy:
+    """The step with what it adds and what it makes called by their names as tensors."""
     residual = tensors.name(step.residual) if step.residual else None
-    return replace(step, output=tensors.name(step.output), residual=residual), nodes
+    return replace(step, output=tensors.name(step.output), residual=residual)
 
 
 @dataclass(kw_only=True)
-class _RowsBehind(Behind):
+class RowsBehind(Behind):
     """What stands behind a product of rows: a bias has one number a column, functions are spelled out."""
 
     tensors: Tensors

@@ -36,8 +36,9 @@ Chooser = Callable[[Convolution, Isa], list[tuple[float, Kernel]]]
 class Action:
     """One call of a kernel or routine. `weights` are packed, `constants` a bias or a routine's tables.
 
-    A kernel's residual is the second value it reads; how it lies is settled when all halos are known.
-    What is done `beside` the action before it may be done at the same time.
+    A kernel's residual is the second value it reads; how it lies is settled when all halos are known. Its
+    constants may be a `table` that another action makes. What is done `beside` the action before it may be
+    done at the same time.
     """
 
     work: Kernel | Routine
@@ -49,6 +50,12 @@ class Action:
     inner: bool = False
     late: bool = False
     beside: bool = False
+    table: str | None = None
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """All that it reads and writes."""
+        return (self.writes, *self.reads, *([self.table] if self.table else []))
 
 
 @dataclass
@@ -227,10 +234,11 @@ def _action(
     inner, late = False, False
     if step.rescaling is not None:
         curved = step.activation is not None
-        numbers = constants(step.problem, isa, step.weights, step.rescaling, curved)
+        if step.table is None:
+            numbers = constants(step.problem, isa, step.weights, step.rescaling, curved)
         inner, late = step.rescaling.inner is not None, step.rescaling.late
     weights = kernel.pack(step.weights)
-    return Action(kernel, reads, writes, step.activation, weights, numbers, inner, late, beside)
+    return Action(kernel, reads, writes, step.activation, weights, numbers, inner, late, beside, step.table)
 
 
 def _chosen(layout: Layout, step: Heavy, isa: Isa, choose: Chooser) -> list[tuple[Part, Kernel]]:

@@ -22,11 +22,13 @@ class Tensors:
 
     A value is kept under its own name where none but tensor nodes make and read it, else beside the image.
     `made` are views that a step makes dense as it computes what they show: nothing else of that exists.
+    `tables` are floats that a step makes for others and no node of the program names, with how many they are.
     """
 
     program: Program
     nodes: frozenset[Node]
     made: set[str] = field(default_factory=set)
+    tables: dict[str, int] = field(default_factory=dict)
     _known: dict[str, Array] = field(default_factory=dict)
 
     @cached_property

@@ -106,10 +106,13 @@ def make_plan(
     steps = group(program, isa, tensors)
     values = {name for step in steps for name in (step.output, *reads(step))}
     values.update(program.inputs, program.outputs)
+    values -= tensors.tables.keys()
     rows = tensors.held(values)
     images = {name: images_of(program, name) for name in values - rows.keys()}
     images |= {name: rows_of(program, value) for name, value in rows.items()}
+    images |= {name: Images(1, size, 1, 1) for name, size in tensors.tables.items()}
     dtypes = {name: program.type(value).dtype for name, value in rows.items()}
+    dtypes |= dict.fromkeys(tensors.tables, "f32")
     total = sum(constant.nbytes for constant in program.constants.values())
     choose = chooser(2 * total)
     found = grids(program, rows.keys())
@@ -133,7 +136,7 @@ def _memory(layout: Layout, program: Program) -> tuple[dict[str, Place], dict[in
     spans: dict[str, Span] = {}
     for index, action in enumerate(layout.actions):
         phase = phases[index]
-        for value in (action.writes, *action.reads):
+        for value in action.values:
             root, _ = layout.root(value)
             first.setdefault(root, phase)
             last[root] = phase

@@ -120,9 +120,8 @@ def _code(plan: Plan, action: Action) -> str:
     target = plan.layout.buffer(action.writes)
     if isinstance(action.work, Kernel):
         residual = sources[1] if len(sources) > 1 else None
-        epilogue = Epilogue(
-            action.constants is not None, residual, action.activation, action.inner, action.late
-        )
+        biased = action.constants is not None or action.table is not None
+        epilogue = Epilogue(biased, residual, action.activation, action.inner, action.late)
         return action.work.code(_NAME, sources[0], target, epilogue)
     return action.work.code(_NAME, sources, target)
 
@@ -134,6 +133,8 @@ def _call(plan: Plan, index: int, action: Action, name: str) -> str:
     writes = _address(plan, action.writes, count)
     weights = _weight(plan, index, "weights")
     constants = _weight(plan, index, "constants")
+    if action.table is not None:
+        constants = f"(const float *)({_address(plan, action.table, 1)})"
     scratch = f"arena + {plan.scratch[index]}" if index in plan.scratch else "0"
     if isinstance(action.work, Kernel):
         residual = reads[1] if len(reads) > 1 else "0"

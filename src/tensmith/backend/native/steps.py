@@ -17,7 +17,10 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class Heavy:
-    """y = activation(convolution(source, weights) + bias + residual); of bytes, by a `rescaling`."""
+    """y = activation(convolution(source, weights) + bias + residual); of bytes, by a `rescaling`.
+
+    A `table` is the value that holds the rescaling's numbers, where they are known at run time only.
+    """
 
     problem: Convolution
     source: str
@@ -27,6 +30,7 @@ class Heavy:
     residual: str | None = None
     activation: Activation | None = None
     rescaling: Rescaling | None = None
+    table: str | None = None
 
 
 @dataclass(frozen=True)
@@ -80,5 +84,5 @@ Step: TypeAlias = Heavy | Light | Dense | Join | Rename | Encode
 def reads(step: Step) -> tuple[str, ...]:
     """The values a step reads."""
     if isinstance(step, Heavy):
-        return (step.source, *([step.residual] if step.residual else []))
+        return tuple(filter(None, (step.source, step.residual, step.table)))
     return (step.source,) if isinstance(step, Rename | Encode) else step.sources

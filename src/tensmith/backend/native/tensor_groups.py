@@ -11,6 +11,7 @@ import numpy as np
 
 from tensmith.backend.native.byte_layers import byte_layer
 from tensmith.backend.native.codes import LayerWeights, coded_weights
+from tensmith.backend.native.dynamic_layers import dynamic_layer, encoded
 from tensmith.backend.native.formulas import Tree, curve, is_elementwise
 from tensmith.backend.native.operands import Reads, Tensors
 from tensmith.backend.native.patterns import Norm, heads, norm_group, norm_op
@@ -31,8 +32,10 @@ def tensor_steps(tensors: Tensors, isa: Isa) -> dict[Node, list[Step]]:
     found = _Grouping(tensors, isa)
     nodes = [node for node in tensors.program.nodes if node in tensors.nodes]
     for node in nodes:
-        if node.op in ("matmul", "gemm") and found.free(node):
+        if found.free(node) and node.op in ("matmul", "gemm"):
             found.byte_layer(node)
+        elif found.free(node) and node.op == "matmul_integer":
+            found.dynamic_layer(node)
     for node in nodes:
         if (
             node.op in ("matmul", "gemm")
@@ -89,6 +92,18 @@ class _Grouping:
         if made is not None:
             step, nodes = made
             self.place(nodes, step)
+
+    def dynamic_layer(self, node: Node) -> None:
+        """A product of rows whose grid is found at run time, if it is one, and what finds that grid."""
+        made = dynamic_layer(self.tensors, node, self.free, self.isa)
+        if made is None:
+            return
+        steps, nodes = made
+        self.place(nodes, *steps)
+        encoder = self.tensors.program.producers[node.inputs[0]]
+        readers = [self.tensors.program.consumers.get(name, ()) for name in encoder.outputs]
+        if self.taken.issuperset(reader for part in readers for reader in part):
+            self.place([encoder], *encoded(self.tensors, encoder, self.isa))
 
     def layer(self, node: Node) -> None:
         """A product with a constant matrix, and the nodes behind it that its epilogue computes."""

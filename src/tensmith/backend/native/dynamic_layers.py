@@ -1,0 +1,122 @@
+"""Products of rows that are quantized as they come: DynamicQuantizeLinear, MatMulInteger, Cast and Mul.
+
+    cast(matmul_integer(q, w, zero_point, w_zero)) * (scale * w_scales) [+ bias, residual, a function of that]
+
+with w constant and w - w_zero within int8, as ONNX Runtime and tensmith write it. The rows' scale and zero
+point are known at run time, so the numbers of the kernel's epilogue are made then.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tensmith.backend.native.byte_layers import Free, RowsBehind, named
+from tensmith.backend.native.operands import Tensors
+from tensmith.backend.native.quantized import Operands, rescaled
+from tensmith.backend.native.steps import Array, Dense, Heavy, Step
+from tensmith.ir import Node
+from tensmith.kernel.isa import Isa
+from tensmith.kernel.problem import product
+from tensmith.kernel.quantized import FIELDS, HEADER, Grid, constants
+from tensmith.kernel.routines.dynamic import Encoded, Range, Rescaled
+
+# What is multiplied by the rows' scale at run time.
+_UNIT = Grid(1.0, 0)
+
+
+@dataclass(kw_only=True)
+class _DynamicBehind(RowsBehind):
+    """Nothing is brought onto a fixed grid."""
+
+    def _quantize(self, node: Node) -> bool:
+        return False
+
+
+def dynamic_layer(tensors: Tensors, node: Node, free: Free, isa: Isa) -> tuple[list[Step], list[Node]] | None:
+    """The steps of a matmul_integer of that form, and the nodes they stand for; None if it is no such."""
+    found = _operands(tensors, node)
+    if found is None:
+        return None
+    encoder, codes, scales, nodes = found
+    name, source = nodes[-1].output, encoder.outputs[0]
+    shape = tensors.shape(source)
+    inner, columns = codes.shape
+    step = Heavy(
+        product(math.prod(shape[:-1]), inner, columns), tensors.name(source), codes.T[:, :, None, None], name
+    )
+    taken = [one for one in tensors.program.nodes if not free(one) or one in nodes]
+    behind = _DynamicBehind(tensors.program, name, taken, tensors=tensors, free=free)
+    made = rescaled(step, Operands(node, _UNIT, scales, None, None), nodes[-1], behind)
+    if made is None:
+        return None
+    step, more = made
+    range_, table = _range(tensors, encoder), f"numbers of {node.output}"
+    tensors.tables[table] = HEADER + FIELDS * isa.round_up(columns)
+    return [
+        Dense(Rescaled(-(-columns // isa.lanes), isa.lanes), (range_,), table, _template(step, isa)),
+        replace(named(tensors, step), table=table),
+    ], [*nodes, *more[1:]]
+
+
+def encoded(tensors: Tensors, node: Node, isa: Isa) -> list[Step]:
+    """The steps of a dynamic_quantize_linear whose readers are such products: its range, then its bytes."""
+    size = math.prod(tensors.shape(node.inputs[0]))
+    source, range_ = tensors.name(node.inputs[0]), _range(tensors, node)
+    return [
+        Dense(Range(size, isa.lanes), (source,), range_),
+        Dense(Encoded(size, isa.lanes), (source, range_), tensors.name(node.outputs[0])),
+    ]
+
+
+def _range(tensors: Tensors, encoder: Node) -> str:
+    name = f"range of {encoder.outputs[0]}"
+    tensors.tables[name] = 2
+    return name
+
+
+def _template(step: Heavy, isa: Isa) -> Array:
+    """What `Rescaled` reads."""
+    assert step.rescaling is not None
+    numbers = constants(step.problem, isa, step.weights, step.rescaling, step.activation is not None)
+    sums = np.zeros(isa.round_up(step.problem.filters), np.int32)
+    sums[: step.problem.filters] = step.weights.reshape(step.problem.filters, -1).sum(1, dtype=np.int32)
+    return np.concatenate([numbers, sums.view(np.float32)])
+
+
+def _operands(tensors: Tensors, node: Node) -> tuple[Node, Array, Array, list[Node]] | None:
+    """(what quantizes the rows, int8 weights [inner, columns], their scales, the nodes of the product)."""
+    program = tensors.program
+    encoder = program.producers.get(node.inputs[0])
+    weights, zero = (tensors.constant(name) if name else None for name in (*node.inputs, "", "")[1:4:2])
+    if encoder is None or encoder.op != "dynamic_quantize_linear" or node.inputs[2:3] != encoder.outputs[2:]:
+        return None
+    if weights is None or weights.ndim != 2 or not weights.size or (len(node.inputs) > 3 and zero is None):
+        return None
+    codes = weights.astype(np.int16) - (0 if zero is None else zero.astype(np.int16))
+    if codes.min() < -128 or codes.max() > 127:
+        return None
+    cast = _only_reader(tensors, node.output, "cast")
+    whole = _only_reader(tensors, cast.output, "mul") if cast is not None else None
+    if cast is None or whole is None or tensors.dtype(cast.output) != "f32":
+        return None
+    factors = [name for name in whole.inputs if name != cast.output]
+    scaling = program.producers.get(factors[0]) if factors else None
+    if scaling is None or scaling.op != "mul" or encoder.outputs[1] not in scaling.inputs:
+        return None
+    others = [name for name in scaling.inputs if name != encoder.outputs[1]]
+    scales = tensors.constant(others[0]) if others else None
+    if scales is None or scales.ndim > 1 or scales.size not in (1, codes.shape[1]):
+        return None
+    if program.uses(scaling.output) > 1 or scaling.output in program.outputs:
+        return None
+    nodes = sorted((node, cast, scaling, whole), key=program.nodes.index)
+    return encoder, codes.astype(np.int8), scales.reshape(-1), nodes
+
+
+def _only_reader(tensors: Tensors, value: str, op: str) -> Node | None:
+    readers = tensors.program.consumers.get(value, ())
+    alone = len(readers) == 1 and tensors.program.uses(value) == 1 and value not in tensors.program.outputs
+    return readers[0] if alone and readers[0].op == op else None
