@@ -39,9 +39,7 @@ def compress(
     target: Annotated[
         str | None, typer.Option(help="The device, see `tensmith targets`. [default: host]")
     ] = None,
-    engines: Annotated[
-        str | None, typer.Option(help="Engines, as A,B. [default: all that are installed]")
-    ] = None,
+    engines: Annotated[str | None, typer.Option(help="Engines, as A,B. [default: all]")] = None,
     threads: Annotated[int | None, typer.Option(help="Threads of an inference. [default: 1]")] = None,
     max_drop: Annotated[
         float | None,
