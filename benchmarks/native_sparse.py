@@ -25,16 +25,19 @@ from tensmith.evaluate.bench import random_inputs
 from tensmith.evaluate.latency import Contender, compare
 
 
-def pruned(path: Path, zeros: float) -> Path:
-    """The network with the smallest weights of each layer set to zero."""
-    found = path.with_name(f"{path.stem}_{zeros:.0%}.onnx".replace("%", ""))
+def pruned(path: Path, zeros: float, run: int = 1) -> Path:
+    """The network with the smallest weights of each layer set to zero, in runs of so many channels."""
+    runs = f"_by_{run}" if run > 1 else ""
+    found = path.with_name(f"{path.stem}_{zeros:.0%}{runs}.onnx".replace("%", ""))
     if not found.exists():
         model = onnx.load(path)
         for tensor in model.graph.initializer:
             values = numpy_helper.to_array(tensor)
             if values.ndim >= 2 and values.dtype == np.float32:
-                least = np.quantile(abs(values), zeros)
-                kept = np.where(abs(values) > least, values, np.float32(0))
+                run_here = run if values.shape[1] % run == 0 else 1
+                sizes = abs(values).reshape(len(values), -1, run_here, *values.shape[2:]).sum(2)
+                left = np.repeat(sizes > np.quantile(sizes, zeros), run_here, 1)
+                kept = np.where(left, values, np.float32(0))
                 tensor.CopyFrom(numpy_helper.from_array(kept, tensor.name))
         onnx.save(model, found)
     return found

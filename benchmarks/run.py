@@ -33,6 +33,11 @@ def steps(quick: bool) -> list[tuple[str, list[str]]]:
         ("native networks", ["native.py", *(["--seconds", "5"] if quick else [])]),
         ("native networks in 8 bits", ["native_int8.py", *(["--seconds", "5"] if quick else [])]),
         ("pruned native networks", ["native_sparse.py", *(["--seconds", "5"] if quick else [])]),
+        (
+            "pruned native networks in 8 bits",
+            ["native_sparse_int8.py", *(["--seconds", "5"] if quick else [])],
+        ),
+        ("pruned layers", ["native_sparse_layers.py", *(["--turns", "2"] if quick else [])]),
         ("what tuning brings", ["tuning.py", *(["--budget", "30", "--seconds", "5"] if quick else [])]),
         ("memory of native networks", ["native_memory.py"]),
         ("native kernels", ["native_kernels.py"]),

@@ -6,7 +6,9 @@
 Lanes are positions: a weight that is not zero is broadcast and multiplies whole vectors of one row. The rows
 of a tile of positions are gathered first, so that any window is a matrix product whose right side lies dense
 and aligned in the nearest cache; where not all rows fit there, they come in blocks of channels, and sums wait
-in scratch memory between two blocks. The weights are read once for each tile, as a `sparse_stream`.
+in scratch memory between two blocks. The weights are read once for each tile, as a `sparse_stream`: they are
+compressed rows (CSR), data like any other. A compiled kernel takes any pattern of zeros and any number of
+them; how dense weights are decides only which kernel is chosen.
 Elsen et al., "Fast Sparse ConvNets", CVPR 2020, do the same for 1x1 windows, without the gathering.
 """
 
