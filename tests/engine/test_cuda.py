@@ -30,6 +30,7 @@ def test_every_kernel_becomes_ptx(build, halves: bool) -> None:  # type: ignore[
         assert f".entry {launch.kernel}(" in ptx
     assert ("cvt.f32.f16" in ptx) == halves
     assert ".f64" not in ptx  # a double among floats would be computed at a fraction of the speed
+    assert ".local" not in ptx  # sums stay in registers
 
 
 @needs_nvrtc

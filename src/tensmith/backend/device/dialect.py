@@ -6,7 +6,8 @@ A kernel is written once:
 
 runs in groups of as many threads as its head says, GROUP and THREAD being their numbers, shares LOCAL arrays
 within a group and waits for it at BARRIER. Halves are only loaded and stored, through floats. All sizes are
-constants. The prelude of a language defines these words.
+constants. UNROLL stands before loops over registers, which CUDA must unroll; on CPUs, OpenCL drivers put
+threads into vector lanes, and do so only where the loops remain. The prelude of a language defines these words.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ OPENCL = """\
 #define GROUP (int)get_group_id(0)
 #define THREAD (int)get_local_id(0)
 #define BARRIER barrier(CLK_LOCAL_MEM_FENCE)
+#define UNROLL
 #define LEAST LONG_MIN
 #define MOST LONG_MAX
 #define load_half(p, i) vload_half(i, p)
@@ -40,6 +42,7 @@ CUDA = """\
 #define GROUP (int)blockIdx.x
 #define THREAD (int)threadIdx.x
 #define BARRIER __syncthreads()
+#define UNROLL _Pragma("unroll")
 #define LEAST (-0x7fffffffffffffffLL - 1)
 #define MOST 0x7fffffffffffffffLL
 #define INFINITY __int_as_float(0x7f800000)

@@ -49,7 +49,7 @@ def tiled(product: Contraction, stored: Mapping[str, str]) -> Kernel:
         f"LOCAL float left[{_DEPTH}][{tile.rows}], right[{_DEPTH}][{tile.columns}];",
         *frame.indices((*product.batch, (_DOWN, down), (_OVER, over)), "GROUP"),
         f"const int row0 = down * {tile.rows}, column0 = over * {tile.columns};",
-        f"const int r0 = THREAD / {tile.across} * {_OWN}, c0 = THREAD % {tile.across};",
+        f"const int r0 = THREAD / {tile.across} * {_OWN}, c0 = THREAD % {tile.across} * {_OWN};",
         f"float sums[{_OWN}][{_OWN}] = {{{{0}}}};",
         *block(
             f"for (int depth0 = 0; depth0 < {depth}; depth0 += {_DEPTH})",
@@ -58,15 +58,15 @@ def tiled(product: Contraction, stored: Mapping[str, str]) -> Kernel:
                 *_loaded(frame, tile, "right", "column", product.columns, product.depth, product.right),
                 "BARRIER;",
                 f"for (int d = 0; d < {_DEPTH}; d++)",
-                "    #pragma unroll",
+                "    UNROLL",
                 f"    for (int r = 0; r < {_OWN}; r++)",
-                "        #pragma unroll",
+                "        UNROLL",
                 f"        for (int c = 0; c < {_OWN}; c++)",
-                f"            sums[r][c] += left[d][r0 + r] * right[d][c0 + c * {tile.across}];",
+                f"            sums[r][c] += left[d][r0 + r] * right[d][c0 + c];",
                 "BARRIER;",
             ],
         ),
-        "#pragma unroll",
+        "UNROLL",
         *block(f"for (int n = 0; n < {_OWN * _OWN}; n++)", _stored(frame, tile, product)),
     ]
     return frame.kernel("tiled", lines, count(product.batch) * down * over, tile.threads)
@@ -116,6 +116,6 @@ def _stored(frame: Frame, tile: _Tile, product: Contraction) -> list[str]:
         *frame.members(),
     ]
     return [
-        f"const int row = row0 + r0 + n / {_OWN}, column = column0 + c0 + n % {_OWN} * {tile.across};",
+        f"const int row = row0 + r0 + n / {_OWN}, column = column0 + c0 + n % {_OWN};",
         *block(f"if (row < {rows} && column < {columns})", inside),
     ]
