@@ -44,6 +44,10 @@ def norm_op(tensors: Tensors, node: Node) -> Norm | None:
     tables = [tensors.constant(name) if name else None for name in (*node.inputs[1:], "")[:2]]
     if any(name and table is None for name, table in zip(node.inputs[1:], tables)):
         return None
+    tables = [None if t is None or np.all(t == neutral) else t for t, neutral in zip(tables, (1, 0))]
+    columns = tensors.shape(node.inputs[0])[-1:]
+    if any(table is not None and table.shape != columns for table in tables):
+        return None
     centred = node.op == "layer_normalization"
     return Norm(node.inputs[0], node.attrs["epsilon"], centred, tables[0], tables[1], (node,))
 
