@@ -41,12 +41,13 @@ def reductions() -> Program:
 
 
 def borders() -> Program:
-    """Padding that reflects, resizing, a transposed convolution, neighbours along channels."""
+    """Padding that reflects, and as much as it takes; a transposed convolution, neighbours along channels."""
     net = Net(1, 6, 5, 7)
     pads = net.constant(values=np.array([0, 0, 2, 1, 0, 0, 0, 3], np.int64))
     a = net.add("pad", "x", pads, mode="reflect")
     b = net.add("conv_transpose", "x", net.constant(6, 4, 3, 3), strides=(2, 2), pads=(1, 0, 0, 1))
-    return net.program(a, b, net.add("lrn", "x", size=3))
+    c = net.conv("x", 6, 5, strides=(2, 2), pads=None, auto_pad="SAME_UPPER")
+    return net.program(a, b, c, net.add("lrn", "x", size=3))
 
 
 MORE = (transformer, reductions, borders)

@@ -211,9 +211,7 @@ def _constant(program: Program, value: str, array: Array) -> Formula:
     if array.size == 1 and array.dtype.kind in "iufb" and np.isfinite(array).all():
         number = Fraction(array.reshape(-1)[0].item())
         return compute(array.shape, lambda *_: Num(number))
-    if program.type(value).dtype in HELD:
-        return _memory(program, value)
-    return compute(array.shape, lambda *_: Call(f"constant {value}", ()))
+    return _memory(program, value)
 
 
 def _formulas(program: Program, node: Node, known: Mapping[str, Formula]) -> tuple[Formula, ...]:

@@ -7,7 +7,7 @@ A kernel is written once:
 runs in groups of as many threads as its head says, GROUP and THREAD being their numbers, shares LOCAL arrays
 within a group and waits for it at BARRIER. Halves are only loaded and stored, through floats. All sizes are
 constants. UNROLL stands before loops over registers, which CUDA must unroll; on CPUs, OpenCL drivers put
-threads into vector lanes, and do so only where the loops remain. The prelude of a language defines these words.
+threads into vector lanes, and do so only where the loops remain. A language's prelude defines these words.
 """
 
 from __future__ import annotations

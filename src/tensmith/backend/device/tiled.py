@@ -62,7 +62,7 @@ def tiled(product: Contraction, stored: Mapping[str, str]) -> Kernel:
                 f"    for (int r = 0; r < {_OWN}; r++)",
                 "        UNROLL",
                 f"        for (int c = 0; c < {_OWN}; c++)",
-                f"            sums[r][c] += left[d][r0 + r] * right[d][c0 + c];",
+                "            sums[r][c] += left[d][r0 + r] * right[d][c0 + c];",
                 "BARRIER;",
             ],
         ),

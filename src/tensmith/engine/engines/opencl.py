@@ -37,7 +37,7 @@ class OpenClMachine(Machine):
         self._queue = cl.CommandQueue(context)
         flags = cl.mem_flags
         try:
-            program = cl.Program(context, OPENCL + plan.source).build()
+            program = cl.Program(context, OPENCL + plan.source).build(["-w"])
             arena = cl.Buffer(context, flags.READ_WRITE, max(plan.arena_bytes, 1))
             self._memory = {
                 name: arena.get_sub_region(place.start, place.bytes) for name, place in plan.places.items()

@@ -10,7 +10,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Arith, Array
 from tensmith.formula.expr import Expr, Formula, compute, guard, inside, total
-from tensmith.formula.poly import Dim, Poly
+from tensmith.formula.poly import Dim, Poly, simplify_dim
 from tensmith.ir.op import Attrs, Op, Run, Symbolic, Typed, op
 from tensmith.ir.ops.shared import window_size
 from tensmith.ir.types import TensorType
@@ -78,7 +78,8 @@ class Conv(Op):
     def formula(self, call: Symbolic) -> tuple[Formula, ...]:
         """The formula of the class docstring; symbolic sizes, strides, dilations and pads."""
         x, w, bias = call[0], call[1], call.get(2)
-        strides, dilations, pads = window_attrs(call.attrs, x.shape[2:], w.shape[2:])
+        sizes = (tuple(map(simplify_dim, tensor.shape[2:])) for tensor in (x, w))
+        strides, dilations, pads = window_attrs(call.attrs, *sizes)
         n, groups = len(strides), call.attrs["group"]
         spatial = [
             window_size(

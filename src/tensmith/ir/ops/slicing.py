@@ -278,7 +278,9 @@ class Pad(Op):
             if mode == "constant":
                 bounds = [b for d in range(x.rank) if padded[d] for b in inside(source[d], x.shape[d])]
                 value = x[tuple(source)]
-                return guard(bounds, value) if fill is None else select(bounds, value, fill[()])
+                if fill is None:
+                    return guard(bounds, value)
+                return select(bounds, value, fill[(Poly.of(0),) * fill.rank])
             choices = [
                 _mirrors(mode, source[d], x.shape[d]) if padded[d] else [((), source[d])]
                 for d in range(x.rank)
