@@ -1,0 +1,185 @@
+"""Kernels that a search elsewhere has written, as assembler text: MetaSchedule's, see tune.tvm.
+
+They are no algorithm of ours, so they stand in no table of algorithms: who wants them asks `scheduled`, which
+looks into the user's cache. The text computes a convolution with a bias on blocked channels, in buffers with
+no wider halo than it reads; C around it copies from wider ones, and adds residuals and activations.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from tensmith.errors import OutputError
+from tensmith.files import sha256_bytes, user_cache, write_text
+from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel
+from tensmith.kernel.algorithms.spatial_pack import read_halo
+from tensmith.kernel.buffer import NO_HALO, Buffer
+from tensmith.kernel.epilogue import Epilogue
+from tensmith.kernel.isa import Isa
+from tensmith.kernel.problem import Convolution
+
+_VERSION = "1"
+# What the assembler text calls its function, and what starts the names of its own labels.
+FUNCTION, _LABEL = "main_compute_", r"\.L(?=\w)"
+# The arguments of that function, in any order.
+ARGUMENTS = ("source", "weights", "bias", "target")
+
+
+@dataclass(frozen=True)
+class Scheduled(Kernel):
+    """`assembly` defines FUNCTION, whose arguments are pointers to floats in the `order` of these names."""
+
+    name: ClassVar[str] = "metaschedule"
+
+    assembly: str = ""
+    order: tuple[str, ...] = ARGUMENTS
+
+    @classmethod
+    def refuses(cls, problem: Convolution, isa: Isa) -> str | None:
+        """Other element types, coded weights, groups."""
+        if problem.dtype != "f32" or problem.block:
+            return f"it computes f32, not {problem.dtype}"
+        return None if problem.groups == 1 else "it computes no groups"
+
+    @classmethod
+    def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
+        """The one that was found for a problem, if any was."""
+        found = scheduled(problem, isa)
+        yield from [found] if found is not None else []
+
+    @property
+    def parameters(self) -> dict[str, int]:
+        """None: its text tells it from others."""
+        return {}
+
+    @property
+    def source(self) -> Buffer:
+        """Blocks of one vector, or planes where channels do not fill them; with the pads that are read."""
+        p = self.problem
+        block = 1 if p.channels % self.isa.lanes else self.isa.lanes
+        return Buffer(p.channels, p.height, p.width, block, read_halo(p))
+
+    @property
+    def target(self) -> Buffer:
+        """Blocks of one vector."""
+        return Buffer(self.problem.filters, *self.problem.output, self.isa.lanes)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """An exact source, an exact target, a bias of zeros."""
+        return 4 * (self._target_place + self.target.size + self.isa.round_up(self.problem.filters))
+
+    @property
+    def _target_place(self) -> int:
+        return -(-self.source.size // 16) * 16
+
+    def pack(self, weights: Array) -> Array:
+        """[filter block][channel block][window][channel in block][filter in block]."""
+        lanes, block = self.isa.lanes, self.source.block
+        full = np.zeros((self.isa.round_up(len(weights)), *weights.shape[1:]), np.float32)
+        full[: len(weights)] = weights
+        blocked = full.reshape(-1, lanes, weights.shape[1] // block, block, *weights.shape[2:])
+        return np.ascontiguousarray(blocked.transpose(0, 2, 4, 5, 3, 1)).reshape(-1)
+
+    def code(self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
+        """The assembler text, and a function that calls it on buffers as it knows them."""
+        own = f"{name}_schedule"
+        lines = re.sub(_LABEL, f".L{own}_", self.assembly.replace(FUNCTION, own)).splitlines()
+        text = "\n".join(f'    {json.dumps(line, ensure_ascii=False)} "\\n"' for line in lines)
+        direct = target.halo == NO_HALO and epilogue.residual is None
+        arguments = ", ".join(f"{argument}_" for argument in self.order)
+        return f"""\
+__asm__(".pushsection .text\\n"
+{text}
+    ".popsection\\n");
+void {own}({", ".join(["const float *"] * len(self.order))}) __attribute__((visibility("hidden")));
+/* {self.problem}; {epilogue}.
+   {self}. */
+static void {name}({SIGNATURE})
+{{
+    const float *source_ = in, *weights_ = weights, *bias_ = bias;
+    float *target_ = {"out" if direct else f"(float *)scratch + {self._target_place}"};
+    (void)bias; (void)residual; (void)scratch;
+{self._exact_source(source)}{self._zero_bias(epilogue)}    {own}({arguments});
+{self._finish(target, epilogue)}}}
+"""
+
+    def _exact_source(self, given: Buffer) -> str:
+        """Copies the source, where it has a wider halo, row by row."""
+        own = self.source
+        if given.halo == own.halo:
+            return ""
+        first = given.address(0, -own.halo.top, -own.halo.left)
+        rows = own.plane // own.row
+        return f"""\
+    for (int i = 0; i < {own.blocks}; i++)
+        for (int j = 0; j < {rows}; j++)
+            memcpy((float *)scratch + (i * {rows} + j) * {own.row},
+                (const float *)in + {first} + i * {given.plane} + j * {given.row}, {4 * own.row});
+    source_ = scratch;
+"""
+
+    def _zero_bias(self, epilogue: Epilogue) -> str:
+        if epilogue.bias:
+            return ""
+        place = self._target_place + self.target.size
+        return f"""\
+    bias_ = memset((float *)scratch + {place}, 0, {4 * self.isa.round_up(self.problem.filters)});
+"""
+
+    def _finish(self, target: Buffer, epilogue: Epilogue) -> str:
+        """What the text does not do: a residual, an activation, a halo."""
+        rest = replace(epilogue, bias=False)
+        if target.halo == NO_HALO and rest == Epilogue():
+            return ""
+        own, kept = self.target, rest.residual or target
+        places = (f"i * {b.plane} + j * {b.row} + k * {b.block}" for b in (own, target, kept))
+        read, write, add = places
+        value = rest.apply(f"load(target_ + {read})", "", f"load(r + {add})")
+        return f"""\
+    float *y = (float *)out + {target.address(0, 0, 0)};
+    const float *r = {f"(const float *)residual + {kept.address(0, 0, 0)}" if rest.residual else "y"};
+    (void)r;
+    for (int i = 0; i < {own.blocks}; i++)
+        for (int j = 0; j < {own.height}; j++)
+            for (int k = 0; k < {own.width}; k++)
+                store(y + {write}, {value});
+"""
+
+    def cost(self) -> Cost:
+        """A peak's arithmetic: it is chosen by being asked for, never by estimate."""
+        moved = self.source.bytes + self.target.bytes + 4 * self.problem.filters * self.problem.depth
+        return Cost(self.problem.macs / (2 * self.isa.lanes), moved)
+
+
+def scheduled(problem: Convolution, isa: Isa) -> Scheduled | None:
+    """The kernel that was kept for a problem; OutputError if its file is damaged."""
+    path = _place(problem, isa)
+    if not path.exists():
+        return None
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        order = tuple(map(str, stored["order"]))
+        if sorted(order) != sorted(ARGUMENTS):
+            raise ValueError(f"arguments {order}")
+        return Scheduled(problem, isa, str(stored["assembly"]), order)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise OutputError(f"{path}, a kernel that was searched for, is damaged: remove it") from error
+
+
+def keep(kernel: Scheduled) -> None:
+    """Stores a kernel for its problem, in place of another one."""
+    document = {"order": kernel.order, "assembly": kernel.assembly}
+    write_text(_place(kernel.problem, kernel.isa), json.dumps(document))
+
+
+def _place(problem: Convolution, isa: Isa) -> Path:
+    key = json.dumps([_VERSION, asdict(problem), isa.triple, isa.flags], sort_keys=True)
+    return user_cache("metaschedule") / f"{sha256_bytes(key.encode())[:40]}.json"
