@@ -13,6 +13,7 @@ Where x is infinite, zero points may make it NaN.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -30,7 +31,9 @@ from tensmith.kernel.tiles import chunks, over_tiles, tiles, vector_chunks
 _LATENCY = 4
 _TILE_OVERHEAD = 24
 _MOST_CANDIDATES = 8
-_MOST_BLOCKS = 4
+# Rows that lie this many bytes apart share the few places of one line in the first cache.
+_CACHE_SPAN, _CACHE_WAYS = 4096, 8
+_CONFLICT = 1.5
 # Bytes by which weights are fetched ahead.
 _AHEAD = 2048
 _ALIGNMENT = 64
@@ -63,15 +66,18 @@ class CodedProduct(Kernel):
 
     @classmethod
     def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
-        """Tiles whose sums, of a block and of all, fit the registers, cheapest first."""
+        """Tiles whose sums, of a block and of all, fit the registers, cheapest first.
+
+        Several vectors of columns keep the multiply-add units busy where few rows do not.
+        """
         vectors = -(-problem.filters // isa.lanes)
         fitting = [
             cls(problem, isa, positions, blocks)
-            for blocks in range(1, min(vectors, _MOST_BLOCKS) + 1)
             for positions in range(1, problem.width + 1)
+            for blocks in range(1, min(vectors, -(-_LATENCY // positions)) + 1)
             if 2 * positions * blocks + 2 * blocks + 1 < isa.registers
         ]
-        yield from sorted(fitting, key=lambda tile: tile.cost().cycles)[:_MOST_CANDIDATES]
+        yield from sorted(fitting, key=lambda tile: (tile.cost().cycles, -tile.positions))[:_MOST_CANDIDATES]
 
     @property
     def source(self) -> Buffer:
@@ -123,10 +129,12 @@ class CodedProduct(Kernel):
         """Cycles of every tile: a multiply-add a cycle, two vector instructions of any kind."""
         p = self.problem
         cycles, moved = 0.0, 4 * (self.source.size + self.target.size)
+        together = self.positions * math.gcd(4 * p.channels, _CACHE_SPAN) / _CACHE_SPAN
+        read = _CONFLICT if together > _CACHE_WAYS else 0.5
         for blocks, times in chunks(-(-p.filters // self.isa.lanes), self.blocks):
             moved += times * self._chunk_bytes(blocks)
             for (_, here), count in tiles((1, p.width), self.positions):
-                step = max(here * blocks, blocks * (2 + here) / 2, _LATENCY)
+                step = max(here * blocks, blocks * (2 + here) / 2, here * read, _LATENCY)
                 ends = self._count * blocks * here * (3 if self._shifted else 1) + 2 * here * blocks
                 cycles += times * count * (p.channels * step + ends + _TILE_OVERHEAD)
         return Cost(cycles, moved)
