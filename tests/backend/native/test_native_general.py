@@ -10,10 +10,10 @@ import pytest
 from native_programs import Net, answers, compile_folder
 
 from tensmith.backend.native.loader import Model
-from tensmith.ir import Program, interpret
+from tensmith.ir import Program, interpret, make_node
 
 
-def ints(net: Net, *values: int) -> str:
+def ints(net: Net, *values: int) -> Any:
     return net.constant(values=np.array(values, np.int64))
 
 
@@ -97,3 +97,63 @@ def test_integers_stay_integers(tmp_path: Path) -> None:
     found, expected = answers(program, tmp_path)
     for name in outputs:
         assert np.array_equal(found[name], expected[name])
+
+
+RESIZED: list[dict[str, Any]] = [
+    {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+    {"mode": "nearest"},
+    {"mode": "linear"},
+    {"mode": "linear", "coordinate_transformation_mode": "align_corners"},
+    {"mode": "linear", "coordinate_transformation_mode": "pytorch_half_pixel"},
+    {"mode": "cubic"},
+    {"mode": "cubic", "cubic_coeff_a": -0.5, "exclude_outside": 1},
+    {"mode": "linear", "antialias": 1},
+    {"mode": "linear", "coordinate_transformation_mode": "half_pixel_symmetric"},
+]
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_resizing(batch: int, tmp_path: Path) -> None:
+    net = Net(batch, 3, 5, 7)
+    outputs = [
+        net.add("resize", "x", "", "", ints(net, batch, 3, *size), **case)
+        for case in RESIZED
+        for size in ((10, 14), (3, 9), (5, 7))
+    ]
+    box = net.constant(values=np.array([0, 0, 0.2, 0.1, 1, 1, 1.2, 0.7], np.float32))
+    outputs.append(
+        net.add(
+            "resize", "x", box, "", ints(net, batch, 3, 4, 6), mode="linear",
+            coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=-9.0,
+        )
+    )  # fmt: skip
+    found, expected = answers(net.program(*outputs), tmp_path)
+    for number, name in enumerate(outputs):
+        assert np.allclose(found[name], expected[name], atol=1e-5), number
+
+
+def test_choosing_by_value_and_by_subscripts(tmp_path: Path) -> None:
+    net = Net(2, 5, 6)
+    number = ints(net, 3)
+    net.nodes.append(make_node("top_k", ["x", number], ["values", "places"], {"axis": 1}))
+    net.nodes.append(make_node("top_k", ["x", number], ["", "low"], {"axis": -1, "largest": 0}))
+    outputs = [
+        net.add("arg_max", "x", axis=1),
+        net.add("arg_min", "x", axis=2, keepdims=0, select_last_index=1),
+        net.add("gather_elements", "x", "places", axis=1),
+        net.add("gather_nd", "x", ints(net, 0)),
+        net.add("gather_nd", "x", net.constant(values=np.array([[-1, 2], [0, -3]], np.int64))),
+        net.add("one_hot", "low", ints(net, 6), net.constant(values=np.array([-1, 2], np.float32))),
+        net.add("gather", "x", net.constant(values=np.array([[1, -1], [0, 2]], np.int64)), axis=2),
+        "values",
+        "places",
+        "low",
+    ]
+    program = net.program(*outputs)
+    x = np.random.default_rng(3).integers(-2, 3, (2, 5, 6)).astype(np.float32)
+    x[1, 2, 3] = np.nan
+    x[0, 0, 0] = np.inf
+    found: dict[str, Any] = Model(compile_folder(program, tmp_path))(x=x)
+    expected = interpret(program, {"x": x})
+    for name in outputs:
+        assert np.array_equal(found[name], expected[name], equal_nan=True), name

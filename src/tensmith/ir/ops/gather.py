@@ -217,6 +217,19 @@ class OneHot(Op):
         positions = np.arange(depth).reshape(-1, *(1,) * (indices.ndim - axis))
         return (np.where(np.expand_dims(indices, axis) == positions, call[2][1], call[2][0]),)
 
+    def formula(self, call: Symbolic) -> tuple[Formula, ...]:
+        """A selection by whether the index, or the index and the depth, is the position."""
+        indices, values = call[0], call[2]
+        depth = Poly.of(call.value(1).reshape(-1).tolist()[0])
+        axis = normal_axis(call.attrs["axis"], indices.rank + 1)
+
+        def element(*at: Poly) -> Expr:
+            index = indices[(*at[:axis], *at[axis + 1 :])]
+            behind = opaque("less", index, 0) * depth
+            return opaque("where", opaque("equal", index + behind, at[axis]), values[1], values[0])
+
+        return (compute((*indices.shape[:axis], depth, *indices.shape[axis:]), element),)
+
 
 @op("compress", onnx="Compress", attributes={"axis": None}, since=9)
 class Compress(Op):

@@ -60,7 +60,7 @@ class Resize(Op):
         shape, scales = call.type(0).shape, call.value(2)
         if shape is None or scales is None:
             return False
-        factors = zip(_axes(call.attrs, len(shape)), scales.reshape(-1).tolist())
+        factors = zip(resized_axes(call.attrs, len(shape)), scales.reshape(-1).tolist())
         return all(
             factor == int(factor) or (isinstance(size, int) and size * factor == int(size * factor))
             for size, factor in ((shape[axis], factor) for axis, factor in factors)
@@ -72,7 +72,7 @@ class Resize(Op):
         if x.shape is None:
             return (x,)
         shape = list(x.shape)
-        axes = _axes(call.attrs, len(shape))
+        axes = resized_axes(call.attrs, len(shape))
         cropped = call.attrs["coordinate_transformation_mode"] == "tf_crop_and_resize"
         if _given(call.types, 3):
             symbolic = any(isinstance(shape[axis], Poly) for axis in axes)
@@ -96,7 +96,7 @@ class Resize(Op):
         x, attrs = call[0], call.attrs
         outside = np.zeros((), dtype=bool)
         y = x
-        for axis, part in zip(_axes(attrs, x.ndim), _maps(call, arith)):
+        for axis, part in zip(resized_axes(attrs, x.ndim), axis_maps(call, arith)):
             size = x.shape[axis]
             if part.out == size and part.scale == 1 and (part.start, part.end) == (0, 1):
                 continue
@@ -116,7 +116,7 @@ class Resize(Op):
     def formula(self, call: Symbolic) -> tuple[Formula, ...]:
         """Nearest by whole factors, where it is x[i // factor]."""
         x, attrs = call[0], call.attrs
-        axes = _axes(attrs, x.rank)
+        axes = resized_axes(attrs, x.rank)
         style = attrs["coordinate_transformation_mode"], attrs["nearest_mode"]
         if attrs["mode"] != "nearest" or style not in _BLOCKS:
             raise ProgramError(f"resize with mode={attrs['mode']}, {style[0]}, {style[1]} has no formula")
@@ -154,7 +154,8 @@ def _stretched(attrs: Attrs) -> bool:
     return bool(attrs["keep_aspect_ratio_policy"] == "stretch")
 
 
-def _axes(attrs: Attrs, rank: int) -> tuple[int, ...]:
+def resized_axes(attrs: Attrs, rank: int) -> tuple[int, ...]:
+    """The axes that a resize names."""
     axes = attrs["axes"]
     return tuple(range(rank)) if axes is None else tuple(normal_axis(axis, rank) for axis in axes)
 
@@ -185,9 +186,10 @@ def _from_sizes(attrs: Attrs, spatial: tuple[int, ...], sizes: Array) -> list[Ax
     return [AxisMap(math.floor(scale * size + 0.5), scale) for size in spatial]
 
 
-def _maps(call: Run, arith: Arith) -> list[AxisMap]:
+def axis_maps(call: Run, arith: Arith) -> list[AxisMap]:
+    """How each of these axes is resized."""
     x, attrs = call[0], call.attrs
-    axes = _axes(attrs, x.ndim)
+    axes = resized_axes(attrs, x.ndim)
     spatial = tuple(x.shape[axis] for axis in axes)
     cropped = attrs["coordinate_transformation_mode"] == "tf_crop_and_resize"
     if cropped and arith.exact:

@@ -1,0 +1,87 @@
+"""Steps of their own for ops that choose elements by value or by computed subscripts, and for resizing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from tensmith.backend.native.operands import Reads, Tensors
+from tensmith.backend.native.steps import Array
+from tensmith.formula.arith import Floats
+from tensmith.ir import Node
+from tensmith.ir.op import Run
+from tensmith.ir.ops.resize import axis_maps, coordinates, nearest, resized_axes, weights
+from tensmith.kernel.routine import Routine
+from tensmith.kernel.routines.extremes import Extremes
+from tensmith.kernel.routines.pick import PickElements, PickSlices
+from tensmith.kernel.routines.resample import Pass, Resample, tables
+
+_WHOLE = ("i64", "i32")
+
+
+def extremes(tensors: Tensors, reads: Reads, node: Node, output: str) -> Extremes | None:
+    """arg_max, arg_min, and both outputs of top_k."""
+    shape = tensors.shape(node.inputs[0])
+    axis = node.attrs["axis"] % len(shape)
+    sizes = (math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
+    source = reads.dense(node.inputs[0])
+    if node.op != "top_k":
+        last = bool(node.attrs["select_last_index"])
+        return Extremes(source, *sizes, 1, node.op == "arg_max", True, last)
+    count = tensors.number(node.inputs[1])
+    if count is None or not 0 < count <= shape[axis]:
+        return None
+    largest = bool(node.attrs["largest"])
+    return Extremes(source, *sizes, int(count), largest, output in node.outputs[1:], sorted_nan=not largest)
+
+
+def pick(tensors: Tensors, reads: Reads, node: Node, output: str) -> PickElements | PickSlices | None:
+    """gather_elements and gather_nd."""
+    table, indices = map(reads.dense, node.inputs)
+    if indices.dtype not in _WHOLE:
+        return None
+    if node.op == "gather_nd":
+        return PickSlices(table, indices, node.attrs["batch_dims"])
+    return PickElements(table, indices, node.attrs["axis"] % len(table.view.shape))
+
+
+def resample(tensors: Tensors, reads: Reads, node: Node, output: str) -> Resample | None:
+    """resize of floats by constant scales or sizes; the tables of each axis become constants."""
+    shape, attrs = tensors.shape(node.inputs[0]), node.attrs
+    given = [tensors.constant(name) if name else None for name in node.inputs[1:]]
+    if tensors.dtype(output) != "f32" or any(n and g is None for n, g in zip(node.inputs[1:], given)):
+        return None
+    hollow = np.broadcast_to(np.float32(0), shape)
+    maps = axis_maps(Run(attrs, (hollow, *given), (), ()), Floats())
+    parts: list[Array] = []
+    passes: list[Pass] = []
+    words = 0
+    for axis, part in zip(resized_axes(attrs, len(shape)), maps):
+        size, kept = shape[axis], part.out == shape[axis] and part.scale == 1
+        if kept and (part.start, part.end) == (0, 1) and (passes or axis < len(shape) - 1):
+            continue
+        at = coordinates(attrs["coordinate_transformation_mode"], part, size)
+        if attrs["mode"] == "nearest":
+            matrix = np.eye(size)[nearest(attrs["nearest_mode"], at, size)]
+        else:
+            matrix = weights(attrs, at, size, part.scale)
+        if attrs["coordinate_transformation_mode"] == "tf_crop_and_resize":
+            matrix[(at < 0) | (at > size - 1)] = 0
+        parts.append(tables(matrix))
+        passes.append(Pass(axis, size, part.out, int(np.count_nonzero(matrix)), words))
+        words += len(parts[-1])
+    source = reads.dense(node.inputs[0])
+    reads.table(f"{output} taps", np.concatenate(parts))
+    return Resample(source, shape, tuple(passes), attrs["extrapolation_value"])
+
+
+CHOOSING: Mapping[str, Callable[[Tensors, Reads, Node, str], Routine | None]] = {
+    "arg_max": extremes,
+    "arg_min": extremes,
+    "top_k": extremes,
+    "gather_elements": pick,
+    "gather_nd": pick,
+    "resize": resample,
+}
