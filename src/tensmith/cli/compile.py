@@ -36,7 +36,7 @@ def compile(
     it was made of: model.c and model.h to build into a program, main.c as an example of one.
     """
     from tensmith.backend.native.folder import write_folder
-    from tensmith.backend.native.layout import estimated
+    from tensmith.backend.native.choosers import estimated
     from tensmith.backend.native.plan import MOST_THREADS, make_plan
     from tensmith.backend.native.precision import in_precision, refusal
     from tensmith.cli.sizes import with_batch

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tensmith.backend.native.folder import write_folder
-from tensmith.backend.native.layout import Chooser, estimated, memory_of
+from tensmith.backend.native.choosers import Chooser, estimated, memory_of
 from tensmith.backend.native.measured import measured
 from tensmith.backend.native.plan import make_plan
 from tensmith.errors import OutputError

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from tensmith.backend.native import folder as folders
+from tensmith.backend.native.choosers import Chooser, estimated
 from tensmith.backend.native.header import print_header
-from tensmith.backend.native.layout import Chooser, estimated
 from tensmith.backend.native.plan import Plan, make_plan
 from tensmith.backend.native.source import print_c
 from tensmith.files import user_cache

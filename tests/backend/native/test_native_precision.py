@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from native_programs import Net
 
+from tensmith.backend.native.choosers import estimated
 from tensmith.backend.native.folder import write_folder
-from tensmith.backend.native.layout import estimated
 from tensmith.backend.native.loader import Model
 from tensmith.backend.native.plan import make_plan
 from tensmith.backend.native.precision import in_precision, refusal

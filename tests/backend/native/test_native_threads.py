@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nets import NETS, Net
-from tensmith.backend.native import layout
+from tensmith.backend.native import choice
+from tensmith.backend.native.choosers import estimated
 from tensmith.backend.native.folder import write_folder
 from tensmith.backend.native.header import print_header
-from tensmith.backend.native.layout import estimated
 from tensmith.backend.native.loader import Model
 from tensmith.backend.native.parallel import Window, cuts
 from tensmith.backend.native.plan import Plan, make_plan
@@ -30,7 +30,7 @@ from tensmith.kernel.problem import Convolution
 @pytest.fixture(autouse=True)
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything is cut that can be, however small."""
-    monkeypatch.setattr(layout, "_MEETING_SECONDS", -1.0)
+    monkeypatch.setattr(choice, "_MEETING_SECONDS", -1.0)
 
 
 def plan_of(program: Program, threads: int) -> Plan:

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from tensmith.backend.native.folder import write_folder
-from tensmith.backend.native.layout import estimated
+from tensmith.backend.native.choosers import estimated
 from tensmith.backend.native.measured import measured
 from tensmith.backend.native.plan import fixed, make_plan
 from tensmith.backend.native.precision import in_precision

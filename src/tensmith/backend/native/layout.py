@@ -1,35 +1,31 @@
-"""Steps become actions: a kernel is chosen for each heavy op, conversions are put where layouts differ.
+"""Steps become actions: every value gets a layout, conversions are put where layouts differ.
 
-Values between kernels lie in blocks of one vector, the network's inputs as planes. A kernel is chosen by its
-estimated time, conversion of its input included; who reads a value with a border asks for a halo around it.
+Values between kernels lie in blocks of one vector or as planes, as the kernels want them that were chosen
+(`choice`); the network's inputs are planes. Who reads a value with a border asks for a halo around it.
 """
 
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from tensmith.backend.native.choice import Choice, Network, choose_kernels
+from tensmith.backend.native.choosers import Chooser
 from tensmith.backend.native.images import Images
-from tensmith.backend.native.parallel import Part, Window, cuts, whole
+from tensmith.backend.native.parallel import Window
 from tensmith.backend.native.steps import Array, Dense, Encode, Heavy, Join, Light, Rename, Step
-from tensmith.errors import EngineError
-from tensmith.kernel.algorithm import Kernel, candidates
+from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.buffer import NO_HALO, Buffer, Halo
 from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.problem import Convolution
 from tensmith.kernel.quantized import Grid, constants
 from tensmith.kernel.routine import Routine
 from tensmith.kernel.routines.copy import Copy
 from tensmith.kernel.routines.quantize import Quantize
 from tensmith.kernel.routines.transpose import Transpose
-
-# Says for a problem which kernels may compute it, with seconds where they are known.
-Chooser = Callable[[Convolution, Isa], list[tuple[float, Kernel]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,9 +160,11 @@ def lay_out(
     layout.block.update({name: images[name].channels if name in dtypes else 1 for name in inputs})
     layout.tight.update(inputs)
     layout.tight.update(step.source for step in steps if isinstance(step, Rename))
+    network = Network(images, layout.tensors, frozenset(grids), inputs, outputs, isa, threads)
+    chosen = choose_kernels(steps, network, choose)
     for step in steps:
         if isinstance(step, Heavy):
-            _heavy(layout, step, isa, choose)
+            _heavy(layout, step, chosen[step], isa)
         elif isinstance(step, Light):
             sources = tuple(layout.wanted(source, isa.lanes) for source in step.sources)
             layout.block[step.output] = isa.lanes
@@ -180,7 +178,7 @@ def lay_out(
         elif isinstance(step, Join):
             _join(layout, step)
         else:
-            _rename(layout, step)
+            _rename(layout, step, network.keeps_blocks(step))
     for output in outputs:
         _output(layout, output, inputs)
     return layout
@@ -210,15 +208,13 @@ def _conversion(layout: Layout, value: str, block: int) -> Routine:
     return Transpose(layout.lanes) if turned and floats else Copy()
 
 
-def _heavy(layout: Layout, step: Heavy, isa: Isa, choose: Chooser) -> None:
+def _heavy(layout: Layout, step: Heavy, choice: Choice, isa: Isa) -> None:
     """The step as the action of one kernel, or as those of its parts, side by side."""
-    chosen = _chosen(layout, step, isa, choose)
-    first = chosen[0][1]
-    halo = functools.reduce(Halo.union, (kernel.source.halo for _, kernel in chosen))
-    source = layout.wanted(step.source, first.source.block, halo)
-    residual = [layout.wanted(step.residual, first.target.block)] if step.residual else []
-    layout.block[step.output] = first.target.block
-    for index, (part, kernel) in enumerate(chosen):
+    halo = functools.reduce(Halo.union, (kernel.source.halo for _, kernel in choice.parts))
+    source = layout.wanted(step.source, choice.reads, halo)
+    residual = [layout.wanted(step.residual, choice.writes)] if step.residual else []
+    layout.block[step.output] = choice.writes
+    for index, (part, kernel) in enumerate(choice.parts):
         reads = (layout.part(source, part.x), *(layout.part(v, part.y, part.filters) for v in residual))
         writes = layout.part(step.output, part.y, part.filters)
         layout.actions.append(_action(part.of(step), kernel, isa, reads, writes, index > 0))
@@ -241,57 +237,8 @@ def _action(
     return Action(kernel, reads, writes, step.activation, weights, numbers, inner, late, beside, step.table)
 
 
-def _chosen(layout: Layout, step: Heavy, isa: Isa, choose: Chooser) -> list[tuple[Part, Kernel]]:
-    """The fastest kernel of the step, or of each part of it where that is faster, meeting included."""
-    options = choose(step.problem, isa)
-    if not options:
-        raise EngineError(f"no kernel computes the {step.problem} behind '{step.output}'")
-    seconds = functools.partial(_seconds, layout.block[step.source], isa, step.problem.dtype)
-    kernel = min(options, key=seconds)
-    best = [(whole(step.problem), kernel[1])]
-    least = seconds(kernel)
-    for parts in cuts(step.problem, layout.threads, isa.lanes, step.output in layout.tensors):
-        found = _alike([choose(part.problem, isa) for part in parts], seconds)
-        longest = max(map(seconds, found), default=math.inf) + _MEETING_SECONDS
-        if longest < least:
-            least, best = longest, [(part, kernel) for part, (_, kernel) in zip(parts, found)]
-    return best
-
-
-def _alike(
-    options: list[list[tuple[float, Kernel]]], seconds: Callable[[tuple[float, Kernel]], float]
-) -> list[tuple[float, Kernel]]:
-    """Kernels of one layout, and if possible of one algorithm and parameters; none if there are no such."""
-    if not options[0]:
-        return []
-    first = min(options[0], key=seconds)
-    blocks = first[1].source.block, first[1].target.block
-    found = [first]
-    for others in options[1:]:
-        fitting = [o for o in others if (o[1].source.block, o[1].target.block) == blocks]
-        same = [o for o in fitting if str(o[1]) == str(first[1])] or fitting
-        if not same:
-            return []
-        found.append(min(same, key=seconds))
-    return found
-
-
-def _seconds(stored: int, isa: Isa, dtype: str, option: tuple[float, Kernel]) -> float:
-    """Of a kernel and of what its input, which is stored in such blocks, takes to convert."""
-    block = option[1].source.block
-    moved = option[1].source.bytes if block != stored else 0
-    turned = {block, stored} == {1, isa.lanes} and dtype == "f32"
-    return option[0] + moved / (_TURNING_BANDWIDTH if turned else _CONVERSION_BANDWIDTH)
-
-
 # The block of a value that is not written before somebody wants it.
 _NOWHERE = 0
-
-
-# Bytes a second of a conversion between layouts that gathers single elements, and of one that turns squares.
-_CONVERSION_BANDWIDTH, _TURNING_BANDWIDTH = 4e9, 20e9
-# What threads lose when they wait for each other.
-_MEETING_SECONDS = 2e-6
 
 
 def _join(layout: Layout, step: Join) -> None:
@@ -310,44 +257,11 @@ def _join(layout: Layout, step: Join) -> None:
         first += layout.images[part].channels
 
 
-def _rename(layout: Layout, step: Rename) -> None:
+def _rename(layout: Layout, step: Rename, single: bool) -> None:
     """Single positions keep their blocks; anything else must lie dense to be seen otherwise."""
-    before, after = layout.images[step.source], layout.images[step.output]
-    images = layout.tensors.isdisjoint((step.source, step.output))
-    single = images and before == after and before.extent == (1, 1)
     source = step.source if single else layout.dense(step.source)
     layout.tight.add(layout.root(source)[0])
     layout.block[step.output] = layout.block[source] if single else 1
     if step.output in layout.tensors:
-        layout.block[step.output] = after.channels
+        layout.block[step.output] = layout.images[step.output].channels
     layout.parent[step.output] = (source, 0)
-
-
-def estimated(weight_bytes: int) -> Chooser:
-    """The untuned choice, by estimated cost; weights come from the nearest memory that holds all of them."""
-    bandwidth = _MEMORIES[memory_of(weight_bytes)][1]
-
-    @functools.cache
-    def choose(problem: Convolution, isa: Isa) -> list[tuple[float, Kernel]]:
-        return [(kernel.cost().seconds(bandwidth=bandwidth), kernel) for kernel in candidates(problem, isa)]
-
-    return choose
-
-
-def memory_of(weight_bytes: int) -> int:
-    """The nearest memory that holds so many bytes: 0 the second cache, 1 the third, 2 beyond."""
-    return next(place for place, (size, _) in enumerate(_MEMORIES) if weight_bytes <= size)
-
-
-# (bytes, bytes a second) of a server core's second and third cache and of its memory.
-_MEMORIES = ((1 << 20, 150e9), (16 << 20, 70e9), (1 << 62, 18e9))
-
-
-def only(name: str, choose: Chooser) -> Chooser:
-    """`choose`, but the algorithm `name` alone where it takes the problem."""
-
-    def restricted(problem: Convolution, isa: Isa) -> list[tuple[float, Kernel]]:
-        options = choose(problem, isa)
-        return [option for option in options if option[1].name == name] or options
-
-    return restricted

@@ -11,11 +11,12 @@ from itertools import accumulate
 import numpy as np
 
 from tensmith.backend.native.arena import ALIGNMENT, Span, arrange
+from tensmith.backend.native.choosers import Chooser, estimated
 from tensmith.backend.native.codes import opened
 from tensmith.backend.native.grids import grids, moved_behind, unsigned
 from tensmith.backend.native.groups import group
 from tensmith.backend.native.images import Images, images_of, rows_of
-from tensmith.backend.native.layout import Action, Chooser, Layout, estimated, lay_out
+from tensmith.backend.native.layout import Action, Layout, lay_out
 from tensmith.backend.native.operands import Tensors
 from tensmith.backend.native.steps import Array, reads
 from tensmith.backend.native.tensors import tensor_nodes

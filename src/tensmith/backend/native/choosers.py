@@ -1,0 +1,42 @@
+"""Choosers: which kernels may compute a problem, with the seconds that each is estimated to take."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+from tensmith.kernel.algorithm import Kernel, candidates
+from tensmith.kernel.isa import Isa
+from tensmith.kernel.problem import Convolution
+
+# Says for a problem which kernels may compute it, with seconds where they are known.
+Chooser = Callable[[Convolution, Isa], list[tuple[float, Kernel]]]
+
+# (bytes, bytes a second) of a server core's second and third cache and of its memory.
+_MEMORIES = ((1 << 20, 150e9), (16 << 20, 70e9), (1 << 62, 18e9))
+
+
+def estimated(weight_bytes: int) -> Chooser:
+    """The untuned choice, by estimated cost; weights come from the nearest memory that holds all of them."""
+    bandwidth = _MEMORIES[memory_of(weight_bytes)][1]
+
+    @functools.cache
+    def choose(problem: Convolution, isa: Isa) -> list[tuple[float, Kernel]]:
+        return [(kernel.cost().seconds(bandwidth=bandwidth), kernel) for kernel in candidates(problem, isa)]
+
+    return choose
+
+
+def memory_of(weight_bytes: int) -> int:
+    """The nearest memory that holds so many bytes: 0 the second cache, 1 the third, 2 beyond."""
+    return next(place for place, (size, _) in enumerate(_MEMORIES) if weight_bytes <= size)
+
+
+def only(name: str, choose: Chooser) -> Chooser:
+    """`choose`, but the algorithm `name` alone where it takes the problem."""
+
+    def restricted(problem: Convolution, isa: Isa) -> list[tuple[float, Kernel]]:
+        options = choose(problem, isa)
+        return [option for option in options if option[1].name == name] or options
+
+    return restricted
