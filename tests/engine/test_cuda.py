@@ -1,16 +1,20 @@
-"""CUDA without a GPU: that the kernels compile is tested, that they run is not."""
+"""CUDA without a GPU: that its kernels compile, and what is asked of the driver; not that they run."""
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import importlib.util
+from typing import Any
 
+import numpy as np
 import pytest
 
 from nets import pools, residual_block, sequences, squeeze_excite
 from tensmith.backend.device.plan import make_plan
 from tensmith.engine import ENGINES
 from tensmith.engine.base import available
-from tensmith.engine.engines.cuda import compile_ptx
+from tensmith.engine.engines.cuda import CudaMachine, compile_ptx
 from tensmith.errors import EngineError, MissingExtra
 
 try:
@@ -31,6 +35,91 @@ def test_every_kernel_becomes_ptx(build, halves: bool) -> None:  # type: ignore[
     assert ("cvt.f32.f16" in ptx) == halves
     assert ".f64" not in ptx  # a double among floats would be computed at a fraction of the speed
     assert ".local" not in ptx  # sums stay in registers
+
+
+class Driver:
+    """Answers as CUDA's driver does, with memory of this process; kernels are noted, not run."""
+
+    def __init__(self) -> None:
+        self.memory: dict[int, ctypes.Array[ctypes.c_char]] = {}
+        self.launched: list[tuple[str, int, int, tuple[int, ...]]] = []
+
+    def alloc(self, size: int) -> tuple[int, int]:
+        block = ctypes.create_string_buffer(size)
+        self.memory[ctypes.addressof(block)] = block
+        return 0, ctypes.addressof(block)
+
+    def free(self, address: int) -> tuple[int]:
+        del self.memory[address]
+        return (0,)
+
+    def copy(self, target: int, source: int, size: int) -> tuple[int]:
+        ctypes.memmove(target, source, size)
+        return (0,)
+
+    def launch(self, name: bytes, *rest: Any) -> tuple[int]:
+        groups, _, _, threads, _, _, shared, stream, (addresses, types), extra = rest
+        assert (shared, stream, extra) == (0, 0, 0)
+        assert set(types) == {ctypes.c_void_p} and len(types) == len(addresses)
+        self.launched.append((name.decode(), groups, threads, addresses))
+        return (0,)
+
+    def holds(self, address: int) -> bool:
+        """Whether an address is in memory that was asked for."""
+        return any(start <= address < start + len(block) for start, block in self.memory.items())
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
+    from cuda.bindings import driver
+
+    fake = Driver()
+    answers = {
+        "cuInit": lambda flags: (0,),
+        "cuDeviceGetCount": lambda: (0, 1),
+        "cuDeviceGet": lambda number: (0, number),
+        "cuDevicePrimaryCtxRetain": lambda device: (0, object()),
+        "cuCtxSetCurrent": lambda context: (0,),
+        "cuDeviceGetAttribute": lambda attribute, device: (0, 9 if "MAJOR" in attribute.name else 0),
+        "cuModuleLoadData": lambda image: (0, image),
+        "cuModuleGetFunction": lambda module, name: (0, name),
+        "cuMemAlloc": fake.alloc,
+        "cuMemFree": fake.free,
+        "cuMemcpyHtoD": fake.copy,
+        "cuMemcpyDtoH": fake.copy,
+        "cuLaunchKernel": fake.launch,
+    }
+    for name, answer in answers.items():
+        monkeypatch.setattr(driver, name, answer)
+    return fake
+
+
+@needs_nvrtc
+def test_what_is_asked_of_the_driver(driver: Driver) -> None:
+    program = residual_block()
+    machine = CudaMachine(make_plan(program))
+    x = np.zeros((2, 3, 18, 14), np.float32)
+    answers = machine(x=x)
+    assert {name: array.shape for name, array in answers.items()} == {
+        name: program.type(name).static for name in program.outputs
+    }
+    asked = [(launch.kernel, launch.groups, launch.threads) for launch in machine.plan.launches]
+    assert [call[:3] for call in driver.launched] == asked
+    assert all(driver.holds(address) for call in driver.launched for address in call[3])
+    assert all(len(set(call[3])) == len(call[3]) for call in driver.launched)
+    del machine
+    gc.collect()
+    assert not driver.memory
+
+
+@needs_nvrtc
+def test_an_error_of_the_driver_is_named(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cuda.bindings import driver as bindings
+
+    code = bindings.CUresult.CUDA_ERROR_OUT_OF_MEMORY
+    monkeypatch.setattr(bindings, "cuMemAlloc", lambda size: (code, None))
+    with pytest.raises(EngineError, match="CUDA_ERROR_OUT_OF_MEMORY"):
+        CudaMachine(make_plan(residual_block()))
 
 
 @needs_nvrtc

@@ -10,6 +10,7 @@ import ctypes
 import functools
 import importlib.metadata
 import importlib.util
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -58,13 +59,12 @@ class CudaMachine(Machine):
         super().__init__(plan)
         self._context = _first_gpu()
         module = _checked(driver.cuModuleLoadData(compile_ptx(plan.source, _architecture())))
-        self._arena = int(_checked(driver.cuMemAlloc(max(plan.arena_bytes, 1))))
-        self._addresses = {name: self._arena + place.start for name, place in plan.places.items()}
-        self._owned = [self._arena]
+        self._owned: list[int] = []
+        weakref.finalize(self, _release, self._owned)
+        arena = self._allocated(plan.arena_bytes)
+        self._addresses = {name: arena + place.start for name, place in plan.places.items()}
         for name, array in plan.constants.items():
-            address = int(_checked(driver.cuMemAlloc(max(array.nbytes, 1))))
-            self._owned.append(address)
-            self._addresses[name] = address
+            self._addresses[name] = self._allocated(array.nbytes)
             self.send(name, array)
         self._launches = [
             (
@@ -94,11 +94,19 @@ class CudaMachine(Machine):
 
         _checked(driver.cuMemcpyDtoH(array.ctypes.data, self._addresses[name], array.nbytes))
 
-    def __del__(self) -> None:
+    def _allocated(self, size: int) -> int:
+        """The address of memory that is given back with this object."""
         from cuda.bindings import driver
 
-        for address in getattr(self, "_owned", ()):
-            driver.cuMemFree(address)
+        self._owned.append(int(_checked(driver.cuMemAlloc(max(size, 1)))))
+        return self._owned[-1]
+
+
+def _release(addresses: list[int]) -> None:
+    from cuda.bindings import driver
+
+    for address in addresses:
+        driver.cuMemFree(address)
 
 
 @on_request
