@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tensmith.backend.device.definitions import Axes, parts, ranges_of, tidy
+from tensmith.backend.device.definitions import Axes, ranges_of, tidy
 from tensmith.backend.device.fusion import Group, split_axis
-from tensmith.backend.device.reductions import Fold, free_variables
+from tensmith.backend.device.reductions import Fold
 from tensmith.formula.expr import Expr, Guard, Mul, Read, fresh
 from tensmith.formula.poly import Div, Poly
+from tensmith.formula.walk import free_variables, parts
 
 
 @dataclass(frozen=True, eq=False)

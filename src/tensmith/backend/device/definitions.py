@@ -6,7 +6,7 @@ where) are read through and lie nowhere; so are numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -17,13 +17,10 @@ from tensmith.errors import EngineError, ProgramError
 from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import (
     Add,
-    Call,
     Expr,
     Formula,
     Guard,
-    Mul,
     Num,
-    Pow,
     Read,
     Reduce,
     Size,
@@ -32,6 +29,7 @@ from tensmith.formula.expr import (
     substitute,
 )
 from tensmith.formula.poly import Poly
+from tensmith.formula.walk import reads, rebuilt
 from tensmith.ir import Node, Program, interpret
 from tensmith.ir.op import Symbolic
 from tensmith.ir.ops.sizes import flat_position
@@ -95,42 +93,6 @@ def define(program: Program) -> Definitions:
                 items.append(definition)
     alive, read = _alive(items, program.outputs)
     return Definitions(alive, {name: array for name, array in static.items() if name in read})
-
-
-def reads(expr: Expr) -> Iterator[Read]:
-    """Every read inside an expression."""
-    if isinstance(expr, Read):
-        yield expr
-    for part in parts(expr):
-        yield from reads(part)
-
-
-def parts(expr: Expr) -> tuple[Expr, ...]:
-    """The expressions directly inside."""
-    match expr:
-        case Add(args) | Mul(args) | Call(_, args):
-            return args
-        case Pow(inner, _) | Guard(_, inner) | Reduce(_, _, _, inner):
-            return (inner,)
-    return ()
-
-
-def rebuilt(expr: Expr, function: Callable[[Expr], Expr]) -> Expr:
-    """The expression with `function` applied to those directly inside."""
-    match expr:
-        case Add(args):
-            return Add(tuple(map(function, args)))
-        case Mul(args):
-            return Mul(tuple(map(function, args)))
-        case Call(name, args):
-            return Call(name, tuple(map(function, args)))
-        case Pow(base, exponent):
-            return Pow(function(base), exponent)
-        case Guard(conditions, body):
-            return Guard(conditions, function(body))
-        case Reduce(kind, var, extent, body):
-            return Reduce(kind, var, extent, function(body))
-    return expr
 
 
 def tidy(expr: Expr, ranges: Ranges) -> Expr:

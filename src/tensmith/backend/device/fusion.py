@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tensmith.backend.device.definitions import Axes, reads
+from tensmith.backend.device.definitions import Axes
 from tensmith.backend.device.reductions import Element, Fold
 from tensmith.formula.expr import Expr, substitute
 from tensmith.formula.poly import Poly
+from tensmith.formula.walk import reads
 
 
 @dataclass(frozen=True, eq=False)

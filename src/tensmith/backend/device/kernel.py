@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tensmith.backend.device.definitions import Axes, flat, ranges_of, reads
+from tensmith.backend.device.definitions import Axes, flat, ranges_of
 from tensmith.backend.device.fusion import Group
 from tensmith.backend.device.reductions import Element
 from tensmith.backend.device.text import REAL_FOLDS, WHOLE_FOLDS, Text, is_float
+from tensmith.formula.walk import reads
 
 # Stands in a kernel's text for its name, so that equal kernels have equal texts.
 NAME = "KERNEL_NAME"

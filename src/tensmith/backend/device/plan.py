@@ -23,12 +23,14 @@ from tensmith.backend.device.tiled import tiled
 from tensmith.backend.device.together import SHORTEST, together
 from tensmith.backend.native.arena import Span, arrange
 from tensmith.ir import Program
-from tensmith.ir.types import DTYPES
+from tensmith.ir.types import DTYPES, dtype_name
 from tensmith.rewrite.trail import simplify
 
 # Parts of one buffer begin at multiples of this many bytes: the most that devices ask for
 # (CL_DEVICE_MEM_BASE_ADDR_ALIGN is at most 4096 bits in practice).
 ALIGNMENT = 512
+# Products with fewer rows or columns would leave most of a tile empty.
+_THINNEST = 4
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def make_plan(program: Program, halves: bool = False) -> Plan:
     sizes = {name: math.prod(type_.static or ()) for name, type_ in program.inputs.items()}
     stored = {name: type_.dtype for name, type_ in program.inputs.items()}
     for name, array in elements.constants.items():
-        stored[name] = "f16" if halves and array.dtype == np.float32 else program_dtype(array)
+        stored[name] = "f16" if halves and array.dtype == np.float32 else dtype_name(array.dtype)
     for element in elements.items:
         sizes[element.value] = count(element.axes)
         between = element.value not in program.outputs and element.value in program.facts
@@ -93,11 +95,6 @@ def make_plan(program: Program, halves: bool = False) -> Plan:
     return Plan(program, "\n\n".join([FUNCTIONS, *texts, ""]), launches, places, constants, total)
 
 
-def program_dtype(array: Array) -> str:
-    """TensIR's name of an array's element type."""
-    return next(name for name, dtype in DTYPES.items() if dtype == array.dtype)
-
-
 def _kernel(group: Group, stored: Mapping[str, str]) -> Kernel:
     """The shape of kernel that fits a group."""
     if group.fold is None:
@@ -107,10 +104,6 @@ def _kernel(group: Group, stored: Mapping[str, str]) -> Kernel:
     if product is not None and min(count(product.rows), count(product.columns)) >= _THINNEST:
         return tiled(product, stored)
     return (together if count(group.fold.axes) >= SHORTEST else each)(group, stored)
-
-
-# Products with fewer rows or columns would leave most of a tile empty.
-_THINNEST = 4
 
 
 def _places(

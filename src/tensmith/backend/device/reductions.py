@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tensmith.backend.device.definitions import Array, Axes, Definition, Definitions, flat, reads, rebuilt
+from tensmith.backend.device.definitions import Array, Axes, Definition, Definitions, flat
 from tensmith.errors import EngineError
 from tensmith.formula.arith import Floats
 from tensmith.formula.evaluate import evaluate
-from tensmith.formula.expr import Add, Call, Expr, Formula, Guard, Mul, Pow, Read, Reduce, Size, substitute
+from tensmith.formula.expr import Call, Expr, Formula, Read, Reduce, substitute
 from tensmith.formula.poly import Poly
+from tensmith.formula.walk import free_variables, reads, rebuilt
 
 # What stands in a body for the reduction that its kernel computes.
 FOLDED = Call("folded", ())
@@ -137,22 +138,3 @@ def _canonical(expr: Expr, depth: int = 0) -> Expr:
         inner = substitute(expr.body, {expr.var: Poly.symbol(name)})
         return Reduce(expr.kind, name, expr.extent, _canonical(inner, depth + 1))
     return rebuilt(expr, lambda part: _canonical(part, depth))
-
-
-def free_variables(expr: Expr) -> frozenset[str]:
-    """The index variables an expression depends on."""
-    none: frozenset[str] = frozenset()
-    match expr:
-        case Read(_, indices):
-            return none.union(*(index.symbols() for index in indices))
-        case Size(poly):
-            return poly.symbols()
-        case Guard(conditions, body):
-            return free_variables(body).union(*(condition.symbols() for condition in conditions))
-        case Reduce(_, var, _, body):
-            return free_variables(body) - {var}
-        case Add(args) | Mul(args) | Call(_, args):
-            return none.union(*map(free_variables, args))
-        case Pow(base, _):
-            return free_variables(base)
-    return none

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tensmith.backend.device.contraction import Contraction
-from tensmith.backend.device.definitions import Axes, reads
+from tensmith.backend.device.definitions import Axes
 from tensmith.backend.device.kernel import Frame, Kernel, block, count
 from tensmith.formula.expr import Expr
+from tensmith.formula.walk import reads
 
 # Rows and columns of a tile at least and at most, its depth, and the sums of a thread along each.
 _LEAST, _MOST = 16, 64
