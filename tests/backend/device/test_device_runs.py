@@ -76,6 +76,45 @@ def test_halves_are_off_by_their_rounding() -> None:
         assert 2**-20 * spread < np.abs(found[name] - array).max() <= 4 * 2**-11 * spread
 
 
+def ragged(seed: int, count: int) -> Program:
+    """Convolutions side by side, of sizes, strides, pads, dilations and groups that fit nothing."""
+    random = np.random.default_rng(seed)
+
+    def draw(low: int, high: int) -> int:
+        return int(random.integers(low, high + 1))
+
+    net = Net(1)
+    inputs, outputs = {}, []
+    for number in range(count):
+        groups, batch = draw(1, 3), draw(1, 2)
+        depth, filters = draw(1, 30), groups * draw(1, 40)
+        inputs[f"x{number}"] = TensorType("f32", (batch, groups * depth, draw(5, 12), draw(5, 12)))
+        weights = net.constant(filters, depth, draw(1, 3), draw(1, 3))
+        attrs = {"strides": (draw(1, 2), draw(1, 3)), "dilations": (draw(1, 2), draw(1, 2))}
+        pads = tuple(draw(0, 2) for _ in range(4))
+        outputs.append(net.add("conv", f"x{number}", weights, group=groups, pads=pads, **attrs))
+    return Program("ragged", inputs, tuple(outputs), tuple(net.nodes), net.constants)
+
+
+@pytest.mark.parametrize(("halves", "rounding"), [(False, 0.0), (True, 2.0**-11)])
+def test_ragged_convolutions_on_a_device(halves: bool, rounding: float) -> None:
+    program = ragged(seed=5, count=6)
+    inputs = example(program)
+    found, expected = load(program, halves)(**inputs), interpret(program, _doubled(inputs))
+    absolute = program.with_constants({name: abs(array) for name, array in program.constants.items()})
+    sums = interpret(absolute, {name: abs(array) for name, array in inputs.items()})
+    for name, array in expected.items():
+        # A sum of n products in any order is off by n * eps * sum |x||w| (Higham, 2002, eq. 3.5), and each
+        # weight in halves by 2**-11 of itself.
+        depth = 9 * 30
+        bound = (depth * np.finfo(np.float32).eps + rounding) * sums[name]
+        assert (np.abs(found[name] - array) <= bound).all()
+
+
+def _doubled(inputs: dict[str, Array]) -> dict[str, Array]:
+    return {name: array.astype(np.float64) for name, array in inputs.items()}
+
+
 def test_whole_numbers_and_truth_values() -> None:
     net = Net(4, 9)
     zero = net.constant(values=np.float32(0))
