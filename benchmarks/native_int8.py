@@ -2,82 +2,79 @@
 
     python benchmarks/native_int8.py [--seconds 20] [--only resnet18,...]
 
-The convolutional networks of native.py, quantized by tensmith's own int8 method (the form that ONNX Runtime's
-documentation recommends: QDQ, bytes, weights by channel), which all three engines run; and by NNCF for
-OpenVINO. Calibrated on random numbers, which serves for speed and for comparing the engines' answers, not for
-accuracy.
+The networks of native.py, quantized by tensmith's own int8 method (the form that ONNX Runtime's documentation
+recommends: QDQ, bytes, weights by channel), which all three engines run; by NNCF for OpenVINO; and, where
+products are what counts, by ONNX Runtime's own static and dynamic quantizers. See quantized_files.py. An
+engine that dies on a file is left out, and named. The last line is the geometric mean over the networks.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from native import BUILT, DATA, REAL, difference, export
+from native import BUILT, DATA, REAL, difference, export, inputs_of
+from quantized_files import by_nncf, by_onnxruntime, is_sequence, quantized
 from stock.ir import IrContender
 
-from tensmith.backend.onnx import write_onnx
-from tensmith.data import View, as_dataset
-from tensmith.engine import read_signature
+from tensmith.engine.base import Arrays, first_line
 from tensmith.errors import EngineError
-from tensmith.evaluate.bench import random_inputs
-from tensmith.evaluate.calibrator import Calibrator
 from tensmith.evaluate.latency import Contender, compare
-from tensmith.frontend.onnx import read_onnx
-from tensmith.rewrite.method import apply_lossy
-from tensmith.rewrite.rule import EVERYWHERE, Step
-from tensmith.rewrite.trail import simplify
 
-SAMPLES = 4
-WITHOUT = ("stories260k", "bert_base", "gpt2")  # the native engine has no 8-bit products of rows yet
-NAMES = ("native", "ORT", "OpenVINO", "NNCF")
+NAMES = ("native", "ORT", "OpenVINO", "NNCF", "ORT static", "ORT dynamic")
 
 
-def quantized(path: Path, folder: Path) -> Path:
-    """The network at `path` in 8 bits, as an ONNX file in `folder`."""
-    made = folder / f"{path.stem}_int8.onnx"
-    if not made.exists():
-        program = simplify(read_onnx(path)).program
-        (shape,) = (type_.shape for type_ in program.inputs.values())
-        sizes = [size for size in (shape or ())[1:] if isinstance(size, int)]
-        numbers = np.random.default_rng(0).standard_normal((SAMPLES, *sizes), np.float32)
-        view = View(as_dataset((numbers, None)).part("all"), np.arange(SAMPLES))
-        step = Step("int8", EVERYWHERE, {"calibration": "minmax"}, "lossy")
-        write_onnx(apply_lossy(program, step, Calibrator(view, SAMPLES, None, 1)), made)
-    return made
+@dataclass(frozen=True)
+class Line:
+    """One network: what is printed, and how many times faster native is than the best other one."""
+
+    text: str
+    ratio: float
 
 
-def by_nncf(path: Path, folder: Path) -> Path:
-    """The network at `path` as NNCF's post-training quantization writes it for OpenVINO."""
-    made = folder / f"{path.stem}_nncf.xml"
-    if not made.exists():
-        import nncf
-        import openvino
-
-        model = openvino.convert_model(path)
-        specs = read_signature(path).inputs
-        samples = [random_inputs(specs, seed=seed) for seed in range(SAMPLES)]
-        openvino.save_model(nncf.quantize(model, nncf.Dataset(samples), subset_size=SAMPLES), made)
-    return made
-
-
-def measure(path: Path, folder: Path, seconds: float) -> str:
-    """One line of the table."""
+def contenders(path: Path, folder: Path) -> dict[str, Contender]:
+    """Who runs which file of a network, native first."""
     ours = quantized(path, folder)
-    contenders = [Contender(engine, ours) for engine in ("native", "onnxruntime", "openvino")]
-    contenders.append(IrContender("openvino-ir", by_nncf(path, folder)))
-    inputs = random_inputs(read_signature(ours).inputs)
-    found = compare(contenders, inputs, 1, seconds)
-    best = min(range(1, len(found)), key=lambda index: found[index].latency.value)
+    found = dict(zip(NAMES, (Contender(name, ours) for name in ("native", "onnxruntime", "openvino"))))
+    found["NNCF"] = IrContender("openvino-ir", by_nncf(path, folder))
+    if is_sequence(path):
+        for way in ("static", "dynamic"):
+            found[f"ORT {way}"] = Contender("onnxruntime", by_onnxruntime(path, folder, way))
+    return found
+
+
+def alive(found: dict[str, Contender], inputs: Arrays) -> tuple[dict[str, Contender], list[str]]:
+    """Those that load and run once, each in a process of its own, and what the others died of."""
+    living, epitaphs = {}, []
+    for name, contender in found.items():
+        try:
+            contender.start(inputs, 1).close()
+            living[name] = contender
+        except EngineError as error:
+            if name == NAMES[0]:
+                raise
+            epitaphs.append(f"{name}: {first_line(error)}")
+    return living, epitaphs
+
+
+def measure(path: Path, folder: Path, seconds: float) -> Line:
+    """One line of the table."""
+    inputs = inputs_of(path)
+    running, epitaphs = alive(contenders(path, folder), inputs)
+    found = dict(zip(running, compare(list(running.values()), inputs, 1, seconds)))
+    best = min((name for name in found if name != NAMES[0]), key=lambda name: found[name].latency.value)
     ratio = found[best].ratio  # of native, the baseline, to the best of the others
-    times = "  ".join(f"{latency.latency.value:9.3f}" for latency in found)
-    return (
+    times = "  ".join(f"{found[name].latency.value:11.3f}" if name in found else 11 * " " for name in NAMES)
+    text = (
         f"{path.stem:24} {times}   {1 / ratio.value:5.2f} [{1 / ratio.high:.2f} to {1 / ratio.low:.2f}]"
-        f" over {NAMES[best]:8} {difference(ours):.1e}"
+        f" over {best:11} {difference(running[NAMES[0]].path):.1e}"
     )
+    return Line("\n".join([text, *(f"    {epitaph}" for epitaph in epitaphs)]), 1 / ratio.value)
 
 
 def main() -> None:
@@ -85,18 +82,23 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0, help="how long to measure each network")
     parser.add_argument("--only", default="", help="networks to measure, as A,B")
     arguments = parser.parse_args()
-    columns = "  ".join(f"{name:>9}" for name in NAMES)
+    columns = "  ".join(f"{name:>11}" for name in NAMES)
     print(f"{'network, ms':24} {columns}   ratio to the best other one, and the difference")
     cache = Path(tempfile.gettempdir()) / "tensmith-native-benchmark"
     cache.mkdir(exist_ok=True)
-    every = [name for name in (*REAL, *BUILT) if name not in WITHOUT]
-    for name in arguments.only.split(",") if arguments.only else every:
+    ratios = []
+    for name in arguments.only.split(",") if arguments.only else (*REAL, *BUILT):
         path = DATA / "models" / f"{name}.onnx"
         path = path if path.exists() else export(name, cache)
         try:
-            print(measure(path, cache, arguments.seconds), flush=True)
+            line = measure(path, cache, arguments.seconds)
         except EngineError as error:
             print(f"{path.stem:24} {error}", flush=True)
+        else:
+            ratios.append(line.ratio)
+            print(line.text, flush=True)
+    if len(ratios) > 1:
+        print(f"geometric mean of {len(ratios)}: {math.prod(ratios) ** (1 / len(ratios)):.2f}")
 
 
 if __name__ == "__main__":

@@ -42,6 +42,13 @@ def test_exp_is_right_to_two_units(isa: Isa) -> None:
     assert (found[x >= 89] == np.inf).all() and (abs(found - expected)[x <= -87] <= 1e-37).all()
 
 
+@pytest.mark.parametrize("isa", [host_isa(), isa_named("generic")], ids=lambda isa: isa.name)
+def test_erf_is_right_to_its_bound(isa: Isa) -> None:
+    x = np.concatenate([X, [np.inf, -np.inf]]).astype(np.float32)
+    found = evaluate("verf(x)", x, isa)
+    assert (abs(found - np.vectorize(erf)(x.astype(np.float64))) <= 2e-7 + 2 * EPS).all()
+
+
 @pytest.mark.parametrize(
     ("activation", "meaning", "slack"),
     [
