@@ -45,7 +45,7 @@ def test_the_engine_takes_the_setting(model: Path) -> None:
         for tuning in (compiled.TUNED, compiled.UNTUNED)
     ]
     np.testing.assert_allclose(*answers, rtol=1e-5, atol=1e-5)
-    with pytest.raises(EngineError, match="tuning is tuned or untuned, not 'often'"):
+    with pytest.raises(EngineError, match="tuning is one of untuned, tuned, metaschedule, not 'often'"):
         ENGINES[compiled.NATIVE].prepare(model, 1, tuning="often")
 
 

@@ -38,6 +38,9 @@ def tune(
     ] = None,
     threads: Annotated[int, typer.Option(help="Threads of an inference: 1.")] = 1,
     batch: Annotated[int, typer.Option(help="Samples of an inference, where the file leaves it open.")] = 1,
+    tuning: Annotated[
+        str, typer.Option(help="tuned: with our kernels; metaschedule: with those TVM's MetaSchedule finds.")
+    ] = "tuned",
     rpc: Annotated[
         str | None,
         typer.Option(metavar="HOST:PORT", help="Time on the device at this address. [default: here]"),
@@ -52,6 +55,9 @@ def tune(
     layer. Writes a folder that runs with NumPy alone: from model import Model. Ctrl-C ends the timing and
     writes the folder with what is known (exit code 130).
 
+    With --tuning metaschedule the time goes to the search of Apache TVM instead: the model is compiled with
+    its kernels, whether they are faster than ours or not, and the table shows both.
+
     With --rpc the device runs `python -m tvm.exec.rpc_server` of Apache TVM. Such a server runs whatever
     anybody sends it: start it in networks that you trust.
     """
@@ -60,11 +66,14 @@ def tune(
     from tensmith.errors import UsageError
     from tensmith.tune.network import tune as run
     from tensmith.tune.search import Budget
+    from tensmith.tune.tvm.metaschedule import MetaSchedule
 
     if threads != 1:
         raise UsageError(f"native kernels compute in one thread; leave out --threads {threads}")
     if batch < 1 or (trials is not None and trials < 0):
         raise UsageError("--batch is a whole number from 1, --trials one from 0")
+    if tuning not in ("tuned", "metaschedule") or (tuning == "metaschedule" and rpc is not None):
+        raise UsageError("--tuning is tuned, or metaschedule, which searches on this machine: without --rpc")
     if target is not None and rpc is None:
         raise UsageError(f"kernels are timed on a device: say where it is by --rpc, or use tensmith compile "
                          f"--target {target}, which chooses by estimate")  # fmt: skip
@@ -72,7 +81,8 @@ def tune(
     budget = Budget(parse_seconds(time_budget), trials)
     with progress("reading the model") as tell, _place(rpc, target, tell) as place:
         program = with_batch(model, batch)
-        found = run(program, place.isa, folder, budget, place.timings, place.measure, tell)
+        with MetaSchedule() if tuning == "metaschedule" else contextlib.nullcontext() as other:
+            found = run(program, place.isa, folder, budget, place.timings, place.measure, tell, other)
     document = {"output": str(folder), **found.to_json()}
     shown = [_table(document), *(f"skipped    {failure}" for failure in found.failures), ""]
     shown.append(f"{found.trials} trials; compiled to {folder}")
@@ -115,11 +125,13 @@ def _table(document: dict[str, Any]) -> Table:
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for name in ("layers", "untuned, us", "tuned, us", "timed"):
+    other = any(row["metaschedule"] for row in document["problems"])
+    for name in ("layers", "untuned, us", "tuned, us", *(["MetaSchedule, us"] if other else []), "timed"):
         table.add_column(name, justify="right")
     table.add_column("problem and its fastest kernel", overflow="fold")
     for row in document["problems"]:
-        times = (_microseconds(row[key]["microseconds"]) for key in ("guess", "best"))
+        keys = ("guess", "best", *(["metaschedule"] if other else []))
+        times = (_microseconds((row[key] or {}).get("microseconds")) for key in keys)
         words = f"{row['problem']}: {row['best']['kernel']}"
         table.add_row(*map(Text, (str(row["count"]), *times, str(row["timed"]), words)))
     return table

@@ -26,8 +26,10 @@ from tensmith.kernel.timings import Timings
 
 # The name of the engine that runs such folders.
 NATIVE = "native"
-# Ways to choose kernels: by estimates alone, or by what `tensmith tune` has measured where it has.
-UNTUNED, TUNED = "untuned", "tuned"
+# Ways to choose kernels: by estimates alone; by what `tensmith tune` has measured where it has; those that
+# TVM's MetaSchedule found where it was asked.
+UNTUNED, TUNED, METASCHEDULE = "untuned", "tuned", "metaschedule"
+TUNINGS = (UNTUNED, TUNED, METASCHEDULE)
 # What layers multiply in if nothing else is asked for.
 FLOATS = "f32"
 
@@ -114,7 +116,7 @@ def _key(path: Path, sizes: Mapping[str, int], manner: Manner) -> str:
     words = [f"{name}={size}" for name, size in sorted(sizes.items())]
     words += manner.words
     flags = " ".join(sorted(loader.cpu_flags()))
-    known = _revision() if manner.tuning == TUNED else ""
+    known = _revision() if manner.tuning != UNTUNED else ""
     return sha256_bytes("\0".join((digest.hexdigest(), *words, flags, _code(), known)).encode())[:40]
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tensmith.backend.native.folder import write_folder
 from tensmith.backend.native.choosers import Chooser, estimated, memory_of
-from tensmith.backend.native.measured import measured
+from tensmith.backend.native.folder import write_folder
+from tensmith.backend.native.measured import measured, metascheduled
 from tensmith.backend.native.plan import make_plan
 from tensmith.errors import OutputError
 from tensmith.interrupt import postponed, unmissed
@@ -20,19 +20,24 @@ from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
 from tensmith.kernel.timings import Timings
 from tensmith.tune.search import Budget, Measure, Search, Task, Tell
+from tensmith.tune.tvm.metaschedule import MetaSchedule, scheduled_seconds
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """What tuning found: the tasks with all that is known, trials and failures of this time."""
+    """What tuning found: the tasks with all that is known, trials and failures of this time.
+
+    `metaschedule` has the seconds of MetaSchedule's kernels, task by task, where there are any.
+    """
 
     tasks: list[Task]
     trials: int
     failures: list[str]
     interrupted: bool
+    metaschedule: list[float | None]
 
     def to_json(self) -> dict[str, Any]:
-        """{"trials", "failures", "interrupted", "problems": [{"problem", "count", "guess", "best"}]}."""
+        """{"trials", "failures", "interrupted", "problems": [{"problem", "count", "guess", "best", ...}]}."""
         return {
             "trials": self.trials,
             "failures": self.failures,
@@ -44,8 +49,9 @@ class Tuned:
                     "timed": len(task.seconds),
                     "guess": _row(task, task.guess),
                     "best": _row(task, task.best),
+                    "metaschedule": None if seconds is None else {"microseconds": 1e6 * seconds},
                 }
-                for task in self.tasks
+                for task, seconds in zip(self.tasks, self.metaschedule)
             ],
         }
 
@@ -57,10 +63,11 @@ def _row(task: Task, kernel: Kernel) -> dict[str, Any]:
 
 def tune(
     program: Program, isa: Isa, output: Path, budget: Budget, timings: Timings, measure: Measure,
-    tell: Tell = lambda _: None,
+    tell: Tell = lambda _: None, other: MetaSchedule | None = None,
 ) -> Tuned:  # fmt: skip
     """Times the kernels of a program of fixed sizes and writes its compiled folder to `output`.
 
+    With `other`, the budget and the folder are for its kernels; of ours the guesses are timed beside them.
     The first Ctrl-C ends the trials: the folder is written with what is known by then.
     """
     if output.exists():
@@ -68,10 +75,19 @@ def tune(
     tasks, memory = tasks_of(program, isa)
     with unmissed(), postponed() as interrupted:
         search = Search(tasks, memory, timings, measure, tell)
-        search.run(budget, interrupted)
+        trials, failures, chooser = 0, [], measured(timings)
+        if other is None:
+            search.run(budget, interrupted)
+        else:
+            guesses = [task.guess for task in tasks]
+            unknown = len(guesses) - len(timings.known(guesses, memory))
+            search.run(Budget(budget.seconds, unknown), interrupted)
+            other.run(search, budget, interrupted)
+            trials, failures, chooser = other.trials, other.failures, metascheduled(chooser)
         tell("compiling")
-        write_folder(make_plan(program, isa, measured(timings)), output)
-        return Tuned(tasks, search.trials, search.failures, interrupted())
+        write_folder(make_plan(program, isa, chooser), output)
+        elsewhere = [scheduled_seconds(task, search) for task in tasks]
+        return Tuned(tasks, search.trials + trials, [*search.failures, *failures], interrupted(), elsewhere)
 
 
 def tasks_of(program: Program, isa: Isa) -> tuple[list[Task], int]:

@@ -1,6 +1,8 @@
 """Compiles a model file into a folder.
 
-    python -m tensmith.backend.native tuned|untuned f32|bf16|f16 THREADS MODEL FOLDER [SYMBOL=SIZE...]
+    python -m tensmith.backend.native TUNING PRECISION THREADS MODEL FOLDER [SYMBOL=SIZE...]
+
+TUNING is untuned, tuned or metaschedule, PRECISION f32, bf16 or f16.
 
 The native engine runs it in a process of its own. An error is one line on standard error, and exit code 1.
 """
@@ -8,11 +10,12 @@ The native engine runs it in a process of its own. An error is one line on stand
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+from tensmith.backend.native.choosers import Chooser, estimated
 from tensmith.backend.native.folder import write_folder
-from tensmith.backend.native.choosers import estimated
-from tensmith.backend.native.measured import measured
+from tensmith.backend.native.measured import measured, metascheduled
 from tensmith.backend.native.plan import fixed, make_plan
 from tensmith.backend.native.precision import in_precision
 from tensmith.errors import TensmithError
@@ -26,13 +29,20 @@ def main(arguments: list[str]) -> int:
     tuning, precision, threads, model, folder, *sizes = arguments
     pairs = (size.rpartition("=") for size in sizes)
     try:
-        chooser = in_precision(measured(Timings()) if tuning == "tuned" else estimated, precision)
+        chooser = in_precision(_chooser(tuning), precision)
         program = fixed(read_onnx(Path(model)), {name: int(size) for name, _, size in pairs})
         write_folder(make_plan(program, host_isa(), chooser, int(threads)), Path(folder))
     except TensmithError as error:
         print(error, file=sys.stderr)
         return 1
     return 0
+
+
+def _chooser(tuning: str) -> Callable[[int], Chooser]:
+    if tuning == "untuned":
+        return estimated
+    known = measured(Timings())
+    return metascheduled(known) if tuning == "metaschedule" else known
 
 
 if __name__ == "__main__":

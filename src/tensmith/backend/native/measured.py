@@ -9,6 +9,7 @@ from tensmith.backend.native.choosers import Chooser, estimated, memory_of
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
+from tensmith.kernel.scheduled import scheduled
 from tensmith.kernel.timings import Timings
 
 
@@ -28,5 +29,21 @@ def measured(timings: Timings) -> Callable[[int], Chooser]:
             return [(seconds, kernel) for kernel, seconds in known.items()] or options
 
         return choose
+
+    return chooser
+
+
+def metascheduled(otherwise: Callable[[int], Chooser]) -> Callable[[int], Chooser]:
+    """Choosers that offer MetaSchedule's kernel where one was searched for, else what `otherwise` does."""
+
+    def chooser(weight_bytes: int) -> Chooser:
+        choose = otherwise(weight_bytes)
+
+        @functools.cache
+        def found(problem: Convolution, isa: Isa) -> list[tuple[float, Kernel]]:
+            kernel = scheduled(problem, isa)
+            return [(0.0, kernel)] if kernel is not None else choose(problem, isa)
+
+        return found
 
     return chooser

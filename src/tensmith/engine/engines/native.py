@@ -26,7 +26,8 @@ from tensmith.kernel.toolchain import has_compiler
 
 @engine
 class Native:
-    """Settings: `tuning`, "tuned" (what `tensmith tune` measured counts) or "untuned" (estimates alone).
+    """Settings: `tuning`, "tuned" (what `tensmith tune` measured counts), "untuned" (estimates alone), or
+    "metaschedule" (the kernels that `tensmith tune --tuning metaschedule` found, else as tuned).
     `precision`, "f32", or "bf16" or "f16" for what layers of floats may multiply in; untuned.
 
     With several threads, layers are cut into parts where that pays; a folder keeps the cut it was compiled
@@ -51,8 +52,8 @@ class Native:
         tuning = settings.pop("tuning", compiled.TUNED)
         precision = settings.pop("precision", compiled.FLOATS)
         refuse(self.name, settings)
-        if tuning not in (compiled.TUNED, compiled.UNTUNED):
-            raise EngineError(f"native's tuning is {compiled.TUNED} or {compiled.UNTUNED}, not '{tuning}'")
+        if tuning not in compiled.TUNINGS:
+            raise EngineError(f"native's tuning is one of {', '.join(compiled.TUNINGS)}, not '{tuning}'")
         if reason := refusal(precision, host_isa()):
             raise EngineError(f"native cannot load {path}: {reason}")
         if path.is_dir():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import sys
 
 from tensmith.errors import EngineError, MissingExtra
 
@@ -22,3 +23,12 @@ def check_packages() -> None:
                 f"{package} is {found}, and tensmith works with {wanted.rstrip('.')}: "
                 "pip install 'tensmith[tvm]'"
             )
+
+
+def import_tvm() -> None:
+    """Imports tvm without torch, which it would load where there is one: seconds, for nothing."""
+    sys.modules["torch"] = None  # type: ignore[assignment]
+    try:
+        import tvm  # noqa: F401
+    finally:
+        del sys.modules["torch"]

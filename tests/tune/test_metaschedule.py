@@ -1,0 +1,162 @@
+"""MetaSchedule's kernels: searched, kept, correct wherever ours are, and chosen where they are asked for."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+from small_networks import Clock, problem, two_layers
+from test_device import needs_tvm
+
+from command_line import refused, tensmith
+from tensmith.backend.native.choosers import estimated
+from tensmith.backend.native.loader import Model
+from tensmith.backend.native.measured import metascheduled
+from tensmith.engine import ENGINES
+from tensmith.errors import EngineError, OutputError
+from tensmith.kernel import Convolution, Epilogue, host_isa
+from tensmith.kernel.epilogue import Activation
+from tensmith.kernel.scheduled import FUNCTION, Scheduled, keep, scheduled
+from tensmith.kernel.timings import Timings
+from tensmith.tune.network import tasks_of
+from tensmith.tune.search import Budget, Search
+from tensmith.tune.tvm import metaschedule
+from tensmith.tune.tvm.definition import definition, shapes, target
+from tensmith.tune.tvm.metaschedule import MetaSchedule
+from tensmith.tune.tvm.schedule import Unusable, argument_names, extracted
+from tensmith.tune.worker import Worker, WorkerEnded
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "kernel"))
+from kernel_runs import reference, rounding_bound, run_kernel, sample
+
+ISA = host_isa()
+
+
+@pytest.fixture(autouse=True)
+def private_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Kernels and timings are this test's own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "tensmith"
+
+
+@needs_tvm
+def test_its_kernels_are_right_in_any_buffers_with_any_epilogue() -> None:
+    asked = (
+        Convolution(2 * ISA.lanes, 9, 7, ISA.lanes + 3, (3, 3), pads=(1, 1, 1, 1)),
+        Convolution(3, 9, 8, 20, (3, 2), (2, 1), (1, 0, 0, 1), (1, 2)),
+    )
+    with Worker(("tensmith.tune.tvm.schedule",), 300.0) as worker:
+        for problem in asked:
+            blank = Scheduled(problem, ISA)
+            function = {"text": definition(blank), "target": target(ISA), "seed": 1}
+            function["shapes"] = list(shapes(blank).values())
+            answer, _ = worker.ask({"function": function, "count": 4})
+            assert answer["trials"] == 4
+            kernel = Scheduled(problem, ISA, answer["assembly"], tuple(answer["order"]))
+            image, weights = sample(problem)
+            truth, bound = reference(problem, image, weights), rounding_bound(problem, image, weights)
+            generator = np.random.default_rng(1)
+            bias = generator.standard_normal(problem.filters, np.float32)
+            added = generator.standard_normal(truth.shape, np.float32)
+            # Two more additions, each rounded.
+            bound = bound + 1e-6 * (abs(bias)[:, None, None] + abs(added) + abs(truth))
+            assert (abs(run_kernel(kernel, image, weights) - truth) <= bound).all()
+            relu = Epilogue(True, kernel.target, Activation("relu"))
+            for loose in (False, True):
+                found = run_kernel(kernel, image, weights, bias, added, relu, loose)
+                assert (abs(found - np.maximum(0, truth + bias[:, None, None] + added)) <= bound).all()
+
+
+@needs_tvm
+def test_a_search_goes_on_where_it_was() -> None:
+    blank = Scheduled(problem(), ISA)
+    function = {"text": definition(blank), "target": target(ISA), "seed": 1}
+    function["shapes"] = list(shapes(blank).values())
+    with Worker(("tensmith.tune.tvm.schedule",), 300.0) as worker:
+        first, second = (worker.ask({"function": function, "count": 2})[0] for _ in range(2))
+    assert (first["trials"], second["trials"]) == (2, 4)
+    assert second["seconds"] <= first["seconds"]
+
+
+@needs_tvm
+def test_a_network_is_tuned_by_it_and_a_setting_of_the_engine_takes_it(tiny: Path, tmp_path: Path) -> None:
+    arguments = ("tune", tiny / "tiny.onnx", "--tuning", "metaschedule", "--trials", "8", "--json")
+    found = json.loads(tensmith(*arguments, "--output", "made", folder=tmp_path).stdout)
+    assert found["failures"] == []
+    assert all(row["metaschedule"]["microseconds"] > 0 for row in found["problems"])
+    x = np.random.default_rng(0).standard_normal((1, 3, 8, 8)).astype(np.float32)
+    truth = onnxruntime.InferenceSession(tiny / "tiny.onnx").run(None, {"x": x})[0]
+    made = Model(tmp_path / "made")
+    assert set(made.manifest["kernels"].values()) == {"metaschedule"}
+    np.testing.assert_allclose(made(x=x)["y"], truth, rtol=1e-4, atol=1e-4)
+    again = json.loads(tensmith(*arguments, "--output", "again", folder=tmp_path).stdout)
+    assert again["problems"] == found["problems"]  # nothing is searched for twice
+    session = ENGINES["native"].prepare(tiny / "tiny.onnx", 1, tuning="metaschedule")
+    np.testing.assert_allclose(session.run({"x": x})["y"], truth, rtol=1e-4, atol=1e-4)
+
+
+def stub(problem: Convolution) -> Scheduled:
+    return Scheduled(problem, ISA, f"{FUNCTION}:\n\tret")
+
+
+def test_what_is_kept_is_offered_alone_and_only_for_its_problem() -> None:
+    keep(kernel := stub(problem()))
+    assert scheduled(problem(), ISA) == kernel
+    choose = metascheduled(estimated)(0)
+    assert [found for _, found in choose(problem(), ISA)] == [kernel]
+    assert choose(problem(64), ISA) == estimated(0)(problem(64), ISA)
+
+
+def test_a_damaged_kernel_is_refused(private_cache: Path) -> None:
+    keep(stub(problem()))
+    (path,) = (private_cache / "metaschedule").iterdir()
+    path.write_text('{"order": ["source"], "assembly": ""}')
+    with pytest.raises(OutputError, match="damaged: remove it"):
+        scheduled(problem(), ISA)
+
+
+def test_a_search_that_dies_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metaschedule, "check_packages", lambda: None)
+    tasks, memory = tasks_of(two_layers(), ISA)
+    search = Search(tasks, memory, Timings(tmp_path / "timings.sqlite"), Clock())
+    with MetaSchedule() as other:
+
+        def dies(*_: object) -> object:
+            raise WorkerEnded("died")
+
+        monkeypatch.setattr(other._worker, "ask", dies)
+        other.run(search, Budget(600.0), lambda: False)
+    assert [failure.partition(" searching")[0] for failure in other.failures] == ["MetaSchedule died"] * 2
+    assert scheduled(tasks[0].problem, ISA) is None
+
+
+def test_what_it_cannot_search_is_refused_by_a_reason() -> None:
+    for other, reason in ((Convolution(8, 8, 8, 8, dtype="u8"), "f32"), (problem_of_groups(), "groups")):
+        assert reason in str(Scheduled.refuses(other, ISA))
+
+
+def problem_of_groups() -> Convolution:
+    return Convolution(32, 8, 8, 32, (3, 3), groups=32)
+
+
+def test_the_text_of_the_function_is_taken_with_its_constants_alone() -> None:
+    before = "\t.text\nother:\n\tcallq\tsomething@PLT\n\t.size\tother, 1\n"
+    constants = "\t.section\t.rodata\n.LCPI1_0:\n\t.long\t1\n\t.text\n"
+    body = f"{FUNCTION}:\n\t.loc\t1 0 0\n.Ltmp1:\n\tcallq\tmemset@PLT\n\tretq\n"
+    module = f"{before}{constants}{body}\t.size\t{FUNCTION}, 2\n\t.text\nmore:\n"
+    assert extracted(module) == f"{constants}{FUNCTION}:\n\tcallq\tmemset@PLT\n\tretq"
+    with pytest.raises(Unusable, match="malloc"):
+        extracted(module.replace("memset", "malloc"))
+    text = f"define internal fastcc void @{FUNCTION}(ptr noalias %bias, ptr align 4 %source) #3 {{"
+    assert argument_names(text) == ["bias", "source"]
+
+
+@pytest.mark.parametrize("options", [("--tuning", "often"), ("--tuning", "metaschedule", "--rpc", "host:1")])
+def test_bad_settings_are_refused(options: tuple[str, ...], tiny: Path, tmp_path: Path) -> None:
+    refused(tensmith("tune", tiny / "tiny.onnx", *options, folder=tmp_path), 2, "--tuning")
+    with pytest.raises(EngineError, match="metaschedule"):
+        ENGINES["native"].prepare(tiny / "tiny.onnx", 1, tuning="often")
