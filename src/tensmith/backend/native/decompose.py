@@ -9,21 +9,22 @@ instance, group norm     layer normalization of rows, then a scale and a bias a 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
+from tensmith.backend.native.builder import Builder
+from tensmith.backend.native.decompose_attention import attention, rotary
 from tensmith.backend.native.steps import Array
-from tensmith.ir import Node, Program, make_node
+from tensmith.ir import Node, Program
 from tensmith.ir.ops.conv_transpose import transposed_window
 from tensmith.ir.ops.sizes import as_ints
 
 
 def decomposed(program: Program) -> Program:
     """The program with what has a better form in that form."""
-    builder = _Builder(program)
+    builder = Builder(program)
     for node in program.nodes:
         rule = _RULES.get(node.op)
         shape = program.type(node.inputs[0]).static if rule else None
@@ -33,47 +34,7 @@ def decomposed(program: Program) -> Program:
     return replace(program, nodes=tuple(builder.nodes), constants=constants, _known={})
 
 
-@dataclass
-class _Builder:
-    """Nodes and constants under construction; their names begin with those of the value they make."""
-
-    program: Program
-    nodes: list[Node] = field(default_factory=list)
-    constants: dict[str, Array] = field(default_factory=dict)
-
-    def constant(self, name: str, array: Array) -> str:
-        """A new constant."""
-        self.constants[name] = array
-        return name
-
-    def add(self, op: str, inputs: Sequence[str], output: str, **attrs: Any) -> str:
-        """A new node's output."""
-        self.nodes.append(make_node(op, inputs, [output], attrs))
-        return output
-
-    def reshape(self, value: str, shape: Sequence[int], output: str) -> str:
-        """`value` under another shape."""
-        sizes = self.constant(f"{output} shape", np.array(shape, np.int64))
-        return self.add("reshape", (value, sizes), output)
-
-    def split(
-        self, value: str, before: Sequence[int], order: Sequence[int], after: Sequence[int], output: str
-    ) -> str:
-        """`value` as `before`, its axes in another order, as `after`."""
-        split = self.reshape(value, before, f"{output} split")
-        turned = self.add("transpose", (split,), f"{output} turned", perm=tuple(order))
-        return self.reshape(turned, after, output)
-
-    def slice(self, value: str, starts: Sequence[int], sizes: Sequence[int], output: str) -> str:
-        """`sizes` elements from `starts` on along the last axes."""
-        axes = range(-len(starts), 0)
-        ends = [start + size for start, size in zip(starts, sizes)]
-        bounds = {"starts": starts, "ends": ends, "axes": list(axes)}
-        names = [self.constant(f"{output} {key}", np.array(value, np.int64)) for key, value in bounds.items()]
-        return self.add("slice", (value, *names), output)
-
-
-def _transposed(builder: _Builder, node: Node, shape: tuple[int, ...]) -> bool:
+def _transposed(builder: Builder, node: Node, shape: tuple[int, ...]) -> bool:
     """y[s q + f - pad] = sum(t; x[q - t] w[f + s t]): phase f of every position q is a convolution of x.
 
     All phases are the filters of one convolution by ceil(taps / s) taps.
@@ -128,7 +89,7 @@ def _phased(w: Array, groups: int, strides: tuple[int, ...]) -> Array:
     return np.ascontiguousarray(turned).reshape(-1, w.shape[0] // groups, *taps)
 
 
-def _depth_to_space(builder: _Builder, node: Node, shape: tuple[int, ...]) -> bool:
+def _depth_to_space(builder: Builder, node: Node, shape: tuple[int, ...]) -> bool:
     n, c, h, w = shape
     b = node.attrs["blocksize"]
     k = c // (b * b)
@@ -140,7 +101,7 @@ def _depth_to_space(builder: _Builder, node: Node, shape: tuple[int, ...]) -> bo
     return True
 
 
-def _space_to_depth(builder: _Builder, node: Node, shape: tuple[int, ...]) -> bool:
+def _space_to_depth(builder: Builder, node: Node, shape: tuple[int, ...]) -> bool:
     n, c, h, w = shape
     b = node.attrs["blocksize"]
     order = (0, 1, 3, 5, 2, 4) if node.attrs["mode"] == "CRD" else (0, 3, 5, 1, 2, 4)
@@ -149,7 +110,7 @@ def _space_to_depth(builder: _Builder, node: Node, shape: tuple[int, ...]) -> bo
     return True
 
 
-def _softmax(builder: _Builder, node: Node, shape: tuple[int, ...]) -> bool:
+def _softmax(builder: Builder, node: Node, shape: tuple[int, ...]) -> bool:
     """Channels of images have a kernel of their own."""
     axis, last = node.attrs["axis"] % len(shape), len(shape) - 1
     if axis in (1, last):
@@ -162,15 +123,15 @@ def _softmax(builder: _Builder, node: Node, shape: tuple[int, ...]) -> bool:
     return True
 
 
-def _instance(builder: _Builder, node: Node, shape: tuple[int, ...]) -> bool:
+def _instance(builder: Builder, node: Node, shape: tuple[int, ...]) -> bool:
     return _grouped(builder, node, shape, shape[1])
 
 
-def _group(builder: _Builder, node: Node, shape: tuple[int, ...]) -> bool:
+def _group(builder: Builder, node: Node, shape: tuple[int, ...]) -> bool:
     return _grouped(builder, node, shape, node.attrs["num_groups"])
 
 
-def _grouped(builder: _Builder, node: Node, shape: tuple[int, ...], groups: int) -> bool:
+def _grouped(builder: Builder, node: Node, shape: tuple[int, ...], groups: int) -> bool:
     """Rows of a group's channels and space, normalized; scale and bias where they are not one and zero."""
     name, (batch, channels, *space) = node.output, shape
     positions = math.prod(space)
@@ -187,11 +148,23 @@ def _grouped(builder: _Builder, node: Node, shape: tuple[int, ...], groups: int)
     return True
 
 
-_RULES: Mapping[str, Callable[[_Builder, Node, tuple[int, ...]], bool]] = {
+def _hardmax(builder: Builder, node: Node, shape: tuple[int, ...]) -> bool:
+    name, axis = node.output, node.attrs["axis"] % len(shape)
+    place = builder.add("arg_max", node.inputs[:1], f"{name} place", axis=axis, keepdims=0)
+    depth = builder.constant(f"{name} depth", np.array(shape[axis], np.int64))
+    values = builder.constant(f"{name} values", np.array([0, 1], np.float32))
+    builder.add("one_hot", (place, depth, values), name, axis=axis)
+    return True
+
+
+_RULES: Mapping[str, Callable[[Builder, Node, tuple[int, ...]], bool]] = {
     "conv_transpose": _transposed,
     "depth_to_space": _depth_to_space,
     "space_to_depth": _space_to_depth,
     "softmax": _softmax,
     "instance_normalization": _instance,
     "group_normalization": _group,
+    "hardmax": _hardmax,
+    "attention": attention,
+    "rotary_embedding": rotary,
 }

@@ -13,6 +13,7 @@ import numpy as np
 from tensmith.backend.native.arena import ALIGNMENT, Span, arrange
 from tensmith.backend.native.choosers import Chooser, estimated
 from tensmith.backend.native.codes import opened
+from tensmith.backend.native.decompose import decomposed
 from tensmith.backend.native.grids import grids, moved_behind, unsigned
 from tensmith.backend.native.groups import group
 from tensmith.backend.native.images import Images, images_of, rows_of
@@ -20,6 +21,7 @@ from tensmith.backend.native.layout import Action, Layout, lay_out
 from tensmith.backend.native.operands import Tensors
 from tensmith.backend.native.steps import Array, reads
 from tensmith.backend.native.tensors import tensor_nodes
+from tensmith.errors import EngineError
 from tensmith.ir import Program, TensorType
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.buffer import ELEMENT_BYTES
@@ -102,7 +104,10 @@ def make_plan(
     `chooser` is told how many bytes of weights are read at every run. For several `threads`, heavy steps are
     cut into parts.
     """
-    program = moved_behind(unsigned(opened(simplify(program).program)))
+    program = decomposed(moved_behind(unsigned(opened(simplify(program).program))))
+    for name in program.outputs:
+        if name in program.static_values:
+            raise EngineError(f"output '{name}' is the same for all inputs; there is nothing to compile")
     tensors = Tensors(program, tensor_nodes(program))
     steps = group(program, isa, tensors)
     values = {name for step in steps for name in (step.output, *reads(step))}

@@ -1,0 +1,52 @@
+"""A program under construction, node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tensmith.backend.native.steps import Array
+from tensmith.ir import Node, Program, make_node
+
+
+@dataclass
+class Builder:
+    """Nodes and constants under construction; their names begin with those of the value they make."""
+
+    program: Program
+    nodes: list[Node] = field(default_factory=list)
+    constants: dict[str, Array] = field(default_factory=dict)
+
+    def constant(self, name: str, array: Array) -> str:
+        """A new constant."""
+        self.constants[name] = array
+        return name
+
+    def add(self, op: str, inputs: Sequence[str], output: str, **attrs: Any) -> str:
+        """A new node's output."""
+        self.nodes.append(make_node(op, inputs, [output], attrs))
+        return output
+
+    def reshape(self, value: str, shape: Sequence[int], output: str) -> str:
+        """`value` under another shape."""
+        sizes = self.constant(f"{output} shape", np.array(shape, np.int64))
+        return self.add("reshape", (value, sizes), output)
+
+    def split(
+        self, value: str, before: Sequence[int], order: Sequence[int], after: Sequence[int], output: str
+    ) -> str:
+        """`value` as `before`, its axes in another order, as `after`."""
+        split = self.reshape(value, before, f"{output} split")
+        turned = self.add("transpose", (split,), f"{output} turned", perm=tuple(order))
+        return self.reshape(turned, after, output)
+
+    def slice(self, value: str, starts: Sequence[int], sizes: Sequence[int], output: str) -> str:
+        """`sizes` elements from `starts` on along the last axes."""
+        axes = range(-len(starts), 0)
+        ends = [start + size for start, size in zip(starts, sizes)]
+        bounds = {"starts": starts, "ends": ends, "axes": list(axes)}
+        names = [self.constant(f"{output} {key}", np.array(value, np.int64)) for key, value in bounds.items()]
+        return self.add("slice", (value, *names), output)
