@@ -17,7 +17,7 @@ from tensmith.kernel.algorithms.sparse import Sparse
 from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.problem import product
 from tensmith.kernel.runs import pieces
-from tensmith.kernel.sparse_stream import density, pack_stream
+from tensmith.kernel.sparse_stream import density, pack_stream, strips
 from tensmith.kernel.toolchain import compile_library
 
 Array = np.ndarray[Any, Any]
@@ -71,6 +71,34 @@ def test_other_instruction_sets(name: str) -> None:
     check(next(Sparse.candidates(problem, isa_named(name))), image, weights, loose=True)
 
 
+def blocks(problem: Convolution, tall: int, wide: int, share: float) -> tuple[Convolution, Array, Array]:
+    """The problem, an image, and weights whose zeros lie in blocks of filters x channels."""
+    image, weights = sample(problem)
+    filters, channels, *window = weights.shape
+    kept = np.random.default_rng(7).random((-(-filters // tall), -(-channels // wide), *window)) < share
+    weights = weights * np.repeat(np.repeat(kept, tall, 0), wide, 1)[:filters, :channels]
+    return replace(problem, density=density(weights), strips=strips(weights)), image, weights
+
+
+@pytest.mark.parametrize("shape", [SHAPES[0], SHAPES[3], SHAPES[7], SHAPES[10]], ids=str)
+@pytest.mark.parametrize(("tall", "wide"), [(16, 1), (4, 4)])
+def test_zeros_of_neighbouring_filters_are_used(shape: Convolution, tall: int, wide: int) -> None:
+    problem, image, weights = blocks(shape, tall, wide, 0.2)
+    kernel = next(Sparse.candidates(problem, host_isa()))
+    if shape.filters // shape.groups % 4 == 0:
+        assert isinstance(kernel, Sparse)
+        assert kernel.strip == 4
+    check(kernel, image, weights)
+    check(kernel, image, weights, loose=True)
+
+
+def test_strips_are_not_asked_for_where_zeros_lie_anywhere() -> None:
+    problem, _, weights = pruned(SHAPES[0], 0.1)
+    problem = replace(problem, strips=strips(weights))
+    assert 0.25 < problem.strips < 0.45
+    assert "strip 1" in str(first(problem))
+
+
 @settings(max_examples=12)
 @given(st.data())
 def test_random_configurations(data: st.DataObject) -> None:
@@ -85,6 +113,9 @@ def test_any_cut_into_tiles_and_blocks() -> None:
     for positions in (7, 21, 63):
         for block in (1, 3, 10):
             check(Sparse(problem, host_isa(), positions, block), image, weights)
+    problem, image, weights = pruned(Convolution(10, 9, 7, 8, (3, 3), pads=(1, 1, 1, 1)), 0.3)
+    for block in (1, 3, 10):
+        check(Sparse(problem, host_isa(), 63, block, 4), image, weights)
 
 
 def test_filters_and_layers_of_zeros_alone() -> None:
@@ -157,6 +188,14 @@ def test_the_stream_holds_each_weight_once_and_whole_steps() -> None:
     places = raw[4 * 13 :].view(np.uint16)
     assert values.tolist() == [1.0, 2.0, 4.0, 0.0, 3.0, 0.0]
     assert places.tolist() == [8, 24, 16, 0, 8, 0]
+
+
+def test_a_strip_stores_the_weights_of_all_its_filters() -> None:
+    weights = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 3.0], [0.0, 4.0, 0.0], [0.0, 0.0, 0.0]])
+    raw = pack_stream(weights, 1, 3, 8, 1, strip=2).view(np.uint8)
+    assert raw[:12].view(np.int32).tolist() == [6, 2, 1]
+    assert raw[12:36].view(np.float32).tolist() == [1.0, 0.0, 2.0, 3.0, 4.0, 0.0]
+    assert raw[36:].view(np.uint16).tolist() == [8, 24, 16]
 
 
 def test_pieces_hold_a_run_with_the_narrowest_end() -> None:

@@ -11,9 +11,9 @@ class Convolution:
 
     x: [channels, height, width]; w: [filters, channels/groups, *window]. `pads` are (top, left, bottom,
     right), as in ONNX. A matrix product a[rows, inner] @ b[inner, columns] is the 1x1 convolution of an image
-    of 1 x rows positions: see `product`. `density` is the share of w that is not zero, `quads` the share of
-    its fours of neighbouring channels that are not all zero. Weights may be codes of which each `block`
-    channels share a scale: see kernel.codes.
+    of 1 x rows positions: see `product`. `density` is the share of w that is not zero, `quads` and
+    `strips` the shares of its fours of neighbouring channels and filters that are not all zero. Weights
+    may be codes of which each `block` channels share a scale: see kernel.codes.
     """
 
     channels: int
@@ -29,6 +29,7 @@ class Convolution:
     density: float = 1.0
     block: int = 0
     quads: float = 1.0
+    strips: float = 1.0
 
     @property
     def output(self) -> tuple[int, int]:

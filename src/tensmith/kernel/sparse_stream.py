@@ -1,9 +1,9 @@
 """Sparse weights as a stream: what a kernel that skips zeros reads from beginning to end.
 
     int32   how many values there are
-    int32   counts[group][block of rows][filter]
-    float   values, in that order, of each filter those that are not zero
-    uint16  rows: where each value's factors lie
+    int32   counts[group][block of rows][strip of filters]
+    float   values[place][filter of the strip], in that order, of each strip those that are not all zero
+    uint16  rows[place]: where a place's factors lie
 
 Whatever the pattern, the code that reads it is the same. Counts are padded to whole steps by values of zero
 at row 0, which holds zeros.
@@ -29,25 +29,33 @@ def density(weights: Array) -> float:
 
 def quads(weights: Array) -> float:
     """The share of fours of channels of [filters, channels/groups, *window] that are not all zero."""
-    count = weights.shape[1] // 4 * 4
-    if density(weights) == 1 or not count:
-        return 1.0
-    fours = weights[:, :count].reshape(len(weights), -1, 4, *weights.shape[2:]).any(2)
-    return round(np.count_nonzero(fours) / fours.size, 2)
+    return _fours(weights.swapaxes(0, 1)) if density(weights) < 1 else 1.0
 
 
-def pack_stream(weights: Array, groups: int, rows: int, pitch: int, step: int) -> Array:
+def strips(weights: Array) -> float:
+    """The share of fours of filters of [filters, channels/groups, *window] that are not all zero."""
+    return _fours(weights) if density(weights) < 1 else 1.0
+
+
+def _fours(weights: Array) -> float:
+    """The share of fours along the first axis that are not all zero, in hundredths."""
+    count = len(weights) // 4
+    fours = weights[: 4 * count].reshape(count, 4, *weights.shape[1:]).any(1)
+    return round(np.count_nonzero(fours) / fours.size, 2) if fours.size else 1.0
+
+
+def pack_stream(weights: Array, groups: int, rows: int, pitch: int, step: int, strip: int = 1) -> Array:
     """The bytes of the stream of weights [filters, channels/groups, *window] in blocks of `rows` rows.
 
     A row is a channel and a place in the window. The n-th row of a block lies at (n + 1) * pitch, which must
-    be below 2**16; counts are multiples of `step`.
+    be below 2**16; counts are multiples of `step`. `strip` filters have one count; of each place, the weights
+    of all of them are stored unless they are all zero.
     """
-    filters = weights.shape[0] // groups
-    matrix = weights.reshape(groups, filters, -1).astype(np.float32)
+    matrix = weights.reshape(groups, len(weights) // groups // strip, strip, -1).astype(np.float32)
     parts = [
-        _block(matrix[group, :, first : first + rows], pitch, step)
+        _block(matrix[group, ..., first : first + rows], pitch, step)
         for group in range(groups)
-        for first in range(0, matrix.shape[2], rows)
+        for first in range(0, matrix.shape[3], rows)
     ]
     counts, values, places = map(np.concatenate, zip(*parts, strict=True))
     total = np.array([len(values)], np.int32)
@@ -55,17 +63,18 @@ def pack_stream(weights: Array, groups: int, rows: int, pitch: int, step: int) -
 
 
 def _block(matrix: Array, pitch: int, step: int) -> tuple[Array, Array, Array]:
-    """Counts, values and places of one block [filters, rows]."""
-    filters, rows = np.nonzero(matrix)
-    counts = np.bincount(filters, minlength=len(matrix))
+    """Counts, values and places of one block [strips, filters of a strip, rows]."""
+    strips, rows = np.nonzero(matrix.any(1))
+    counts = np.bincount(strips, minlength=len(matrix))
     padded = -(-counts // step) * step
-    # A filter's values begin where the padded ones of the filters before it end.
+    # A strip's values begin where the padded ones of the strips before it end.
     shift = np.cumsum(padded - counts) - (padded - counts)
-    at = np.arange(len(filters)) + shift[filters]
-    values, places = np.zeros(padded.sum(), np.float32), np.zeros(padded.sum(), np.uint16)
-    values[at] = matrix[filters, rows]
+    at = np.arange(len(strips)) + shift[strips]
+    values = np.zeros((padded.sum(), matrix.shape[1]), np.float32)
+    places = np.zeros(padded.sum(), np.uint16)
+    values[at] = matrix[strips, :, rows]
     places[at] = (rows + 1) * pitch
-    return padded.astype(np.int32), values, places
+    return padded.astype(np.int32), values.reshape(-1), places
 
 
 def pack_quads(rows: Array, joined: bool) -> Array:

@@ -65,13 +65,15 @@ def _weights(kernel: Kernel) -> tuple[Array, Array]:
 
 
 def random_pattern(problem: Convolution, generator: np.random.Generator) -> Array:
-    """Which of a problem's weights are not zero: as many of them, and as many fours of channels."""
-    channels = problem.channels // problem.groups
-    fours = (problem.filters, -(-channels // 4), 1, *problem.window)
-    kept: Array = np.repeat(generator.random(fours) < problem.quads, 4, 2)
-    kept = kept.reshape(problem.filters, -1, *problem.window)[:, :channels]
-    within = problem.density / max(problem.quads, problem.density, 1e-9)
-    return kept & (generator.random(kept.shape) < within)
+    """Which of a problem's weights are not zero: as many of them, in fours where they lie in fours."""
+    channels, density = problem.channels // problem.groups, problem.density
+    anywhere = 1 - (1 - density) ** 4 - 0.02
+    wide, tall = (4 if share < anywhere else 1 for share in (problem.quads, problem.strips))
+    shares = [share for share, run in ((problem.quads, wide), (problem.strips, tall)) if run > 1]
+    block = min(shares, default=density)
+    blocks = generator.random((-(-problem.filters // tall), -(-channels // wide), *problem.window)) < block
+    kept: Array = np.repeat(np.repeat(blocks, tall, 0), wide, 1)[: problem.filters, :channels]
+    return kept & (generator.random(kept.shape) < density / max(block, density, 1e-9))
 
 
 def _rescaling(problem: Convolution) -> Rescaling:

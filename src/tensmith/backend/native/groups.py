@@ -30,7 +30,7 @@ from tensmith.kernel.problem import Convolution
 from tensmith.kernel.quantized import Grid
 from tensmith.kernel.routines.pool import GlobalPool, Pool
 from tensmith.kernel.routines.softmax import Softmax
-from tensmith.kernel.sparse_stream import density, quads
+from tensmith.kernel.sparse_stream import density, quads, strips
 
 
 def group(program: Program, isa: Isa, tensors: Tensors | None = None) -> list[Step]:
@@ -232,7 +232,7 @@ def _convolution(program: Program, node: Node) -> Heavy:
         images.channels, images.height, images.width, weights.shape[0], window=weights.shape[2:],
         strides=(strides[0], strides[1]), pads=(pads[0], pads[1], pads[2], pads[3]),
         dilations=(dilations[0], dilations[1]), groups=node.attrs["group"], density=density(weights),
-        quads=quads(weights),
+        quads=quads(weights), strips=strips(weights),
     )  # fmt: skip
     bias = _constant(program, node, 2) if len(node.inputs) > 2 and node.inputs[2] else None
     return Heavy(problem, node.inputs[0], weights, node.output, bias)
@@ -256,8 +256,9 @@ def _product(program: Program, node: Node) -> Heavy:
     window = images.extent
     weights = weights.reshape(-1, images.channels, *window)
     problem = Convolution(
-        images.channels, *window, len(weights), window=window, density=density(weights), quads=quads(weights)
-    )
+        images.channels, *window, len(weights), window=window, density=density(weights),
+        quads=quads(weights), strips=strips(weights),
+    )  # fmt: skip
     return Heavy(problem, source, weights, node.output, bias)
 
 

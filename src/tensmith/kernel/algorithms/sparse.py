@@ -10,6 +10,10 @@ in scratch memory between two blocks. The weights are read once for each tile, a
 compressed rows (CSR), data like any other. A compiled kernel takes any pattern of zeros and any number of
 them; how dense weights are decides only which kernel is chosen.
 Elsen et al., "Fast Sparse ConvNets", CVPR 2020, do the same for 1x1 windows, without the gathering.
+
+Where the zeros of neighbouring filters lie together (BSR: blocks of 4x1, 16x1, 4x4), a row is loaded once
+for four filters, which is 1.25 times as fast on the layers of ResNet-50 at 90 % zeros. N:M patterns are zeros
+like any others: rows need no regular distance.
 """
 
 from __future__ import annotations
@@ -38,9 +42,11 @@ _MOST_CANDIDATES = 8
 _BUDGETS = (12 << 10, 24 << 10, 32 << 10, 38 << 10, 64 << 10, 128 << 10)
 # Places are numbers of 16 bits.
 _MOST_FLOATS = 1 << 16
+# Filters whose zeros may lie together.
+_STRIP = 4
 # Chains of additions that keep the multiply-add units busy for their latency.
 _CHAINS = 3
-# Cycles: of a weight, of a filter in a block, of a vector gathered by steps of 1, 2 and others, of a run
+# Cycles: of a weight, of a strip in a block, of a vector gathered by steps of 1, 2 and others, of a run
 # of positions that is stored apart. Bytes of rows that the first cache serves at full speed.
 _WEIGHT, _FILTER, _GATHER, _RUN = 0.7, 12.0, (2.5, 4.0, 16.0), 4.0
 _NEAR_BYTES = 36 << 10
@@ -53,14 +59,16 @@ _KEPT_STREAM, _FAR_BYTE = 512 << 10, 0.1
 class Sparse(Kernel):
     """Takes weights that are half zeros or more: any window, stride, dilation, pad and group.
 
-    A tile has up to `positions`; `block` channels of it are gathered at a time. What a weight of zero
-    multiplies is never looked at: NaN and infinity there do not reach y.
+    A tile has up to `positions`; `block` channels of it are gathered at a time. `strip` neighbouring filters
+    have their zeros together, 1 or 4: a row is then loaded once for all of them. What a weight of zero
+    multiplies is not looked at unless one of its strip is not zero: NaN and infinity there do not reach y.
     """
 
     name: ClassVar[str] = "sparse"
 
     positions: int
     block: int
+    strip: int = 1
 
     @classmethod
     def refuses(cls, problem: Convolution, isa: Isa) -> str | None:
@@ -77,14 +85,25 @@ class Sparse(Kernel):
         lengths = {most // _MOST_VECTORS * count for count in range(1, _MOST_VECTORS + 1)}
         lengths |= {image[1] * count for count in range(1, image[0] + 1) if image[1] * count <= most}
         lengths = {math.prod(tile_extent(image, length)) for length in lengths}
+        whole = problem.filters // problem.groups % _STRIP == 0 and problem.strips < 1
         found = {
-            cls(problem, isa, length, 1)._gathering(budget)
+            cls(problem, isa, length, 1, strip)._gathering(budget)
             for length in sorted(lengths)
             for budget in _BUDGETS
+            for strip in (1, _STRIP)[: 1 + whole]
         }
-        fitting = [kernel for kernel in found if kernel._tile_floats <= _MOST_FLOATS]
-        order = sorted(fitting, key=lambda kernel: (kernel.cost().cycles, kernel.positions, kernel.block))
+        order = sorted(
+            (kernel for kernel in found if kernel._fits),
+            key=lambda kernel: (kernel.cost().cycles, kernel.positions, kernel.block),
+        )
         yield from order[:_MOST_CANDIDATES]
+
+    @property
+    def _fits(self) -> bool:
+        """Whether rows have numbers, and the sums and weights of a strip have registers."""
+        sums = self.strip * len(pieces(self.positions, self.isa.lanes))
+        held = self.strip == 1 or sums + self.strip < self.isa.registers
+        return held and self._tile_floats <= _MOST_FLOATS
 
     def _gathering(self, budget: int) -> Sparse:
         """The kernel whose blocks of rows take about `budget` bytes and are of one size."""
@@ -129,7 +148,7 @@ class Sparse(Kernel):
     @property
     def _chains(self) -> int:
         """Sums that run beside each other for one filter and position."""
-        return max(1, _CHAINS // len(pieces(self.positions, self.isa.lanes)))
+        return max(1, _CHAINS // (self.strip * len(pieces(self.positions, self.isa.lanes))))
 
     def formula(self) -> Formula:
         """Blocks of gathered rows, every place of a filter: over the reals, zeros add nothing."""
@@ -154,14 +173,16 @@ class Sparse(Kernel):
         filters = p.filters // p.groups
         flat = p.pointwise
         slow = 1 + max(0.0, 1 - _NEAR_BYTES / (4 * self._tile_floats))
-        stream = 6 * p.density * p.filters * p.depth
+        left = p.density if self.strip == 1 else p.strips
+        stream = (4 + 2 / self.strip) * left * p.filters * p.depth
         cycles = 0.0
         for (rows, columns), count in tiles(output_extent(p, flat), self.positions):
             vectors = sum(1 if width == lanes else 0.5 for _, width in pieces(rows * columns, lanes))
             gather = rows * math.ceil(columns / lanes) * _GATHER[min(p.strides[1], 3) - 1]
             store = 2 * vectors if flat else 2 * vectors + _RUN * rows
-            weights = p.density * filters * (vectors * slow + _WEIGHT)
-            passes = filters * (self._blocks * (_FILTER + vectors) + (self._blocks - 1) * vectors)
+            loads = slow if self.strip == 1 else max(1.0, slow / 2)
+            weights = left * filters * (vectors * loads + _WEIGHT)
+            passes = filters * (self._blocks * (_FILTER / self.strip + 2 * vectors) - vectors)
             cycles += count * (p.depth * (gather + weights) + passes + filters * store)
             cycles += count * _FAR_BYTE * max(0.0, stream / p.groups - _KEPT_STREAM)
         return Cost(p.groups * cycles, 4 * (self.source.size + self.target.size) + stream)
@@ -169,7 +190,7 @@ class Sparse(Kernel):
     def pack(self, weights: Array) -> Array:
         """The stream of `pack_stream`; a row's place is counted in floats, from a row of zeros on."""
         rows = self.block * math.prod(self.problem.window)
-        return pack_stream(weights, self.problem.groups, rows, self._pitch, self._chains)
+        return pack_stream(weights, self.problem.groups, rows, self._pitch, self._chains, self.strip)
 
     def code(self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
         """A function for each shape of tile, and one that walks over groups and positions."""
@@ -184,11 +205,12 @@ class Sparse(Kernel):
             for columns in runs
             for word, step in (("gather", p.strides[1]), ("copy", 1))
         ]
+        counts = p.groups * self._blocks * filters // self.strip
         walked = "x + i * {} + j * {}, &s, b, r + i * {} + j, y + i * {} + j, scratch"
         walked = walked.format(p.strides[0] * source.row, p.strides[1], kept.row, target.row)
         return f"""\
 {vector_types(name, self.isa.lanes)}
-/* The weights that come next: how many each filter has, their values, and where their rows lie. */
+/* The weights that come next: how many each strip has, their values, and where their rows lie. */
 typedef struct {{ const int32_t *counts; const float *values; const uint16_t *rows; }} {name}_stream;
 {"".join(copies)}{"".join(self._tile(name, tile, source, target, epilogue) for tile in shapes)}
 /* {p}; {epilogue}.
@@ -199,7 +221,7 @@ static void {name}({SIGNATURE})
     float *y = (float *)out + {target.address(0, 0, 0)};
     const float *r = {f"(const float *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "y"};
     const int32_t *header = weights;
-    {name}_stream next = {{header + 1, (const float *)(header + 1 + {p.groups * self._blocks * filters}), 0}};
+    {name}_stream next = {{header + 1, (const float *)(header + 1 + {counts}), 0}};
     next.rows = (const uint16_t *)(next.values + header[0]);
     (void)residual; (void)b;
     memset(scratch, 0, {4 * self._pitch});
@@ -224,7 +246,7 @@ static void {name}({SIGNATURE})
         parts = pieces(rows * columns, self.isa.lanes)
         begin = "".join(
             f"            {name}_{wide} a{chain}_{at} = {{0}};\n"
-            for chain in range(self._chains)
+            for chain in range(self._chains * self.strip)
             for at, wide in parts
         )
         step = "".join(self._weight(name, chain, parts) for chain in range(self._chains))
@@ -232,7 +254,8 @@ static void {name}({SIGNATURE})
             f"            a0_{at} += a{chain}_{at};\n" for chain in range(1, self._chains) for at, _ in parts
         )
         cut = columns % self.isa.lanes
-        store = (self._store_runs if cut else self._store_vectors)(name, tile, target, epilogue)
+        store_one = self._store_runs if cut else self._store_vectors
+        store = "".join(store_one(name, tile, target, epilogue, n) for n in range(self.strip))
         return f"""\
 static void {name}_{rows}x{columns}(const float *x, {name}_stream *stream, const float *b, const float *r,
         float *y, float *scratch)
@@ -247,7 +270,7 @@ static void {name}_{rows}x{columns}(const float *x, {name}_stream *stream, const
             for (int u = 0; u < {p.window[0]}; u++)
                 for (int v = 0; v < {p.window[1]}; v++, t += {self._pitch})
                     for (int i = 0; i < {rows}; i++) {name}_gather{columns}(t + i * {columns}, x + {reads});
-        for (int k = 0; k < {filters}; k++) {{
+        for (int k = 0; k < {filters}; k += {self.strip}) {{
 {begin}            for (int n = *s.counts++; n > 0; n -= {self._chains}) {{
 {step}            }}
 {join}{self._between(name, parts)}{store}        }}
@@ -262,14 +285,19 @@ static void {name}_{rows}x{columns}(const float *x, {name}_stream *stream, const
         return self.isa.round_up(self.positions)
 
     def _weight(self, name: str, chain: int, parts: list[tuple[int, int]]) -> str:
-        """C that multiplies one row by one weight."""
+        """C that multiplies one row by the weights of a strip."""
         lines = "".join(
-            f"                    a{chain}_{at} += e * *(const {name}_{wide} *)(p + {at});\n"
+            f"                    const {name}_{wide} x{at} = *(const {name}_{wide} *)(p + {at});\n"
+            + "".join(
+                f"                    a{chain + filter_}_{at} += e[{filter_}] * x{at};\n"
+                for filter_ in range(self.strip)
+            )
             for at, wide in parts
         )
         return f"""\
                 {{
-                    const float *p = scratch + *s.rows++, e = *s.values++;
+                    const float *p = scratch + *s.rows++, *e = s.values;
+                    s.values += {self.strip};
 {lines}                }}
 """
 
@@ -277,7 +305,11 @@ static void {name}_{rows}x{columns}(const float *x, {name}_stream *stream, const
         """C that takes up the sums of the block before and leaves those for the next one."""
         if self._blocks == 1:
             return ""
-        places = [(f"*({name}_{wide} *)(sums + k * {self._pitch} + {at})", f"a0_{at}") for at, wide in parts]
+        places = [
+            (f"*({name}_{wide} *)(sums + (k + {n}) * {self._pitch} + {at})", f"a{n}_{at}")
+            for n in range(self.strip)
+            for at, wide in parts
+        ]
         take = " ".join(f"{sum_} += {place};" for place, sum_ in places)
         leave = " ".join(f"{place} = {sum_};" for place, sum_ in places)
         return f"""\
@@ -285,30 +317,32 @@ static void {name}_{rows}x{columns}(const float *x, {name}_stream *stream, const
             if (block < {self._blocks - 1}) {{ {leave} continue; }}
 """
 
-    def _store_vectors(self, name: str, tile: Extent, target: Buffer, epilogue: Epilogue) -> str:
-        """C of the epilogue where each vector of positions lies in one run of y."""
+    def _store_vectors(self, name: str, tile: Extent, target: Buffer, epilogue: Epilogue, n: int) -> str:
+        """C of the epilogue of the n-th filter, where each vector of positions lies in one run of y."""
         kept = epilogue.residual or target
         lines = []
         for at, _ in pieces(math.prod(tile), self.isa.lanes):
             i, j = divmod(at, tile[1])
-            residual = f"load(r + k * {kept.plane} + {i * kept.row + j})"
-            value = epilogue.apply(f"a0_{at}", "splat(b[k])", residual)
-            lines.append(f"            store(y + k * {target.plane} + {i * target.row + j}, {value});\n")
+            residual = f"load(r + (k + {n}) * {kept.plane} + {i * kept.row + j})"
+            value = epilogue.apply(f"a{n}_{at}", f"splat(b[k + {n}])", residual)
+            place = f"y + (k + {n}) * {target.plane} + {i * target.row + j}"
+            lines.append(f"            store({place}, {value});\n")
         return "".join(lines)
 
-    def _store_runs(self, name: str, tile: Extent, target: Buffer, epilogue: Epilogue) -> str:
-        """C of the epilogue where vectors of positions must be cut into the runs of y."""
+    def _store_runs(self, name: str, tile: Extent, target: Buffer, epilogue: Epilogue, n: int) -> str:
+        """C of the epilogue of the n-th filter, where vectors of positions must be cut into the runs of y."""
         rows, columns = tile
         lanes = self.isa.lanes
         kept = epilogue.residual or target
         parts = pieces(rows * columns, lanes)
-        put = "".join(f"            *({name}_{wide} *)(whole + {at}) = a0_{at};\n" for at, wide in parts)
+        put = "".join(f"            *({name}_{wide} *)(whole + {at}) = a{n}_{at};\n" for at, wide in parts)
         add = f"            for (int i = 0; i < {rows}; i++)\n                "
-        add += f"{name}_copy{columns}(kept + i * {columns}, r + k * {kept.plane} + i * {kept.row});\n"
-        value = epilogue.apply("load(whole + i)", "splat(b[k])", "load(kept + i)")
+        add += f"{name}_copy{columns}(kept + i * {columns}, r + (k + {n}) * {kept.plane} + i * {kept.row});\n"
+        place = f"y + (k + {n}) * {target.plane}"
+        value = epilogue.apply("load(whole + i)", f"splat(b[k + {n}])", "load(kept + i)")
         return f"""\
 {put}{add if epilogue.residual else ""}\
             UNROLL for (int i = 0; i < {lanes * len(parts)}; i += {lanes}) store(whole + i, {value});
             for (int i = 0; i < {rows}; i++)
-                {name}_copy{columns}(y + k * {target.plane} + i * {target.row}, whole + i * {columns});
+                {name}_copy{columns}({place} + i * {target.row}, whole + i * {columns});
 """
