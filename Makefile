@@ -29,6 +29,7 @@ bench: $(VENV)/.for-bench
 
 docs: $(VENV)/.for-test
 	$(BIN)/python -m tensmith.frontend.conformance docs/operators.md
+	$(BIN)/python -m tensmith.backend.native.coverage docs/native_operators.md
 	$(BIN)/python docs/generate.py
 
 clean:

@@ -62,17 +62,17 @@ def run_case(case: Any) -> Outcome:
     names = [value.name for value in case.model.graph.input]
     for inputs, expected in case.data_sets:
         try:
-            found = interpret(program, dict(zip(names, map(_array, inputs))))
+            found = interpret(program, dict(zip(names, map(as_array, inputs))))
         except TensmithError as error:
             return Outcome(case.name, ops, True, f"run: {error}")
         for name, want in zip(program.outputs, expected):
-            failure = _difference(found[name], _array(want), case.rtol, case.atol)
+            failure = _difference(found[name], as_array(want), case.rtol, case.atol)
             if failure is not None:
                 return Outcome(case.name, ops, True, f"output '{name}': {failure}")
     return Outcome(case.name, ops, True, None)
 
 
-def _array(value: Any) -> Array:
+def as_array(value: Any) -> Array:
     """Test data comes as arrays, and as TensorProto for the types NumPy itself does not have."""
     if isinstance(value, onnx.TensorProto):
         return read_tensor(value, "the test data", ExternalFiles(None))

@@ -17,10 +17,10 @@ Shape = tuple[int, ...]
 
 
 def attention(builder: Builder, node: Node, shape: Shape) -> bool:
-    """Without keys of the past, padding, windows and caps; only y is made."""
+    """Without keys of the past, padding and windows; only y is made."""
     attrs, name = node.attrs, node.output
     windows = attrs["left_window_size"] >= 0 or attrs["right_window_size"] >= 0
-    if any(node.inputs[4:]) or any(node.outputs[1:]) or windows or attrs["softcap"]:
+    if any(node.inputs[4:]) or any(node.outputs[1:]) or windows:
         return False
     heads = (attrs["q_num_heads"], attrs["kv_num_heads"], attrs["kv_num_heads"])
     parts = [
@@ -40,6 +40,10 @@ def attention(builder: Builder, node: Node, shape: Shape) -> bool:
     scale = 1 / math.sqrt(q_shape[3]) if attrs["scale"] is None else attrs["scale"]
     factor = builder.constant(f"{name} scale", np.array(scale, np.float32))
     scores = builder.add("mul", (scores, factor), f"{name} scores")
+    if attrs["softcap"]:
+        cap = builder.constant(f"{name} cap", np.array(attrs["softcap"], np.float32))
+        bent = builder.add("tanh", (builder.add("div", (scores, cap), f"{name} bent"),), f"{name} tanh")
+        scores = builder.add("mul", (bent, cap), f"{name} capped")
     mask = node.inputs[3] if len(node.inputs) > 3 else ""
     if mask and (builder.program.type(mask).static or ())[-1:] != (columns,):
         return False
