@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tensmith.ir import Program
+from tensmith.rewrite.lossy import block_int4
 from tensmith.rewrite.lossy.dependency import ChannelGroup, groups
-from tensmith.rewrite.lossy.weights import weighted_layers
+from tensmith.rewrite.lossy.weights import Layer, weighted_layers
 from tensmith.rewrite.method import LOSSY
 from tensmith.rewrite.rule import Step
 from tensmith.rewrite.trail import in_phase
@@ -95,6 +96,8 @@ class Space:
         yield Idea(Plan.of([_weight_only("floats")]), "weight_only")
         if any(layer.op == "matmul" for layer in layers):
             yield Idea(Plan.of([Step("dynamic_int8", kind="lossy")]), "dynamic_int8")
+        if 2 * _weights_in(block_int4.products(self.program, block_int4.BLOCK)) >= _weights_in(layers):
+            yield Idea(Plan.of([Step("block_int4", kind="lossy")]), "block_int4")
         if self.half_precision and "openvino" in self.engines:
             settings = {"engine": "openvino", "precision": "bf16"}
             yield Idea(Plan.of([_weight_only("floats")], settings), "bfloat16 arithmetic")
@@ -236,6 +239,10 @@ class Space:
         if self._cached is None:
             self._cached = self.sensitivity()
         return self._cached
+
+
+def _weights_in(layers: list[Layer]) -> int:
+    return sum(math.prod(layer.shape) for layer in layers)
 
 
 def _bits_step(plan: Plan) -> Step | None:

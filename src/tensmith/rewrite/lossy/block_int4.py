@@ -1,0 +1,109 @@
+"""Weights of matrix products in 4 bits, a scale for each block of what they are multiplied with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tensmith.errors import ProgramError
+from tensmith.formula.arith import Array
+from tensmith.ir import Node, Program, make_node
+from tensmith.rewrite.calibration import Calibration
+from tensmith.rewrite.lossy.weights import Layer, weighted_layers, without_unused
+from tensmith.rewrite.method import NUMBERS, Method, lossy
+from tensmith.rewrite.rule import EVERYWHERE
+
+BLOCK = 32
+# Scales that are tried, as shares of the largest weight of a block: codes reach from -8 to 7.
+_SHARES = np.linspace(0.6, 1.0, 9) / 7
+_TINY = 1e-12
+
+
+@lossy(
+    "block_int4", stage=NUMBERS, promise="4-bit weights in matrix products, a scale for each block of them"
+)
+class BlockInt4(Method):
+    """w becomes dequantize(codes, scales): codes in -8..7, one scale a column and `block` rows of w.
+
+    Only matrix products whose weights nothing else reads, at least a block deep. params: block (32), a
+    multiple of 16; skip. Of a few scales a block takes the one with the least squared error, so it needs no
+    data. Engines keep such weights packed in memory.
+    """
+
+    def sites(self, program: Program) -> Iterator[str]:
+        """All at once, or one matrix product."""
+        yield EVERYWHERE
+        yield from (layer.site for layer in products(program, BLOCK))
+
+    def apply(
+        self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration
+    ) -> Program:
+        """The program with the matrix products at `site` in 4 bits."""
+        block, skip = params.get("block", BLOCK), frozenset(params.get("skip", ()))
+        if not isinstance(block, int) or block < 16 or block % 16:
+            raise ProgramError(f"a block is a multiple of 16, not {block!r}")
+        chosen = [layer for layer in products(program, block) if site in (EVERYWHERE, layer.site)]
+        if not chosen:
+            raise ProgramError(
+                f"there is no matrix product of depth {block} with weights of its own at '{site}'"
+            )
+        for layer in chosen:
+            if layer.site not in skip:
+                program = _replaced(program, layer, block)
+        return without_unused(program)
+
+
+def products(program: Program, block: int) -> list[Layer]:
+    """The matrix products of fp32 that a block fits into, and that alone read their weights."""
+    return [
+        layer
+        for layer in weighted_layers(program)
+        if layer.op in ("matmul", "gemm")
+        and program.uses(layer.node.inputs[1]) == 1
+        and program.type(layer.weight).dtype == "f32"
+        and layer.shape[0 if layer.transposed else 1] >= block
+    ]
+
+
+def _replaced(program: Program, layer: Layer, block: int) -> Program:
+    """The program with one product's weights dequantized."""
+    weights = program.constants[layer.weight]
+    codes, scales = rounded(weights if layer.transposed else weights.T, block)
+    axis = 0 if layer.transposed else 1
+    names = [f"{layer.site}.{part}" for part in ("codes", "scales")]
+    opened = f"{layer.site}.weights"
+    made = make_node("dequantize_linear", names, (opened,), {"axis": axis, "block_size": block})
+    nodes: list[Node] = []
+    for node in program.nodes:
+        if node is layer.node:
+            nodes += [made, replace(node, inputs=(node.inputs[0], opened, *node.inputs[2:]))]
+        else:
+            nodes.append(node)
+    kept = [array if layer.transposed else np.ascontiguousarray(array.T) for array in (codes, scales)]
+    return replace(program, nodes=tuple(nodes), constants={**program.constants, **dict(zip(names, kept))})
+
+
+def rounded(weights: Array, block: int) -> tuple[Array, Array]:
+    """(codes [d, columns] in int4, scales [blocks, columns]) of weights [d, columns]."""
+    depth, columns = weights.shape
+    blocks = -(-depth // block)
+    full = np.zeros((blocks * block, columns), np.float32)
+    full[:depth] = weights
+    parts = full.reshape(blocks, block, columns)
+    largest = np.maximum(abs(parts).max(1), _TINY)
+    best = largest * np.float32(_SHARES[-1])
+    least = np.full(best.shape, np.inf)
+    for share in _SHARES:
+        scale = largest * np.float32(share)
+        error = np.square(_codes(parts, scale) * scale[:, None] - parts).sum(1)
+        best, least = np.where(error < least, scale, best), np.minimum(error, least)
+    codes = _codes(parts, best).reshape(-1, columns)[:depth]
+    return codes.astype(ml_dtypes.int4), best.astype(np.float32)
+
+
+def _codes(parts: Array, scale: Array) -> Array:
+    return np.asarray(np.clip(np.rint(parts / scale[:, None]), -8, 7))
