@@ -41,13 +41,14 @@ def reductions() -> Program:
 
 
 def borders() -> Program:
-    """Padding that reflects, and as much as it takes; a transposed convolution, neighbours along channels."""
+    """Padding that reflects, and as much as it takes; a transposed convolution, remainders, neighbours."""
     net = Net(1, 6, 5, 7)
     pads = net.constant(values=np.array([0, 0, 2, 1, 0, 0, 0, 3], np.int64))
     a = net.add("pad", "x", pads, mode="reflect")
     b = net.add("conv_transpose", "x", net.constant(6, 4, 3, 3), strides=(2, 2), pads=(1, 0, 0, 1))
     c = net.conv("x", 6, 5, strides=(2, 2), pads=None, auto_pad="SAME_UPPER")
-    return net.program(a, b, c, net.add("lrn", "x", size=3))
+    d = net.add("mod", "x", net.constant(values=np.float32(-0.7)))
+    return net.program(a, b, c, d, net.add("lrn", "x", size=3))
 
 
 MORE = (transformer, reductions, borders)
@@ -122,7 +123,8 @@ def test_whole_numbers_and_truth_values() -> None:
     positive = net.add("greater", "x", zero)
     chosen = net.add("where", positive, "x", zero)
     shifted = net.add("add", "n", big)
-    program = net.program(positive, chosen, shifted, net.add("max", "n", shifted))
+    least = net.add("reduce_max", "n", net.constant(values=np.array([0], np.int64)))
+    program = net.program(positive, chosen, shifted, net.add("max", "n", shifted), least)
     inputs = {**program.inputs, "n": TensorType("i64", (9,))}
     program = Program("whole", inputs, program.outputs, program.nodes, program.constants)
     given = example(program)
@@ -159,12 +161,14 @@ def _quietly(program: Program, inputs: dict[str, Array]) -> dict[str, Array]:
 
 def test_tensors_without_elements() -> None:
     net = Net(0, 4)
-    rows = net.add("relu", "x")
-    total = net.add("reduce_sum", rows, net.constant(values=np.array([0], np.int64)))
-    program = net.program(rows, total)
-    found = load(program)(x=np.zeros((0, 4), np.float32))
+    rows, axis = net.add("relu", "x"), net.constant(values=np.array([0], np.int64))
+    total, least = net.add("reduce_sum", rows, axis), net.add("reduce_min", rows, axis)
+    none = net.add("reduce_max", net.add("isnan", "x"), axis)
+    found = load(net.program(rows, total, least, none))(x=np.zeros((0, 4), np.float32))
     assert found[rows].shape == (0, 4)
     np.testing.assert_array_equal(found[total], np.zeros((1, 4), np.float32))
+    np.testing.assert_array_equal(found[least], np.full((1, 4), np.inf, np.float32))
+    np.testing.assert_array_equal(found[none], np.zeros((1, 4), np.bool_))
 
 
 def test_outputs_that_are_inputs_or_constants() -> None:

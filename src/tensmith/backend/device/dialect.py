@@ -23,8 +23,6 @@ OPENCL = """\
 #define THREAD (int)get_local_id(0)
 #define BARRIER barrier(CLK_LOCAL_MEM_FENCE)
 #define UNROLL
-#define LEAST LONG_MIN
-#define MOST LONG_MAX
 #define load_half(p, i) vload_half(i, p)
 #define store_half(p, i, x) vstore_half(x, i, p)
 typedef float f32; typedef half f16;
@@ -43,8 +41,6 @@ CUDA = """\
 #define THREAD (int)threadIdx.x
 #define BARRIER __syncthreads()
 #define UNROLL _Pragma("unroll")
-#define LEAST (-0x7fffffffffffffffLL - 1)
-#define MOST 0x7fffffffffffffffLL
 #define INFINITY __int_as_float(0x7f800000)
 typedef float f32; typedef unsigned short f16;
 typedef signed char i8; typedef short i16; typedef int i32; typedef long long i64;
@@ -67,7 +63,11 @@ FUNCTION int is_nan(float x) { return x != x; }
 FUNCTION float maximum(float a, float b) { return a > b || a != a ? a : b; }
 FUNCTION float minimum(float a, float b) { return a < b || a != a ? a : b; }
 FUNCTION float signum(float x) { return x > 0 ? 1.0f : x < 0 ? -1.0f : x; }
-FUNCTION float modulo(float a, float b) { return a - floor(a / b) * b; }
+FUNCTION float modulo(float a, float b)
+{
+    const float r = fmod(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
 FUNCTION i64 larger(i64 a, i64 b) { return a > b ? a : b; }
 FUNCTION i64 smaller(i64 a, i64 b) { return a < b ? a : b; }
 FUNCTION int floor_div(int a, int b) { return a / b - (a % b < 0); }

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tensmith.backend.device.definitions import Axes, flat, ranges_of
 from tensmith.backend.device.fusion import Group
 from tensmith.backend.device.reductions import Element
-from tensmith.backend.device.text import REAL_FOLDS, WHOLE_FOLDS, Text, is_float
+from tensmith.backend.device.text import Text, folding, is_float
 from tensmith.formula.walk import reads
 
 # Stands in a kernel's text for its name, so that equal kernels have equal texts.
@@ -63,8 +63,9 @@ class Frame:
     @property
     def fold_form(self) -> tuple[str, str]:
         """(start, step) of the fold."""
-        assert self.group.fold is not None
-        return (REAL_FOLDS if self.real_fold else WHOLE_FOLDS)[self.group.fold.kind]
+        member = self.group.folding
+        assert member is not None and member.fold is not None
+        return folding(member.fold.kind, member.dtype, self.real_fold)
 
     def fold_body(self) -> str:
         """The expression that is folded."""

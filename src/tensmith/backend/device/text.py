@@ -17,6 +17,7 @@ from tensmith.errors import EngineError
 from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import Add, Call, Expr, Guard, Mul, Num, Pow, Read, Size
 from tensmith.formula.poly import Div, Poly
+from tensmith.ir.types import DTYPES
 
 _COMMON: Mapping[str, str] = {
     "less": "({0} < {1})", "less_equal": "({0} <= {1})", "equal": "({0} == {1})",
@@ -44,21 +45,29 @@ _WHOLE: Mapping[str, str] = {
     "bitwise_and": "({0} & {1})", "bitwise_or": "({0} | {1})", "bitwise_xor": "({0} ^ {1})",
     "bitwise_not": "(~{0})",
 }  # fmt: skip
-# (start, step) of reductions.
-REAL_FOLDS: Mapping[str, tuple[str, str]] = {
-    "sum": ("0", "{0} + {1}"), "prod": ("1", "{0} * {1}"),
-    "max": ("-INFINITY", "maximum({0}, {1})"), "min": ("INFINITY", "minimum({0}, {1})"),
+_REAL_STEPS: Mapping[str, str] = {
+    "sum": "{0} + {1}", "prod": "{0} * {1}", "max": "maximum({0}, {1})", "min": "minimum({0}, {1})",
 }  # fmt: skip
-WHOLE_FOLDS: Mapping[str, tuple[str, str]] = {
-    "sum": ("0", "{0} + {1}"), "prod": ("1", "{0} * {1}"),
-    "max": ("LEAST", "larger({0}, {1})"), "min": ("MOST", "smaller({0}, {1})"),
-}  # fmt: skip
+_WHOLE_STEPS: Mapping[str, str] = {**_REAL_STEPS, "max": "larger({0}, {1})", "min": "smaller({0}, {1})"}
 _ONE = Fraction(1)
 
 
 def is_float(dtype: str) -> bool:
     """Whether an element type stands for real numbers."""
     return dtype[0] == "f"
+
+
+def folding(kind: str, dtype: str, real: bool) -> tuple[str, str]:
+    """(what a reduction of this element type begins with, one step of it)."""
+    step = (_REAL_STEPS if real else _WHOLE_STEPS)[kind]
+    if kind in ("sum", "prod"):
+        return "0" if kind == "sum" else "1", step
+    if is_float(dtype):
+        return "-INFINITY" if kind == "max" else "INFINITY", step
+    range_ = (0, 1) if dtype == "bool" else (np.iinfo(DTYPES[dtype]).min, np.iinfo(DTYPES[dtype]).max)
+    start = int(range_[0 if kind == "max" else 1])
+    # The least 64-bit integer has no literal.
+    return (str(start) if start > -(2**63) else f"({start + 1} - 1)"), step
 
 
 @dataclass
