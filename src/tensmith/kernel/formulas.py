@@ -10,6 +10,7 @@ from tensmith.formula.expr import Expr, Formula, Read, Scalar, as_expr, compute,
 from tensmith.formula.poly import Poly
 from tensmith.ir.op import OPS, Symbolic
 from tensmith.kernel.buffer import Buffer
+from tensmith.kernel.codes import CODE_BITS
 from tensmith.kernel.groups import wide_groups
 from tensmith.kernel.problem import Convolution
 
@@ -23,8 +24,27 @@ def image(problem: Convolution) -> Formula:
 
 
 def filters(problem: Convolution) -> Formula:
-    """w[k, c, u, v]."""
-    return tensor("w", problem.filters, problem.channels // problem.groups, *problem.window)
+    """w[k, c, u, v]; what its codes stand for, where weights are codes."""
+    shape = (problem.filters, problem.channels // problem.groups, *problem.window)
+    if problem.dtype not in CODE_BITS:
+        return tensor("w", *shape)
+    code, scale, zero = code_tensors(problem)
+
+    def element(k: Poly, c: Poly, _u: Poly, _v: Poly) -> Expr:
+        block = c // problem.block
+        return scale[k, block] * (code[k, c] - zero[k, block])
+
+    return compute(shape, element)
+
+
+def code_tensors(problem: Convolution) -> tuple[Formula, Formula, Formula]:
+    """code[k, c], scale[k, block], zero[k, block]."""
+    blocks = -(-problem.channels // problem.block)
+    return (
+        tensor("code", problem.filters, problem.channels),
+        tensor("scale", problem.filters, blocks),
+        tensor("zero", problem.filters, blocks),
+    )
 
 
 def meaning(problem: Convolution) -> Formula:
