@@ -137,7 +137,12 @@ def test_choosing_by_value_and_by_subscripts(tmp_path: Path) -> None:
     number = ints(net, 3)
     net.nodes.append(make_node("top_k", ["x", number], ["values", "places"], {"axis": 1}))
     net.nodes.append(make_node("top_k", ["x", number], ["", "low"], {"axis": -1, "largest": 0}))
+    rows = net.constant(values=np.array([[1, -1], [0, 2], [1, 4]], np.int64))
+    updates = net.add("slice", "x", ints(net, 0), ints(net, 3), ints(net, 1))
     outputs = [
+        net.add("scatter_nd", "x", rows, net.constant(3, 6)),
+        net.add("scatter_nd", "x", rows, net.constant(3, 6), reduction="add"),
+        net.add("scatter_elements", "x", "places", updates, axis=1, reduction="max"),
         net.add("arg_max", "x", axis=1),
         net.add("arg_min", "x", axis=2, keepdims=0, select_last_index=1),
         net.add("gather_elements", "x", "places", axis=1),

@@ -17,6 +17,7 @@ from tensmith.kernel.routine import Routine
 from tensmith.kernel.routines.extremes import Extremes
 from tensmith.kernel.routines.pick import PickElements, PickSlices
 from tensmith.kernel.routines.resample import Pass, Resample, tables
+from tensmith.kernel.routines.scatter import Scatter
 
 _WHOLE = ("i64", "i32")
 
@@ -45,6 +46,15 @@ def pick(tensors: Tensors, reads: Reads, node: Node, output: str) -> PickElement
     if node.op == "gather_nd":
         return PickSlices(table, indices, node.attrs["batch_dims"])
     return PickElements(table, indices, node.attrs["axis"] % len(table.view.shape))
+
+
+def scatter(tensors: Tensors, reads: Reads, node: Node, output: str) -> Scatter | None:
+    """scatter_elements and scatter_nd."""
+    table, indices, updates = map(reads.dense, node.inputs)
+    if indices.dtype not in _WHOLE:
+        return None
+    axis = node.attrs["axis"] % len(table.view.shape) if node.op == "scatter_elements" else None
+    return Scatter(table, indices, updates, axis, node.attrs["reduction"])
 
 
 def resample(tensors: Tensors, reads: Reads, node: Node, output: str) -> Resample | None:
@@ -83,5 +93,7 @@ CHOOSING: Mapping[str, Callable[[Tensors, Reads, Node, str], Routine | None]] = 
     "top_k": extremes,
     "gather_elements": pick,
     "gather_nd": pick,
+    "scatter_elements": scatter,
+    "scatter_nd": scatter,
     "resize": resample,
 }

@@ -37,7 +37,7 @@ _FORMS: Mapping[str, str] = {
 _FLOATS: Mapping[str, str] = {
     "abs": "fabsf({0})", "round": "rintf({0})", "isnan": "({0} != {0})",
     "sign": "({0} != {0} ? {0} : ({0} > 0) - ({0} < 0))",
-    "mod": "({0} - floorf({0} / {1}) * {1})",
+    "mod": "({{ float m_ = fmodf({0}, {1}); m_ != 0 && (m_ < 0) != ({1} < 0) ? m_ + {1} : m_; }})",
     "isinf": "({0} - {0} != 0 && {0} == {0})",
     "isposinf": "({0} == INFINITY)", "isneginf": "({0} == -INFINITY)",
 }  # fmt: skip
