@@ -1,10 +1,11 @@
 """Whole networks in fp32: the native engine against ONNX Runtime and OpenVINO, one thread, taking turns.
 
-    python benchmarks/native.py [--seconds 20] [--only resnet18,...]
+    python benchmarks/native.py [--seconds 20] [--only resnet18,...] [--precision bf16]
 
 The real networks of the evaluation data, and published structures with random weights (models.py). Prints the
 ratio to the faster of the two other engines with its interval, and the largest difference from ONNX Runtime's
-output relative to the output's range.
+output relative to the output's range. With --precision, the native engine and OpenVINO may both multiply in
+that; ONNX Runtime has no such setting.
 """
 
 from __future__ import annotations
@@ -58,20 +59,24 @@ def inputs_of(path: Path) -> Arrays:
     return random_inputs(tuple(specs))
 
 
-def difference(path: Path) -> float:
+def difference(path: Path, settings: tuple[tuple[str, str], ...]) -> float:
     """The largest difference of the outputs of native and ONNX Runtime, relative to the outputs' range."""
     inputs = inputs_of(path)
-    native, other = (ENGINES[name].prepare(path, 1).run(inputs) for name in ("native", "onnxruntime"))
+    native = ENGINES["native"].prepare(path, 1, **dict(settings)).run(inputs)
+    other = ENGINES["onnxruntime"].prepare(path, 1).run(inputs)
     return max(
         float(abs(native[name] - other[name]).max() / (other[name].max() - other[name].min() or 1))
         for name in other
     )
 
 
-def measure(path: Path, seconds: float) -> str:
+def measure(path: Path, seconds: float, precision: str) -> str:
     """One line of the table."""
     inputs = inputs_of(path)
-    contenders = [Contender(name, path) for name in ("native", *OTHERS)]
+    settings = () if precision == "f32" else (("precision", precision),)
+    contenders = [
+        Contender(name, path, settings if name != "onnxruntime" else ()) for name in ("native", *OTHERS)
+    ]
     found = {latency.contender.engine: latency for latency in compare(contenders, inputs, 1, seconds)}
     best = min(OTHERS, key=lambda name: found[name].latency.value)
     # `compare` takes native as the baseline: how many times slower the other one is, by rounds.
@@ -79,7 +84,7 @@ def measure(path: Path, seconds: float) -> str:
     times = "  ".join(f"{found[name].latency.value:11.3f}" for name in ("native", *OTHERS))
     return (
         f"{path.stem:24} {times}   {1 / ratio.value:5.2f} [{1 / ratio.high:.2f} to {1 / ratio.low:.2f}]"
-        f" over {best:12} {difference(path):.1e}"
+        f" over {best:12} {difference(path, settings):.1e}"
     )
 
 
@@ -87,6 +92,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=20.0, help="how long to measure each network")
     parser.add_argument("--only", default="", help="networks to measure, as A,B")
+    parser.add_argument("--precision", default="f32", help="what layers may multiply in: f32, bf16 or f16")
     arguments = parser.parse_args()
     chosen = arguments.only.split(",") if arguments.only else [*REAL, *BUILT]
     names = "  ".join(f"{name:>11}" for name in ("native", *OTHERS))
@@ -94,8 +100,9 @@ def main() -> None:
     cache = Path(tempfile.gettempdir()) / "tensmith-native-benchmark"
     cache.mkdir(exist_ok=True)
     for name in chosen:
-        path = DATA / "models" / f"{name}.onnx"
-        print(measure(path if path.exists() else export(name, cache), arguments.seconds), flush=True)
+        real = DATA / "models" / f"{name}.onnx"
+        path = real if real.exists() else export(name, cache)
+        print(measure(path, arguments.seconds, arguments.precision), flush=True)
 
 
 if __name__ == "__main__":
