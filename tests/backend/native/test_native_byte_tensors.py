@@ -123,6 +123,32 @@ def test_no_product_is_of_floats(form: Callable[[Bytes], str]) -> None:
     assert {work.problem.dtype for work in works if isinstance(work, Kernel)} == {"u8"}
 
 
+def filters(net: Bytes, count: int, channels: int, size: int) -> str:
+    codes = net.random.integers(-127, 128, (count, channels, size, size)).astype(np.int8)
+    scales = (2.0 ** net.random.integers(-9, -6, count)).astype(np.float32)
+    parts = (codes, scales, np.zeros(count, np.int8))
+    return net.add("dequantize_linear", *(net.constant(values=part) for part in parts), axis=0)
+
+
+def test_bytes_pass_between_images_and_rows(tmp_path: Path) -> None:
+    net = Bytes(2, 3, 16, 12)
+    one = {"group": 1, "dilations": (1, 1)}
+    x = net.pair("x", 2**-4, 113)
+    cut = net.add("conv", x, filters(net, 20, 3, 4), net.bias(20), strides=(4, 4), pads=(0,) * 4, **one)
+    rows = net.add("reshape", net.pair(cut, 2**-3, 128), net.constant(values=np.array([2, 20, 12])))
+    rows = net.pair(net.add("transpose", rows, perm=(0, 2, 1)), 2**-3, 128)
+    rows = net.pair(net.add("add", net.product(rows, 20, 20), net.bias(20)), 2**-2, 120)
+    turned = net.add("transpose", rows, perm=(0, 2, 1))
+    image = net.pair(net.add("reshape", turned, net.constant(values=np.array([2, 20, 4, 3]))), 2**-2, 120)
+    y = net.add("conv", image, filters(net, 5, 20, 3), net.bias(5), strides=(1, 1), pads=(1,) * 4, **one)
+    program = net.program(net.pair(y, 2**-1, 127))
+    works = [action.work for action in make_plan(program, host_isa()).actions]
+    assert [work.problem.dtype for work in works if isinstance(work, Kernel)] == ["u8"] * 3
+    found, expected = answers(program, tmp_path, sixteenths=True)
+    (name,) = expected
+    assert np.array_equal(found[name], expected[name])
+
+
 def gelu(net: Bytes, x: str) -> str:
     half, one, root = (net.constant(values=np.float32(n)) for n in (0.5, 1, 2**0.5))
     bent = net.add("add", net.add("erf", net.add("div", x, root)), one)
