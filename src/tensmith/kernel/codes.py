@@ -33,6 +33,21 @@ def coded(codes: Array, scales: Array, zeros: Array | None, block: int) -> Array
     return found
 
 
+def per_vector(dtype: str) -> int:
+    """Channels in a vector of codes: as many as fit the 32 bits of a lane, or one vector of bytes each."""
+    return 8 if CODE_BITS[dtype] == 4 else 1
+
+
+def code_bytes(codes: Array, dtype: str) -> Array:
+    """Codes [filters, channels] in bytes, vector after vector of all filters; zeros fill the last one."""
+    if per_vector(dtype) == 1:
+        return np.ascontiguousarray(codes.T).view(np.uint8).reshape(-1)
+    full = np.zeros((len(codes), -(-codes.shape[1] // 8), 8), np.uint32)
+    full.reshape(len(codes), -1)[:, : codes.shape[1]] = codes & 15
+    words = np.bitwise_or.reduce(full << np.arange(0, 32, 4, dtype=np.uint32), 2)
+    return np.ascontiguousarray(words.T).view(np.uint8).reshape(-1)
+
+
 def code_functions(name: str) -> str:
     """C functions that turn codes into floats, for an instruction set by name."""
     return _FUNCTIONS.format(_NIBBLES.get(name, _SHIFTED))

@@ -24,7 +24,7 @@ from tensmith.formula.expr import Expr, Formula, compute, guard, total
 from tensmith.formula.poly import Poly
 from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
 from tensmith.kernel.buffer import Buffer
-from tensmith.kernel.codes import CODE_BITS
+from tensmith.kernel.codes import CODE_BITS, code_bytes, per_vector
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.formulas import code_tensors, image, memory, window_address
 from tensmith.kernel.isa import Isa
@@ -63,8 +63,8 @@ class CodedProduct(Kernel):
             return f"its weights are codes, not {problem.dtype}"
         if not problem.pointwise or problem.height > 1 or problem.groups > 1:
             return "it computes products of matrices alone"
-        if problem.block % _together(problem) and problem.block < problem.channels:
-            return f"blocks of {problem.block} are no multiple of {_together(problem)}"
+        if problem.block % per_vector(problem.dtype) and problem.block < problem.channels:
+            return f"blocks of {problem.block} are no multiple of {per_vector(problem.dtype)}"
         return None
 
     @classmethod
@@ -117,7 +117,7 @@ class CodedProduct(Kernel):
     @property
     def _code_bytes(self) -> int:
         """Bytes of a vector of codes."""
-        return self.isa.bytes if _together(self.problem) > 1 else self.isa.lanes
+        return self.isa.bytes if per_vector(self.problem.dtype) > 1 else self.isa.lanes
 
     def _zero_bytes(self, blocks: int) -> int:
         """Bytes of the zero points of a chunk."""
@@ -125,15 +125,15 @@ class CodedProduct(Kernel):
         return -(-size // _ALIGNMENT) * _ALIGNMENT
 
     def _chunk_bytes(self, blocks: int) -> int:
-        codes = -(-self.problem.channels // _together(self.problem)) * self._code_bytes
+        codes = -(-self.problem.channels // per_vector(self.problem.dtype)) * self._code_bytes
         return self._zero_bytes(blocks) + blocks * (codes + self._count * self.isa.bytes)
 
     def cost(self) -> Cost:
         """Cycles of every tile: a multiply-add a cycle, two vector instructions of any kind."""
         p = self.problem
         cycles, moved = 0.0, 4 * (self.source.size + self.target.size)
-        together = self.positions * math.gcd(4 * p.channels, _CACHE_SPAN) / _CACHE_SPAN
-        read = _CONFLICT if together > _CACHE_WAYS else 0.5
+        colliding = self.positions * math.gcd(4 * p.channels, _CACHE_SPAN) / _CACHE_SPAN
+        read = _CONFLICT if colliding > _CACHE_WAYS else 0.5
         for blocks, times in chunks(-(-p.filters // self.isa.lanes), self.blocks):
             moved += times * self._chunk_bytes(blocks)
             for (_, here), count in tiles((1, p.width), self.positions):
@@ -181,8 +181,7 @@ class CodedProduct(Kernel):
 
     def _pack_chunk(self, chunk: Array) -> list[Array]:
         """The bytes of one chunk of filters."""
-        lanes, together = self.isa.lanes, _together(self.problem)
-        parts = []
+        lanes, parts = self.isa.lanes, []
         if self._shifted:
             zeros = np.zeros(self._zero_bytes(len(chunk) // lanes), np.uint8)
             raw = np.ascontiguousarray(chunk["zero"][:, :: self._block].T).view(np.uint8).reshape(-1)
@@ -190,10 +189,8 @@ class CodedProduct(Kernel):
             parts.append(zeros)
         for first in range(0, chunk.shape[1], self._block):
             part = chunk[:, first : min(first + self._block, self.problem.channels)]
-            codes = np.zeros((len(chunk), -(-part.shape[1] // together) * together), np.uint8)
-            codes[:, : part.shape[1]] = part["code"].view(np.uint8)
             parts.append(np.ascontiguousarray(part["scale"][:, 0]).view(np.uint8))
-            parts.append(_nibbles(codes) if together > 1 else codes.T.reshape(-1))
+            parts.append(code_bytes(part["code"], self.problem.dtype))
         return parts
 
     def code(self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
@@ -281,7 +278,7 @@ static void {name}_{rows}x{blocks}_{last}(const float *restrict x, const float *
 
     def _sum_block(self, rows: int, blocks: int, channels: int, source: Buffer) -> str:
         """C of block n: its products by codes, then by scales. `w` is moved on."""
-        together, lanes = _together(self.problem), self.isa.lanes
+        together, lanes = per_vector(self.problem.dtype), self.isa.lanes
         whole, rest = divmod(channels, together)
         each = f"UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int k = 0; k < {blocks}; k++)"
         sums, shift = "p[i][k]", ""
@@ -312,7 +309,7 @@ static void {name}_{rows}x{blocks}_{last}(const float *restrict x, const float *
     def _multiply(self, rows: int, blocks: int, channels: int, source: Buffer) -> str:
         """C of the products by one vector of codes a column vector, of which `channels` channels exist."""
         vectors = f"UNROLL for (int k = 0; k < {blocks}; k++)"
-        if _together(self.problem) > 1:
+        if per_vector(self.problem.dtype) > 1:
             read = f"vi q[{blocks}];\n            {vectors} q[k] = iload(w + k * {self._code_bytes});"
             weight = "nibble(q[k], h)"
         else:
@@ -325,15 +322,3 @@ static void {name}_{rows}x{blocks}_{last}(const float *restrict x, const float *
                 UNROLL for (int i = 0; i < {rows}; i++) p[i][k] += x[i * {source.block} + c + h] * f;
             }}
 """
-
-
-def _together(problem: Convolution) -> int:
-    """Channels in a vector of codes: as many as fit the 32 bits of a lane, or one vector of bytes each."""
-    return 8 if CODE_BITS[problem.dtype] == 4 else 1
-
-
-def _nibbles(codes: Array) -> Array:
-    """Codes [filters, channels], eight channels to a word, as bytes of words [channels / 8, filters]."""
-    eight = (codes & 15).astype(np.uint32).reshape(len(codes), -1, 8) << np.arange(0, 32, 4, dtype=np.uint32)
-    words: Array = np.bitwise_or.reduce(eight, 2)
-    return np.ascontiguousarray(words.T).view(np.uint8).reshape(-1)
