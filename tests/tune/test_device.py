@@ -195,12 +195,11 @@ def test_another_tvm_is_refused(
         check_packages()
 
 
-@pytest.mark.parametrize("isa", ["avx2", "neon", "generic"])
-def test_every_algorithm_is_compiled_for_a_device(isa: str, tmp_path: Path) -> None:
+def test_every_algorithm_is_compiled_for_a_device(tmp_path: Path) -> None:
     pytest.importorskip("ziglang")
     shapes = [{}, {"dtype": "u8"}, {"groups": 32}, {"density": 0.1}]
     asked = [dataclasses.replace(problem(), **shape) for shape in shapes]  # type: ignore[arg-type]
-    found = {kernel.name: kernel for shape in asked for kernel in candidates(shape, isa_named(isa))}
+    found = {kernel.name: kernel for shape in asked for kernel in candidates(shape, isa_named("neon"))}
     assert len(found) > len(ALGORITHMS) / 2
     for kernel in found.values():
         assert compile_library(text_alone(kernel) + remote._c_text("harness"), kernel.isa, cache=tmp_path)
