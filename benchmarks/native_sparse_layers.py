@@ -1,12 +1,12 @@
 """Pruned layers of ResNet-50 one by one: how much of the expected speed-up each kernel reaches, one thread.
 
-    python benchmarks/native_sparse_layers.py [--zeros 90] [--dtype f32,u8] [--pattern any,fours]
+    python benchmarks/native_sparse_layers.py [--zeros 90] [--dtype f32,u8] [--pattern any,channels,filters]
 
 The expected speed-up of weights with a share `density` left is 1 / density; the observed one is the time of
 the dense kernel of the same engine that computes the convolution directly, over the sparse kernel's. Shares
 of the expected speed-up are also printed over the fastest dense kernel, which for 3x3 windows in fp32 is
-Winograd's and saves multiplications of its own. Zeros lie anywhere, or in fours of channels. Every kernel is
-the best guess of its algorithm; times are the least of several turns, weights from the third cache.
+Winograd's and saves multiplications of its own. Zeros lie anywhere, or in fours of channels or filters. Every
+kernel is the best guess of its algorithm; times are the least of several turns, weights from the third cache.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tensmith.kernel import Convolution, Kernel, candidates, host_isa
 from tensmith.tune.timer import Timer
 
 DIRECT = {"f32": "spatial_pack", "u8": "spatial_pack_int8"}
-PATTERNS = ("any", "fours")
+PATTERNS = ("any", "channels", "filters")
 WEIGHTS_FROM = 1  # the third cache
 
 
@@ -46,13 +46,14 @@ def timed(timer: Timer, kernels: dict[str, Kernel], turns: int, span: float) -> 
 
 def table(dtype: str, density: float, pattern: str, turns: int, span: float) -> None:
     """One line for each layer, then what they come to."""
-    quads = density if pattern == "fours" else 1 - (1 - density) ** 4
+    anywhere = 1 - (1 - density) ** 4
+    quads, strips = (density if pattern == along else anywhere for along in PATTERNS[1:])
     print(f"\n{dtype}, {1 - density:.0%} zeros, {pattern}: expected {1 / density:.3g}x")
     print(f"{'us':52} {'sparse':>8} {'direct':>8} {'fastest':>8}   over direct, share   over fastest, share")
     layers: list[tuple[float, float, float]] = []
     with Timer() as timer:
         for times, layer in resnet50(dtype):
-            kernels = guesses(replace(layer, density=density, quads=quads))
+            kernels = guesses(replace(layer, density=density, quads=quads, strips=strips))
             found = timed(timer, kernels, turns, span)
             sparse = min(seconds for name, seconds in found.items() if name.startswith("sparse"))
             direct = found[DIRECT[dtype]]

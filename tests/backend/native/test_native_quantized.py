@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tensmith.backend.native.choosers import estimated, only
 from tensmith.backend.native.folder import write_folder
 from tensmith.backend.native.loader import Model
 from tensmith.backend.native.plan import Plan, make_plan
@@ -106,6 +107,20 @@ def pooled_and_joined(net: Net) -> str:
     return net.pair(net.conv(y, 18, 36), 2**-2, 127)
 
 
+def pruned_and_pooled(net: Net) -> str:
+    def pruned(x: str, filters: int, channels: int) -> str:
+        y = net.conv(x, filters, channels)
+        codes = next(array for array in reversed(net.constants.values()) if array.ndim == 4)
+        codes[net.random.random(codes.shape) < 0.8] = 0
+        return y
+
+    y = net.pair(net.conv(net.pair("x", 2**-4, 113), 24, 3), 2**-3, 100)
+    y = net.pair(pruned(y, 40, 24), 2**-3, 90)
+    window = {"kernel_shape": (3, 2), "strides": (2, 3), "pads": (1, 0, 1, 1)}
+    y = net.pair(net.add("max_pool", y, **window), 2**-3, 90)
+    return net.pair(pruned(y, 18, 40), 2**-3, 127)
+
+
 def classified(net: Net) -> str:
     x = net.pair(net.conv(net.pair("x", 2**-4, 113), 20, 3, strides=(2, 2)), 2**-3, 128)
     flat = net.pair(net.add("flatten", x, axis=1), 2**-3, 128)
@@ -142,6 +157,17 @@ def test_answers_are_equal_to_the_bit(form: Callable[[Net], str], isa: Isa, tmp_
     answer = run(plan, x, tmp_path / "model")
     assert len(np.unique(truth)) > 15, "the test says nothing if everything saturates"
     assert np.array_equal(answer, truth)
+
+
+def test_pruned_bytes_are_equal_to_the_bit(tmp_path: Path) -> None:
+    net = Net((2, 3, 9, 11))
+    program = net.program(pruned_and_pooled(net))
+    plan = make_plan(program, host_isa(), lambda _: only("sparse_int8", estimated(0)))
+    chosen = [kernel.work.name for kernel in plan.kernels]  # type: ignore[union-attr]
+    assert chosen == ["spatial_pack_int8", "sparse_int8", "sparse_int8"]
+    x = (np.random.default_rng(1).integers(-96, 96, net.shape) / 16).astype(np.float32)
+    answer = run(plan, x, tmp_path / "model")
+    assert np.array_equal(answer, interpret(program, {"x": x})[program.outputs[0]])
 
 
 def test_bytes_cross_the_border_of_a_program(tmp_path: Path) -> None:
