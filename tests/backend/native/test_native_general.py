@@ -67,6 +67,8 @@ def test_what_is_not_finite_passes_through(tmp_path: Path) -> None:
     net = Net(2, 6, 5, 7)
     outputs = [
         net.add("log_softmax", "x", axis=1),
+        net.add("softmax", "x", axis=2),
+        net.add("resize", "x", "", "", ints(net, 2, 6, 10, 7)),
         net.add("reduce_max", "x", ints(net, 1)),
         net.add("depth_to_space", net.add("concat", "x", "x", axis=1), blocksize=2),
         net.add("pad", "x", ints(net, 0, 0, 2, 1, 0, 0, 1, 3), mode="reflect"),

@@ -1,4 +1,4 @@
-"""Steps of their own for ops that choose elements by value or by computed subscripts, and for resizing."""
+"""Steps for ops that choose elements by value or by computed subscripts, and for resizing and padding."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from tensmith.formula.arith import Floats
 from tensmith.ir import Node
 from tensmith.ir.op import Run
 from tensmith.ir.ops.resize import axis_maps, coordinates, nearest, resized_axes, weights
+from tensmith.ir.ops.sizes import as_ints
+from tensmith.ir.ops.slicing import full_pads
 from tensmith.kernel.routine import Routine
 from tensmith.kernel.routines.extremes import Extremes
 from tensmith.kernel.routines.pick import PickElements, PickSlices
@@ -65,26 +67,54 @@ def resample(tensors: Tensors, reads: Reads, node: Node, output: str) -> Resampl
         return None
     hollow = np.broadcast_to(np.float32(0), shape)
     maps = axis_maps(Run(attrs, (hollow, *given), (), ()), Floats())
-    parts: list[Array] = []
-    passes: list[Pass] = []
-    words = 0
+    matrices: list[tuple[int, Array]] = []
     for axis, part in zip(resized_axes(attrs, len(shape)), maps):
         size, kept = shape[axis], part.out == shape[axis] and part.scale == 1
-        if kept and (part.start, part.end) == (0, 1) and (passes or axis < len(shape) - 1):
+        if kept and (part.start, part.end) == (0, 1):
             continue
         at = coordinates(attrs["coordinate_transformation_mode"], part, size)
+        outside = attrs["coordinate_transformation_mode"] == "tf_crop_and_resize"
+        outside = ((at < 0) | (at > size - 1)) & outside
         if attrs["mode"] == "nearest":
-            matrix = np.eye(size)[nearest(attrs["nearest_mode"], at, size)]
+            matrix = np.where(outside, -1, nearest(attrs["nearest_mode"], at, size))
         else:
-            matrix = weights(attrs, at, size, part.scale)
-        if attrs["coordinate_transformation_mode"] == "tf_crop_and_resize":
-            matrix[(at < 0) | (at > size - 1)] = 0
+            matrix = np.where(outside[:, None], 0, weights(attrs, at, size, part.scale))
+        matrices.append((axis, matrix))
+    return _passes(reads, node, shape, matrices, attrs["extrapolation_value"])
+
+
+def pad(tensors: Tensors, reads: Reads, node: Node, output: str) -> Resample | None:
+    """pad of floats by constant sizes, in every mode."""
+    shape = tensors.shape(node.inputs[0])
+    given = [tensors.constant(name) if name else None for name in (*node.inputs[1:], "", "")[:3]]
+    fill = tensors.number(node.inputs[2]) if given[1] is not None else 0.0
+    missing = any(name and table is None for name, table in zip(node.inputs[1:], given))
+    if tensors.dtype(output) != "f32" or missing or fill is None:
+        return None
+    before, after = map(as_ints, full_pads(len(shape), given[0], given[2]))
+    if min(*before, *after) < 0:
+        return None
+    how = {"mode": node.attrs["mode"]} | ({"constant_values": -1} if node.attrs["mode"] == "constant" else {})
+    places = [
+        (axis, np.pad(np.arange(size), sides, **how))
+        for axis, (size, sides) in enumerate(zip(shape, zip(before, after)))
+        if any(sides)
+    ]
+    return _passes(reads, node, shape, places, fill)
+
+
+def _passes(
+    reads: Reads, node: Node, shape: tuple[int, ...], matrices: list[tuple[int, Array]], fill: float
+) -> Resample:
+    """One pass an axis; its tables become constants."""
+    parts, passes, words = [], [], 0
+    for axis, matrix in matrices or [(0, np.arange(shape[0]))]:
         parts.append(tables(matrix))
-        passes.append(Pass(axis, size, part.out, int(np.count_nonzero(matrix)), words))
+        taps = np.count_nonzero(matrix) if matrix.ndim > 1 else 0
+        passes.append(Pass(axis, shape[axis], len(matrix), int(taps), words))
         words += len(parts[-1])
-    source = reads.dense(node.inputs[0])
-    reads.table(f"{output} taps", np.concatenate(parts))
-    return Resample(source, shape, tuple(passes), attrs["extrapolation_value"])
+    reads.table(f"{node.output} taps", np.concatenate(parts))
+    return Resample(reads.dense(node.inputs[0]), shape, tuple(passes), fill)
 
 
 CHOOSING: Mapping[str, Callable[[Tensors, Reads, Node, str], Routine | None]] = {
@@ -96,4 +126,5 @@ CHOOSING: Mapping[str, Callable[[Tensors, Reads, Node, str], Routine | None]] = 
     "scatter_elements": scatter,
     "scatter_nd": scatter,
     "resize": resample,
+    "pad": pad,
 }

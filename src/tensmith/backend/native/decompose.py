@@ -110,19 +110,6 @@ def _space_to_depth(builder: Builder, node: Node, shape: tuple[int, ...]) -> boo
     return True
 
 
-def _softmax(builder: Builder, node: Node, shape: tuple[int, ...]) -> bool:
-    """Channels of images have a kernel of their own."""
-    axis, last = node.attrs["axis"] % len(shape), len(shape) - 1
-    if axis in (1, last):
-        return False
-    order = list(range(len(shape)))
-    order[axis], order[last] = last, axis
-    turned = builder.add("transpose", node.inputs[:1], f"{node.output} turned", perm=tuple(order))
-    shares = builder.add("softmax", (turned,), f"{node.output} shares", axis=-1)
-    builder.add("transpose", (shares,), node.output, perm=tuple(order))
-    return True
-
-
 def _instance(builder: Builder, node: Node, shape: tuple[int, ...]) -> bool:
     return _grouped(builder, node, shape, shape[1])
 
@@ -161,7 +148,6 @@ _RULES: Mapping[str, Callable[[Builder, Node, tuple[int, ...]], bool]] = {
     "conv_transpose": _transposed,
     "depth_to_space": _depth_to_space,
     "space_to_depth": _space_to_depth,
-    "softmax": _softmax,
     "instance_normalization": _instance,
     "group_normalization": _group,
     "hardmax": _hardmax,

@@ -16,6 +16,7 @@ from tensmith.ir import Node
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.routine import Routine
 from tensmith.kernel.routines.attention import Attention
+from tensmith.kernel.routines.columns import ColumnSoftmax
 from tensmith.kernel.routines.reduce import Kind, Reduce
 from tensmith.kernel.routines.rows import RowSoftmax
 from tensmith.kernel.routines.strided import Operand, Part, Strided
@@ -61,9 +62,11 @@ def _seen(tensors: Tensors, value: str, lanes: int) -> Step:
 
 def _softmax(tensors: Tensors, reads: Reads, node: Node, isa: Isa) -> Routine | None:
     shape = tensors.shape(node.output)
-    if node.attrs["axis"] % len(shape) != len(shape) - 1:
-        return None
+    axis = node.attrs["axis"] % len(shape)
     reads.dense(node.inputs[0])
+    if axis != len(shape) - 1:
+        sizes = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+        return ColumnSoftmax(*sizes, isa.lanes)
     return RowSoftmax(math.prod(shape[:-1]), shape[-1], isa.lanes)
 
 

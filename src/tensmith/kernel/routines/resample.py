@@ -1,4 +1,4 @@
-"""Resizing: every axis in turn, each element a weighted sum of a few along it."""
+"""Resizing and padding: every axis in turn, each element a copy, or a weighted sum of a few along it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ Array = np.ndarray[Any, Any]
 class Pass:
     """One axis from `size` elements to `out`; its `taps` weights, its tables at a word of the constants.
 
-    Tables: where each element's taps begin [out + 1], the taps' places [taps], their weights [taps].
+    Tables: where each element's taps begin [out + 1], the taps' places [taps], their weights [taps]. Where
+    there are no taps, elements are copies: their places [out], -1 for one that is filled.
     """
 
     axis: int
@@ -31,7 +32,12 @@ class Pass:
 
 
 def tables(matrix: Array) -> Array:
-    """The tables of y = matrix @ x, as words; weights of zero are no taps."""
+    """The tables of y = matrix @ x, as words; weights of zero are no taps.
+
+    A vector of places is the matrix with ones there: copies.
+    """
+    if matrix.ndim == 1:
+        return matrix.astype(np.int32)
     rows, places = np.nonzero(matrix)
     begins = np.searchsorted(rows, np.arange(len(matrix) + 1))
     weights = matrix[rows, places].astype(np.float32)
@@ -78,8 +84,26 @@ static void {name}({ROUTINE_SIGNATURE})
 {"".join(lines)}}}
 """
 
+    def _copies(self, one: Pass, outer: int, inner: int, x: str, y: str) -> str:
+        fill = literal(self.fill)
+        whole = f"memcpy(y, x + at[n] * {inner}, {4 * inner})" if inner > 1 else "*y = x[at[n]]"
+        return f"""\
+    {{
+        const int32_t *at = (const int32_t *)constants + {one.table};
+        float *y = {y};
+        for (int o = 0; o < {outer}; o++) {{
+            const float *x = {x} + o * {one.size * inner}L;
+            for (int n = 0; n < {one.out}; n++, y += {inner})
+                if (at[n] >= 0) {whole};
+                else for (int j = 0; j < {inner}; j++) y[j] = {fill};
+        }}
+    }}
+"""
+
     def _pass(self, one: Pass, shape: tuple[int, ...], x: str, y: str) -> str:
         outer, inner = math.prod(shape[: one.axis]), math.prod(shape[one.axis + 1 :])
+        if not one.taps:
+            return self._copies(one, outer, inner, x, y)
         places = one.table + one.out + 1
         return f"""\
     {{
