@@ -59,7 +59,7 @@ def inputs_of(path: Path) -> Arrays:
     return random_inputs(tuple(specs))
 
 
-def difference(path: Path, settings: tuple[tuple[str, str], ...]) -> float:
+def difference(path: Path, settings: tuple[tuple[str, str], ...] = ()) -> float:
     """The largest difference of the outputs of native and ONNX Runtime, relative to the outputs' range."""
     inputs = inputs_of(path)
     native = ENGINES["native"].prepare(path, 1, **dict(settings)).run(inputs)
