@@ -94,3 +94,23 @@ def test_a_generator(tmp_path: Path) -> None:
     (name,) = expected
     assert expected[name].shape == (2, 3, 32, 32)
     assert np.allclose(found[name], expected[name], atol=2e-5)
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_a_u_net(batch: int, tmp_path: Path) -> None:
+    """Down by pools, up by a transposed convolution and by resizing, with the skipped parts joined."""
+    net = Net(batch, 3, 20, 28)
+    first = net.add("relu", net.conv("x", 3, 12))
+    second = net.add(
+        "relu", net.conv(net.add("max_pool", first, kernel_shape=(2, 2), strides=(2, 2)), 12, 20)
+    )
+    deep = net.add("relu", net.conv(net.add("max_pool", second, kernel_shape=(2, 2), strides=(2, 2)), 20, 33))
+    up = net.add("conv_transpose", deep, net.constant(33, 20, 2, 2), net.constant(20), strides=(2, 2))
+    up = net.add("relu", net.conv(net.add("concat", up, second, axis=1), 40, 16))
+    scales = net.constant(values=np.array([1, 1, 2, 2], np.float32))
+    up = net.add("resize", up, "", scales, mode="linear")
+    up = net.add("concat", net.conv(up, 16, 12, 1), first, axis=1)
+    program = net.program(net.add("sigmoid", net.conv(up, 24, 2, 1)))
+    found, expected = answers(program, tmp_path)
+    (name,) = expected
+    assert np.allclose(found[name], expected[name], atol=1e-5)
