@@ -91,14 +91,10 @@ def first(**changes: object) -> Kernel:
 
 
 @needs_tvm
-def test_a_device_says_what_it_is(device: Device) -> None:
+def test_a_device_says_what_it_is_and_times_kernels(device: Device) -> None:
     cpu, found = detect_cpu(), device.describe()
     assert (found.model, found.architecture, found.features) == (cpu.model, cpu.architecture, cpu.features)
     assert found.isa(None) == host_isa()
-
-
-@needs_tvm
-def test_a_kernel_takes_some_time_there(device: Device) -> None:
     for dtype, memory in (("f32", 0), ("u8", 1), ("f32", 2)):
         assert 0 < device.seconds(first(dtype=dtype), memory, 0.01) < 1
 
