@@ -12,6 +12,7 @@ import pytest
 
 from tensmith.errors import OutputError
 from tensmith.kernel import Convolution, Kernel, candidates, host_isa, isa_named, timings
+from tensmith.kernel.scheduled import Scheduled
 from tensmith.kernel.timings import Timings
 
 PROBLEM = Convolution(32, 8, 8, 32, (3, 3), pads=(1, 1, 1, 1))
@@ -69,6 +70,13 @@ def test_near_shapes_come_in_order_and_other_kinds_not_at_all(path: Path) -> Non
     expected = [str(candidates(Convolution(c, 8, 8, c, (3, 3), pads=(1, 1, 1, 1)), host_isa())[i])
                 for c, i in ((64, 1), (256, 1))]  # fmt: skip
     assert made.near(PROBLEM, host_isa(), 0) == list(dict.fromkeys(expected))
+
+
+def test_what_others_found_near_by_is_no_hint(path: Path, kernel: Kernel) -> None:
+    near = Convolution(64, 8, 8, 64, (3, 3), pads=(1, 1, 1, 1))
+    (made := Timings(path)).add(candidates(near, host_isa())[1], 0, 2e-6)
+    made.add(Scheduled(near, host_isa()), 0, 1e-6)
+    assert made.near(PROBLEM, host_isa(), 0) == [str(candidates(near, host_isa())[1])]
 
 
 def test_settled_holds_for_the_same_kernels(path: Path) -> None:

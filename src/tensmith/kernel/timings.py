@@ -22,6 +22,7 @@ from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.alone import code_version
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
+from tensmith.kernel.scheduled import Scheduled
 
 _VERSION = 1
 _PATIENCE_SECONDS = 30.0
@@ -70,15 +71,15 @@ class Timings:
         return {name: (code, seconds) for name, code, seconds in self._rows(statement, where)}
 
     def near(self, problem: Convolution, isa: Isa, memory: int, most: int = 3) -> list[str]:
-        """Names of the kernels that were best at the nearest other shapes, the nearest shape first."""
+        """Names of our kernels that were best at the nearest other shapes, the nearest shape first."""
         statement = (
             "SELECT problem, kernel, min(seconds) FROM timings WHERE machine = ? AND memory = ? "
-            "GROUP BY problem"
+            "AND kernel <> ? GROUP BY problem"
         )
         own = asdict(problem)
         found = [
             (distance, name)
-            for text, name, _ in self._rows(statement, (self._machine(isa), memory))
+            for text, name, _ in self._rows(statement, (self._machine(isa), memory, Scheduled.name))
             if 0 < (distance := _distance(own, json.loads(text))) < math.inf
         ]
         return list(dict.fromkeys(name for _, name in sorted(found)[:most]))
