@@ -51,7 +51,7 @@ ACTIVATIONS = {
 }
 # The algorithms whose sums skip what they need not read, or mix what they read: see their docstrings, and
 # kernel/groups.py for convolutions in groups.
-NOT_LOCAL = ("winograd", "sparse")
+NOT_LOCAL = ("winograd", "winograd_on_the_fly", "sparse")
 BYTES_SHARE = 0.2  # of the configurations, each compiled for itself
 
 

@@ -36,7 +36,7 @@ ISAS = [
     isa_named("neon", ["fp16", "dotprod"]),
 ]
 # Their places are proved one by one.
-TILED = {"winograd"}
+TILED = {"winograd", "winograd_on_the_fly"}
 
 
 def kernels(problem: Convolution, isa: Isa) -> list[Kernel]:

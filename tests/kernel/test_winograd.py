@@ -10,6 +10,7 @@ from kernel_runs import reference, run_kernel, sample
 
 from tensmith.kernel import Convolution, Epilogue, host_isa, isa_named
 from tensmith.kernel.algorithms.winograd import Winograd
+from tensmith.kernel.algorithms.winograd_on_the_fly import WinogradOnTheFly
 from tensmith.kernel.cook_toom import filtering
 from tensmith.kernel.epilogue import Activation
 
@@ -60,6 +61,34 @@ def test_every_size_on_every_class_of_shape(problem: Convolution, size: int) -> 
     error = abs(run_kernel(kernels[0], image, weights) - expected).max()
     assert error <= kernels[0].error_bound(image, weights)
     assert error <= 1e-4 * abs(expected).max(), "far below the bound in practice"
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 5, 6])
+@pytest.mark.parametrize("problem", [*SHAPES, *LARGER], ids=str)
+def test_filters_that_are_transformed_on_the_fly(problem: Convolution, size: int) -> None:
+    """The bound is the same, and the packed filters are as many as the op's, in whole vectors."""
+    image, weights = sample(problem)
+    kernels = [k for k in WinogradOnTheFly.candidates(problem, host_isa()) if k.parameters["size"] == size]
+    if not kernels:
+        pytest.skip("more points than there are")
+    expected = reference(problem, image, weights)
+    error = abs(run_kernel(kernels[0], image, weights) - expected).max()
+    assert error <= kernels[0].error_bound(image, weights)
+    assert kernels[0].pack(weights).nbytes == kernels[0].weight_bytes
+
+
+def test_filters_in_slices_chunks_and_groups() -> None:
+    """Several of each, ragged at the end, with everything in the epilogue."""
+    problem = Convolution(40, 17, 18, 40, (3, 3), pads=SAME)
+    image, weights = sample(problem)
+    bias = np.linspace(-1, 1, problem.filters, dtype=np.float32)
+    residual = sample(Convolution(problem.filters, *problem.output, 1))[0]
+    expected = np.maximum(reference(problem, image, weights) + bias[:, None, None] + residual, 0)
+    for isa in (host_isa(), isa_named("generic")):
+        kernel = WinogradOnTheFly(problem, isa, 4, 6, 3, 2, isa.lanes)
+        epilogue = Epilogue(True, kernel.target, Activation("relu"))
+        found = run_kernel(kernel, image, weights, bias, residual, epilogue, loose=True)
+        assert abs(found - expected).max() <= kernel.error_bound(image, weights) + 1e-5
 
 
 def test_several_groups_and_another_instruction_set() -> None:

@@ -85,6 +85,11 @@ class Kernel(ABC):
         """Bytes of scratch memory it uses, aligned to 64."""
         return 0
 
+    @property
+    def weight_bytes(self) -> int:
+        """About what the packed weights take, were they floats: as much as the op's unless one says more."""
+        return 4 * self.problem.filters * self.problem.depth
+
     @abstractmethod
     def pack(self, weights: Array) -> Array:
         """The weights [filters, channels/groups, *window] in the order in which the kernel reads them."""

@@ -107,6 +107,7 @@ _PRELUDE = """\
 #define UNROLL _Pragma("GCC unroll 64")
 #define UNROLL_4 _Pragma("GCC unroll 4")
 #define FETCH(p) __builtin_prefetch(p)
+#define FETCH_FAR(p) __builtin_prefetch(p, 0, 2)
 typedef float vf __attribute__((vector_size({bytes}), may_alias));
 typedef float vfu __attribute__((vector_size({bytes}), aligned(4), may_alias));
 typedef int32_t vi __attribute__((vector_size({bytes}), may_alias));

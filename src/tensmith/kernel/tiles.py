@@ -66,7 +66,7 @@ def load_weights(positions: int, blocks: int, lanes: int, bytes_in_all: int) -> 
 
 
 # Cycles until a line arrives from memory; lines to ask for in advance; bytes that stay in a second cache.
-_WAIT, _LEAST_AHEAD, _MOST_AHEAD = 400, 16, 64
+_WAIT, _LEAST_AHEAD, _MOST_AHEAD = 1200, 16, 64
 _KEPT_BYTES = 512 << 10
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 
 from tensmith.kernel.algorithm import Kernel, candidates
@@ -12,24 +13,33 @@ from tensmith.kernel.problem import Convolution
 # Says for a problem which kernels may compute it, with seconds where they are known.
 Chooser = Callable[[Convolution, Isa], list[tuple[float, Kernel]]]
 
-# (bytes, bytes a second) of a server core's second and third cache and of its memory.
-_MEMORIES = ((1 << 20, 150e9), (16 << 20, 70e9), (1 << 62, 18e9))
+# (bytes, bytes a second, bytes worth a second) of a server core's second and third cache and of its memory.
+_MEMORIES = ((1 << 20, 150e9, math.inf), (16 << 20, 70e9, math.inf), (1 << 62, 18e9, 60e9))
 
 
 def estimated(weight_bytes: int) -> Chooser:
     """The untuned choice, by estimated cost; weights come from the nearest memory that holds all of them."""
-    bandwidth = _MEMORIES[memory_of(weight_bytes)][1]
+    memory = memory_of(weight_bytes)
+    bandwidth = _MEMORIES[memory][1]
 
     @functools.cache
     def choose(problem: Convolution, isa: Isa) -> list[tuple[float, Kernel]]:
-        return [(kernel.cost().seconds(bandwidth=bandwidth), kernel) for kernel in candidates(problem, isa)]
+        return [
+            (kernel.cost().seconds(bandwidth=bandwidth) + price(kernel, memory), kernel)
+            for kernel in candidates(problem, isa)
+        ]
 
     return choose
 
 
 def memory_of(weight_bytes: int) -> int:
     """The nearest memory that holds so many bytes: 0 the second cache, 1 the third, 2 beyond."""
-    return next(place for place, (size, _) in enumerate(_MEMORIES) if weight_bytes <= size)
+    return next(place for place, (size, *_) in enumerate(_MEMORIES) if weight_bytes <= size)
+
+
+def price(kernel: Kernel, memory: int) -> float:
+    """Seconds that the room for a kernel's weights is worth, so that speed is not bought with all memory."""
+    return kernel.weight_bytes / _MEMORIES[memory][2]
 
 
 def only(name: str, choose: Chooser) -> Chooser:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from tensmith.backend.native.choosers import Chooser, estimated, memory_of
+from tensmith.backend.native.choosers import Chooser, estimated, memory_of, price
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
@@ -26,7 +26,7 @@ def measured(timings: Timings) -> Callable[[int], Chooser]:
         def choose(problem: Convolution, isa: Isa) -> list[tuple[float, Kernel]]:
             options = guess(problem, isa)
             known = timings.known((kernel for _, kernel in options), memory)
-            return [(seconds, kernel) for kernel, seconds in known.items()] or options
+            return [(seconds + price(kernel, memory), kernel) for kernel, seconds in known.items()] or options
 
         return choose
 

@@ -40,6 +40,8 @@ _MOST_BLOCKS = 6
 _FEW_CHANNELS = 8
 # Reading planes, compilers spill what fills all registers, and every element is a load of its own.
 _PLANE_REGISTERS = 0.75
+# From so many blocks of channels on it pays to fetch the next one: behind the last there is none.
+_MANY_BLOCKS = 16
 # Rows that lie this many bytes apart share the few places of one line in the first cache.
 _CACHE_SPAN, _CACHE_WAYS = 4096, 8
 
@@ -83,7 +85,7 @@ class SpatialPack(Kernel):
         ]
         for block in dict.fromkeys(layouts):
             alike = [tile for tile in fitting if tile.block == block]
-            yield from sorted(alike, key=lambda tile: tile.cost().cycles)[:_MOST_CANDIDATES]
+            yield from sorted(alike, key=_rank)[:_MOST_CANDIDATES]
 
     @property
     def source(self) -> Buffer:
@@ -177,6 +179,12 @@ static void {name}({SIGNATURE})
         }}""")
         return "\n".join([*text, "    }", "}", ""])
 
+    def _next_block(self, tile: Extent, source: Buffer) -> str:
+        """C that fetches a tile's next block of channels: it lies a plane away, where no prefetcher looks."""
+        down, across = self.problem.strides[0] * source.row, self.problem.strides[1] * source.block
+        each = f"UNROLL for (int i = 0; i < {tile[0]}; i++) UNROLL for (int j = 0; j < {tile[1]}; j++)"
+        return f"\n        {each} FETCH(x + {source.plane} + i * {down} + j * {across});"
+
     def _tile(
         self, name: str, tile: Extent, blocks: int, last: int, source: Buffer, target: Buffer,
         epilogue: Epilogue,
@@ -192,6 +200,8 @@ static void {name}({SIGNATURE})
         kept = epilogue.residual or target
         add = f"i * {kept.row} + j * {kept.block} + k * {vector_step(kept, lanes)}"
         value = epilogue.apply("a[i][j][k]", f"load(b + k * {lanes})", f"load(r + {add})")
+        deep = p.window == (1, 1) and source.block == lanes and source.blocks >= _MANY_BLOCKS
+        ahead = self._next_block(tile, source) if deep else ""
         end = ""
         if last < lanes:
             ragged = f"load(r + {add})" if kept.block == lanes else f"load_part(r + {add}, {last})"
@@ -212,7 +222,7 @@ static void {name}_{rows}x{columns}x{blocks}_{last}(const float *restrict x, con
     for (int cb = 0; cb < {full + bool(rest)}; cb++, x += {source.plane})
     for (int u = 0; u < {p.window[0]}; u++)
     for (int v = 0; v < {p.window[1]}; v++) {{
-        const float *t = x + {taps};
+        const float *t = x + {taps};{ahead}
         UNROLL_4 for (int c = 0; c < {limit}; c++, w += {blocks * lanes}) {{
             vf f[{blocks}];
             {load_weights(rows * columns, blocks, lanes, 4 * p.filters * p.depth)}
@@ -227,6 +237,11 @@ static void {name}_{rows}x{columns}x{blocks}_{last}(const float *restrict x, con
             store(y + {at}, {value});{end}
 }}
 """
+
+
+def _rank(kernel: SpatialPack) -> tuple[float, int]:
+    """The cheapest first; of equals, the one whose first tile has most to do while weights arrive."""
+    return kernel.cost().cycles, -kernel.positions * kernel.blocks
 
 
 def vector_step(buffer: Buffer, lanes: int) -> int:

@@ -84,20 +84,28 @@ class Winograd(Kernel):
     @classmethod
     def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
         """For every size the cheapest register tiles and groups, cheapest first."""
-        found = []
+        found: list[Kernel] = []
         for size in _SIZES:
             if size + _phases(problem).taps - 1 > _MOST_POINTS:
                 continue
-            tiles = _tile_count(problem, size)
+            tiles = tile_count(problem, size)
             fitting = [
-                cls(problem, isa, size, group, positions, blocks)
+                kernel
                 for blocks in range(1, min(-(-problem.filters // isa.lanes), _MOST_BLOCKS) + 1)
                 for positions in range(1, tiles + 1)
                 if isa.fits(positions, blocks)
-                for group in _groups(problem, isa, size, positions, blocks)
+                for kernel in cls._grouped(problem, isa, size, positions, blocks)
             ]
             found += sorted(fitting, key=lambda kernel: kernel.cost().seconds())[:_GROUPS_OFFERED]
         yield from sorted(found, key=lambda kernel: kernel.cost().seconds())
+
+    @classmethod
+    def _grouped(
+        cls, problem: Convolution, isa: Isa, size: int, positions: int, blocks: int
+    ) -> Iterator[Kernel]:
+        """The kernels of one register tile: groups that stay in the second cache."""
+        for group in _groups(problem, isa, size, positions, blocks):
+            yield cls(problem, isa, size, group, positions, blocks)
 
     @property
     def transforms(self) -> Filtering:
@@ -182,10 +190,15 @@ class Winograd(Kernel):
         depth = sum(stop - first for first, stop in self._depths())
         return 4 * depth * self.target.blocks * self.isa.lanes
 
+    @property
+    def weight_bytes(self) -> int:
+        """The transformed filters."""
+        return self._filter_bytes
+
     def cost(self) -> Cost:
         """Transforms, products with what the last tiles waste, and the filters once a group."""
         n, size = self._points, self.size
-        tiles = _tile_count(self.problem, size)
+        tiles = tile_count(self.problem, size)
         groups = -(-tiles // self.group)
         computed = sum(-(-min(self.group, tiles - g * self.group) // self.positions) for g in range(groups))
         depth = sum(stop - first for first, stop in self._depths())
@@ -245,22 +258,19 @@ class Winograd(Kernel):
     def code(self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
         """The three stages, and the walk over groups of tiles and chunks of filters."""
         lanes, area, size = self.isa.lanes, self._area, self.size
-        tiles, across = _tile_count(self.problem, size), self._grid[1]
+        tiles, across = tile_count(self.problem, size), self._grid[1]
         kept = epilogue.residual or target
         parts = chunks(self.target.blocks, self.blocks)
         origin = f"int i = (first + t) / {across} * {size}, j = (first + t) % {across} * {size};"
         texts = [
             self._input(name, source),
-            *(self._product(name, blocks) for blocks, _ in parts),
+            *(self._chunk(name, blocks) for blocks, _ in parts),
             self._output(name, target, epilogue),
         ]
         stages = "\n".join(
             f"""\
         for (int chunk = 0; chunk < {times}; chunk++) {{
-            for (int q = 0; q < {area}; w += (last[q] - start[q]) * {blocks * lanes}, q++)
-                for (int t = 0; t < count; t += {self.positions})
-                    {name}_product_{blocks}(v + q * {self._spectrum} + t * {lanes}, start[q], last[q], w,
-                        m + (t * {area} + q) * {lanes});
+{self._products(name, blocks)}
             for (int k = 0; k < {blocks}; k++) {{
                 for (int t = 0; t < count; t++) {{
                     {origin}
@@ -344,8 +354,8 @@ static void {name}({SIGNATURE})
         n, matrix, lanes = self._points, self.transforms.input_matrix, self.isa.lanes
         row, column = (self._reach[1] * lanes, lanes) if self._packed else (source.row, lanes)
         stride = 1 if self._packed else self.problem.strides[0]
-        columns = _lines(matrix, rows_code, [f"x[{i}]" for i in range(n)], [f"d[{i}][j]" for i in range(n)])
-        rows = _lines(matrix, rows_code, [f"d[i][{j}]" for j in range(n)], [f"y[{j}]" for j in range(n)])
+        columns = lines(matrix, rows_code, [f"x[{i}]" for i in range(n)], [f"d[{i}][j]" for i in range(n)])
+        rows = lines(matrix, rows_code, [f"d[i][{j}]" for j in range(n)], [f"y[{j}]" for j in range(n)])
         return f"""\
 static void {name}_input(const float *restrict in, float *restrict v)
 {{
@@ -361,8 +371,24 @@ static void {name}_input(const float *restrict in, float *restrict v)
 }}
 """
 
-    def _product(self, name: str, blocks: int) -> str:
-        """One of the matrix products: `positions` tiles by `blocks` blocks of filters, over some channels."""
+    def _products(self, name: str, blocks: int) -> str:
+        """C that computes m, the products of the group's tiles with one chunk of filters."""
+        lanes, area = self.isa.lanes, self._area
+        return f"""\
+            for (int q = 0; q < {area}; w += (last[q] - start[q]) * {blocks * lanes}, q++)
+                for (int t = 0; t < count; t += {self.positions})
+                    {name}_product_{blocks}(v + q * {self._spectrum} + t * {lanes}, start[q], last[q], w,
+                        m + (t * {area} + q) * {lanes});"""
+
+    def _chunk(self, name: str, blocks: int) -> str:
+        """The functions behind `_products`."""
+        return self._product(name, blocks)
+
+    def _product(self, name: str, blocks: int, begin: str = "splat(0)") -> str:
+        """One of the matrix products: `positions` tiles by `blocks` blocks of filters, over some channels.
+
+        Sums begin at the C expression `begin`.
+        """
         lanes = self.isa.lanes
         return f"""\
 static void {name}_product_{blocks}(const float *restrict v, int start, int last, const float *restrict w,
@@ -370,7 +396,7 @@ static void {name}_product_{blocks}(const float *restrict v, int start, int last
 {{
     vf a[{self.positions}][{blocks}];
     UNROLL for (int j = 0; j < {self.positions}; j++) UNROLL for (int k = 0; k < {blocks}; k++)
-        a[j][k] = splat(0);
+        a[j][k] = {begin};
     v += start / {lanes} * {self.group * lanes};
     for (int c = start % {lanes}, left = last - start; left > 0; v += {self.group * lanes}, c = 0) {{
         int stop = left < {lanes} - c ? c + left : {lanes};
@@ -392,10 +418,10 @@ static void {name}_product_{blocks}(const float *restrict v, int start, int last
     def _output(self, name: str, target: Buffer, epilogue: Epilogue) -> str:
         """A^T m A of one tile and block, and the epilogue; tiles at the border are cut."""
         size, n, lanes, matrix = self.size, self._points, self.isa.lanes, self.transforms.output_matrix
-        columns = _lines(
+        columns = lines(
             matrix, columns_code, [f"x[{i}]" for i in range(n)], [f"d[{i}][j]" for i in range(size)]
         )
-        rows = _lines(
+        rows = lines(
             matrix, columns_code, [f"d[i][{j}]" for j in range(n)], [f"z[i][{j}]" for j in range(size)]
         )
         kept = epilogue.residual or target
@@ -423,7 +449,7 @@ static void {name}_output(const float *restrict m, const float *b, const float *
 """
 
 
-def _lines(matrix: Matrix, code: Writer, x: list[str], y: list[str]) -> str:
+def lines(matrix: Matrix, code: Writer, x: list[str], y: list[str]) -> str:
     return "\n        ".join(code(matrix, x, y))
 
 
@@ -441,7 +467,7 @@ def _packed(problem: Convolution, isa: Isa) -> bool:
     return problem.strides == (2, 2) and 4 * problem.channels <= isa.lanes
 
 
-def _tile_count(problem: Convolution, size: int) -> int:
+def tile_count(problem: Convolution, size: int) -> int:
     return math.prod(-(-length // size) for length in problem.output)
 
 
@@ -451,6 +477,6 @@ def _groups(problem: Convolution, isa: Isa, size: int, positions: int, blocks: i
     vectors = 1 if _packed(problem, isa) else len(phases.order) * -(-problem.channels // isa.lanes)
     tile_bytes = (size + phases.taps - 1) ** 2 * (vectors + blocks) * isa.bytes
     fitting = _GROUP_BYTES // tile_bytes
-    whole = -(-_tile_count(problem, size) // positions) * positions
+    whole = -(-tile_count(problem, size) // positions) * positions
     sizes = {min(whole, max(1, fitting // part // positions) * positions) for part in (1, 2)}
     return sorted(sizes, reverse=True)
