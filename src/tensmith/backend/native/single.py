@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from tensmith.backend.native.choosing import CHOOSING
+from tensmith.backend.native.picking import PICKING
 from tensmith.backend.native.general import by_formula
 from tensmith.backend.native.operands import Reads, Tensors
 from tensmith.backend.native.steps import Dense, Rename, Step
@@ -29,10 +29,10 @@ def alone(tensors: Tensors, node: Node, output: str, isa: Isa) -> Step:
     if node.op in VIEWING:
         return _seen(tensors, output, isa.lanes)
     reads = Reads(tensors)
-    make, choose = _MAKERS.get(node.op), CHOOSING.get(node.op)
+    make, pick = _MAKERS.get(node.op), PICKING.get(node.op)
     routine = make(tensors, reads, node, isa) if make and len(node.outputs) == 1 else None
-    if choose is not None:
-        routine = choose(tensors, reads, node, output)
+    if pick is not None:
+        routine = pick(tensors, reads, node, output)
     if routine is None:
         reads = Reads(tensors)
         routine = by_formula(tensors, reads, node, output)

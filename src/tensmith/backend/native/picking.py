@@ -117,7 +117,7 @@ def _passes(
     return Resample(reads.dense(node.inputs[0]), shape, tuple(passes), fill)
 
 
-CHOOSING: Mapping[str, Callable[[Tensors, Reads, Node, str], Routine | None]] = {
+PICKING: Mapping[str, Callable[[Tensors, Reads, Node, str], Routine | None]] = {
     "arg_max": extremes,
     "arg_min": extremes,
     "top_k": extremes,
