@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from tensmith.backend.native.picking import PICKING
 from tensmith.backend.native.general import by_formula
 from tensmith.backend.native.operands import Reads, Tensors
+from tensmith.backend.native.picking import PICKING
 from tensmith.backend.native.steps import Dense, Rename, Step
 from tensmith.backend.native.views import VIEWING
 from tensmith.errors import EngineError
