@@ -193,7 +193,10 @@ def _sha256(path: Path) -> str:
 
 def _memory(size: int) -> mmap.mmap:
     """Zeroed memory on page boundaries, on huge pages where the system offers them."""
-    memory = mmap.mmap(-1, max(size, mmap.PAGESIZE))
+    if not hasattr(mmap, "MAP_PRIVATE"):
+        return mmap.mmap(-1, max(size, mmap.PAGESIZE))
+    # What is shared with children, as is the default, gets no huge pages.
+    memory = mmap.mmap(-1, max(size, mmap.PAGESIZE), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         memory.madvise(mmap.MADV_HUGEPAGE)
     return memory
