@@ -79,3 +79,18 @@ def test_threads_have_a_folder_of_their_own_and_answer_alike(model: Path) -> Non
     inputs = conv_relu()[1]
     one, two = (ENGINES[compiled.NATIVE].prepare(model, threads).run(inputs)["y"] for threads in (1, 2))
     np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-5)
+
+
+def test_weights_in_another_folder_are_part_of_the_file(model: Path) -> None:
+    proto = onnx.load(model)
+    inputs = conv_relu()[1]
+    (model.parent / "sub").mkdir()
+    onnx.save(
+        proto, model, save_as_external_data=True, location="sub/weights.bin", size_threshold=0,
+        all_tensors_to_one_file=True,
+    )  # fmt: skip
+    native = ENGINES[compiled.NATIVE]
+    first = native.prepare(model, 1).run(inputs)["y"]
+    weights = model.parent / "sub" / "weights.bin"
+    (2 * np.fromfile(weights, np.float32)).tofile(weights)
+    np.testing.assert_allclose(native.prepare(model, 1).run(inputs)["y"], 2 * first, rtol=1e-5, atol=1e-5)

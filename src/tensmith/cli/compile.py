@@ -37,7 +37,8 @@ def compile(
     """
     from tensmith.backend.native.choosers import estimated
     from tensmith.backend.native.folder import write_folder
-    from tensmith.backend.native.plan import MOST_THREADS, make_plan
+    from tensmith.backend.native.loader import MOST_THREADS
+    from tensmith.backend.native.plan import make_plan
     from tensmith.backend.native.precision import in_precision, refusal
     from tensmith.cli.sizes import with_batch
     from tensmith.errors import UsageError

@@ -18,8 +18,8 @@ from tensmith.deploy.settle import Settled, native_folder
 from tensmith.engine.base import ENGINES
 from tensmith.engine.compiled import NATIVE
 from tensmith.evaluate.metric import Metric, exact
-from tensmith.evaluate.size import model_files
 from tensmith.files import sha256_file, write_bytes, write_text
+from tensmith.frontend.model_files import model_files
 from tensmith.hardware import Target
 from tensmith.report.document import Metrics
 from tensmith.search.candidate import Candidate

@@ -20,8 +20,9 @@ from pathlib import Path
 import tensmith
 from tensmith.backend.native import loader
 from tensmith.engine.base import first_line
-from tensmith.errors import EngineError, OutputError
-from tensmith.files import sha256_bytes, user_cache
+from tensmith.errors import EngineError, ModelError, OutputError
+from tensmith.files import sha256_bytes, sha256_file, user_cache
+from tensmith.frontend.model_files import model_files
 from tensmith.kernel.timings import Timings
 
 # The name of the engine that runs such folders.
@@ -35,7 +36,9 @@ FLOATS = "f32"
 
 _LONGEST_SECONDS = 1200.0
 _MOST_BYTES = 4 << 30
-_ROOMS = ("kernel", "backend/native", "rewrite", "frontend", "ir")
+# What decides what is compiled, and the endings of its files.
+_ROOMS = ("formula", "ir", "frontend", "rewrite", "hardware", "kernel", "backend/native")
+_CODE = (".py", ".c", ".toml")
 
 
 @dataclass(frozen=True)
@@ -106,13 +109,12 @@ def _tidy(newest: Path) -> None:
 
 def _key(path: Path, sizes: Mapping[str, int], manner: Manner) -> str:
     """What a compiled folder depends on: the file and those it names, sizes, this CPU, code and timings."""
-    with path.open("rb") as file:
-        content = file.read()
-    digest = hashlib.sha256(content)
-    for sibling in sorted(path.parent.iterdir()):
-        if sibling.is_file() and sibling != path and sibling.name.encode() in content:
-            with sibling.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
+    digest = hashlib.sha256()
+    try:
+        for part in model_files(path):
+            digest.update(bytes.fromhex(sha256_file(part)))
+    except (ModelError, OSError) as error:
+        raise EngineError(f"native cannot load {path}: {error}") from error
     words = [f"{name}={size}" for name, size in sorted(sizes.items())]
     words += manner.words
     flags = " ".join(sorted(loader.cpu_flags()))
@@ -134,6 +136,7 @@ def _code() -> str:
     root = Path(tensmith.__file__).parent
     digest = hashlib.sha256(tensmith.__version__.encode())
     for room in _ROOMS:
-        for source in sorted((root / room).rglob("*.py")):
-            digest.update(source.read_bytes())
+        for source in sorted((root / room).rglob("*")):
+            if source.suffix in _CODE:
+                digest.update(source.read_bytes())
     return digest.hexdigest()

@@ -19,8 +19,9 @@ import numpy as np
 from tensmith.backend.onnx import write_onnx
 from tensmith.backend.packed import pack
 from tensmith.data import View
-from tensmith.engine.base import Arrays, available
+from tensmith.engine.base import Arrays, available, sizes_of
 from tensmith.engine.compiled import NATIVE
+from tensmith.engine.signature import read_signature
 from tensmith.engine.worker import Worker
 from tensmith.errors import EngineError, OutputError, ProgramError, TensmithError
 from tensmith.evaluate import size
@@ -30,6 +31,7 @@ from tensmith.evaluate.metric import Metric, exact
 from tensmith.evaluate.outcome import Outcome
 from tensmith.evaluate.task import Task
 from tensmith.formula.arith import Array
+from tensmith.frontend.model_files import model_files
 from tensmith.interrupt import unmissed
 from tensmith.ir import Program
 from tensmith.ir.text import print_program
@@ -189,9 +191,11 @@ class Workshop:
         self, path: Path, engine: str, settings: Mapping[str, str], view: View, original: Outcome | None
     ) -> Outcome:
         """What a file answers on a view, in a process of its own; accuracy needs no quiet machine."""
-        with Worker(
-            engine, path, self.judging_threads, sizes=None, timeout=600.0, **engine_settings(settings)
-        ) as worker:
+        # Native code is cut for its threads: what ships is what is judged, and is compiled once.
+        threads, sizes = self.judging_threads, None
+        if engine == NATIVE:
+            threads, sizes = self.threads, sizes_of(read_signature(path).inputs, self.example)
+        with Worker(engine, path, threads, sizes=sizes, timeout=600.0, **engine_settings(settings)) as worker:
             return self.task.outcome(worker, view, original)
 
     def timing(
@@ -250,7 +254,7 @@ def engine_settings(settings: Mapping[str, str]) -> dict[str, str]:
 
 def packed_bytes(path: Path) -> Metric:
     """Bytes of the packed file; a model in several files is shipped as it is."""
-    files = size.model_files(path)
+    files = model_files(path)
     return exact(len(pack(path.read_bytes())), "bytes") if len(files) == 1 else size.file_bytes(path)
 
 

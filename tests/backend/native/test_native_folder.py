@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -117,3 +118,33 @@ def test_the_engine_loads_a_folder(folder: Path) -> None:
     x = np.ones((1, 3, 6, 6), np.float32)
     session = ENGINES["native"].prepare(folder, 1)
     np.testing.assert_array_equal(session.run({"x": x})["v1"], Model(folder)(x=x)["v1"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"files": None}, "does not say its files"),
+        ({"needs": "avx512"}, "does not say its needs"),
+        ({"weights_bytes": None}, "does not say its weights_bytes"),
+        ({"threads": 100_000}, "more than 256 threads"),
+    ],
+)
+def test_a_manifest_that_says_too_little_or_too_much_is_refused(
+    folder: Path, changes: dict[str, object], message: str
+) -> None:
+    rewrite(folder, **changes)
+    with pytest.raises(ModelError, match=message):
+        Model(folder)
+
+
+@pytest.mark.parametrize(
+    "name", ["y*\\\n/ #error escaped\n/*", "y */ #error escaped /*", "y\n#error escaped"]
+)
+def test_a_name_cannot_leave_its_comment(name: str, tmp_path: Path) -> None:
+    net = Net(1, 3, 6, 6)
+    made = net.program(net.add("relu", net.conv("x", 3, 4)))
+    last = replace(made.nodes[-1], outputs=(name,))
+    program = replace(made, nodes=(*made.nodes[:-1], last), outputs=(name,), _known={})
+    folder = compile_folder(program, tmp_path)
+    assert "escaped" in (folder / "model.c").read_text()
+    assert Model(folder)(x=np.zeros((1, 3, 6, 6), np.float32))[name].shape == (1, 4, 6, 6)

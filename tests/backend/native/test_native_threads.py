@@ -130,3 +130,24 @@ def test_a_window_is_the_image_with_a_larger_halo(extent: tuple[int, int]) -> No
     assert (part.plane, part.row, part.size) == (whole.plane, whole.row, whole.size)
     y, x = (4, 0) if extent[0] > 1 else (0, 4)
     assert part.address(17, 0, 0) + window.skipped(whole) == whole.address(17, y, x)
+
+
+def test_an_interrupted_run_is_left_by_all_and_the_next_one_is_right(tmp_path: Path) -> None:
+    program = block()
+    write_folder(plan_of(program, 3), tmp_path / "model")
+    model = Model(tmp_path / "model")
+    x = np.random.default_rng(3).standard_normal((2, 16, 20, 12)).astype(np.float32)
+    (expected,) = model(x=x).values()
+    before = threading.active_count()
+    part = model._run._part
+
+    def interrupted(*arguments: object) -> int:
+        model._run._part = part
+        raise KeyboardInterrupt
+
+    model._run._part = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        model(x=x)
+    (found,) = model(x=x).values()
+    np.testing.assert_array_equal(found, expected)
+    assert threading.active_count() == before

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tensmith.backend.native.plan import Plan
-from tensmith.backend.native.source import ENTRY, PART_ENTRY
+from tensmith.backend.native.source import ENTRY, PART_ENTRY, in_comment
 
 _HEADER = """\
 #ifndef TENSMITH_MODEL_H
@@ -37,11 +37,12 @@ extern "C"
 #endif
 /* The part of one of TENSMITH_THREADS threads: part 0, 1, ... of run 0, 1, ... on this arena.
 
-   All threads call it at about the same time with the same arguments but `part`. arrived: a number that is 0
-   before the first run, shared by all runs on this arena. yield: offers the processor to others
-   (sched_yield). Threads wait for each other inside the call only; 1 if one of the others did not come. */
+   All threads call it at about the same time with the same arguments but `part`. meeting: two numbers that
+   are 0 before the first run, shared by all runs on this arena. yield: offers the processor to others
+   (sched_yield). Threads wait for each other inside the call only. A caller that finds that not all threads
+   will come sets the second number: then all return 1 at their next meeting, and both numbers begin anew. */
 int {entry}(const void *weights, const void *const *inputs, void *const *outputs, void *arena,
-        int part, unsigned long *arrived, unsigned long run, void (*yield)(void));
+        int part, unsigned long *meeting, unsigned long run, void (*yield)(void));
 """
 
 
@@ -61,7 +62,7 @@ def _values(plan: Plan, kind: str, names: tuple[str, ...]) -> str:
     shapes = [type_.static or () for type_ in types]
     sizes = [math.prod(shape) * type_.numpy.itemsize for shape, type_ in zip(shapes, types)]
     lines = [
-        f"/* {kind.lower()} {index}: {name.replace('*/', '* /')}, {type_.numpy.name} {list(shape)} */"
+        f"/* {kind.lower()} {index}: {in_comment(name)}, {type_.numpy.name} {list(shape)} */"
         for index, (name, shape, type_) in enumerate(zip(names, shapes, types))
     ]
     listed = ", ".join(map(str, sizes or [0]))

@@ -28,7 +28,14 @@ SCHEMA = 1
 LIBRARY, WEIGHTS, MANIFEST = "libmodel.so", "weights.bin", "model.json"
 ENTRY, PART_ENTRY = "tensmith_run", "tensmith_run_part"
 
+MOST_THREADS = 256
+
 _MOST_MANIFEST_BYTES = 1 << 24
+# What a manifest holds; threads are 1 where it does not say.
+_FIELDS: dict[str, type] = {
+    "files": dict, "inputs": list, "outputs": list, "needs": list, "architecture": str,
+    "arena_bytes": int, "weights_bytes": int, "threads": int,
+}  # fmt: skip
 _MACHINES = {"arm64": "aarch64", "AMD64": "x86_64"}
 # CPU features as the manifest names them -> as Linux does, where that differs.
 _FLAGS = {"neon": "asimd", "fp16": "asimdhp", "dotprod": "asimddp"}
@@ -98,30 +105,40 @@ class _Crew:
     """Threads that compute the parts of a run with the one that calls; between runs they sleep."""
 
     def __init__(self, library: ctypes.CDLL, threads: int) -> None:
+        self._threads = threads
         self._part = getattr(library, PART_ENTRY)
         self._part.restype = ctypes.c_int
         self._part.argtypes = [
             *[ctypes.c_void_p] * 4, ctypes.c_int, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_void_p,
         ]  # fmt: skip
-        self._arrived = ctypes.c_ulong(0)
         self._yield = ctypes.cast(ctypes.CDLL(None).sched_yield, ctypes.c_void_p)
-        self._runs = 0
-        self._calls: list[queue.SimpleQueue[Any]] = [queue.SimpleQueue() for _ in range(1, threads)]
-        for part, calls in enumerate(self._calls, 1):
-            threading.Thread(target=_work, args=(self._part, part, calls), daemon=True).start()
+        self._assemble()
+
+    def _assemble(self) -> None:
+        self._meeting, self._runs = (ctypes.c_ulong * 2)(), 0
+        self._calls: list[queue.SimpleQueue[Any]] = [queue.SimpleQueue() for _ in range(1, self._threads)]
+        self._others = [
+            threading.Thread(target=_work, args=(self._part, part, calls), daemon=True)
+            for part, calls in enumerate(self._calls, 1)
+        ]
         weakref.finalize(self, _dismiss, self._calls)
+        for thread in self._others:
+            thread.start()
 
     def __call__(self, *arguments: Any) -> int:
-        shared = (ctypes.byref(self._arrived), self._runs, self._yield)
-        self._runs += 1
         try:
+            shared = (self._meeting, self._runs, self._yield)
+            self._runs += 1
             for calls in self._calls:
                 calls.put((arguments, shared))
-        finally:  # whoever was called waits for the others
-            code = int(self._part(*arguments, 0, *shared))
-            if code != 0:
-                self._arrived, self._runs = ctypes.c_ulong(0), 0
-        return code
+            return int(self._part(*arguments, 0, *shared))
+        except BaseException:  # an interrupt: whoever was called may wait for somebody who was not
+            self._meeting[1] = 1
+            _dismiss(self._calls)
+            for thread in self._others:
+                thread.join()
+            self._assemble()
+            raise
 
 
 def _work(run: Callable[..., int], part: int, calls: queue.SimpleQueue[Any]) -> None:
@@ -147,8 +164,13 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise ModelError(f"cannot read {path}: {error}") from error
     if not isinstance(manifest, dict) or manifest.get("schema") != SCHEMA:
         raise ModelError(f"{path} is no manifest of schema {SCHEMA}; load it with the loader it came with")
+    for name, kind in _FIELDS.items():
+        if not isinstance(manifest.get(name, 1 if name == "threads" else None), kind):
+            raise ModelError(f"{path} does not say its {name}; build the folder again")
     if {LIBRARY, WEIGHTS} - manifest["files"].keys():
         raise ModelError(f"{path} does not name {LIBRARY} and {WEIGHTS}")
+    if not 1 <= manifest.get("threads", 1) <= MOST_THREADS:
+        raise ModelError(f"{path} asks for more than {MOST_THREADS} threads; build the folder again")
     for name, digest in manifest["files"].items():
         if Path(name).name != name:
             raise ModelError(f"{path} names '{name}', which is outside its folder")

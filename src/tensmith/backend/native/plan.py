@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -28,7 +29,8 @@ from tensmith.kernel.buffer import ELEMENT_BYTES
 from tensmith.kernel.isa import Isa
 from tensmith.rewrite.trail import simplify
 
-MOST_THREADS = 256
+# Indices in C are int.
+_MOST_ELEMENTS = 1 << 31
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,9 @@ def _memory(layout: Layout, program: Program) -> tuple[dict[str, Place], dict[in
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     spans: dict[str, Span] = {}
+    for name, images in layout.images.items():
+        if name in layout.block and math.prod(images) >= _MOST_ELEMENTS:
+            raise EngineError(f"'{name}' has {math.prod(images)} elements; native takes tensors up to 2^31")
     for index, action in enumerate(layout.actions):
         phase = phases[index]
         for value in action.values:

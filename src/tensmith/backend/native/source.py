@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tensmith.backend.native.layout import Action
 from tensmith.backend.native.plan import Plan
 from tensmith.kernel.algorithm import Kernel
@@ -32,20 +34,21 @@ static void clear_halo(void *at, int fill, int planes, int rows, int columns, in
 _ARGUMENTS = "const char *weights, const void *const *inputs, void *const *outputs, char *arena"
 
 # One thread more has arrived; then all are waited for. Others keep a thread waiting for less than a layer
-# takes, if they run: who waits longer offers its processor, and after some seconds gives up.
+# takes, if they run: who waits longer offers its processor. 1 if the caller says that not all will come.
 _MEET = """
-static int meet(unsigned long *arrived, unsigned long all, void (*yield)(void))
+static int meet(unsigned long *meeting, unsigned long all, void (*yield)(void))
 {
-    __atomic_fetch_add(arrived, 1, __ATOMIC_ACQ_REL);
-    for (long n = 0; __atomic_load_n(arrived, __ATOMIC_ACQUIRE) < all; n++) {
-        if (n > 20000000) return 1;
+    __atomic_fetch_add(meeting, 1, __ATOMIC_ACQ_REL);
+    for (long n = 0; __atomic_load_n(meeting, __ATOMIC_ACQUIRE) < all; n++) {
+        if (__atomic_load_n(meeting + 1, __ATOMIC_RELAXED)) return 1;
         if (n > 2000) yield();
     }
-    return 0;
+    return __atomic_load_n(meeting + 1, __ATOMIC_RELAXED) != 0;
 }
 """
 
 _NAME = "KERNEL"
+_LONGEST_NAME = 200
 
 
 def print_c(plan: Plan) -> str:
@@ -96,17 +99,17 @@ def _run_part(plan: Plan) -> str:
     for phase in plan.phases:
         if lines and not (alone and len(phase) == 1):
             meetings += 1
-            lines.append(f"    if (meet(arrived, before + {meetings * plan.threads}, yield)) return 1;\n")
+            lines.append(f"    if (meet(meeting, before + {meetings * plan.threads}, yield)) return 1;\n")
         for part, index in enumerate(phase):
             lines.append(f"    if (part == {part}) step_{index}(weights, inputs, outputs, arena);\n")
         alone = len(phase) == 1
     return f"""\
 __attribute__((visibility("default")))
 int {PART_ENTRY}(const void *weights, const void *const *inputs, void *const *outputs, void *arena,
-        int part, unsigned long *arrived, unsigned long run, void (*yield)(void))
+        int part, unsigned long *meeting, unsigned long run, void (*yield)(void))
 {{
     unsigned long before = run * {(meetings + 1) * plan.threads};
-{"".join(lines)}    return meet(arrived, before + {(meetings + 1) * plan.threads}, yield);
+{"".join(lines)}    return meet(meeting, before + {(meetings + 1) * plan.threads}, yield);
 }}
 """
 
@@ -144,7 +147,12 @@ def _call(plan: Plan, index: int, action: Action, name: str) -> str:
         call = f"{name}((const float *const[]){{{pointers}}}, {constants}, (float *)({writes}), {scratch});"
     loop = f"for (int n = 0; n < {count}; n++) " if count != 1 else ""
     lines = [*_clear(plan, action, loop), loop + call]
-    return f"    /* {action.writes.replace('*/', '* /')} */\n" + "".join(f"    {line}\n" for line in lines)
+    return f"    /* {in_comment(action.writes)} */\n" + "".join(f"    {line}\n" for line in lines)
+
+
+def in_comment(name: str) -> str:
+    """A name that a stranger chose, for a comment in C: nothing in it ends a comment or splices a line."""
+    return re.sub(r"[^A-Za-z0-9_.:/ -]", "_", name)[:_LONGEST_NAME]
 
 
 def _clear(plan: Plan, action: Action, loop: str) -> list[str]:
@@ -176,7 +184,7 @@ def _address(plan: Plan, value: str, count: int) -> str:
         base = f"({type_} *){place.region}[{place.start}]"
     if place.offset:
         base += f" + {place.offset}"
-    return base if count == 1 else f"{base} + n * {place.stride}"
+    return base if count == 1 else f"{base} + n * {place.stride}L"
 
 
 def _weight(plan: Plan, index: int, kind: str) -> str:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import tensmith
 from tensmith.backend.native import loader
-from tensmith.backend.native.plan import MOST_THREADS
 from tensmith.backend.native.precision import refusal
 from tensmith.engine import compiled
 from tensmith.engine.base import Session, engine, refuse
@@ -62,7 +61,7 @@ class Native:
         self.start()
         # What other precisions take is estimated, and an estimate is not held against a measurement.
         tuning = tuning if precision == compiled.FLOATS else compiled.UNTUNED
-        manner = compiled.Manner(tuning, precision, min(threads, MOST_THREADS))
+        manner = compiled.Manner(tuning, precision, min(threads, loader.MOST_THREADS))
         build = functools.partial(compiled.compiled, path, manner=manner)
         return opened(read_signature(path), build, sizes)
 

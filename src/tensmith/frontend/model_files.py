@@ -1,0 +1,49 @@
+"""The files of a model, and the tensors in them, without reading external data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+from tensmith.errors import ModelError
+
+
+def model_files(path: Path) -> list[Path]:
+    """The model file and the external data files it names; ModelError if one lies elsewhere."""
+    return [path, *sorted(_external_files(path, load_skeleton(path)))]
+
+
+def load_skeleton(path: Path) -> onnx.ModelProto:
+    """The model without its external data; ModelError if it is none."""
+    try:
+        return onnx.load(str(path), load_external_data=False)
+    except (OSError, DecodeError) as error:
+        raise ModelError(f"cannot read {path} as an ONNX model: {error}; export or copy it again") from error
+
+
+def tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    """Initializers, and the tensors in attributes, of inner graphs too."""
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.TENSOR:
+                yield attribute.t
+            elif attribute.type == onnx.AttributeProto.GRAPH:
+                yield from tensors(attribute.g)
+
+
+def _external_files(path: Path, model: onnx.ModelProto) -> set[Path]:
+    files = set()
+    for tensor in tensors(model.graph):
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            location = next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
+            file = path.parent / location
+            if not location or not file.resolve().is_relative_to(path.parent.resolve()):
+                raise ModelError(f"{path} keeps '{tensor.name}' outside its folder, in {location}; refused")
+            files.add(file)
+    return files
