@@ -66,9 +66,10 @@ def _round_even(x: Array) -> Array:
 
 
 FUNCTIONS: dict[str, Any] = {
-    "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "tan": np.tan,
-    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh,
-    "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "tanh": np.tanh, "erf": _erf,
+    "exp": np.exp, "log": np.log, "log1p": np.log1p, "sqrt": np.sqrt, "erf": _erf,
+    "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
+    "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh,
+    "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
     "floor": np.floor, "ceil": np.ceil, "round": _round_even, "sign": np.sign, "abs": np.abs,
     "maximum": np.maximum, "minimum": np.minimum, "pow": np.power,
     "fmod": np.fmod, "mod": np.mod, "trunc": np.trunc,

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from device_runs import Array, example, load, needs_opencl
 
+from extremes import activations, check
+from extremes import reductions as large_reductions
 from nets import NETS, Net
 from tensmith.ir import Program, TensorType, interpret
 
@@ -63,6 +65,12 @@ def test_answers_are_the_interpreter_s_on_a_device(build: Callable[[], Program])
         assert found[name].dtype == program.type(name).numpy
         # Inputs and weights are scaled so that values stay near 1; a few hundred roundings in a row.
         np.testing.assert_allclose(found[name], array, rtol=3e-5, atol=3e-5)
+
+
+@pytest.mark.parametrize("case", [activations(2, 7), large_reductions()], ids=["activations", "reductions"])
+def test_large_numbers_do_not_overflow_on_a_device(case: tuple[Program, Array]) -> None:
+    program, x = case
+    check(program, x, load(program)(x=x))
 
 
 def test_halves_are_off_by_their_rounding() -> None:

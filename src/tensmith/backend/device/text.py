@@ -29,8 +29,8 @@ _REAL: Mapping[str, str] = {
     **{
         name: f"{name}({{0}})"
         for name in (
-            "exp", "log", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
-            "asinh", "acosh", "atanh", "erf", "floor", "ceil", "trunc",
+            "exp", "log", "log1p", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh",
+            "tanh", "asinh", "acosh", "atanh", "erf", "floor", "ceil", "trunc",
         )
     },
     "round": "rint({0})", "abs": "fabs({0})", "sign": "signum({0})",

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
-import numpy as np
-
-from tensmith.formula.arith import Arith, Array
 from tensmith.formula.scalars import Scalars, T, where
-from tensmith.ir.op import Attrs, Run, op
 from tensmith.ir.ops.arithmetic import clip
-from tensmith.ir.ops.elementwise import Elementwise, elementwise, single
+from tensmith.ir.ops.elementwise import elementwise, single
 
 
 @elementwise("Relu")
@@ -91,27 +86,17 @@ def swiglu(m: Scalars[T], gate: T, value: T, *, alpha: float = 1.0) -> T:
     return m.mul(swish(m, gate, alpha=alpha), value)
 
 
-@op("softplus", onnx="Softplus")
-class Softplus(Elementwise):
-    """y = log(1 + exp(x)). ONNX Softplus."""
-
-    def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
-        """The definition; in floats in the form that does not overflow."""
-        x = call[0]
-        return (softplus(arith, x) if arith.exact else np.logaddexp(np.zeros((), x.dtype), x),)
-
-    def _apply(self, m: Any, attrs: Attrs, *args: Any) -> Any:
-        return softplus(m, *args)
-
-
+@elementwise("Softplus")
 def softplus(m: Scalars[T], x: T) -> T:
-    """log(1 + exp(x))."""
-    return m.call("log", m.add(m.const(1, x), m.call("exp", x)))
+    """y = log(1 + exp(x)), as max(x, 0) + log1p(exp(-|x|)), which does not overflow."""
+    zero = m.const(0, x)
+    rest = m.call("exp", m.sub(zero, m.call("abs", x)))
+    return m.add(m.call("maximum", x, zero), m.call("log1p", rest))
 
 
 @elementwise("Mish")
 def mish(m: Scalars[T], x: T) -> T:
-    """y = x tanh(log(1 + exp(x)))."""
+    """y = x tanh(softplus(x))."""
     return m.mul(x, m.call("tanh", softplus(m, x)))
 
 

@@ -10,13 +10,15 @@ import numpy as np
 from tensmith.formula.arith import Arith, Array
 from tensmith.formula.expr import Formula
 from tensmith.formula.poly import Dim
+from tensmith.formula.scalars import predicate
 from tensmith.ir.op import Attrs, Op, Run, Symbolic, Typed, op
 from tensmith.ir.ops.shared import normal_axis
-from tensmith.ir.tensors import FORMULAS, T, Tensors, count, reduce_over, shape_of, widen
+from tensmith.ir.tensors import FORMULAS, T, Tensors, count, reduce_over, shape_of, where, widen
 from tensmith.ir.types import Shape, TensorType
 
 # (arithmetic, tensor) -> tensor, element by element.
 Step = Callable[[Any, Any], Any]
+_ATTRIBUTES = {"keepdims": 1, "noop_with_empty_axes": 0}
 
 
 class Reduction(Op):
@@ -71,31 +73,11 @@ def reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
     return tuple(size for axis, size in enumerate(shape) if axis not in axes)
 
 
-def _reduction(
-    onnx: str, name: str, kind: str, formula: str, *, moved: int = 18, base: type[Reduction] = Reduction,
-    **parts: Any,
-) -> None:  # fmt: skip
+def _reduction(onnx: str, name: str, kind: str, formula: str, *, moved: int = 18, **parts: Any) -> None:
     steps = {key: staticmethod(part) if callable(part) else part for key, part in parts.items()}
     doc = f"y = {formula}. ONNX {onnx}."
-    declared = type(onnx, (base,), {"__doc__": doc, "__module__": __name__, "kind": kind, **steps})
-    attributes = {"keepdims": 1, "noop_with_empty_axes": 0}
-    op(name, onnx=onnx, attributes=attributes, moved={"axes": (1, moved)})(declared)
-
-
-class LogSumExp(Reduction):
-    """y = log(sum(exp(x))), the largest element taken out of the sum in floats so that it cannot overflow."""
-
-    def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
-        """The definition in an exact arithmetic, max + log(sum(exp(x - max))) in floats."""
-        x = widen(call[0])
-        if arith.exact or x.dtype.kind in "iu" or x.size == 0:
-            return super().run(call, arith)
-        axes = call.get(1)
-        over = _axes(None if axes is None else axes.reshape(-1), call.attrs, x.ndim)
-        top = np.max(x, axis=over, keepdims=True)
-        top = np.where(np.isfinite(top), top, np.zeros((), dtype=x.dtype))
-        y = np.log(np.sum(np.exp(x - top), axis=over, keepdims=True, dtype=x.dtype)) + top
-        return (y if call.attrs["keepdims"] else y.squeeze(over),)
+    declared = type(onnx, (Reduction,), {"__doc__": doc, "__module__": __name__, "kind": kind, **steps})
+    op(name, onnx=onnx, attributes=_ATTRIBUTES, moved={"axes": (1, moved)})(declared)
 
 
 _reduction("ReduceSum", "reduce_sum", "sum", "sum(x)", moved=13)
@@ -110,10 +92,23 @@ _reduction(
 )  # fmt: skip
 _reduction("ReduceSumSquare", "reduce_sum_square", "sum", "sum(x * x)", before=lambda m, x: m.mul(x, x))
 _reduction("ReduceLogSum", "reduce_log_sum", "sum", "log(sum(x))", after=lambda m, y: m.call("log", y))
-_reduction(
-    "ReduceLogSumExp", "reduce_log_sum_exp", "sum", "log(sum(exp(x)))",
-    before=lambda m, x: m.call("exp", x), after=lambda m, y: m.call("log", y), base=LogSumExp,
-)  # fmt: skip
+
+
+@op("reduce_log_sum_exp", onnx="ReduceLogSumExp", attributes=_ATTRIBUTES, moved={"axes": (1, 18)})
+class LogSumExp(Reduction):
+    """y = log(sum(exp(x))). ONNX ReduceLogSumExp."""
+
+    def reduce(self, m: Tensors[T], x: T, axes: Any, attrs: Attrs) -> T:
+        """max + log(sum(exp(x - max))), which does not overflow; an infinite maximum stays where it is."""
+        over = _axes(axes, attrs, len(shape_of(x)))
+
+        def largest(keepdims: bool) -> T:
+            top = reduce_over(m, "max", x, over, keepdims)
+            return where(predicate(m, "isinf", top), m.const(0, top), top)
+
+        kept = bool(attrs["keepdims"])
+        powers = reduce_over(m, "sum", m.call("exp", m.sub(x, largest(True))), over, kept)
+        return m.add(m.call("log", powers), largest(kept))
 
 
 class ArgExtreme(Op):

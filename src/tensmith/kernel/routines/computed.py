@@ -24,8 +24,8 @@ from tensmith.kernel.routines.strided import Operand
 from tensmith.kernel.view import View
 
 _LIBRARY = frozenset({
-    "exp", "log", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh",
-    "acosh", "atanh", "erf", "floor", "ceil", "trunc", "pow", "fmod",
+    "exp", "log", "log1p", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
+    "asinh", "acosh", "atanh", "erf", "floor", "ceil", "trunc", "pow", "fmod",
 })  # fmt: skip
 # C of functions of numbers; {0} and {1} are used more than once, so arguments are named first.
 _FORMS: Mapping[str, str] = {
