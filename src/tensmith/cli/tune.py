@@ -69,7 +69,7 @@ def tune(
     from tensmith.tune.tvm.metaschedule import MetaSchedule
 
     if threads != 1:
-        raise UsageError(f"native kernels compute in one thread; leave out --threads {threads}")
+        raise UsageError(f"tuning times kernels in one thread; leave out --threads {threads}")
     if batch < 1 or (trials is not None and trials < 0):
         raise UsageError("--batch is a whole number from 1, --trials one from 0")
     if tuning not in ("tuned", "metaschedule") or (tuning == "metaschedule" and rpc is not None):

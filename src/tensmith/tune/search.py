@@ -68,7 +68,7 @@ class Task:
 
 @dataclass
 class Search:
-    """The tasks of one network, whose weights come from `memory` (backend.native.layout.memory_of)."""
+    """The tasks of one network, whose weights come from `memory` (backend.native.choosers.memory_of)."""
 
     tasks: list[Task]
     memory: int

@@ -37,7 +37,7 @@ class Timer:
     def seconds(self, kernel: Kernel, memory: int, span: float) -> float:
         """The least time of a call, measured for `span` seconds; EngineError if it does not compile or run.
 
-        `memory` says where weights come from, as in backend.native.layout.memory_of.
+        `memory` says where weights come from, as in backend.native.choosers.memory_of.
         """
         cache = Path(self._folder.name)
         library = compile_library(

@@ -8,11 +8,12 @@ import numpy as np
 
 from tensmith.engine.frame import Array
 from tensmith.kernel.algorithm import Kernel
+from tensmith.kernel.codes import CODE_BITS, coded
 from tensmith.kernel.problem import Convolution
 from tensmith.kernel.quantized import Grid, Rescaling, constants
 
 # Bytes that the copies of a kernel's weights take together, for each memory that they are to come from
-# (backend.native.layout.memory_of): the second cache, the third, beyond.
+# (backend.native.choosers.memory_of): the second cache, the third, beyond.
 _SPREAD_BYTES = (1, 6 << 20, 96 << 20)
 _DTYPES = {"f32": np.float32, "f16": np.float16, "u8": np.uint8}
 
@@ -54,14 +55,26 @@ def _weights(kernel: Kernel) -> tuple[Array, Array]:
     """Packed random weights, and the constants that go with them."""
     problem, generator = kernel.problem, np.random.default_rng(0)
     shape = (problem.filters, problem.channels // problem.groups, *problem.window)
+    bias = np.zeros(kernel.isa.round_up(problem.filters), np.float32)
+    if problem.dtype in CODE_BITS:
+        return kernel.pack(_random_codes(problem, generator)), bias
     kept = random_pattern(problem, generator)
     if problem.dtype != "u8":
         weights = generator.standard_normal(shape, np.float32)
         weights[~kept] = 0
-        return kernel.pack(weights), np.zeros(kernel.isa.round_up(problem.filters), np.float32)
+        return kernel.pack(weights), bias
     codes = generator.integers(-127, 128, shape).astype(np.int8)
     codes[~kept] = 0
     return kernel.pack(codes), constants(problem, kernel.isa, codes, _rescaling(problem), curved=False)
+
+
+def _random_codes(problem: Convolution, generator: np.random.Generator) -> Array:
+    """Weights of kernel.codes.CODE: codes of all values, a scale and a zero point for each block."""
+    most = 1 << (CODE_BITS[problem.dtype] - 1)
+    codes = generator.integers(-most, most, (problem.filters, problem.channels))
+    blocks = (problem.filters, -(-problem.channels // problem.block))
+    zeros = generator.integers(-most, most, blocks) if problem.dtype == "u4" else None
+    return coded(codes, generator.uniform(0.01, 0.1, blocks), zeros, problem.block)
 
 
 def random_pattern(problem: Convolution, generator: np.random.Generator) -> Array:
