@@ -50,13 +50,23 @@ def test_a_changed_template_is_timed_anew(
     assert made.known([kernel], 0) == {kernel: 2e-6}
 
 
-def test_the_revision_changes_with_every_entry(path: Path, kernel: Kernel) -> None:
+def test_the_revision_tells_entries_apart(path: Path, kernel: Kernel) -> None:
     made = Timings(path)
     seen = [made.revision()]
-    for seconds in (1e-6, 2e-6, 2e-6):
-        made.add(kernel, 0, seconds)
+    for memory, seconds in ((0, 1e-6), (0, 2e-6), (1, 2e-6)):
+        made.add(kernel, memory, seconds)
         seen.append(Timings(path).revision())
     assert len(set(seen)) == 4
+    made.add(kernel, 1, 2e-6)
+    assert made.revision() == seen[-1]
+
+
+def test_a_new_database_is_another_revision_if_it_holds_other_figures(tmp_path: Path, kernel: Kernel) -> None:
+    made = [Timings(tmp_path / name) for name in ("first", "second", "third")]
+    for timings_, seconds in zip(made, (1e-6, 2e-6, 1e-6)):
+        timings_.add(kernel, 0, seconds)
+    first, second, third = (timings_.revision() for timings_ in made)
+    assert first != second and first == third
 
 
 def test_near_shapes_come_in_order_and_other_kinds_not_at_all(path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from tensmith.engine import ENGINES
 from tensmith.errors import EngineError, OutputError
 from tensmith.kernel import Convolution, Epilogue, host_isa
 from tensmith.kernel.epilogue import Activation
-from tensmith.kernel.scheduled import FUNCTION, Scheduled, keep, scheduled
+from tensmith.kernel.scheduled import FUNCTION, Scheduled, keep, revision, scheduled
 from tensmith.kernel.timings import Timings
 from tensmith.tune.network import tasks_of
 from tensmith.tune.search import Budget, Search
@@ -99,6 +100,16 @@ def test_what_is_kept_is_offered_alone_and_only_for_its_problem() -> None:
     choose = metascheduled(estimated)(0)
     assert [found for _, found in choose(problem(), ISA)] == [kernel]
     assert choose(problem(64), ISA) == estimated(0)(problem(64), ISA)
+
+
+def test_the_revision_tells_kept_kernels_apart(private_cache: Path) -> None:
+    seen = [revision()]
+    for kernel in (stub(problem()), stub(problem(64)), replace(stub(problem()), assembly=f"{FUNCTION}: ret")):
+        keep(kernel)
+        seen.append(revision())
+    assert len(set(seen)) == 4
+    keep(stub(problem()))
+    assert revision() == seen[2]
 
 
 def test_a_damaged_kernel_is_refused(private_cache: Path) -> None:

@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from tensmith.errors import OutputError
-from tensmith.files import sha256_bytes, user_cache, write_text
+from tensmith.files import sha256_bytes, sha256_file, user_cache, write_text
 from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel
 from tensmith.kernel.algorithms.spatial_pack import read_halo
 from tensmith.kernel.buffer import NO_HALO, Buffer
@@ -180,6 +180,19 @@ def keep(kernel: Scheduled) -> None:
     write_text(_place(kernel.problem, kernel.isa), json.dumps(document))
 
 
+def revision() -> str:
+    """A hash of all kernels that are kept and their names; OutputError if they cannot be read."""
+    try:
+        kept = [f"{path.name} {sha256_file(path)}" for path in sorted(_folder().glob("*.json"))]
+    except OSError as error:
+        raise OutputError(f"cannot read the kernels in {_folder()}: {error.strerror}") from error
+    return sha256_bytes("\n".join(kept).encode())[:32]
+
+
+def _folder() -> Path:
+    return user_cache("metaschedule")
+
+
 def _place(problem: Convolution, isa: Isa) -> Path:
     key = json.dumps([_VERSION, asdict(problem), isa.triple, isa.flags], sort_keys=True)
-    return user_cache("metaschedule") / f"{sha256_bytes(key.encode())[:40]}.json"
+    return _folder() / f"{sha256_bytes(key.encode())[:40]}.json"

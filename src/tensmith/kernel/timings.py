@@ -106,9 +106,10 @@ class Timings:
         return same and bool(self.known(kernels[:1], memory))
 
     def revision(self) -> str:
-        """What changes whenever something is stored."""
-        ((last,),) = self._rows("SELECT max(number) FROM timings", ()) if self._db else [(None,)]
-        return str(last or 0)
+        """A hash of what is stored: the same entries are the same revision, in a new file too."""
+        order = "machine, problem, memory, kernel"
+        rows = self._rows(f"SELECT {order}, code, seconds FROM timings ORDER BY {order}", ())
+        return sha256_bytes("\n".join(map(repr, rows)).encode())[:32]
 
     def close(self) -> None:
         """Ends the connection; what was added is on disk already."""
