@@ -134,6 +134,18 @@ def test_resizing(batch: int, tmp_path: Path) -> None:
         assert np.allclose(found[name], expected[name], atol=1e-5), number
 
 
+@pytest.mark.parametrize("mode", ["linear", "cubic", "nearest"])
+def test_a_box_outside_of_the_image_is_filled(mode: str, tmp_path: Path) -> None:
+    net = Net(1, 2, 4, 5)
+    box = net.constant(values=np.array([0, 0, 2, 0, 1, 1, 3, 1], np.float32))
+    y = net.add(
+        "resize", "x", box, "", ints(net, 1, 2, 3, 5), mode=mode,
+        coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=7.0,
+    )  # fmt: skip
+    found, expected = answers(net.program(y), tmp_path)
+    assert np.all(found[y] == 7) and np.all(expected[y] == 7)
+
+
 def test_choosing_by_value_and_by_subscripts(tmp_path: Path) -> None:
     net = Net(2, 5, 6)
     number = ints(net, 3)

@@ -110,8 +110,8 @@ def _passes(
     parts, passes, words = [], [], 0
     for axis, matrix in matrices or [(0, np.arange(shape[0]))]:
         parts.append(tables(matrix))
-        taps = np.count_nonzero(matrix) if matrix.ndim > 1 else 0
-        passes.append(Pass(axis, shape[axis], len(matrix), int(taps), words))
+        taps = int(np.count_nonzero(matrix)) if matrix.ndim > 1 else None
+        passes.append(Pass(axis, shape[axis], len(matrix), taps, words))
         words += len(parts[-1])
     reads.table(f"{node.output} taps", np.concatenate(parts))
     return Resample(reads.dense(node.inputs[0]), shape, tuple(passes), fill)

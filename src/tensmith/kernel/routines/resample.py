@@ -18,16 +18,17 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Pass:
-    """One axis from `size` elements to `out`; its `taps` weights, its tables at a word of the constants.
+    """One axis from `size` elements to `out`: weighted sums of `taps` in all, or copies where that is None.
 
-    Tables: where each element's taps begin [out + 1], the taps' places [taps], their weights [taps]. Where
-    there are no taps, elements are copies: their places [out], -1 for one that is filled.
+    `table` is the word of the constants at which its tables begin. Of sums: where each element's taps begin
+    [out + 1], the taps' places [taps], their weights [taps]; an element without a tap is filled. Of copies:
+    their places [out], -1 for one that is filled.
     """
 
     axis: int
     size: int
     out: int
-    taps: int
+    taps: int | None
     table: int
 
 
@@ -102,7 +103,7 @@ static void {name}({ROUTINE_SIGNATURE})
 
     def _pass(self, one: Pass, shape: tuple[int, ...], x: str, y: str) -> str:
         outer, inner = math.prod(shape[: one.axis]), math.prod(shape[one.axis + 1 :])
-        if not one.taps:
+        if one.taps is None:
             return self._copies(one, outer, inner, x, y)
         places = one.table + one.out + 1
         return f"""\
