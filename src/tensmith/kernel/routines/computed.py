@@ -17,6 +17,7 @@ from tensmith.errors import EngineError
 from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import Add, Call, Expr, Formula, Guard, Mul, Num, Pow, Read, Reduce, Size
 from tensmith.formula.poly import Poly
+from tensmith.formula.walk import free_variables, parts, reads
 from tensmith.kernel.buffer import C_TYPES, Buffer
 from tensmith.kernel.epilogue import literal
 from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
@@ -208,7 +209,7 @@ class _Writer:
         known = next((block.known[expr] for block in self.blocks if expr in block.known), None)
         if known is not None:
             return known
-        free = _free(expr)
+        free = free_variables(expr)
         at = max((n for n, block in enumerate(self.blocks) if block.bound & free or block.guarded), default=0)
         inner, self.blocks = self.blocks[at + 1 :], self.blocks[: at + 1]
         begin, whole, step = _REDUCTIONS[expr.kind]
@@ -254,44 +255,19 @@ def _address(view: View, indices: tuple[Poly, ...]) -> Poly:
 
 def _order(formula: Formula) -> list[int]:
     """Axes from the outermost loop in: last those that the most reductions do not depend on."""
-    free = [_free(part) for part in _parts(formula.body) if isinstance(part, Reduce) and _reads(part)]
+    free = [free_variables(part) for part in _reductions(formula.body) if any(reads(part))]
     missing = [sum(name not in names for names in free) for name in formula.indices]
     return sorted(range(formula.rank), key=missing.__getitem__)
 
 
-def _parts(expr: Expr) -> Iterator[Expr]:
-    """An expression and all inside it."""
-    yield expr
-    match expr:
-        case Add(args) | Mul(args) | Call(args=args):
-            for arg in args:
-                yield from _parts(arg)
-        case Guard(body=body) | Reduce(body=body) | Pow(base=body):
-            yield from _parts(body)
-
-
-def _reads(expr: Expr) -> bool:
-    return any(isinstance(part, Read) for part in _parts(expr))
-
-
-def _free(expr: Expr) -> frozenset[str]:
-    """The variables that an expression depends on."""
-    found: set[str] = set()
-    bound: set[str] = set()
-    for part in _parts(expr):
-        match part:
-            case Size(poly):
-                found |= poly.symbols()
-            case Read(_, indices):
-                found.update(*(index.symbols() for index in indices))
-            case Guard(conditions, _):
-                found.update(*(condition.symbols() for condition in conditions))
-            case Reduce(_, var, extent, _):
-                bound.add(var)
-                found |= extent.symbols()
-    return frozenset(found - bound)
+def _reductions(expr: Expr) -> Iterator[Reduce]:
+    """Every reduction inside."""
+    if isinstance(expr, Reduce):
+        yield expr
+    for part in parts(expr):
+        yield from _reductions(part)
 
 
 def tensors_of(formula: Formula) -> frozenset[str]:
     """The names of the tensors that a formula reads."""
-    return frozenset(part.tensor for part in _parts(formula.body) if isinstance(part, Read))
+    return frozenset(read.tensor for read in reads(formula.body))
