@@ -21,7 +21,7 @@ from tensmith.engine import ENGINES
 from tensmith.errors import EngineError, OutputError
 from tensmith.kernel import Convolution, Epilogue, host_isa
 from tensmith.kernel.epilogue import Activation
-from tensmith.kernel.scheduled import FUNCTION, Scheduled, keep, revision, scheduled
+from tensmith.kernel.scheduled import ARGUMENTS, FUNCTION, Scheduled, keep, revision, scheduled
 from tensmith.kernel.timings import Timings
 from tensmith.tune.network import tasks_of
 from tensmith.tune.search import Budget, Search
@@ -77,7 +77,7 @@ def test_its_kernels_are_right_in_any_buffers_with_any_epilogue() -> None:
 
 @needs_tvm
 def test_a_network_is_tuned_by_it_and_a_setting_of_the_engine_takes_it(tiny: Path, tmp_path: Path) -> None:
-    arguments = ("tune", tiny / "tiny.onnx", "--tuning", "metaschedule", "--trials", "8", "--json")
+    arguments = ("tune", tiny / "tiny.onnx", "--tuning", "metaschedule", "--trials", "12", "--json")
     found = json.loads(tensmith(*arguments, "--output", "made", folder=tmp_path).stdout)
     assert found["failures"] == []
     assert all(row["metaschedule"]["microseconds"] > 0 for row in found["problems"])
@@ -135,23 +135,50 @@ def test_a_search_that_dies_is_skipped(tmp_path: Path, monkeypatch: pytest.Monke
     assert scheduled(tasks[0].problem, ISA) is None
 
 
-def test_nothing_is_searched_for_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metaschedule, "check_packages", lambda: None)
-    tasks, memory = tasks_of(two_layers(), ISA)
-    search = Search(tasks, memory, Timings(tmp_path / "timings.sqlite"), Clock())
-    asked = []
+class Finder:
+    """Stands for the process that searches: it finds the stub at once, in whatever `order`."""
 
-    def ask(request: dict[str, object]) -> tuple[dict[str, object], dict[str, object]]:
-        asked.append(request)
-        kernel = stub(problem())
-        found = {"assembly": kernel.assembly, "order": kernel.order, "seconds": 1e-6}
+    def __init__(self, order: tuple[str, ...] = ARGUMENTS) -> None:
+        self.asked: list[dict[str, object]] = []
+        self._order = order
+
+    def __call__(self, request: dict[str, object]) -> tuple[dict[str, object], dict[str, object]]:
+        """An answer of tune.tvm.schedule."""
+        self.asked.append(request)
+        found = {"assembly": stub(problem()).assembly, "order": self._order, "seconds": 1e-6}
         return {**found, "trials": 16, "end": True}, {}
 
+
+@pytest.mark.parametrize(("order", "crashing", "words"), [
+    (ARGUMENTS, "metaschedule", "died"),
+    (ARGUMENTS, "nothing", "wrongly"),
+    (("source", "weights", "bias"), "nothing", "not of source"),
+])  # fmt: skip
+def test_what_crashes_or_computes_something_else_is_not_kept(
+    order: tuple[str, ...], crashing: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metaschedule, "check_packages", lambda: None)
+    tasks, memory = tasks_of(two_layers(), ISA)
+    search = Search(tasks[:1], memory, Timings(tmp_path / "timings.sqlite"), Clock(crashing))
+    with MetaSchedule() as other:
+        monkeypatch.setattr(other._worker, "ask", Finder(order))
+        other.run(search, Budget(600.0), lambda: False)
+    (failure,) = other.failures
+    assert words in failure
+    assert scheduled(tasks[0].problem, ISA) is None and scheduled_seconds(tasks[0], search) is None
+
+
+def test_nothing_is_searched_for_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metaschedule, "check_packages", lambda: None)
+    monkeypatch.setattr(metaschedule, "check_agreement", lambda *_: None)
+    tasks, memory = tasks_of(two_layers(), ISA)
+    search = Search(tasks, memory, Timings(tmp_path / "timings.sqlite"), Clock())
+    ask = Finder()
     for times in (2, 2):
         with MetaSchedule() as other:
             monkeypatch.setattr(other._worker, "ask", ask)
             other.run(search, Budget(600.0), lambda: False)
-        assert len(asked) == times and other.failures == []
+        assert len(ask.asked) == times and other.failures == []
     assert all(scheduled_seconds(task, search) is not None for task in tasks)
 
 

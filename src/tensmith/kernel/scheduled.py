@@ -41,6 +41,11 @@ class Scheduled(Kernel):
     assembly: str = ""
     order: tuple[str, ...] = ARGUMENTS
 
+    def __post_init__(self) -> None:
+        """ValueError if `order` is not one of ARGUMENTS."""
+        if sorted(self.order) != sorted(ARGUMENTS):
+            raise ValueError(f"a function of ({', '.join(self.order)}), not of {', '.join(ARGUMENTS)}")
+
     @classmethod
     def refuses(cls, problem: Convolution, isa: Isa) -> str | None:
         """Other element types, coded weights, groups."""
@@ -166,10 +171,7 @@ def scheduled(problem: Convolution, isa: Isa) -> Scheduled | None:
         return None
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
-        order = tuple(map(str, stored["order"]))
-        if sorted(order) != sorted(ARGUMENTS):
-            raise ValueError(f"arguments {order}")
-        return Scheduled(problem, isa, str(stored["assembly"]), order)
+        return Scheduled(problem, isa, str(stored["assembly"]), tuple(map(str, stored["order"])))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise OutputError(f"{path}, a kernel that was searched for, is damaged: remove it") from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +68,7 @@ def tune(
 ) -> Tuned:  # fmt: skip
     """Times the kernels of a program of fixed sizes and writes its compiled folder to `output`.
 
-    With `other`, the budget and the folder are for its kernels; of ours the guesses are timed beside them.
+    With `other`, the folder is for its kernels, and so is what the budget leaves when our guesses are timed.
     The first Ctrl-C ends the trials: the folder is written with what is known by then.
     """
     if output.exists():
@@ -79,10 +80,11 @@ def tune(
         if other is None:
             search.run(budget, interrupted)
         else:
+            end = time.monotonic() + budget.seconds
             guesses = [task.guess for task in tasks]
             unknown = len(guesses) - len(timings.known(guesses, memory))
-            search.run(Budget(budget.seconds, unknown), interrupted)
-            other.run(search, budget, interrupted)
+            search.run(budget.at_most(unknown), interrupted)
+            other.run(search, budget.rest(end, search.trials), interrupted)
             trials, failures, chooser = other.trials, other.failures, metascheduled(chooser)
         tell("compiling")
         write_folder(make_plan(program, isa, chooser), output)

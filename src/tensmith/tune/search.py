@@ -34,6 +34,15 @@ class Budget:
     seconds: float
     trials: int | None = None
 
+    def at_most(self, trials: int) -> Budget:
+        """This budget, but no more than so many trials of it."""
+        return Budget(self.seconds, trials if self.trials is None else min(self.trials, trials))
+
+    def rest(self, end: float, trials: int) -> Budget:
+        """What is left until `end` (of time.monotonic) when so many trials are spent."""
+        left = None if self.trials is None else self.trials - trials
+        return Budget(end - time.monotonic(), left)
+
 
 @dataclass
 class Task:

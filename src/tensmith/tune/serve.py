@@ -3,7 +3,8 @@
     python -m tensmith.tune.serve
 
 A request is a frame (see engine.frame) of a library's path, buffer sizes in bytes, and a trial's arrays; the
-answer holds the seconds of a call. The process ends when its parent closes the pipe.
+answer holds the seconds of a call and, where `back` asks for it, what was computed. The process ends when its
+parent closes the pipe.
 """
 
 from __future__ import annotations
@@ -28,8 +29,11 @@ _LINE = 64
 _BATCH_SECONDS = 1e-3
 
 
-def timed(request: dict[str, Any], arrays: dict[str, Array]) -> float:
-    """The least processor time of a call, over `seconds` of batches; weights from `copies` in turns."""
+def timed(request: dict[str, Any], arrays: dict[str, Array]) -> tuple[float, Array]:
+    """The least processor time of a call, over `seconds` of batches, and the target's bytes.
+
+    Weights come from `copies` in turns.
+    """
     raw = _bytes(arrays["weights"])
     step, copies = -(-raw.nbytes // _LINE) * _LINE, request["copies"]
     stored = _memory(copies * step)
@@ -46,7 +50,7 @@ def timed(request: dict[str, Any], arrays: dict[str, Array]) -> float:
     def call(first: int, count: int) -> None:
         function(*map(ctypes.c_long, (first, count, copies, step)), *pointers)
 
-    return _least(call, request["seconds"])
+    return _least(call, request["seconds"]), written[0]
 
 
 def _least(call: Callable[[int, int], None], seconds: float) -> float:
@@ -84,7 +88,8 @@ def main() -> None:
         while True:
             request, arrays = read_frame(sys.stdin.buffer)
             signal.alarm(request["alarm"])  # ends what outlives a parent that would have killed it
-            write_frame(answers, {"seconds": timed(request, arrays)})
+            seconds, target = timed(request, arrays)
+            write_frame(answers, {"seconds": seconds}, {"target": target} if request["back"] else None)
             signal.alarm(0)
 
 

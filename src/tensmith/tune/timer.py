@@ -1,16 +1,20 @@
-"""Times kernels one by one in another process, which a bad kernel may crash or hang."""
+"""Times and tries kernels one by one in another process, which a bad kernel may crash or hang."""
 
 from __future__ import annotations
 
 import tempfile
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
+import numpy as np
+
+from tensmith.engine.frame import Array
 from tensmith.errors import EngineError
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.alone import text_alone
 from tensmith.kernel.toolchain import compile_library
-from tensmith.tune.trial import trial
+from tensmith.tune.trial import Trial, given, trial
 from tensmith.tune.worker import Worker, WorkerEnded
 
 LONGEST_COMPILE_SECONDS = 60.0
@@ -31,6 +35,10 @@ class Timer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Leaves the context."""
         self._worker.end()
         self._folder.cleanup()
 
@@ -39,21 +47,36 @@ class Timer:
 
         `memory` says where weights come from, as in backend.native.choosers.memory_of.
         """
+        answer, _ = self._ask(kernel, trial(kernel, memory), span, back=False)
+        return float(answer["seconds"])
+
+    def answer(self, kernel: Kernel, image: Array, weights: Array, bias: Array) -> Array:
+        """y [filters, height, width] of floats; EngineError if the kernel does not compile or run.
+
+        image: [channels, height, width]; weights: [filters, channels/groups, *window]; bias: [filters].
+        """
+        _, arrays = self._ask(kernel, given(kernel, image, weights, bias), 0.0, back=True)
+        target = kernel.target
+        return target.read(arrays["target"].view(np.float32)[: target.size])
+
+    def _ask(
+        self, kernel: Kernel, made: Trial, span: float, back: bool
+    ) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Seconds, and `back` the target's bytes."""
         cache = Path(self._folder.name)
         library = compile_library(
             text_alone(kernel), kernel.isa, cache=cache, longest=LONGEST_COMPILE_SECONDS
         )
-        made = trial(kernel, memory)
         request = {
             "library": str(library),
             "target_bytes": made.target_bytes,
             "scratch_bytes": made.scratch_bytes,
             "copies": made.copies,
             "seconds": span,
+            "back": back,
             "alarm": int(self._patience) + 5,
         }
         try:
-            answer, _ = self._worker.ask(request, made.arrays)
+            return self._worker.ask(request, made.arrays)
         except WorkerEnded as error:
             raise EngineError(f"{kernel} {error} computing a {kernel.problem}") from error
-        return float(answer["seconds"])

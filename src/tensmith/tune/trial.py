@@ -39,8 +39,19 @@ def trial(kernel: Kernel, memory: int) -> Trial:
     """Random operands for a kernel, weights in `memory`."""
     weights, numbers = _weights(kernel)
     copies = max(1, _SPREAD_BYTES[memory] // max(1, weights.nbytes))
-    target_bytes = kernel.isa.round_up(kernel.target.size) * 4
-    return Trial(_source(kernel), weights, numbers, target_bytes, kernel.scratch_bytes, copies)
+    return Trial(_source(kernel), weights, numbers, _target_bytes(kernel), kernel.scratch_bytes, copies)
+
+
+def given(kernel: Kernel, image: Array, weights: Array, bias: Array) -> Trial:
+    """These floats as operands of a kernel; see tune.timer.Timer.answer."""
+    full = np.zeros(kernel.isa.round_up(kernel.problem.filters), np.float32)
+    full[: bias.size] = bias
+    packed, size = kernel.pack(weights), _target_bytes(kernel)
+    return Trial(kernel.source.lay(image), packed, full, size, kernel.scratch_bytes, 1)
+
+
+def _target_bytes(kernel: Kernel) -> int:
+    return kernel.isa.round_up(kernel.target.size) * 4
 
 
 def _source(kernel: Kernel) -> Array:

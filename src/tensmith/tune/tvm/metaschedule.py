@@ -1,7 +1,8 @@
 """MetaSchedule for the problems of a network, as one more way to tune them: its kernels beside ours.
 
-Each problem gets the share of the time that the network spends on it. A kernel is kept as soon as its
-search has ended, and then timed like ours; what was kept before is not searched for again.
+Each problem gets the share of the time that the network spends on it. A kernel whose search has ended is
+timed like ours and compared with one of them, and kept if it passes; what was kept before is not searched
+for again.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from types import TracebackType
 
 from tensmith.errors import EngineError
 from tensmith.kernel.scheduled import Scheduled, keep, scheduled
+from tensmith.tune.agreement import check_agreement
 from tensmith.tune.search import Budget, Search, Task, Tell
+from tensmith.tune.timer import Timer
 from tensmith.tune.tvm.definition import definition, shapes, target
 from tensmith.tune.tvm.packages import check_packages
 from tensmith.tune.worker import Worker, WorkerEnded
@@ -28,7 +31,7 @@ _GENERATION, _MOST_TRIALS, _SEED = 16, 1 << 20, 1
 
 @dataclass
 class MetaSchedule:
-    """Use as a context: it ends the process that searches. `trials` and `failures` are of this time."""
+    """Use as a context: it ends its processes. `trials` and `failures` are of this time."""
 
     trials: int = 0
     failures: list[str] = field(default_factory=list)
@@ -36,6 +39,7 @@ class MetaSchedule:
     def __post_init__(self) -> None:
         check_packages()
         self._worker = Worker(("tensmith.tune.tvm.schedule",), _PATIENCE_SECONDS)
+        self._timer = Timer()
 
     def __enter__(self) -> MetaSchedule:
         return self
@@ -44,6 +48,7 @@ class MetaSchedule:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._worker.end()
+        self._timer.end()
 
     def run(self, search: Search, budget: Budget, stopped: Callable[[], bool]) -> None:
         """Searches kernels for the tasks that have none, the largest share of the network's time first."""
@@ -60,8 +65,9 @@ class MetaSchedule:
             most = max(1, math.floor(trials * task.share / rest))
             try:
                 kernel = self._searched(task, end, most, search.tell, stopped)
-                keep(kernel)
                 seconds = search.measure(kernel, search.memory, _LOOK_SECONDS)
+                check_agreement(kernel, self._timer.answer)
+                keep(kernel)
                 search.timings.add(kernel, search.memory, seconds)
             except EngineError as error:
                 self.failures.append(str(error))
@@ -93,7 +99,10 @@ class MetaSchedule:
             raise EngineError(
                 f"MetaSchedule found no kernel for a {task.problem} in {answer['trials']} trials"
             )
-        return Scheduled(task.problem, kernel.isa, answer["assembly"], tuple(answer["order"]))
+        try:
+            return Scheduled(task.problem, kernel.isa, answer["assembly"], tuple(answer["order"]))
+        except ValueError as error:
+            raise EngineError(f"MetaSchedule found {error}, for a {task.problem}") from error
 
 
 def scheduled_seconds(task: Task, search: Search) -> float | None:
