@@ -1,4 +1,7 @@
-"""The arithmetic of every kernel is the op's: proved by the normal form, for all images and weights."""
+"""The arithmetic that every kernel states is the op's: proved by the normal form, for all images and weights.
+
+That its C computes what it states is not proved: the tests that run kernels are there for that.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from tensmith.formula.poly import Poly
 from tensmith.kernel import Convolution, Isa, isa_named
 from tensmith.kernel.algorithm import ALGORITHMS, Kernel
 from tensmith.kernel.algorithms.winograd import Winograd
+from tensmith.kernel.algorithms.winograd_on_the_fly import WinogradOnTheFly
 from tensmith.kernel.formulas import blocked_sum, in_blocks, meaning
 from tensmith.rewrite.rule import Obligation
 from tensmith.verify.rules import judge
@@ -83,6 +87,7 @@ def test_products_by_codes(problem: Convolution) -> None:
 
 def test_every_algorithm_was_asked() -> None:
     seen = {kernel.name for problem in PROBLEMS for isa in ISAS for kernel in kernels(problem, isa)}
+    assert {kernel.name for kernel, _ in TILES} == TILED
     assert seen | TILED | {"coded_product"} == {*ALGORITHMS}
 
 
@@ -127,39 +132,50 @@ def taps_spelled(formula: Formula, taps: int) -> Formula:
     return replace(formula, body=spelled(formula.body))
 
 
-TILES = [
-    (Convolution(10, 9, 7, 5, (3, 3), pads=SAME), 2, [(0, 0), (0, 1), (1, 0), (1, 1)]),
-    (Convolution(10, 9, 7, 5, (3, 3), pads=SAME), 4, [(3, 3)]),
-    (Convolution(8, 9, 7, 5, (3, 3), (2, 2), SAME), 3, [(0, 0), (1, 2), (2, 1), (2, 2)]),
-    (Convolution(1, 9, 7, 5, (3, 3), (2, 2), SAME), 2, [(0, 0), (1, 1)]),
-]
-
-
 def winograd(problem: Convolution, size: int) -> Winograd:
     return next(k for k in Winograd.candidates(problem, isa_named("generic")) if k.size == size)
 
 
-@pytest.mark.parametrize(("problem", "size", "places"), TILES)
-def test_winograd_is_the_convolution_over_the_reals(
-    problem: Convolution, size: int, places: list[tuple[int, int]]
-) -> None:
+def on_the_fly(problem: Convolution, size: int) -> WinogradOnTheFly:
+    """With two slices of channels, the last one not full."""
+    kernels = WinogradOnTheFly.candidates(problem, isa_named("generic"))
+    return replace(next(k for k in kernels if k.size == size), slice=8)
+
+
+TEN, EVEN = Convolution(10, 9, 7, 5, (3, 3), pads=SAME), Convolution(8, 9, 7, 5, (3, 3), (2, 2), SAME)
+TILES: list[tuple[Winograd, list[tuple[int, int]]]] = [
+    (winograd(TEN, 2), [(0, 0), (0, 1), (1, 0), (1, 1)]),
+    (winograd(TEN, 4), [(3, 3)]),
+    (winograd(EVEN, 3), [(0, 0), (1, 2), (2, 1), (2, 2)]),
+    (winograd(replace(EVEN, channels=1), 2), [(0, 0), (1, 1)]),
+    (on_the_fly(TEN, 2), [(0, 0), (0, 1), (1, 0), (1, 1)]),
+    (on_the_fly(TEN, 4), [(3, 3)]),
+]
+
+
+@pytest.mark.parametrize(("kernel", "places"), TILES, ids=str)
+def test_winograd_is_the_convolution_over_the_reals(kernel: Winograd, places: list[tuple[int, int]]) -> None:
     """Place by place of a tile; that the matrices are right for every size is a test of their own."""
-    tiled = winograd(problem, size).tiled
-    whole = taps_spelled(meaning(problem), problem.window[0])
+    whole = taps_spelled(meaning(kernel.problem), kernel.problem.window[0])
     for a, b in places:
-        mine = tiled.place(a, b)
-        there = compute(mine.shape, lambda k, i, j, a=a, b=b: whole[k, i * size + a, j * size + b])
+        mine = kernel.tiled.place(a, b)
+        there = compute(
+            mine.shape, lambda k, i, j, a=a, b=b: whole[k, i * kernel.size + a, j * kernel.size + b]
+        )
         assert judge(Obligation(f"place {a}, {b}", mine, there)).verdict == "proved"
 
 
-@pytest.mark.parametrize(("problem", "size", "places"), TILES)
-def test_winograd_reads_the_padded_image(
-    problem: Convolution, size: int, places: list[tuple[int, int]]
-) -> None:
-    tiled = winograd(problem, size).tiled
-    for phase in tiled.phases.order:
-        found = judge(Obligation(f"phase {phase}", tiled.stored(phase), tiled.padded(phase)))
+@pytest.mark.parametrize("kernel", [kernel for kernel, _ in TILES], ids=str)
+def test_winograd_reads_the_padded_image(kernel: Winograd) -> None:
+    for phase in kernel.tiled.phases.order:
+        found = judge(Obligation(f"phase {phase}", kernel.tiled.stored(phase), kernel.tiled.padded(phase)))
         assert found.verdict == "proved", found.how
+
+
+def test_slices_of_channels_that_do_not_stop_with_them_are_not_proved() -> None:
+    tiled = on_the_fly(TEN, 2).tiled
+    mine = replace(tiled, problem=replace(TEN, channels=16)).place(0, 0)
+    assert judge(Obligation("16 channels", mine, winograd(TEN, 2).tiled.place(0, 0))).verdict != "proved"
 
 
 def test_a_tile_that_is_off_by_one_is_refuted() -> None:

@@ -99,7 +99,10 @@ class Kernel(ABC):
         """C text that defines the static function `name`, for buffers that fit `source` and `target`."""
 
     def formula(self) -> Formula:
-        """What y[k, i, j] sums of x as it lies in `source` and of w: over the reals, equal to the op's.
+        """What y[k, i, j] is to sum of x as it lies in `source` and of w: over the reals, equal to the op's.
+
+        It is written by hand beside the C. Tests prove the equality for some problems of each algorithm; that
+        the C computes it is tested by running kernels, not proved.
 
         Here: blocks of channels, taps, channels of a block. Algorithms that compute otherwise say how.
         """

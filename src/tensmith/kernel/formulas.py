@@ -1,7 +1,8 @@
 """Kernels in the formula language: the op that they compute, and the arithmetic by which they do.
 
-`meaning` is the convolution of the op; a kernel's `formula` says what its loops read and sum. The two must be
-equal, which the normal form of formulas proves for a problem, for all images and weights.
+`meaning` is the convolution of the op; a kernel's `formula` says what its loops are to read and sum. The two
+must be equal, which the normal form of formulas proves for a problem, for all images and weights. Formulas
+are written beside the kernels' C, not made of it: that the C computes them is for tests to show.
 """
 
 from __future__ import annotations

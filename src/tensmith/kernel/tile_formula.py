@@ -22,12 +22,16 @@ Pair: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True)
 class Tiled:
-    """F(m x m) of a problem whose image lies in `source`: in blocks with a halo, or as planes without one."""
+    """F(m x m) of a problem whose image lies in `source`: in blocks with a halo, or as planes without one.
+
+    Channels are summed slice by slice, `slice` of them or all at once.
+    """
 
     problem: Convolution
     filtering: Filtering
     phases: Phases
     source: Buffer
+    slice: int | None = None
 
     def formula(self) -> Formula:
         """y[k, i, j]: place (i % m, j % m) of tile (i // m, j // m)."""
@@ -78,7 +82,13 @@ class Tiled:
                 ),
             )
 
-        return total(self.problem.channels, element)
+        channels, slice_ = self.problem.channels, self.slice
+        if slice_ is None:
+            return total(channels, element)
+        return total(
+            (-(-channels // slice_), slice_),
+            lambda at, c: guard([channels - 1 - at * slice_ - c], element(at * slice_ + c)),
+        )
 
     def _filter(self, k: Poly, c: Poly, phase: Pair, point: Pair) -> Expr:
         """U = G w G^T at one point, w the taps of a phase."""
