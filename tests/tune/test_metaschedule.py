@@ -97,7 +97,7 @@ def stub(problem: Convolution) -> Scheduled:
 def test_what_is_kept_is_offered_alone_and_only_for_its_problem() -> None:
     keep(kernel := stub(problem()))
     assert scheduled(problem(), ISA) == kernel
-    choose = metascheduled(estimated)(0)
+    choose = metascheduled(estimated, Timings())(0)
     assert [found for _, found in choose(problem(), ISA)] == [kernel]
     assert choose(problem(64), ISA) == estimated(0)(problem(64), ISA)
 

@@ -85,7 +85,7 @@ def tune(
             unknown = len(guesses) - len(timings.known(guesses, memory))
             search.run(budget.at_most(unknown), interrupted)
             other.run(search, budget.rest(end, search.trials), interrupted)
-            trials, failures, chooser = other.trials, other.failures, metascheduled(chooser)
+            trials, failures, chooser = other.trials, other.failures, metascheduled(chooser, timings)
         tell("compiling")
         write_folder(make_plan(program, isa, chooser), output)
         elsewhere = [scheduled_seconds(task, search) for task in tasks]
@@ -102,7 +102,9 @@ def tasks_of(program: Program, isa: Isa) -> tuple[list[Task], int]:
         nonlocal memory
         memory, choose = memory_of(weight_bytes), estimated(weight_bytes)
 
-        def recorded(problem: Convolution, isa: Isa) -> list[tuple[float, Kernel]]:
+        def recorded(
+            problem: Convolution, isa: Isa, _beside: Convolution | None = None, /
+        ) -> list[tuple[float, Kernel]]:
             asked[problem] += 1
             options[problem] = choose(problem, isa)
             return options[problem]

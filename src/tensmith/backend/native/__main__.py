@@ -41,8 +41,9 @@ def main(arguments: list[str]) -> int:
 def _chooser(tuning: str) -> Callable[[int], Chooser]:
     if tuning == "untuned":
         return estimated
-    known = measured(Timings())
-    return metascheduled(known) if tuning == "metaschedule" else known
+    timings = Timings()
+    known = measured(timings)
+    return metascheduled(known, timings) if tuning == "metaschedule" else known
 
 
 if __name__ == "__main__":

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from typing import Protocol
 
 from tensmith.kernel.algorithm import Kernel, candidates
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
 
-# Says for a problem which kernels may compute it, with seconds where they are known.
-Chooser = Callable[[Convolution, Isa], list[tuple[float, Kernel]]]
+
+class Chooser(Protocol):
+    """Says which kernels may compute a problem, with the seconds of each."""
+
+    def __call__(
+        self, problem: Convolution, isa: Isa, beside: Convolution | None = None, /
+    ) -> list[tuple[float, Kernel]]:
+        """The kernels; their seconds may be compared with those said of the problem `beside` alone.
+
+        Measured seconds are in no unit with estimated ones, so parts are asked for beside the whole.
+        """
+
 
 # (bytes, bytes a second, bytes worth a second) of a server core's second and third cache and of its memory.
 _MEMORIES = ((1 << 20, 150e9, math.inf), (16 << 20, 70e9, math.inf), (1 << 62, 18e9, 60e9))
@@ -23,7 +33,9 @@ def estimated(weight_bytes: int) -> Chooser:
     bandwidth = _MEMORIES[memory][1]
 
     @functools.cache
-    def choose(problem: Convolution, isa: Isa) -> list[tuple[float, Kernel]]:
+    def choose(
+        problem: Convolution, isa: Isa, _beside: Convolution | None = None, /
+    ) -> list[tuple[float, Kernel]]:
         return [
             (kernel.cost().seconds(bandwidth=bandwidth) + price(kernel, memory), kernel)
             for kernel in candidates(problem, isa)
@@ -45,8 +57,10 @@ def price(kernel: Kernel, memory: int) -> float:
 def only(name: str, choose: Chooser) -> Chooser:
     """`choose`, but the algorithm `name` alone where it takes the problem."""
 
-    def restricted(problem: Convolution, isa: Isa) -> list[tuple[float, Kernel]]:
-        options = choose(problem, isa)
+    def restricted(
+        problem: Convolution, isa: Isa, beside: Convolution | None = None, /
+    ) -> list[tuple[float, Kernel]]:
+        options = choose(problem, isa, beside)
         return [option for option in options if option[1].name == name] or options
 
     return restricted

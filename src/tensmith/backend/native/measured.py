@@ -12,37 +12,63 @@ from tensmith.kernel.problem import Convolution
 from tensmith.kernel.scheduled import scheduled
 from tensmith.kernel.timings import Timings
 
+_Options = list[tuple[float, Kernel]]
+
 
 def measured(timings: Timings) -> Callable[[int], Chooser]:
     """Choosers that offer the kernels which were timed, or all by estimate where none was.
 
-    An estimate is never held against a measurement: the two are not in one unit.
+    An estimate is never held against a measurement. Tuning times whole problems: beside one that was timed,
+    estimates are scaled by what its fastest kernel takes, over its estimate; beside one that was not, there
+    are estimates alone.
     """
 
     def chooser(weight_bytes: int) -> Chooser:
         guess, memory = estimated(weight_bytes), memory_of(weight_bytes)
 
         @functools.cache
-        def choose(problem: Convolution, isa: Isa) -> list[tuple[float, Kernel]]:
-            options = guess(problem, isa)
-            known = timings.known((kernel for _, kernel in options), memory)
-            return [(seconds + price(kernel, memory), kernel) for kernel, seconds in known.items()] or options
+        def timed(problem: Convolution, isa: Isa) -> _Options:
+            known = timings.known((kernel for _, kernel in guess(problem, isa)), memory)
+            return [(seconds + price(kernel, memory), kernel) for kernel, seconds in known.items()]
+
+        def scaled(problem: Convolution, isa: Isa, beside: Convolution) -> _Options:
+            seconds, fastest = min(timed(beside, isa), key=lambda option: option[0])
+            estimates = {kernel: estimate for estimate, kernel in guess(beside, isa)}
+            scale = seconds / estimates[fastest]
+            return [(scale * estimate, kernel) for estimate, kernel in guess(problem, isa)]
+
+        @functools.cache
+        def choose(problem: Convolution, isa: Isa, beside: Convolution | None = None, /) -> _Options:
+            if beside is None:
+                return timed(problem, isa) or guess(problem, isa)
+            if not timed(beside, isa):
+                return guess(problem, isa)
+            return timed(problem, isa) or scaled(problem, isa, beside)
 
         return choose
 
     return chooser
 
 
-def metascheduled(otherwise: Callable[[int], Chooser]) -> Callable[[int], Chooser]:
-    """Choosers that offer MetaSchedule's kernel where one was searched for, else what `otherwise` does."""
+def metascheduled(otherwise: Callable[[int], Chooser], timings: Timings) -> Callable[[int], Chooser]:
+    """Choosers that offer MetaSchedule's kernel where one was searched for, else what `otherwise` does.
+
+    It has its measured seconds, against which cutting the problem into parts is held; parts are the others'.
+    Where it was not timed with weights from this memory, it counts as much as the fastest of the others.
+    """
 
     def chooser(weight_bytes: int) -> Chooser:
-        choose = otherwise(weight_bytes)
+        choose, memory = otherwise(weight_bytes), memory_of(weight_bytes)
 
         @functools.cache
-        def found(problem: Convolution, isa: Isa) -> list[tuple[float, Kernel]]:
-            kernel = scheduled(problem, isa)
-            return [(0.0, kernel)] if kernel is not None else choose(problem, isa)
+        def found(problem: Convolution, isa: Isa, beside: Convolution | None = None, /) -> _Options:
+            options = choose(problem, isa, beside)
+            kernel = scheduled(problem, isa) if beside is None else None
+            if kernel is None:
+                return options
+            known = timings.known([kernel], memory)
+            others = min(seconds for seconds, _ in options)
+            return [(known[kernel] + price(kernel, memory) if known else others, kernel)]
 
         return found
 

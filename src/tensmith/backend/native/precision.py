@@ -30,11 +30,13 @@ def in_precision(chooser: Callable[[int], Chooser], precision: str) -> Callable[
         choose = chooser(weight_bytes)
 
         @functools.cache
-        def both(problem: Convolution, isa: Isa) -> list[tuple[float, Kernel]]:
-            found = choose(problem, isa)
+        def both(
+            problem: Convolution, isa: Isa, beside: Convolution | None = None, /
+        ) -> list[tuple[float, Kernel]]:
+            found = choose(problem, isa, beside)
             if precision == "f32" or problem.dtype != "f32":
                 return found
-            return [*found, *choose(replace(problem, dtype=precision), isa)]
+            return [*found, *choose(replace(problem, dtype=precision), isa, beside or problem)]
 
         return both
 
