@@ -23,6 +23,7 @@ from tensmith.engine.base import first_line
 from tensmith.errors import EngineError, ModelError, OutputError
 from tensmith.files import sha256_bytes, sha256_file, user_cache
 from tensmith.frontend.model_files import model_files
+from tensmith.kernel import scheduled
 from tensmith.kernel.timings import Timings
 
 # The name of the engine that runs such folders.
@@ -118,14 +119,15 @@ def _key(path: Path, sizes: Mapping[str, int], manner: Manner) -> str:
     words = [f"{name}={size}" for name, size in sorted(sizes.items())]
     words += manner.words
     flags = " ".join(sorted(loader.cpu_flags()))
-    known = _revision() if manner.tuning != UNTUNED else ""
+    known = "" if manner.tuning == UNTUNED else _revision(manner.tuning)
     return sha256_bytes("\0".join((digest.hexdigest(), *words, flags, _code(), known)).encode())[:40]
 
 
-def _revision() -> str:
+def _revision(tuning: str) -> str:
+    """What is known of kernels: their timings, and for MetaSchedule those that are kept."""
     try:
         with contextlib.closing(Timings()) as timings:
-            return timings.revision()
+            return timings.revision() + (scheduled.revision() if tuning == METASCHEDULE else "")
     except OutputError as error:
         raise EngineError(f"native cannot choose kernels: {error}") from error
 
