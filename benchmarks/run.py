@@ -38,10 +38,12 @@ def steps(quick: bool) -> list[tuple[str, list[str]]]:
             ["native_sparse_int8.py", *(["--seconds", "5"] if quick else [])],
         ),
         ("pruned layers", ["native_sparse_layers.py", *(["--turns", "2"] if quick else [])]),
+        ("layers of 4-bit weights", ["native_codes.py"]),
         ("what tuning brings", ["tuning.py", *(["--budget", "30", "--seconds", "5"] if quick else [])]),
         ("memory of native networks", ["native_memory.py"]),
         ("native kernels", ["native_kernels.py"]),
         ("native kernels in 8 bits", ["native_kernels_int8.py"]),
+        ("the standard's node tests, natively", ["native_operators.py", "all", *(["4"] if quick else [])]),
         ("random native kernels", ["native_random.py", *(["--count", "500"] if quick else [])]),
         ("lifting", ["lifting_figures.py", *(["--quick"] if quick else [])]),
         (
