@@ -196,21 +196,8 @@ static void {name}({SIGNATURE})
         limit = f"(cb < {full} ? {source.block} : {rest})" if rest and full else rest or source.block
         taps = f"u * {p.dilations[0] * source.row} + v * {p.dilations[1] * source.block}"
         element = f"i * {p.strides[0] * source.row} + j * {p.strides[1] * source.block} + c"
-        at = f"i * {target.row} + j * {target.block} + k * {vector_step(target, lanes)}"
-        kept = epilogue.residual or target
-        add = f"i * {kept.row} + j * {kept.block} + k * {vector_step(kept, lanes)}"
-        value = epilogue.apply("a[i][j][k]", f"load(b + k * {lanes})", f"load(r + {add})")
         deep = p.window == (1, 1) and source.block == lanes and source.blocks >= _MANY_BLOCKS
         ahead = self._next_block(tile, source) if deep else ""
-        end = ""
-        if last < lanes:
-            ragged = f"load(r + {add})" if kept.block == lanes else f"load_part(r + {add}, {last})"
-            part = epilogue.apply("a[i][j][k]", f"load(b + k * {lanes})", ragged)
-            end = f"""
-    UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int j = 0; j < {columns}; j++) {{
-        enum {{ k = {blocks - 1} }};
-        store_part(y + {at}, {part}, {last});
-    }}"""
         return f"""\
 static void {name}_{rows}x{columns}x{blocks}_{last}(const float *restrict x, const float *restrict w,
         const float *b, const float *r, float *y)
@@ -232,16 +219,42 @@ static void {name}_{rows}x{columns}x{blocks}_{last}(const float *restrict x, con
             }}
         }}
     }}
-    UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int j = 0; j < {columns}; j++)
-        UNROLL for (int k = 0; k < {blocks - bool(end)}; k++)
-            store(y + {at}, {value});{end}
-}}
+{store_tile(tile, blocks, last, target, epilogue, lanes)}}}
 """
 
 
 def _rank(kernel: SpatialPack) -> tuple[float, int]:
     """The cheapest first; of equals, the one whose first tile has most to do while weights arrive."""
     return kernel.cost().cycles, -kernel.positions * kernel.blocks
+
+
+def store_tile(tile: Extent, blocks: int, last: int, target: Buffer, epilogue: Epilogue, lanes: int) -> str:
+    """C that finishes the sums a[row][column][vector] of a tile and stores them at y.
+
+    Of the last vector only `last` elements are stored, where rows end with them.
+    """
+    kept = epilogue.residual or target
+    at, add = (
+        f"i * {buffer.row} + j * {buffer.block} + k * {vector_step(buffer, lanes)}"
+        for buffer in (target, kept)
+    )
+    bias, each = (
+        f"load(b + k * {lanes})",
+        (f"UNROLL for (int i = 0; i < {tile[0]}; i++) UNROLL for (int j = 0; j < {tile[1]}; j++)"),
+    )
+    value, end = epilogue.apply("a[i][j][k]", bias, f"load(r + {add})"), ""
+    if last < lanes:
+        ragged = f"load(r + {add})" if kept.block == lanes else f"load_part(r + {add}, {last})"
+        end = f"""
+    {each} {{
+        enum {{ k = {blocks - 1} }};
+        store_part(y + {at}, {epilogue.apply("a[i][j][k]", bias, ragged)}, {last});
+    }}"""
+    return f"""\
+    {each}
+        UNROLL for (int k = 0; k < {blocks - bool(end)}; k++)
+            store(y + {at}, {value});{end}
+"""
 
 
 def vector_step(buffer: Buffer, lanes: int) -> int:

@@ -23,7 +23,7 @@ import ml_dtypes
 import numpy as np
 
 from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
-from tensmith.kernel.algorithms.spatial_pack import read_halo, vector_step
+from tensmith.kernel.algorithms.spatial_pack import read_halo, store_tile, vector_step
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.groups import wide_groups, widen_groups
@@ -216,21 +216,6 @@ static void {name}({SIGNATURE})
         limit = f"(cb < {full} ? {most} : {rest})" if rest and full else rest or most
         taps = f"(u * {p.dilations[0] * rounded.row} + v * {p.dilations[1] * rounded.block}) / 2"
         element = f"(i * {p.strides[0] * rounded.row} + j * {p.strides[1] * rounded.block}) / 2 + c"
-        kept = epilogue.residual or target
-        at, add = (
-            f"i * {buffer.row} + j * {buffer.block} + k * {vector_step(buffer, lanes)}"
-            for buffer in (target, kept)
-        )
-        value = epilogue.apply("a[i][j][k]", f"load(b + k * {lanes})", f"load(r + {add})")
-        end = ""
-        if last < lanes:
-            ragged = f"load(r + {add})" if kept.block == lanes else f"load_part(r + {add}, {last})"
-            part = epilogue.apply("a[i][j][k]", f"load(b + k * {lanes})", ragged)
-            end = f"""
-    UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int j = 0; j < {columns}; j++) {{
-        enum {{ k = {blocks - 1} }};
-        store_part(y + {at}, {part}, {last});
-    }}"""
         return f"""\
 static void {name}_{rows}x{columns}x{blocks}_{last}(const quad *restrict x, const float *restrict w,
         const float *b, const float *r, float *y)
@@ -252,8 +237,5 @@ static void {name}_{rows}x{columns}x{blocks}_{last}(const quad *restrict x, cons
             }}
         }}
     }}
-    UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int j = 0; j < {columns}; j++)
-        UNROLL for (int k = 0; k < {blocks - bool(end)}; k++)
-            store(y + {at}, {value});{end}
-}}
+{store_tile(tile, blocks, last, target, epilogue, lanes)}}}
 """
