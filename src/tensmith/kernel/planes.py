@@ -5,24 +5,66 @@ Filters are worked on in chunks, groups one after the other; no group sees anoth
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tensmith.formula.expr import Expr, Formula, compute, total
 from tensmith.formula.poly import Poly
+from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.formulas import filters, image, memory, window_address
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
-from tensmith.kernel.tiles import chunks
+from tensmith.kernel.tiles import chunks, read_halo
 
 Array = np.ndarray[Any, Any]
 
 _LATENCY = 8
+_MOST_CANDIDATES = 6
 # Cycles to broadcast a weight, beside the multiply-adds; to turn a vector of y into the blocks that most of
 # its readers want.
 _BROADCAST, _TURN = 0.5, 4
+
+
+@dataclass(frozen=True)
+class PlaneKernel(Kernel):
+    """Takes every convolution of floats; a register tile is `count` filters by `vectors` vectors."""
+
+    count: int
+    vectors: int
+
+    @classmethod
+    def refuses(cls, problem: Convolution, isa: Isa) -> str | None:
+        """Other element types."""
+        return None if problem.dtype == "f32" else f"it computes f32, not {problem.dtype}"
+
+    @classmethod
+    def cheapest(cls, problem: Convolution, isa: Isa, positions: int) -> Iterator[Kernel]:
+        """Tiles of at most so many positions that fit the registers, cheapest first."""
+        fitting = [cls(problem, isa, *tile) for tile in register_tiles(problem, isa, positions)]
+        yield from sorted(fitting, key=lambda tile: tile.cost().cycles)[:_MOST_CANDIDATES]
+
+    @property
+    def source(self) -> Buffer:
+        """Planes, with the pads that are read as a halo."""
+        p = self.problem
+        return Buffer(p.channels, p.height, p.width, 1, read_halo(p))
+
+    @property
+    def target(self) -> Buffer:
+        """Planes."""
+        return Buffer(self.problem.filters, *self.problem.output)
+
+    def pack(self, weights: Array) -> Array:
+        """[group][chunk][channel][window][filter in chunk]."""
+        return pack_chunks(weights, self.problem.groups, self.count)
+
+    def formula(self) -> Formula:
+        """Every tap of every channel of the group."""
+        return plane_sum(self.problem, self.source)
 
 
 def pack_chunks(weights: Array, groups: int, chunk: int) -> Array:

@@ -19,11 +19,11 @@ import numpy as np
 from tensmith.errors import OutputError
 from tensmith.files import sha256_bytes, sha256_file, user_cache, write_text
 from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel
-from tensmith.kernel.algorithms.spatial_pack import read_halo
 from tensmith.kernel.buffer import NO_HALO, Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
+from tensmith.kernel.tiles import read_halo
 
 _VERSION = "1"
 # What the assembler text calls its function, and what starts the names of its own labels.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tensmith.kernel.buffer import Halo
 from tensmith.kernel.problem import Convolution
 
 # The height and width of a tile, or of an image.
@@ -12,6 +13,16 @@ def output_extent(problem: Convolution, flat: bool) -> Extent:
     """Height and width of y; one row if `flat`: where positions are independent and lie in one run."""
     height, width = problem.output
     return (1, height * width) if flat else (height, width)
+
+
+def read_halo(problem: Convolution) -> Halo:
+    """The zeros around x that the windows of `problem` reach."""
+    top, left, _, _ = problem.pads
+    reach = [
+        (problem.output[d] - 1) * problem.strides[d] + problem.dilations[d] * (problem.window[d] - 1) + 1
+        for d in range(2)
+    ]
+    return Halo(top, left, max(0, reach[0] - problem.height - top), max(0, reach[1] - problem.width - left))
 
 
 def tile_extent(image: Extent, positions: int) -> Extent:

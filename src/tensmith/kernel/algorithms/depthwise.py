@@ -15,13 +15,12 @@ import numpy as np
 from tensmith.formula.expr import Expr, Formula, compute, total
 from tensmith.formula.poly import Poly
 from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
-from tensmith.kernel.algorithms.spatial_pack import read_halo
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.formulas import filters, image, memory, window_address
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
-from tensmith.kernel.tiles import Extent, output_extent, over_tiles, tiles
+from tensmith.kernel.tiles import Extent, output_extent, over_tiles, read_halo, tiles
 
 _TILE_OVERHEAD = 8
 _MOST_TAPS = 49

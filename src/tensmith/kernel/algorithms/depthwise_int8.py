@@ -18,7 +18,6 @@ import numpy as np
 from tensmith.formula.expr import Expr, Formula, compute, guard, total
 from tensmith.formula.poly import Poly
 from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
-from tensmith.kernel.algorithms.spatial_pack import read_halo
 from tensmith.kernel.algorithms.spatial_pack_int8 import entry, finish_vectors
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
@@ -26,7 +25,7 @@ from tensmith.kernel.formulas import filters, lowered, started, window_address
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
 from tensmith.kernel.quantized import FIELDS
-from tensmith.kernel.tiles import Extent, output_extent, over_extents, spans
+from tensmith.kernel.tiles import Extent, output_extent, over_extents, read_halo, spans
 
 _TILE_OVERHEAD = 12
 _MOST_TAPS = 49

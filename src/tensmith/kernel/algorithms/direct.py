@@ -14,17 +14,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tensmith.formula.expr import Formula
-from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
-from tensmith.kernel.algorithms.spatial_pack import read_halo
+from tensmith.kernel.algorithm import SIGNATURE, Cost, Kernel, algorithm
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.planes import (
+    PlaneKernel,
     filter_chunks,
-    pack_chunks,
-    plane_sum,
-    register_tiles,
     step_cycles,
     turning_cycles,
 )
@@ -32,43 +28,21 @@ from tensmith.kernel.problem import Convolution
 from tensmith.kernel.tiles import output_extent, over_extents, spans
 
 _TILE_OVERHEAD, _TAP_OVERHEAD = 16, 3
-_MOST_CANDIDATES = 6
 # Cycles of a vector of x: of one run, and gathered by steps.
 _LOADS = (1.5, 40.0)
 
 
 @algorithm
 @dataclass(frozen=True)
-class Direct(Kernel):
-    """Takes every convolution of floats. A tile is `count` filters by `vectors` vectors of a row."""
+class Direct(PlaneKernel):
+    """A tile is `count` filters by `vectors` vectors of a row."""
 
     name: ClassVar[str] = "direct"
-
-    count: int
-    vectors: int
-
-    @classmethod
-    def refuses(cls, problem: Convolution, isa: Isa) -> str | None:
-        """Other element types."""
-        return None if problem.dtype == "f32" else f"it computes f32, not {problem.dtype}"
 
     @classmethod
     def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
         """Tiles that fit the registers, cheapest first."""
-        width = output_extent(problem, problem.pointwise)[1]
-        fitting = [cls(problem, isa, *tile) for tile in register_tiles(problem, isa, width)]
-        yield from sorted(fitting, key=lambda tile: tile.cost().cycles)[:_MOST_CANDIDATES]
-
-    @property
-    def source(self) -> Buffer:
-        """Planes, with the pads that are read as a halo."""
-        p = self.problem
-        return Buffer(p.channels, p.height, p.width, 1, read_halo(p))
-
-    @property
-    def target(self) -> Buffer:
-        """Planes."""
-        return Buffer(self.problem.filters, *self.problem.output)
+        return cls.cheapest(problem, isa, output_extent(problem, problem.pointwise)[1])
 
     def cost(self) -> Cost:
         """Cycles of every tile; a run is counted as the vectors it begins."""
@@ -84,14 +58,6 @@ class Direct(Kernel):
                 cycles += times * height * (stop - start) / run * tile
         moved = 4 * (self.source.size + self.target.size + p.filters * p.depth)
         return Cost(p.groups * cycles, moved)
-
-    def pack(self, weights: Array) -> Array:
-        """[group][chunk][channel][window][filter in chunk]."""
-        return pack_chunks(weights, self.problem.groups, self.count)
-
-    def formula(self) -> Formula:
-        """Every tap of every channel of the group."""
-        return plane_sum(self.problem, self.source)
 
     def code(self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
         """A function for each shape of tile, and one that walks over groups, filters and positions."""

@@ -15,17 +15,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tensmith.formula.expr import Formula
-from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
-from tensmith.kernel.algorithms.spatial_pack import read_halo
+from tensmith.kernel.algorithm import SIGNATURE, Cost, Kernel, algorithm
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.planes import (
+    PlaneKernel,
     filter_chunks,
-    pack_chunks,
-    plane_sum,
-    register_tiles,
     step_cycles,
     turning_cycles,
 )
@@ -33,7 +29,6 @@ from tensmith.kernel.problem import Convolution
 from tensmith.kernel.tiles import Extent, output_extent, over_tiles, tiles
 
 _TILE_OVERHEAD = 16
-_MOST_CANDIDATES = 6
 # Cycles of a vector gathered from one run, and by steps; of a vector of sums put away and stored.
 _GATHER, _STORE = (2.0, 60.0), 4.0
 # Bytes of columns and weights that a second cache keeps; cycles of a byte from beyond it.
@@ -42,35 +37,15 @@ _KEPT, _FAR_BYTE = 1 << 20, 0.05
 
 @algorithm
 @dataclass(frozen=True)
-class Gemm(Kernel):
-    """Takes every convolution of floats. A tile is `count` filters by `vectors` vectors of columns."""
+class Gemm(PlaneKernel):
+    """A tile is `count` filters by `vectors` vectors of columns."""
 
     name: ClassVar[str] = "gemm"
-
-    count: int
-    vectors: int
-
-    @classmethod
-    def refuses(cls, problem: Convolution, isa: Isa) -> str | None:
-        """Other element types."""
-        return None if problem.dtype == "f32" else f"it computes f32, not {problem.dtype}"
 
     @classmethod
     def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
         """Tiles that fit the registers, cheapest first."""
-        fitting = [cls(problem, isa, *t) for t in register_tiles(problem, isa, math.prod(problem.output))]
-        yield from sorted(fitting, key=lambda tile: tile.cost().cycles)[:_MOST_CANDIDATES]
-
-    @property
-    def source(self) -> Buffer:
-        """Planes, with the pads that are read as a halo."""
-        p = self.problem
-        return Buffer(p.channels, p.height, p.width, 1, read_halo(p))
-
-    @property
-    def target(self) -> Buffer:
-        """Planes."""
-        return Buffer(self.problem.filters, *self.problem.output)
+        return cls.cheapest(problem, isa, math.prod(problem.output))
 
     @property
     def _pitch(self) -> int:
@@ -97,14 +72,6 @@ class Gemm(Kernel):
             store = _STORE * p.filters // p.groups * rows * math.ceil(columns / lanes)
             cycles += times * (gather + product + store + far)
         return Cost(p.groups * cycles, 4 * (self.source.size + self.target.size) + p.groups * weights)
-
-    def pack(self, weights: Array) -> Array:
-        """[group][chunk][channel][window][filter in chunk]."""
-        return pack_chunks(weights, self.problem.groups, self.count)
-
-    def formula(self) -> Formula:
-        """Every row of columns, which is a tap of a channel of the group."""
-        return plane_sum(self.problem, self.source)
 
     def code(self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
         """Functions that gather, multiply and store, and one that walks over groups and positions."""

@@ -26,7 +26,6 @@ from typing import ClassVar
 from tensmith.formula.expr import Expr, Formula, compute, guard, total
 from tensmith.formula.poly import Poly
 from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
-from tensmith.kernel.algorithms.spatial_pack import read_halo
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.formulas import filters, image, memory, window_address
@@ -34,7 +33,7 @@ from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
 from tensmith.kernel.runs import copy_run, pieces, vector_types
 from tensmith.kernel.sparse_stream import MOST_DENSE, pack_stream
-from tensmith.kernel.tiles import Extent, output_extent, over_tiles, tile_extent, tiles
+from tensmith.kernel.tiles import Extent, output_extent, over_tiles, read_halo, tile_extent, tiles
 
 _MOST_VECTORS = 8
 _MOST_CANDIDATES = 8

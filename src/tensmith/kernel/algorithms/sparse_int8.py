@@ -26,7 +26,6 @@ import numpy as np
 from tensmith.formula.expr import Expr, Formula, compute, guard, total
 from tensmith.formula.poly import Poly
 from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
-from tensmith.kernel.algorithms.spatial_pack import read_halo
 from tensmith.kernel.algorithms.spatial_pack_int8 import entry
 from tensmith.kernel.buffer import ELEMENT_BYTES, Buffer
 from tensmith.kernel.epilogue import Epilogue
@@ -37,7 +36,7 @@ from tensmith.kernel.quads import quad_functions
 from tensmith.kernel.quantized import FIELDS, finish_code
 from tensmith.kernel.runs import copy_bytes
 from tensmith.kernel.sparse_stream import MOST_DENSE, pack_quads
-from tensmith.kernel.tiles import Extent, output_extent, over_tiles, tile_extent, tiles
+from tensmith.kernel.tiles import Extent, output_extent, over_tiles, read_halo, tile_extent, tiles
 
 _MOST_VECTORS = 4
 _MOST_CANDIDATES = 8

@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
-from tensmith.kernel.buffer import Buffer, Halo
+from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.groups import wide_groups, widen_groups
 from tensmith.kernel.isa import Isa
@@ -28,6 +28,7 @@ from tensmith.kernel.tiles import (
     load_weights,
     output_extent,
     over_tiles,
+    read_halo,
     tiles,
     vector_chunks,
 )  # fmt: skip
@@ -260,13 +261,3 @@ def store_tile(tile: Extent, blocks: int, last: int, target: Buffer, epilogue: E
 def vector_step(buffer: Buffer, lanes: int) -> int:
     """From one vector of channels to the next, in a buffer of blocks or of channels last."""
     return buffer.plane if buffer.block == lanes else lanes
-
-
-def read_halo(problem: Convolution) -> Halo:
-    """The zeros around x that the windows of `problem` reach."""
-    top, left, _, _ = problem.pads
-    reach = [
-        (problem.output[d] - 1) * problem.strides[d] + problem.dilations[d] * (problem.window[d] - 1) + 1
-        for d in range(2)
-    ]
-    return Halo(top, left, max(0, reach[0] - problem.height - top), max(0, reach[1] - problem.width - left))

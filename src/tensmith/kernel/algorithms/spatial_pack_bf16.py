@@ -23,7 +23,7 @@ import ml_dtypes
 import numpy as np
 
 from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
-from tensmith.kernel.algorithms.spatial_pack import read_halo, store_tile, vector_step
+from tensmith.kernel.algorithms.spatial_pack import store_tile, vector_step
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.groups import wide_groups, widen_groups
@@ -35,6 +35,7 @@ from tensmith.kernel.tiles import (
     load_weights,
     output_extent,
     over_tiles,
+    read_halo,
     tiles,
     vector_chunks,
 )

@@ -23,14 +23,14 @@ import numpy as np
 from tensmith.errors import EngineError
 from tensmith.formula.expr import Formula
 from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
-from tensmith.kernel.algorithms.spatial_pack import read_halo, vector_step
+from tensmith.kernel.algorithms.spatial_pack import vector_step
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.formulas import blocked_sum
 from tensmith.kernel.groups import wide_groups, widen_groups
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
-from tensmith.kernel.tiles import Extent, chunks, output_extent, over_tiles, tiles
+from tensmith.kernel.tiles import Extent, chunks, output_extent, over_tiles, read_halo, tiles
 
 _LATENCY = 8
 _TILE_OVERHEAD = 24

@@ -20,7 +20,7 @@ import numpy as np
 from tensmith.formula.expr import Expr, Formula, compute, guard, total
 from tensmith.formula.poly import Poly
 from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
-from tensmith.kernel.algorithms.spatial_pack import read_halo, vector_step
+from tensmith.kernel.algorithms.spatial_pack import vector_step
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.byte_rows import finish_rows
 from tensmith.kernel.epilogue import Epilogue
@@ -29,7 +29,7 @@ from tensmith.kernel.groups import wide_groups, widen_groups
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
 from tensmith.kernel.quantized import FIELDS, HEADER, finish_code
-from tensmith.kernel.tiles import Extent, chunks, output_extent, over_tiles, tiles, vector_chunks
+from tensmith.kernel.tiles import Extent, chunks, output_extent, over_tiles, read_halo, tiles, vector_chunks
 
 _LATENCY = 8
 _TILE_OVERHEAD = 24
