@@ -98,6 +98,12 @@ def available() -> tuple[str, ...]:
     return tuple(name for name, item in ENGINES.items() if name not in ON_REQUEST and item.missing() is None)
 
 
+def require(engine: Engine) -> None:
+    """EngineError, naming the extra to install, if an engine cannot run here."""
+    if reason := engine.missing():
+        raise EngineError(reason)
+
+
 def refuse(name: str, settings: Mapping[str, str]) -> None:
     """EngineError if there are settings that engine `name` does not know."""
     if settings:

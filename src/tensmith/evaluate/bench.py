@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.engine.base import ENGINES, Arrays, available
+from tensmith.engine.base import ENGINES, Arrays, available, require
 from tensmith.engine.signature import TensorSpec, read_signature
 from tensmith.engine.worker import Worker
 from tensmith.errors import EngineError, UsageError
@@ -78,8 +78,7 @@ def bench(
         raise UsageError("bench needs at least one model, one engine, one thread and a batch of one")
     chosen = [_with_settings(name) for name in names]
     for name, _ in chosen:
-        if reason := ENGINES[name].missing():
-            raise EngineError(reason)
+        require(ENGINES[name])
     contenders = tuple(
         dict.fromkeys(Contender(name, path, settings) for path in paths for name, settings in chosen)
     )

@@ -17,7 +17,7 @@ from typing import Any
 
 from tensmith.backend.device.dialect import CUDA
 from tensmith.backend.device.plan import Plan
-from tensmith.engine.base import Session, engine, on_request, refuse
+from tensmith.engine.base import Session, engine, on_request, refuse, require
 from tensmith.engine.device import Machine, open_session
 from tensmith.engine.sized import Array
 from tensmith.errors import EngineError, MissingExtra
@@ -125,13 +125,11 @@ class Cuda:
         return None if _has_driver() else "no NVIDIA driver is installed: install the one of your GPU"
 
     def version(self) -> str:
-        if reason := self.missing():
-            raise EngineError(reason)
+        require(self)
         return importlib.metadata.version("cuda-bindings")
 
     def start(self) -> None:
-        if reason := self.missing():
-            raise EngineError(reason)
+        require(self)
         _first_gpu()
 
     def prepare(

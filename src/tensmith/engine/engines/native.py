@@ -15,7 +15,7 @@ import tensmith
 from tensmith.backend.native import loader
 from tensmith.backend.native.precision import refusal
 from tensmith.engine import compiled
-from tensmith.engine.base import Session, engine, refuse
+from tensmith.engine.base import Session, engine, refuse, require
 from tensmith.engine.signature import Signature, TensorSpec, read_signature
 from tensmith.engine.sized import SizedSession, opened
 from tensmith.errors import EngineError
@@ -42,8 +42,7 @@ class Native:
         return tensmith.__version__
 
     def start(self) -> None:
-        if reason := self.missing():
-            raise EngineError(reason)
+        require(self)
 
     def prepare(
         self, path: Path, threads: int, *, sizes: Mapping[str, int] | None = None, **settings: str

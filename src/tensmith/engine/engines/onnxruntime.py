@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.engine.base import Arrays, Session, check_inputs, engine, first_line, refuse
+from tensmith.engine.base import Arrays, Session, check_inputs, engine, first_line, refuse, require
 from tensmith.engine.signature import Signature, read_signature
 from tensmith.errors import EngineError
 
@@ -64,13 +64,11 @@ class OnnxRuntime:
         return None if found else "onnxruntime is not installed: pip install onnxruntime"
 
     def version(self) -> str:
-        if reason := self.missing():
-            raise EngineError(reason)
+        require(self)
         return importlib.metadata.version("onnxruntime")
 
     def start(self) -> None:
-        if reason := self.missing():
-            raise EngineError(reason)
+        require(self)
         import onnxruntime  # noqa: F401 - for its effect
 
     def prepare(

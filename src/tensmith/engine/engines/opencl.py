@@ -16,7 +16,7 @@ from typing import Any
 
 from tensmith.backend.device.dialect import OPENCL
 from tensmith.backend.device.plan import Plan
-from tensmith.engine.base import Session, engine, first_line, on_request, refuse
+from tensmith.engine.base import Session, engine, first_line, on_request, refuse, require
 from tensmith.engine.device import Machine, open_session
 from tensmith.engine.sized import Array
 from tensmith.errors import EngineError
@@ -95,13 +95,11 @@ class OpenCl:
         return None
 
     def version(self) -> str:
-        if reason := self.missing():
-            raise EngineError(reason)
+        require(self)
         return importlib.metadata.version("pyopencl")
 
     def start(self) -> None:
-        if reason := self.missing():
-            raise EngineError(reason)
+        require(self)
         find_device(1)
 
     def prepare(

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.engine.base import Arrays, Session, check_inputs, engine, first_line, fix, refuse
+from tensmith.engine.base import Arrays, Session, check_inputs, engine, first_line, fix, refuse, require
 from tensmith.engine.signature import Signature, read_signature
 from tensmith.errors import EngineError
 
@@ -64,13 +64,11 @@ class OpenVino:
         return None if found else "openvino is not installed: pip install 'tensmith[openvino]'"
 
     def version(self) -> str:
-        if reason := self.missing():
-            raise EngineError(reason)
+        require(self)
         return importlib.metadata.version("openvino")
 
     def start(self) -> None:
-        if reason := self.missing():
-            raise EngineError(reason)
+        require(self)
         import openvino
 
         openvino.Core()
