@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from tensmith.backend.native.coverage import Use, uses
-from tensmith.backend.native.folder import write_folder
-from tensmith.backend.native.loader import Model
+from tensmith.backend.native.emit.folder import write_folder
+from tensmith.backend.native.emit.loader import Model
 from tensmith.backend.native.plan import make_plan
 from tensmith.errors import EngineError
 from tensmith.kernel.isa import host_isa

@@ -20,7 +20,7 @@ import pytest
 from small_networks import problem, two_layers
 
 from command_line import refused, tensmith
-from tensmith.backend.native.loader import Model
+from tensmith.backend.native.emit.loader import Model
 from tensmith.errors import EngineError, MissingExtra, UsageError
 from tensmith.hardware import detect_cpu, load_target
 from tensmith.kernel import ALGORITHMS, Kernel, candidates, host_isa, isa_named

@@ -14,9 +14,9 @@ from small_networks import Clock, problem, two_layers
 from test_device import needs_tvm
 
 from command_line import refused, tensmith
-from tensmith.backend.native.choosers import estimated
-from tensmith.backend.native.loader import Model
-from tensmith.backend.native.measured import metascheduled
+from tensmith.backend.native.choose.choosers import estimated
+from tensmith.backend.native.choose.measured import metascheduled
+from tensmith.backend.native.emit.loader import Model
 from tensmith.engine import ENGINES
 from tensmith.errors import EngineError, OutputError
 from tensmith.kernel import Convolution, Epilogue, host_isa

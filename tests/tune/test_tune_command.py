@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 
 from command_line import refused, started, tensmith
-from tensmith.backend.native.loader import Model
+from tensmith.backend.native.emit.loader import Model
 from tensmith.engine import ENGINES
 
 

@@ -135,7 +135,7 @@ def _refuse_changed(program: Program, own: int, version: int) -> None:
         before, after = find_schema("", op_type, own), find_schema("", op_type, version)
         if before is not None and (after is None or before.since_version != after.since_version):
             raise ProgramError(
-                f"the program needs opset {version}, but node '{node.name or node.output}' ({node.op}) means "
+                f"the program needs opset {version}, but {node.label} means "
                 f"something else there than at its own opset {own}; export the model at opset {version}"
             )
 

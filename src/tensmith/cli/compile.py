@@ -35,11 +35,11 @@ def compile(
     Writes a folder with a library, a Python loader that needs only NumPy (from model import Model), and the C
     it was made of: model.c and model.h to build into a program, main.c as an example of one.
     """
-    from tensmith.backend.native.choosers import estimated
-    from tensmith.backend.native.folder import write_folder
-    from tensmith.backend.native.loader import MOST_THREADS
+    from tensmith.backend.native.choose.choosers import estimated
+    from tensmith.backend.native.choose.precision import in_precision, refusal
+    from tensmith.backend.native.emit.folder import write_folder
+    from tensmith.backend.native.emit.loader import MOST_THREADS
     from tensmith.backend.native.plan import make_plan
-    from tensmith.backend.native.precision import in_precision, refusal
     from tensmith.cli.sizes import with_batch
     from tensmith.errors import UsageError
     from tensmith.hardware import load_target

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.backend.native import loader
+from tensmith.backend.native.emit import loader
 from tensmith.backend.packed import unpack
 from tensmith.engine.base import ENGINES, Session
 from tensmith.engine.compiled import NATIVE

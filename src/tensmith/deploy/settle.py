@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tensmith.backend.native import loader
+from tensmith.backend.native.emit import loader
 from tensmith.data import View
 from tensmith.engine.base import sizes_of
 from tensmith.engine.compiled import NATIVE, Manner, compiled_folder

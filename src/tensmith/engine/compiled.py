@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tensmith
-from tensmith.backend.native import loader
+from tensmith.backend.native.emit import loader
 from tensmith.engine.base import first_line
 from tensmith.errors import EngineError, ModelError, OutputError
 from tensmith.files import sha256_bytes, sha256_file, user_cache

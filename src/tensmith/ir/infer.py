@@ -56,11 +56,9 @@ def infer_node(
     try:
         types = node.definition.infer(call)
     except ProgramError as error:
-        raise ProgramError(f"node '{node.name or node.output}' ({node.op}): {error}") from error
+        raise ProgramError(f"{node.label}: {error}") from error
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-        raise ProgramError(
-            f"node '{node.name or node.output}' ({node.op}): its attributes do not fit its inputs ({error})"
-        ) from error
+        raise ProgramError(f"{node.label}: its attributes do not fit its inputs ({error})") from error
     types = _named_sizes(node, types)
     values = _known_values(node, call, types)
     merged = tuple(_merge(type_, hints.get(name)) for name, type_ in zip(node.outputs, types))

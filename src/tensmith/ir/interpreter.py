@@ -54,7 +54,7 @@ def run_node(program: Program, node: Node, values: Mapping[str, Array], arith: A
         with np.errstate(all="ignore"):
             arrays = node.definition.run(call, _FLOATS if plain else arith)
     except (ValueError, IndexError, TypeError) as error:
-        raise ProgramError(f"node '{node.name or node.output}' ({node.op}) cannot run: {error}") from error
+        raise ProgramError(f"{node.label} cannot run: {error}") from error
     if arith.exact:
         return arrays
     return tuple(_cast(array, type_) for array, type_ in zip(arrays, out_types))
@@ -68,7 +68,7 @@ def _run_opaque(
     program: Program, node: Node, inputs: tuple[Array | None, ...], arith: Arith
 ) -> tuple[Array, ...]:
     """An ONNX operator TensIR does not know, by ONNX's own reference; it has no meaning in a field."""
-    label = f"opaque node '{node.name or node.output}' ({node.op})"
+    label = f"opaque {node.label}"
     if arith.exact:
         raise ProgramError(f"{label} has no exact meaning")
     proto = bind(node.opaque or b"", node.inputs, node.outputs, {*node.inputs, *node.outputs})

@@ -216,3 +216,8 @@ class Node:
     def output(self) -> str:
         """The first output, which names the node's site."""
         return self.outputs[0]
+
+    @property
+    def label(self) -> str:
+        """How messages call it."""
+        return f"node '{self.name or self.output}' ({self.op})"

@@ -62,9 +62,7 @@ class Program:
         for node in self.nodes:
             missing = [name for name in node.inputs if name and name not in table]
             if missing:
-                raise ProgramError(
-                    f"node {_label(node)} reads '{missing[0]}', which nothing before it defines"
-                )
+                raise ProgramError(f"{node.label} reads '{missing[0]}', which nothing before it defines")
             given = tuple(table[name] if name else None for name in node.inputs)
             cached = self._known.get(node)
             if cached is None or any(a is not b and a != b for a, b in zip(cached[0], given)):
@@ -72,7 +70,7 @@ class Program:
                 self._known[node] = cached
             for name, fact in zip(node.outputs, cached[1]):
                 if name in table:
-                    raise ProgramError(f"node {_label(node)} defines '{name}' a second time")
+                    raise ProgramError(f"{node.label} defines '{name}' a second time")
                 if name:
                     table[name] = fact
         for name in self.outputs:
@@ -193,10 +191,6 @@ def constant_facts(array: Array) -> Facts:
     return Facts(TensorType.of(array), known)
 
 
-def _label(node: Node) -> str:
-    return f"'{node.name or node.output}' ({node.op})"
-
-
 def _renamed(node: Node, names: Mapping[str, str]) -> Node:
     if not any(name in names for name in node.inputs):
         return node
@@ -227,7 +221,7 @@ def _in_order(nodes: list[Node], defined: set[str]) -> Iterator[Node]:
                 yield node
                 continue
             if node in active:
-                raise ProgramError(f"node {_label(node)} depends on its own output")
+                raise ProgramError(f"{node.label} depends on its own output")
             active.add(node)
             stack.extend(reversed(waiting))
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tensmith.backend.native.choosers import Chooser, estimated, memory_of
-from tensmith.backend.native.folder import write_folder
-from tensmith.backend.native.measured import measured, metascheduled
+from tensmith.backend.native.choose.choosers import Chooser, estimated, memory_of
+from tensmith.backend.native.choose.measured import measured, metascheduled
+from tensmith.backend.native.emit.folder import write_folder
 from tensmith.backend.native.plan import make_plan
 from tensmith.errors import OutputError
 from tensmith.interrupt import postponed, unmissed

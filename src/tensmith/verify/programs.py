@@ -103,9 +103,7 @@ def compare_programs(
     for program in (left, right):
         for node in program.nodes:
             if node.opaque is not None:
-                return FieldCheck(
-                    "unknown", seed=seed, reason=f"node '{node.name or node.output}' ({node.op}) is opaque"
-                )
+                return FieldCheck("unknown", seed=seed, reason=f"{node.label} is opaque")
     if left.digest == right.digest:
         return FieldCheck("equal", error_probability=0.0, reason="the same nodes compute them", seed=seed)
     generator = np.random.default_rng([seed, 0x7E5])
@@ -233,7 +231,7 @@ def _undecided(program: Program) -> str:
     for node in program.nodes:
         if node.op in _SHAPE_OPS:
             continue
-        label = f"node '{node.name or node.output}' ({node.op})"
+        label = node.label
         reads = any(name and program.type(name).floating for name in node.inputs)
         if reads and any(name and not program.type(name).floating for name in node.outputs):
             return f"{label} makes integers or truth values of real numbers"

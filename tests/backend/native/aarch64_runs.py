@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tensmith.backend.native import folder as folders
-from tensmith.backend.native.choosers import Chooser, estimated
-from tensmith.backend.native.header import print_header
+from tensmith.backend.native.choose.choosers import Chooser, estimated
+from tensmith.backend.native.emit import folder as folders
+from tensmith.backend.native.emit.header import print_header
+from tensmith.backend.native.emit.source import print_c
 from tensmith.backend.native.plan import Plan, make_plan
-from tensmith.backend.native.source import print_c
 from tensmith.files import user_cache
 from tensmith.ir import Program
 from tensmith.kernel import Isa

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from nets import Net as Net
-from tensmith.backend.native.folder import write_folder
-from tensmith.backend.native.loader import Model
+from tensmith.backend.native.emit.folder import write_folder
+from tensmith.backend.native.emit.loader import Model
 from tensmith.backend.native.plan import make_plan
 from tensmith.ir import Program, interpret
 from tensmith.kernel import Isa, host_isa

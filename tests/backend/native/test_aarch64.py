@@ -16,11 +16,11 @@ from test_native_quantized import Net as QuantizedNet
 from test_native_tensors import attention_layer, layers, patches
 
 from nets import Net, classifier, concatenations, pools, residual_block, squeeze_excite
-from tensmith.backend.native.choosers import Chooser, estimated
-from tensmith.backend.native.folder import write_folder
-from tensmith.backend.native.loader import Model, ModelError
+from tensmith.backend.native.choose.choosers import Chooser, estimated
+from tensmith.backend.native.choose.precision import in_precision
+from tensmith.backend.native.emit.folder import write_folder
+from tensmith.backend.native.emit.loader import Model, ModelError
 from tensmith.backend.native.plan import fixed, make_plan
-from tensmith.backend.native.precision import in_precision
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program, interpret
 from tensmith.kernel import Isa, isa_named

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from native_programs import Net, answers
 
-from tensmith.backend.native.decompose import decomposed
+from tensmith.backend.native.prepare.decompose import decomposed
 from tensmith.ir import Program, TensorType, interpret
 
 TRANSPOSED: list[dict[str, Any]] = [

@@ -9,10 +9,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensmith.backend.native.choice import Choice, Network, after, choose_kernels, leaving
-from tensmith.backend.native.choosers import Chooser
+from tensmith.backend.native.choose.choice import Choice, Network, after, choose_kernels, leaving
+from tensmith.backend.native.choose.choosers import Chooser
+from tensmith.backend.native.choose.parallel import whole
 from tensmith.backend.native.images import Images
-from tensmith.backend.native.parallel import whole
 from tensmith.backend.native.steps import Heavy, Light, Step, reads
 from tensmith.kernel import Isa, isa_named
 from tensmith.kernel.algorithm import Kernel

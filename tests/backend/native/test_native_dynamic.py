@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from native_programs import Net, compile_folder
 
-from tensmith.backend.native.loader import Model
+from tensmith.backend.native.emit.loader import Model
 from tensmith.backend.native.plan import make_plan
 from tensmith.errors import EngineError
 from tensmith.ir import Program, interpret, make_node

@@ -8,7 +8,7 @@ import pytest
 from native_programs import compile_folder
 
 from extremes import activations, check, reductions
-from tensmith.backend.native.loader import Model
+from tensmith.backend.native.emit.loader import Model
 
 CASES = {"tensors": activations(2, 7), "images": activations(1, 2, 7, 1), "reductions": reductions()}
 

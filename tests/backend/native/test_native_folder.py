@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from native_programs import Net, compile_folder
 
-from tensmith.backend.native import loader
-from tensmith.backend.native.folder import write_folder
-from tensmith.backend.native.loader import Model, ModelError
+from tensmith.backend.native.emit import loader
+from tensmith.backend.native.emit.folder import write_folder
+from tensmith.backend.native.emit.loader import Model, ModelError
 from tensmith.backend.native.plan import make_plan
 from tensmith.engine import ENGINES
 from tensmith.errors import EngineError, OutputError

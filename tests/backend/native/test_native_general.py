@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from native_programs import Net, answers, compile_folder
 
-from tensmith.backend.native.loader import Model
+from tensmith.backend.native.emit.loader import Model
 from tensmith.ir import Program, interpret, make_node
 
 

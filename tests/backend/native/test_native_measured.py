@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from nets import Net
-from tensmith.backend.native.choosers import estimated, memory_of
-from tensmith.backend.native.measured import measured, metascheduled
-from tensmith.backend.native.parallel import cuts
+from tensmith.backend.native.choose.choosers import estimated, memory_of
+from tensmith.backend.native.choose.measured import measured, metascheduled
+from tensmith.backend.native.choose.parallel import cuts
+from tensmith.backend.native.choose.precision import in_precision
 from tensmith.backend.native.plan import make_plan
-from tensmith.backend.native.precision import in_precision
 from tensmith.ir import Program
 from tensmith.kernel import Convolution, isa_named
 from tensmith.kernel.scheduled import FUNCTION, Scheduled, keep

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from native_programs import Net, compile_folder
 
-from tensmith.backend.native.loader import Model
+from tensmith.backend.native.emit.loader import Model
 from tensmith.ir import interpret
 from tensmith.kernel import host_isa, isa_named
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from native_programs import Net
 
-from tensmith.backend.native.choosers import estimated
-from tensmith.backend.native.folder import write_folder
-from tensmith.backend.native.loader import Model
+from tensmith.backend.native.choose.choosers import estimated
+from tensmith.backend.native.choose.precision import in_precision, refusal
+from tensmith.backend.native.emit.folder import write_folder
+from tensmith.backend.native.emit.loader import Model
 from tensmith.backend.native.plan import make_plan
-from tensmith.backend.native.precision import in_precision, refusal
 from tensmith.ir import interpret
 from tensmith.kernel import host_isa, isa_named
 

@@ -10,8 +10,8 @@ import pytest
 from native_programs import answers, compile_folder
 
 from nets import NETS, Net, residual_block
-from tensmith.backend.native.groups import group
-from tensmith.backend.native.loader import Model
+from tensmith.backend.native.emit.loader import Model
+from tensmith.backend.native.grouping import group
 from tensmith.backend.native.plan import fixed, make_plan
 from tensmith.backend.native.steps import Heavy, Light
 from tensmith.engine import ENGINES

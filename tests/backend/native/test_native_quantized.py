@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tensmith.backend.native.choosers import estimated, only
-from tensmith.backend.native.folder import write_folder
-from tensmith.backend.native.loader import Model
+from tensmith.backend.native.choose.choosers import estimated, only
+from tensmith.backend.native.emit.folder import write_folder
+from tensmith.backend.native.emit.loader import Model
 from tensmith.backend.native.plan import Plan, make_plan
 from tensmith.errors import EngineError
 from tensmith.ir import Node, Program, TensorType, interpret, make_node

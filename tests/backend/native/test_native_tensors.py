@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from native_programs import Net, answers, compile_folder
 
-from tensmith.backend.native.groups import group
-from tensmith.backend.native.loader import Model
+from tensmith.backend.native.emit.loader import Model
+from tensmith.backend.native.grouping import group
 from tensmith.backend.native.plan import fixed, make_plan
 from tensmith.backend.native.steps import Dense, Heavy, Rename
 from tensmith.engine import ENGINES

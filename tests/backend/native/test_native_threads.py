@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nets import NETS, Net
-from tensmith.backend.native import choice
-from tensmith.backend.native.choosers import estimated
-from tensmith.backend.native.folder import write_folder
-from tensmith.backend.native.header import print_header
-from tensmith.backend.native.loader import Model
-from tensmith.backend.native.parallel import Window, cuts
+from tensmith.backend.native.choose import choice
+from tensmith.backend.native.choose.choosers import estimated
+from tensmith.backend.native.choose.parallel import Window, cuts
+from tensmith.backend.native.emit.folder import write_folder
+from tensmith.backend.native.emit.header import print_header
+from tensmith.backend.native.emit.loader import Model
 from tensmith.backend.native.plan import Plan, make_plan
 from tensmith.ir import Program, interpret
 from tensmith.kernel import host_isa

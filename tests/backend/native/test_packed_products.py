@@ -10,8 +10,8 @@ import onnxruntime
 import pytest
 from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
 
-from tensmith.backend.native.folder import write_folder
-from tensmith.backend.native.loader import Model
+from tensmith.backend.native.emit.folder import write_folder
+from tensmith.backend.native.emit.loader import Model
 from tensmith.backend.native.plan import make_plan
 from tensmith.backend.onnx import to_onnx
 from tensmith.errors import ModelError

@@ -13,11 +13,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tensmith.backend.native.choosers import Chooser, estimated
-from tensmith.backend.native.folder import write_folder
-from tensmith.backend.native.measured import measured, metascheduled
+from tensmith.backend.native.choose.choosers import Chooser, estimated
+from tensmith.backend.native.choose.measured import measured, metascheduled
+from tensmith.backend.native.choose.precision import in_precision
+from tensmith.backend.native.emit.folder import write_folder
 from tensmith.backend.native.plan import fixed, make_plan
-from tensmith.backend.native.precision import in_precision
 from tensmith.errors import TensmithError
 from tensmith.frontend.onnx import read_onnx
 from tensmith.kernel.isa import host_isa

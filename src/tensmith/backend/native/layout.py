@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tensmith.backend.native.choice import Choice, Network, choose_kernels
-from tensmith.backend.native.choosers import Chooser
+from tensmith.backend.native.choose.choice import Choice, Network, choose_kernels
+from tensmith.backend.native.choose.choosers import Chooser
+from tensmith.backend.native.choose.parallel import Window
 from tensmith.backend.native.images import Images
-from tensmith.backend.native.parallel import Window
 from tensmith.backend.native.steps import Array, Dense, Encode, Heavy, Join, Light, Rename, Step
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.buffer import NO_HALO, Buffer, Halo

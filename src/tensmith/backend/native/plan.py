@@ -12,16 +12,17 @@ from itertools import accumulate
 import numpy as np
 
 from tensmith.backend.native.arena import ALIGNMENT, Span, arrange
-from tensmith.backend.native.choosers import Chooser, estimated
-from tensmith.backend.native.codes import opened
-from tensmith.backend.native.decompose import decomposed
-from tensmith.backend.native.grids import grids, moved_behind, unsigned
-from tensmith.backend.native.groups import group
+from tensmith.backend.native.choose.choosers import Chooser, estimated
+from tensmith.backend.native.grouping import group
 from tensmith.backend.native.images import Images, images_of, rows_of
 from tensmith.backend.native.layout import Action, Layout, lay_out
-from tensmith.backend.native.operands import Tensors
+from tensmith.backend.native.prepare.decompose import decomposed
+from tensmith.backend.native.prepare.packed import opened
+from tensmith.backend.native.prepare.pairs import moved_behind, unsigned
+from tensmith.backend.native.quantized.grids import grids
 from tensmith.backend.native.steps import Array, reads
-from tensmith.backend.native.tensors import tensor_nodes
+from tensmith.backend.native.tensor_nodes import tensor_nodes
+from tensmith.backend.native.tensor_steps.operands import Tensors
 from tensmith.errors import EngineError
 from tensmith.ir import Program, TensorType
 from tensmith.kernel.algorithm import Kernel

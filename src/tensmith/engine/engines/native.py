@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import tensmith
-from tensmith.backend.native import loader
-from tensmith.backend.native.precision import refusal
+from tensmith.backend.native.choose.precision import refusal
+from tensmith.backend.native.emit import loader
 from tensmith.engine import compiled
 from tensmith.engine.base import Session, engine, refuse, require
 from tensmith.engine.signature import Signature, TensorSpec, read_signature

@@ -137,9 +137,7 @@ def _run(program: Program, node: Node, values: Mapping[str, Array]) -> tuple[Arr
         with np.errstate(all="ignore"):
             return node.definition.run(Run(node.attrs, inputs, types, out_types), _FLOATS)
     except (ValueError, IndexError, TypeError) as error:
-        raise ProgramError(
-            f"node '{node.name or node.output}' ({node.op}) cannot be folded: {error}"
-        ) from error
+        raise ProgramError(f"{node.label} cannot be folded: {error}") from error
 
 
 def _widened(array: Array, type_: TensorType) -> Array:

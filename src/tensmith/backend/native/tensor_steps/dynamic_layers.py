@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tensmith.backend.native.byte_layers import Free, RowsBehind, named
-from tensmith.backend.native.operands import Tensors
-from tensmith.backend.native.quantized import Operands, rescaled
+from tensmith.backend.native.quantized.epilogue import rescaled
+from tensmith.backend.native.quantized.operands import Operands
 from tensmith.backend.native.steps import Array, Dense, Heavy, Step
+from tensmith.backend.native.tensor_steps.byte_layers import RowsBehind, named
+from tensmith.backend.native.tensor_steps.operands import Free, Tensors
 from tensmith.ir import Node
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import product

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from tensmith.backend.native.operands import Reads, Tensors
 from tensmith.backend.native.steps import Array
+from tensmith.backend.native.tensor_steps.operands import Reads, Tensors
 from tensmith.formula.arith import Floats
 from tensmith.ir import Node
 from tensmith.ir.op import Run

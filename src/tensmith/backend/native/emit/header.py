@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from tensmith.backend.native.emit.source import ENTRY, PART_ENTRY, in_comment
 from tensmith.backend.native.plan import Plan
-from tensmith.backend.native.source import ENTRY, PART_ENTRY, in_comment
 
 _HEADER = """\
 #ifndef TENSMITH_MODEL_H

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from tensmith.backend.native.general import by_formula
-from tensmith.backend.native.operands import Reads, Tensors
-from tensmith.backend.native.picking import PICKING
 from tensmith.backend.native.steps import Dense, Rename, Step
+from tensmith.backend.native.tensor_steps.by_formula import by_formula
+from tensmith.backend.native.tensor_steps.operands import Reads, Tensors
+from tensmith.backend.native.tensor_steps.picking import PICKING
 from tensmith.backend.native.views import VIEWING
 from tensmith.errors import EngineError
 from tensmith.ir import Node
@@ -37,8 +37,7 @@ def alone(tensors: Tensors, node: Node, output: str, isa: Isa) -> Step:
         reads = Reads(tensors)
         routine = by_formula(tensors, reads, node, output)
     if routine is None:
-        name = f"node '{node.name or node.output}' ({node.op})"
-        raise EngineError(f"{name} has no native kernel yet; another engine runs it")
+        raise EngineError(f"{node.label} has no native kernel yet; another engine runs it")
     return Dense(routine, tuple(reads.sources), tensors.name(output), reads.constants)
 
 

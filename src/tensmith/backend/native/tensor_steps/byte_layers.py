@@ -1,23 +1,21 @@
-"""Products of quantized rows by int8 matrices: what backend.native.quantized has of images, for tensors."""
+"""Products of quantized rows by int8 matrices: what `quantized` finds, for tensors."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from tensmith.backend.native.formulas import curve
-from tensmith.backend.native.operands import Tensors
-from tensmith.backend.native.quantized import Behind, operands, rescaled
+from tensmith.backend.native.quantized.epilogue import Behind, rescaled
+from tensmith.backend.native.quantized.operands import operands
 from tensmith.backend.native.steps import Array, Heavy
+from tensmith.backend.native.tensor_steps.elementwise import curve
+from tensmith.backend.native.tensor_steps.operands import Free, Tensors
 from tensmith.ir import Node
 from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.problem import product
-
-Free = Callable[[Node], bool]
 
 
 def byte_layer(tensors: Tensors, node: Node, free: Free) -> tuple[Heavy, list[Node]] | None:

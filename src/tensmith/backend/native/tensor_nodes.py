@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 
-from tensmith.backend.native.elementwise import is_elementwise
+from tensmith.backend.native.image_steps.elementwise import is_elementwise
+from tensmith.backend.native.image_steps.parts import padded_slice
 from tensmith.backend.native.images import images_of
-from tensmith.backend.native.parts import padded_slice
-from tensmith.backend.native.quantized import operands
+from tensmith.backend.native.quantized.operands import operands
 from tensmith.backend.native.views import RESHAPING
 from tensmith.errors import EngineError
 from tensmith.ir import Node, Program

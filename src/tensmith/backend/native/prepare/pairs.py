@@ -1,64 +1,13 @@
-"""Bytes in programs: which grid a value lies on, and dequantizations moved behind ops that only move values.
-
-Signed bytes are kept as unsigned ones: 128 is added to them and to their zero point.
-"""
+"""Quantize-dequantize pairs as kernels want them: codes unsigned, dequantized behind what only moves them."""
 
 from __future__ import annotations
 
-from collections.abc import Container
 from dataclasses import replace
 
 import numpy as np
 
-from tensmith.errors import EngineError
+from tensmith.backend.native.quantized.grids import MOVING, grid_of
 from tensmith.ir import Node, Program, make_node
-from tensmith.kernel.quantized import Grid
-
-_SIGNED_OFFSET = {"u8": 0, "i8": 128}
-# Ops whose result is some of their inputs' elements.
-_MOVING = frozenset({
-    "max_pool", "concat", "flatten", "reshape", "squeeze", "unsqueeze", "identity", "transpose", "slice",
-    "expand",
-})  # fmt: skip
-
-
-def grid_of(program: Program, node: Node) -> Grid | None:
-    """The grid of a quantize_linear or dequantize_linear; None if it is not one grid of bytes for all."""
-    if node.op not in ("quantize_linear", "dequantize_linear"):
-        return None
-    codes = node.output if node.op == "quantize_linear" else node.inputs[0]
-    offset = _SIGNED_OFFSET.get(program.type(codes).dtype)
-    scale = program.constants.get(node.inputs[1])
-    has_zero = len(node.inputs) > 2 and bool(node.inputs[2])
-    zero = program.constants.get(node.inputs[2]) if has_zero else np.zeros(1, np.int64)
-    if offset is None or scale is None or scale.size != 1 or zero is None or scale.dtype != np.float32:
-        return None
-    return Grid(float(scale.reshape(())), int(zero.reshape(-1)[0]) + offset)
-
-
-def grids(program: Program, tensors: Container[str] = ()) -> dict[str, Grid]:
-    """The grid of every computed value of bytes, as those who read it understand it.
-
-    Values in `tensors` have element types of their own.
-    """
-    found: dict[str, Grid] = {}
-    for node in program.nodes:
-        grid = grid_of(program, node)
-        if grid is None or node.output in program.static_values:
-            continue
-        value = node.output if node.op == "quantize_linear" else node.inputs[0]
-        if found.setdefault(value, grid).zero_point != grid.zero_point:
-            raise EngineError(f"'{value}' is read with two zero points, which has no native kernel")
-    for node in reversed(program.nodes):
-        if node.op in _MOVING and node.output in found:
-            found.update({name: found[node.output] for name in node.inputs if name not in found})
-    for name in (*program.inputs, *program.outputs):
-        dtype = program.type(name).dtype
-        if name in tensors:
-            continue
-        if dtype != "f32" and (dtype != "u8" or name not in found):
-            raise EngineError(f"'{name}' is {dtype} at the border of the program: there is no native kernel")
-    return found
 
 
 def unsigned(program: Program) -> Program:
@@ -134,7 +83,7 @@ def _behind(program: Program, node: Node, before: list[Node | None]) -> list[Nod
     """The nodes that take a node's place."""
     moved = before if node.op == "concat" else before[:1]
     known = [source for source in moved if source is not None]
-    if node.op not in _MOVING or len(node.outputs) > 1 or not known or len(known) < len(moved):
+    if node.op not in MOVING or len(node.outputs) > 1 or not known or len(known) < len(moved):
         return [node]
     if not _one_grid(program, known):
         return [node]

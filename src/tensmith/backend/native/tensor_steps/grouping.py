@@ -5,22 +5,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from tensmith.backend.native.byte_layers import byte_layer
-from tensmith.backend.native.codes import LayerWeights, coded_weights
-from tensmith.backend.native.dynamic_layers import dynamic_layer, encoded
-from tensmith.backend.native.formulas import Tree, curve, is_elementwise
-from tensmith.backend.native.operands import Reads, Tensors
-from tensmith.backend.native.patterns import Norm, heads, norm_group, norm_op
-from tensmith.backend.native.single import alone, matrix
-from tensmith.backend.native.steps import Dense, Heavy, Step, reads
+from tensmith.backend.native.steps import Dense, Step, reads
+from tensmith.backend.native.tensor_steps.byte_layers import byte_layer
+from tensmith.backend.native.tensor_steps.dynamic_layers import dynamic_layer, encoded
+from tensmith.backend.native.tensor_steps.elementwise import Tree, is_elementwise
+from tensmith.backend.native.tensor_steps.layers import layer, with_epilogue
+from tensmith.backend.native.tensor_steps.operands import Reads, Tensors
+from tensmith.backend.native.tensor_steps.patterns import Norm, heads, norm_group, norm_op
+from tensmith.backend.native.tensor_steps.single import alone, matrix
 from tensmith.backend.native.views import RESHAPING
 from tensmith.ir import Node
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.problem import product
 from tensmith.kernel.routines.attention import Attention
 from tensmith.kernel.routines.rows import RowNorm
 from tensmith.kernel.routines.strided import Part, Strided
@@ -107,78 +105,19 @@ class _Grouping:
 
     def layer(self, node: Node) -> None:
         """A product with a constant matrix, and the nodes behind it that its epilogue computes."""
-        step = self._layer(node)
+        step = layer(self.tensors, node)
         if step is None:
             return
         nodes = [node]
         self.taken.add(node)
         while step.activation is None:
-            following = self._epilogue(step)
+            following = with_epilogue(self.tensors, step, self.free)
             if following is None:
                 break
             step, more = following
             nodes += more
             self.taken.update(more)
         self.place(nodes, replace(step, output=self.tensors.name(step.output)))
-
-    def _layer(self, node: Node) -> Heavy | None:
-        """rows @ matrix (+ bias); None if the operands are no such."""
-        tensors = self.tensors
-        attrs = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0} | dict(node.attrs)
-        source, shape = tensors.shape(node.inputs[0]), tensors.shape(node.inputs[1])
-        if len(shape) != 2 or tensors.dtype(node.inputs[1]) != "f32" or attrs["transA"]:
-            return None
-        if node.inputs[0] in tensors.program.static_values or not math.prod(source) or not math.prod(shape):
-            return None
-        columns, inner = shape if attrs["transB"] else shape[::-1]
-        found = coded_weights(tensors.program, node) or self._floats(node, attrs)
-        problem = product(math.prod(source[:-1]), inner, columns, found.dtype, found.block)
-        bias = None
-        if len(node.inputs) > 2 and node.inputs[2]:
-            given = tensors.constant(node.inputs[2])
-            if given is None or (given.size != 1 and given.shape != (columns,) != given.shape[1:]):
-                return None
-            bias = np.broadcast_to(given.reshape(-1) * np.float32(attrs["beta"]), (columns,))
-        return Heavy(problem, tensors.name(node.inputs[0]), found.weights, node.output, bias)
-
-    def _floats(self, node: Node, attrs: dict[str, Any]) -> LayerWeights:
-        """A constant matrix as it is."""
-        matrix = self.tensors.constant(node.inputs[1])
-        assert matrix is not None
-        turned = (matrix if attrs["transB"] else matrix.T) * np.float32(attrs["alpha"])
-        return LayerWeights(turned[:, :, None, None])
-
-    def _epilogue(self, step: Heavy) -> tuple[Heavy, list[Node]] | None:
-        """The step with one thing more in its epilogue, and the nodes that this computes."""
-        tensors = self.tensors
-        readers = tensors.program.consumers.get(step.output, ())
-        if step.output in tensors.program.outputs:
-            return None
-        if len(readers) == 1 and readers[0].op == "add" and self.free(readers[0]):
-            node = readers[0]
-            others = [name for name in node.inputs if name != step.output]
-            found = self._added(step, node, others[0]) if others else None
-            if found is not None:
-                return found, [node]
-        following = curve(tensors, step.output, self.free)
-        if following is None:
-            return None
-        return replace(step, activation=following[0], output=following[1][-1].output), following[1]
-
-    def _added(self, step: Heavy, node: Node, other: str) -> Heavy | None:
-        tensors = self.tensors
-        shape = tensors.shape(node.output)
-        if shape != tensors.shape(step.output):
-            return None
-        constant = tensors.constant(other)
-        if constant is not None:
-            if step.residual is not None or constant.shape[-1:] != shape[-1:] or constant.size != shape[-1]:
-                return None
-            bias = constant.reshape(-1) + (0 if step.bias is None else step.bias)
-            return replace(step, bias=bias, output=node.output)
-        if step.residual is not None or tensors.shape(other) != shape:
-            return None
-        return replace(step, residual=tensors.name(other), output=node.output)
 
     def attention(self, node: Node) -> None:
         """Softmax between two products, if it is that."""

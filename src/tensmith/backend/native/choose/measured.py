@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from tensmith.backend.native.choosers import Chooser, estimated, memory_of, price
+from tensmith.backend.native.choose.choosers import Chooser, estimated, memory_of, price
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution

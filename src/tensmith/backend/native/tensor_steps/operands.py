@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -14,6 +15,9 @@ from tensmith.kernel.routines.strided import Operand
 from tensmith.kernel.view import View
 
 _ALIGNMENT = 64
+
+# Whether no step computes a node yet.
+Free = Callable[[Node], bool]
 
 
 @dataclass(eq=False)

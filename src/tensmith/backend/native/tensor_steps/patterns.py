@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from tensmith.backend.native.operands import Tensors
 from tensmith.backend.native.steps import Array
+from tensmith.backend.native.tensor_steps.operands import Free, Tensors
 from tensmith.ir import Node
 
 
@@ -132,7 +131,7 @@ def _closed(tensors: Tensors, nodes: tuple[Node, ...]) -> bool:
     return read and not any(node.output in outputs for node in nodes[:-1]) and tensors.nodes.issuperset(nodes)
 
 
-def heads(tensors: Tensors, softmax: Node, free: Callable[[Node], bool]) -> Heads | None:
+def heads(tensors: Tensors, softmax: Node, free: Free) -> Heads | None:
     """Attention around a softmax along the last axis."""
     shape = tensors.shape(softmax.output)
     readers = tensors.program.consumers.get(softmax.output, ())

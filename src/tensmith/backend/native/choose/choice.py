@@ -12,9 +12,9 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tensmith.backend.native.choosers import Chooser
+from tensmith.backend.native.choose.choosers import Chooser
+from tensmith.backend.native.choose.parallel import Part, cuts, whole
 from tensmith.backend.native.images import Images
-from tensmith.backend.native.parallel import Part, cuts, whole
 from tensmith.backend.native.steps import Dense, Encode, Heavy, Join, Light, Rename, Step, reads
 from tensmith.errors import EngineError
 from tensmith.kernel.algorithm import Kernel

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tensmith.backend.native.elementwise import PLAIN, activation_of
-from tensmith.backend.native.grids import grid_of
-from tensmith.backend.native.operands import Reads, Tensors
+from tensmith.backend.native.activations import activation_of
+from tensmith.backend.native.image_steps.elementwise import PLAIN
+from tensmith.backend.native.quantized.grids import grid_of
+from tensmith.backend.native.tensor_steps.operands import Free, Reads, Tensors
 from tensmith.ir import Node
 from tensmith.kernel.buffer import C_TYPES
 from tensmith.kernel.epilogue import Curve, literal
@@ -202,7 +203,7 @@ class Tree:
         return self._known[name]
 
 
-def curve(tensors: Tensors, value: str, free: Callable[[Node], bool]) -> tuple[Curve, list[Node]] | None:
+def curve(tensors: Tensors, value: str, free: Free) -> tuple[Curve, list[Node]] | None:
     """The longest function of `value` alone that begins with its readers, and the nodes it stands for.
 
     They read `value`, each other and single numbers, and nobody else reads what is inside. None if there is
@@ -230,9 +231,7 @@ def curve(tensors: Tensors, value: str, free: Callable[[Node], bool]) -> tuple[C
     return best
 
 
-def _next(
-    tensors: Tensors, inside: list[Node], known: Mapping[str, str], free: Callable[[Node], bool]
-) -> Node | None:
+def _next(tensors: Tensors, inside: list[Node], known: Mapping[str, str], free: Free) -> Node | None:
     """A reader of known values that needs nothing else but numbers."""
     for name in known:
         for node in tensors.program.consumers.get(name, ()):

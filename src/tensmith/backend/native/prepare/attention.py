@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from tensmith.backend.native.builder import Builder
+from tensmith.backend.native.prepare.builder import Builder
 from tensmith.ir import Node
 
 Shape = tuple[int, ...]

@@ -14,8 +14,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from tensmith.backend.native.builder import Builder
-from tensmith.backend.native.decompose_attention import attention, rotary
+from tensmith.backend.native.prepare.attention import attention, rotary
+from tensmith.backend.native.prepare.builder import Builder
 from tensmith.backend.native.steps import Array
 from tensmith.ir import Node, Program
 from tensmith.ir.ops.conv_transpose import transposed_window

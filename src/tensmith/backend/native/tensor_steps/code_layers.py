@@ -3,20 +3,18 @@
     matmul(x, dequantize(w)), matmul(x, transpose(dequantize(w))), gemm(x, dequantize(w))
 
 with one scale for all, one a column, or one a block along the inner axis; int4, uint4 and int8, or uint8
-whose zero points are all 128. ONNX Runtime's MatMulNBits is rewritten into that first. Anything else is left
-to float kernels.
+whose zero points are all 128; `prepare.packed` writes ONNX Runtime's MatMulNBits so. Anything else is left to
+float kernels.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from tensmith.backend.native.steps import Array
-from tensmith.ir import Node, Program, make_node
-from tensmith.ir.ops.packed_products import unpacked
+from tensmith.ir import Node, Program
 from tensmith.kernel.codes import CODE_BITS, coded
 
 # What is taken off codes and zero points, and the dtype of problems without and with zero points.
@@ -29,35 +27,6 @@ class LayerWeights(NamedTuple):
     weights: Array
     dtype: str = "f32"
     block: int = 0
-
-
-def opened(program: Program) -> Program:
-    """Products by packed constants as dequantizations of low-bit constants and products by those."""
-    nodes: list[Node] = []
-    constants = dict(program.constants)
-    for node in program.nodes:
-        names = (*node.inputs[1:], "", "")[:3]
-        given = [program.constants.get(name) for name in names]
-        whole = node.op == "matmul_n_bits" and all(not n or v is not None for n, v in zip(names, given))
-        if whole and given[0] is not None and given[1] is not None:
-            nodes += _opened(node, unpacked(node.attrs, given[0], given[1], given[2]), constants)
-        else:
-            nodes.append(node)
-    return replace(program, nodes=tuple(nodes), constants=constants, _known={})
-
-
-def _opened(node: Node, parts: tuple[Array, Array, Array], constants: dict[str, Array]) -> list[Node]:
-    """The nodes that take a packed product's place; `constants` grow."""
-    names = tuple(f"{node.output} {part}" for part in ("codes", "scales", "zeros"))
-    constants.update(zip(names, parts))
-    real, turned, sums = (f"{node.output} {part}" for part in ("weights", "columns", "sums"))
-    bias = node.inputs[5] if len(node.inputs) > 5 else ""
-    made = [
-        make_node("dequantize_linear", names, (real,), {"axis": 1, "block_size": node.attrs["block_size"]}),
-        make_node("transpose", (real,), (turned,), {"perm": (1, 0)}),
-        make_node("matmul", (node.inputs[0], turned), (sums if bias else node.output,)),
-    ]
-    return [*made, make_node("add", (sums, bias), (node.output,))] if bias else made
 
 
 def coded_weights(program: Program, node: Node) -> LayerWeights | None:

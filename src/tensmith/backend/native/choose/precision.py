@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import replace
 
-from tensmith.backend.native.choosers import Chooser
+from tensmith.backend.native.choose.choosers import Chooser
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution

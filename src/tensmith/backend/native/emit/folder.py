@@ -10,10 +10,10 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from tensmith.backend.native import loader
-from tensmith.backend.native.header import print_header
+from tensmith.backend.native.emit import loader
+from tensmith.backend.native.emit.header import print_header
+from tensmith.backend.native.emit.source import print_c
 from tensmith.backend.native.plan import Plan
-from tensmith.backend.native.source import print_c
 from tensmith.errors import OutputError
 from tensmith.files import sha256_file
 from tensmith.ir import Program

@@ -1,0 +1,1 @@
+"""Which kernel computes each heavy step, and in which parts."""

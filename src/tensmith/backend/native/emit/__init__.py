@@ -1,0 +1,1 @@
+"""A plan as C, and the folder that runs alone."""

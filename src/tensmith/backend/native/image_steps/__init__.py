@@ -1,0 +1,1 @@
+"""Steps over images, which lie in blocks of channels or as planes."""

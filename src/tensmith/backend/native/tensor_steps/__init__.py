@@ -1,0 +1,1 @@
+"""Steps over tensors, which lie dense."""
