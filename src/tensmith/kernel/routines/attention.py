@@ -24,7 +24,8 @@ class Attention(Routine):
     """out[.., i, :] = softmax(q[.., i, :] @ k * scale + mask) @ v; without v: q @ k * scale, no softmax.
 
     q: [.., rows, inner], k: [.., inner, columns], v: [.., columns, size], mask: [.., rows, columns], all
-    broadcast over the same leading axes; `out` says where the rows of the result go.
+    broadcast over the same leading axes; `out` says where the rows of the result go. Where `blind`, a row of
+    the softmax that is no numbers, as where the mask is -inf throughout, counts as zeros.
     """
 
     q: Operand
@@ -34,6 +35,7 @@ class Attention(Routine):
     out: View
     scale: float
     isa: Isa
+    blind: bool = False
 
     @property
     def _tiling(self) -> tuple[int, list[Panels]]:
@@ -124,13 +126,21 @@ static void {name}({ROUTINE_SIGNATURE})
                 float *t = s + r * {scores.width};
 {self._masked(scores)}\
                 total[r] = row_exp(t, t, {scores.columns});
-            }}
+{self._sighted(scores)}            }}
             float *z = s + {height * scores.width};
             {name}_mix_{height}(s, w + {scores.size}, z);
             for (int r = 0; r < {height}; r++) {{
                 const float *t = z + r * {mixed.width};
                 float *o = y + (i + r) * {self.out.strides[-2]}, share = 1 / total[r];
 {self._written(mixed, "share")}            }}
+"""
+
+    def _sighted(self, scores: Panels) -> str:
+        """Zeros for a row that is no numbers."""
+        if not self.blind:
+            return ""
+        return f"""\
+                if (total[r] != total[r]) memset(t, 0, {scores.columns} * sizeof *t), total[r] = 1;
 """
 
     def _masked(self, scores: Panels) -> str:

@@ -12,9 +12,10 @@ from tensmith.backend.native.steps import Dense, Step, reads
 from tensmith.backend.native.tensor_steps.byte_layers import byte_layer
 from tensmith.backend.native.tensor_steps.dynamic_layers import dynamic_layer, encoded
 from tensmith.backend.native.tensor_steps.elementwise import Tree, is_elementwise
+from tensmith.backend.native.tensor_steps.heads import heads
 from tensmith.backend.native.tensor_steps.layers import layer, with_epilogue
+from tensmith.backend.native.tensor_steps.norms import Norm, norm_group, norm_op
 from tensmith.backend.native.tensor_steps.operands import Reads, Tensors
-from tensmith.backend.native.tensor_steps.patterns import Norm, heads, norm_group, norm_op
 from tensmith.backend.native.tensor_steps.single import alone, matrix
 from tensmith.backend.native.views import RESHAPING
 from tensmith.ir import Node
@@ -132,7 +133,9 @@ class _Grouping:
         q, k, v = (matrix(reads, name, shape[:-2]) for name in (found.q, found.k, found.v))
         mask = reads.operand(found.mask, mask_shape) if found.mask else None
         out, last = self._turned(output)
-        routine = Attention(q, k, v, mask, out, found.scale, self.isa)
+        if found.turned:
+            v, out = replace(v, view=_upright(v.view)), _upright(out)
+        routine = Attention(q, k, v, mask, out, found.scale, self.isa, found.blind)
         if last is not None:
             nodes.append(last)
             tensors.made.add(last.output)
@@ -222,3 +225,9 @@ class _Grouping:
         """A node that stands alone; EngineError if it has no native kernel."""
         for output in filter(None, node.outputs):
             self.place([node], alone(self.tensors, node, output, self.isa))
+
+
+def _upright(matrices: View) -> View:
+    """Matrices with rows and columns exchanged."""
+    rank = len(matrices.shape)
+    return matrices.transposed([*range(rank - 2), rank - 1, rank - 2])

@@ -1,4 +1,4 @@
-"""Normalizations and attention, found among the small ops that exporters write them as."""
+"""Normalizations, found among the small ops that exporters write them as."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tensmith.backend.native.steps import Array
-from tensmith.backend.native.tensor_steps.operands import Free, Tensors
+from tensmith.backend.native.tensor_steps.operands import Tensors
 from tensmith.ir import Node
 
 
@@ -19,17 +19,6 @@ class Norm(NamedTuple):
     centred: bool
     scale: Array | None
     shift: Array | None
-    nodes: tuple[Node, ...]
-
-
-class Heads(NamedTuple):
-    """softmax(q @ k * scale + mask) @ v."""
-
-    q: str
-    k: str
-    v: str
-    mask: str | None
-    scale: float
     nodes: tuple[Node, ...]
 
 
@@ -53,29 +42,45 @@ def norm_op(tensors: Tensors, node: Node) -> Norm | None:
 
 def norm_group(tensors: Tensors, node: Node) -> Norm | None:
     """d / sqrt(mean(d * d) + epsilon), with d = x or x - mean(x), and the scale and shift behind it."""
-    if node.op != "div":
+    found = _over_root(tensors, node)
+    if found is None:
         return None
-    root = tensors.made_by(node.inputs[1], "sqrt")
-    total = tensors.made_by(root.inputs[0], "add") if root else None
-    if root is None or total is None:
+    distance, last = found
+    total = tensors.made_by(last[0].inputs[0], "add")
+    if total is None:
         return None
-    found = _other_number(tensors, total)
-    mean = tensors.made_by(found[0], "reduce_mean") if found else None
+    epsilon = other_number(tensors, total)
+    mean = tensors.made_by(epsilon[0], "reduce_mean") if epsilon else None
     power = tensors.made_by(mean.inputs[0], "pow", "mul") if mean and _last_axis(tensors, mean) else None
-    if found is None or mean is None or power is None or not _squares(tensors, power):
+    if epsilon is None or mean is None or power is None or not _squares(tensors, power):
         return None
-    distance = node.inputs[0]
     if power.inputs[0] != distance:
         return None
-    nodes: tuple[Node, ...] = (power, mean, total, root, node)
+    nodes: tuple[Node, ...] = (power, mean, total, *last, node)
     source, centred = distance, False
     less = tensors.made_by(distance, "sub")
     middle = tensors.made_by(less.inputs[1], "reduce_mean") if less else None
     if less and middle and middle.inputs[0] == less.inputs[0] and _last_axis(tensors, middle):
         source, centred, nodes = less.inputs[0], True, (middle, less, *nodes)
-    if not _closed(tensors, nodes):
+    if not closed(tensors, nodes):
         return None
-    return _with_tables(tensors, Norm(source, found[1], centred, None, None, nodes))
+    return _with_tables(tensors, Norm(source, epsilon[1], centred, None, None, nodes))
+
+
+def _over_root(tensors: Tensors, node: Node) -> tuple[str, tuple[Node, ...]] | None:
+    """(d, the nodes of the divisor from its square root on) of d / sqrt(s), d * (1 / sqrt(s))."""
+    if node.op == "div":
+        root = tensors.made_by(node.inputs[1], "sqrt")
+        return (node.inputs[0], (root,)) if root else None
+    if node.op != "mul":
+        return None
+    for value, other in (node.inputs, node.inputs[::-1]):
+        inverse = tensors.made_by(other, "div", "reciprocal")
+        if inverse is not None and (inverse.op == "reciprocal" or tensors.number(inverse.inputs[0]) == 1):
+            root = tensors.made_by(inverse.inputs[-1], "sqrt")
+            if root is not None:
+                return value, (root, inverse)
+    return None
 
 
 def _with_tables(tensors: Tensors, norm: Norm) -> Norm:
@@ -101,7 +106,7 @@ def _with_tables(tensors: Tensors, norm: Norm) -> Norm:
     return norm
 
 
-def _other_number(tensors: Tensors, node: Node) -> tuple[str, float] | None:
+def other_number(tensors: Tensors, node: Node) -> tuple[str, float] | None:
     """(the computed input, the number) of a node of two inputs, one of them a single number."""
     for value, other in (node.inputs, node.inputs[::-1]):
         number = tensors.number(other)
@@ -123,56 +128,9 @@ def _squares(tensors: Tensors, node: Node) -> bool:
     return node.inputs[0] == node.inputs[1]
 
 
-def _closed(tensors: Tensors, nodes: tuple[Node, ...]) -> bool:
+def closed(tensors: Tensors, nodes: tuple[Node, ...]) -> bool:
     """Whether nobody else reads what is computed on the way, and all are tensor nodes."""
     inner = [tensors.program.consumers.get(node.output, ()) for node in nodes[:-1]]
     outputs = set(tensors.program.outputs)
     read = all(reader in nodes for readers in inner for reader in readers)
     return read and not any(node.output in outputs for node in nodes[:-1]) and tensors.nodes.issuperset(nodes)
-
-
-def heads(tensors: Tensors, softmax: Node, free: Free) -> Heads | None:
-    """Attention around a softmax along the last axis."""
-    shape = tensors.shape(softmax.output)
-    readers = tensors.program.consumers.get(softmax.output, ())
-    last = readers[0] if len(readers) == 1 else softmax
-    if last.op != "matmul" or last.inputs[0] != softmax.output or last.inputs[1] == softmax.output:
-        return None
-    if softmax.attrs["axis"] % len(shape) != len(shape) - 1 or len(tensors.shape(last.inputs[1])) < 2:
-        return None
-    nodes: list[Node] = [last, softmax]
-    mask, scale, value = None, 1.0, softmax.inputs[0]
-    while True:
-        node = tensors.made_by(value, "matmul", "mul", "div", "add")
-        if node is None or not free(node) or tensors.shape(value) != shape:
-            return None
-        nodes.append(node)
-        if node.op == "matmul":
-            break
-        factor = _factor(tensors, node)
-        if factor is not None:
-            value, scale = factor[0], scale * factor[1]
-        elif node.op == "add" and mask is None and scale == 1:
-            side = 0 if tensors.made_by(node.inputs[0], "matmul", "mul", "div") else 1
-            value, mask = node.inputs[side], node.inputs[1 - side]
-        else:
-            return None
-    q, k = node.inputs
-    for index, name in enumerate((q, k)):
-        before = tensors.made_by(name, "mul", "div")
-        factor = _factor(tensors, before) if before and free(before) else None
-        if before is not None and factor is not None and tensors.program.uses(name) == 1:
-            q, k = (factor[0], k) if index == 0 else (q, factor[0])
-            scale *= factor[1]
-            nodes.append(before)
-    if not _closed(tensors, tuple(nodes[::-1])) or min(len(tensors.shape(name)) for name in (q, k)) < 2:
-        return None
-    return Heads(q, k, last.inputs[1], mask, float(np.float32(scale)), tuple(nodes[::-1]))
-
-
-def _factor(tensors: Tensors, node: Node) -> tuple[str, float] | None:
-    """(value, number) of a product with, or a quotient by, one number."""
-    if node.op == "mul":
-        return _other_number(tensors, node)
-    number = tensors.number(node.inputs[1]) if node.op == "div" else None
-    return (node.inputs[0], 1 / number) if number else None

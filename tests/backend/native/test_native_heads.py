@@ -1,0 +1,84 @@
+"""Attention and normalizations in the forms that exporters of today write them, each one step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from native_programs import Net, answers
+
+from tensmith.backend.native.plan import make_plan
+from tensmith.ir import Program
+from tensmith.kernel.isa import host_isa
+from tensmith.kernel.routines.attention import Attention
+from tensmith.kernel.routines.rows import RowNorm
+
+ROWS, SIZE, KEYS = 7, 20, 11
+
+
+def _number(net: Net, value: float) -> str:
+    return net.constant(values=np.array(value, np.float32))
+
+
+def _scores(net: Net) -> str:
+    """Products of the rows of x with keys that are computed, too; the last row sees no key."""
+    keys = net.add("tanh", net.add("matmul", net.constant(KEYS, ROWS), "x"))
+    scaled = net.add("mul", net.add("transpose", keys, perm=(0, 2, 1)), _number(net, 0.3))
+    mask = np.where(np.tri(ROWS, KEYS, dtype=bool), 0, -np.inf).astype(np.float32)
+    mask[-1] = -np.inf
+    return net.add("add", net.add("matmul", "x", scaled), net.constant(values=mask))
+
+
+def sheltered() -> Program:
+    """where(isnan(softmax), 0, softmax), as scaled_dot_product_attention is exported."""
+    net = Net(2, ROWS, SIZE)
+    shares = net.add("softmax", _scores(net), axis=-1)
+    kept = net.add("where", net.add("isnan", shares), _number(net, 0), shares)
+    values = net.add("exp", net.add("matmul", net.constant(KEYS, ROWS), "x"))
+    return net.program(net.add("matmul", kept, values))
+
+
+def turned() -> Program:
+    """Values by the transposed softmax, as networks on images write it."""
+    net = Net(2, SIZE, KEYS)
+    product = net.add("matmul", net.add("transpose", "x", perm=(0, 2, 1)), net.add("sin", "x"))
+    shares = net.add("softmax", net.add("mul", product, _number(net, 0.2)), axis=-1)
+    values = net.add("cos", "x")
+    return net.program(net.add("matmul", values, net.add("transpose", shares, perm=(0, 2, 1))))
+
+
+def _normal(inverse: Callable[[Net, str], str]) -> Program:
+    net = Net(2, ROWS, SIZE)
+    mean = net.add("reduce_mean", net.add("pow", "x", _number(net, 2)), net.constant(values=np.array([-1])))
+    root = net.add("sqrt", net.add("add", mean, _number(net, 1e-6)))
+    return net.program(net.add("mul", net.constant(SIZE), net.add("mul", "x", inverse(net, root))))
+
+
+def over_one() -> Program:
+    """x * (1 / root), as rsqrt is exported."""
+    return _normal(lambda net, root: net.add("div", _number(net, 1), root))
+
+
+def reciprocal() -> Program:
+    """x * reciprocal(root)."""
+    return _normal(lambda net, root: net.add("reciprocal", root))
+
+
+@pytest.mark.parametrize(
+    ("build", "routine"),
+    [(sheltered, Attention), (turned, Attention), (over_one, RowNorm), (reciprocal, RowNorm)],
+)
+def test_is_found_and_answers_as_the_interpreter(
+    build: Callable[[], Program], routine: type, tmp_path: Path
+) -> None:
+    program = build()
+    works = [action.work for action in make_plan(program, host_isa()).actions]
+    assert sum(isinstance(work, routine) and getattr(work, "v", True) is not None for work in works) == 1
+    assert not any(type(work).__name__ in ("RowSoftmax", "Reduce") for work in works)
+    with np.errstate(invalid="ignore"):
+        found, expected = answers(program, tmp_path)
+    for name, array in expected.items():
+        # Values stay near 1, and no sum is of more than some twenty terms.
+        np.testing.assert_allclose(found[name], array, rtol=3e-5, atol=3e-5)
