@@ -51,6 +51,8 @@ _WEIGHT, _FILTER, _GATHER, _RUN = 0.7, 12.0, (2.5, 4.0, 16.0), 4.0
 _NEAR_BYTES = 36 << 10
 # Bytes of a stream of weights that a second cache keeps from tile to tile; cycles of a byte from beyond.
 _KEPT_STREAM, _FAR_BYTE = 512 << 10, 0.1
+# Bytes of an image that the nearest caches do not keep; cycles until a line of it arrives; floats of a line.
+_FAR_IMAGE, _WAIT, _LINE = 256 << 10, 250, 16
 
 
 @algorithm
@@ -252,6 +254,7 @@ static void {name}({SIGNATURE})
         join = "".join(
             f"            a0_{at} += a{chain}_{at};\n" for chain in range(1, self._chains) for at, _ in parts
         )
+        fetch = self._fetch(tile, "y", target) + self._fetch(tile, "r", epilogue.residual)
         cut = columns % self.isa.lanes
         store_one = self._store_runs if cut else self._store_vectors
         store = "".join(store_one(name, tile, target, epilogue, n) for n in range(self.strip))
@@ -270,12 +273,28 @@ static void {name}_{rows}x{columns}(const float *x, {name}_stream *stream, const
                 for (int v = 0; v < {p.window[1]}; v++, t += {self._pitch})
                     for (int i = 0; i < {rows}; i++) {name}_gather{columns}(t + i * {columns}, x + {reads});
         for (int k = 0; k < {filters}; k += {self.strip}) {{
-{begin}            for (int n = *s.counts++; n > 0; n -= {self._chains}) {{
+{fetch}{begin}            for (int n = *s.counts++; n > 0; n -= {self._chains}) {{
 {step}            }}
 {join}{self._between(name, parts)}{store}        }}
     }}
     *stream = s;
 }}
+"""
+
+    def _fetch(self, tile: Extent, image: str, buffer: Buffer | None) -> str:
+        """C that asks for what a filter further on adds or writes: planes lie too far apart to be guessed."""
+        if buffer is None or buffer.bytes < _FAR_IMAGE:
+            return ""
+        p = self.problem
+        rows, columns = tile if tile[1] < buffer.row else (1, math.prod(tile))
+        weights = p.density * p.depth / self._blocks
+        cycles = weights * len(pieces(math.prod(tile), self.isa.lanes)) + _FILTER
+        ahead = self.strip * math.ceil(_WAIT / cycles)
+        last = f"if (block == {self._blocks - 1}) " if self._blocks > 1 else ""
+        return f"""\
+            {last}for (int i = 0; i < {rows}; i++)
+                UNROLL for (int j = 0; j < {columns}; j += {_LINE})
+                    FETCH({image} + (k + {ahead}) * {buffer.plane} + i * {buffer.row} + j);
 """
 
     @property
