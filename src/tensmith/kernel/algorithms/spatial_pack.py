@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -22,22 +23,9 @@ from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.groups import wide_groups, widen_groups
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
-from tensmith.kernel.tiles import (
-    Extent,
-    chunks,
-    load_weights,
-    output_extent,
-    over_tiles,
-    read_halo,
-    tiles,
-    vector_chunks,
-)  # fmt: skip
+from tensmith.kernel.register_tiles import Chunk, RegisterTiles, cheapest, store_tile, tilings
+from tensmith.kernel.tiles import Extent, load_weights, output_extent, read_halo, vector_chunks
 
-# A tile must keep the multiply-add units busy for their latency, and its loop and stores cost cycles too.
-_LATENCY = 8
-_TILE_OVERHEAD = 24
-_MOST_CANDIDATES = 8
-_MOST_BLOCKS = 6
 _FEW_CHANNELS = 8
 # Reading planes, compilers spill what fills all registers, and every element is a load of its own.
 _PLANE_REGISTERS = 0.75
@@ -49,7 +37,7 @@ _CACHE_SPAN, _CACHE_WAYS = 4096, 8
 
 @algorithm
 @dataclass(frozen=True)
-class SpatialPack(Kernel):
+class SpatialPack(RegisterTiles):
     """Takes any stride, dilation, group and pad. `block` is the source's, in channels.
 
     A block of all channels reads a matrix product's rows as they lie, and writes rows too.
@@ -60,8 +48,6 @@ class SpatialPack(Kernel):
 
     name: ClassVar[str] = "spatial_pack"
 
-    positions: int
-    blocks: int
     block: int
 
     @classmethod
@@ -73,20 +59,17 @@ class SpatialPack(Kernel):
     def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
         """Tiles that fit the registers, cheapest first; few channels are read as planes."""
         few = problem.channels < _FEW_CHANNELS and problem.groups == 1
-        filter_blocks = -(-wide_groups(problem, isa.lanes)[2] // isa.lanes)
         layouts = [1 if few else isa.lanes]
         if problem.pointwise and problem.groups == 1 and problem.height == 1:
             layouts.append(problem.channels)
-        fitting = [
-            cls(problem, isa, positions, blocks, block)
-            for block in dict.fromkeys(layouts)
-            for blocks in range(1, min(filter_blocks, _MOST_BLOCKS) + 1)
-            for positions in range(1, math.prod(problem.output) + 1)
-            if isa.fits(positions, blocks, _PLANE_REGISTERS if block == 1 else 1)
-        ]
         for block in dict.fromkeys(layouts):
-            alike = [tile for tile in fitting if tile.block == block]
-            yield from sorted(alike, key=_rank)[:_MOST_CANDIDATES]
+            fits = partial(isa.fits, share=_PLANE_REGISTERS if block == 1 else 1)
+            yield from cheapest(cls(problem, isa, *tile, block) for tile in tilings(problem, isa.lanes, fits))
+
+    @property
+    def rank(self) -> tuple[float, ...]:
+        """Cycles; of equals, the one whose first tile has most to do while weights arrive."""
+        return self.cost().cycles, -self.positions * self.blocks
 
     @property
     def source(self) -> Buffer:
@@ -106,17 +89,17 @@ class SpatialPack(Kernel):
         return self.problem.height == 1 and self.block not in (1, self.isa.lanes)
 
     def cost(self) -> Cost:
-        """Cycles of every tile, those at the ends with fewer positions or blocks included."""
+        """A multiply-add, or what it takes to load its operands."""
         groups, channels, filters = wide_groups(self.problem, self.isa.lanes)
         depth = channels * math.prod(self.problem.window)
-        cycles = 0.0
-        for blocks, times in chunks(-(-filters // self.isa.lanes), self.blocks):
-            for tile, count in tiles(output_extent(self.problem, self.problem.pointwise), self.positions):
-                here = math.prod(tile)
-                step = max(here * blocks, here * self._load_cycles + blocks, _LATENCY)
-                cycles += times * count * (depth * step + 2 * here * blocks + _TILE_OVERHEAD)
+        load = self._load_cycles
+        cycles = self.tile_cycles(
+            depth,
+            lambda here, blocks: max(here * blocks, here * load + blocks),
+            lambda tile, blocks: 2 * math.prod(tile) * blocks,
+        )
         moved = 4 * (self.source.size + self.target.size + groups * depth * self.isa.round_up(filters))
-        return Cost(groups * cycles, moved)
+        return Cost(cycles, moved)
 
     @property
     def _load_cycles(self) -> float:
@@ -147,38 +130,29 @@ class SpatialPack(Kernel):
     def code(self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
         """One function for each shape of tile, and one that walks over groups, filters and positions."""
         p, lanes = self.problem, self.isa.lanes
-        groups, channels, filters = wide_groups(p, lanes)
+        _, channels, filters = wide_groups(p, lanes)
         image = output_extent(p, p.pointwise and source.flat and target.flat)
+        depth = lanes * channels * math.prod(p.window)
         # Rows end where they end; whatever lies in blocks has room for a whole vector.
-        parts = vector_chunks(filters, self.blocks, lanes, target.block != lanes)
-        shapes = [
-            (tile, blocks, last) for blocks, _, last in parts for tile, _ in tiles(image, self.positions)
+        parts = [
+            Chunk(blocks, times, last, blocks * depth, blocks)
+            for blocks, times, last in vector_chunks(filters, self.blocks, lanes, target.block != lanes)
         ]
-        read = f"x + i * {p.strides[0] * source.row} + j * {p.strides[1] * source.block}"
-        write = f"i * {target.row} + j * {target.block}"
         kept = epilogue.residual or target
-        add = f"i * {kept.row} + j * {kept.block}"
-        text = [self._tile(name, *shape, source, target, epilogue) for shape in shapes]
-        text.append(f"""\
-/* {p}; {epilogue}.
-   {self}. */
+        read = f"x + i * {p.strides[0] * source.row} + j * {p.strides[1] * source.block}"
+        add, write = (f"i * {buffer.row} + j * {buffer.block}" for buffer in (kept, target))
+        entry = f"""\
 static void {name}({SIGNATURE})
 {{
     const float *x = (const float *)in + {source.address(0, -p.pads[0], -p.pads[1])}, *w = weights, *b = bias;
     float *y = (float *)out + {target.address(0, 0, 0)};
     const float *r = {f"(const float *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "y"};
-    (void)residual; (void)scratch;
-    for (int group = 0; group < {groups}; group++, x += {channels // self.block * source.plane}) {{""")
-        for blocks, times, last in parts:
-            weights_step = blocks * lanes * channels * math.prod(p.window)
-            step, kept_step = blocks * vector_step(target, lanes), blocks * vector_step(kept, lanes)
-            call = f"{name}_{{rows}}x{{columns}}x{blocks}_{last}({read}, w, b, r + {add}, y + {write});"
-            text.append(f"""\
-        for (int chunk = 0; chunk < {times}; chunk++) {{
-{over_tiles(image, self.positions, call, 12)}
-            w += {weights_step}; y += {step}; r += {kept_step}; b += {blocks * lanes if epilogue.bias else 0};
-        }}""")
-        return "\n".join([*text, "    }", "}", ""])
+    (void)residual; (void)scratch;"""
+        return self.walk(
+            name, partial(self._tile, name, source, target, epilogue), entry,
+            channels // self.block * source.plane, image, parts, f"{read}, w, b, r + {add}, y + {write}",
+            target, epilogue, lanes if epilogue.bias else 0,
+        )  # fmt: skip
 
     def _next_block(self, tile: Extent, source: Buffer) -> str:
         """C that fetches a tile's next block of channels: it lies a plane away, where no prefetcher looks."""
@@ -187,8 +161,8 @@ static void {name}({SIGNATURE})
         return f"\n        {each} FETCH(x + {source.plane} + i * {down} + j * {across});"
 
     def _tile(
-        self, name: str, tile: Extent, blocks: int, last: int, source: Buffer, target: Buffer,
-        epilogue: Epilogue,
+        self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue, tile: Extent, blocks: int,
+        last: int,
     ) -> str:  # fmt: skip
         """The register tile: all channels and window positions of `tile` positions and `blocks` blocks."""
         p, lanes = self.problem, self.isa.lanes
@@ -222,42 +196,3 @@ static void {name}_{rows}x{columns}x{blocks}_{last}(const float *restrict x, con
     }}
 {store_tile(tile, blocks, last, target, epilogue, lanes)}}}
 """
-
-
-def _rank(kernel: SpatialPack) -> tuple[float, int]:
-    """The cheapest first; of equals, the one whose first tile has most to do while weights arrive."""
-    return kernel.cost().cycles, -kernel.positions * kernel.blocks
-
-
-def store_tile(tile: Extent, blocks: int, last: int, target: Buffer, epilogue: Epilogue, lanes: int) -> str:
-    """C that finishes the sums a[row][column][vector] of a tile and stores them at y.
-
-    Of the last vector only `last` elements are stored, where rows end with them.
-    """
-    kept = epilogue.residual or target
-    at, add = (
-        f"i * {buffer.row} + j * {buffer.block} + k * {vector_step(buffer, lanes)}"
-        for buffer in (target, kept)
-    )
-    bias, each = (
-        f"load(b + k * {lanes})",
-        (f"UNROLL for (int i = 0; i < {tile[0]}; i++) UNROLL for (int j = 0; j < {tile[1]}; j++)"),
-    )
-    value, end = epilogue.apply("a[i][j][k]", bias, f"load(r + {add})"), ""
-    if last < lanes:
-        ragged = f"load(r + {add})" if kept.block == lanes else f"load_part(r + {add}, {last})"
-        end = f"""
-    {each} {{
-        enum {{ k = {blocks - 1} }};
-        store_part(y + {at}, {epilogue.apply("a[i][j][k]", bias, ragged)}, {last});
-    }}"""
-    return f"""\
-    {each}
-        UNROLL for (int k = 0; k < {blocks - bool(end)}; k++)
-            store(y + {at}, {value});{end}
-"""
-
-
-def vector_step(buffer: Buffer, lanes: int) -> int:
-    """From one vector of channels to the next, in a buffer of blocks or of channels last."""
-    return buffer.plane if buffer.block == lanes else lanes

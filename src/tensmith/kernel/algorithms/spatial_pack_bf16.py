@@ -17,35 +17,30 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import ml_dtypes
 import numpy as np
 
 from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
-from tensmith.kernel.algorithms.spatial_pack import store_tile, vector_step
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.groups import wide_groups, widen_groups
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
-from tensmith.kernel.tiles import (
-    Extent,
-    chunks,
-    load_weights,
-    output_extent,
-    over_tiles,
-    read_halo,
-    tiles,
-    vector_chunks,
+from tensmith.kernel.register_tiles import (
+    Chunk,
+    RegisterTiles,
+    cheapest,
+    store_tile,
+    tilings,
+    vector_step,
 )
+from tensmith.kernel.tiles import Extent, load_weights, output_extent, read_halo, vector_chunks
 
-_LATENCY = 8
-_TILE_OVERHEAD = 24
 # Cycles to load a vector of floats, to round and to store it.
 _ROUNDING = 2
-_MOST_CANDIDATES = 8
-_MOST_BLOCKS = 6
 # With fewer channels than these, most of a block would be zeros.
 _FEW_CHANNELS = 8
 _ALIGNMENT = 64
@@ -53,7 +48,7 @@ _ALIGNMENT = 64
 
 @algorithm
 @dataclass(frozen=True)
-class SpatialPackBf16(Kernel):
+class SpatialPackBf16(RegisterTiles):
     """Takes any stride, dilation, group and pad. `block` is the source's, in channels, as spatial_pack's.
 
     Groups narrower than a vector are computed as wider ones whose foreign weights are zero.
@@ -61,8 +56,6 @@ class SpatialPackBf16(Kernel):
 
     name: ClassVar[str] = "spatial_pack_bf16"
 
-    positions: int
-    blocks: int
     block: int
 
     @classmethod
@@ -77,18 +70,15 @@ class SpatialPackBf16(Kernel):
     @classmethod
     def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
         """Tiles that fit the registers, cheapest first."""
-        filter_blocks = -(-wide_groups(problem, isa.lanes)[2] // isa.lanes)
+
+        def fits(positions: int, blocks: int) -> bool:
+            return positions * blocks + blocks + 1 < isa.registers
+
         layouts = [isa.lanes]
         if problem.pointwise and problem.groups == 1 and problem.height == 1:
             layouts.append(problem.channels)
         for block in dict.fromkeys(layouts):
-            fitting = [
-                cls(problem, isa, positions, blocks, block)
-                for blocks in range(1, min(filter_blocks, _MOST_BLOCKS) + 1)
-                for positions in range(1, math.prod(problem.output) + 1)
-                if positions * blocks + blocks + 1 < isa.registers
-            ]
-            yield from sorted(fitting, key=lambda tile: tile.cost().cycles)[:_MOST_CANDIDATES]
+            yield from cheapest(cls(problem, isa, *tile, block) for tile in tilings(problem, isa.lanes, fits))
 
     @property
     def source(self) -> Buffer:
@@ -115,19 +105,18 @@ class SpatialPackBf16(Kernel):
         return -(-self._rounded.bytes // _ALIGNMENT) * _ALIGNMENT
 
     def cost(self) -> Cost:
-        """Cycles to round x, and of every tile, those at the ends with fewer positions or blocks included."""
+        """A product of pairs or what it takes to load them, and the cycles to round x."""
         lanes = self.isa.lanes
         groups, channels, filters = wide_groups(self.problem, lanes)
         pairs = -(-channels // 2) * math.prod(self.problem.window)
-        cycles = 0.0
-        for blocks, times in chunks(-(-filters // lanes), self.blocks):
-            for tile, count in tiles(output_extent(self.problem, self.problem.pointwise), self.positions):
-                here = math.prod(tile)
-                step = max(here * blocks, here * 0.5 + blocks, _LATENCY)
-                cycles += times * count * (pairs * step + 2 * here * blocks + _TILE_OVERHEAD)
+        cycles = self.tile_cycles(
+            pairs,
+            lambda here, blocks: max(here * blocks, here * 0.5 + blocks),
+            lambda tile, blocks: 2 * math.prod(tile) * blocks,
+        )
         rounding = _ROUNDING * self.source.size / lanes
         weights = 4 * groups * pairs * self.isa.round_up(filters)
-        return Cost(groups * cycles + rounding, self.source.bytes + self.target.bytes + weights)
+        return Cost(cycles + rounding, self.source.bytes + self.target.bytes + weights)
 
     def pack(self, weights: Array) -> Array:
         """[group][chunk of filter blocks][channel block][window][pair in block][filter in chunk][2]."""
@@ -149,23 +138,18 @@ class SpatialPackBf16(Kernel):
     def code(self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
         """A function that rounds x, one for each shape of tile, one that walks over all of it."""
         p, lanes, rounded = self.problem, self.isa.lanes, self._rounded
-        groups, channels, filters = wide_groups(p, lanes)
-        group_step = channels // lanes * rounded.plane // 2
+        _, channels, filters = wide_groups(p, lanes)
         image = output_extent(p, p.pointwise and target.flat)
+        depth = lanes * -(-channels // 2) * math.prod(p.window)
         # Rows end where they end; whatever lies in blocks has room for a whole vector.
-        parts = vector_chunks(filters, self.blocks, lanes, target.block != lanes)
+        parts = [
+            Chunk(blocks, times, last, blocks * depth, blocks)
+            for blocks, times, last in vector_chunks(filters, self.blocks, lanes, target.block != lanes)
+        ]
         kept = epilogue.residual or target
         read = f"x + (i * {p.strides[0] * rounded.row} + j * {p.strides[1] * rounded.block}) / 2"
         add, write = (f"i * {buffer.row} + j * {buffer.block}" for buffer in (kept, target))
-        text = [self._round(name, source)]
-        text += [
-            self._tile(name, tile, blocks, last, target, epilogue)
-            for blocks, _, last in parts
-            for tile, _ in tiles(image, self.positions)
-        ]
-        text.append(f"""\
-/* {p}; {epilogue}.
-   {self}. */
+        entry = f"""\
 static void {name}({SIGNATURE})
 {{
     const quad *x = scratch;
@@ -173,18 +157,13 @@ static void {name}({SIGNATURE})
     float *y = (float *)out + {target.address(0, 0, 0)};
     const float *r = {f"(const float *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "y"};
     (void)residual;
-    {name}_round((const float *)in + {source.address(0, -rounded.halo.top, -rounded.halo.left)}, scratch);
-    for (int group = 0; group < {groups}; group++, x += {group_step}) {{""")
-        for blocks, times, last in parts:
-            weights_step = blocks * lanes * -(-channels // 2) * math.prod(p.window)
-            step, kept_step = (blocks * vector_step(buffer, lanes) for buffer in (target, kept))
-            call = f"{name}_{{rows}}x{{columns}}x{blocks}_{last}({read}, w, b, r + {add}, y + {write});"
-            text.append(f"""\
-        for (int chunk = 0; chunk < {times}; chunk++) {{
-{over_tiles(image, self.positions, call, 12)}
-            w += {weights_step}; y += {step}; r += {kept_step}; b += {blocks * lanes if epilogue.bias else 0};
-        }}""")
-        return "\n".join([*text, "    }", "}", ""])
+    {name}_round((const float *)in + {source.address(0, -rounded.halo.top, -rounded.halo.left)}, scratch);"""
+        walk = self.walk(
+            name, partial(self._tile, name, target, epilogue), entry,
+            channels // lanes * rounded.plane // 2, image, parts, f"{read}, w, b, r + {add}, y + {write}",
+            target, epilogue, lanes if epilogue.bias else 0,
+        )  # fmt: skip
+        return f"{self._round(name, source)}\n{walk}"
 
     def _round(self, name: str, source: Buffer) -> str:
         """C that rounds x, halo included; lanes past the last channel become zero, for the pair's sake."""
@@ -207,7 +186,7 @@ static void {name}({SIGNATURE})
         return f"static void {name}_round(const float *x, uint16_t *y)\n{{\n{''.join(nests)}}}\n"
 
     def _tile(
-        self, name: str, tile: Extent, blocks: int, last: int, target: Buffer, epilogue: Epilogue
+        self, name: str, target: Buffer, epilogue: Epilogue, tile: Extent, blocks: int, last: int
     ) -> str:
         """The register tile: all channels and window positions of `tile` positions and `blocks` blocks."""
         p, lanes, rounded = self.problem, self.isa.lanes, self._rounded

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -23,33 +24,25 @@ import numpy as np
 from tensmith.errors import EngineError
 from tensmith.formula.expr import Formula
 from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
-from tensmith.kernel.algorithms.spatial_pack import vector_step
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.formulas import blocked_sum
 from tensmith.kernel.groups import wide_groups, widen_groups
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
-from tensmith.kernel.tiles import Extent, chunks, output_extent, over_tiles, read_halo, tiles
-
-_LATENCY = 8
-_TILE_OVERHEAD = 24
-_MOST_CANDIDATES = 8
-_MOST_BLOCKS = 6
+from tensmith.kernel.register_tiles import Chunk, RegisterTiles, cheapest, tilings, vector_step
+from tensmith.kernel.tiles import Extent, chunks, output_extent, read_halo
 
 
 @algorithm
 @dataclass(frozen=True)
-class SpatialPackF16(Kernel):
+class SpatialPackF16(RegisterTiles):
     """Takes any stride, dilation, group and pad. `blocks` are vectors of halves.
 
     Groups narrower than a vector are computed as wider ones whose foreign weights are zero.
     """
 
     name: ClassVar[str] = "spatial_pack_f16"
-
-    positions: int
-    blocks: int
 
     @classmethod
     def refuses(cls, problem: Convolution, isa: Isa) -> str | None:
@@ -61,18 +54,10 @@ class SpatialPackF16(Kernel):
     @classmethod
     def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
         """Tiles whose sums, weights and elements fit the registers, cheapest first."""
-        lanes = 2 * isa.lanes
-        filter_blocks = -(-wide_groups(problem, lanes)[2] // lanes)
-        fitting = [
-            cls(problem, isa, positions, blocks)
-            for blocks in range(1, min(filter_blocks, _MOST_BLOCKS) + 1)
-            for positions in range(1, math.prod(problem.output) + 1)
-            if isa.fits(positions, blocks)
-        ]
-        yield from sorted(fitting, key=lambda tile: tile.cost().cycles)[:_MOST_CANDIDATES]
+        yield from cheapest(cls(problem, isa, *tile) for tile in tilings(problem, 2 * isa.lanes, isa.fits))
 
     @property
-    def _lanes(self) -> int:
+    def vector(self) -> int:
         """Halves in a vector."""
         return 2 * self.isa.lanes
 
@@ -89,31 +74,30 @@ class SpatialPackF16(Kernel):
 
     def formula(self) -> Formula:
         """spatial_pack's, groups joined to fill vectors of halves."""
-        return blocked_sum(self.problem, self._lanes, self.source)
+        return blocked_sum(self.problem, self.vector, self.source)
 
     def cost(self) -> Cost:
-        """Cycles of every tile, those at the ends with fewer positions or blocks included."""
-        groups, channels, filters = wide_groups(self.problem, self._lanes)
+        """A multiply-add, narrowing and loading its operands."""
+        groups, channels, filters = wide_groups(self.problem, self.vector)
         depth = channels * math.prod(self.problem.window)
-        cycles = 0.0
-        for blocks, times in chunks(-(-filters // self._lanes), self.blocks):
-            for tile, count in tiles(output_extent(self.problem, self.problem.pointwise), self.positions):
-                here = math.prod(tile)
-                step = max(here * blocks + here / self.isa.lanes, here * 0.5 + blocks, _LATENCY)
-                cycles += times * count * (depth * step + 4 * here * blocks + _TILE_OVERHEAD)
-        weights = 2 * groups * depth * -(-filters // self._lanes) * self._lanes
-        return Cost(groups * cycles, self.source.bytes + self.target.bytes + weights)
+        cycles = self.tile_cycles(
+            depth,
+            lambda here, blocks: max(here * blocks + here / self.isa.lanes, here * 0.5 + blocks),
+            lambda tile, blocks: 4 * math.prod(tile) * blocks,
+        )
+        weights = 2 * groups * depth * -(-filters // self.vector) * self.vector
+        return Cost(cycles, self.source.bytes + self.target.bytes + weights)
 
     def pack(self, weights: Array) -> Array:
         """[group][chunk of filter blocks][channel block][window][channel in block][filter in chunk]."""
-        groups, channels, filters = wide_groups(self.problem, self._lanes)
+        groups, channels, filters = wide_groups(self.problem, self.vector)
         wide = widen_groups(weights, self.problem.groups, groups)
-        full = np.zeros((groups, -(-filters // self._lanes) * self._lanes, *wide.shape[2:]), np.float16)
+        full = np.zeros((groups, -(-filters // self.vector) * self.vector, *wide.shape[2:]), np.float16)
         with np.errstate(over="ignore"):
             full[:, :filters] = wide
         if not np.isfinite(full).all():
             raise EngineError(f"a weight of a {self.problem} is beyond 65504, the largest 16-bit float")
-        width, block = self.blocks * self._lanes, self.isa.lanes
+        width, block = self.blocks * self.vector, self.isa.lanes
         return np.concatenate([
             group[start : start + width, first : first + block].transpose(2, 3, 1, 0).reshape(-1)
             for group in full
@@ -124,7 +108,7 @@ class SpatialPackF16(Kernel):
     def _parts(self, filters: int) -> list[tuple[int, int, int]]:
         """(vectors of halves, how many such chunks, vectors of floats in one) of all filters."""
         found = [
-            (blocks, times, 2 * blocks) for blocks, times in chunks(-(-filters // self._lanes), self.blocks)
+            (blocks, times, 2 * blocks) for blocks, times in chunks(-(-filters // self.vector), self.blocks)
         ]
         if -(-filters // self.isa.lanes) % 2:
             blocks, times, whole = found.pop()
@@ -133,48 +117,39 @@ class SpatialPackF16(Kernel):
 
     def code(self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
         """One function for each shape of tile, and one that walks over groups, filters and positions."""
-        p, lanes = self.problem, self.isa.lanes
-        groups, channels, filters = wide_groups(p, self._lanes)
+        p = self.problem
+        _, channels, filters = wide_groups(p, self.vector)
         image = output_extent(p, p.pointwise and source.flat and target.flat)
-        parts = self._parts(filters)
+        depth = self.vector * channels * math.prod(p.window)
+        parts = [
+            Chunk(blocks, times, stored, blocks * depth, stored)
+            for blocks, times, stored in self._parts(filters)
+        ]
         kept = epilogue.residual or target
         read = f"x + i * {p.strides[0] * source.row} + j * {p.strides[1] * source.block}"
         add, write = (f"i * {buffer.row} + j * {buffer.block}" for buffer in (kept, target))
-        text = [
-            self._tile(name, tile, blocks, stored, source, target, epilogue)
-            for blocks, _, stored in parts
-            for tile, _ in tiles(image, self.positions)
-        ]
-        text.append(f"""\
-/* {p}; {epilogue}.
-   {self}. */
+        entry = f"""\
 static void {name}({SIGNATURE})
 {{
     const float *x = (const float *)in + {source.address(0, -p.pads[0], -p.pads[1])}, *b = bias;
     const half *w = weights;
     float *y = (float *)out + {target.address(0, 0, 0)};
     const float *r = {f"(const float *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "y"};
-    (void)residual; (void)scratch;
-    for (int group = 0; group < {groups}; group++, x += {channels // source.block * source.plane}) {{""")
-        for blocks, times, stored in parts:
-            weights_step = blocks * self._lanes * channels * math.prod(p.window)
-            step, kept_step = stored * vector_step(target, lanes), stored * vector_step(kept, lanes)
-            call = f"{name}_{{rows}}x{{columns}}x{stored}({read}, w, b, r + {add}, y + {write});"
-            text.append(f"""\
-        for (int chunk = 0; chunk < {times}; chunk++) {{
-{over_tiles(image, self.positions, call, 12)}
-            w += {weights_step}; y += {step}; r += {kept_step}; b += {stored * lanes if epilogue.bias else 0};
-        }}""")
-        return "\n".join([*text, "    }", "}", ""])
+    (void)residual; (void)scratch;"""
+        return self.walk(
+            name, partial(self._tile, name, source, target, epilogue), entry,
+            channels // source.block * source.plane, image, parts, f"{read}, w, b, r + {add}, y + {write}",
+            target, epilogue, self.isa.lanes if epilogue.bias else 0,
+        )  # fmt: skip
 
     def _tile(
-        self, name: str, tile: Extent, blocks: int, stored: int, source: Buffer, target: Buffer,
-        epilogue: Epilogue,
+        self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue, tile: Extent, blocks: int,
+        stored: int,
     ) -> str:  # fmt: skip
         """The register tile: all channels and window positions of `tile` positions and `blocks` blocks."""
         lanes = self.isa.lanes
         rows, columns = tile
-        whole, rest = divmod(wide_groups(self.problem, self._lanes)[1], source.block)
+        whole, rest = divmod(wide_groups(self.problem, self.vector)[1], source.block)
         kept = epilogue.residual or target
         add, at = (
             f"i * {buffer.row} + j * {buffer.block} + k * {vector_step(buffer, lanes)}"
@@ -185,7 +160,7 @@ static void {name}({SIGNATURE})
         steps = self._steps(tile, blocks, whole, source.block, source) if whole else ""
         steps += self._steps(tile, blocks, 1, rest, source) if rest else ""
         return f"""\
-static void {name}_{rows}x{columns}x{stored}(const float *restrict x, const half *restrict w,
+static void {name}_{rows}x{columns}x{blocks}_{stored}(const float *restrict x, const half *restrict w,
         const float *b, const float *r, float *y)
 {{
     vh a[{rows}][{columns}][{blocks}];
@@ -211,9 +186,9 @@ static void {name}_{rows}x{columns}x{stored}(const float *restrict x, const half
         vq e[{rows}][{columns}];
         UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int j = 0; j < {columns}; j++)
             e[i][j] = narrow(load(t + {element}));
-        UNROLL for (int c = 0; c < {channels}; c++, w += {blocks * self._lanes}) {{
+        UNROLL for (int c = 0; c < {channels}; c++, w += {blocks * self.vector}) {{
             vh f[{blocks}];
-            UNROLL for (int k = 0; k < {blocks}; k++) f[k] = hload(w + k * {self._lanes});
+            UNROLL for (int k = 0; k < {blocks}; k++) f[k] = hload(w + k * {self.vector});
             UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int j = 0; j < {columns}; j++)
                 UNROLL for (int k = 0; k < {blocks}; k++) a[i][j][k] += e[i][j][c] * f[k];
         }}

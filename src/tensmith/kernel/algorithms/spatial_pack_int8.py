@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -20,7 +21,6 @@ import numpy as np
 from tensmith.formula.expr import Expr, Formula, compute, guard, total
 from tensmith.formula.poly import Poly
 from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
-from tensmith.kernel.algorithms.spatial_pack import vector_step
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.byte_rows import finish_rows
 from tensmith.kernel.epilogue import Epilogue
@@ -29,14 +29,11 @@ from tensmith.kernel.groups import wide_groups, widen_groups
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
 from tensmith.kernel.quantized import FIELDS, HEADER, finish_code
-from tensmith.kernel.tiles import Extent, chunks, output_extent, over_tiles, read_halo, tiles, vector_chunks
+from tensmith.kernel.register_tiles import Chunk, RegisterTiles, cheapest, tilings, vector_step
+from tensmith.kernel.tiles import Extent, output_extent, read_halo, vector_chunks
 
-_LATENCY = 8
-_TILE_OVERHEAD = 24
 # Cycles from sums to bytes, of a vector.
 _FINISH = 4
-_MOST_CANDIDATES = 8
-_MOST_BLOCKS = 6
 _FEW_CHANNELS = 4
 # Cycles to broadcast four bytes of a position: where they lie side by side, and of rows far apart.
 _LOADS = (0.5, 1.2)
@@ -46,7 +43,7 @@ _WIDENED = (5, 2.5)
 
 @algorithm
 @dataclass(frozen=True)
-class SpatialPackInt8(Kernel):
+class SpatialPackInt8(RegisterTiles):
     """Takes any stride, dilation, group and pad; groups narrower than a vector are computed as wider ones.
 
     `weights` are codes (int8); `bias` are the words that kernel.quantized.constants makes. The target may be
@@ -55,8 +52,6 @@ class SpatialPackInt8(Kernel):
 
     name: ClassVar[str] = "spatial_pack_int8"
 
-    positions: int
-    blocks: int
     block: int
 
     @classmethod
@@ -67,23 +62,17 @@ class SpatialPackInt8(Kernel):
     @classmethod
     def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
         """Tiles that fit the registers, cheapest first."""
+        weights, spare = (1, 1) if isa.has_dot else (2, _WIDENED[0])
+
+        def fits(positions: int, blocks: int) -> bool:
+            return positions * blocks + weights * blocks + spare <= isa.registers
+
         few = problem.channels <= _FEW_CHANNELS and problem.groups == 1 and problem.dilations[1] == 1
         layouts = [problem.channels if few else isa.lanes]
         if problem.pointwise and problem.groups == 1 and problem.height == 1:
             layouts.append(problem.channels)
-        filter_blocks = -(-wide_groups(problem, isa.lanes)[2] // isa.lanes)
-        weights = 1 if isa.has_dot else 2
-        spare = 1 if isa.has_dot else _WIDENED[0]
-        fitting = [
-            cls(problem, isa, positions, blocks, block)
-            for block in dict.fromkeys(layouts)
-            for blocks in range(1, min(filter_blocks, _MOST_BLOCKS) + 1)
-            for positions in range(1, math.prod(problem.output) + 1)
-            if positions * blocks + weights * blocks + spare <= isa.registers
-        ]
         for block in dict.fromkeys(layouts):
-            alike = [tile for tile in fitting if tile.block == block]
-            yield from sorted(alike, key=lambda tile: tile.cost().cycles)[:_MOST_CANDIDATES]
+            yield from cheapest(cls(problem, isa, *tile, block) for tile in tilings(problem, isa.lanes, fits))
 
     @property
     def _in_runs(self) -> bool:
@@ -150,21 +139,19 @@ class SpatialPackInt8(Kernel):
         return compute((p.filters, *p.output), element)
 
     def cost(self) -> Cost:
-        """Cycles of every tile, those at the ends with fewer positions or blocks included."""
+        """Products of four bytes, widened first where there is no instruction for them, or their loads."""
         lanes = self.isa.lanes
         groups, _, filters = wide_groups(self.problem, lanes)
         product = 1 if self.isa.has_dot else _WIDENED[1]
         lowered = 1 if self.isa.byte_offset else 0
-        cycles = 0.0
-        for blocks, times in chunks(-(-filters // lanes), self.blocks):
-            for tile, count in tiles(output_extent(self.problem, self.problem.pointwise), self.positions):
-                here = math.prod(tile)
-                loads = here * _LOADS[self._in_rows] + blocks
-                step = max(here * (blocks * product + lowered), loads, _LATENCY)
-                finish = _FINISH * blocks * tile[0] * (tile[1] // 4 * 4 + 3 * (tile[1] % 4 > 0))
-                cycles += times * count * (self._steps * step + finish + _TILE_OVERHEAD)
+        load = _LOADS[self._in_rows]
+        cycles = self.tile_cycles(
+            self._steps,
+            lambda here, blocks: max(here * (blocks * product + lowered), here * load + blocks),
+            lambda tile, blocks: _FINISH * blocks * tile[0] * (tile[1] // 4 * 4 + 3 * (tile[1] % 4 > 0)),
+        )
         moved = self.source.bytes + self.target.bytes + groups * 4 * self._steps * self.isa.round_up(filters)
-        return Cost(groups * cycles, moved)
+        return Cost(cycles, moved)
 
     def pack(self, weights: Array) -> Array:
         """[group][chunk of filter blocks][channel block][window][channels / 4][filter in chunk][4]."""
@@ -188,36 +175,24 @@ class SpatialPackInt8(Kernel):
     def code(self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
         """One function for each shape of tile, and one that walks over groups, filters and positions."""
         p, lanes = self.problem, self.isa.lanes
-        groups, channels, filters = wide_groups(p, lanes)
+        _, channels, filters = wide_groups(p, lanes)
         image = output_extent(p, p.pointwise and source.flat and target.flat)
-        parts = vector_chunks(filters, self.blocks, lanes, target.block != lanes)
-        shapes = [
-            (tile, blocks, last) for blocks, _, last in parts for tile, _ in tiles(image, self.positions)
+        parts = [
+            Chunk(blocks, times, last, 4 * blocks * lanes * self._steps, blocks)
+            for blocks, times, last in vector_chunks(filters, self.blocks, lanes, target.block != lanes)
         ]
-        read = f"x + i * {p.strides[0] * source.row} + j * {p.strides[1] * source.block}"
-        write = f"i * {target.row} + j * {target.block}"
         kept = epilogue.residual or target
-        add = f"i * {kept.row} + j * {kept.block}"
-        text = [self._tile(name, *shape, source, target, epilogue) for shape in shapes]
-        text.append(f"""\
-/* {p}; {epilogue}.
-   {self}. */
-{entry(name, p, source, target, epilogue)}
-    for (int group = 0; group < {groups}; group++, x += {channels // self.block * source.plane}) {{""")
-        for blocks, times, last in parts:
-            step, kept_step = blocks * vector_step(target, lanes), blocks * vector_step(kept, lanes)
-            call = f"{name}_{{rows}}x{{columns}}x{blocks}_{last}({read}, w, h, b, r + {add}, y + {write});"
-            text.append(f"""\
-        for (int chunk = 0; chunk < {times}; chunk++) {{
-{over_tiles(image, self.positions, call, 12)}
-            w += {4 * blocks * lanes * self._steps}; b += {FIELDS * blocks * lanes};
-            y += {step}; r += {kept_step if epilogue.residual else 0};
-        }}""")
-        return "\n".join([*text, "    }", "}", ""])
+        read = f"x + i * {p.strides[0] * source.row} + j * {p.strides[1] * source.block}"
+        add, write = (f"i * {buffer.row} + j * {buffer.block}" for buffer in (kept, target))
+        return self.walk(
+            name, partial(self._tile, name, source, target, epilogue),
+            entry(name, p, source, target, epilogue), channels // self.block * source.plane, image, parts,
+            f"{read}, w, h, b, r + {add}, y + {write}", target, epilogue, FIELDS * lanes,
+        )  # fmt: skip
 
     def _tile(
-        self, name: str, tile: Extent, blocks: int, last: int, source: Buffer, target: Buffer,
-        epilogue: Epilogue,
+        self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue, tile: Extent, blocks: int,
+        last: int,
     ) -> str:  # fmt: skip
         """The register tile: all channels and window positions of `tile` positions and `blocks` blocks."""
         p, lanes = self.problem, self.isa.lanes
@@ -262,7 +237,7 @@ static void {name}_{rows}x{columns}x{blocks}_{last}(const uint8_t *restrict x, c
 def entry(name: str, problem: Convolution, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
     """How every function on bytes begins: its signature, and its arguments by their types."""
     kept = epilogue.residual or target
-    residual = f"(const {kept.c_type} *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "0"
+    residual = f"(const {kept.c_type} *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "y"
     return f"""\
 static void {name}({SIGNATURE})
 {{
