@@ -22,6 +22,12 @@ def test_a_folder_for_another_device(tiny: Path, tmp_path: Path, target: str) ->
     assert (tmp_path / f"tiny-{target}" / "main.c").exists()
 
 
+def test_sizes_that_are_not_open_are_refused(tiny: Path, tmp_path: Path) -> None:
+    words = ("compile", str(tiny / "tiny.onnx"), "--sizes")
+    refused(tensmith(*words, "depth=3", folder=tmp_path), 2, "no input leaves a size 'depth' open")
+    refused(tensmith(*words, "depth", folder=tmp_path), 2, "write --sizes NAME=N")
+
+
 def test_a_device_without_a_cpu_is_refused(tiny: Path, tmp_path: Path) -> None:
     words = ("compile", str(tiny / "tiny.onnx"), "--target", "nvidia-a100")
     refused(tensmith(*words, folder=tmp_path), 2, "native code is made for CPUs")

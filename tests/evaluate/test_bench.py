@@ -10,7 +10,7 @@ import pytest
 
 from tensmith.engine import TensorSpec, available
 from tensmith.errors import EngineError, UsageError
-from tensmith.evaluate.bench import bench, random_inputs
+from tensmith.evaluate.bench import bench, check_sizes, open_sizes, random_inputs
 from tensmith.evaluate.metric import Metric
 
 
@@ -63,6 +63,19 @@ def test_bad_usage_is_refused(linear: Path) -> None:
         bench([])
     with pytest.raises(UsageError, match="at least one model"):
         bench([linear], threads=0)
+
+
+def test_open_sizes_are_taken_as_given(linear: Path) -> None:
+    specs = (TensorSpec("image", "float32", ("n", "channels", "height")),)
+    sizes = {"channels": 3, "height": 7}
+    assert random_inputs(specs, 2, sizes=sizes)["image"].shape == (2, 3, 7)
+    assert open_sizes(specs, 2, {"height": 7}) == {"n": 2, "channels": 128, "height": 7}
+    with pytest.raises(UsageError, match="'width' open; open are n, channels, height"):
+        check_sizes(specs, {"width": 7})
+    with pytest.raises(UsageError, match="from 1"):
+        check_sizes(specs, {"height": 0})
+    with pytest.raises(UsageError, match="no input leaves a size 'height' open"):
+        bench([linear], ["onnxruntime"], sizes={"height": 7})
 
 
 def test_random_inputs_fit_every_dtype() -> None:

@@ -26,6 +26,10 @@ def bench(
     ] = None,
     threads: Annotated[int, typer.Option(help="Threads of an inference.")] = 1,
     batch: Annotated[int, typer.Option(help="Samples of an inference, where the file leaves it open.")] = 1,
+    sizes: Annotated[
+        str | None,
+        typer.Option(metavar="NAME=N,...", help="Sizes that the file leaves open, by their names in it."),
+    ] = None,
     seconds: Annotated[float, typer.Option(help="How long to measure.")] = 10.0,
     seed: Annotated[int, typer.Option(help="Seed of the inputs and of the order.")] = 0,
 ) -> Answer:
@@ -33,6 +37,7 @@ def bench(
 
     A ratio above 1 is faster than that. Intervals hold 95%.
     """
+    from tensmith.cli.sizes import assumed, parse_sizes
     from tensmith.errors import UsageError
     from tensmith.evaluate.bench import bench as measure
     from tensmith.evaluate.latency import BUSY
@@ -48,11 +53,14 @@ def bench(
         files = {
             _onnx_file(path, Path(folder) / str(n)): path for n, path in enumerate(dict.fromkeys(models))
         }
-        result = measure(list(files), names, threads, batch, seconds, seed, tell)
+        given = parse_sizes(sizes)
+        result = measure(list(files), names, threads, batch, seconds, seed, tell, given)
         document = result.to_json()
+        guessed = assumed(list(files), batch, given)
     for row in document["models"]:
         row["path"] = str(files[Path(row["path"])])
-    return Answer(document, [_table(document), *(["", f"Take care: {BUSY}."] if result.busy else [])])
+    notes = [*([guessed] if guessed else []), *([f"Take care: {BUSY}."] if result.busy else [])]
+    return Answer(document, [_table(document), *(["", *notes] if notes else [])])
 
 
 def _onnx_file(path: Path, folder: Path) -> Path:

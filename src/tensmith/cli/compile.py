@@ -21,6 +21,10 @@ def compile(
         str, typer.Option(help="The device: a name that `tensmith targets` lists, or a .toml file.")
     ] = "host",
     batch: Annotated[int, typer.Option(help="Samples of an inference, where the file leaves it open.")] = 1,
+    sizes: Annotated[
+        str | None,
+        typer.Option(metavar="NAME=N,...", help="Sizes that the file leaves open, by their names in it."),
+    ] = None,
     precision: Annotated[
         str,
         typer.Option(
@@ -40,7 +44,7 @@ def compile(
     from tensmith.backend.native.emit.folder import write_folder
     from tensmith.backend.native.emit.loader import MOST_THREADS
     from tensmith.backend.native.plan import make_plan
-    from tensmith.cli.sizes import with_batch
+    from tensmith.cli.sizes import assumed, parse_sizes, with_batch
     from tensmith.errors import UsageError
     from tensmith.hardware import load_target
     from tensmith.kernel.isa import target_isa
@@ -54,9 +58,10 @@ def compile(
     precision = "f16" if half else precision
     if reason := refusal(precision, isa):
         raise UsageError(f"'{device.name}': {reason}")
+    given = parse_sizes(sizes)
     folder = output or Path(f"{model.stem}-{device.name}")
     with progress("compiling"):
-        plan = make_plan(with_batch(model, batch), isa, in_precision(estimated, precision), threads)
+        plan = make_plan(with_batch(model, batch, given), isa, in_precision(estimated, precision), threads)
         write_folder(plan, folder)
     document: dict[str, Any] = {
         "output": str(folder), "target": device.name, "architecture": isa.architecture, "isa": isa.name,
@@ -66,4 +71,5 @@ def compile(
     }  # fmt: skip
     needs = f"{isa.architecture} with {', '.join(sorted(isa.needs)) or 'no extensions'}"
     memory = f"{plan.weights.nbytes:,} bytes of weights, {plan.arena_bytes:,} while running"
-    return Answer(document, [f"{folder}: {len(plan.kernels)} kernels for {needs}", memory])
+    told = [f"{folder}: {len(plan.kernels)} kernels for {needs}", memory, assumed([model], batch, given)]
+    return Answer(document, list(filter(None, told)))

@@ -1,7 +1,8 @@
-"""A model file at fixed sizes, which is what can be compiled."""
+"""Sizes that a file leaves open: read from words, taken for granted, and a model at them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,15 +12,43 @@ if TYPE_CHECKING:
     from tensmith.ir import Program
 
 
-def with_batch(model: Path, batch: int) -> Program:
-    """The model for `batch` samples where its first size is open; others as `tensmith bench` has them."""
+def parse_sizes(words: str | None) -> dict[str, int]:
+    """{name: size} of "NAME=N,NAME=N"; UsageError where it is not that."""
+    sizes: dict[str, int] = {}
+    for part in filter(None, map(str.strip, (words or "").split(","))):
+        name, _, size = part.rpartition("=")
+        if not name or not size.isdecimal():
+            raise UsageError(f"'{part}' is no size; write --sizes NAME=N,NAME=N, as height=224,width=224")
+        sizes[name] = int(size)
+    return sizes
+
+
+def assumed(models: Sequence[Path], batch: int, sizes: Mapping[str, int]) -> str | None:
+    """What sizes the files leave open and nobody gave, as a sentence; None where there is none."""
+    from tensmith.engine.signature import read_signature
+    from tensmith.errors import EngineError
+    from tensmith.evaluate.bench import open_sizes
+
+    found: dict[str, int] = {}
+    for model in models:
+        try:
+            found |= open_sizes(read_signature(model).inputs, batch, sizes)
+        except EngineError:
+            continue
+    guessed = [f"{name}={size}" for name, size in found.items() if name not in sizes]
+    return f"Sizes left open were taken as {', '.join(guessed)}; --sizes says otherwise." if guessed else None
+
+
+def with_batch(model: Path, batch: int, sizes: Mapping[str, int] | None = None) -> Program:
+    """The model for `sizes`; where it leaves others open, as `tensmith bench` has them for `batch`."""
     from tensmith.backend.native.plan import fixed
     from tensmith.engine.base import sizes_of
     from tensmith.engine.signature import read_signature
-    from tensmith.evaluate.bench import random_inputs
+    from tensmith.evaluate.bench import check_sizes, random_inputs
     from tensmith.frontend.onnx import read_onnx
 
     if batch < 1:
         raise UsageError("--batch is a whole number from 1")
     specs = read_signature(model).inputs
-    return fixed(read_onnx(model), sizes_of(specs, random_inputs(specs, batch)))
+    check_sizes(specs, sizes or {})
+    return fixed(read_onnx(model), sizes_of(specs, random_inputs(specs, batch, sizes=sizes)))

@@ -66,12 +66,15 @@ def bench(
     seconds: float = 10.0,
     seed: int = 0,
     progress: Callable[[str], None] = lambda _: None,
+    sizes: Mapping[str, int] | None = None,
 ) -> BenchResult:
     """Interleaved latencies of all `engines` (default: all that are installed) on all files.
 
     An engine may come with settings of its own, as "opencl:precision=f16".
-    Inputs are random: normal floats, small integers; a symbolic first size becomes `batch`, others 128.
-    UsageError on an unknown engine or no file; EngineError if nothing at all can run.
+    Inputs are random: normal floats, small integers; a symbolic size becomes what `sizes` says, else the
+    first one `batch`, others 128.
+    UsageError on an unknown engine, no file or a size that no file leaves open; EngineError if nothing at all
+    can run.
     """
     names = list(engines) if engines else list(available())
     if not paths or not names or threads < 1 or batch < 1:
@@ -83,12 +86,13 @@ def bench(
         dict.fromkeys(Contender(name, path, settings) for path in paths for name, settings in chosen)
     )
     failures: dict[Contender, str] = {}
+    check_sizes([spec for path in paths for spec in _inputs(path)], sizes or {})
     with ExitStack() as stack:
         workers: dict[Contender, Worker] = {}
         for contender in contenders:
             progress(f"loading {contender.name}")
             try:
-                inputs = random_inputs(read_signature(contender.path).inputs, batch, seed)
+                inputs = random_inputs(read_signature(contender.path).inputs, batch, seed, sizes)
                 workers[contender] = stack.enter_context(contender.start(inputs, threads))
             except EngineError as error:
                 failures[contender] = str(error)
@@ -109,19 +113,49 @@ def _with_settings(words: str) -> tuple[str, tuple[tuple[str, str], ...]]:
     return name, settings
 
 
-def random_inputs(specs: tuple[TensorSpec, ...], batch: int = 1, seed: int = 0) -> Arrays:
+def _inputs(path: Path) -> tuple[TensorSpec, ...]:
+    """The inputs of a file; none where it cannot be read, which is said where it is loaded."""
+    try:
+        return read_signature(path).inputs
+    except EngineError:
+        return ()
+
+
+def open_sizes(specs: Sequence[TensorSpec], batch: int, sizes: Mapping[str, int]) -> dict[str, int]:
+    """What each symbolic size is taken for: what `sizes` says, else `batch` along a first axis, else 128."""
+    found: dict[str, int] = {}
+    for spec in specs:
+        for axis, size in enumerate(spec.shape or ()):
+            if isinstance(size, str):
+                found.setdefault(size, sizes.get(size, _LENGTH if axis else batch))
+    return found
+
+
+def check_sizes(specs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> None:
+    """UsageError where `sizes` names what `specs` do not leave open, or is below 1."""
+    known = open_sizes(specs, 1, {})
+    unknown = [name for name in sizes if name not in known]
+    if unknown:
+        raise UsageError(f"no input leaves a size '{unknown[0]}' open; open are {', '.join(known) or 'none'}")
+    if sizes and min(sizes.values()) < 1:
+        raise UsageError("sizes are whole numbers from 1")
+
+
+def random_inputs(
+    specs: tuple[TensorSpec, ...], batch: int = 1, seed: int = 0, sizes: Mapping[str, int] | None = None
+) -> Arrays:
     """Arrays that fit `specs`: standard normal floats; 0 or 1 where the dtype is an index."""
     generator = np.random.default_rng(seed)
-    return {spec.name: _random(spec, batch, generator) for spec in specs}
+    taken = open_sizes(specs, batch, sizes or {})
+    return {spec.name: _random(spec, taken, generator) for spec in specs}
 
 
-def _random(spec: TensorSpec, batch: int, generator: np.random.Generator) -> np.ndarray[Any, Any]:
+def _random(
+    spec: TensorSpec, sizes: Mapping[str, int], generator: np.random.Generator
+) -> np.ndarray[Any, Any]:
     if spec.shape is None:
         raise EngineError(f"input '{spec.name}' has no declared shape, so nothing fitting can be made up")
-    shape = [
-        size if isinstance(size, int) else batch if axis == 0 else _LENGTH
-        for axis, size in enumerate(spec.shape)
-    ]
+    shape = [size if isinstance(size, int) else sizes[size] for size in spec.shape]
     if np.prod(shape, dtype=np.float64) > _MOST_ELEMENTS:
         raise EngineError(f"input '{spec.name}' has shape {shape}, too large to make up")
     if spec.dtype in _FLOATS:
