@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -30,15 +30,14 @@ import numpy as np
 from tensmith.formula.expr import Formula
 from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
 from tensmith.kernel.buffer import Buffer, Halo
-from tensmith.kernel.cook_toom import Filtering, Matrix, columns_code, filtering, rows_code
+from tensmith.kernel.cook_toom import Filtering, filtering
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.phases import Phases
 from tensmith.kernel.problem import Convolution
 from tensmith.kernel.tile_formula import Tiled
+from tensmith.kernel.tile_transforms import input_transform, output_transform
 from tensmith.kernel.tiles import chunks, load_weights
-
-Writer = Callable[[Matrix, Sequence[str], Sequence[str]], list[str]]
 
 _SIZES = (2, 3, 4, 5, 6)
 _MOST_POINTS = 8
@@ -265,7 +264,7 @@ class Winograd(Kernel):
         texts = [
             self._input(name, source),
             *(self._chunk(name, blocks) for blocks, _ in parts),
-            self._output(name, target, epilogue),
+            output_transform(f"{name}_output", self.transforms, target, epilogue, lanes),
         ]
         stages = "\n".join(
             f"""\
@@ -350,26 +349,10 @@ static void {name}({SIGNATURE})
         )
 
     def _input(self, name: str, source: Buffer) -> str:
-        """B^T d B of one tile and block."""
-        n, matrix, lanes = self._points, self.transforms.input_matrix, self.isa.lanes
-        row, column = (self._reach[1] * lanes, lanes) if self._packed else (source.row, lanes)
-        stride = 1 if self._packed else self.problem.strides[0]
-        columns = lines(matrix, rows_code, [f"x[{i}]" for i in range(n)], [f"d[{i}][j]" for i in range(n)])
-        rows = lines(matrix, rows_code, [f"d[i][{j}]" for j in range(n)], [f"y[{j}]" for j in range(n)])
-        return f"""\
-static void {name}_input(const float *restrict in, float *restrict v)
-{{
-    vf d[{n}][{n}], x[{n}], y[{n}];
-    UNROLL for (int j = 0; j < {n}; j++) {{
-        UNROLL for (int i = 0; i < {n}; i++) x[i] = load(in + i * {stride * row} + j * {stride * column});
-        {columns}
-    }}
-    UNROLL for (int i = 0; i < {n}; i++) {{
-        {rows}
-        UNROLL for (int j = 0; j < {n}; j++) store(v + (i * {n} + j) * {self._spectrum}, y[j]);
-    }}
-}}
-"""
+        """The transform of one tile and block, as it lies."""
+        lanes, stride = self.isa.lanes, self.problem.strides[0]
+        row, step = (self._reach[1] * lanes, 1) if self._packed else (source.row, stride)
+        return input_transform(f"{name}_input", self.transforms, step * row, step * lanes, self._spectrum)
 
     def _products(self, name: str, blocks: int) -> str:
         """C that computes m, the products of the group's tiles with one chunk of filters."""
@@ -414,43 +397,6 @@ static void {name}_product_{blocks}(const float *restrict v, int start, int last
         store(m + (k * {self.group} + j) * {self._area * lanes}, a[j][k]);
 }}
 """
-
-    def _output(self, name: str, target: Buffer, epilogue: Epilogue) -> str:
-        """A^T m A of one tile and block, and the epilogue; tiles at the border are cut."""
-        size, n, lanes, matrix = self.size, self._points, self.isa.lanes, self.transforms.output_matrix
-        columns = lines(
-            matrix, columns_code, [f"x[{i}]" for i in range(n)], [f"d[{i}][j]" for i in range(size)]
-        )
-        rows = lines(
-            matrix, columns_code, [f"d[i][{j}]" for j in range(n)], [f"z[i][{j}]" for j in range(size)]
-        )
-        kept = epilogue.residual or target
-        value = epilogue.apply("z[i][j]", "load(b)", f"load(r + i * {kept.row} + j * {lanes})")
-        save = f"store(y + i * {target.row} + j * {lanes}, {value});"
-        return f"""\
-static void {name}_output(const float *restrict m, const float *b, const float *r, float *y,
-        int rows, int columns)
-{{
-    vf d[{size}][{n}], x[{n}], z[{size}][{size}];
-    (void)b; (void)r;
-    UNROLL for (int j = 0; j < {n}; j++) {{
-        UNROLL for (int i = 0; i < {n}; i++) x[i] = load(m + (i * {n} + j) * {lanes});
-        {columns}
-    }}
-    UNROLL for (int i = 0; i < {size}; i++) {{
-        {rows}
-    }}
-    if (rows >= {size} && columns >= {size}) {{
-        UNROLL for (int i = 0; i < {size}; i++) UNROLL for (int j = 0; j < {size}; j++) {save}
-    }} else {{
-        for (int i = 0; i < {size} && i < rows; i++) for (int j = 0; j < {size} && j < columns; j++) {save}
-    }}
-}}
-"""
-
-
-def lines(matrix: Matrix, code: Writer, x: list[str], y: list[str]) -> str:
-    return "\n        ".join(code(matrix, x, y))
 
 
 @functools.cache

@@ -18,11 +18,12 @@ from typing import ClassVar
 import numpy as np
 
 from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
-from tensmith.kernel.algorithms.winograd import Winograd, lines, tile_count
+from tensmith.kernel.algorithms.winograd import Winograd, tile_count
 from tensmith.kernel.cook_toom import rows_code
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
 from tensmith.kernel.tile_formula import Tiled
+from tensmith.kernel.tile_transforms import lines
 
 # What the transformed filters of a slice, and their products with a chunk, may take of the second cache.
 _FILTER_BYTES, _PRODUCT_BYTES = 256 << 10, 384 << 10
