@@ -24,8 +24,9 @@ from tensmith.evaluate.bench import random_inputs
 from tensmith.evaluate.latency import Contender, compare
 from tensmith.frontend.onnx import read_onnx
 from tensmith.kernel import host_isa
+from tensmith.kernel.shipped import shipped
 from tensmith.kernel.timings import Timings
-from tensmith.tune.network import tune
+from tensmith.tune.network import Place, tune
 from tensmith.tune.search import Budget
 from tensmith.tune.timer import Timer
 
@@ -38,7 +39,8 @@ def measure(path: Path, budget: float, seconds: float) -> str:
         program = fixed(read_onnx(path), sizes_of(specs, inputs))
         with Timer() as timer:
             made = Path(folder) / "made"
-            found = tune(program, host_isa(), made, Budget(budget), Timings(), timer.seconds)
+            place = Place(host_isa(), Timings(), timer.seconds, shipped(host_isa()))
+            found = tune(program, place, made, Budget(budget))
     settings = ("tuned", "untuned")
     contenders = [Contender("native", path, (("tuning", setting),)) for setting in settings]
     tuned, untuned = compare(contenders, inputs, 1, seconds)

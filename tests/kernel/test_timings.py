@@ -79,14 +79,14 @@ def test_near_shapes_come_in_order_and_other_kinds_not_at_all(path: Path) -> Non
     made.add(candidates(strided, host_isa())[0], 0, 1e-6)
     expected = [str(candidates(Convolution(c, 8, 8, c, (3, 3), pads=(1, 1, 1, 1)), host_isa())[i])
                 for c, i in ((64, 1), (256, 1))]  # fmt: skip
-    assert made.near(PROBLEM, host_isa(), 0) == list(dict.fromkeys(expected))
+    assert made.near(PROBLEM, host_isa(), 0) == [(2.0, expected[0]), (6.0, expected[1])]
 
 
 def test_what_others_found_near_by_is_no_hint(path: Path, kernel: Kernel) -> None:
     near = Convolution(64, 8, 8, 64, (3, 3), pads=(1, 1, 1, 1))
     (made := Timings(path)).add(candidates(near, host_isa())[1], 0, 2e-6)
     made.add(Scheduled(near, host_isa()), 0, 1e-6)
-    assert made.near(PROBLEM, host_isa(), 0) == [str(candidates(near, host_isa())[1])]
+    assert made.near(PROBLEM, host_isa(), 0) == [(2.0, str(candidates(near, host_isa())[1]))]
 
 
 def test_settled_holds_for_the_same_kernels(path: Path) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from small_networks import Clock, two_layers
 
 from tensmith.errors import OutputError
-from tensmith.kernel import host_isa
+from tensmith.kernel import Convolution, Kernel, candidates, host_isa
+from tensmith.kernel.alone import function_version
+from tensmith.kernel.shipped import Entry, Ranked, Table
 from tensmith.kernel.timings import Timings
 from tensmith.tune.network import tasks_of
 from tensmith.tune.search import Budget, Search
@@ -85,6 +88,67 @@ def test_what_near_shapes_preferred_is_tried_second(timings: Timings) -> None:
     made.run(Budget(600.0, trials=12))
     clock = [kernel for kernel in made.measure.asked if kernel.problem == task.problem]  # type: ignore[attr-defined]
     assert str(clock[1]) == str(last)
+
+
+def same(problem: Convolution, kernel: Kernel) -> Kernel:
+    """The kernel of these parameters for another problem."""
+    return next(one for one in candidates(problem, kernel.isa) if str(one) == str(kernel))
+
+
+def best_elsewhere(problem: Convolution, kernel: Kernel, memory: int) -> Entry:
+    """An entry of a table: for this problem a kernel of these parameters."""
+    ranked = Ranked(str(kernel), 1.0, function_version(same(problem, kernel)))
+    return Entry(problem=problem, memory=memory, kernels=(ranked,))
+
+
+def test_what_was_best_elsewhere_is_tried_second_the_nearest_shape_first(timings: Timings) -> None:
+    made = search(timings, clock := Clock())
+    task = made.tasks[1]
+    wide, wider = (replace(task.problem, filters=count) for count in (64, 256))
+    shared = set(map(str, candidates(wide, host_isa()))) & set(map(str, candidates(wider, host_isa())))
+    *_, here, far, near = (k for k in task.kernels if k != task.guess and str(k) in shared)
+    made.table = Table(
+        host_isa(), (best_elsewhere(wider, far, made.memory), best_elsewhere(wide, near, made.memory))
+    )
+    timings.add(same(wide, here), made.memory, 1e-9)
+    made.run(Budget(600.0, trials=30))
+    tried = [str(kernel) for kernel in clock.asked if kernel.problem == task.problem]
+    assert tried[:4] == list(map(str, (task.guess, here, near, far)))
+
+
+def test_the_table_knows_the_problem_itself(timings: Timings) -> None:
+    made = search(timings, clock := Clock())
+    entries = (best_elsewhere(task.problem, task.kernels[-1], made.memory) for task in made.tasks)
+    made.table = Table(host_isa(), tuple(entries))
+    made.run(Budget(600.0, trials=12))
+    for task in made.tasks:
+        tried = [kernel for kernel in clock.asked if kernel.problem == task.problem]
+        assert tried[:2] == [task.guess, task.kernels[-1]]
+
+
+def test_what_another_process_times_meanwhile_is_not_timed_again(timings: Timings) -> None:
+    class Busy(Clock):
+        """Before its first answer, another process finds out about every kernel."""
+
+        def __call__(self, kernel: Kernel, memory: int, span: float) -> float:
+            """As Clock's."""
+            for other in (other for task in made.tasks for other in task.kernels if not self.asked):
+                timings.add(other, memory, Clock()(other, memory, span))
+            return super().__call__(kernel, memory, span)
+
+    made = search(timings, Busy())
+    made.run(LONG)
+    assert made.trials == 1
+    alone = search(Timings(timings.path.with_name("other.sqlite")), Clock())
+    alone.run(LONG)
+    assert [task.best for task in made.tasks] == [task.best for task in alone.tasks]
+
+
+def test_a_machine_on_which_all_fails_is_given_up(timings: Timings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tensmith.tune.search._MOST_FAILURES", 5)
+    made = search(timings, Clock(crashing=""))
+    made.run(LONG)
+    assert len(made.failures) == made.trials == 5
 
 
 def test_a_full_disk_stops_it_and_loses_nothing(timings: Timings, monkeypatch: pytest.MonkeyPatch) -> None:

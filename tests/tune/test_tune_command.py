@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -53,6 +54,24 @@ def test_ctrl_c_writes_the_folder_with_what_is_known(tiny: Path, tmp_path: Path)
     assert Model(tmp_path / "made").inputs[0]["name"] == "x"
 
 
+def test_two_processes_tune_side_by_side(tiny: Path, tmp_path: Path) -> None:
+    options = ("--time-budget", "1h", "--trials", "12", "--json", "--output")
+    with contextlib.ExitStack() as running:
+        both = [
+            running.enter_context(started("tune", tiny / "tiny.onnx", *options, name, folder=tmp_path))
+            for name in ("one", "two")
+        ]
+        outputs = [process.communicate(timeout=300)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0], outputs
+    last = tensmith(
+        "tune", tiny / "tiny.onnx", "--trials", "0", "--json", "--output", "three", folder=tmp_path
+    )
+    together = json.loads(last.stdout)["problems"]
+    for output in outputs:
+        for alone, all_ in zip(json.loads(output)["problems"], together):
+            assert all_["timed"] >= alone["timed"]
+
+
 def test_what_exists_is_not_overwritten(tiny: Path, tmp_path: Path) -> None:
     (tmp_path / "made").mkdir()
     refused(
@@ -71,7 +90,7 @@ def test_a_damaged_database_is_refused(tiny: Path, tmp_path: Path, private_cache
 
 
 @pytest.mark.parametrize(("options", "word"), [
-    (("--threads", "2"), "one thread"), (("--time-budget", "soon"), "a time"), (("--trials", "-1"), "trials"),
+    (("--threads", "0"), "threads"), (("--time-budget", "soon"), "a time"), (("--trials", "-1"), "trials"),
 ])  # fmt: skip
 def test_bad_options_are_refused(tiny: Path, tmp_path: Path, options: tuple[str, str], word: str) -> None:
     refused(tensmith("tune", tiny / "tiny.onnx", *options, folder=tmp_path), 2, word)

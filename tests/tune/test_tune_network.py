@@ -12,7 +12,7 @@ from small_networks import Clock, two_layers
 
 from tensmith.kernel import Kernel, host_isa
 from tensmith.kernel.timings import Timings
-from tensmith.tune.network import tune
+from tensmith.tune.network import Place, tune
 from tensmith.tune.search import Budget, Search
 from tensmith.tune.tvm.metaschedule import MetaSchedule
 
@@ -47,10 +47,8 @@ def test_guesses_and_metaschedule_share_one_budget(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     timings, clock, other = Timings(), SlowClock(), Other()
     budget = Budget(600.0, trials)
-    tune(
-        two_layers(), host_isa(), tmp_path / "made", budget, timings, clock,
-        other=cast("MetaSchedule", other),
-    )  # fmt: skip
+    place = Place(host_isa(), timings, clock)
+    tune(two_layers(), place, tmp_path / "made", budget, other=cast("MetaSchedule", other))
     assert len(clock.asked) == ours
     assert other.left.trials == theirs
     assert other.left.seconds <= budget.seconds - ours * _SECONDS

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,9 +15,8 @@ from tensmith.cli.progress import progress
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tensmith.kernel.isa import Isa
-    from tensmith.kernel.timings import Timings
-    from tensmith.tune.search import Measure, Tell
+    from tensmith.tune.network import Place
+    from tensmith.tune.search import Tell
 
 
 @command(
@@ -36,7 +34,7 @@ def tune(
     trials: Annotated[
         int | None, typer.Option(help="At most so many kernels; 0 takes what is known. [default: any]")
     ] = None,
-    threads: Annotated[int, typer.Option(help="Threads of an inference: 1.")] = 1,
+    threads: Annotated[int, typer.Option(help="Threads that may share a layer.")] = 1,
     batch: Annotated[int, typer.Option(help="Samples of an inference, where the file leaves it open.")] = 1,
     tuning: Annotated[
         str, typer.Option(help="tuned: with our kernels; metaschedule: with those TVM's MetaSchedule finds.")
@@ -52,8 +50,10 @@ def tune(
     """Time the native engine's kernels on each layer of a model, and compile it with the fastest.
 
     What was timed is kept for this machine, and used wherever the native engine compiles a model with such a
-    layer. Writes a folder that runs with NumPy alone: from model import Model. Ctrl-C ends the timing and
-    writes the folder with what is known (exit code 130).
+    layer. What was fastest for common layers on another machine with these instructions is tried first.
+    Kernels are timed in one thread; for several --threads, layers are then cut by what that makes likely.
+    Writes a folder that runs with NumPy alone: from model import Model. Ctrl-C ends the timing and writes the
+    folder with what is known (exit code 130); whoever goes on later begins with what was timed.
 
     With --tuning metaschedule the time goes to the search of Apache TVM instead: the model is compiled with
     its kernels, whether they are faster than ours or not, and the table shows both.
@@ -61,6 +61,7 @@ def tune(
     With --rpc the device runs `python -m tvm.exec.rpc_server` of Apache TVM. Such a server runs whatever
     anybody sends it: start it in networks that you trust.
     """
+    from tensmith.backend.native.emit.loader import MOST_THREADS
     from tensmith.cli.sizes import with_batch
     from tensmith.config import parse_seconds
     from tensmith.errors import UsageError
@@ -68,8 +69,8 @@ def tune(
     from tensmith.tune.search import Budget
     from tensmith.tune.tvm.metaschedule import MetaSchedule
 
-    if threads != 1:
-        raise UsageError(f"tuning times kernels in one thread; leave out --threads {threads}")
+    if not 1 <= threads <= MOST_THREADS:
+        raise UsageError(f"--threads is a whole number from 1 to {MOST_THREADS}")
     if batch < 1 or (trials is not None and trials < 0):
         raise UsageError("--batch is a whole number from 1, --trials one from 0")
     if tuning not in ("tuned", "metaschedule") or (tuning == "metaschedule" and rpc is not None):
@@ -82,7 +83,7 @@ def tune(
     with progress("reading the model") as tell, _place(rpc, target, tell) as place:
         program = with_batch(model, batch)
         with MetaSchedule() if tuning == "metaschedule" else contextlib.nullcontext() as other:
-            found = run(program, place.isa, folder, budget, place.timings, place.measure, tell, other)
+            found = run(program, place, folder, budget, tell, other, threads)
     document = {"output": str(folder), **found.to_json()}
     shown = [_table(document), *(f"skipped    {failure}" for failure in found.failures), ""]
     shown.append(f"{found.trials} trials; compiled to {folder}")
@@ -91,33 +92,27 @@ def tune(
     return Answer(document, shown, INTERRUPTED if found.interrupted else 0)
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where kernels are timed: for which instruction set, into which database, by what."""
-
-    isa: Isa
-    timings: Timings
-    measure: Measure
-
-
 @contextlib.contextmanager
-def _place(rpc: str | None, target: str | None, tell: Tell) -> Iterator[_Place]:
+def _place(rpc: str | None, target: str | None, tell: Tell) -> Iterator[Place]:
     """This machine, or the device at the address `rpc`."""
     from tensmith.hardware import load_target
     from tensmith.kernel.isa import host_isa
+    from tensmith.kernel.shipped import shipped
     from tensmith.kernel.timings import Timings
+    from tensmith.tune.network import Place
     from tensmith.tune.timer import Timer
     from tensmith.tune.tvm.device import Device
 
     if rpc is None:
         with Timer() as timer:
-            yield _Place(host_isa(), Timings(), timer.seconds)
+            yield Place(host_isa(), Timings(), timer.seconds, shipped(host_isa()))
         return
     named = load_target(target) if target is not None else None
     with Device(rpc) as device:
         tell(f"connecting to {rpc}")
         found = device.describe()
-        yield _Place(found.isa(named), Timings(cpu=found.model), device.seconds)
+        isa = found.isa(named)
+        yield Place(isa, Timings(cpu=found.model), device.seconds, shipped(isa))
 
 
 def _table(document: dict[str, Any]) -> Table:

@@ -26,10 +26,18 @@ def text_alone(kernel: Kernel) -> str:
 
     Residuals and activations are left out: they cost every kernel of a problem the same.
     """
-    code = kernel.code("kernel", kernel.source, kernel.target, Epilogue(bias=True))
-    return kernel.isa.prelude + code + _REPEAT
+    return kernel.isa.prelude + _function(kernel) + _REPEAT
+
+
+def _function(kernel: Kernel) -> str:
+    return kernel.code("kernel", kernel.source, kernel.target, Epilogue(bias=True))
 
 
 def code_version(kernel: Kernel) -> str:
     """A hash of the kernel's C text, its compiler and its flags: another one has to be timed anew."""
     return sha256_bytes("\0".join((build_version(kernel.isa), text_alone(kernel))).encode())[:32]
+
+
+def function_version(kernel: Kernel) -> str:
+    """A hash of the kernel's own C function: what stays the same under other compilers and preludes."""
+    return sha256_bytes(_function(kernel).encode())[:12]

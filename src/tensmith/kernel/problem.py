@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -77,3 +78,17 @@ class Convolution:
 def product(rows: int, inner: int, columns: int, dtype: str = "f32", block: int = 0) -> Convolution:
     """a[rows, inner] @ b[inner, columns] as a convolution; w = b transposed, as [columns, inner, 1, 1]."""
     return Convolution(inner, 1, rows, columns, dtype=dtype, block=block)
+
+
+def distance(one: Convolution, other: Convolution) -> float:
+    """Sum of the octaves between their sizes; infinity between problems that differ in more than sizes."""
+    if _kind(one) != _kind(other):
+        return math.inf
+    sizes = ((p.channels, p.height, p.width, p.filters) for p in (one, other))
+    return sum(abs(math.log2(mine / its)) for mine, its in zip(*sizes))
+
+
+def _kind(problem: Convolution) -> Convolution:
+    """The problem but for its sizes; each channel by itself is one kind, however many there are."""
+    groups = 0 if problem.groups == problem.channels else problem.groups
+    return replace(problem, channels=0, height=0, width=0, filters=0, groups=groups)

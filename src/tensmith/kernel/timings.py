@@ -21,7 +21,7 @@ from tensmith.hardware.cpu import detect_cpu
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.alone import code_version
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.problem import Convolution
+from tensmith.kernel.problem import Convolution, distance
 from tensmith.kernel.scheduled import Scheduled
 
 _VERSION = 1
@@ -70,19 +70,15 @@ class Timings:
         )
         return {name: (code, seconds) for name, code, seconds in self._rows(statement, where)}
 
-    def near(self, problem: Convolution, isa: Isa, memory: int, most: int = 3) -> list[str]:
-        """Names of our kernels that were best at the nearest other shapes, the nearest shape first."""
+    def near(self, problem: Convolution, isa: Isa, memory: int, most: int = 3) -> list[tuple[float, str]]:
+        """(distance, name) of our kernels that were best at the nearest other shapes, the nearest first."""
         statement = (
             "SELECT problem, kernel, min(seconds) FROM timings WHERE machine = ? AND memory = ? "
             "AND kernel <> ? GROUP BY problem"
         )
-        own = asdict(problem)
-        found = [
-            (distance, name)
-            for text, name, _ in self._rows(statement, (self._machine(isa), memory, Scheduled.name))
-            if 0 < (distance := _distance(own, json.loads(text))) < math.inf
-        ]
-        return list(dict.fromkeys(name for _, name in sorted(found)[:most]))
+        rows = self._rows(statement, (self._machine(isa), memory, Scheduled.name))
+        found = ((distance(problem, _problem(text)), name) for text, name, _ in rows)
+        return sorted(near for near in found if 0 < near[0] < math.inf)[:most]
 
     def add(self, kernel: Kernel, memory: int, seconds: float) -> None:
         """Stores what a kernel took, in place of what was known of it."""
@@ -183,16 +179,8 @@ def _digest(kernels: Sequence[Kernel]) -> str:
     return sha256_bytes("\n".join(sorted(map(str, kernels))).encode())[:32]
 
 
-def _distance(one: dict[str, Any], other: dict[str, Any]) -> float:
-    """Sum of the octaves between sizes; infinity between problems that differ in more than their sizes."""
-    kinds = [
-        {key: json.dumps(value) for key, value in problem.items() if key not in _SIZES}
-        | {"groups": "each" if problem["groups"] == problem["channels"] else problem["groups"]}
-        for problem in (one, other)
-    ]
-    if kinds[0] != kinds[1]:
-        return math.inf
-    return sum(abs(math.log2(one[key] / other[key])) for key in _SIZES)
-
-
-_SIZES = ("channels", "height", "width", "filters")
+def _problem(text: str) -> Convolution:
+    """What `_described` wrote."""
+    fields: dict[str, Any] = json.loads(text)
+    fields |= {key: tuple(value) for key, value in fields.items() if isinstance(value, list)}
+    return Convolution(**fields)

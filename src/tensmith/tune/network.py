@@ -19,6 +19,7 @@ from tensmith.ir import Program
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
+from tensmith.kernel.shipped import Table
 from tensmith.kernel.timings import Timings
 from tensmith.tune.search import Budget, Measure, Search, Task, Tell
 from tensmith.tune.tvm.metaschedule import MetaSchedule, scheduled_seconds
@@ -62,20 +63,36 @@ def _row(task: Task, kernel: Kernel) -> dict[str, Any]:
     return {"kernel": str(kernel), "microseconds": 1e6 * seconds if math.isfinite(seconds) else None}
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where kernels are timed: for which instruction set, into which database, by what.
+
+    `table` has what was fastest on another machine of this kind; it is tried first.
+    """
+
+    isa: Isa
+    timings: Timings
+    measure: Measure
+    table: Table | None = None
+
+
 def tune(
-    program: Program, isa: Isa, output: Path, budget: Budget, timings: Timings, measure: Measure,
-    tell: Tell = lambda _: None, other: MetaSchedule | None = None,
+    program: Program, place: Place, output: Path, budget: Budget, tell: Tell = lambda _: None,
+    other: MetaSchedule | None = None, threads: int = 1,
 ) -> Tuned:  # fmt: skip
     """Times the kernels of a program of fixed sizes and writes its compiled folder to `output`.
 
-    With `other`, the folder is for its kernels, and so is what the budget leaves when our guesses are timed.
-    The first Ctrl-C ends the trials: the folder is written with what is known by then.
+    Kernels are timed in one thread, each on its whole layer; layers are then cut for `threads` by what that
+    makes likely (backend.native.choose.measured). With `other`, the folder is for its kernels, and so is what
+    the budget leaves when our guesses are timed. The first Ctrl-C ends the trials: the folder is written with
+    what is known by then.
     """
     if output.exists():
         raise OutputError(f"{output} exists already; remove it or choose another folder")
+    isa, timings = place.isa, place.timings
     tasks, memory = tasks_of(program, isa)
     with unmissed(), postponed() as interrupted:
-        search = Search(tasks, memory, timings, measure, tell)
+        search = Search(tasks, memory, timings, place.measure, tell, place.table)
         trials, failures, chooser = 0, [], measured(timings)
         if other is None:
             search.run(budget, interrupted)
@@ -87,7 +104,7 @@ def tune(
             other.run(search, budget.rest(end, search.trials), interrupted)
             trials, failures, chooser = other.trials, other.failures, metascheduled(chooser, timings)
         tell("compiling")
-        write_folder(make_plan(program, isa, chooser), output)
+        write_folder(make_plan(program, isa, chooser, threads), output)
         elsewhere = [scheduled_seconds(task, search) for task in tasks]
         return Tuned(tasks, search.trials + trials, [*search.failures, *failures], interrupted(), elsewhere)
 

@@ -1,8 +1,11 @@
 """The search for the fastest kernel of each problem: the best guess first, then what near shapes preferred.
 
-Every result is stored when it is known, so a search can stop at any time and go on later. Time goes where
-most of the network's does: the next trial is the problem's whose share, divided by its trials, is the
-largest. A problem is settled when several trials in a row have brought nothing; its best few then take turns.
+What near shapes preferred is known from this machine's timings, those of the same search among them, and from
+those of a machine of its kind (kernel.shipped), where the nearest shape may be the problem itself. Every
+result is stored when it is known, so a search can stop at any time and go on later, and several at a time
+share their work. Time goes where most of the network's does: the next trial is the problem's whose share,
+divided by its trials, is the largest. A problem is settled when several trials in a row have brought nothing;
+its best few then take turns.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from dataclasses import dataclass, field
 from tensmith.errors import EngineError
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.problem import Convolution
+from tensmith.kernel.shipped import Table
 from tensmith.kernel.timings import Timings
 
 # Says what a call of a kernel takes: (kernel, memory of its weights, seconds to measure for) -> seconds.
@@ -25,6 +29,8 @@ _GLANCE_SECONDS, _LOOK_SECONDS = 0.06, 0.12
 _TURNS, _MOST_FINALISTS = 2, 3
 # Trials in a row without a gain that end a search; what counts as a gain; what still is near the best.
 _PATIENCE, _GAIN, _NEAR = 8, 0.99, 1.06
+# So many failures in a row are the machine's, as a full disk's.
+_MOST_FAILURES = 20
 
 
 @dataclass(frozen=True)
@@ -77,59 +83,91 @@ class Task:
 
 @dataclass
 class Search:
-    """The tasks of one network, whose weights come from `memory` (backend.native.choosers.memory_of)."""
+    """The tasks of one network, whose weights come from `memory` (backend.native.choose.choosers).
+
+    `table` has the kernels that were best elsewhere, if there is one.
+    """
 
     tasks: list[Task]
     memory: int
     timings: Timings
     measure: Measure
     tell: Tell = lambda _: None
+    table: Table | None = None
     trials: int = 0
     failures: list[str] = field(default_factory=list)
+    _failed: int = 0
 
     def run(self, budget: Budget, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Trials until all is settled, the budget is spent, or `stopped` says so."""
+        """Trials until all is settled, the budget is spent, `stopped` says so, or all of a row fail."""
         deadline = time.monotonic() + budget.seconds
         for task in self.tasks:
             self._begin(task)
-        while time.monotonic() < deadline and not stopped():
+        while time.monotonic() < deadline and self._failed < _MOST_FAILURES and not stopped():
             waiting = [task for task in self.tasks if not task.settled]
             if not waiting or (budget.trials is not None and self.trials >= budget.trials):
                 return
             task = max(waiting, key=_urgency)
             if task.queue and task.stale < _PATIENCE:
-                self._try(task, task.queue.pop(0), stopped)
+                self._try(task, self._next(task), stopped)
             else:
                 self._play_off(task, stopped)
 
     def _begin(self, task: Task) -> None:
-        """Takes over what is known already, and puts the rest in order."""
+        """Takes over what is known already."""
         task.seconds = self.timings.known(task.kernels, self.memory)
-        near = self.timings.near(task.problem, task.guess.isa, self.memory)
-        first = {name: place for place, name in enumerate(near)}
+        task.queue = [kernel for kernel in task.kernels if kernel not in task.seconds]
+        task.settled = not task.queue or self.timings.settled(task.kernels, self.memory)
+
+    def _next(self, task: Task) -> Kernel:
+        """Takes from the queue the guess; then what was best at near shapes; then each algorithm's first."""
+        hints = [str(task.guess)] if task.guess in task.queue else self._near(task)
+        places = {name: place for place, name in enumerate(hints)}
         firsts = {kernel.name: kernel for kernel in reversed(task.kernels)}.values()
 
-        def rank(kernel: Kernel) -> tuple[bool, int, bool]:
-            return kernel != task.guess, first.get(str(kernel), len(first)), kernel not in firsts
+        def rank(kernel: Kernel) -> tuple[int, bool]:
+            return places.get(str(kernel), len(places)), kernel not in firsts
 
-        task.queue = sorted((k for k in task.kernels if k not in task.seconds), key=rank)
-        task.settled = not task.queue or self.timings.settled(task.kernels, self.memory)
+        kernel = min(task.queue, key=rank)
+        task.queue.remove(kernel)
+        return kernel
+
+    def _near(self, task: Task) -> list[str]:
+        """Kernels that were best at the nearest shapes, as far as is known by now."""
+        near = self.timings.near(task.problem, task.guess.isa, self.memory)
+        if self.table is not None:
+            near += self.table.near(task.problem, self.memory)
+        near.sort(key=lambda found: found[0])  # of equally near shapes, those timed here come first
+        return list(dict.fromkeys(name for _, name in near))
 
     def _try(self, task: Task, kernel: Kernel, stopped: Callable[[], bool]) -> None:
         before = min(task.seconds.values(), default=math.inf)
         task.trials += 1
+        if known := self.timings.known([kernel], self.memory):  # another process has timed it meanwhile
+            seconds = task.seconds[kernel] = known[kernel]
+        else:
+            seconds = self._time(task, kernel, stopped)
+        task.stale = 0 if seconds < _GAIN * before else task.stale + 1
+        settled = sum(task.settled for task in self.tasks)
+        self.tell(
+            f"trial {self.trials}, {settled} of {len(self.tasks)} problems settled: "
+            f"{1e6 * min(before, seconds):.0f} us for a {task.problem}"
+        )
+
+    def _time(self, task: Task, kernel: Kernel, stopped: Callable[[], bool]) -> float:
+        """Seconds of a kernel, which are noted; infinity if it fails."""
         self.trials += 1
         try:
             seconds = self.measure(kernel, self.memory, _GLANCE_SECONDS)
         except EngineError as error:
-            if stopped():  # Ctrl-C ends a compiler too: that is not the kernel's fault
-                return
-            self.failures.append(str(error))
-            task.seconds[kernel] = seconds = math.inf  # not stored: a busy machine may be the reason
-        else:
-            self._store(task, kernel, seconds)
-        task.stale = 0 if seconds < _GAIN * before else task.stale + 1
-        self.tell(f"trial {self.trials}: {1e6 * min(task.seconds.values()):.0f} us for a {task.problem}")
+            if not stopped():  # Ctrl-C ends a compiler too: that is not the kernel's fault
+                self.failures.append(str(error))
+                task.seconds[kernel] = math.inf  # not stored: a busy machine may be the reason
+                self._failed += 1
+            return math.inf
+        self._failed = 0
+        self._store(task, kernel, seconds)
+        return seconds
 
     def _play_off(self, task: Task, stopped: Callable[[], bool]) -> None:
         """The best few in turns: what disturbed one of them before shall not decide."""

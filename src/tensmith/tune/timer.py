@@ -45,7 +45,7 @@ class Timer:
     def seconds(self, kernel: Kernel, memory: int, span: float) -> float:
         """The least time of a call, measured for `span` seconds; EngineError if it does not compile or run.
 
-        `memory` says where weights come from, as in backend.native.choosers.memory_of.
+        `memory` says where weights come from, as in backend.native.choose.choosers.memory_of.
         """
         answer, _ = self._ask(kernel, trial(kernel, memory), span, back=False)
         return float(answer["seconds"])

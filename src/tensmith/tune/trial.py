@@ -13,7 +13,7 @@ from tensmith.kernel.problem import Convolution
 from tensmith.kernel.quantized import Grid, Rescaling, constants
 
 # Bytes that the copies of a kernel's weights take together, for each memory that they are to come from
-# (backend.native.choosers.memory_of): the second cache, the third, beyond.
+# (backend.native.choose.choosers.memory_of): the second cache, the third, beyond.
 _SPREAD_BYTES = (1, 6 << 20, 96 << 20)
 _DTYPES = {"f32": np.float32, "f16": np.float16, "u8": np.uint8}
 

@@ -1,0 +1,90 @@
+"""Makes src/tensmith/kernel/tables/ISA.json: the fastest kernels of well-known networks on this machine.
+
+    python benchmarks/kernel_table.py [--budget 600] [--only resnet18,...]
+
+Tunes the networks of native.py in fp32 and those of native_int8.py, as `tensmith tune` does, for at most
+`--budget` seconds each; what is in the database of timings already is not timed again, and with --budget 0
+the table is written of what is known. An entry names the fastest kernel and the first guess, or the guess
+alone where nothing else gains 2 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from native import BUILT, DATA, REAL, export, inputs_of
+from native_int8 import quantized
+
+import tensmith
+from tensmith.backend.native.plan import fixed
+from tensmith.engine import read_signature
+from tensmith.engine.base import sizes_of
+from tensmith.files import write_text
+from tensmith.frontend.onnx import read_onnx
+from tensmith.hardware import detect_cpu
+from tensmith.kernel import host_isa
+from tensmith.kernel.alone import function_version
+from tensmith.kernel.shipped import Document, Entry, Ranked
+from tensmith.kernel.timings import Timings
+from tensmith.kernel.toolchain import find_compiler
+from tensmith.tune.network import tasks_of
+from tensmith.tune.search import Budget, Search, Task
+from tensmith.tune.timer import Timer
+
+GAIN = 0.98
+
+
+def files(names: list[str]) -> Iterator[Path]:
+    """Each network in fp32 and in 8 bits, made where it is missing."""
+    cache = Path(tempfile.gettempdir()) / "tensmith-native-benchmark"
+    cache.mkdir(exist_ok=True)
+    for name in names:
+        path = DATA / "models" / f"{name}.onnx"
+        path = path if path.exists() else export(name, cache)
+        yield from (path, quantized(path, cache))
+
+
+def entry(task: Task, memory: int) -> Entry | None:
+    """What was found for a problem; None if too little was timed to say anything."""
+    if task.guess not in task.seconds or len(task.seconds) < min(2, len(task.kernels)):
+        return None
+    guess = task.seconds[task.guess]
+    ranked = [Ranked(str(task.guess), 1.0, function_version(task.guess))]
+    if task.seconds[task.best] < GAIN * guess:
+        ratio = round(task.seconds[task.best] / guess, 3)
+        ranked.insert(0, Ranked(str(task.best), ratio, function_version(task.best)))
+    return Entry(problem=task.problem, memory=memory, kernels=tuple(ranked))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--budget", type=float, default=600.0, help="seconds to tune each network")
+    parser.add_argument("--only", default="", help="networks to tune, as A,B; the table has these alone")
+    arguments = parser.parse_args()
+    isa, timings, found = host_isa(), Timings(), {}
+    with Timer() as timer:
+        for path in files(arguments.only.split(",") if arguments.only else [*REAL, *BUILT]):
+            program = fixed(read_onnx(path), sizes_of(read_signature(path).inputs, inputs_of(path)))
+            search = Search(*tasks_of(program, isa), timings, timer.seconds)
+            search.run(Budget(arguments.budget))
+            made = {(task.problem, search.memory): entry(task, search.memory) for task in search.tasks}
+            found |= {key: one for key, one in made.items() if one is not None}
+            print(f"{path.stem:28} {search.trials} trials, {len(made)} problems, {len(found)} entries so far")
+    cpu = detect_cpu()
+    document = Document(
+        version=1, isa=isa.name, needs=tuple(sorted(isa.needs)), cpu=cpu.model, cache_bytes=cpu.cache_bytes,
+        compiler=find_compiler().version, entries=tuple(found.values()),
+    )  # fmt: skip
+    table = Path(tensmith.__file__).parent / "kernel" / "tables" / f"{isa.name}.json"
+    write_text(table, document.text())
+    print(f"{table}: {len(document.entries)} entries, {table.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    np.seterr(all="ignore")
+    sys.exit(main())
