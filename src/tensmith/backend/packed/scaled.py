@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from tensmith.backend.packed.frequency import (
     magnitude_bins,
     student,
 )
-from tensmith.backend.packed.rans import PRECISION, TOTAL, Batch, Contexts, batch_of
+from tensmith.backend.packed.rans import PRECISION, TOTAL, Contexts, batch_of
 from tensmith.backend.packed.streams import Encoded, Reader, number
 
 _MAX_VALUE = 2047
@@ -163,17 +164,21 @@ def _encode_levels(levels: Integers) -> Encoded:
     """Levels in -32..32, themselves under a Student distribution whose scale is a parameter."""
     if levels.size == 1:
         return Encoded()
-    choices: list[tuple[int, Batch]] = []
-    for spread in range(MIN_LEVEL, 4 * 4):
-        table = student(np.array([spread]), _LEVEL_DEGREES, -_REACH, _REACH)
-        choices.append((spread, batch_of(levels + _REACH, np.zeros(levels.size, np.uint8), table)))
-    spread, batch = min(choices, key=lambda choice: choice[1].bits)
-    return Encoded(number(spread), batches=(batch,))
+    tables = _level_tables()
+    counts = np.bincount(levels + _REACH, minlength=2 * _REACH + 1)
+    index = int((np.log2(tables) @ counts).argmax())
+    batch = batch_of(levels + _REACH, np.zeros(levels.size, np.uint8), tables[index : index + 1])
+    return Encoded(number(MIN_LEVEL + index), batches=(batch,))
+
+
+@cache
+def _level_tables() -> Integers:
+    """Frequencies of the levels -32..32 at each spread that they may have, [spreads, levels]."""
+    return student(np.arange(MIN_LEVEL, 4 * 4), _LEVEL_DEGREES, -_REACH, _REACH)
 
 
 def _decode_levels(reader: Reader, count: int) -> Integers:
     if count == 1:
         return np.zeros(1, np.int64)
     spread = reader.parameters.number(MIN_LEVEL, 4 * 4)
-    table = student(np.array([spread]), _LEVEL_DEGREES, -_REACH, _REACH)
-    return reader.same_context(count, table) - _REACH
+    return reader.same_context(count, _level_tables()[[spread - MIN_LEVEL]]) - _REACH
