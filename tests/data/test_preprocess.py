@@ -70,7 +70,7 @@ def scored(**means: float) -> Callable[[Preprocess, int, int], np.ndarray]:
 
 def test_the_likeliest_is_chosen() -> None:
     choice = choose(candidates(1), scored(raw=0, unit=1, tf=0, mnist=0))
-    assert (choice.best.name, choice.tied, choice.samples) == ("unit", (), 300)
+    assert (choice.best.name, choice.tied, choice.samples) == ("unit", (), 100)
     assert "works best" in str(choice)
 
 

@@ -98,7 +98,7 @@ class Choice:
 def choose(
     tried: Sequence[Preprocess],
     likelihoods: Callable[[Preprocess, int, int], Array],
-    looks: Sequence[int] = (300, 1200),
+    looks: Sequence[int] = (100, 300, 1200),
 ) -> Choice:
     """The preprocessing, of those tried (most usual first), under which labels are most likely.
 
