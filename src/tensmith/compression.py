@@ -19,12 +19,13 @@ from tensmith.data.fingerprint import fingerprint
 from tensmith.deploy.folder import WORK, RunFolder
 from tensmith.deploy.front import Front
 from tensmith.deploy.identity import run_identity
-from tensmith.deploy.settle import MOST_POINTS, SECONDS_A_CONTENDER, settle, sizes_of_example
+from tensmith.deploy.schedule import Schedule
+from tensmith.deploy.settle import settle, shortlist, sizes_of_example, stock_engines
 from tensmith.deploy.write import write_run
 from tensmith.errors import ModelError
 from tensmith.evaluate.calibrator import Calibrator
 from tensmith.evaluate.count import node_costs
-from tensmith.evaluate.energy import rapl_counter
+from tensmith.evaluate.energy import Counter, rapl_counter
 from tensmith.evaluate.latency import BUSY
 from tensmith.evaluate.task import Task
 from tensmith.given import Given, Tell, judged_by, read_given, space_of
@@ -36,19 +37,20 @@ from tensmith.search.beam import beam_search
 from tensmith.search.candidate import Candidate
 from tensmith.search.describe import describe
 from tensmith.search.objective import Objective
+from tensmith.search.pace import ATTEMPT, CHECK, SAMPLE
 from tensmith.search.plan import Plan
 from tensmith.search.resume import engine_versions, forget_other_engines, known_candidate
 from tensmith.search.sensitivity import Sensitivity, layer_sensitivity
 from tensmith.search.workshop import BASELINE_ENGINE, Workshop, example_inputs
+from tensmith.verify.runs import Checker
 
-# Shares of the time budget: sensitivities, judging one candidate, timing a contender for good, compiling and
-# timing native code, all that is final.
+# Shares of the time budget: sensitivities, judging one candidate, racing an engine, compiling and timing
+# native code, and the field check of an exact run, which always finishes two primes.
 _SENSITIVITY_SHARE = 0.05
 _JUDGING_SHARE = 0.015
-_TIMING_SHARE = 0.02
+_RACING_SHARE, _RACE_SECONDS = 0.005, 1.5
 _COMPILING_SHARE = 0.3
-_LEAST_FINAL_SHARE, _MOST_FINAL_SHARE = 0.1, 0.5
-_MOST_TIMING_SECONDS = 60.0
+_CHECKING_SHARE, _CHECK_SECONDS = 0.01, 5.0
 _PROBE_SAMPLES = 100
 
 
@@ -69,8 +71,12 @@ class _Run:
     started: float
     sensitivity: dict[str, Sensitivity] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    seconds_a_sample: float = 0.0
     interrupted: bool = False
+
+    @property
+    def deadline(self) -> float:
+        """When the time budget is used up, by time.monotonic."""
+        return self.started + self.config.time_budget
 
     def tell(self, sentence: str) -> None:
         """Shows a sentence now and in the report."""
@@ -108,20 +114,24 @@ def compress(
     with RunFolder(Path(output), config, identity, resume) as folder:
         run.given = given = given.on_disk()
         workshop = _open_workshop(run, folder, judged_by(given, config, run.tell, evaluation))
-        tried = _search(run, workshop)
+        check_seconds = min(_CHECK_SECONDS, _CHECKING_SHARE * config.time_budget)
+        checker = Checker(workshop.program, seed=config.seed, seconds=check_seconds)
+        counter = rapl_counter() if given.target.name == HOST else None
+        schedule = _schedule(run, workshop, counter)
+        tried = _search(run, workshop, checker, schedule)
         until_written: AbstractContextManager[Callable[[], bool]] = (
             nullcontext(lambda: True) if run.interrupted else postponed()
         )
         with unmissed(), until_written as interrupted:
-            timing = min(SECONDS_A_CONTENDER, _TIMING_SHARE * config.time_budget)
-            counter = rapl_counter() if given.target.name == HOST else None
-            settled = settle(workshop, tried, _held_out(run), given.target, run.progress, timing, counter)
+            held_out = _held_out(run, tried, schedule)
+            settled = settle(workshop, tried, held_out, given.target, run.progress, schedule, counter)
             if settled.busy:
                 run.tell(BUSY)
             write_run(
                 folder,
                 config,
                 workshop,
+                checker,
                 settled,
                 tried,
                 run.sensitivity,
@@ -154,6 +164,7 @@ def _open_workshop(run: _Run, folder: RunFolder, task: Task) -> Workshop:
         threads=config.threads,
         judging_threads=cores,
         compile_seconds=_COMPILING_SHARE * config.time_budget,
+        race_seconds=min(_RACE_SECONDS, _RACING_SHARE * config.time_budget),
         seed=config.seed,
     )
     if changed := forget_other_engines(folder.checkpoint, engine_versions(given.engines)):
@@ -166,8 +177,8 @@ def _fit_to_budget(run: _Run, workshop: Workshop) -> None:
     """Judges the original, on as much of the search split as lets some sixty candidates be judged in time."""
     split = run.given.splits.search
     probe = split.take(_PROBE_SAMPLES)
-    _judge_original(run, workshop, probe)
-    affordable = int(run.config.time_budget * _JUDGING_SHARE / run.seconds_a_sample)
+    _judge_original(workshop, probe)
+    affordable = int(run.config.time_budget * _JUDGING_SHARE / workshop.pace.seconds(SAMPLE))
     # A resumed run goes on with as many as before: drops on other samples could not be compared.
     affordable = workshop.checkpoint.fact("search samples") or affordable
     workshop.checkpoint.note("search samples", affordable)
@@ -175,27 +186,46 @@ def _fit_to_budget(run: _Run, workshop: Workshop) -> None:
     if len(workshop.search_view) < len(split):
         run.tell(f"candidates were judged on {len(workshop.search_view)} samples, to fit the time budget")
     if len(workshop.search_view) > len(probe):
-        _judge_original(run, workshop, workshop.search_view)
+        _judge_original(workshop, workshop.search_view)
 
 
-def _judge_original(run: _Run, workshop: Workshop, view: View) -> None:
-    began = time.monotonic()
+def _judge_original(workshop: Workshop, view: View) -> None:
     workshop.original = workshop.judge(workshop.model, BASELINE_ENGINE, {}, view, None)
-    run.seconds_a_sample = (time.monotonic() - began) / len(view)
 
 
-def _search(run: _Run, workshop: Workshop) -> list[Candidate]:
-    """Tries plans until only the time of the final measurement is left, or Ctrl-C."""
+def _schedule(run: _Run, workshop: Workshop, counter: Counter | None) -> Schedule:
+    """How the end of the run fits its time."""
+    peers, budget = len(stock_engines(workshop)), run.config.time_budget
+    return Schedule(workshop.pace, budget, run.deadline, peers, counter is not None)
+
+
+def _search(run: _Run, workshop: Workshop, checker: Checker, schedule: Schedule) -> list[Candidate]:
+    """Tries plans until only the time of the final measurement is left, or Ctrl-C.
+
+    What all certificates begin with is checked first: so it is known how long such a check takes.
+    """
     known = {candidate.plan.key: candidate for candidate in workshop.checkpoint.candidates()}
-    simplified = workshop.build(Plan()).program
+    built = workshop.build(Plan())
+    simplified = built.program
     tried: list[Candidate] = []
 
     def attempt(plan: Plan) -> Candidate:
         stored = known.get(plan.key)
-        candidate = known_candidate(workshop, stored) if stored else workshop.try_plan(plan)
+        if stored:
+            candidate = known_candidate(workshop, stored)
+        else:
+            with workshop.pace.timed(ATTEMPT):
+                candidate = workshop.try_plan(plan)
         tried.append(candidate)
         run.progress(describe(candidate))
         return candidate
+
+    def time_left() -> bool:
+        attempting = workshop.pace.seconds(ATTEMPT)
+        if not run.sensitivity:
+            attempting += _SENSITIVITY_SHARE * run.config.time_budget
+        reserve = schedule.reserve(shortlist(tried), len(run.given.splits.held_out))
+        return attempting + reserve < schedule.left
 
     def sensitivity() -> dict[str, Sensitivity]:
         run.progress("sensitivity of each layer")
@@ -211,11 +241,12 @@ def _search(run: _Run, workshop: Workshop) -> list[Candidate]:
 
     seconds = _roofline(run, workshop, simplified) if run.config.hardware else {}
     space = space_of(run.given, simplified, seconds, sensitivity)
-    deadline = run.started + run.config.time_budget - _final_seconds(run)
+    with workshop.pace.timed(CHECK):
+        checker.check(built.trail)
     original_bytes = float(workshop.model.stat().st_size)
     try:
         with unmissed():
-            beam_search(space, attempt, workshop.objective, original_bytes, deadline)
+            beam_search(space, attempt, workshop.objective, original_bytes, time_left)
     except KeyboardInterrupt:
         if not tried:
             raise
@@ -234,29 +265,16 @@ def _roofline(run: _Run, workshop: Workshop, program: Program) -> dict[str, floa
     }
 
 
-def _final_seconds(run: _Run) -> float:
-    """Time to keep for the final measurement: held-out accuracy of each point, then timing."""
-    judging = _final_seconds_a_sample(run) * len(run.given.splits.held_out)
-    return min(judging + _timing_seconds(run), _MOST_FINAL_SHARE * run.config.time_budget)
-
-
-def _timing_seconds(run: _Run) -> float:
-    """What timing all points in turns takes."""
-    return min(_MOST_TIMING_SECONDS, _TIMING_SHARE * run.config.time_budget * MOST_POINTS)
-
-
-def _held_out(run: _Run) -> View:
+def _held_out(run: _Run, tried: list[Candidate], schedule: Schedule) -> View:
     """The held-out split, or as much of it as the time that is left can afford."""
-    whole = run.given.splits.held_out
-    left = run.started + run.config.time_budget - time.monotonic() - _timing_seconds(run)
-    seconds = max(left, _LEAST_FINAL_SHARE * run.config.time_budget)
-    affordable = int(seconds / max(_final_seconds_a_sample(run), 1e-9))
-    view = whole.take(max(affordable, _PROBE_SAMPLES))
+    points, whole = shortlist(tried), run.given.splits.held_out
+    if schedule.least(points) > schedule.left:
+        spent = time.monotonic() - run.started
+        run.tell(
+            f"the time budget of {run.config.time_budget:g} s is less than this run needs: {spent:.0f} s are "
+            f"spent, and measuring what was found for good takes about {schedule.least(points):.0f} s more"
+        )
+    view = whole.take(schedule.samples(points))
     if len(view) < len(whole):
         run.tell(f"{len(view)} of {len(whole)} held-out samples were used, to fit the time budget")
     return view
-
-
-def _final_seconds_a_sample(run: _Run) -> float:
-    """A full front answers one sample in so many seconds: its points are faster than the original."""
-    return run.seconds_a_sample * (MOST_POINTS / 2 + 1)

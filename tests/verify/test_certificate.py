@@ -24,7 +24,7 @@ from tensmith.rewrite.trail import simplify
 from tensmith.verify import checker
 from tensmith.verify.certificate import make_certificate, write_certificate
 from tensmith.verify.folder import VerifyResult, verify_folder
-from tensmith.verify.runs import fold_error, stretches
+from tensmith.verify.runs import Checker, fold_error, stretches
 from tensmith.verify.schema import MAX_BYTES, read_certificate, seal
 
 METRICS: Metrics = {
@@ -44,7 +44,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_onnx(traced.program, best / "model.onnx")
     (best / "model.packed").write_bytes(pack((best / "model.onnx").read_bytes()))
     files = {name: best / name for name in ("model.onnx", "model.packed")}
-    write_certificate(make_certificate(start, original, traced.trail, files, METRICS, best), best)
+    write_certificate(make_certificate(Checker(start), original, traced.trail, files, METRICS, best), best)
     return root
 
 
@@ -115,7 +115,7 @@ def test_lossy_steps_end_the_part_that_is_replayed(made: Path, tmp_path: Path) -
     trail = (*exact, Step("int8_static", "*", {"bits": 8}, "lossy"), Step("dead_code"))
     write_onnx(start, tmp_path / "model.onnx")
     files = {"model.onnx": tmp_path / "model.onnx"}
-    certificate = make_certificate(start, original, trail, files, METRICS, tmp_path)
+    certificate = make_certificate(Checker(start), original, trail, files, METRICS, tmp_path)
     assert certificate["runs"][-1]["stop"] == len(exact)
     write_certificate(certificate, tmp_path)
     result = verify_folder(tmp_path)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tensmith.backend.native.emit import loader
 from tensmith.data import View
-from tensmith.engine.base import sizes_of
+from tensmith.deploy.schedule import Schedule
+from tensmith.engine.base import sizes_in
 from tensmith.engine.compiled import NATIVE, Manner, compiled_folder
-from tensmith.engine.signature import read_signature
 from tensmith.errors import EngineError
 from tensmith.evaluate import size
 from tensmith.evaluate.energy import Counter, contender_energy, program_energy
@@ -25,7 +27,6 @@ from tensmith.search.workshop import BASELINE_ENGINE, UNTOUCHED, Workshop, engin
 
 MOST_POINTS = 8
 _MOST_JUDGED = 12
-SECONDS_A_CONTENDER = 3.0
 
 
 @dataclass(frozen=True)
@@ -60,32 +61,36 @@ def settle(
     held_out: View,
     target: Target,
     progress: Callable[[str], None],
-    timing_seconds: float = SECONDS_A_CONTENDER,
+    schedule: Schedule,
     counter: Counter | None = None,
 ) -> Settled:
     """Measures the front's points, the original and each engine's plain int8 for good.
 
     A point that breaks the drop budget on held-out data leaves the front, and what it had hidden may take its
     place: held-out data is a gate here and never a guide, and few points ever stand before it. The original
-    always stays. Energy is measured with `counter`, if there is one, else estimated for `target`.
+    always stays. Energy is measured with `counter`, if there is one, else estimated for `target`. What is
+    repeated for certainty alone (rounds, processes, replacements) is repeated as the schedule allows.
     """
 
     def energy(candidate: Candidate) -> Metric:
         if counter is None:
             program = workshop.build(candidate.plan).program
             return program_energy(program, target, sizes_of_example(workshop))
-        contender = _contender(workshop, candidate)
-        return contender_energy(counter, contender, workshop.example, workshop.threads, timing_seconds)
+        contender, seconds = _contender(workshop, candidate), schedule.a_contender
+        return contender_energy(counter, contender, workshop.example, workshop.threads, seconds)
 
     untouched = next(c for c in candidates if c.plan == UNTOUCHED)
     progress("accuracy of the original on held-out data")
     reference = workshop.judge(workshop.model, BASELINE_ENGINE, {}, held_out, None)
-    outcomes, kept, lost = _through_the_gate(workshop, candidates, held_out, reference, progress)
-    peers = _plain_int8(workshop, candidates)
-    timed = _timed(workshop, [untouched, *kept], peers, progress, timing_seconds)
+    until = schedule.judged_by(shortlist(candidates))
+    outcomes, kept, lost = _through_the_gate(workshop, candidates, held_out, reference, progress, until)
+    known = {_contender(workshop, c): outcomes[c.id] for c in candidates if c.id in outcomes}
+    peers = _judged_peers(workshop, candidates, held_out, reference, known, progress, until)
+    timed = _timed(workshop, [untouched, *kept], peers, progress, schedule)
     progress("memory and energy of all points")
+    processes = schedule.processes(kept)
     measured = [
-        replace(c, metrics=_metrics(workshop, c, outcomes.get(c.id, reference), timed[c.id], energy(c)))
+        replace(c, metrics=_metrics(workshop, c, outcomes.get(c.id, reference), timed, energy(c), processes))
         for c in [untouched, *kept]
     ]
     over = {c.id: workshop.objective.over_budget(c.metrics, None) for c in measured[1:]}
@@ -94,17 +99,16 @@ def settle(
     drops = {identifier: outcome.drop(reference) for identifier, outcome in outcomes.items()}
     drops[untouched.id] = reference.drop(reference)
     original = size.file_bytes(workshop.model).value
-    peer_metrics: dict[str, dict[str, Metric]] = {}
-    for name, (candidate, engine) in peers.items():
-        progress(f"accuracy of {name} on held-out data")
-        outcome = workshop.judge(workshop.rebuild(candidate), engine, {}, held_out, reference)
-        peer_metrics[name] = {
-            **candidate.metrics,
-            "accuracy": outcome.metric(),
-            "size_ratio": exact(original / candidate.bytes, "x"),
-            "latency_ms": timed[name].latency,
-            "speedup": timed[name].ratio,
+    peer_metrics = {
+        peer.name: {
+            **peer.candidate.metrics,
+            "accuracy": peer.outcome.metric(),
+            "size_ratio": exact(original / peer.candidate.bytes, "x"),
+            "latency_ms": timed[peer.contender].latency,
+            "speedup": timed[peer.contender].ratio,
         }
+        for peer in peers
+    }
     busy = any(latency.busy for latency in timed.values())
     return Settled(points, drops, lost, _as_delivered(measured[0].metrics), peer_metrics, busy)
 
@@ -115,8 +119,12 @@ def _through_the_gate(
     held_out: View,
     reference: Outcome,
     progress: Callable[[str], None],
+    until: float,
 ) -> tuple[dict[str, Outcome], list[Candidate], list[Candidate]]:
-    """(outcomes by id, points within the budget, points that broke it), judging as few points as possible."""
+    """(outcomes by id, points within the budget, points that broke it), judging as few points as possible.
+
+    After `until` (time.monotonic) no further point is judged.
+    """
     outcomes: dict[str, Outcome] = {}
     kept: list[Candidate] = []
     lost: list[Candidate] = []
@@ -126,6 +134,8 @@ def _through_the_gate(
         if not waiting:
             break
         for candidate in waiting[: _MOST_JUDGED - len(outcomes)]:
+            if outcomes and time.monotonic() > until:
+                return outcomes, kept, lost
             progress(f"accuracy of {candidate.id} on held-out data")
             path, settings = workshop.rebuild(candidate), candidate.plan.settings
             outcome = workshop.judge(path, candidate.engine, settings, held_out, reference)
@@ -144,44 +154,76 @@ def _as_delivered(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
     return {**metrics, "packed_bytes": metrics["file_bytes"], "size_ratio": exact(1.0, "x")}
 
 
-def _plain_int8(workshop: Workshop, candidates: Sequence[Candidate]) -> dict[str, tuple[Candidate, str]]:
-    """What plain int8 (min-max, nothing else) is on each stock engine: name -> (candidate, engine)."""
-    for candidate in candidates:
-        if len(candidate.plan.steps) != 1 or "latency_ms" not in candidate.metrics:
-            continue
-        (step,) = candidate.plan.steps
-        if step.rule == "int8" and step.params.get("calibration") == "minmax" and "bits" not in step.params:
-            stock = [engine for engine in workshop.engines if engine != NATIVE]
-            return {f"int8, min-max ({engine})": (candidate, engine) for engine in stock}
-    return {}
+@dataclass(frozen=True)
+class _Peer:
+    """A model measured for comparison alone: a candidate's file in one engine."""
+
+    name: str
+    candidate: Candidate
+    contender: Contender
+    outcome: Outcome
+
+
+def _judged_peers(
+    workshop: Workshop,
+    candidates: Sequence[Candidate],
+    held_out: View,
+    reference: Outcome,
+    known: Mapping[Contender, Outcome],
+    progress: Callable[[str], None],
+    until: float,
+) -> list[_Peer]:
+    """Plain int8 on each stock engine, judged unless it is `known`, or time is up, or the engine fails."""
+    peers: list[_Peer] = []
+    candidate = next(filter(_is_plain_int8, candidates), None)
+    for engine in stock_engines(workshop) if candidate else ():
+        assert candidate is not None
+        name, contender = f"int8, min-max ({engine})", Contender(engine, workshop.rebuild(candidate))
+        outcome = known.get(contender)
+        if outcome is None and time.monotonic() < until:
+            progress(f"accuracy of {name} on held-out data")
+            with contextlib.suppress(EngineError):  # a reference must not cost the run
+                outcome = workshop.judge(contender.path, engine, {}, held_out, reference)
+        if outcome is not None:
+            peers.append(_Peer(name, candidate, contender, outcome))
+    return peers
+
+
+def stock_engines(workshop: Workshop) -> tuple[str, ...]:
+    """The engines that are not our own: plain int8 on each is a peer of the front."""
+    return tuple(engine for engine in workshop.engines if engine != NATIVE)
+
+
+def _is_plain_int8(candidate: Candidate) -> bool:
+    """Whether it is int8 with min-max calibration and nothing else, and was measured."""
+    if len(candidate.plan.steps) != 1 or "latency_ms" not in candidate.metrics:
+        return False
+    (step,) = candidate.plan.steps
+    return step.rule == "int8" and step.params.get("calibration") == "minmax" and "bits" not in step.params
 
 
 def _timed(
     workshop: Workshop,
     candidates: Sequence[Candidate],
-    peers: dict[str, tuple[Candidate, str]],
+    peers: list[_Peer],
     progress: Callable[[str], None],
-    timing_seconds: float,
-) -> dict[str, Latency]:
+    schedule: Schedule,
+) -> dict[Contender, Latency]:
     """Latency and speed-up of each candidate and peer, in one run that takes turns; the baseline leads."""
     progress("latency of all points, taking turns")
-    names: list[str] = []
-    contenders = [Contender(BASELINE_ENGINE, workshop.model)]
-    for candidate in candidates:
-        names.append(candidate.id)
-        contenders.append(_contender(workshop, candidate))
-    for name, (candidate, engine) in peers.items():
-        names.append(name)
-        contenders.append(Contender(engine, workshop.rebuild(candidate)))
-    seconds = timing_seconds * len(contenders)
+    baseline = Contender(BASELINE_ENGINE, workshop.model)
+    wanted = [*(_contender(workshop, c) for c in candidates), *(peer.contender for peer in peers)]
+    contenders = list(dict.fromkeys((baseline, *wanted)))
+    limit = schedule.timed_within(candidates)
+    seconds = min(schedule.a_contender * len(contenders), limit)
     try:
-        results = compare(contenders, workshop.example, workshop.threads, seconds, workshop.seed)
+        results = compare(contenders, workshop.example, workshop.threads, seconds, workshop.seed, limit)
     except EngineError:
         if not peers:
             raise
         peers.clear()  # a reference that one engine cannot run must not cost the run
-        return _timed(workshop, candidates, peers, progress, timing_seconds)
-    return dict(zip(names, results[1:]))
+        return _timed(workshop, candidates, peers, progress, schedule)
+    return {latency.contender: latency for latency in results}
 
 
 def _contender(workshop: Workshop, candidate: Candidate) -> Contender:
@@ -191,10 +233,15 @@ def _contender(workshop: Workshop, candidate: Candidate) -> Contender:
 
 
 def _metrics(
-    workshop: Workshop, candidate: Candidate, outcome: Outcome, timed: Latency, energy: Metric
+    workshop: Workshop,
+    candidate: Candidate,
+    outcome: Outcome,
+    timed: Mapping[Contender, Latency],
+    energy: Metric,
+    processes: int,
 ) -> dict[str, Metric]:
     contender = _contender(workshop, candidate)
-    memory = measure_memory(contender, workshop.example, workshop.threads)
+    memory = measure_memory(contender, workshop.example, workshop.threads, processes)
     original = size.file_bytes(workshop.model).value
     packed = candidate.metrics["packed_bytes"]
     return {
@@ -203,8 +250,8 @@ def _metrics(
         "packed_bytes": packed,
         "weight_bytes": size.weight_bytes(contender.path),
         "peak_bytes": memory.running,
-        "latency_ms": timed.latency,
-        "speedup": timed.ratio,
+        "latency_ms": timed[contender].latency,
+        "speedup": timed[contender].ratio,
         "size_ratio": exact(original / packed.value, "x"),
         "energy_mj": energy,
         **({"native_bytes": _native_bytes(workshop, contender)} if candidate.engine == NATIVE else {}),
@@ -220,9 +267,7 @@ def _native_bytes(workshop: Workshop, contender: Contender) -> Metric:
 
 def native_folder(workshop: Workshop, path: Path) -> Path:
     """What the native engine compiled a file to for the sample that latency is measured on."""
-    return compiled_folder(
-        path, sizes_of(read_signature(path).inputs, workshop.example), Manner(threads=workshop.threads)
-    )
+    return compiled_folder(path, sizes_in(path, workshop.example), Manner(threads=workshop.threads))
 
 
 def sizes_of_example(workshop: Workshop) -> dict[str, int]:

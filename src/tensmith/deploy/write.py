@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from tensmith import __version__
-from tensmith.backend.packed import pack
 from tensmith.config import Config
 from tensmith.deploy.folder import RunFolder
 from tensmith.deploy.layers import layer_rows
@@ -18,7 +17,7 @@ from tensmith.deploy.settle import Settled, native_folder
 from tensmith.engine.base import ENGINES
 from tensmith.engine.compiled import NATIVE
 from tensmith.evaluate.metric import Metric, exact
-from tensmith.files import sha256_file, write_bytes, write_text
+from tensmith.files import sha256_file, write_text
 from tensmith.frontend.model_files import model_files
 from tensmith.hardware import Target
 from tensmith.report.document import Metrics
@@ -27,15 +26,14 @@ from tensmith.search.front import best
 from tensmith.search.sensitivity import Sensitivity
 from tensmith.search.workshop import BASELINE_ENGINE, Workshop, engine_text
 from tensmith.verify.certificate import make_certificate, write_certificate
-
-# For the field check of each exact run: at least one prime is always finished.
-_CHECK_SECONDS = 5.0
+from tensmith.verify.runs import Checker
 
 
 def write_run(
     folder: RunFolder,
     config: Config,
     workshop: Workshop,
+    checker: Checker,
     settled: Settled,
     tried: Sequence[Candidate],
     sensitivity: Mapping[str, Sensitivity],
@@ -45,7 +43,7 @@ def write_run(
 ) -> dict[str, Any]:
     """Writes the folder of a finished run and returns the content of front.json."""
     chosen = best(settled.points, config.prefer)
-    points = _write_points(folder, workshop, settled, chosen)
+    points = _write_points(folder, workshop, checker, settled, chosen)
     original = {name: metric.to_json() for name, metric in settled.original.items()}
     baseline = {"engine": BASELINE_ENGINE, "metrics": original}
     front = {"schema": 1, "baseline": baseline, "original": {"metrics": original}, "points": points}
@@ -70,14 +68,14 @@ def write_run(
 
 
 def _write_points(
-    folder: RunFolder, workshop: Workshop, settled: Settled, chosen: Candidate
+    folder: RunFolder, workshop: Workshop, checker: Checker, settled: Settled, chosen: Candidate
 ) -> list[dict[str, Any]]:
     """candidates/NNN for each point and best/ for the chosen one, each complete before it is seen."""
     made = folder.fresh("candidates")
     points = []
     for number, candidate in enumerate(settled.points):
         name = f"{number:03d}"
-        files = _write_point(made / name, folder.path / "candidates" / name, workshop, candidate)
+        files = _write_point(made / name, folder.path / "candidates" / name, workshop, checker, candidate)
         points.append(
             {
                 "id": candidate.id,
@@ -87,37 +85,35 @@ def _write_points(
                 "files": files,
             }
         )
-    _write_point(folder.fresh("best"), folder.path / "best", workshop, chosen)
+    _write_point(folder.fresh("best"), folder.path / "best", workshop, checker, chosen)
     folder.publish("candidates")
     folder.publish("best")
     return points
 
 
-def _write_point(place: Path, final: Path, workshop: Workshop, candidate: Candidate) -> dict[str, str]:
+def _write_point(
+    place: Path, final: Path, workshop: Workshop, checker: Checker, candidate: Candidate
+) -> dict[str, str]:
     """Fills `place`, which will become `final`: the model, packed where that is smaller, its certificate.
 
     A point of the native engine also holds what it was compiled to, which runs alone.
     """
     place.mkdir(exist_ok=True)
     (source, *data) = model_files(workshop.rebuild(candidate))
-    model, packed = place / "model.onnx", place / "model.packed"
-    shutil.copyfile(source, model)
+    shutil.copyfile(source, place / "model.onnx")
     for file in data:
         shutil.copyfile(file, place / file.name)
     if candidate.engine == NATIVE:
         shutil.copytree(native_folder(workshop, source), place, dirs_exist_ok=True)
-    shipped = b"" if data else pack(model.read_bytes())
-    if shipped and len(shipped) < model.stat().st_size:
-        write_bytes(packed, shipped)
+    if packed := workshop.packed(candidate):
+        shutil.copyfile(packed, place / "model.packed")
     certificate = make_certificate(
-        workshop.program,
+        checker,
         workshop.model,
         workshop.build(candidate.plan).trail,
         {path.name: path for path in sorted(place.iterdir())},
         cast(Metrics, {key: metric.to_json() for key, metric in candidate.metrics.items()}),
         final,
-        seed=workshop.seed,
-        seconds=_CHECK_SECONDS,
     )
     write_certificate(certificate, place)
     return {file.name: sha256_file(file) for file in sorted(place.iterdir())}

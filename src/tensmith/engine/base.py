@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from tensmith.engine.signature import TensorSpec
+from tensmith.engine.signature import TensorSpec, read_signature
 from tensmith.errors import EngineError
 from tensmith.registry import Registry
 
@@ -148,6 +148,11 @@ def fix(spec: TensorSpec, sizes: Mapping[str, int]) -> tuple[int, ...] | None:
     shape = [size if isinstance(size, int) else sizes.get(size) for size in spec.shape]
     known = tuple(size for size in shape if size is not None)
     return known if len(known) == len(shape) else None
+
+
+def sizes_in(path: Path, inputs: Arrays) -> dict[str, int]:
+    """As `sizes_of`, for the ONNX model at `path`; EngineError too if it cannot be read."""
+    return sizes_of(read_signature(path).inputs, inputs)
 
 
 def sizes_of(specs: tuple[TensorSpec, ...], inputs: Arrays) -> dict[str, int]:

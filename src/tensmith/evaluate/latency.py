@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.engine.base import Arrays, sizes_of
-from tensmith.engine.signature import read_signature
+from tensmith.engine.base import Arrays, sizes_in
 from tensmith.engine.stopwatch import Turn
 from tensmith.engine.worker import Worker
 from tensmith.evaluate.metric import Metric, spread
@@ -30,6 +29,7 @@ _MOST_ROUNDS = 400
 _PRECISE_ENOUGH = 0.005
 _LOOK_EVERY = 8
 _PATIENCE = 2
+_WARM_UP_TURNS = 2
 
 BUSY = "the machine was busy with other work, so latencies are means that contain waiting"
 
@@ -54,7 +54,7 @@ class Contender:
 
     def start(self, inputs: Arrays, threads: int, timeout: float = 120.0) -> Worker:
         """A worker that has loaded the file for the sizes of `inputs`, been fed them, and run once."""
-        sizes = sizes_of(read_signature(self.path).inputs, inputs)
+        sizes = sizes_in(self.path, inputs)
         worker = Worker(self.engine, self.path, threads, sizes=sizes, timeout=timeout, **dict(self.settings))
         try:
             worker.feed(inputs)
@@ -92,11 +92,13 @@ def compare(
     threads: int = 1,
     seconds: float = 10.0,
     seed: int = 0,
+    limit: float | None = None,
 ) -> tuple[Latency, ...]:
     """Latencies of all contenders on `threads` threads each; the first one is the baseline.
 
     `inputs` are one set for all, or one for each. Takes about `seconds` after loading, less when the ratios
-    are known to half a per cent. EngineError if a contender cannot be loaded or run.
+    are known to half a per cent, more (see `take_turns`) on a busy machine. EngineError if a contender cannot
+    be loaded or run.
     """
     fed = [inputs] * len(contenders) if isinstance(inputs, Mapping) else list(inputs)
     with ExitStack() as stack:
@@ -104,7 +106,7 @@ def compare(
             stack.enter_context(contender.start(arrays, threads))
             for contender, arrays in zip(contenders, fed, strict=True)
         ]
-        rounds = take_turns([worker.time for worker in workers], seconds, seed)
+        rounds = take_turns([worker.time for worker in workers], seconds, seed, limit)
     return summarize(contenders, rounds, seed)
 
 
@@ -120,18 +122,21 @@ class Rounds:
     busy: bool = False
 
 
-def take_turns(timers: Sequence[Callable[[int], Turn]], seconds: float, seed: int = 0) -> Rounds:
+def take_turns(
+    timers: Sequence[Callable[[int], Turn]], seconds: float, seed: int = 0, limit: float | None = None
+) -> Rounds:
     """Times all contenders, round after round.
 
     `timers[i](count)` times `count` inferences of contender i. The first inference of a turn finds caches
     that another process has filled, and is dropped; so is a whole warm-up turn. Rounds go on until every
-    ratio is precise or the time is up; on a busy machine they go on for as long again, in search of a few
-    that are undisturbed. That rule looks at the width of the intervals only, never at where they lie, so
-    stopping early does not favour anybody.
+    ratio is precise or the time is up; on a busy machine they go on until `limit` seconds (by default twice
+    as long), in search of a few that are undisturbed. A few are always run. That rule looks at the width of
+    the intervals only, never at where they lie, so stopping early does not favour anybody.
     """
     counts = [_turn_length(timer) for timer in timers]
     calm: list[list[float]] = []
     means: list[list[float]] = []
+    limit = _PATIENCE * seconds if limit is None else limit
     began = time.monotonic()
     while len(means) < _MOST_ROUNDS:
         turns = [timer(count + 1) for timer, count in zip(timers, counts)]
@@ -140,7 +145,7 @@ def take_turns(timers: Sequence[Callable[[int], Turn]], seconds: float, seed: in
             calm.append([float(np.median(turn.nanoseconds[1:])) for turn in turns])
         spent = time.monotonic() - began
         if len(calm) < _FEWEST_ROUNDS:
-            if len(means) >= _FEWEST_ROUNDS and spent > _PATIENCE * seconds:
+            if len(means) >= _FEWEST_ROUNDS and spent > limit:
                 break
         elif spent > seconds or (len(calm) % _LOOK_EVERY == 0 and _precise(np.array(calm), seed)):
             break
@@ -148,10 +153,16 @@ def take_turns(timers: Sequence[Callable[[int], Turn]], seconds: float, seed: in
     return Rounds(np.array(means if busy else calm), busy)
 
 
+def least_seconds(milliseconds: float) -> float:
+    """What the fewest rounds take for a contender of that latency, warming up included."""
+    inference = milliseconds / 1e3
+    return (_FEWEST_ROUNDS + _WARM_UP_TURNS) * (max(_TURN_SECONDS, inference) + inference)
+
+
 def _turn_length(timer: Callable[[int], Turn]) -> int:
     """How many inferences fill a turn; also warms the contender up for two turns."""
     first = max(1.0, float(np.min(timer(2).nanoseconds)))
-    warm = max(1, min(_MOST_PER_TURN, round(2 * _TURN_SECONDS * 1e9 / first)))
+    warm = max(1, min(_MOST_PER_TURN, round(_WARM_UP_TURNS * _TURN_SECONDS * 1e9 / first)))
     typical = max(1.0, float(np.median(timer(warm).nanoseconds)))
     return max(1, min(_MOST_PER_TURN, round(_TURN_SECONDS * 1e9 / typical)))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
@@ -10,7 +9,7 @@ from tensmith.engine.base import Arrays
 from tensmith.evaluate.latency import Contender
 from tensmith.evaluate.metric import Evidence, Metric
 
-_PROCESSES = 3
+PROCESSES = 3
 _INFERENCES = 5
 
 
@@ -26,19 +25,20 @@ class Memory:
     engine: Metric
 
 
-def measure_memory(contender: Contender, inputs: Arrays, threads: int = 1) -> Memory:
+def measure_memory(
+    contender: Contender, inputs: Arrays, threads: int = 1, processes: int = PROCESSES
+) -> Memory:
     """Medians over fresh processes, lowest and highest as the interval; EngineError if it cannot run."""
-    samples = list(_samples(contender, inputs, threads))
+    samples = [_sample(contender, inputs, threads) for _ in range(processes)]
     evidence: Evidence = "measured" if all(sample[3] for sample in samples) else "estimated"
     running, loading, engine, _ = zip(*samples)
     return Memory(_bytes(running, evidence), _bytes(loading, evidence), _bytes(engine, evidence))
 
 
-def _samples(contender: Contender, inputs: Arrays, threads: int) -> Iterator[tuple[int, int, int, bool]]:
-    for _ in range(_PROCESSES):
-        with contender.start(inputs, threads) as worker:
-            peak, load = worker.peak(_INFERENCES), worker.load
-        yield max(0, peak.resident - load.before), max(0, load.peak - load.before), load.before, peak.exact
+def _sample(contender: Contender, inputs: Arrays, threads: int) -> tuple[int, int, int, bool]:
+    with contender.start(inputs, threads) as worker:
+        peak, load = worker.peak(_INFERENCES), worker.load
+    return max(0, peak.resident - load.before), max(0, load.peak - load.before), load.before, peak.exact
 
 
 def _bytes(samples: tuple[int, ...], evidence: Evidence) -> Metric:

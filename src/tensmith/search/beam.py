@@ -8,7 +8,6 @@ the first steps of many others.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
@@ -38,10 +37,10 @@ def beam_search(
     attempt: Try,
     objective: Objective,
     original_bytes: float,
-    deadline: float,
+    time_left: Callable[[], bool],
     width: int = 2,
 ) -> list[Candidate]:
-    """Candidates in the order they were tried, until `deadline` (time.monotonic) or nothing is left to try.
+    """Candidates in the order they were tried, as long as there is `time_left` and anything to try.
 
     The first seeds are always tried, whatever the time.
     """
@@ -56,15 +55,15 @@ def beam_search(
 
     def follow(first: Idea) -> None:
         idea: Idea | None = first
-        while idea is not None and time.monotonic() < deadline:
+        while idea is not None and time_left():
             idea = space.further(idea, measure(idea))
 
     for number, seed in enumerate(space.seeds()):
-        if number < ALWAYS_TRIED or time.monotonic() < deadline:
+        if number < ALWAYS_TRIED or time_left():
             outcome = measure(seed)
             for variant in space.variants(seed, outcome):
                 follow(variant)
-    while open_ideas and time.monotonic() < deadline:
+    while open_ideas and time_left():
         for found in _widest(open_ideas, tried.values(), objective, original_bytes, width):
             open_ideas.remove(found)
             for idea in space.moves(found.idea, found.candidate):

@@ -19,9 +19,8 @@ import numpy as np
 from tensmith.backend.onnx import write_onnx
 from tensmith.backend.packed import pack
 from tensmith.data import View
-from tensmith.engine.base import Arrays, available, sizes_of
+from tensmith.engine.base import Arrays, available, sizes_in
 from tensmith.engine.compiled import NATIVE
-from tensmith.engine.signature import read_signature
 from tensmith.engine.worker import Worker
 from tensmith.errors import EngineError, OutputError, ProgramError, TensmithError
 from tensmith.evaluate import size
@@ -30,6 +29,7 @@ from tensmith.evaluate.latency import Contender, Latency, compare
 from tensmith.evaluate.metric import Metric, exact
 from tensmith.evaluate.outcome import Outcome
 from tensmith.evaluate.task import Task
+from tensmith.files import write_bytes
 from tensmith.formula.arith import Array
 from tensmith.frontend.model_files import model_files
 from tensmith.interrupt import unmissed
@@ -42,6 +42,7 @@ from tensmith.rewrite.trail import Traced, exhaust, simplified, simplify
 from tensmith.search.candidate import Candidate
 from tensmith.search.checkpoint import Checkpoint
 from tensmith.search.objective import Objective
+from tensmith.search.pace import BUILD, SAMPLE, START, Pace
 from tensmith.search.plan import Plan
 
 # The best stock runtime at fp32, on the model as it came: what every speed-up is against.
@@ -49,7 +50,6 @@ BASELINE_ENGINE = "onnxruntime"
 # The plan of that: no rewrites at all, not even exact ones.
 UNTOUCHED = Plan(settings={"untouched": "yes", "engine": BASELINE_ENGINE})
 
-_QUICK_SECONDS = 1.5
 # What compiling and timing a small model natively takes, as long as nothing is known about the one at hand.
 _COMPILE_SECONDS = 6.0
 _KEPT_PROGRAMS = 24
@@ -63,6 +63,7 @@ class Workshop:
 
     original: what the untouched model answers on the search split, set by `open_for_search`.
     compile_seconds: how long the native engine may race in all, since it compiles what it runs.
+    race_seconds: how long an engine is timed against the baseline.
     """
 
     model: Path
@@ -80,6 +81,8 @@ class Workshop:
     seed: int = 0
     original: Outcome | None = None
     compile_seconds: float = math.inf
+    race_seconds: float = 1.5
+    pace: Pace = field(default_factory=Pace)
     _native_races: list[float] = field(default_factory=list)
     _built: dict[str, Traced] = field(default_factory=dict)
 
@@ -122,7 +125,8 @@ class Workshop:
         path = self.file(plan)
         try:
             with unmissed():  # an interrupt must not pass for the candidate's failure
-                traced = self.build(plan)
+                with self.pace.timed(BUILD):
+                    traced = self.build(plan)
                 if plan != UNTOUCHED:
                     write_onnx(traced.program, path)
                 candidate = self._measured(Candidate(identifier, plan, "accepted"), traced.program)
@@ -140,16 +144,29 @@ class Workshop:
             write_onnx(self.build(candidate.plan).program, path)
         return path
 
+    def packed(self, candidate: Candidate) -> Path | None:
+        """The packed file of a candidate, made again if it is gone; None where packing saves nothing.
+
+        A model in several files is shipped as it is.
+        """
+        path = self.rebuild(candidate)
+        packed = self.folder / f"c{candidate.plan.key[:10]}.packed"
+        if not packed.exists():
+            if len(model_files(path)) > 1:
+                return None
+            write_bytes(packed, pack(path.read_bytes()))
+        return packed if packed.stat().st_size < path.stat().st_size else None
+
     def file(self, plan: Plan) -> Path:
         """Where the file of a plan is, or will be: the model itself for the untouched one."""
         return self.model if plan == UNTOUCHED else self.folder / f"c{plan.key[:10]}.onnx"
 
     def _measured(self, candidate: Candidate, program: Program) -> Candidate:
         path = self.file(candidate.plan)
-        stored, shipped = size.file_bytes(path), packed_bytes(path)
+        stored, packed = size.file_bytes(path), self.packed(candidate)
         metrics = {
             "file_bytes": stored,
-            "packed_bytes": min(stored, shipped, key=lambda metric: metric.value),
+            "packed_bytes": exact(packed.stat().st_size, "bytes") if packed else stored,
             "weight_bytes": size.weight_bytes(path),
         }
         reason = self.objective.over_budget(metrics, None)
@@ -194,8 +211,10 @@ class Workshop:
         # Native code is cut for its threads: what ships is what is judged, and is compiled once.
         threads, sizes = self.judging_threads, None
         if engine == NATIVE:
-            threads, sizes = self.threads, sizes_of(read_signature(path).inputs, self.example)
-        with Worker(engine, path, threads, sizes=sizes, timeout=600.0, **engine_settings(settings)) as worker:
+            threads, sizes = self.threads, sizes_in(path, self.example)
+        with self.pace.timed(START):
+            worker = Worker(engine, path, threads, sizes=sizes, timeout=600.0, **engine_settings(settings))
+        with worker, self.pace.timed(SAMPLE, len(view)):
             return self.task.outcome(worker, view, original)
 
     def timing(
@@ -232,7 +251,8 @@ class Workshop:
             began = time.monotonic()
             try:
                 contender = Contender(name, path, settings)
-                found.append(compare([baseline, contender], self.example, self.threads, _QUICK_SECONDS)[1])
+                contenders = list(dict.fromkeys((baseline, contender)))
+                found.append(compare(contenders, self.example, self.threads, self.race_seconds)[-1])
             except EngineError as error:
                 errors.append(str(error))
             if name == NATIVE:
@@ -250,12 +270,6 @@ class Workshop:
 def engine_settings(settings: Mapping[str, str]) -> dict[str, str]:
     """The part of a plan's settings that the engine itself takes."""
     return {name: value for name, value in settings.items() if name not in ("engine", "untouched")}
-
-
-def packed_bytes(path: Path) -> Metric:
-    """Bytes of the packed file; a model in several files is shipped as it is."""
-    files = model_files(path)
-    return exact(len(pack(path.read_bytes())), "bytes") if len(files) == 1 else size.file_bytes(path)
 
 
 def engine_text(candidate: Candidate) -> str:

@@ -18,28 +18,24 @@ from tensmith.rewrite.rule import Step
 from tensmith.verify.claims import claims
 from tensmith.verify.programs import FieldCheck
 from tensmith.verify.proofs import RuleProof, prove_rules
-from tensmith.verify.runs import FoldError, Stretch, check_exact
+from tensmith.verify.runs import Checker, FoldError, Stretch
 from tensmith.verify.schema import NAME, SCHEMA, Certificate, Figure, Proof, RunCheck, TrailStep, seal
 
 
 def make_certificate(
-    start: Program,
+    checker: Checker,
     original: Path,
     trail: Sequence[Step],
     files: Mapping[str, Path],
     metrics: Metrics,
     folder: Path,
-    *,
-    seed: int = 0,
-    seconds: float = 60.0,
 ) -> dict[str, Any]:
     """The certificate of the files that a trail led to, as JSON.
 
-    start: the program of the file `original`. files: name in `folder` -> where that file is now. metrics: as
-    in front.json. seconds: for each exact run's field check.
+    checker: of the program of the file `original`. files: name in `folder` -> where that file is now.
+    metrics: as in front.json.
     """
-    checked, _ = check_exact(start, trail, seed=seed, seconds=seconds)
-    runs = [run_check(stretch, check) for stretch, check in checked]
+    runs = [run_check(stretch, check) for stretch, check in checker.check(trail)]
     rules = [rule_row(proof) for proof in prove_rules(trail)]
     steps = [TrailStep.model_validate(json.loads(json.dumps(step.to_json()))) for step in trail]
     figures = {name: Figure.model_validate(dict(metric)) for name, metric in metrics.items()}
@@ -52,7 +48,7 @@ def make_certificate(
             "relative": Path(relative).as_posix(),
             "absolute": str(original.resolve()),
             "sha256": sha256_file(original),
-            "digest": start.digest,
+            "digest": checker.start.digest,
         },
         "files": {name: sha256_file(path) for name, path in sorted(files.items())},
         "trail": [step.model_dump() for step in steps],

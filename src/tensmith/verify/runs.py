@@ -67,20 +67,31 @@ def _sort(step: Step) -> Sort:
     return "fold" if EXACT[step.rule].phase == "fold" else "exact"
 
 
-def check_exact(
-    start: Program, trail: Sequence[Step], *, seed: int, seconds: float = 60.0
-) -> tuple[list[tuple[Stretch, FieldCheck | FoldError]], Program]:
-    """Every run of the exact beginning with its check, and the program it ends in."""
-    found: list[tuple[Stretch, FieldCheck | FoldError]] = []
-    program = start
-    for stretch in stretches(start, trail):
+class Checker:
+    """Checks the exact beginnings of trails that start at one program; a run that they share, only once.
+
+    seconds: for each field check.
+    """
+
+    def __init__(self, start: Program, *, seed: int = 0, seconds: float = 60.0) -> None:
+        self.start = start
+        self._seed, self._seconds = seed, seconds
+        self._known: dict[tuple[str, str], FieldCheck | FoldError] = {}
+
+    def check(self, trail: Sequence[Step]) -> list[tuple[Stretch, FieldCheck | FoldError]]:
+        """Every run of the exact beginning of a trail, with its check."""
+        return [(stretch, self._checked(stretch)) for stretch in stretches(self.start, trail)]
+
+    def _checked(self, stretch: Stretch) -> FieldCheck | FoldError:
         before, after = stretch.before, stretch.after
-        if stretch.sort == "fold":
-            found.append((stretch, fold_error(before, after)))
-        else:
-            found.append((stretch, compare_programs(before, after, seed=seed, seconds=seconds)))
-        program = after
-    return found, program
+        key = before.digest, after.digest
+        if key not in self._known:
+            self._known[key] = (
+                fold_error(before, after)
+                if stretch.sort == "fold"
+                else compare_programs(before, after, seed=self._seed, seconds=self._seconds)
+            )
+        return self._known[key]
 
 
 def fold_error(before: Program, after: Program) -> FoldError:

@@ -1,0 +1,108 @@
+"""How the end of a run fits its time: what it takes, by what the search took, and what is cut short."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tensmith.evaluate.latency import least_seconds
+from tensmith.evaluate.memory import PROCESSES
+from tensmith.search.candidate import Candidate
+from tensmith.search.pace import BUILD, CHECK, SAMPLE, START, Pace
+from tensmith.search.plan import Plan
+
+# Timing a contender for good: at most so long, and at most this share of the time budget.
+_SECONDS_A_CONTENDER, _TIMING_SHARE = 3.0, 0.02
+# The end takes at most this share of the time budget, or the least that it can take.
+_MOST_SHARE = 0.5
+FEWEST_SAMPLES = 100
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The end of a run of `budget` seconds, which is to be over at `deadline` (of time.monotonic).
+
+    peers: how many models are judged and timed for comparison alone. metered: whether energy is measured.
+    All figures are seconds.
+    """
+
+    pace: Pace
+    budget: float
+    deadline: float
+    peers: int = 0
+    metered: bool = False
+
+    @property
+    def left(self) -> float:
+        """Until the deadline."""
+        return max(0.0, self.deadline - time.monotonic())
+
+    @property
+    def a_contender(self) -> float:
+        """Timing one contender for good."""
+        return min(_SECONDS_A_CONTENDER, _TIMING_SHARE * self.budget)
+
+    def reserve(self, points: Sequence[Candidate], samples: int) -> float:
+        """What the search leaves: all of the end, or as much as the end may take at most."""
+        share = _MOST_SHARE * self.budget
+        return max(min(self._end(points, samples), share), self.least(points))
+
+    def least(self, points: Sequence[Candidate]) -> float:
+        """The end at its shortest."""
+        return self._end(points, FEWEST_SAMPLES, 0.0, 1)
+
+    def samples(self, points: Sequence[Candidate]) -> int:
+        """Held-out samples that can be judged if everything after it takes what it should."""
+        left = self.left - self._timing(points, self.a_contender) - self._after_timing(points, PROCESSES)
+        judged = 1 + len(points) + self.peers
+        affordable = (left / judged - self.pace.seconds(START)) / max(self.pace.seconds(SAMPLE), 1e-9)
+        return max(FEWEST_SAMPLES, int(affordable))
+
+    def judged_by(self, points: Sequence[Candidate]) -> float:
+        """The time (of time.monotonic) at which judging has to end."""
+        return self.deadline - self._timing(points, 0.0) - self._after_timing(points, 1)
+
+    def timed_within(self, points: Sequence[Candidate]) -> float:
+        """The seconds that timing all contenders may take, once they are loaded."""
+        loading = (1 + len(points) + self.peers) * self.pace.seconds(START)
+        return max(0.0, self.left - loading - self._after_timing(points, 1))
+
+    def processes(self, points: Sequence[Candidate]) -> int:
+        """How many processes memory can be measured in for each point."""
+        left = self.left - self._after_timing(points, 0)
+        affordable = left / max((1 + len(points)) * self.pace.seconds(START), 1e-9)
+        return max(1, min(PROCESSES, int(affordable)))
+
+    def _end(
+        self,
+        points: Sequence[Candidate],
+        samples: int,
+        a_contender: float | None = None,
+        processes: int = PROCESSES,
+    ) -> float:
+        a_contender = self.a_contender if a_contender is None else a_contender
+        judging = (1 + len(points) + self.peers) * self._judging(samples)
+        return judging + self._timing(points, a_contender) + self._after_timing(points, processes)
+
+    def _judging(self, samples: int) -> float:
+        return self.pace.seconds(START) + samples * self.pace.seconds(SAMPLE)
+
+    def _timing(self, points: Sequence[Candidate], a_contender: float) -> float:
+        """The points, the original and the peers, each taken for as slow as the slowest point."""
+        shortest = [least_seconds(point.latency) for point in points]
+        others = (1 + self.peers) * [max(shortest, default=0.0)]
+        return sum(self.pace.seconds(START) + max(a_contender, seconds) for seconds in shortest + others)
+
+    def _after_timing(self, points: Sequence[Candidate], processes: int) -> float:
+        return self._measuring(points, processes) + self._writing(points)
+
+    def _measuring(self, points: Sequence[Candidate], processes: int) -> float:
+        energy = self.pace.seconds(START) + self.a_contender if self.metered else 0.0
+        return (1 + len(points)) * (processes * self.pace.seconds(START) + energy)
+
+    def _writing(self, points: Sequence[Candidate]) -> float:
+        """Programs are built again for their certificates; exact beginnings of their own are checked."""
+        exact = [tuple(s for s in point.plan.steps if s.kind == "exact") for point in points]
+        unchecked = {Plan(steps) for steps in exact if steps}
+        return len(points) * self.pace.seconds(BUILD) + len(unchecked) * self.pace.seconds(CHECK)

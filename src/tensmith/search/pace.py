@@ -1,0 +1,32 @@
+"""How fast a run goes on this machine today: what is left to do is estimated from what was done."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import defaultdict, deque
+from collections.abc import Iterator
+
+# What is timed: starting an engine with a file, judging a sample, building a program, checking the exact
+# beginning of a trail, and trying a plan, all of it.
+START, SAMPLE, BUILD, CHECK, ATTEMPT = "start", "sample", "build", "check", "attempt"
+# A machine is busier at one time than at another: what was long ago says little.
+_REMEMBERED = 5
+
+
+class Pace:
+    """Seconds that the parts of a run took, by name; the longest of the last few counts."""
+
+    def __init__(self) -> None:
+        self._seconds: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_REMEMBERED))
+
+    @contextlib.contextmanager
+    def timed(self, part: str, count: int = 1) -> Iterator[None]:
+        """Notes what the block took, divided by `count`; a block that fails says nothing."""
+        began = time.monotonic()
+        yield
+        self._seconds[part].append((time.monotonic() - began) / max(1, count))
+
+    def seconds(self, part: str) -> float:
+        """What the next `part` may take; 0 as long as none was timed."""
+        return max(self._seconds[part], default=0.0)

@@ -1,0 +1,85 @@
+"""The end of a run fits the time that is left: what is repeated is cut before what is needed."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+import pytest
+
+from tensmith.deploy.schedule import FEWEST_SAMPLES, Schedule
+from tensmith.evaluate.memory import PROCESSES
+from tensmith.evaluate.metric import exact
+from tensmith.rewrite.rule import Step
+from tensmith.search.candidate import Candidate
+from tensmith.search.pace import BUILD, CHECK, SAMPLE, START, Pace
+from tensmith.search.plan import Plan
+
+SECONDS = {START: 1.0, SAMPLE: 0.01, BUILD: 2.0, CHECK: 5.0}
+
+
+class Fixed(Pace):
+    """A machine that always takes the same."""
+
+    def seconds(self, part: str) -> float:
+        return SECONDS[part]
+
+
+def points(count: int, *steps: Step) -> list[Candidate]:
+    metrics = {"latency_ms": exact(1.0, "ms"), "packed_bytes": exact(1e6, "bytes")}
+    return [Candidate(f"c{number}", Plan(steps), "accepted", "", "e", metrics) for number in range(count)]
+
+
+def schedule(left: float, budget: float = 600.0, metered: bool = False) -> Schedule:
+    return Schedule(Fixed(), budget, time.monotonic() + left, 2, metered)
+
+
+def test_the_search_leaves_more_for_more_points_and_more_samples() -> None:
+    made = schedule(600.0)
+    assert made.least(points(1)) < made.reserve(points(1), 100) < made.reserve(points(4), 100)
+    assert made.reserve(points(4), 100) < made.reserve(points(4), 1000)
+    assert made.reserve(points(4), 10**6) == pytest.approx(300.0)  # half of all the time
+    assert schedule(600.0, metered=True).reserve(points(4), 100) > made.reserve(points(4), 100)
+
+
+def test_the_least_is_left_even_where_it_is_more_than_half() -> None:
+    made = schedule(30.0, budget=30.0)
+    assert made.reserve(points(8), 10**6) == made.least(points(8)) > 15.0
+
+
+def test_an_exact_beginning_of_its_own_is_checked_once() -> None:
+    made = schedule(600.0)
+    assert made.least(points(2, Step("some_exact_rule"))) == pytest.approx(
+        made.least(points(2)) + SECONDS[CHECK]
+    )
+
+
+def test_held_out_samples_fill_the_time_that_the_rest_leaves() -> None:
+    made = schedule(300.0)
+    samples = made.samples(points(4))
+    assert made.reserve(points(4), samples) == pytest.approx(300.0, abs=1.0)
+    assert schedule(0.0).samples(points(4)) == FEWEST_SAMPLES
+
+
+def test_what_is_late_is_repeated_less() -> None:
+    assert schedule(300.0).processes(points(4)) == PROCESSES
+    assert schedule(0.0).processes(points(4)) == 1
+    assert schedule(0.0).timed_within(points(4)) == 0.0
+    assert schedule(100.0).judged_by(points(4)) < time.monotonic() + 100.0
+
+
+def test_the_longest_of_the_last_few_counts() -> None:
+    pace = Pace()
+    assert pace.seconds(START) == 0.0
+    pace._seconds[START].extend([9.0, *[1.0] * 4])
+    assert pace.seconds(START) == 9.0
+    with pace.timed(START):
+        pass
+    assert pace.seconds(START) == 1.0
+
+
+def test_what_fails_says_nothing_about_time() -> None:
+    pace = Pace()
+    with contextlib.suppress(ValueError), pace.timed(START):
+        raise ValueError
+    assert pace.seconds(START) == 0.0
