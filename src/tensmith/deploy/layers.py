@@ -81,6 +81,11 @@ def _weight_bytes(program: Program, site: str) -> int:
     node = next((node for node in program.nodes if node.outputs and _site(node) == site), None)
     if node is None or len(node.inputs) < 2:
         return 0
-    source = program.producers.get(node.inputs[1])
-    names = source.inputs if source is not None else (node.inputs[1],)
-    return sum(array_bytes(program.constants[name]) for name in names if name in program.constants)
+    names, found = [node.inputs[1]], 0
+    while names:
+        name = names.pop()
+        if name in program.constants:
+            found += array_bytes(program.constants[name])
+        elif name in program.static_values:
+            names += filter(None, program.producers[name].inputs)
+    return found

@@ -94,6 +94,12 @@ def moved(net: Bytes) -> str:
     return net.product(net.pair(y, 2**-4, 120), ROWS, 5)
 
 
+def turned(net: Bytes) -> str:
+    """A matrix with a scale a row, as output heads read the table of an embedding."""
+    matrix = net.weights(INNER, COLUMNS, axis=0, turned=True)
+    return net.add("matmul", net.pair("x", 2**-4, 113), net.add("transpose", matrix, perm=(1, 0)))
+
+
 def elementwise(net: Bytes) -> str:
     y = net.add("mul", net.pair("x", 2**-4, 113), net.pair(net.add("abs", "x"), 2**-3, 1))
     return net.pair(net.add("add", net.pair(y, 2**-2, 60), net.bias(INNER)), 2**-2, 60)
@@ -101,7 +107,7 @@ def elementwise(net: Bytes) -> str:
 
 FORMS: list[Callable[[Bytes], str]] = [
     rectified, residual_of_bytes, residual_of_numbers, bias_behind_a_pair, signed, gemm_of_flattened_rows,
-    moved, elementwise,
+    moved, turned, elementwise,
 ]  # fmt: skip
 
 

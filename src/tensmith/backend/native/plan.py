@@ -19,6 +19,7 @@ from tensmith.backend.native.layout import Action, Layout, lay_out
 from tensmith.backend.native.prepare.decompose import decomposed
 from tensmith.backend.native.prepare.packed import opened
 from tensmith.backend.native.prepare.pairs import moved_behind, unsigned
+from tensmith.backend.native.prepare.upright import upright
 from tensmith.backend.native.quantized.grids import grids
 from tensmith.backend.native.steps import Array, reads
 from tensmith.backend.native.tensor_nodes import tensor_nodes
@@ -107,7 +108,7 @@ def make_plan(
     `chooser` is told how many bytes of weights are read at every run. For several `threads`, heavy steps are
     cut into parts.
     """
-    program = decomposed(moved_behind(unsigned(opened(simplify(program).program))))
+    program = decomposed(moved_behind(unsigned(upright(opened(simplify(program).program)))))
     for name in program.outputs:
         if name in program.static_values:
             raise EngineError(f"output '{name}' is the same for all inputs; there is nothing to compile")

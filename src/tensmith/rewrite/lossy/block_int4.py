@@ -13,7 +13,7 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program, make_node
 from tensmith.rewrite.calibration import Calibration
-from tensmith.rewrite.lossy.weights import Layer, weighted_layers, without_unused
+from tensmith.rewrite.lossy.weights import Layer, sole_reader, weighted_layers, without_unused
 from tensmith.rewrite.method import NUMBERS, Method, lossy
 from tensmith.rewrite.rule import EVERYWHERE
 
@@ -63,7 +63,7 @@ def products(program: Program, block: int) -> list[Layer]:
         layer
         for layer in weighted_layers(program)
         if layer.op in ("matmul", "gemm")
-        and program.uses(layer.node.inputs[1]) == 1
+        and sole_reader(program, layer)
         and program.type(layer.weight).dtype == "f32"
         and layer.shape[0 if layer.transposed else 1] >= block
     ]

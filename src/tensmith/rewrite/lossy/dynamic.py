@@ -11,7 +11,8 @@ from tensmith.errors import ProgramError
 from tensmith.ir import Program, make_node
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.grid import Grid, bits_of, on_grid
-from tensmith.rewrite.lossy.weights import Layer, weighted_layers
+from tensmith.rewrite.lossy.tables import looked_up_as_codes
+from tensmith.rewrite.lossy.weights import Layer, weighted_layers, without_unused
 from tensmith.rewrite.method import NUMBERS, Method, lossy
 from tensmith.rewrite.rule import EVERYWHERE
 
@@ -41,7 +42,7 @@ class DynamicInt8(Method):
         for layer in chosen:
             grid = on_grid(program, layer, bits_of(params, layer.site), params, calibration)
             program = _replaced(program, layer, grid)
-        return program
+        return without_unused(program)
 
 
 def _products(program: Program) -> list[Layer]:
@@ -50,19 +51,22 @@ def _products(program: Program) -> list[Layer]:
 
 def _replaced(program: Program, layer: Layer, grid: Grid) -> Program:
     site, x = layer.site, layer.node.inputs[0]
+    codes, scales = f"{site}.codes", f"{site}.scales"
     names = {part: f"{site}.{part}" for part in ("q", "scale", "zero", "sum", "wide", "factor")}
     constants = {
-        f"{site}.codes": grid.codes,
-        f"{site}.scales": grid.scales,
+        codes: grid.codes,
+        scales: grid.scales,
         f"{site}.w_zero": np.zeros((), np.int8),
     }
+    matrix = f"{codes}.turned" if layer.turned else codes
+    turning = [make_node("transpose", (codes,), (matrix,), {"perm": (1, 0)})] if layer.turned else []
     nodes = [
+        *turning,
         make_node("dynamic_quantize_linear", (x,), (names["q"], names["scale"], names["zero"])),
-        make_node(
-            "matmul_integer", (names["q"], f"{site}.codes", names["zero"], f"{site}.w_zero"), (names["sum"],)
-        ),
+        make_node("matmul_integer", (names["q"], matrix, names["zero"], f"{site}.w_zero"), (names["sum"],)),
         make_node("cast", (names["sum"],), (names["wide"],), {"to": 1}),
-        make_node("mul", (names["scale"], f"{site}.scales"), (names["factor"],)),
+        make_node("mul", (names["scale"], scales), (names["factor"],)),
         make_node("mul", (names["wide"], names["factor"]), (site,)),
     ]
-    return program.edit(remove=[layer.node], add=nodes, constants=constants)
+    program = program.edit(remove=[layer.node], add=nodes, constants=constants)
+    return looked_up_as_codes(program, {layer.weight: (codes, scales)}) if grid.axis == 0 else program

@@ -13,6 +13,7 @@ from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.compensation import compensated_rounding
+from tensmith.rewrite.lossy.tables import is_table
 from tensmith.rewrite.lossy.weights import Layer, shared_moment
 
 _FRACTIONS = np.linspace(0.4, 1.0, 25)
@@ -36,7 +37,8 @@ def on_grid(
     """The weights of a layer as codes within +-(2**(bits-1) - 1) and scales.
 
     params["scales"]: "max" (the largest weight is representable) or "mse" (least error, inputs weighed by
-    their energy). params["rounding"]: "nearest" or "compensated" (later columns make up for the error).
+    their energy). params["rounding"]: "nearest" or "compensated" (later columns make up for the error); rows
+    of a table stand for themselves as well, so they are rounded plainly.
     """
     if not 2 <= bits <= 8:
         raise ProgramError(f"weights take 2 to 8 bits, not {bits}")
@@ -46,7 +48,7 @@ def on_grid(
     if rounding not in ("nearest", "compensated") or choice not in ("max", "mse"):
         raise ProgramError(f"unknown rounding '{rounding}' or scales '{choice}'")
     top = 2 ** (bits - 1) - 1
-    if layer.groups > _MOST_COMPENSATED_GROUPS:
+    if layer.groups > _MOST_COMPENSATED_GROUPS or is_table(program, layer):
         rounding = "nearest"
     needed = rounding == "compensated" or choice == "mse"
     second = shared_moment(program, layer, calibration).second if needed else None

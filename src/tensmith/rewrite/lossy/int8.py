@@ -3,7 +3,8 @@
 One form serves ONNX Runtime and OpenVINO: QuantizeLinear / DequantizeLinear pairs around float ops,
 activations uint8 per tensor, weights int8 symmetric per output channel, biases int32 on the product of both
 scales (Jacob et al., CVPR 2018; ONNX Runtime's QDQ format). Fewer weight bits use fewer codes of the same
-int8 tensor: they run at the same speed and pack smaller.
+int8 tensor: they run at the same speed and pack smaller. A table that an embedding and the output head share
+is one int8 tensor, too.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.grid import bits_of, on_grid
 from tensmith.rewrite.lossy.placement import Placement, place
 from tensmith.rewrite.lossy.ranges import choose_range
-from tensmith.rewrite.lossy.weights import Layer, weighted_layers
+from tensmith.rewrite.lossy.tables import looked_up_as_codes
+from tensmith.rewrite.lossy.weights import Layer, weighted_layers, without_unused
 from tensmith.rewrite.method import NUMBERS, Method, lossy
 
 _LEVELS = 255
@@ -49,7 +51,7 @@ class Int8(Method):
         writer = _Writer(program, placement, grids)
         for layer in placement.layers:
             writer.quantize_weights(layer, bits_of(params, layer.site), params, calibration)
-        return writer.program_with_pairs()
+        return without_unused(looked_up_as_codes(writer.program_with_pairs(), writer.tables))
 
 
 @dataclass(frozen=True)
@@ -91,14 +93,21 @@ class _Writer:
     constants: dict[str, Array] = field(default_factory=dict)
     weight_nodes: list[Node] = field(default_factory=list)
     operands: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    tables: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def quantize_weights(
         self, layer: Layer, bits: int, params: Mapping[str, Any], calibration: Calibration
     ) -> None:
         """Constants and dequantizations of a layer's weights and bias."""
         grid = on_grid(self.program, layer, bits, params, calibration)
-        weight = self._dequantized(layer.site + WEIGHT_SUFFIX, grid.codes, grid.scales, grid.axis)
-        inputs = [layer.node.inputs[0], weight]
+        operand = layer.site + WEIGHT_SUFFIX
+        base = f"{operand}.rows" if layer.turned else operand
+        weight = self._dequantized(base, grid.codes, grid.scales, grid.axis)
+        if grid.axis == 0:
+            self.tables[layer.weight] = (f"{base}.codes", f"{base}.scale")
+        if layer.turned:
+            self.weight_nodes.append(make_node("transpose", (weight,), (operand,), {"perm": (1, 0)}))
+        inputs = [layer.node.inputs[0], operand]
         if layer.bias:
             bias = self.program.constants.get(layer.bias)
             if bias is None or bias.reshape(-1).shape != grid.scales.shape:

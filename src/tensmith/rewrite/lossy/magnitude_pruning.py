@@ -17,7 +17,8 @@ from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.bias_correction import layer_inputs, with_fitted_rows
 from tensmith.rewrite.lossy.compensation import TreatColumn, compensated, damped_cholesky
 from tensmith.rewrite.lossy.parameters import Parameters
-from tensmith.rewrite.lossy.weights import Layer, layers_at, weighted_layers, with_rows
+from tensmith.rewrite.lossy.tables import layers_but_tables
+from tensmith.rewrite.lossy.weights import Layer, weighted_layers, with_rows
 from tensmith.rewrite.method import WEIGHTS, Method, lossy
 from tensmith.rewrite.rule import EVERYWHERE
 
@@ -50,7 +51,7 @@ class MagnitudePruning(Method):
         reader.done()
         if not sparsity:
             raise reader.wrong("sparsity is missing or 0; give the share of weights to remove")
-        layers = layers_at(program, site)
+        layers = layers_but_tables(program, site)
         weights = [layer.rows(program.constants[layer.weight]) for layer in layers]
         if criterion == "obs":
             return self._compensated(program, layers, weights, sparsity, scope, calibration)

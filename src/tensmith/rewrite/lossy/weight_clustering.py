@@ -14,7 +14,8 @@ from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.bias_correction import layer_inputs, with_fitted_rows
 from tensmith.rewrite.lossy.compensation import compensated_rounding, damped
 from tensmith.rewrite.lossy.parameters import Parameters
-from tensmith.rewrite.lossy.weights import layers_at, weighted_layers, with_rows
+from tensmith.rewrite.lossy.tables import layers_but_tables
+from tensmith.rewrite.lossy.weights import weighted_layers, with_rows
 from tensmith.rewrite.method import WEIGHTS, Method, lossy
 from tensmith.rewrite.rule import EVERYWHERE
 
@@ -56,7 +57,7 @@ class WeightClustering(Method):
             raise reader.wrong("give bits, a whole number from 1 to 8")
         layers = [
             layer
-            for layer in layers_at(program, site)
+            for layer in layers_but_tables(program, site)
             if len(np.unique(program.constants[layer.weight])) > 2**bits
         ]
         if not layers:

@@ -14,6 +14,7 @@ from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program, make_node
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.grid import Grid, bits_of, on_grid
+from tensmith.rewrite.lossy.tables import is_table, looked_up_as_codes
 from tensmith.rewrite.lossy.weights import Layer, layers_at, tied_layers
 from tensmith.rewrite.method import NUMBERS, Method, lossy
 
@@ -57,10 +58,13 @@ def _with_floats(program: Program, layer: Layer, grid: Grid) -> Program:
 
 
 def _with_codes(program: Program, layer: Layer, grid: Grid, bits: int) -> Program:
-    codes = grid.codes.astype(ml_dtypes.int4) if bits <= 4 else grid.codes
+    table = is_table(program, layer)  # ONNX gathers no int4
+    codes = grid.codes.astype(ml_dtypes.int4) if bits <= 4 and not table else grid.codes
     scales = grid.scales.astype(program.constants[layer.weight].dtype)
     names = [f"{layer.weight}.{part}" for part in ("codes", "scale", "zero")]
     constants = dict(zip(names, (codes, scales, np.zeros(scales.shape, codes.dtype))))
+    if table and grid.axis == 0:
+        program = looked_up_as_codes(program.with_constants(constants), {layer.weight: (names[0], names[1])})
     opened = f"{layer.weight}.dequantized"
     node = make_node("dequantize_linear", names, (opened,), {"axis": grid.axis})
     nodes: list[Node] = [node]

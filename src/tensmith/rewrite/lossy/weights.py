@@ -1,14 +1,15 @@
 """Layers with constant weights, and weights as the rows that calibration moments speak about.
 
-A layer is a conv, gemm or matmul whose second input is a constant. Its weights as rows are [groups, rows, d]:
-one row an output channel, d what the row is multiplied with, in the order of `Moment`. A constant that
-several nodes read is one tensor and stays one: a new value reaches all of them.
+A layer is a conv, gemm or matmul whose second input is a constant, or a constant matrix turned, as output
+heads have it that are tied to an embedding. Its weights as rows are [groups, rows, d]: one row an output
+channel, d what the row is multiplied with, in the order of `Moment`. A constant that several nodes read is
+one tensor and stays one: a new value reaches all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,14 +17,17 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
 from tensmith.rewrite.calibration import Calibration, Moment
-from tensmith.rewrite.rule import EVERYWHERE
+from tensmith.rewrite.rule import EVERYWHERE, EXACT
 
 _OPS = ("conv", "gemm", "matmul")
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A conv, gemm or matmul node by its output `site`, and the constant that holds its weights."""
+    """A conv, gemm or matmul node by its output `site`, and the constant that holds its weights.
+
+    turned: whether a transpose lies between the two.
+    """
 
     site: str
     op: str
@@ -31,11 +35,13 @@ class Layer:
     shape: tuple[int, ...]
     groups: int
     node: Node
+    turned: bool = False
 
     @property
     def transposed(self) -> bool:
         """Whether the stored matrix is [d, rows] rather than [rows, d]."""
-        return self.op == "matmul" or (self.op == "gemm" and not self.node.attrs["transB"])
+        read = self.op == "matmul" or (self.op == "gemm" and not self.node.attrs["transB"])
+        return read != self.turned
 
     @property
     def bias(self) -> str:
@@ -54,24 +60,35 @@ class Layer:
         return (matrix.T if self.transposed else matrix).reshape(like.shape).astype(like.dtype)
 
 
-def weight_constant(program: Program, value: str) -> str | None:
-    """The constant that `value` is, through identities; None if it is computed."""
-    while value in program.producers and program.producers[value].op == "identity":
-        value = program.producers[value].inputs[0]
-    return value if value in program.constants else None
+def weight_constant(program: Program, value: str) -> tuple[str, bool] | None:
+    """The constant that `value` is, through identities and transposes of matrices, and whether it is turned.
+
+    None if it is computed in any other way.
+    """
+    turned = False
+    while (producer := program.producers.get(value)) is not None:
+        value = producer.inputs[0] if producer.inputs else ""
+        if producer.op == "transpose" and producer.attrs["perm"] in (None, (), (1, 0)):
+            turned = not turned
+        elif producer.op != "identity":
+            return None
+    if value not in program.constants or (turned and program.constants[value].ndim != 2):
+        return None
+    return value, turned
 
 
 def layer_of(program: Program, node: Node) -> Layer | None:
     """The layer that a node is, or None: floating weights, known shape, two axes unless a convolution."""
     if node.opaque is not None or node.op not in _OPS or len(node.inputs) < 2:
         return None
-    name = weight_constant(program, node.inputs[1])
-    if name is None or not program.type(name).floating:
+    found = weight_constant(program, node.inputs[1])
+    if found is None or not program.type(found[0]).floating:
         return None
+    name, turned = found
     shape = program.constants[name].shape
     if 0 in shape or (node.op != "conv" and len(shape) != 2):
         return None
-    return Layer(node.output, node.op, name, shape, node.attrs.get("group", 1), node)
+    return Layer(node.output, node.op, name, shape, node.attrs.get("group", 1), node, turned)
 
 
 def weighted_layers(program: Program) -> list[Layer]:
@@ -116,9 +133,8 @@ def sole_reader(program: Program, layer: Layer) -> bool:
 
 
 def without_unused(program: Program) -> Program:
-    """The program without constants that nothing reads."""
-    constants = {name: array for name, array in program.constants.items() if program.uses(name)}
-    return replace(program, constants=constants)
+    """The program without nodes and constants that nothing reads."""
+    return EXACT["dead_code"].attempt(program, EVERYWHERE) or program
 
 
 def shared_moment(program: Program, layer: Layer, calibration: Calibration) -> Moment:

@@ -1,6 +1,6 @@
 """Products by dequantized constants of few bits, whose weights stay codes in memory.
 
-    matmul(x, dequantize(w)), matmul(x, transpose(dequantize(w))), gemm(x, dequantize(w))
+    matmul(x, dequantize(w)), gemm(x, dequantize(w))
 
 with one scale for all, one a column, or one a block along the inner axis; int4, uint4 and int8, or uint8
 whose zero points are all 128; `prepare.packed` writes ONNX Runtime's MatMulNBits so. Anything else is left to
@@ -33,8 +33,6 @@ def coded_weights(program: Program, node: Node) -> LayerWeights | None:
     """The codes behind the right operand of a matmul or gemm; None if it has none that kernels read."""
     producer = program.producers.get(node.inputs[1])
     turned = bool(node.attrs.get("transB", 0))
-    if producer is not None and producer.op == "transpose" and producer.attrs["perm"] in ((1, 0), ()):
-        producer, turned = program.producers.get(producer.inputs[0]), not turned
     if producer is None or producer.op != "dequantize_linear" or node.attrs.get("alpha", 1.0) != 1:
         return None
     codes, scales, zeros = (

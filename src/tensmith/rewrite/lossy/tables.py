@@ -1,0 +1,70 @@
+"""Tables that rows are looked up in, as codes: embeddings whose table an output head multiplies with, too.
+
+One constant of codes with a scale a row serves both. A lookup takes rows of codes and their scales, and
+dequantizes those alone, so that no engine opens the whole table for a few rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from tensmith.errors import ProgramError
+from tensmith.ir import Node, Program, make_node
+from tensmith.ir.onnx_schema import ELEMENT_CODES
+from tensmith.rewrite.lossy.weights import Layer, layers_at
+from tensmith.rewrite.rule import EVERYWHERE
+
+
+def lookups(program: Program, constant: str) -> list[Node]:
+    """The nodes that gather rows of a constant."""
+    return [
+        node
+        for node in program.consumers.get(constant, ())
+        if node.op == "gather" and node.inputs[0] == constant and node.attrs["axis"] == 0
+    ]
+
+
+def is_table(program: Program, layer: Layer) -> bool:
+    """Whether the rows of a layer's weights are looked up, too."""
+    return bool(lookups(program, layer.weight))
+
+
+def layers_but_tables(program: Program, site: str) -> list[Layer]:
+    """`layers_at`, at EVERYWHERE without tables: a layer's inputs do not tell what errors in them do.
+
+    ProgramError if nothing is left.
+    """
+    found = layers_at(program, site)
+    if site == EVERYWHERE:
+        found = [layer for layer in found if not is_table(program, layer)]
+    if not found:
+        raise ProgramError("the program has no weights but tables that rows are looked up in")
+    return found
+
+
+def looked_up_as_codes(program: Program, coded: Mapping[str, tuple[str, str]]) -> Program:
+    """The program with rows of each table gathered from (codes [n, d] in int8, scales [n]), by name.
+
+    gather(table, i)   becomes   cast(gather(codes, i)) * unsqueeze(gather(scales, i), -1)
+    """
+    last = next(program.fresh("last_axis"))
+    replaced: dict[Node, list[Node]] = {}
+    for table, (codes, scales) in coded.items():
+        element = ELEMENT_CODES[program.type(table).dtype]
+        for node in lookups(program, table):
+            rows, wide, own, column = (f"{node.output}.{part}" for part in ("rows", "wide", "own", "column"))
+            replaced[node] = [
+                replace(node, inputs=(codes, node.inputs[1]), outputs=(rows,)),
+                make_node("cast", (rows,), (wide,), {"to": element}),
+                make_node("gather", (scales, node.inputs[1]), (own,), {"axis": 0}),
+                make_node("unsqueeze", (own, last), (column,)),
+                make_node("mul", (wide, column), (node.output,)),
+            ]
+    if not replaced:
+        return program
+    nodes = tuple(new for node in program.nodes for new in replaced.get(node, [node]))
+    constants = {**program.constants, last: np.array([-1], np.int64)}
+    return replace(program, nodes=nodes, constants=constants)

@@ -1,0 +1,130 @@
+"""An output head that multiplies with its embedding's table: both read one constant of codes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from lossy_samples import Interpreted, Net
+
+from tensmith.backend.onnx import to_onnx, write_onnx
+from tensmith.engine.base import ENGINES
+from tensmith.errors import ProgramError
+from tensmith.formula.arith import Array
+from tensmith.formula.poly import Poly
+from tensmith.ir import Program, TensorType, interpret
+from tensmith.rewrite.lossy.tables import lookups
+from tensmith.rewrite.lossy.weights import weighted_layers
+from tensmith.rewrite.method import apply_lossy
+from tensmith.rewrite.rule import EVERYWHERE, Step
+from tensmith.rewrite.trail import simplify
+
+# A table that is too large for folding to keep a turned copy of it.
+WORDS, WIDTH, LENGTH = 900, 24, 9
+TOKENS = np.random.default_rng(5).integers(0, WORDS, (4, LENGTH))
+
+
+class OnTokens(Interpreted):
+    """Calibration on TOKENS."""
+
+    def _value(self, program: Program, name: str) -> Array:
+        alone = Program(program.name, program.inputs, (name,), program.nodes, program.constants)
+        return interpret(alone, {"x": TOKENS})[name]
+
+
+def language_model(op: str = "matmul") -> Program:
+    """Words to vectors, a layer, every word's score: by a transposed table, or as linear layers have it."""
+    net = Net()
+    net.input = TensorType("i64", (Poly.symbol("batch"), LENGTH))
+    table = net.weights(WORDS, WIDTH)
+    x = net.op("relu", net.op("matmul", net.op("gather", table, "x"), net.weights(WIDTH, WIDTH)))
+    if op == "matmul":
+        return net.program(net.op("matmul", x, net.op("transpose", table, perm=(1, 0))))
+    x = net.op("reshape", x, net.constant([-1, WIDTH], np.int64))
+    return net.program(net.op("gemm", x, table, transB=1))
+
+
+def table_of(program: Program) -> str:
+    return next(name for name, array in program.constants.items() if array.shape == (WORDS, WIDTH))
+
+
+def treated(program: Program, method: str, **params: Any) -> Program:
+    return apply_lossy(program, Step(method, EVERYWHERE, params, "lossy"), OnTokens())
+
+
+def scores(program: Program) -> Array:
+    return interpret(program, {"x": TOKENS})[program.outputs[0]]
+
+
+METHODS: list[tuple[str, str, dict[str, Any]]] = [
+    ("matmul", "int8", {}),
+    ("gemm", "int8", {}),
+    ("matmul", "weight_only", {"stored": "codes"}),
+    ("gemm", "weight_only", {"stored": "codes", "scales": "mse", "rounding": "compensated"}),
+    ("matmul", "dynamic_int8", {}),
+]
+
+
+def test_the_head_is_a_layer_and_its_table_no_other_ones() -> None:
+    program = simplify(language_model()).program
+    head = weighted_layers(program)[-1]
+    assert (head.site, head.weight, head.turned, head.transposed) == (
+        program.outputs[0], table_of(program), True, False
+    )  # fmt: skip
+    assert head.rows(program.constants[head.weight]).shape == (1, WORDS, WIDTH)
+    assert [node.op for node in lookups(program, head.weight)] == ["gather"]
+
+
+@pytest.mark.parametrize(("op", "method", "params"), METHODS)
+def test_one_copy_of_bytes_serves_both(op: str, method: str, params: dict[str, Any], tmp_path: Path) -> None:
+    program = simplify(language_model(op)).program
+    small = simplify(treated(program, method, **params)).program
+    tables = [array.dtype for array in small.constants.values() if array.size == WORDS * WIDTH]
+    assert tables == [np.int8]
+    looked_up = [node for node in small.nodes if node.op == "gather"]
+    assert small.type(looked_up[0].inputs[0]).dtype == "i8"
+    exact, found = scores(program), scores(small)
+    assert np.linalg.norm(found - exact) < 0.03 * np.linalg.norm(exact)
+    onnx.checker.check_model(to_onnx(small), full_check=True)
+    write_onnx(small, tmp_path / "small.onnx")
+    (answer,) = ENGINES["onnxruntime"].prepare(tmp_path / "small.onnx", 1).run({"x": TOKENS}).values()
+    # One step of a byte between two roundings of an activation, at most.
+    np.testing.assert_allclose(answer, found, atol=0.02 * abs(exact).max())
+
+
+def test_rows_are_rounded_plainly() -> None:
+    """What the head's inputs would have a row make up for, the embedding would not forgive."""
+    program = language_model()
+    small = treated(program, "weight_only", stored="floats", default_bits=4, rounding="compensated")
+    table, rounded = (p.constants[table_of(p)] for p in (program, small))
+    step = abs(table).max(1, keepdims=True) / 7
+    assert np.all(abs(rounded - table) <= step / 2 * (1 + 1e-6))
+
+
+def test_a_skipped_head_keeps_its_table_in_floats() -> None:
+    program = language_model()
+    small = treated(program, "int8", skip=[program.outputs[0]])
+    assert small.constants[table_of(small)].dtype == np.float32
+
+
+def test_zeros_and_codebooks_stay_out_of_tables_unless_asked_for() -> None:
+    program = language_model()
+    for method, params in (("magnitude_pruning", {"sparsity": 0.5}), ("weight_clustering", {"bits": 2})):
+        small = treated(program, method, **params)
+        assert np.array_equal(small.constants[table_of(small)], program.constants[table_of(program)])
+    step = Step("magnitude_pruning", program.outputs[0], {"sparsity": 0.5}, "lossy")
+    pruned = apply_lossy(program, step, OnTokens())
+    assert np.mean(pruned.constants[table_of(pruned)] == 0) == 0.5
+
+
+def test_a_program_of_tables_alone_has_nothing_to_prune() -> None:
+    net = Net()
+    net.input = TensorType("i64", (2, LENGTH))
+    table = net.weights(WORDS, WIDTH)
+    turned = net.op("transpose", table, perm=(1, 0))
+    program = net.program(net.op("matmul", net.op("gather", table, "x"), turned))
+    with pytest.raises(ProgramError, match="tables"):
+        treated(program, "magnitude_pruning", sparsity=0.5)
