@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -126,7 +126,9 @@ def judged_by(
         part = View(view.part, view.indices[start:stop])
         return log_likelihoods(given.model, part, preprocess, detect_cpu().cores)
 
-    channels = next(iter(view.batches(1))).inputs.shape[1]
+    images = next(iter(view.batches(1))).inputs
+    assert not isinstance(images, Mapping)
+    channels = images.shape[1]
     found = choose(candidates(channels), likelihoods)
     tell(str(found))
     return Task(measure, found.best, evaluation)

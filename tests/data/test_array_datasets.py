@@ -63,7 +63,7 @@ def test_float_labels_make_a_regression(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"z": IMAGES}, r"no array x or x_train \(it has \['z'\]"),
+        ({"y": LABELS}, r"no array x or x_train, nor one for a model's input \(it has \['y'\]"),
         ({"x": IMAGES, "y": LABELS[:3]}, "do not belong together"),
         ({"x": IMAGES[:0], "y": LABELS[:0]}, "is empty"),
         ({"x": IMAGES, "y": LABELS.astype(int) - 1}, "label -1 of sample 0"),
@@ -156,3 +156,36 @@ def test_a_dataset_stays_itself() -> None:
 def test_asking_for_a_missing_part_lists_those_there_are() -> None:
     with pytest.raises(DataError, match="no part 'test'; it has: all"):
         as_dataset((IMAGES, LABELS), "mine").part("test")
+
+
+NAMED = {"ids": np.arange(18).reshape(6, 3), "mask": np.ones((6, 3), np.uint8), "on": np.ones(6, bool)}
+
+
+@pytest.mark.parametrize("suffix", ["", "_train"])
+def test_npz_holds_an_array_for_each_input(tmp_path: Path, suffix: str) -> None:
+    np.savez(tmp_path / "d.npz", **{name + suffix: array for name, array in {**NAMED, "y": LABELS}.items()})
+    dataset = open_dataset(f"npz:{tmp_path / 'd.npz'}")
+    part = dataset.part("train" if suffix else "all")
+    inputs = part.inputs([4, 1])
+    assert (dataset.task, dataset.modality, len(part)) == ("classification", "array", 6)
+    assert {name: array.dtype for name, array in inputs.items()} == {"ids": "i8", "mask": "i8", "on": "?"}
+    assert inputs["ids"].tolist() == [[12, 13, 14], [3, 4, 5]]
+
+
+def test_an_archive_with_x_has_one_input_whatever_else_it_holds(tmp_path: Path) -> None:
+    np.savez(tmp_path / "d.npz", x_train=IMAGES, y_train=LABELS, notes=np.ones(3))
+    assert everything(open_dataset(f"npz:{tmp_path / 'd.npz'}"), "train").shape == (6, 3, 5, 4)
+
+
+def test_batches_of_named_inputs_are_joined() -> None:
+    halves = [
+        ({name: array[rows] for name, array in NAMED.items()}, LABELS[rows])
+        for rows in (slice(4), slice(4, 6))
+    ]
+    inputs = as_dataset(halves).part("all").inputs(np.arange(6))
+    assert inputs["ids"].tolist() == NAMED["ids"].tolist() and inputs.keys() == NAMED.keys()
+
+
+def test_inputs_of_different_lengths_are_refused() -> None:
+    with pytest.raises(DataError, match=r"inputs of different lengths: \{'ids': 6, 'mask': 5\}"):
+        as_dataset(({"ids": NAMED["ids"], "mask": NAMED["mask"][:5]}, LABELS))

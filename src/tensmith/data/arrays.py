@@ -7,27 +7,43 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.data.dataset import ALL, Array, Dataset, Modality, Task, part_name
+from tensmith.data.dataset import (
+    ALL,
+    Array,
+    Dataset,
+    Inputs,
+    Modality,
+    Task,
+    by_name,
+    joined_inputs,
+    part_name,
+    sample_count,
+    sample_shapes,
+)
 from tensmith.data.parts import ArrayPart, checked_labels
 from tensmith.errors import DataError
 
 BATCHES_LIMIT = 8 << 30
 
-Pair = tuple[Array, Array | None]
+Pair = tuple[Inputs, Array | None]
 
 
 def dataset_of_arrays(name: str, pairs: Mapping[str, Pair], where: str) -> Dataset:
     """A dataset of parts {name: (samples, labels)}; `where` names it in errors.
 
+    Samples are an array, or an array for each of the model's inputs by name.
     Integer labels [n] make a classification (classes: the largest plus one), float labels a regression.
     """
     for part, (samples, labels) in pairs.items():
-        if samples.ndim < 1 or not len(samples):
+        counts = {name: len(array) if array.ndim else 0 for name, array in by_name(samples).items()}
+        if not all(counts.values()) or not counts:
             raise DataError(f"{where}: part '{part}' is empty; give it samples along the first axis")
-        if labels is not None and (labels.ndim < 1 or len(labels) != len(samples)):
+        if len(set(counts.values())) > 1:
+            raise DataError(f"{where}: part '{part}' has inputs of different lengths: {counts}; align them")
+        if labels is not None and (labels.ndim < 1 or len(labels) != sample_count(samples)):
             raise DataError(
-                f"{where}: part '{part}' has {len(samples)} samples but labels {list(labels.shape)}; "
-                "they do not belong together"
+                f"{where}: part '{part}' has {sample_count(samples)} samples but labels "
+                f"{list(labels.shape)}; they do not belong together"
             )
     task = _task([labels for _, labels in pairs.values()])
     classes: int | None = None
@@ -41,9 +57,10 @@ def dataset_of_arrays(name: str, pairs: Mapping[str, Pair], where: str) -> Datas
         }
         classes = 1 + max(int(labels.max()) for _, labels in pairs.values() if labels is not None)
     first = next(iter(pairs.values()))[0]
-    modality: Modality = (
-        "image" if first.ndim == 4 or (first.ndim == 3 and first.dtype == np.uint8) else "array"
+    image = not isinstance(first, Mapping) and (
+        first.ndim == 4 or (first.ndim == 3 and first.dtype == np.uint8)
     )
+    modality: Modality = "image" if image else "array"
     return Dataset(
         name, task, classes, {part: ArrayPart(*pair) for part, pair in pairs.items()}, modality, (), where
     )
@@ -58,7 +75,10 @@ def _task(labels: list[Array | None]) -> Task:
 
 def as_dataset(value: object, where: str = "data") -> Dataset:
     """Makes a Dataset of a Dataset (itself), arrays (x, y), parts {"train": (x, y), ...}, or an iterable of
-    batches (x, y) or Batch, which is read once and kept in memory (at most 8 GiB)."""
+    batches (x, y) or Batch, which is read once and kept in memory (at most 8 GiB).
+
+    x is an array, or {"input name": array, ...} for models with several inputs.
+    """
     if isinstance(value, Dataset):
         return value
     if isinstance(value, Mapping):
@@ -77,7 +97,12 @@ def as_dataset(value: object, where: str = "data") -> Dataset:
 
 def _pair(value: Any, where: str) -> Pair:
     samples, labels = (value.inputs, value.labels) if hasattr(value, "inputs") else _two(value, where)
-    return _numeric(samples, where), None if labels is None else _numeric(labels, where)
+    inputs: Inputs = (
+        {str(name): _numeric(array, where) for name, array in samples.items()}
+        if isinstance(samples, Mapping)
+        else _numeric(samples, where)
+    )
+    return inputs, None if labels is None else _numeric(labels, where)
 
 
 def _two(value: Any, where: str) -> tuple[Any, Any]:
@@ -96,22 +121,23 @@ def _numeric(value: Any, where: str) -> Array:
 
 
 def _joined(batches: Iterable[Any], where: str) -> Pair:
-    samples: list[Array] = []
+    samples: list[Inputs] = []
     labels: list[Array] = []
     total = 0
     for batch in batches:
         x, y = _pair(batch, where)
         samples.append(x)
         labels += [] if y is None else [y]
-        total += x.nbytes
+        total += sum(array.nbytes for array in by_name(x).values())
         if total > BATCHES_LIMIT:
             raise DataError(
                 f"{where} gives more than {BATCHES_LIMIT} bytes of batches; return a Dataset instead"
             )
     if not samples:
         raise DataError(f"{where} gives no batches; at least one is needed")
-    if len({x.shape[1:] for x in samples}) > 1 or len(labels) not in (0, len(samples)):
+    alike = all(sample_shapes(x) == sample_shapes(samples[0]) for x in samples)
+    if not alike or len(labels) not in (0, len(samples)):
         raise DataError(
             f"{where} gives batches of different shapes, or labels with only some; make them alike"
         )
-    return np.concatenate(samples), np.concatenate(labels) if labels else None
+    return joined_inputs(samples), np.concatenate(labels) if labels else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,8 @@ import numpy.typing as npt
 from tensmith.errors import DataError, UsageError
 
 Array = npt.NDArray[Any]
+# Samples [n, ...] for a model's only input, or by input name.
+Inputs: TypeAlias = Array | Mapping[str, Array]
 Indices = Sequence[int] | npt.NDArray[np.integer[Any]]
 Task = Literal["classification", "language-model", "speech", "regression", "unlabelled"]
 Modality = Literal["image", "text", "audio", "array"]
@@ -50,8 +52,8 @@ class Part(ABC):
         """The number of samples."""
 
     @abstractmethod
-    def inputs(self, indices: Indices) -> Array:
-        """The samples at `indices`, first axis one entry an index.
+    def inputs(self, indices: Indices) -> Inputs:
+        """The samples at `indices`, first axis one entry an index; of models with several inputs, by name.
 
         Images: float32 [n, channels, height, width] in 0..255. Tokens: int64 [n, length]. Sound: float32
         [n, length] in -1..1. Raises DataError when a sample is damaged or shapes differ.
@@ -112,11 +114,33 @@ class Dataset:
 class Batch:
     """Inputs and labels of some samples; `labels` is None where there are none."""
 
-    inputs: Array
+    inputs: Inputs
     labels: Array | None
 
     def __len__(self) -> int:
-        return len(self.inputs)
+        return sample_count(self.inputs)
+
+
+def by_name(inputs: Inputs) -> Mapping[str, Array]:
+    """Inputs as a mapping; an only input has no name."""
+    return inputs if isinstance(inputs, Mapping) else {"": inputs}
+
+
+def sample_count(inputs: Inputs) -> int:
+    """How many samples there are."""
+    return min(map(len, by_name(inputs).values()), default=0)
+
+
+def sample_shapes(inputs: Inputs) -> dict[str, tuple[int, ...]]:
+    """The shape of one sample of each input."""
+    return {name: array.shape[1:] for name, array in by_name(inputs).items()}
+
+
+def joined_inputs(parts: Sequence[Inputs]) -> Inputs:
+    """Samples behind one another; all parts have the same inputs of the same shapes."""
+    named = [by_name(part) for part in parts]
+    joined = {name: np.concatenate([one[name] for one in named]) for name in named[0]}
+    return joined if isinstance(parts[0], Mapping) else joined[""]
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,11 +189,12 @@ def _equal_shapes(singles: list[Batch]) -> Iterator[Batch]:
 
 
 def _shapes(batch: Batch) -> tuple[object, object]:
-    return batch.inputs.shape, None if batch.labels is None else batch.labels.shape
+    return sample_shapes(batch.inputs), None if batch.labels is None else batch.labels.shape
 
 
 def _joined(singles: list[Batch]) -> Batch:
     if len(singles) == 1:
         return singles[0]
     labels = [batch.labels for batch in singles if batch.labels is not None]
-    return Batch(np.concatenate([b.inputs for b in singles]), np.concatenate(labels) if labels else None)
+    inputs = joined_inputs([batch.inputs for batch in singles])
+    return Batch(inputs, np.concatenate(labels) if labels else None)

@@ -6,7 +6,7 @@ import hashlib
 
 import numpy as np
 
-from tensmith.data.dataset import Array
+from tensmith.data.dataset import Array, by_name
 from tensmith.data.split import Splits
 
 _SAMPLES = 16
@@ -26,7 +26,8 @@ def fingerprint(splits: Splits, classification: bool) -> str:
         if classification:
             digest.update(_bytes(part.labels(np.arange(len(part)))))
         for index in chosen:  # one at a time: shapes may differ
-            digest.update(_bytes(part.inputs([index])))
+            for name, array in sorted(by_name(part.inputs([index])).items()):
+                digest.update(name.encode() + _bytes(array))
             digest.update(_bytes(part.labels([index])))
     return digest.hexdigest()
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from tensmith.data.dataset import Array, Indices, Part
+from tensmith.data.dataset import Array, Indices, Inputs, Part, sample_count
 from tensmith.data.storage import RandomFile
 from tensmith.errors import DataError
 
@@ -61,17 +61,34 @@ def model_inputs(samples: Array) -> Array:
     return np.ascontiguousarray(samples, dtype=np.int64 if samples.dtype.kind in "iub" else np.float32)
 
 
-class ArrayPart(Part):
-    """Samples along the first axis of an array (in memory or mapped); rows are converted as they are read."""
+def named_input(samples: Array) -> Array:
+    """One of several inputs in the layout that models read: images and floats as `model_inputs` has them.
 
-    def __init__(self, samples: Array, labels: Array | None) -> None:
+    Truth values stay; other integers are tokens, positions or masks, int64.
+    """
+    if samples.dtype == np.bool_:
+        return np.ascontiguousarray(samples)
+    small = samples.dtype == np.uint8 and samples.ndim < 3
+    return model_inputs(samples.astype(np.int64) if small else samples)
+
+
+class ArrayPart(Part):
+    """Samples along the first axis of an array, or of one array for each of a model's inputs.
+
+    They lie in memory or are mapped; rows are converted as they are read.
+    """
+
+    def __init__(self, samples: Inputs, labels: Array | None) -> None:
         self._samples, self._labels = samples, labels
 
     def __len__(self) -> int:
-        return len(self._samples)
+        return sample_count(self._samples)
 
-    def inputs(self, indices: Indices) -> Array:
-        return model_inputs(np.asarray(self._samples[checked_indices(indices, len(self))]))
+    def inputs(self, indices: Indices) -> Inputs:
+        chosen = checked_indices(indices, len(self))
+        if isinstance(self._samples, Mapping):
+            return {name: named_input(np.asarray(array[chosen])) for name, array in self._samples.items()}
+        return model_inputs(np.asarray(self._samples[chosen]))
 
     def labels(self, indices: Indices) -> Array | None:
         return None if self._labels is None else self._labels[checked_indices(indices, len(self))]

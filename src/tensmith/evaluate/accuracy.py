@@ -8,12 +8,12 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
+from tensmith.data.dataset import Inputs, sample_count
 from tensmith.engine.base import Session, check_inputs
 from tensmith.engine.signature import TensorSpec
 from tensmith.errors import DataError, EngineError
 from tensmith.evaluate.outcome import Array, Classification, LanguageModel, Score
 
-Inputs = Array | Mapping[str, Array]
 Model = Callable[[Inputs], dict[str, Array]]
 Preprocess = Callable[[Array], Array]
 
@@ -137,7 +137,7 @@ def as_model(session: Session, preprocess: Preprocess | None = None) -> Model:
 
     def run(samples: Inputs) -> dict[str, Array]:
         named = _named(session.inputs, samples, preprocess)
-        count = min(map(len, named.values()), default=0)
+        count = sample_count(named)
         if fixed is None or count == fixed:
             return _run(session, named)
         parts = [_run(session, part) for part in _in_parts(named, count, fixed)]

@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 
 from tensmith.backend.onnx import write_onnx
+from tensmith.data.dataset import Inputs, sample_count
 from tensmith.engine.base import ENGINES
 from tensmith.engine.resident import release_freed
 from tensmith.errors import ProgramError
-from tensmith.evaluate.accuracy import Inputs, Model, Preprocess, View, as_model
+from tensmith.evaluate.accuracy import Model, Preprocess, View, as_model
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
 from tensmith.ir.ops.convolution import window_attrs, windows
@@ -176,7 +177,7 @@ class Calibrator:
             for part in self._view.batches(batch):
                 if most is not None and seen >= most:
                     return
-                seen += len(part.inputs)
+                seen += sample_count(part.inputs)
                 take({**run(part.inputs), **{name: self._given(name, part.inputs) for name in given}})
 
     def _given(self, name: str, samples: Inputs) -> Array:

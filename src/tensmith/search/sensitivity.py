@@ -12,6 +12,7 @@ import numpy as np
 
 from tensmith.backend.onnx import write_onnx
 from tensmith.data import View
+from tensmith.data.dataset import Inputs
 from tensmith.engine.base import ENGINES
 from tensmith.evaluate.accuracy import Preprocess, as_model
 from tensmith.evaluate.likelihood import log_softmax
@@ -61,9 +62,9 @@ def layer_sensitivity(
 
 def _reference(
     program: Program, view: View, preprocess: Preprocess | None, threads: int, seconds: float
-) -> tuple[list[Array], list[Array]]:
+) -> tuple[list[Inputs], list[Array]]:
     """Batches of inputs, as many as run in `seconds`, and the answers to them."""
-    inputs: list[Array] = []
+    inputs: list[Inputs] = []
     answers: list[Array] = []
     run = None
     with tempfile.TemporaryDirectory(prefix="tensmith-") as folder:
@@ -78,7 +79,7 @@ def _reference(
 
 
 def _answers(
-    program: Program, inputs: list[Array], preprocess: Preprocess | None, threads: int
+    program: Program, inputs: list[Inputs], preprocess: Preprocess | None, threads: int
 ) -> Iterator[Array]:
     with tempfile.TemporaryDirectory(prefix="tensmith-") as folder:
         run = _model(program, Path(folder), preprocess, threads)
@@ -88,7 +89,7 @@ def _answers(
 
 def _model(
     program: Program, folder: Path, preprocess: Preprocess | None, threads: int
-) -> Callable[[Array], Array]:
+) -> Callable[[Inputs], Array]:
     path = folder / "probe.onnx"
     write_onnx(program, path)
     session = ENGINES["onnxruntime"].prepare(path, threads)

@@ -22,7 +22,7 @@ from tensmith.data import View
 from tensmith.engine.base import Arrays, available, sizes_in
 from tensmith.engine.compiled import NATIVE
 from tensmith.engine.worker import Worker
-from tensmith.errors import EngineError, OutputError, ProgramError, TensmithError
+from tensmith.errors import DataError, EngineError, OutputError, TensmithError
 from tensmith.evaluate import size
 from tensmith.evaluate.calibrator import Calibrator
 from tensmith.evaluate.latency import Contender, Latency, compare
@@ -302,8 +302,18 @@ def structure(program: Program) -> str:
 def example_inputs(program: Program, view: View, task: Task) -> dict[str, Array]:
     """One sample of the data as the model's input: what latency is measured on."""
     batch = next(iter(view.batches(1)))
-    (name, *others) = program.inputs
-    if others:
-        raise ProgramError("the model has several inputs; give them by name in the data")
-    array = task.preprocess(batch.inputs) if task.preprocess else batch.inputs
-    return {name: np.ascontiguousarray(array, dtype=program.inputs[name].numpy)}
+    samples = batch.inputs
+    if not isinstance(samples, Mapping):
+        (name, *others) = program.inputs
+        if others:
+            wanted = ", ".join(program.inputs)
+            raise DataError(
+                f"the model takes {wanted}, but the data has one input; give an array for each name"
+            )
+        samples = {name: task.preprocess(samples) if task.preprocess else samples}
+    if samples.keys() != program.inputs.keys():
+        wanted, found = (", ".join(names) for names in (program.inputs, samples))
+        raise DataError(f"the model takes {wanted}, but the data has {found}; call its arrays by those names")
+    return {
+        name: np.ascontiguousarray(samples[name], dtype=type_.numpy) for name, type_ in program.inputs.items()
+    }

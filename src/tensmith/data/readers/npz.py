@@ -1,19 +1,24 @@
-"""NumPy's .npz archives: arrays x, y, or x_train, y_train, x_test, y_test (the naming of Keras)."""
+"""NumPy's .npz archives: arrays x, y, or x_train, y_train, x_test, y_test (the naming of Keras).
+
+In place of x, one array for each of a model's inputs, under its name.
+"""
 
 from __future__ import annotations
 
+import functools
 import lzma
 import math
 import struct
 import zipfile
 import zlib
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 import numpy as np
 from numpy.lib import format as npy
 
 from tensmith.data.arrays import dataset_of_arrays
-from tensmith.data.dataset import ALL, TEST, TRAIN, VALIDATION, Array, Dataset
+from tensmith.data.dataset import ALL, TEST, TRAIN, VALIDATION, Array, Dataset, Inputs
 from tensmith.data.opening import reader
 from tensmith.errors import DataError
 
@@ -28,6 +33,8 @@ _DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, ValueE
 def open_npz(path: str, /) -> Dataset:
     """Arrays x and y, or x_train, y_train, x_test, y_test (also x_val, y_val); y may be missing.
 
+    For a model with several inputs, in place of x one array an input, under its name: input_ids,
+    attention_mask and y, or input_ids_train, attention_mask_train, y_train and so on.
     uint8 is images ([n,h,w], [n,h,w,c] or [n,c,h,w]), other integers are tokens, floats are fed as they are.
     Integer labels [n] make it a classification. Uncompressed archives (numpy.savez) are mapped, not loaded.
     """
@@ -35,13 +42,10 @@ def open_npz(path: str, /) -> Dataset:
     try:
         with zipfile.ZipFile(file) as archive:
             members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+            read = functools.partial(_member, file, archive)
             pairs = {
-                part: (
-                    _member(file, archive, members["x" + suffix]),
-                    _optional(file, archive, members, "y" + suffix),
-                )
-                for suffix, part in PARTS.items()
-                if "x" + suffix in members
+                part: (_inputs(names, members, read), read(members[label]) if label in members else None)
+                for part, (names, label) in _parts(members).items()
             }
     except FileNotFoundError as error:
         raise DataError(f"no such file: {file}; check the path given after 'npz:'") from error
@@ -49,15 +53,38 @@ def open_npz(path: str, /) -> Dataset:
         raise DataError(f"{file} is not a readable .npz file ({error}); write it with numpy.savez") from error
     if not pairs:
         raise DataError(
-            f"{file} has no array x or x_train (it has {sorted(members)[:8]}); save with savez(x=..., y=...)"
+            f"{file} has no array x or x_train, nor one for a model's input (it has {sorted(members)[:8]}); "
+            "save with savez(x=..., y=...)"
         )
     return dataset_of_arrays("npz", pairs, str(file))
 
 
-def _optional(
-    file: Path, archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], name: str
-) -> Array | None:
-    return _member(file, archive, members[name]) if name in members else None
+def _parts(members: Collection[str]) -> dict[str, tuple[dict[str, str], str]]:
+    """({input: member}, labels' member) by part; the input of x has no name.
+
+    A suffix parts the members only if all of them end in one: inputs may be called what they like.
+    """
+    only = {
+        part: ({"": f"x{suffix}"}, f"y{suffix}") for suffix, part in PARTS.items() if f"x{suffix}" in members
+    }
+    if only:
+        return only
+    suffixed = all(name.endswith(tuple(filter(None, PARTS))) for name in members)
+    found = {}
+    for suffix, part in PARTS.items():
+        own = [name.removesuffix(suffix) for name in members if name.endswith(suffix)]
+        inputs = {name: name + suffix for name in own if name != "y"}
+        if inputs and bool(suffix) == suffixed:
+            found[part] = inputs, f"y{suffix}"
+    return found
+
+
+def _inputs(
+    names: Mapping[str, str], members: Mapping[str, zipfile.ZipInfo], read: Callable[[zipfile.ZipInfo], Array]
+) -> Inputs:
+    if "" in names:
+        return read(members[names[""]])
+    return {name: read(members[member]) for name, member in names.items()}
 
 
 def _member(file: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
