@@ -18,16 +18,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tensmith
+from tensmith.backend.native.choose.precision import refusal
 from tensmith.backend.native.emit import loader
-from tensmith.engine.base import first_line
+from tensmith.engine.base import first_line, refuse
 from tensmith.errors import EngineError, ModelError, OutputError
 from tensmith.files import sha256_bytes, sha256_file, user_cache
 from tensmith.frontend.model_files import model_files
 from tensmith.kernel import scheduled
+from tensmith.kernel.isa import host_isa
 from tensmith.kernel.timings import Timings
 
-# The name of the engine that runs such folders.
-NATIVE = "native"
+# The names of the engines that run such folders; each is compiled by the backend of its name.
+NATIVE, MIXED = "native", "mixed"
 # Ways to choose kernels: by estimates alone; by what `tensmith tune` has measured where it has; those that
 # TVM's MetaSchedule found where it was asked.
 UNTUNED, TUNED, METASCHEDULE = "untuned", "tuned", "metaschedule"
@@ -38,22 +40,39 @@ FLOATS = "f32"
 _LONGEST_SECONDS = 1200.0
 _MOST_BYTES = 4 << 30
 # What decides what is compiled, and the endings of its files.
-_ROOMS = ("formula", "ir", "frontend", "rewrite", "hardware", "kernel", "backend/native")
+_ROOMS = ("formula", "ir", "frontend", "rewrite", "hardware", "kernel", "backend")
 _CODE = (".py", ".c", ".toml")
 
 
 @dataclass(frozen=True)
 class Manner:
-    """How to compile: kernels chosen how, multiplying in what at most, cut for how many threads."""
+    """How to compile: kernels chosen how, multiplying in what at most, cut for how many threads, for which
+    engine.
+    """
 
     tuning: str = TUNED
     precision: str = FLOATS
     threads: int = 1
+    engine: str = NATIVE
 
     @property
     def words(self) -> list[str]:
         """As the command that compiles takes them."""
         return [self.tuning, self.precision, str(self.threads)]
+
+    @staticmethod
+    def of(engine: str, path: Path, settings: Mapping[str, str], threads: int = 1) -> Manner:
+        """How an engine's settings say to compile the file at `path`; EngineError if that cannot be here."""
+        given = dict(settings)
+        tuning, precision = given.pop("tuning", TUNED), given.pop("precision", FLOATS)
+        refuse(engine, given)
+        if tuning not in TUNINGS:
+            raise EngineError(f"{engine}'s tuning is one of {', '.join(TUNINGS)}, not '{tuning}'")
+        if reason := refusal(precision, host_isa()):
+            raise EngineError(f"{engine} cannot load {path}: {reason}")
+        # What other precisions take is estimated, and an estimate is not held against a measurement.
+        tuning = tuning if precision == FLOATS else UNTUNED
+        return Manner(tuning, precision, min(threads, loader.MOST_THREADS), engine)
 
 
 def compiled(path: Path, sizes: Mapping[str, int], manner: Manner = Manner()) -> loader.Model:
@@ -82,19 +101,21 @@ def compiled_folder(path: Path, sizes: Mapping[str, int], manner: Manner = Manne
 def _compile(path: Path, folder: Path, sizes: Mapping[str, int], manner: Manner) -> None:
     words = [f"{name}={size}" for name, size in sizes.items()]
     given = [*manner.words, str(path), str(folder), *words]
-    command = [sys.executable, "-m", "tensmith.backend.native", *given]
+    command = [sys.executable, "-m", f"tensmith.backend.{manner.engine}", *given]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_LONGEST_SECONDS, stdin=subprocess.DEVNULL,
             check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:
-        raise EngineError(f"native cannot load {path}: compiling took over {_LONGEST_SECONDS:g} s") from error
+        raise EngineError(
+            f"{manner.engine} cannot load {path}: compiling took over {_LONGEST_SECONDS:g} s"
+        ) from error
     except OSError as error:
-        raise OutputError(f"native cannot start its compiler: {error.strerror}") from error
+        raise OutputError(f"{manner.engine} cannot start its compiler: {error.strerror}") from error
     if done.returncode != 0 and not folder.exists():  # another process may have been faster
         reason = first_line(RuntimeError(done.stderr or f"the compiler ended with {done.returncode}"))
-        raise EngineError(f"native cannot load {path}: {reason}")
+        raise EngineError(f"{manner.engine} cannot load {path}: {reason}")
 
 
 def _tidy(newest: Path) -> None:
@@ -115,9 +136,9 @@ def _key(path: Path, sizes: Mapping[str, int], manner: Manner) -> str:
         for part in model_files(path):
             digest.update(bytes.fromhex(sha256_file(part)))
     except (ModelError, OSError) as error:
-        raise EngineError(f"native cannot load {path}: {error}") from error
+        raise EngineError(f"{manner.engine} cannot load {path}: {error}") from error
     words = [f"{name}={size}" for name, size in sorted(sizes.items())]
-    words += manner.words
+    words += [manner.engine, *manner.words]
     flags = " ".join(sorted(loader.cpu_flags()))
     known = "" if manner.tuning == UNTUNED else _revision(manner.tuning)
     return sha256_bytes("\0".join((digest.hexdigest(), *words, flags, _code(), known)).encode())[:40]

@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +43,14 @@ def has_compiler() -> bool:
     return any(map(shutil.which, _HOSTS)) or importlib.util.find_spec("ziglang") is not None
 
 
+@dataclass(frozen=True)
+class Unit:
+    """A C text of several that make a library; `portable` if every processor of the architecture runs it."""
+
+    text: str
+    portable: bool = False
+
+
 @functools.cache
 def find_compiler(architecture: str | None = None) -> Compiler:
     """The compiler for an architecture (default: this machine's); MissingExtra if there is none."""
@@ -64,8 +73,27 @@ def compile_library(text: str, isa: Isa, *, cache: Path | None = None, longest: 
     path = (cache or user_cache("native")) / f"{key[:40]}.so"
     if not path.exists():
         with atomic_path(path) as temporary:
-            _compile(isa, text, temporary, longest or LONGEST_SECONDS)
+            link_library([Unit(text)], {}, isa, temporary, longest or LONGEST_SECONDS)
     return path
+
+
+def link_library(
+    units: Sequence[Unit],
+    files: Mapping[str, bytes],
+    isa: Isa,
+    library: Path,
+    longest: float = LONGEST_SECONDS,
+) -> None:
+    """Compiles `units`, which may include `files` by their names, into one shared library.
+
+    EngineError with the compiler's first complaint if it fails, dies or takes over `longest` seconds.
+    """
+    with tempfile.TemporaryDirectory(prefix="tensmith-cc-") as folder:
+        for name, content in files.items():
+            (Path(folder) / name).write_bytes(content)
+        sources = [Path(folder) / f"unit{n}.c" for n in range(len(units))]
+        objects = [_compiled(unit, isa, source, longest) for unit, source in zip(units, sources)]
+        shutil.copyfile(_linked(objects, isa, Path(folder), longest), library)
 
 
 def build_version(isa: Isa) -> str:
@@ -74,12 +102,13 @@ def build_version(isa: Isa) -> str:
     return "\0".join((compiler.version, *arguments))
 
 
-def _build(isa: Isa) -> tuple[Compiler, tuple[str, ...]]:
-    """The compiler for an instruction set, and its arguments."""
+def _build(isa: Isa, portable: bool = False) -> tuple[Compiler, tuple[str, ...]]:
+    """The compiler for an instruction set or, `portable`, its architecture, and its arguments."""
     compiler = find_compiler(isa.architecture)
+    flags = () if portable else isa.flags
     if not compiler.cross:
-        return compiler, (*FLAGS, *isa.flags)
-    flags = (flag.replace("+fp16", "+fullfp16") for flag in isa.flags)  # zig names features as LLVM does
+        return compiler, (*FLAGS, *flags)
+    flags = tuple(flag.replace("+fp16", "+fullfp16") for flag in flags)  # zig names features as LLVM does
     return compiler, (*_target(isa), *FLAGS, *flags)
 
 
@@ -87,16 +116,24 @@ def _target(isa: Isa) -> tuple[str, ...]:
     return ("-target", isa.triple)
 
 
-def _compile(isa: Isa, text: str, library: Path, longest: float) -> None:
-    compiler, arguments = _build(isa)
+def _compiled(unit: Unit, isa: Isa, source: Path, longest: float) -> Path:
+    """The object file that a unit is compiled to, by way of `source`."""
+    compiler, arguments = _build(isa, unit.portable)
+    compiled = source.with_suffix(".o")
+    source.write_text(unit.text, encoding="utf-8")
+    command = (*compiler.command, *arguments, "-c", "-o", str(compiled), str(source))
+    run_compiler(command, str(source.parent), longest)
+    return compiled
+
+
+def _linked(objects: Sequence[Path], isa: Isa, folder: Path, longest: float) -> Path:
+    """The shared library of some object files."""
+    compiler, _ = _build(isa)
     alone = (*_target(isa), "-nostdlib") if compiler.cross else ("-lm",)
-    with tempfile.TemporaryDirectory(prefix="tensmith-cc-") as folder:
-        source, compiled, built = (Path(folder) / f"kernels.{kind}" for kind in ("c", "o", "so"))
-        source.write_text(text, encoding="utf-8")
-        run_compiler((*compiler.command, *arguments, "-c", "-o", str(compiled), str(source)), folder, longest)
-        linking = ("-shared", "-s", "-o", str(built), str(compiled), *alone)
-        run_compiler((*compiler.command, *linking), folder, longest)
-        shutil.copyfile(built, library)
+    built = folder / "kernels.so"
+    linking = ("-shared", "-s", "-o", str(built), *map(str, objects), *alone)
+    run_compiler((*compiler.command, *linking), str(folder), longest)
+    return built
 
 
 def run_compiler(command: tuple[str, ...], folder: str, longest: float = LONGEST_SECONDS) -> str:

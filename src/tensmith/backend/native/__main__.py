@@ -4,7 +4,8 @@
 
 TUNING is untuned, tuned or metaschedule, PRECISION f32, bf16 or f16.
 
-The native engine runs it in a process of its own. An error is one line on standard error, and exit code 1.
+The engines native and mixed run it in a process of its own. An error is one line on standard error, and exit
+code 1.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 from tensmith.backend.native.choose.choosers import Chooser, estimated
 from tensmith.backend.native.choose.measured import measured, metascheduled
@@ -20,25 +22,32 @@ from tensmith.backend.native.emit.folder import write_folder
 from tensmith.backend.native.plan import fixed, make_plan
 from tensmith.errors import TensmithError
 from tensmith.frontend.onnx import read_onnx
-from tensmith.kernel.isa import host_isa
+from tensmith.ir import Program
+from tensmith.kernel.isa import Isa, host_isa
 from tensmith.kernel.timings import Timings
 
+Choosing: TypeAlias = Callable[[int], Chooser]
 
-def main(arguments: list[str]) -> int:
-    """The command."""
+
+def main(arguments: list[str], write: Callable[[Program, Isa, Choosing, int, Path], None]) -> int:
+    """The command; `write` compiles a program for so many threads into a folder."""
     tuning, precision, threads, model, folder, *sizes = arguments
     pairs = (size.rpartition("=") for size in sizes)
     try:
         chooser = in_precision(_chooser(tuning), precision)
         program = fixed(read_onnx(Path(model)), {name: int(size) for name, _, size in pairs})
-        write_folder(make_plan(program, host_isa(), chooser, int(threads)), Path(folder))
+        write(program, host_isa(), chooser, int(threads), Path(folder))
     except TensmithError as error:
         print(error, file=sys.stderr)
         return 1
     return 0
 
 
-def _chooser(tuning: str) -> Callable[[int], Chooser]:
+def _native(program: Program, isa: Isa, chooser: Choosing, threads: int, folder: Path) -> None:
+    write_folder(make_plan(program, isa, chooser, threads), folder)
+
+
+def _chooser(tuning: str) -> Choosing:
     if tuning == "untuned":
         return estimated
     timings = Timings()
@@ -47,4 +56,4 @@ def _chooser(tuning: str) -> Callable[[int], Chooser]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:], _native))

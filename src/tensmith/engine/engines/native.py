@@ -12,14 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import tensmith
-from tensmith.backend.native.choose.precision import refusal
 from tensmith.backend.native.emit import loader
 from tensmith.engine import compiled
-from tensmith.engine.base import Session, engine, refuse, require
+from tensmith.engine.base import Session, engine, require
 from tensmith.engine.signature import Signature, TensorSpec, read_signature
 from tensmith.engine.sized import SizedSession, opened
-from tensmith.errors import EngineError
-from tensmith.kernel.isa import host_isa
 from tensmith.kernel.toolchain import has_compiler
 
 
@@ -47,20 +44,11 @@ class Native:
     def prepare(
         self, path: Path, threads: int, *, sizes: Mapping[str, int] | None = None, **settings: str
     ) -> Session:
-        tuning = settings.pop("tuning", compiled.TUNED)
-        precision = settings.pop("precision", compiled.FLOATS)
-        refuse(self.name, settings)
-        if tuning not in compiled.TUNINGS:
-            raise EngineError(f"native's tuning is one of {', '.join(compiled.TUNINGS)}, not '{tuning}'")
-        if reason := refusal(precision, host_isa()):
-            raise EngineError(f"native cannot load {path}: {reason}")
+        manner = compiled.Manner.of(self.name, path, settings, threads)
         if path.is_dir():
             model = compiled.load(path, threads)
             return SizedSession(_signature(model), lambda _: model)
         self.start()
-        # What other precisions take is estimated, and an estimate is not held against a measurement.
-        tuning = tuning if precision == compiled.FLOATS else compiled.UNTUNED
-        manner = compiled.Manner(tuning, precision, min(threads, loader.MOST_THREADS))
         build = functools.partial(compiled.compiled, path, manner=manner)
         return opened(read_signature(path), build, sizes)
 

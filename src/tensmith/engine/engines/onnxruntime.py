@@ -83,30 +83,45 @@ class OnnxRuntime:
     ) -> Session:
         refuse(self.name, settings)
         self.start()
-        signature = read_signature(path)
-        import onnxruntime
-
         if optimization not in _LEVELS:
             raise EngineError(
                 f"onnxruntime optimization is one of {', '.join(_LEVELS)}, not '{optimization}'"
             )
         if weights not in _WEIGHTS:
             raise EngineError(f"onnxruntime weights is one of {', '.join(_WEIGHTS)}, not '{weights}'")
-        options = onnxruntime.SessionOptions()
+        import onnxruntime
+
+        options = session_options(threads)
         options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, _LEVELS[optimization])
-        options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        options.enable_mem_pattern = True
         options.add_session_config_entry("session.disable_prepacking", _WEIGHTS[weights])
-        options.log_severity_level = _FATAL_ONLY
-        # Threads may spin inside an inference, where it makes this engine as fast as it can be, but stop with
-        # it: left spinning between inferences, they would slow down whoever is measured next.
-        options.add_session_config_entry("session.force_spinning_stop", "1")
         for symbol, size in (sizes or {}).items():
             options.add_free_dimension_override_by_name(symbol, size)
+        signature = read_signature(path)
         try:
-            native = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+            return open_session(path, options, signature)
         except Exception as error:
             raise EngineError(f"onnxruntime cannot load {path}: {first_line(error)}") from error
-        return OnnxRuntimeSession(native, signature)
+
+
+def session_options(threads: int) -> Any:
+    """SessionOptions for measuring: one operator at a time, on so many threads."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.enable_mem_pattern = True
+    options.log_severity_level = _FATAL_ONLY
+    # Threads may spin inside an inference, where it makes this engine as fast as it can be, but stop with
+    # it: left spinning between inferences, they would slow down whoever is measured next.
+    options.add_session_config_entry("session.force_spinning_stop", "1")
+    return options
+
+
+def open_session(path: Path, options: Any, signature: Signature) -> OnnxRuntimeSession:
+    """The model at `path` loaded with its SessionOptions; ONNX Runtime's own exceptions if it cannot be."""
+    import onnxruntime
+
+    native = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return OnnxRuntimeSession(native, signature)

@@ -187,9 +187,14 @@ def require_cpu(manifest: dict[str, Any]) -> None:
             f"the model is compiled for {manifest['architecture']}, and this machine is {machine}"
         )
     flags = cpu_flags()
-    lacking = [name for name in manifest["needs"] if flags and _FLAGS.get(name, name) not in flags]
+    lacking = [name for name in manifest["needs"] if flags and linux_flag(name) not in flags]
     if lacking:
         raise ModelError(f"the model needs a CPU with {', '.join(lacking)}, which this one has not")
+
+
+def linux_flag(feature: str) -> str:
+    """How /proc/cpuinfo names a CPU feature."""
+    return _FLAGS.get(feature, feature)
 
 
 def cpu_flags() -> set[str]:

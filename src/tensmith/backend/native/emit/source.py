@@ -51,8 +51,8 @@ _NAME = "KERNEL"
 _LONGEST_NAME = 200
 
 
-def print_c(plan: Plan) -> str:
-    """The whole C file."""
+def print_c(plan: Plan, entry: str = ENTRY) -> str:
+    """The whole C file, of which `entry` is the function that does everything in order."""
     functions: dict[str, str] = {}
     calls = []
     for index, action in enumerate(plan.actions):
@@ -62,7 +62,7 @@ def print_c(plan: Plan) -> str:
     bodies = [text.replace(_NAME, name) for text, name in functions.items()]
     flags = " ".join((*OPTIMIZED, *plan.isa.flags))
     first = f"/* {plan.isa.architecture}: cc {flags} main.c model.c -o model */\n"
-    entries = [_run(plan), *([_MEET, _run_part(plan)] if plan.threads > 1 else [])]
+    entries = [_run(plan, entry), *([_MEET, _run_part(plan)] if plan.threads > 1 else [])]
     return "\n".join([first + plan.isa.prelude, _CLEAR, *bodies, *calls, *entries])
 
 
@@ -76,12 +76,12 @@ static void step_{index}({_ARGUMENTS})
 """
 
 
-def _run(plan: Plan) -> str:
+def _run(plan: Plan, entry: str) -> str:
     """The function that does everything in order."""
     steps = "".join(f"    step_{n}(weights, inputs, outputs, arena);\n" for n in range(len(plan.actions)))
     return f"""\
 __attribute__((visibility("default")))
-int {ENTRY}(const void *weights, const void *const *inputs, void *const *outputs, void *arena)
+int {entry}(const void *weights, const void *const *inputs, void *const *outputs, void *arena)
 {{
     (void)weights; (void)inputs; (void)outputs; (void)arena;
 {steps}    return 0;

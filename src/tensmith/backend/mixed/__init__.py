@@ -1,0 +1,1 @@
+"""Programs of which native code computes regions and ONNX Runtime the rest."""

@@ -1,0 +1,73 @@
+"""The two files of a mixed model: an ONNX file, and the library that ONNX Runtime loads to run it.
+
+options = onnxruntime.SessionOptions()
+options.register_custom_ops_library("folder/libmodel.so")
+session = onnxruntime.InferenceSession("folder/model.onnx", options)
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from tensmith.backend.mixed.library import Library
+from tensmith.backend.mixed.model import with_regions
+from tensmith.backend.mixed.regions import find_regions
+from tensmith.backend.native.choose.choosers import Chooser, estimated
+from tensmith.backend.native.plan import make_plan
+from tensmith.backend.onnx import write_onnx
+from tensmith.errors import EngineError, OutputError
+from tensmith.files import sha256_file
+from tensmith.frontend.model_files import load_skeleton
+from tensmith.ir import Program
+from tensmith.kernel.isa import Isa
+from tensmith.rewrite.trail import simplify
+
+MODEL, LIBRARY = "model.onnx", "libmodel.so"
+# The metadata key of the model under which it keeps its library's hash.
+LIBRARY_KEY = "tensmith.library_sha256"
+
+
+@dataclass(frozen=True, eq=False)
+class Mixed:
+    """A simplified program, and the library of its regions."""
+
+    program: Program
+    library: Library
+
+
+def mix(program: Program, isa: Isa, chooser: Callable[[int], Chooser] = estimated) -> Mixed:
+    """Plans what native code computes of a program of fixed sizes; EngineError if that is nothing."""
+    simplified = simplify(program).program
+    return Mixed(
+        simplified, Library(find_regions(simplified, partial(make_plan, isa=isa, chooser=chooser)), isa)
+    )
+
+
+def write_folder(mixed: Mixed, folder: Path) -> None:
+    """Compiles and writes both files, whole or not at all; OutputError if the folder exists already."""
+    if folder.exists():
+        raise OutputError(f"{folder} exists already; remove it or choose another folder")
+    library = mixed.library
+    model = with_regions(mixed.program, library.regions, library.digest)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}.tmp-", dir=folder.parent) as name:
+            made = Path(name) / "made"
+            made.mkdir()
+            library.build(made / LIBRARY)
+            known = {**model.origin.metadata, LIBRARY_KEY: sha256_file(made / LIBRARY)}
+            write_onnx(replace(model, origin=replace(model.origin, metadata=known)), made / MODEL)
+            made.rename(folder)
+    except OSError as error:
+        raise OutputError(f"cannot write {folder}: {error.strerror or error}; free some space") from error
+
+
+def check_folder(folder: Path) -> None:
+    """EngineError if a folder is no mixed model whose library is the one that was written with it."""
+    known = {entry.key: entry.value for entry in load_skeleton(folder / MODEL).metadata_props}
+    if known.get(LIBRARY_KEY) != sha256_file(folder / LIBRARY):
+        raise EngineError(f"{folder / LIBRARY} was altered after it was written; compile the model again")

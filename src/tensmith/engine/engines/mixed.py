@@ -1,0 +1,83 @@
+"""Models that ONNX Runtime runs, with the regions that tensmith compiles as operators of its own.
+
+For models that the native engine refuses for some of their nodes. An ONNX file is compiled when it is first
+loaded (engine.compiled); a folder that `tensmith compile --mixed` wrote is loaded as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tensmith
+from tensmith.backend.mixed.folder import LIBRARY, MODEL, check_folder
+from tensmith.engine import compiled
+from tensmith.engine.base import ENGINES, Session, engine, first_line, on_request, require
+from tensmith.engine.engines.onnxruntime import OnnxRuntimeSession, open_session, session_options
+from tensmith.engine.signature import read_signature
+from tensmith.engine.sized import opened
+from tensmith.errors import EngineError
+
+Array = np.ndarray[Any, Any]
+
+
+class _Loaded:
+    """A session at fixed sizes."""
+
+    def __init__(self, session: OnnxRuntimeSession) -> None:
+        self._session = session
+
+    def __call__(self, **inputs: Array) -> dict[str, Array]:
+        return self._session.run(inputs)
+
+    def bind(self, inputs: dict[str, Array]) -> tuple[Callable[[], object], dict[str, Array]]:
+        """ONNX Runtime keeps the answers, whose sizes may differ from run to run."""
+        return self._session.bind(inputs), {}
+
+
+@on_request
+@engine
+class Mixed:
+    """Settings `tuning` and `precision` as the native engine's, which compiles the regions.
+
+    Regions run in one thread; the rest takes as many as it is given.
+    """
+
+    name = compiled.MIXED
+
+    def missing(self) -> str | None:
+        return ENGINES["onnxruntime"].missing() or ENGINES[compiled.NATIVE].missing()
+
+    def version(self) -> str:
+        return f"{tensmith.__version__}, ONNX Runtime {ENGINES['onnxruntime'].version()}"
+
+    def start(self) -> None:
+        require(self)
+        ENGINES["onnxruntime"].start()
+
+    def prepare(
+        self, path: Path, threads: int, *, sizes: Mapping[str, int] | None = None, **settings: str
+    ) -> Session:
+        manner = compiled.Manner.of(self.name, path, settings)
+        self.start()
+        if path.is_dir():
+            return _load(path, threads, path)
+
+        def build(fixed: Mapping[str, int]) -> _Loaded:
+            return _Loaded(_load(compiled.compiled_folder(path, fixed, manner), threads, path))
+
+        return opened(read_signature(path), build, sizes)
+
+
+def _load(folder: Path, threads: int, path: Path) -> OnnxRuntimeSession:
+    """The model in a mixed folder, made of `path`; EngineError if it was altered or does not run here."""
+    try:
+        check_folder(folder)
+        options = session_options(threads)
+        options.register_custom_ops_library(str(folder.resolve() / LIBRARY))
+        return open_session(folder / MODEL, options, read_signature(folder / MODEL))
+    except Exception as error:
+        raise EngineError(f"mixed cannot load {path}: {first_line(error)}") from error
