@@ -208,5 +208,6 @@ def test_doctor(tmp_path: Path) -> None:
     assert found["machine"]["peak_gflops"]["fp32"] > 0
     engines = {engine["engine"]: engine for engine in found["engines"]}
     assert engines["onnxruntime"]["error"] is None
+    assert 0 <= found["kernel_table"]["stale"] <= found["kernel_table"]["entries"]
     shown = tensmith("doctor", folder=tmp_path).stdout
     assert "works" in shown and "Extras" in shown

@@ -28,6 +28,8 @@ def doctor() -> Answer:
             "extras": {extra: _packages(extra) for extra in _extras()},
             "machine": _machine(),
         }
+        tell("reading the table of kernels")
+        document["kernel_table"] = _kernel_table()
         engines = []
         for name in (name for name, engine in ENGINES.items() if engine.missing() is None):
             tell(f"testing {name}")
@@ -90,6 +92,15 @@ def _machine() -> dict[str, Any]:
     }
 
 
+def _kernel_table() -> dict[str, Any]:
+    """How much of what measured best elsewhere holds for this CPU and this version of the kernels."""
+    from tensmith.kernel.isa import host_isa
+    from tensmith.kernel.shipped import shipped
+
+    table = shipped(host_isa())
+    return {"isa": table.isa.name, "entries": len(table.entries), "stale": table.stale}
+
+
 def _tested(name: str) -> dict[str, Any]:
     from tensmith.engine.base import ENGINES
     from tensmith.engine.selftest import self_test
@@ -103,7 +114,7 @@ def _tested(name: str) -> dict[str, Any]:
 
 
 def _lines(document: dict[str, Any]) -> list[str]:
-    machine = document["machine"]
+    machine, table = document["machine"], document["kernel_table"]
     peaks = ", ".join(f"{dtype} {rate:,.0f}" for dtype, rate in machine["peak_gflops"].items())
     caches = ", ".join(f"{size / 1024:,.0f} KiB" for size in machine["cache_bytes"])
     lines = [
@@ -118,6 +129,7 @@ def _lines(document: dict[str, Any]) -> list[str]:
         f"  memory     {machine['bandwidth_gbs']:.1f} GB/s, measured; {machine['ram_bytes'] / _GIB:.1f} GiB",
         f"  caches     {caches or 'not known'}",
         f"  energy     {_energy(machine)}",
+        f"  kernels    {table['entries']} layers known for {table['isa']}, {table['stale']} out of date",
         "",
         "Engines",
     ]

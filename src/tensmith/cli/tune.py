@@ -86,9 +86,14 @@ def tune(
             found = run(program, place, folder, budget, tell, other, threads)
     document = {"output": str(folder), **found.to_json()}
     shown = [_table(document), *(f"skipped    {failure}" for failure in found.failures), ""]
-    shown.append(f"{found.trials} trials; compiled to {folder}")
+    settled = sum(task.settled for task in found.tasks)
+    shown.append(
+        f"{found.trials} trials, {settled} of {len(found.tasks)} problems settled; compiled to {folder}"
+    )
     if found.interrupted:
-        shown.append("Interrupted; go on by repeating the command with another --output.")
+        shown.append("Interrupted.")
+    if settled < len(found.tasks):
+        shown.append("What was timed is kept: repeat the command with another --output to go on from here.")
     return Answer(document, shown, INTERRUPTED if found.interrupted else 0)
 
 

@@ -49,6 +49,7 @@ class Tuned:
                     "problem": str(task.problem),
                     "count": task.count,
                     "timed": len(task.seconds),
+                    "settled": task.settled,
                     "guess": _row(task, task.guess),
                     "best": _row(task, task.best),
                     "metaschedule": None if seconds is None else {"microseconds": 1e6 * seconds},
