@@ -51,6 +51,8 @@ class Kernel(ABC):
     """One way to compute `problem` on `isa`; subclasses add their parameters as further fields."""
 
     name: ClassVar[str]
+    # Whether y may lie where the residual does: at each position it is read before y is written there, once.
+    adds_in_place: ClassVar[bool] = False
 
     problem: Convolution
     isa: Isa

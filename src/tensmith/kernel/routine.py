@@ -29,6 +29,10 @@ class Routine(ABC):
         """Bytes of scratch memory it uses, aligned to 64."""
         return 0
 
+    def takes_planes(self, read: int, written: int) -> bool:
+        """Whether it also works on floats as planes; the widths are those of what it reads and writes."""
+        return False
+
     @abstractmethod
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """C text that defines the static function `name` for these buffers."""

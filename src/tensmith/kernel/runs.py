@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from tensmith.kernel.isa import Isa
-
 
 def pieces(length: int, lanes: int) -> list[tuple[int, int]]:
     """(offset, width) of the vectors that hold a run: whole ones, then the narrowest that holds the rest."""
@@ -26,26 +24,21 @@ def vector_types(name: str, lanes: int) -> str:
     return "\n".join(lines)
 
 
-def copy_run(name: str, length: int, step: int, isa: Isa) -> str:
+def copy_run(name: str, length: int, step: int, lanes: int) -> str:
     """C of a function NAME(y, x): y[i] = x[i * step] for i < length.
 
     Nothing but those is read, apart from what lies between them. Every second element is picked from whole
     vectors, which may write up to a vector less one past the run.
     """
-    lanes, reach = isa.lanes, (length - 1) * step + 1
+    reach = (length - 1) * step + 1
     if step == 1:
         body = f"memcpy(y, x, {4 * length});"
         if length >= lanes:
-            body = "\n    ".join(f"store(y + {i}, load(x + {i}));" for i in _starts(length, lanes))
+            body = "\n    ".join(f"store(y + {i}, load(x + {i}));" for i in starts(length, lanes))
     elif step == 2 and reach >= lanes:
         width = min(lanes, length)
-        # `width` elements reach 2 * width - 1 far: two vectors, the second one ending with the last.
-        second = 2 * width - 1 - lanes
-        picked = [2 * i if 2 * i < lanes else lanes + 2 * i - second for i in range(width)]
-        order = ", ".join(map(str, picked + [0] * (lanes - width)))
         body = "\n    ".join(
-            f"store(y + {i}, SHUFFLE(load(x + {2 * i}), load(x + {2 * i + second}), {order}));"
-            for i in _starts(length, width)
+            f"store(y + {i}, {load_second(f'x + {2 * i}', width, lanes)});" for i in starts(length, width)
         )
     else:
         body = f"for (int i = 0; i < {length}; i++) y[i] = x[i * {step}];"
@@ -55,6 +48,15 @@ static inline void {name}(float *y, const float *x)
     {body}
 }}
 """
+
+
+def load_second(place: str, width: int, lanes: int) -> str:
+    """C of a vector of `width` floats, every second one from `place` on; other lanes hold anything."""
+    # They reach 2 * width - 1 far: two vectors, the second one ending with the last.
+    second = 2 * width - 1 - lanes
+    picked = [2 * i if 2 * i < lanes else lanes + 2 * i - second for i in range(width)]
+    order = ", ".join(map(str, picked + [0] * (lanes - width)))
+    return f"SHUFFLE(load({place}), load({place} + {second}), {order})"
 
 
 def copy_bytes(name: str, length: int, step: int) -> str:
@@ -70,7 +72,7 @@ def copy_bytes(name: str, length: int, step: int) -> str:
         even = ", ".join(str(2 * i if 2 * i < width else 2 * i + 1) for i in range(width))
         picked = "\n    ".join(
             f"*(run *)(y + {i}) = PICK(*(const run *)(x + {2 * i}), *(const run *)(x + {2 * i + width - 1}));"
-            for i in _starts(length, width)
+            for i in starts(length, width)
         )
         body = f"""\
 typedef uint8_t run __attribute__((vector_size({width}), aligned(1), may_alias));
@@ -89,6 +91,6 @@ static inline void {name}(uint8_t *y, const uint8_t *x)
 """
 
 
-def _starts(length: int, width: int) -> list[int]:
+def starts(length: int, width: int) -> list[int]:
     """Where vectors begin that cover a run exactly, the last one perhaps over its neighbour."""
     return [*range(0, length - width, width), length - width]

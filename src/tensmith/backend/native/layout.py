@@ -104,7 +104,12 @@ class Layout:
         if self.block[value] == block and (halo == NO_HALO or root not in self.tight):
             self.halo[root] = self.halo.get(root, NO_HALO).union(halo)
             return value
-        return self.wanted(self._copied(value, f"{value} in blocks of {block}", block), block, halo)
+        return self.wanted(self._copied(value, _in_blocks(value, block), block), block, halo)
+
+    def lies(self, value: str) -> frozenset[int]:
+        """The blocks in which there are copies of a value."""
+        copies = (block for block in (1, self.lanes) if _in_blocks(value, block) in self.block)
+        return frozenset((self.block[value], *copies))
 
     def dense(self, value: str) -> str:
         """The value row-major and without gaps: itself, or a copy made now."""
@@ -148,6 +153,11 @@ class Layout:
         return name
 
 
+def _in_blocks(value: str, block: int) -> str:
+    """The name of a copy."""
+    return f"{value} in blocks of {block}"
+
+
 def lay_out(
     steps: list[Step], images: Mapping[str, Images], grids: Mapping[str, Grid], inputs: tuple[str, ...],
     outputs: tuple[str, ...], isa: Isa, choose: Chooser, dtypes: Mapping[str, str], threads: int = 1,
@@ -166,8 +176,9 @@ def lay_out(
         if isinstance(step, Heavy):
             _heavy(layout, step, chosen[step], isa)
         elif isinstance(step, Light):
-            sources = tuple(layout.wanted(source, isa.lanes) for source in step.sources)
-            layout.block[step.output] = isa.lanes
+            block = network.light_block(step, layout.lies(step.sources[0]))
+            sources = tuple(layout.wanted(source, block) for source in step.sources)
+            layout.block[step.output] = block
             layout.actions.append(Action(step.routine, sources, step.output, constants=step.constants))
         elif isinstance(step, Dense):
             layout.block[step.output] = layout.images[step.output].channels

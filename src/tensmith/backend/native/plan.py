@@ -15,6 +15,7 @@ from tensmith.backend.native.arena import ALIGNMENT, Span, arrange
 from tensmith.backend.native.choose.choosers import Chooser, estimated
 from tensmith.backend.native.grouping import group
 from tensmith.backend.native.images import Images, images_of, rows_of
+from tensmith.backend.native.in_place import add_in_place
 from tensmith.backend.native.layout import Action, Layout, lay_out
 from tensmith.backend.native.prepare.decompose import decomposed
 from tensmith.backend.native.prepare.packed import opened
@@ -128,6 +129,7 @@ def make_plan(
     found = grids(program, rows.keys())
     ends = tuple(program.inputs), program.outputs
     layout = lay_out(steps, images, found, *ends, isa, choose, dtypes, threads)
+    add_in_place(layout)
     places, scratch, arena_bytes = _memory(layout, program)
     weights, offsets = _weights(layout.actions)
     return Plan(program, isa, layout, places, scratch, arena_bytes, weights, offsets)

@@ -44,7 +44,7 @@ class Encode:
 
 @dataclass(frozen=True, eq=False)
 class Light:
-    """A routine over images in blocks of one vector; `constants` as the routine wants them."""
+    """A routine over images in blocks of one vector, or planes if it takes them; with its `constants`."""
 
     routine: Routine
     sources: tuple[str, ...]

@@ -66,6 +66,7 @@ class Sparse(Kernel):
     """
 
     name: ClassVar[str] = "sparse"
+    adds_in_place: ClassVar[bool] = True
 
     positions: int
     block: int
@@ -202,7 +203,7 @@ class Sparse(Kernel):
         shapes = [tile for tile, _ in tiles(image, self.positions)]
         runs = sorted({columns for _, columns in shapes})
         copies = [
-            copy_run(f"{name}_{word}{columns}", columns, step, self.isa)
+            copy_run(f"{name}_{word}{columns}", columns, step, self.isa.lanes)
             for columns in runs
             for word, step in (("gather", p.strides[1]), ("copy", 1))
         ]

@@ -47,6 +47,7 @@ class SpatialPack(RegisterTiles):
     """
 
     name: ClassVar[str] = "spatial_pack"
+    adds_in_place: ClassVar[bool] = True
 
     block: int
 

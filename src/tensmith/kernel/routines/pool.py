@@ -8,6 +8,7 @@ from typing import Literal
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import literal
 from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
+from tensmith.kernel.routines.plane_pool import Windows, plane_maximum
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,16 @@ class Pool(Routine):
     dilations: tuple[int, int] = (1, 1)
     counted: tuple[int, int] | None = None
 
+    def takes_planes(self, read: int, written: int) -> bool:
+        """Maxima of every column or every second one, where rows fill vectors."""
+        return self.kind == "max" and self.strides[1] <= 2 and min(read, written) >= self.lanes
+
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """Windows are cut at the borders; those inside are unrolled."""
         (source,) = sources
+        if source.block == 1:
+            windows = Windows(self.window, self.strides, self.pads, self.dilations)
+            return plane_maximum(name, windows, source, target, self.lanes)
         bytes_ = source.dtype == "u8"
         vector, unaligned = ("vb", "vb") if bytes_ else ("vf", "vfu")
         read_from = f"(const {source.c_type} *)in[0] + {source.address(0, 0, 0)}"

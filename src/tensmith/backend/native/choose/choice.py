@@ -70,6 +70,12 @@ class Network:
         images = self.tensors.isdisjoint((step.source, step.output))
         return images and before == after and before.extent == (1, 1)
 
+    def light_block(self, step: Light, lies: frozenset[int]) -> int:
+        """What a light step reads and writes: planes if it takes them and its source is in no blocks yet."""
+        widths = (self.images[value].width for value in (step.sources[0], step.output))
+        planes = lies == {1} and step.sources[0] not in self.bytes and step.routine.takes_planes(*widths)
+        return 1 if planes else self.isa.lanes
+
     def conversion(self, value: str, lies: frozenset[int], block: int) -> float:
         """Seconds until a value that lies in such blocks lies in others, too."""
         if block in lies:
@@ -127,8 +133,8 @@ def after(
         convert((step.residual,) if step.residual else (), option.writes)
         block = option.writes
     elif isinstance(step, Light):
-        convert(step.sources, lanes)
-        block = lanes
+        block = network.light_block(step, lying[step.sources[0]])
+        convert(step.sources, block)
     elif isinstance(step, Join):
         # Parts that lie in blocks are written where they belong; others are copied there.
         seconds = sum(network.conversion(value, lying[value], lanes) for value in step.sources)

@@ -1,0 +1,61 @@
+"""Sums in place: a residual that nobody reads afterwards lends its memory to what it is added to.
+
+Memory that was just read is in the caches; other memory would have to come there first, to be overwritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tensmith.backend.native.layout import Action, Layout
+from tensmith.kernel.algorithm import Kernel
+
+
+def add_in_place(layout: Layout) -> None:
+    """Makes residuals the parents of their sums where kernels allow it and both lie alike."""
+    phases = list(_phases(layout.actions))
+    touched: dict[str, list[int]] = {}
+    for phase, actions in enumerate(phases):
+        for value in (value for action in actions for value in action.values):
+            root, _ = layout.root(value)
+            touched.setdefault(root, [phase, phase])[1] = phase
+    for phase, actions in enumerate(phases):
+        pair = _pair(layout, actions)
+        if pair is None:
+            continue
+        residual, sums = pair
+        if touched[residual][1] == phase == touched[sums][0] and _alike(layout, residual, sums):
+            layout.parent[sums] = residual, 0
+            touched[residual][1] = touched[sums][1]
+
+
+def _phases(actions: list[Action]) -> Iterator[list[Action]]:
+    """Those that may be done at the same time, together."""
+    found: list[Action] = []
+    for action in actions:
+        if found and not action.beside:
+            yield found
+            found = []
+        found.append(action)
+    yield found
+
+
+def _pair(layout: Layout, actions: list[Action]) -> tuple[str, str] | None:
+    """The roots of a residual and its sums, if that is what all these kernels add, each in its own place."""
+    roots = set()
+    for action in actions:
+        work, reads = action.work, action.reads
+        if not (isinstance(work, Kernel) and work.adds_in_place and len(reads) == 2):
+            return None
+        (x, _), (residual, first), (sums, begin) = map(layout.root, (*reads, action.writes))
+        if first != begin or x == residual:
+            return None
+        roots.add((residual, sums))
+    return roots.pop() if len(roots) == 1 else None
+
+
+def _alike(layout: Layout, one: str, other: str) -> bool:
+    """Whether two roots are of one size, in the same blocks, with one halo, and in the arena."""
+    outside = {one, other} & (layout.tight | layout.tensors | layout.grids.keys())
+    same = layout.images[one].batch == layout.images[other].batch
+    return same and not outside and layout.buffer(one) == layout.buffer(other)
