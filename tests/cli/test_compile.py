@@ -43,3 +43,11 @@ def test_half_and_another_precision_contradict(tiny: Path, tmp_path: Path) -> No
     refused(tensmith(*words, folder=tmp_path), 2, "leave out one of them")
     words = ("compile", str(tiny / "tiny.onnx"), "--precision", "f8")
     refused(tensmith(*words, folder=tmp_path), 2, "precision is one of f32, bf16, f16, not 'f8'")
+
+
+def test_a_mixed_folder_is_for_onnx_runtime(tiny: Path, tmp_path: Path) -> None:
+    words = ("compile", str(tiny / "tiny.onnx"), "--mixed", "--output", "mixed", "--json")
+    document = json.loads(tensmith(*words, folder=tmp_path).stdout)
+    assert document["regions"] == 1 and document["kernels"]
+    assert {path.name for path in (tmp_path / "mixed").iterdir()} == {"libmixed.so", "mixed.onnx"}
+    refused(tensmith(*words, "--threads", "2", folder=tmp_path), 2, "--mixed compiles for one thread")

@@ -65,8 +65,8 @@ def test_a_folder_is_found_again_and_loaded_as_it_is(model: Path) -> None:
     folder = compiled.compiled_folder(model, {"batch": 5}, manner)
     assert compiled.compiled_folder(model, {"batch": 5}, manner) == folder
     assert MIXED.prepare(folder, 1).run(rows(5))["rows"].shape[1] == 10
-    (folder / "libmodel.so").write_bytes(b"")
-    with pytest.raises(EngineError, match=r"mixed cannot load .*libmodel.so was altered"):
+    (folder / "libmixed.so").write_bytes(b"")
+    with pytest.raises(EngineError, match=r"mixed cannot load .*libmixed.so was altered"):
         MIXED.prepare(folder, 1)
 
 

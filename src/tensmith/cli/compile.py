@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tensmith.cli.command import Answer, command
 from tensmith.cli.progress import progress
+
+if TYPE_CHECKING:
+    from tensmith.backend.native.choose.choosers import Choosing
+    from tensmith.backend.native.plan import Plan
+    from tensmith.ir import Program
+    from tensmith.kernel.isa import Isa
 
 
 @command(example="tensmith compile model.onnx --target raspberry-pi-5 --output model-pi")
@@ -33,17 +39,20 @@ def compile(
     ] = "f32",
     threads: Annotated[int, typer.Option(help="Threads that may share a layer.")] = 1,
     half: Annotated[bool, typer.Option("--half", help="The same as --precision f16.")] = False,
+    mixed: Annotated[
+        bool, typer.Option("--mixed", help="Leave to ONNX Runtime what has no kernel, and write for that.")
+    ] = False,
 ) -> Answer:
     """Compile a model for a device, which need not be at hand: kernels are chosen by estimate.
 
     Writes a folder with a library, a Python loader that needs only NumPy (from model import Model), and the C
-    it was made of: model.c and model.h to build into a program, main.c as an example of one.
+    it was made of: model.c and model.h to build into a program, main.c as an example of one. With --mixed, a
+    folder with mixed.onnx, which runs in ONNX Runtime 1.16 or newer where libmixed.so, the other file, is
+    registered by SessionOptions.register_custom_ops_library.
     """
     from tensmith.backend.native.choose.choosers import estimated
     from tensmith.backend.native.choose.precision import in_precision, refusal
-    from tensmith.backend.native.emit.folder import write_folder
     from tensmith.backend.native.emit.loader import MOST_THREADS
-    from tensmith.backend.native.plan import make_plan
     from tensmith.cli.sizes import assumed, parse_sizes, with_batch
     from tensmith.errors import UsageError
     from tensmith.hardware import load_target
@@ -60,16 +69,51 @@ def compile(
         raise UsageError(f"'{device.name}': {reason}")
     given = parse_sizes(sizes)
     folder = output or Path(f"{model.stem}-{device.name}")
+    chooser = in_precision(estimated, precision)
+    if mixed and threads != 1:
+        raise UsageError("--mixed compiles for one thread; leave out --threads")
     with progress("compiling"):
-        plan = make_plan(with_batch(model, batch, given), isa, in_precision(estimated, precision), threads)
-        write_folder(plan, folder)
+        program = with_batch(model, batch, given)
+        plans = (
+            _mixed(program, isa, chooser, folder)
+            if mixed
+            else [_native(program, isa, chooser, threads, folder)]
+        )
+    kernels = [str(action.work) for plan in plans for action in plan.kernels]
+    weights, arena = (
+        sum(sizes) for sizes in zip(*((int(plan.weights.nbytes), plan.arena_bytes) for plan in plans))
+    )
     document: dict[str, Any] = {
         "output": str(folder), "target": device.name, "architecture": isa.architecture, "isa": isa.name,
-        "needs": sorted(isa.needs), "weights_bytes": int(plan.weights.nbytes),
-        "arena_bytes": plan.arena_bytes, "threads": plan.threads,
-        "kernels": [str(action.work) for action in plan.kernels],
+        "needs": sorted(isa.needs), "weights_bytes": weights, "arena_bytes": arena,
+        "threads": max(plan.threads for plan in plans), "kernels": kernels,
+        **({"regions": len(plans)} if mixed else {}),
     }  # fmt: skip
     needs = f"{isa.architecture} with {', '.join(sorted(isa.needs)) or 'no extensions'}"
-    memory = f"{plan.weights.nbytes:,} bytes of weights, {plan.arena_bytes:,} while running"
-    told = [f"{folder}: {len(plan.kernels)} kernels for {needs}", memory, assumed([model], batch, given)]
+    memory = f"{weights:,} bytes of weights, {arena:,} while running"
+    regions = f" in {len(plans)} region{'s' if len(plans) > 1 else ''}" if mixed else ""
+    told = [f"{folder}: {len(kernels)} kernels{regions} for {needs}", memory, assumed([model], batch, given)]
     return Answer(document, list(filter(None, told)))
+
+
+def _native(program: Program, isa: Isa, chooser: Choosing, threads: int, folder: Path) -> Plan:
+    """Writes a native folder; an error says what else there is."""
+    from tensmith.backend.native.emit.folder import write_folder
+    from tensmith.backend.native.plan import make_plan
+    from tensmith.errors import EngineError
+
+    try:
+        plan = make_plan(program, isa, chooser, threads)
+    except EngineError as error:
+        raise EngineError(f"{error}; --mixed compiles the rest, for ONNX Runtime") from error
+    write_folder(plan, folder)
+    return plan
+
+
+def _mixed(program: Program, isa: Isa, chooser: Choosing, folder: Path) -> list[Plan]:
+    """Writes a mixed folder; the plans of its regions."""
+    from tensmith.backend.mixed.folder import mix, write_folder
+
+    mixed = mix(program, isa, chooser)
+    write_folder(mixed, folder)
+    return [region.plan for region in mixed.library.regions]

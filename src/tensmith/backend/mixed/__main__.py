@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 from tensmith.backend.mixed.folder import mix, write_folder
-from tensmith.backend.native.__main__ import Choosing, main
+from tensmith.backend.native.__main__ import main
+from tensmith.backend.native.choose.choosers import Choosing
 from tensmith.ir import Program
 from tensmith.kernel.isa import Isa
 

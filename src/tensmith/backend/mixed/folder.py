@@ -1,14 +1,13 @@
 """The two files of a mixed model: an ONNX file, and the library that ONNX Runtime loads to run it.
 
 options = onnxruntime.SessionOptions()
-options.register_custom_ops_library("folder/libmodel.so")
-session = onnxruntime.InferenceSession("folder/model.onnx", options)
+options.register_custom_ops_library("folder/libmixed.so")
+session = onnxruntime.InferenceSession("folder/mixed.onnx", options)
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,7 @@ from pathlib import Path
 from tensmith.backend.mixed.library import Library
 from tensmith.backend.mixed.model import with_regions
 from tensmith.backend.mixed.regions import find_regions
-from tensmith.backend.native.choose.choosers import Chooser, estimated
+from tensmith.backend.native.choose.choosers import Choosing, estimated
 from tensmith.backend.native.plan import make_plan
 from tensmith.backend.onnx import write_onnx
 from tensmith.errors import EngineError, OutputError
@@ -26,7 +25,7 @@ from tensmith.ir import Program
 from tensmith.kernel.isa import Isa
 from tensmith.rewrite.trail import simplify
 
-MODEL, LIBRARY = "model.onnx", "libmodel.so"
+MODEL, LIBRARY = "mixed.onnx", "libmixed.so"
 # The metadata key of the model under which it keeps its library's hash.
 LIBRARY_KEY = "tensmith.library_sha256"
 
@@ -39,7 +38,7 @@ class Mixed:
     library: Library
 
 
-def mix(program: Program, isa: Isa, chooser: Callable[[int], Chooser] = estimated) -> Mixed:
+def mix(program: Program, isa: Isa, chooser: Choosing = estimated) -> Mixed:
     """Plans what native code computes of a program of fixed sizes; EngineError if that is nothing."""
     simplified = simplify(program).program
     return Mixed(

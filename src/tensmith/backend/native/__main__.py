@@ -13,9 +13,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeAlias
 
-from tensmith.backend.native.choose.choosers import Chooser, estimated
+from tensmith.backend.native.choose.choosers import Choosing, estimated
 from tensmith.backend.native.choose.measured import measured, metascheduled
 from tensmith.backend.native.choose.precision import in_precision
 from tensmith.backend.native.emit.folder import write_folder
@@ -25,8 +24,6 @@ from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program
 from tensmith.kernel.isa import Isa, host_isa
 from tensmith.kernel.timings import Timings
-
-Choosing: TypeAlias = Callable[[int], Chooser]
 
 
 def main(arguments: list[str], write: Callable[[Program, Isa, Choosing, int, Path], None]) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
 
 from tensmith.kernel.algorithm import Kernel, candidates
 from tensmith.kernel.isa import Isa
@@ -22,6 +23,9 @@ class Chooser(Protocol):
         Measured seconds are in no unit with estimated ones, so parts are asked for beside the whole.
         """
 
+
+# What a plan asks for its chooser, by how many bytes of weights every run reads.
+Choosing: TypeAlias = Callable[[int], Chooser]
 
 # (bytes, bytes a second, bytes worth a second) of a server core's second and third cache and of its memory.
 _MEMORIES = ((1 << 20, 150e9, math.inf), (16 << 20, 70e9, math.inf), (1 << 62, 18e9, 60e9))

@@ -1,0 +1,106 @@
+"""Detectors, which the native engine refuses whole: the engine mixed against ONNX Runtime and OpenVINO.
+
+    python benchmarks/native_mixed.py [--seconds 20] [--only mobilenet_v2,...] [--size 320]
+
+Published backbones with random weights (models.py), behind them a head of convolutions that gives boxes and
+scores at stride 32, and NonMaxSuppression, which no native kernel computes: how much it selects is known at
+run time only. One thread, taking turns. Prints the latencies, and the ratio to the faster of the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import onnx
+import torch
+from models import build
+from onnx import helper, numpy_helper
+from torch import Tensor, nn
+
+from tensmith.engine import ENGINES, read_signature
+from tensmith.evaluate.bench import random_inputs
+from tensmith.evaluate.latency import Contender, compare
+
+BACKBONES = ("mobilenet_v2", "resnet18", "resnet50")
+ANCHORS, CLASSES = 9, 20
+SELECTION = {"most": np.array([100]), "overlap": np.float32([0.5]), "least": np.float32([0.08])}
+
+
+class Detector(nn.Module):
+    """Features at stride 32 -> boxes (N, boxes, 4) and scores (N, classes, boxes)."""
+
+    def __init__(self, body: nn.Module, channels: int) -> None:
+        super().__init__()
+        self.body = body
+        self.head = nn.Sequential(
+            nn.Conv2d(channels, 256, 3, padding=1), nn.ReLU(), nn.Conv2d(256, 256, 3, padding=1), nn.ReLU()
+        )
+        self.boxes = nn.Conv2d(256, ANCHORS * 4, 3, padding=1)
+        self.scores = nn.Conv2d(256, ANCHORS * CLASSES, 3, padding=1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        found = self.head(self.body(x))
+        count = found.shape[0]
+        boxes = self.boxes(found).reshape(count, ANCHORS, 4, -1).transpose(2, 3).reshape(count, -1, 4)
+        scores = self.scores(found).reshape(count, ANCHORS, CLASSES, -1).transpose(1, 2)
+        return boxes.sigmoid(), scores.reshape(count, CLASSES, -1).softmax(1)
+
+
+def export(name: str, size: int, path: Path) -> None:
+    """Writes a detector as an ONNX file, for one image."""
+    torch.manual_seed(0)
+    module, _ = build(name)
+    body = nn.Sequential(*list(module.children())[:-1])
+    image = torch.randn(1, 3, size, size)
+    with torch.no_grad():
+        detector = Detector(body, body(image).shape[1]).eval()
+    torch.onnx.export(
+        detector, (image,), str(path), opset_version=18, external_data=False,
+        input_names=["image"], output_names=["boxes", "scores"],
+    )  # fmt: skip
+    model = onnx.load(path)
+    model.graph.initializer.extend(numpy_helper.from_array(array, key) for key, array in SELECTION.items())
+    inputs = ["boxes", "scores", *SELECTION]
+    model.graph.node.append(helper.make_node("NonMaxSuppression", inputs, ["selected"]))
+    selected = helper.make_tensor_value_info("selected", onnx.TensorProto.INT64, ["found", 3])
+    model.graph.output.append(selected)
+    onnx.save(model, path)
+
+
+def measure(path: Path, seconds: float) -> str:
+    """One line of the table."""
+    others = [name for name in ("onnxruntime", "openvino") if ENGINES[name].missing() is None]
+    contenders = [Contender(name, path) for name in ("mixed", *others)]
+    found = {
+        each.contender.engine: each
+        for each in compare(contenders, random_inputs(read_signature(path).inputs), 1, seconds)
+    }
+    best = min(others, key=lambda name: found[name].latency.value)
+    # `compare` takes mixed as the baseline: how many times slower the other one is, by rounds.
+    ratio = found[best].ratio
+    times = "  ".join(f"{name} {latency.latency.value:.2f} ms" for name, latency in found.items())
+    interval = f"[{1 / ratio.high:.2f} to {1 / ratio.low:.2f}]"
+    return f"{path.stem:14} {1 / ratio.value:.2f} {interval} over {best}: {times}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=20.0, help="how long to measure each detector")
+    parser.add_argument("--only", default=",".join(BACKBONES), help="backbones to measure, as A,B")
+    parser.add_argument("--size", type=int, default=320, help="rows and columns of the image")
+    arguments = parser.parse_args()
+    cache = Path(tempfile.gettempdir()) / "tensmith-native-benchmark"
+    cache.mkdir(exist_ok=True)
+    for name in arguments.only.split(","):
+        path = cache / f"{name}_detector_{arguments.size}.onnx"
+        if not path.exists():
+            export(name, arguments.size, path)
+        print(measure(path, arguments.seconds), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
