@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,9 +15,13 @@ import pytest
 import tensmith
 from command_line import refused
 from command_line import tensmith as command
+from tensmith.backend.native.choose.precision import refusal
+from tensmith.backend.native.emit import loader
+from tensmith.deploy.settle import native_folder
 from tensmith.engine import ENGINES
 from tensmith.engine.compiled import NATIVE
 from tensmith.errors import EngineError
+from tensmith.kernel.isa import host_isa
 
 pytestmark = pytest.mark.skipif(bool(ENGINES[NATIVE].missing()), reason="no C compiler is installed")
 
@@ -87,3 +92,10 @@ def test_a_native_run_is_resumed(
         time_budget=1, preprocess="raw", prefer="latency", resume=True,
     )  # fmt: skip
     assert NATIVE in {point.engine for point in again.points}
+
+
+@pytest.mark.skipif(bool(refusal("bf16", host_isa())), reason="this CPU does not multiply bfloat16")
+def test_a_point_in_less_precision_ships_what_was_compiled_for_that(tiny: Path) -> None:
+    given = SimpleNamespace(example={"x": np.zeros((1, 3, 8, 8), np.float32)}, threads=1)
+    plain, half = (native_folder(given, tiny / "tiny.onnx", how) for how in ({}, {"precision": "bf16"}))
+    assert plain != half and (half / loader.MANIFEST).exists()

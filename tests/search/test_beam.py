@@ -1,5 +1,6 @@
 """The beam seeds, extends, bisects against the budget, and stops in time."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -83,3 +84,13 @@ def test_narrow_integers_never_exceed_seven_bits(tmp_path: Path) -> None:
             if step.rule == "int8":
                 assert step.params["default_bits"] == 7
                 assert max(step.params.get("bits", {"": 7}).values()) <= 7
+
+
+def test_bfloat16_arithmetic_races_on_every_engine_that_can_be_told_to() -> None:
+    def seeded(*engines: str) -> list[Mapping[str, str]]:
+        space = Space(two_layers(), engines, half_precision=True, sensitivity=lambda: SENSITIVITY)
+        return [idea.plan.settings for idea in space.seeds() if idea.family == "bfloat16 arithmetic"]
+
+    assert seeded("onnxruntime", "openvino", "native") == [{"precision": "bf16"}]
+    assert seeded("onnxruntime", "native") == [{"precision": "bf16"}]
+    assert seeded("onnxruntime") == []

@@ -260,14 +260,15 @@ def _metrics(
 
 def _native_bytes(workshop: Workshop, contender: Contender) -> Metric:
     """What a device needs of a compiled model to run it: library, weights and manifest."""
-    folder = native_folder(workshop, contender.path)
+    folder = native_folder(workshop, contender.path, dict(contender.settings))
     needed = (loader.LIBRARY, loader.WEIGHTS, loader.MANIFEST)
     return exact(sum((folder / name).stat().st_size for name in needed), "bytes")
 
 
-def native_folder(workshop: Workshop, path: Path) -> Path:
-    """What the native engine compiled a file to for the sample that latency is measured on."""
-    return compiled_folder(path, sizes_in(path, workshop.example), Manner(threads=workshop.threads))
+def native_folder(workshop: Workshop, path: Path, settings: Mapping[str, str]) -> Path:
+    """What the native engine compiled a file to, as its `settings` say, for the sample that is timed."""
+    manner = Manner.of(NATIVE, path, settings, workshop.threads)
+    return compiled_folder(path, sizes_in(path, workshop.example), manner)
 
 
 def sizes_of_example(workshop: Workshop) -> dict[str, int]:

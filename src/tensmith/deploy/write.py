@@ -24,7 +24,7 @@ from tensmith.report.document import Metrics
 from tensmith.search.candidate import Candidate
 from tensmith.search.front import best
 from tensmith.search.sensitivity import Sensitivity
-from tensmith.search.workshop import BASELINE_ENGINE, Workshop, engine_text
+from tensmith.search.workshop import BASELINE_ENGINE, Workshop, engine_settings, engine_text
 from tensmith.verify.certificate import make_certificate, write_certificate
 from tensmith.verify.runs import Checker
 
@@ -104,7 +104,8 @@ def _write_point(
     for file in data:
         shutil.copyfile(file, place / file.name)
     if candidate.engine == NATIVE:
-        shutil.copytree(native_folder(workshop, source), place, dirs_exist_ok=True)
+        settings = engine_settings(candidate.plan.settings)
+        shutil.copytree(native_folder(workshop, source, settings), place, dirs_exist_ok=True)
     if packed := workshop.packed(candidate):
         shutil.copyfile(packed, place / "model.packed")
     certificate = make_certificate(

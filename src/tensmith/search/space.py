@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tensmith.engine.compiled import NATIVE
 from tensmith.ir import Program
 from tensmith.rewrite.lossy import block_int4
 from tensmith.rewrite.lossy.dependency import ChannelGroup, groups
@@ -44,6 +45,8 @@ _LEAST_DAMAGE = 1e-6
 _SPARSITIES = (0.3, 0.5, 0.7)
 _KEPT_ENERGY = 0.95
 _CLUSTER_BITS = 5
+# Engines that can be told to multiply floats as bfloat16; a plan that says so races on these.
+_MULTIPLY_BFLOAT = frozenset({"openvino", NATIVE})
 
 
 @dataclass(frozen=True)
@@ -98,9 +101,8 @@ class Space:
             yield Idea(Plan.of([Step("dynamic_int8", kind="lossy")]), "dynamic_int8")
         if 2 * _weights_in(block_int4.products(self.program, block_int4.BLOCK)) >= _weights_in(layers):
             yield Idea(Plan.of([Step("block_int4", kind="lossy")]), "block_int4")
-        if self.half_precision and "openvino" in self.engines:
-            settings = {"engine": "openvino", "precision": "bf16"}
-            yield Idea(Plan.of([_weight_only("floats")], settings), "bfloat16 arithmetic")
+        if self.half_precision and not _MULTIPLY_BFLOAT.isdisjoint(self.engines):
+            yield Idea(Plan.of([_weight_only("floats")], {"precision": "bf16"}), "bfloat16 arithmetic")
 
     def _int8(self, calibration: Mapping[str, Any]) -> Step:
         return Step("int8", params={**calibration, "default_bits": self.highest}, kind="lossy")
