@@ -1,6 +1,7 @@
 """The beam seeds, extends, bisects against the budget, and stops in time."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -94,3 +95,27 @@ def test_bfloat16_arithmetic_races_on_every_engine_that_can_be_told_to() -> None
     assert seeded("onnxruntime", "openvino", "native") == [{"precision": "bf16"}]
     assert seeded("onnxruntime", "native") == [{"precision": "bf16"}]
     assert seeded("onnxruntime") == []
+
+
+def with_a_vector() -> Program:
+    """Four products, one too shallow for blocks of 4-bit weights."""
+    generator = np.random.default_rng(0)
+    sizes = ((64, 64), (64, 64), (64, 16), (16, 8))
+    constants = {f"w{i}": generator.normal(size=size).astype("f") for i, size in enumerate(sizes)}
+    nodes = tuple(make_node("matmul", (f"h{i}" if i else "x", f"w{i}"), (f"h{i + 1}",)) for i in range(4))
+    return Program("four", {"x": TensorType("f32", (1, 64))}, ("h4",), nodes, constants)
+
+
+def test_what_blocks_of_four_bits_leave_takes_eight_and_what_they_hurt_most_is_skipped() -> None:
+    sensitivity = {f"h{i}": Sensitivity(1.0 / i, 1.0) for i in range(1, 5)}
+    space = Space(with_a_vector(), ("onnxruntime",), sensitivity=lambda: sensitivity)
+    (seed,) = [idea for idea in space.seeds() if idea.family == "block_int4"]
+    assert [step.rule for step in seed.plan.steps] == ["block_int4", "weight_only"]
+    assert list(space.moves(seed, replace(simulated(seed.plan), status="accepted"))) == []
+    rejected = replace(simulated(seed.plan), status="rejected")
+    (next_one,) = space.moves(seed, rejected)
+    assert next_one.plan.steps[0].params == {"skip": ["h1"]}
+    assert list(space.moves(next_one, rejected)) == [], "half of the products at most"
+    whole = Space(two_layers(), ("onnxruntime",), sensitivity=lambda: SENSITIVITY)
+    (seed,) = [idea for idea in whole.seeds() if idea.family == "block_int4"]
+    assert [step.rule for step in seed.plan.steps] == ["block_int4"]

@@ -7,7 +7,7 @@ search walks the same way and finds its candidates in the checkpoint.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -99,13 +99,23 @@ class Space:
         yield Idea(Plan.of([_weight_only("floats")]), "weight_only")
         if any(layer.op == "matmul" for layer in layers):
             yield Idea(Plan.of([Step("dynamic_int8", kind="lossy")]), "dynamic_int8")
-        if 2 * _weights_in(block_int4.products(self.program, block_int4.BLOCK)) >= _weights_in(layers):
-            yield Idea(Plan.of([Step("block_int4", kind="lossy")]), "block_int4")
+        if 2 * _weights_in(self._products()) >= _weights_in(layers):
+            yield Idea(Plan.of(self._in_blocks()), "block_int4")
         if self.half_precision and not _MULTIPLY_BFLOAT.isdisjoint(self.engines):
             yield Idea(Plan.of([_weight_only("floats")], {"precision": "bf16"}), "bfloat16 arithmetic")
 
     def _int8(self, calibration: Mapping[str, Any]) -> Step:
         return Step("int8", params={**calibration, "default_bits": self.highest}, kind="lossy")
+
+    def _products(self) -> list[Layer]:
+        return block_int4.products(self.program, block_int4.BLOCK)
+
+    def _in_blocks(self, skip: Collection[str] = ()) -> list[Step]:
+        """Products in 4 bits but for the skipped ones, and what that leaves in floats in 8 bits."""
+        params = {"skip": sorted(skip)} if skip else {}
+        treated = {layer.site for layer in self._products()} - set(skip)
+        rest = any(layer.site not in treated for layer in weighted_layers(self.program))
+        return [Step("block_int4", params=params, kind="lossy"), *([_weight_only("codes")] if rest else [])]
 
     def variants(self, idea: Idea, outcome: Candidate) -> Iterator[Idea]:
         """Other forms of a seed: calibrations where the first one cost something, other ways to store."""
@@ -135,8 +145,13 @@ class Space:
                 yield from self._offers(idea) if idea.level is None else self._fewer_channels(idea)
             if step is not None and idea.level is None:
                 yield from self._fewer_weights(idea, step)
-        elif outcome.status == "rejected" and step is not None and idea.level is None:
-            yield from self._with_skips(idea, step)
+        elif outcome.status == "rejected" and idea.level is None:
+            blocks = idea.plan.find("block_int4")
+            if blocks is not None:
+                skips = self._more_skipped(blocks, {layer.site for layer in self._products()})
+                yield from (replace(idea, plan=Plan.of(self._in_blocks(skip))) for skip in skips)
+            elif step is not None:
+                yield from self._with_skips(idea, step)
 
     def further(self, idea: Idea, outcome: Candidate) -> Idea | None:
         """The next level on the line of `idea`: the search for the fewest bits that the budget bears."""
@@ -225,17 +240,21 @@ class Space:
         return replace(idea, plan=plan, level=level)
 
     def _with_skips(self, idea: Idea, step: Step) -> Iterator[Idea]:
-        """The most sensitive layers for their time left in float: twice as many each time, up to half."""
-
-        def relief(item: tuple[str, Sensitivity]) -> float:
-            return item[1].divergence / self.layer_seconds.get(item[0], 1.0)
-
-        ranked = sorted(self._sensitivities().items(), key=relief, reverse=True)
-        count = max(1, 2 * len(step.params.get("skip", ())))
-        if count <= len(ranked) // 2:
-            skip = sorted(site for site, _ in ranked[:count])
+        """The most sensitive layers for their time left in float."""
+        for skip in self._more_skipped(step, self._sensitivities().keys()):
             params = {**step.params, "skip": skip}
             yield Idea(idea.plan.having(Step(step.rule, step.site, params, "lossy")), idea.family)
+
+    def _more_skipped(self, step: Step, sites: Collection[str]) -> Iterator[list[str]]:
+        """The most sensitive of the sites for their time: twice as many as the step skips, up to half."""
+
+        def relief(site: str) -> float:
+            return self._sensitivities()[site].divergence / self.layer_seconds.get(site, 1.0)
+
+        ranked = sorted(sites, key=lambda site: (-relief(site), site))
+        count = max(1, 2 * len(step.params.get("skip", ())))
+        if count <= len(ranked) // 2:
+            yield sorted(ranked[:count])
 
     def _sensitivities(self) -> Mapping[str, Sensitivity]:
         if self._cached is None:
@@ -248,6 +267,9 @@ def _weights_in(layers: list[Layer]) -> int:
 
 
 def _bits_step(plan: Plan) -> Step | None:
+    """The step whose bits a line of levels may lower; none beside 4-bit blocks, which have theirs."""
+    if plan.find("block_int4") is not None:
+        return None
     return next((step for step in plan.steps if step.rule in _BITS_RULES), None)
 
 
