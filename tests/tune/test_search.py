@@ -126,6 +126,19 @@ def test_the_table_knows_the_problem_itself(timings: Timings) -> None:
         assert tried[:2] == [task.guess, task.kernels[-1]]
 
 
+def test_a_table_that_holds_here_shortens_the_search_and_a_wrong_one_does_not(timings: Timings) -> None:
+    trials = {}
+    for name, place in (("right", 0), ("wrong", -1)):
+        made = search(Timings(timings.path.with_name(name)), clock := Clock())
+        orders = [sorted(task.kernels, key=lambda kernel: clock(kernel, 0, 0)) for task in made.tasks]
+        known = (best_elsewhere(order[0].problem, order[place], made.memory) for order in orders)
+        made.table = Table(host_isa(), tuple(known))
+        made.run(LONG)
+        trials[name] = made.trials
+        assert name == "wrong" or [task.best for task in made.tasks] == [order[0] for order in orders]
+    assert trials["right"] < trials["wrong"]
+
+
 def test_what_another_process_times_meanwhile_is_not_timed_again(timings: Timings) -> None:
     class Busy(Clock):
         """Before its first answer, another process finds out about every kernel."""
