@@ -253,15 +253,19 @@ _NOWHERE = 0
 
 
 def _join(layout: Layout, step: Join) -> None:
-    """Parts that fill whole blocks live inside the whole; others are copied into it."""
+    """Parts that fill whole blocks live inside the whole; others are copied into it.
+
+    So are those that somebody reads with a halo, if the whole can have none.
+    """
     layout.block[step.output] = layout.lanes
     first = 0
     for position, part in enumerate(step.sources):
-        part_block = layout.block[part]
+        part_block, halo = layout.block[part], layout.halo.get(part, NO_HALO)
         free = part not in layout.parent and part not in layout.tight and part not in step.sources[:position]
-        if free and part_block == layout.lanes and not first % layout.lanes:
+        fits = halo == NO_HALO or step.output not in layout.tight
+        if free and fits and part_block == layout.lanes and not first % layout.lanes:
             layout.parent[part] = (step.output, first)
-            halo = layout.halo.pop(part, NO_HALO)
+            layout.halo.pop(part, None)
             layout.halo[step.output] = layout.halo.get(step.output, NO_HALO).union(halo)
         else:
             layout.actions.append(Action(Copy((first, 0, 0)), (part,), step.output))
