@@ -254,7 +254,7 @@ def test_sanitizers_find_nothing(lifted: Lifted, sizes: dict[str, int], room: in
 
 def driver(lifted: Lifted, sizes: dict[str, int], room: int) -> str:
     """A main that calls the function on heap arrays."""
-    from tensmith.lifting.emit.ctext.names import CTYPES
+    from tensmith.ctext.dialect import CTYPES
 
     written = {o.view.array for o in lifted.outputs if o.view is not None}
     lines, passed, after = [], [], []

@@ -27,7 +27,7 @@ OPENCL = """\
 #define store_half(p, i, x) vstore_half(x, i, p)
 typedef float f32; typedef half f16;
 typedef char i8; typedef short i16; typedef int i32; typedef long i64;
-typedef uchar u8; typedef ushort u16; typedef uint u32;
+typedef uchar u8; typedef ushort u16; typedef uint u32; typedef ulong u64;
 """
 
 # CUDA C++ as NVRTC compiles it, without any header; halves through PTX's cvt.
@@ -45,6 +45,7 @@ CUDA = """\
 typedef float f32; typedef unsigned short f16;
 typedef signed char i8; typedef short i16; typedef int i32; typedef long long i64;
 typedef unsigned char u8; typedef unsigned short u16; typedef unsigned int u32;
+typedef unsigned long long u64;
 static __device__ float load_half(const f16 *p, int i)
 {
     float x;
@@ -55,20 +56,4 @@ static __device__ void store_half(f16 *p, int i, float x)
 {
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(p[i]) : "f"(x));
 }
-"""
-
-# What both languages lack. A NaN goes through; signum(-0) is -0.
-FUNCTIONS = """\
-FUNCTION int is_nan(float x) { return x != x; }
-FUNCTION float maximum(float a, float b) { return a > b || a != a ? a : b; }
-FUNCTION float minimum(float a, float b) { return a < b || a != a ? a : b; }
-FUNCTION float signum(float x) { return x > 0 ? 1.0f : x < 0 ? -1.0f : x; }
-FUNCTION float modulo(float a, float b)
-{
-    const float r = fmod(a, b);
-    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-}
-FUNCTION i64 larger(i64 a, i64 b) { return a > b ? a : b; }
-FUNCTION i64 smaller(i64 a, i64 b) { return a < b ? a : b; }
-FUNCTION int floor_div(int a, int b) { return a / b - (a % b < 0); }
 """

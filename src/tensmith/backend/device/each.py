@@ -19,9 +19,8 @@ def each(group: Group, stored: Mapping[str, str]) -> Kernel:
         lines.append(f"if (i >= {size}) return;")
     lines += frame.indices(group.axes, "i")
     if group.fold is not None:
-        start, step = frame.fold_form
-        lines.append(f"{frame.fold_type} folded = {start};")
-        loop = [f"folded = {step.format('folded', frame.fold_body())};"]
+        lines.append(f"{frame.fold_type} folded = {frame.fold_start};")
+        loop = frame.folded("folded")
         for name, extent in reversed(group.fold.axes):
             k = frame.text.names[name]
             loop = block(f"for (int {k} = 0; {k} < {extent}; {k}++)", loop)

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 from tensmith.backend.device.definitions import Axes, flat, ranges_of
 from tensmith.backend.device.fusion import Group
-from tensmith.backend.device.reductions import Element
-from tensmith.backend.device.text import Text, folding, is_float
-from tensmith.formula.walk import reads
+from tensmith.backend.device.reductions import FOLDED
+from tensmith.backend.device.text import Text, computed_type
+from tensmith.ctext.dialect import DEVICE
+from tensmith.ctext.loops import beginning, join
+from tensmith.formula.expr import Expr
 
 # Stands in a kernel's text for its name, so that equal kernels have equal texts.
 NAME = "KERNEL_NAME"
@@ -18,10 +20,14 @@ NAME = "KERNEL_NAME"
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel's text and one launch of it: `groups` of `threads`, reading `reads`, writing `writes`."""
+    """A kernel's text and one launch of it: `groups` of `threads`, reading `reads`, writing `writes`.
+
+    The text calls the functions in `helpers`.
+    """
 
     word: str
     text: str
+    helpers: tuple[str, ...]
     reads: tuple[str, ...]
     writes: str
     groups: int
@@ -32,45 +38,45 @@ class Frame:
     """The text of a group's kernel under construction; `stored` has the element type of every value."""
 
     def __init__(self, group: Group, stored: Mapping[str, str]) -> None:
-        fold = group.fold.axes if group.fold else ()
+        axes = group.fold.axes if group.fold else ()
         self.group, self.stored = group, stored
-        self.text = Text(stored, ranges_of((*group.axes, *fold)), group.root.label)
+        self.text = Text(stored, ranges_of((*group.axes, *axes)), group.root.label)
         self.text.names |= {name: f"i{number}" for number, (name, _) in enumerate(group.axes)}
-        self.text.names |= {name: f"k{number}" for number, (name, _) in enumerate(fold)}
-        self._real: dict[str, bool] = {}
-        for member in group.members:
-            self._real[member.value] = self._is_real(member)
-
-    def _is_real(self, member: Element) -> bool:
-        """Whether a member is computed with floats: see `text`."""
-        bodies = [member.body, *([member.fold.body] if member.fold else [])]
-        names = [read.tensor for body in bodies for read in reads(body)]
-        return is_float(member.dtype) or any(
-            self._real.get(name, is_float(self.stored[name])) for name in names
-        )
-
-    @property
-    def real_fold(self) -> bool:
-        """Whether the fold is one of floats."""
-        member = self.group.folding
-        return member is not None and self._real[member.value]
+        self.text.names |= {name: f"k{number}" for number, (name, _) in enumerate(axes)}
+        self._fold_dtype = ""
+        if group.fold is not None:
+            self._fold_dtype = self.text.term(group.fold.kind, group.fold.body)[1]
+            self.text.declare(FOLDED.function, "folded", self._fold_dtype)
 
     @property
     def fold_type(self) -> str:
         """The type of the fold's variable."""
-        return "float" if self.real_fold else "i64"
+        return self.text.unit.type(self._fold_dtype)
 
     @property
-    def fold_form(self) -> tuple[str, str]:
-        """(start, step) of the fold."""
-        member = self.group.folding
-        assert member is not None and member.fold is not None
-        return folding(member.fold.kind, member.dtype, self.real_fold)
-
-    def fold_body(self) -> str:
-        """The expression that is folded."""
+    def fold_start(self) -> str:
+        """What the fold begins with."""
         assert self.group.fold is not None
-        return self.text.value(self.group.fold.body, self.real_fold)
+        return beginning(self.group.fold.kind, self._fold_dtype, DEVICE)
+
+    def joined(self, total: str, term: str) -> str:
+        """The statement that takes one more term into a total."""
+        assert self.group.fold is not None
+        return join(self.text.unit, self.group.fold.kind, self._fold_dtype, total, term)
+
+    def folded(self, total: str) -> list[str]:
+        """The statements that take the term at the axes' variables into a total."""
+        assert self.group.fold is not None
+        block = self.text.block()
+        term, _ = self.text.term(self.group.fold.kind, self.group.fold.body)
+        block.line(self.joined(total, block.keep(term, block.value(term))))
+        return block.lines
+
+    def assigned(self, target: str, expr: Expr) -> list[str]:
+        """The statements that assign a float."""
+        block = self.text.block()
+        block.line(f"{target} = {block.value(self.text.typed(expr, 'f32'))};")
+        return block.lines
 
     def indices(self, axes: Axes, source: str) -> list[str]:
         """The variables of axes from their flat number."""
@@ -87,34 +93,32 @@ class Frame:
 
     def members(self) -> list[str]:
         """The members from first to last, and the store; needs the axes' variables, and `folded`."""
-        lines = []
+        block = self.text.block()
         for number, member in enumerate(self.group.members):
-            real = self._real[member.value]
-            lines.append(
-                f"const {'float' if real else 'i64'} v{number} = {self.text.value(member.body, real)};"
-            )
-            self.text.inside[member.value] = f"v{number}"
-        value, at = f"v{len(self.group.members) - 1}", self.text.position(flat(self.group.axes))
-        dtype = self.stored[self.group.root.value]
-        if dtype == "f16":
-            return [*lines, f"store_half(y, {at}, {value});"]
-        return [*lines, f"y[{at}] = {f'{value} != 0' if dtype == 'bool' else f'({dtype}){value}'};"]
+            dtype, name = computed_type(member.dtype), f"v{number}"
+            value = block.value(self.text.typed(member.body, dtype))
+            block.line(f"const {self.text.unit.type(dtype)} {name} = {value};")
+            self.text.declare(member.value, name, dtype)
+        at, half = block.poly(flat(self.group.axes)), self.stored[self.group.root.value] == "f16"
+        block.line(f"store_half(y, {at}, {name});" if half else f"y[{at}] = {name};")
+        return block.lines
 
     def kernel(self, word: str, lines: Iterable[str], groups: int, threads: int) -> Kernel:
         """The finished kernel."""
         pointers = [
-            f"GLOBAL const {c_type(self.stored[name])} *RESTRICT x{number}"
-            for number, name in enumerate(self.text.arguments)
+            f"GLOBAL const {memory_type(self.stored[name])} *RESTRICT x{number}"
+            for number, name in enumerate(self.text.unit.read)
         ]
-        target = f"GLOBAL {c_type(self.stored[self.group.root.value])} *RESTRICT y"
+        target = f"GLOBAL {memory_type(self.stored[self.group.root.value])} *RESTRICT y"
         head = f"KERNEL({threads}) {NAME}({', '.join([*pointers, target])})"
         text = "\n".join([head, "{", *indented(lines), "}"])
-        return Kernel(word, text, tuple(self.text.arguments), self.group.root.value, groups, threads)
+        helpers = tuple(self.text.unit.helpers.values())
+        return Kernel(word, text, helpers, tuple(self.text.unit.read), self.group.root.value, groups, threads)
 
 
-def c_type(dtype: str) -> str:
+def memory_type(dtype: str) -> str:
     """The dialect's type of elements in memory."""
-    return "u8" if dtype == "bool" else dtype
+    return "f16" if dtype == "f16" else DEVICE.types[dtype]
 
 
 def indented(lines: Iterable[str]) -> list[str]:

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tensmith.backend.device.contraction import contraction
 from tensmith.backend.device.definitions import Array, define
-from tensmith.backend.device.dialect import FUNCTIONS
 from tensmith.backend.device.each import each
 from tensmith.backend.device.fusion import Group, fuse
 from tensmith.backend.device.kernel import NAME, Kernel, count
-from tensmith.backend.device.reductions import separate
-from tensmith.backend.device.text import is_float
+from tensmith.backend.device.reductions import Element, separate
+from tensmith.backend.device.text import fold_type
 from tensmith.backend.device.tiled import tiled
 from tensmith.backend.device.together import SHORTEST, together
 from tensmith.backend.native.arena import Span, arrange
@@ -72,15 +71,19 @@ def make_plan(program: Program, halves: bool = False) -> Plan:
     """Simplifies a program of fixed sizes and plans it; EngineError naming what no kernel computes."""
     program = simplify(program).program
     elements = separate(define(program))
-    groups = fuse(elements.items, program.outputs)
     sizes = {name: math.prod(type_.static or ()) for name, type_ in program.inputs.items()}
     stored = {name: type_.dtype for name, type_ in program.inputs.items()}
     for name, array in elements.constants.items():
         stored[name] = "f16" if halves and array.dtype == np.float32 else dtype_name(array.dtype)
+    items: list[Element] = []
     for element in elements.items:
+        if element.value not in program.facts and element.fold is not None:
+            element = replace(element, dtype=fold_type(element, stored))
+        items.append(element)
         sizes[element.value] = count(element.axes)
         between = element.value not in program.outputs and element.value in program.facts
         stored[element.value] = "f16" if halves and between and element.dtype == "f32" else element.dtype
+    groups = fuse(tuple(items), program.outputs)
     kernels = [_kernel(group, stored) for group in groups if sizes[group.root.value]]
     names: dict[str, str] = {}
     for kernel in kernels:
@@ -91,15 +94,16 @@ def make_plan(program: Program, halves: bool = False) -> Plan:
     )
     places, total = _places(program, launches, sizes, stored)
     constants = {n: np.ascontiguousarray(a, DTYPES[stored[n]]) for n, a in elements.constants.items()}
+    helpers = dict.fromkeys(text for kernel in kernels for text in kernel.helpers)
     texts = [text.replace(NAME, name) for text, name in names.items()]
-    return Plan(program, "\n\n".join([FUNCTIONS, *texts, ""]), launches, places, constants, total)
+    return Plan(program, "\n\n".join([*helpers, *texts, ""]), launches, places, constants, total)
 
 
 def _kernel(group: Group, stored: Mapping[str, str]) -> Kernel:
     """The shape of kernel that fits a group."""
     if group.fold is None:
         return each(group, stored)
-    real = all(is_float(member.dtype) for member in group.members)
+    real = all(member.dtype[0] == "f" for member in group.members)
     product = contraction(group) if real else None
     if product is not None and min(count(product.rows), count(product.columns)) >= _THINNEST:
         return tiled(product, stored)

@@ -88,7 +88,7 @@ def _loaded(
     inside = [
         *frame.indices(axes, word),
         *frame.indices(depth, "depth"),
-        f"x = {frame.text.value(factor, True)};",
+        *frame.assigned("x", factor),
     ]
     test = f"if (depth < {count(depth)} && {word} < {count(axes)})"
     body = [

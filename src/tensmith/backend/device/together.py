@@ -16,20 +16,19 @@ def together(group: Group, stored: Mapping[str, str]) -> Kernel:
     """The kernel of a group with a fold: each thread folds every 64th part, then pairs are folded."""
     assert group.fold is not None
     frame = Frame(group, stored)
-    start, step = frame.fold_form
     length = count(group.fold.axes)
-    own = [*frame.indices(group.fold.axes, "k"), f"own = {step.format('own', frame.fold_body())};"]
+    own = [*frame.indices(group.fold.axes, "k"), *frame.folded("own")]
     lines = [
         f"LOCAL {frame.fold_type} part[{_THREADS}];",
         *frame.indices(group.axes, "GROUP"),
-        f"{frame.fold_type} own = {start};",
+        f"{frame.fold_type} own = {frame.fold_start};",
         *block(f"for (int k = THREAD; k < {length}; k += {_THREADS})", own),
         "part[THREAD] = own;",
         "BARRIER;",
         *block(
             f"for (int n = {_THREADS // 2}; n > 0; n /= 2)",
             [
-                f"if (THREAD < n) part[THREAD] = {step.format('part[THREAD]', 'part[THREAD + n]')};",
+                f"if (THREAD < n) {frame.joined('part[THREAD]', 'part[THREAD + n]')}",
                 "BARRIER;",
             ],
         ),

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tensmith.ctext.dialect import CTYPES
+from tensmith.ctext.expr import Const
+from tensmith.ctext.loops import nest_lines
+from tensmith.ctext.names import enclosed, literal
+from tensmith.ctext.scalar import Scope, Unit
 from tensmith.formula.poly import Poly, product
 from tensmith.lifting.emit import Emitted, Emitter, emitter
-from tensmith.lifting.emit.ctext.loops import output_key, step_lines
-from tensmith.lifting.emit.ctext.names import CTYPES, enclosed, literal
-from tensmith.lifting.emit.ctext.scalar import Scope, Unit
-from tensmith.lifting.emit.ctext.signature import Signature
-from tensmith.lifting.emit.kernel.expr import Const
+from tensmith.lifting.emit.kernel.elements import least
 from tensmith.lifting.emit.kernel.parameters import length_symbol
-from tensmith.lifting.emit.kernel.plan import Plan, make_plan
+from tensmith.lifting.emit.kernel.plan import Plan, make_plan, output_key
+from tensmith.lifting.emit.signature import Signature
 from tensmith.lifting.lifted import Lifted, View
 from tensmith.lifting.summary import Requirement
 
@@ -122,7 +124,14 @@ class Source:
         buffers |= {name: signature.names.fresh(f"table_{name}") for name in program.constants}
         single = {name for name in self.plan.stored if not program.type(name).dims}
         single |= {output_key("return")} if signature.returns_scalar else set()
-        return Unit(signature.names, signature.symbol, buffers, signature.scalars, frozenset(single))
+        return Unit(
+            signature.names,
+            signature.symbol,
+            buffers,
+            signature.scalars,
+            frozenset(single),
+            least=least(self.lifted),
+        )
 
     def _function_lines(self) -> list[str]:
         scope = Scope(self.unit)
@@ -147,7 +156,7 @@ class Source:
         for step in self.plan.steps:
             if step.output is None and step.buffer in self.unit.single:
                 scope.line(f"{CTYPES[step.dtype]} {self.unit.buffers[step.buffer]};")
-            step_lines(scope, step)
+            nest_lines(scope, step)
         for name in arrays:
             scope.line(f"free({self.unit.buffers[name]});")
 

@@ -5,13 +5,14 @@ There is no such hardware here: the code is checked on a functional model of the
 
 from __future__ import annotations
 
+from tensmith.ctext.dialect import CTYPES
+from tensmith.ctext.expr import Expr, Load
+from tensmith.ctext.loops import nest_lines
+from tensmith.ctext.names import enclosed
+from tensmith.ctext.scalar import Scope
 from tensmith.formula.poly import Poly, product
 from tensmith.lifting.emit import Emitted, Emitter, emitter
 from tensmith.lifting.emit.c import Source
-from tensmith.lifting.emit.ctext.loops import output_key, step_lines
-from tensmith.lifting.emit.ctext.names import CTYPES, enclosed
-from tensmith.lifting.emit.ctext.scalar import Scope
-from tensmith.lifting.emit.kernel.expr import Expr, Load
 from tensmith.lifting.emit.kernel.plan import Step, make_plan
 from tensmith.lifting.emit.mesh import text
 from tensmith.lifting.emit.mesh.find import Operand, Product, Sum, find_product, find_sum, stored_for_mesh
@@ -87,7 +88,7 @@ class MeshSource(Source):
                 self._sum(scope, step, job)
             else:
                 scope.line("/* On the CPU core. */")
-                step_lines(scope, step)
+                nest_lines(scope, step)
         for name in [*arrays, *packed]:
             scope.line(f"free({self.unit.buffers[name]});")
 
@@ -158,7 +159,7 @@ class MeshSource(Source):
         i, j = map(Poly.symbol, variables)
         index = operand.start + operand.stride * i + operand.column * j
         source = Load(operand.load.buffer, index, operand.load.dtype)
-        step_lines(scope, Step(packed, source.dtype, variables, (rows, columns), i * columns + j, source))
+        nest_lines(scope, Step(packed, source.dtype, variables, (rows, columns), i * columns + j, source))
         return f"{self.unit.buffers[packed]}, (size_t){enclosed(scope.poly(columns))}"
 
     def _sum(self, scope: Scope, step: Step, job: Sum) -> None:
@@ -177,4 +178,4 @@ class MeshSource(Source):
         return text_ if sign > 0 else f"-{text_}"
 
     def _written(self, step: Step) -> str:
-        return self.unit.buffers[output_key(step.buffer) if step.output is not None else step.buffer]
+        return self.unit.buffers[step.target]

@@ -7,11 +7,12 @@ from the formulas they declare, so that a convolution needs no word of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
 from functools import reduce as fold_left
 
 import numpy as np
 
+from tensmith.ctext.expr import PICKED, Apply, Choose, Const, Expr, Let, Load, Param, Position
+from tensmith.ctext.typed import Bounds, Typing
 from tensmith.errors import ProgramError
 from tensmith.formula import expr as formula
 from tensmith.formula.bounds import Ranges
@@ -22,7 +23,6 @@ from tensmith.ir.op import Node, Symbolic
 from tensmith.ir.ops.shared import normal_axis
 from tensmith.ir.ops.sizes import flat_position, onnx_dtype
 from tensmith.ir.ops.slicing import full_pads
-from tensmith.lifting.emit.kernel.expr import Apply, Choose, Const, Expr, Fold, Let, Load, Param, Position
 from tensmith.lifting.emit.kernel.parameters import length_symbol
 from tensmith.lifting.lifted import Input, Lifted, View
 from tensmith.lifting.refusal import Refusal
@@ -38,13 +38,6 @@ PLAIN = {
     "atan": "atan", "sinh": "sinh", "cosh": "cosh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh",
 }  # fmt: skip
 _MANY = {"max": "max", "min": "min", "sum": "add"}
-_CALLS = {
-    "maximum": "max", "minimum": "min", "less": "lt", "less_equal": "le", "equal": "eq", "max": "max",
-    "min": "min", "bitwise_and": "band", "bitwise_or": "bor", "bitwise_xor": "bxor",
-}  # fmt: skip
-_RELATIONS = ("lt", "le", "eq")
-# What the symbols of computed positions begin with.
-PICKED = "picked"
 CUMULATIVE = {"cum_sum": "sum", "cum_prod": "prod"}
 
 
@@ -69,7 +62,7 @@ class Elements:
         self.program = lifted.program
         self.facts: Mapping[str, Facts] = lifted.program.facts
         self.inputs: Mapping[str, Input] = {entry.name: entry for entry in lifted.inputs}
-        self.ranges = Ranges({}, _least(lifted))
+        self.bounds = Bounds(Ranges({}, least(lifted)))
         self._made: dict[tuple[str, tuple[Poly, ...]], Expr] = {}
 
     def refuse(self, reason: str) -> Refusal:
@@ -79,7 +72,7 @@ class Elements:
     def variable(self, base: str, extent: Poly) -> Poly:
         """A fresh loop variable, 0 <= it < extent."""
         name = fresh(base)
-        self.ranges = self.ranges.having([(name, extent)])
+        self.bounds.ranges = self.bounds.ranges.having([(name, extent)])
         return Poly.symbol(name)
 
     def shape(self, value: str) -> tuple[Poly, ...]:
@@ -108,7 +101,7 @@ class Elements:
 
     def _simplified(self, index: Poly) -> Poly:
         divided = any(isinstance(atom, Div) for monomial, _ in index.terms for atom, _ in monomial)
-        return self.ranges.simplify(index) if divided else index
+        return self.bounds.ranges.simplify(index) if divided else index
 
     def _input(self, entry: Input, indices: tuple[Poly, ...]) -> Expr:
         dtype = self.program.type(entry.name).dtype
@@ -224,7 +217,7 @@ class Elements:
         behind = Apply("lt", (wide, Const(0, "i64")), "bool", node.output)
         back = Apply("add", (wide, size), "i64", node.output)
         position = Apply("where", (behind, back, wide), "i64", node.output)
-        self.ranges = self.ranges.having([(symbol, self.shape(x)[axis])])
+        self.bounds.ranges = self.bounds.ranges.having([(symbol, self.shape(x)[axis])])
         read = self.at(x, (*around[0], Poly.symbol(symbol), *around[1]))
         return Let(symbol, position, read, dtype)
 
@@ -266,62 +259,18 @@ class Elements:
             ]
         except ProgramError as error:
             raise self.refuse(f"op '{node.op}' cannot be written as loops: {error}") from error
-        return self._convert(found[indices], dtype, value)
+        whole = dtype if dtype[0] in "iu" else "i64"
+        typing = Typing(
+            self.at, self._no_loops, self.bounds, value,
+            real="" if whole == dtype else dtype, whole="", narrow=whole,
+        )  # fmt: skip
+        return typing.typed(found[indices], dtype)
 
-    def _convert(self, expr: formula.Expr, dtype: str, value: str) -> Expr:
-        def inner(part: formula.Expr) -> Expr:
-            return self._convert(part, dtype, value)
-
-        match expr:
-            case formula.Num(number):
-                return Const(int(number) if dtype[0] in "iu" else float(number), dtype)
-            case formula.Size(poly):
-                return Position(poly, dtype)
-            case formula.Read(name, indices):
-                return self.at(name, indices)
-            case formula.Add(args):
-                return fold_left(lambda a, b: _plus(a, b, inner, dtype, value), args[1:], inner(args[0]))
-            case formula.Mul(args):
-                return self._product(args, dtype, value)
-            case formula.Pow():
-                return self._product((expr,), dtype, value)
-            case formula.Guard(conditions, body):
-                open_ = tuple(c for c in conditions if not self.ranges.never_negative(c))
-                return Choose(open_, inner(body), Const(0, dtype), dtype) if open_ else inner(body)
-            case formula.Reduce(_, var, extent, body) if extent == 1:
-                return inner(formula.substitute(body, {var: Poly.of(0)}))
-            case formula.Reduce(kind, var, extent, body):
-                self.ranges = self.ranges.having([(var, extent)])
-                return Fold(kind, var, extent, inner(body), dtype, value)
-            case formula.Call("where", args):
-                return Apply("where", (_truth(inner(args[0]), value), *map(inner, args[1:])), dtype, value)
-            case formula.Call(function, args):
-                operator = _CALLS.get(function) or PLAIN.get(function)
-                if operator is None:
-                    raise self.refuse(f"function '{function}' cannot be written as loops; use another target")
-                result = "bool" if operator in _RELATIONS else dtype
-                return Apply(operator, tuple(map(inner, args)), result, value)
-        raise TypeError(f"not a formula: {expr!r}")
-
-    def _product(self, args: tuple[formula.Expr, ...], dtype: str, value: str) -> Expr:
-        """A product whose factors with negative exponents are divided by, in the order given."""
-        result: Expr | None = None
-        for arg in args:
-            base, exponent = (arg.base, arg.exponent) if isinstance(arg, formula.Pow) else (arg, Fraction(1))
-            factor = self._convert(base, dtype, value)
-            if exponent.denominator == 2:
-                factor = Apply("sqrt", (factor,), dtype, value)
-            elif exponent.denominator != 1:
-                raise self.refuse(f"a power of {exponent} cannot be written as loops; use another target")
-            for _ in range(abs(exponent.numerator)):
-                if exponent < 0:
-                    result = Apply("div", (result or Const(1, dtype), factor), dtype, value)
-                else:
-                    result = factor if result is None else Apply("mul", (result, factor), dtype, value)
-        return Const(1, dtype) if result is None else result
+    def _no_loops(self, reason: str) -> Refusal:
+        return self.refuse(f"an op cannot be written as loops: {reason}; use another target")
 
 
-def _least(lifted: Lifted) -> dict[str, int]:
+def least(lifted: Lifted) -> dict[str, int]:
     """Lower bounds of symbols: sizes and lengths may be 0, integer parameters anything."""
     symbols = {symbol for entry in lifted.inputs for symbol in _symbols(entry)}
     symbols |= {size.symbol for size in lifted.sizes}
@@ -335,20 +284,3 @@ def _symbols(entry: Input) -> frozenset[str]:
         return entry.positions.symbols() if entry.positions is not None else frozenset()
     polys = (*entry.view.offset, *entry.view.shape, *(step for row in entry.view.steps for step in row))
     return frozenset[str]().union(*(poly.symbols() for poly in polys))
-
-
-def _plus(
-    left: Expr, right: formula.Expr, inner: Callable[[formula.Expr], Expr], dtype: str, value: str
-) -> Expr:
-    """left + right, written as a difference where right is minus something."""
-    if isinstance(right, formula.Mul) and right.args[0] == formula.Num(Fraction(-1)):
-        rest = right.args[1] if len(right.args) == 2 else formula.Mul(right.args[1:])
-        return Apply("sub", (left, inner(rest)), dtype, value)
-    return Apply("add", (left, inner(right)), dtype, value)
-
-
-def _truth(condition: Expr, value: str) -> Expr:
-    if condition.dtype == "bool":
-        return condition
-    zero = Const(0, condition.dtype)
-    return Apply("not", (Apply("eq", (condition, zero), "bool", value),), "bool", value)

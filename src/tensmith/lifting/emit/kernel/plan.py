@@ -10,45 +10,34 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from tensmith.ctext.expr import Apply, Choose, Expr, Fold, chain, parts, walk
+from tensmith.ctext.loops import EXPENSIVE, Nest, Scan
 from tensmith.formula.poly import Poly
 from tensmith.ir.op import Node
 from tensmith.ir.ops.shared import normal_axis
 from tensmith.ir.ops.sizes import flat_position
 from tensmith.lifting.emit.kernel.elements import CUMULATIVE, Elements, place
-from tensmith.lifting.emit.kernel.expr import Apply, Choose, Expr, Fold, chain, parts, walk
 from tensmith.lifting.lifted import Lifted, Output
 
-EXPENSIVE = frozenset({"exp", "log", "sin", "cos", "tan", "tanh", "erf", "pow"})
 # Expressions of one loop nest above this size would not compile in reasonable time.
 _LARGEST = 20_000
 
 
 @dataclass(frozen=True)
-class Scan:
-    """A running sum or product along one axis of a step."""
+class Step(Nest):
+    """A loop nest; `output` is the output of the program it writes, None for a stored value."""
 
-    kind: str
-    axis: int
-    exclusive: bool
-    reverse: bool
-
-
-@dataclass(frozen=True)
-class Step:
-    """One loop nest: buffer[index] = expr for every index variable below its extent.
-
-    `output` is the output of the program it writes, None for a stored value; a Scan stores the running
-    total of expr instead.
-    """
-
-    buffer: str
-    dtype: str
-    variables: tuple[str, ...]
-    extents: tuple[Poly, ...]
-    index: Poly
-    expr: Expr
     output: Output | None = None
-    scan: Scan | None = None
+
+    @property
+    def target(self) -> str:
+        """The key of what is written among the buffers."""
+        return self.buffer if self.output is None else output_key(self.buffer)
+
+
+def output_key(buffer: str) -> str:
+    """The key of an output among the buffers, where the parameter's own name is what is read."""
+    return f"out {buffer}"
 
 
 @dataclass(frozen=True)
@@ -92,7 +81,7 @@ def _steps(elements: Elements) -> Iterator[Step]:
         buffer = output.view.array if output.view is not None else "return"
         _check_size(elements, expr)
         names, kept = _looped(indices, extents)
-        yield Step(buffer, elements.program.type(output.name).dtype, names, kept, index, expr, output)
+        yield Step(buffer, elements.program.type(output.name).dtype, names, kept, index, expr, output=output)
 
 
 def _variables(elements: Elements, extents: tuple[Poly, ...]) -> tuple[Poly, ...]:
@@ -128,29 +117,12 @@ def _stored(elements: Elements, node: Node) -> Step:
     _check_size(elements, expr)
     index = Poly.of(flat_position(indices, extents))
     names, kept = (tuple(map(str, indices)), extents) if scans else _looped(indices, extents)
-    return Step(node.output, dtype, names, kept, index, expr, None, scan)
+    return Step(node.output, dtype, names, kept, index, expr, scan)
 
 
 def _check_size(elements: Elements, expr: Expr) -> None:
     if sum(1 for _ in walk(expr)) > _LARGEST:
         raise elements.refuse("the function is one expression of too many terms; split it into loops")
-
-
-def outer_folds(root: Expr) -> list[Fold]:
-    """Folds that stand in no other fold, each once."""
-    found: dict[int, Fold] = {}
-    seen: set[int] = set()
-    stack = [root]
-    while stack:
-        expr = stack.pop()
-        if id(expr) in seen:
-            continue
-        seen.add(id(expr))
-        if isinstance(expr, Fold):
-            found[id(expr)] = expr
-        else:
-            stack.extend(parts(expr))
-    return list(found.values())
 
 
 # What must be stored

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tensmith.ctext.expr import Apply, Const, Expr, Fold, Load, Param, outer_folds
 from tensmith.formula.poly import Dim, Poly
 from tensmith.ir.ops.sizes import flat_position
-from tensmith.lifting.emit.kernel.expr import Apply, Const, Expr, Fold, Load, Param
-from tensmith.lifting.emit.kernel.plan import Step, outer_folds
+from tensmith.lifting.emit.kernel.plan import Step
 
 # Build -> element type and accumulator type.
 BUILDS = {"int8": ("i8", "i32"), "fp32": ("f32", "f32")}

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tensmith.ctext.expr import Load, walk
 from tensmith.formula.poly import Poly
-from tensmith.lifting.emit.kernel.expr import Load, walk
 from tensmith.lifting.emit.vector.kernel import Kernel
 
 _DATA = {"f32": "F32", "i32": "I32", "i16": "I16", "u16": "U16", "i8": "I8", "u8": "U8"}

@@ -6,14 +6,17 @@ launch itself belongs to the runtime: F_launch creates a node of the kernel's na
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from tensmith.ctext.dialect import CTYPES
+from tensmith.ctext.expr import Load
+from tensmith.ctext.loops import nest_lines
+from tensmith.ctext.names import enclosed
+from tensmith.ctext.scalar import Scope
 from tensmith.formula.poly import Poly, product
 from tensmith.ir.ops.sizes import flat_position
 from tensmith.lifting.emit.c import Source
-from tensmith.lifting.emit.ctext.loops import step_lines
-from tensmith.lifting.emit.ctext.names import CTYPES, enclosed
-from tensmith.lifting.emit.ctext.scalar import Scope
 from tensmith.lifting.emit.kernel.elements import place
-from tensmith.lifting.emit.kernel.expr import Load
 from tensmith.lifting.emit.kernel.plan import Plan, Step
 from tensmith.lifting.emit.vector.kernel import PARAMETER, Kernel
 from tensmith.lifting.lifted import Lifted
@@ -96,7 +99,7 @@ class Host(Source):
             source = Load(entry.view.array, place(entry.view, indices), dtype)
         else:
             source = Load(value, flat, dtype)
-        step_lines(scope, Step(f"tensor {value}", dtype, variables, shape, flat, source))
+        nest_lines(scope, Step(f"tensor {value}", dtype, variables, shape, flat, source))
 
     def _launch(self, scope: Scope, kernel: Kernel) -> None:
         name = self.signature.function
@@ -140,5 +143,4 @@ class Host(Source):
         indices = tuple(map(Poly.symbol, step.variables))
         flat = Poly.of(flat_position(indices, step.extents))
         source = Load(f"tensor {key}", flat, step.dtype)
-        target = Step(step.buffer, step.dtype, step.variables, step.extents, step.index, source, step.output)
-        step_lines(scope, target)
+        nest_lines(scope, replace(step, expr=source))

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tensmith.lifting.emit.ctext.names import Names, enclosed
-from tensmith.lifting.emit.kernel.expr import Apply, Choose, Expr, Fold, Load, Param, chain, free, walk
-from tensmith.lifting.emit.kernel.plan import Step, outer_folds
+from tensmith.ctext.expr import Apply, Choose, Expr, Fold, Load, Param, chain, free, outer_folds, walk
+from tensmith.ctext.names import Names, enclosed
+from tensmith.lifting.emit.kernel.plan import Step
 from tensmith.lifting.emit.vector.lanes import DIVISION, REGISTERS, Vector, lanes_of
 from tensmith.lifting.refusal import Refusal
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from tensmith.ctext.expr import Apply, Choose, Const, Expr, Load, Param, Position
+from tensmith.ctext.names import Names, enclosed, literal, poly_text
 from tensmith.formula.poly import Poly
-from tensmith.lifting.emit.ctext.names import Names, enclosed, literal, poly_text
-from tensmith.lifting.emit.kernel.expr import Apply, Choose, Const, Expr, Load, Param, Position
 from tensmith.lifting.refusal import Refusal
 
 # Lanes of a vector register (2048 bits) by element type, and how TPC-C calls the register.

@@ -1,28 +1,36 @@
 """The static functions that scalar arithmetic calls, written out only where a function needs them.
 
-Signed integers are computed as unsigned ones of the same width: they wrap, as the source's do wherever its
-meaning is defined, and no compiler may assume that they do not.
+Signed integers are computed as unsigned ones of the same width: they wrap, as NumPy's do, and as those of
+lifted sources do wherever their meaning is defined; no compiler may assume that they do not. A NaN goes
+through all functions of floats.
 """
 
 from __future__ import annotations
 
-from tensmith.lifting.emit.ctext.names import CTYPES
+from tensmith.ctext.dialect import Dialect
 
 _WRAP = {"add": "+", "sub": "-", "mul": "*"}
+FLOOR = "floor_div"
 
 
 def helper_name(op: str, dtype: str) -> str:
-    """The name of a helper: add_i32."""
-    return f"{op}_{dtype}"
+    """The name of a helper: add_i32; positions are divided by FLOOR."""
+    return op if op == FLOOR else f"{op}_{dtype}"
 
 
-def helper_text(op: str, dtype: str, result: str = "") -> str:
-    """The definition of a helper."""
-    t = CTYPES[dtype]
-    u = f"uint{max(32, int(dtype[1:]))}_t" if dtype[0] in "iu" else t
-    head = f"static inline {t} {helper_name(op, dtype)}"
+def helper_text(op: str, dtype: str, dialect: Dialect, prefix: str, noted: bool) -> str:
+    """The definition of a helper.
+
+    Integer divisions by zero are 0, as NumPy's; if `noted`, they also set what an argument points to.
+    """
+    if op == FLOOR:
+        t = dialect.index
+        return f"{dialect.function} {t} {prefix}{op}({t} a, {t} b) {{ return a / b - (a % b < 0); }}"
+    t = dialect.types[dtype]
+    u = dialect.unsigned.format(max(32, int(dtype[1:]))) if dtype[0] in "iu" else t
+    head = f"{dialect.function} {t} {prefix}{helper_name(op, dtype)}"
     floating = dtype[0] == "f"
-    suffix = "f" if dtype == "f32" else ""
+    suffix = "f" if dtype == "f32" and dialect.suffixed else ""
     if op in _WRAP:
         return f"{head}({t} a, {t} b) {{ return ({t})(({u})a {_WRAP[op]} ({u})b); }}"
     if op == "neg":
@@ -34,7 +42,8 @@ def helper_text(op: str, dtype: str, result: str = "") -> str:
         nan = " || a != a" if floating else ""
         return f"{head}({t} a, {t} b) {{ return a {sign} b{nan} ? a : b; }}"
     if op == "sign":
-        return f"{head}({t} a) {{ return ({t})((a > 0) - (a < 0)); }}"
+        nan = " : a != a ? a" if floating else ""
+        return f"{head}({t} a) {{ return a > 0 ? 1 : a < 0 ? -1{nan} : 0; }}"
     if op == "pow":
         return (
             f"{head}({t} a, {t} b)\n{{\n    {u} base = ({u})a, result = 1;\n"
@@ -46,11 +55,11 @@ def helper_text(op: str, dtype: str, result: str = "") -> str:
             f"{head}({t} a, {t} b)\n{{\n    const {t} rest = fmod{suffix}(a, b);\n"
             f"    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;\n}}"
         )
-    return _division(op, dtype, head, t, u)
+    return _division(op, dtype, head, t, u, noted)
 
 
-def _division(op: str, dtype: str, head: str, t: str, u: str) -> str:
-    """Integer division and remainders: a zero divisor is noted, and -1 never traps."""
+def _division(op: str, dtype: str, head: str, t: str, u: str, noted: bool) -> str:
+    """Integer division and remainders: no divisor traps, neither 0 nor -1."""
     minus = (
         ""
         if dtype[0] == "u"
@@ -64,5 +73,6 @@ def _division(op: str, dtype: str, head: str, t: str, u: str) -> str:
     }[op]
     if op == "fmod" and dtype[0] == "u":
         body = f"    return ({t})(a % b);"
-    note = "    if (b == 0) {\n        *zero = 1;\n        return 0;\n    }\n"
-    return f"{head}({t} a, {t} b, int *zero)\n{{\n{note}{minus}{body}\n}}"
+    zero = "    if (b == 0) {\n        *zero = 1;\n        return 0;\n    }\n"
+    zero = zero if noted else "    if (b == 0) return 0;\n"
+    return f"{head}({t} a, {t} b{', int *zero' if noted else ''})\n{{\n{zero}{minus}{body}\n}}"

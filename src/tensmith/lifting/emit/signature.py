@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from tensmith.ctext.dialect import CTYPES
+from tensmith.ctext.names import Names, enclosed, poly_text
 from tensmith.formula.poly import Poly
-from tensmith.lifting.emit.ctext.names import CTYPES, Names, enclosed, poly_text
 from tensmith.lifting.emit.kernel.parameters import (
     array_types,
     axes_of,

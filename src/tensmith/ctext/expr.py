@@ -1,4 +1,4 @@
-"""One element of a tensor as a typed expression: subscripts are polynomials over loop variables and sizes.
+"""Scalars as typed expressions: subscripts are polynomials over loop variables and sizes.
 
 Expressions are compared by identity: the builder makes each element at each position once, so an object
 met twice is a value used twice.
@@ -12,6 +12,9 @@ from functools import cached_property
 from typing import TypeAlias
 
 from tensmith.formula.poly import Poly
+
+# What the symbols of computed positions begin with.
+PICKED = "picked"
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,3 +165,20 @@ def chain(fold: Fold) -> tuple[tuple[Fold, ...], Expr]:
     while isinstance(folds[-1].body, Fold) and folds[-1].body.kind == fold.kind:
         folds.append(folds[-1].body)
     return tuple(folds), folds[-1].body
+
+
+def outer_folds(root: Expr) -> list[Fold]:
+    """Folds that stand in no other fold, each once."""
+    found: dict[int, Fold] = {}
+    seen: set[int] = set()
+    stack = [root]
+    while stack:
+        expr = stack.pop()
+        if id(expr) in seen:
+            continue
+        seen.add(id(expr))
+        if isinstance(expr, Fold):
+            found[id(expr)] = expr
+        else:
+            stack.extend(parts(expr))
+    return list(found.values())

@@ -1,4 +1,4 @@
-"""C identifiers, types, literals and subscripts."""
+"""C identifiers, literals and subscripts."""
 
 from __future__ import annotations
 
@@ -8,13 +8,9 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from tensmith.ctext.dialect import C, Dialect
+from tensmith.ctext.expr import Const
 from tensmith.formula.poly import Div, Poly
-from tensmith.lifting.emit.kernel.expr import Const
-
-CTYPES = {
-    "f64": "double", "f32": "float", "i64": "int64_t", "i32": "int32_t", "i16": "int16_t", "i8": "int8_t",
-    "u64": "uint64_t", "u32": "uint32_t", "u16": "uint16_t", "u8": "uint8_t", "bool": "bool",
-}  # fmt: skip
 
 # Keywords, and names of the headers that emitted files include.
 _WORDS = (
@@ -48,27 +44,24 @@ class Names:
         return name
 
 
-def literal(const: Const) -> str:
+def literal(const: Const, dialect: Dialect = C) -> str:
     """A number as C writes it, exactly."""
     value, dtype = const.value, const.dtype
     if dtype == "bool":
-        return "true" if value else "false"
+        return ("true" if value else "false") if dialect.types["bool"] == "bool" else str(int(value))
     if dtype[0] == "f":
         return _float_literal(float(value), dtype)
     whole = int(value)
     if dtype[0] == "u":
         whole %= 1 << int(dtype[1:])
-    if whole == -(2**63):
-        return "INT64_MIN"
-    if whole == -(2**31) and dtype != "i64":
-        return "INT32_MIN"
-    text = f"{'U' if dtype[0] == 'u' else ''}INT{dtype[1:]}_C({abs(whole)})"
-    if dtype not in ("i64", "u64", "u32"):
-        text = str(abs(whole))
+    elif dtype in dialect.least and whole == -(1 << int(dtype[1:]) - 1):
+        return dialect.least[dtype]  # which has no literal
+    text = dialect.literals.get(dtype, "{}").format(abs(whole))
     return f"(-{text})" if whole < 0 else text
 
 
 def _float_literal(value: float, dtype: str) -> str:
+    value = float(np.float32(value)) if dtype == "f32" else value
     if math.isnan(value):
         return "NAN"
     if math.isinf(value):
@@ -79,13 +72,20 @@ def _float_literal(value: float, dtype: str) -> str:
     return f"({suffixed})" if text.startswith("-") else suffixed
 
 
-def poly_text(poly: Poly, name: Callable[[str], str]) -> str:
-    """A polynomial in int64_t arithmetic; `name` gives the C expression of a symbol."""
+# The C expression of floor(top / bottom), given those of both.
+Divide = Callable[[Div, str, str], str]
+
+
+def poly_text(poly: Poly, name: Callable[[str], str], divide: Divide | None = None) -> str:
+    """A polynomial in arithmetic of integers; `name` gives the C expression of a symbol.
+
+    Without `divide`, both sides of divisions are not negative, so C's division is the floor.
+    """
     text = ""
     for monomial, coefficient in reversed(poly.terms):
         factors: list[str] = []
         for atom, power in monomial:
-            factor = _division(atom, name) if isinstance(atom, Div) else name(atom)
+            factor = _division(atom, name, divide) if isinstance(atom, Div) else name(atom)
             factors += [factor] * power
         magnitude = abs(coefficient)
         if magnitude != 1 or not factors:
@@ -98,9 +98,9 @@ def poly_text(poly: Poly, name: Callable[[str], str]) -> str:
     return text or "0"
 
 
-def _division(atom: Div, name: Callable[[str], str]) -> str:
-    """Subscripts are divided where both sides are not negative, so C's division is the floor."""
-    return f"(({poly_text(atom.top, name)}) / ({poly_text(atom.bottom, name)}))"
+def _division(atom: Div, name: Callable[[str], str], divide: Divide | None) -> str:
+    top, bottom = poly_text(atom.top, name, divide), poly_text(atom.bottom, name, divide)
+    return f"(({top}) / ({bottom}))" if divide is None else divide(atom, top, bottom)
 
 
 def is_atom(text: str) -> bool:

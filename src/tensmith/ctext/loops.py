@@ -1,4 +1,4 @@
-"""A step of a plan as a loop nest that compilers vectorize at -O3 without reordering floats themselves.
+"""Loop nests that compilers vectorize at -O3 without reordering floats themselves.
 
 Three forms. Elementwise nests are plain loops, last axis innermost. A sum that runs along memory keeps as
 many partial sums as a vector has lanes. A sum that runs across memory (a matrix product, a convolution)
@@ -8,15 +8,11 @@ keeps a block of sums along the axis that does run along memory: for each k, for
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
-import numpy as np
-
-from tensmith.formula.poly import Poly
-from tensmith.ir.types import DTYPES
-from tensmith.lifting.emit.ctext.names import CTYPES, enclosed, literal
-from tensmith.lifting.emit.ctext.scalar import Scope, lazy, uses
-from tensmith.lifting.emit.kernel.elements import PICKED
-from tensmith.lifting.emit.kernel.expr import (
+from tensmith.ctext.dialect import Dialect
+from tensmith.ctext.expr import (
+    PICKED,
     Apply,
     Choose,
     Const,
@@ -26,19 +22,25 @@ from tensmith.lifting.emit.kernel.expr import (
     Load,
     chain,
     free,
+    outer_folds,
     parts,
     walk,
 )
-from tensmith.lifting.emit.kernel.plan import EXPENSIVE, Step, outer_folds
+from tensmith.ctext.names import enclosed, literal
+from tensmith.ctext.scalar import Scope, Unit, lazy, uses
+from tensmith.formula.poly import Poly
 
 BLOCK = 64
+# Functions that cost more than to store what they return.
+EXPENSIVE = frozenset({"exp", "log", "sin", "cos", "tan", "tanh", "erf", "pow"})
 _INDEX_NAMES = ("i", "j", "k", "l")
 # Sums with fewer terms than this are left alone.
 _SHORT = 16
 
 
-def step_lines(outer: Scope, step: Step) -> None:
-    """Adds the loop nest of a step to a scope."""
+def nest_lines(outer: Scope, step: Nest) -> None:
+    """Adds a nest to a scope."""
+    outer.unit.extents |= dict(zip(step.variables, step.extents))
     if step.scan is not None:
         _scan(outer, step)
         return
@@ -47,6 +49,37 @@ def step_lines(outer: Scope, step: Step) -> None:
         _plain(outer, step, tuple(range(len(step.variables))), ())
     else:
         _blocked(outer, step, axis)
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A running sum or product along one axis of a nest."""
+
+    kind: str
+    axis: int
+    exclusive: bool
+    reverse: bool
+
+
+@dataclass(frozen=True)
+class Nest:
+    """buffer[index] = expr for every index variable below its extent, the first one outermost.
+
+    With a Scan, what is stored is the running total of expr.
+    """
+
+    buffer: str
+    dtype: str
+    variables: tuple[str, ...]
+    extents: tuple[Poly, ...]
+    index: Poly
+    expr: Expr
+    scan: Scan | None = None
+
+    @property
+    def target(self) -> str:
+        """The key of what is written among the buffers."""
+        return self.buffer
 
 
 # Loops
@@ -59,7 +92,7 @@ def _open(scope: Scope, variable: str, extent: Poly) -> tuple[Scope, str]:
     name = scope.unit.names.fresh(base)
     inner = scope.inner()
     inner.variables[variable] = name
-    return inner, f"for (int64_t {name} = 0; {name} < {enclosed(scope.poly(extent))}; {name}++)"
+    return inner, f"for ({scope.index} {name} = 0; {name} < {enclosed(scope.poly(extent))}; {name}++)"
 
 
 def _loop_names(scope: Scope | None) -> Iterator[str]:
@@ -69,7 +102,7 @@ def _loop_names(scope: Scope | None) -> Iterator[str]:
 
 
 def _plain(
-    scope: Scope, step: Step, axes: Sequence[int], opened: tuple[str, ...], blocked: Blocked | None = None
+    scope: Scope, step: Nest, axes: Sequence[int], opened: tuple[str, ...], blocked: Blocked | None = None
 ) -> None:
     """The remaining axes as loops, then the element; what an axis does not change is computed before it."""
     if not axes:
@@ -86,28 +119,21 @@ def _plain(
     scope.block(head, inner)
 
 
-def _block_variable(step: Step, blocked: Blocked | None) -> list[str]:
+def _block_variable(step: Nest, blocked: Blocked | None) -> list[str]:
     return [step.variables[blocked.axis]] if blocked is not None else []
 
 
-def _target(scope: Scope, step: Step) -> str:
+def _target(scope: Scope, step: Nest) -> str:
     """The place that a step writes."""
-    key = output_key(step.buffer) if step.output is not None else step.buffer
-    return scope.unit.element(key, scope.poly(step.index))
-
-
-def output_key(buffer: str) -> str:
-    """The key of an output among the buffers, where the parameter's own name is what is read."""
-    return f"out {buffer}"
+    return scope.unit.element(step.target, scope.poly(step.index))
 
 
 def hoist(scope: Scope, root: Expr, inside: Sequence[str]) -> None:
     """Computes, before a loop, what does not vary with the variables of it and of the loops inside it."""
-    blocked = frozenset(inside)
     scope_used = uses(root)
     seen: set[int] = set()
 
-    def visit(expr: Expr) -> None:
+    def visit(expr: Expr, blocked: frozenset[str]) -> None:
         if id(expr) in seen or scope.find(expr) is not None:
             return
         seen.add(id(expr))
@@ -116,14 +142,15 @@ def hoist(scope: Scope, root: Expr, inside: Sequence[str]) -> None:
             scope.keep(expr, scope._value(expr), "t")
             return
         if isinstance(expr, Let):
-            visit(expr.position)
+            visit(expr.position, blocked)
             return
         if isinstance(expr, Choose) or (isinstance(expr, Apply) and expr.op == "where" and lazy(expr)):
             return
+        inner = blocked | {expr.var} if isinstance(expr, Fold) else blocked
         for part in parts(expr):
-            visit(part)
+            visit(part, inner)
 
-    visit(root)
+    visit(root, frozenset(inside))
 
 
 def _worth(expr: Expr) -> bool:
@@ -137,29 +164,40 @@ def _worth(expr: Expr) -> bool:
 # Sums
 
 
-def _start(fold: Fold) -> str:
+def beginning(kind: str, dtype: str, dialect: Dialect) -> str:
     """The value of a fold over nothing."""
-    if fold.kind in ("sum", "prod"):
-        return literal(Const(0 if fold.kind == "sum" else 1, fold.dtype))
-    low = fold.kind == "max"
-    if fold.dtype[0] == "f":
+    if kind in ("sum", "prod"):
+        return literal(Const(0 if kind == "sum" else 1, dtype), dialect)
+    low = kind == "max"
+    if dtype[0] == "f":
         return "-INFINITY" if low else "INFINITY"
-    if fold.dtype == "bool":
-        return "false" if low else "true"
-    bounds = np.iinfo(DTYPES[fold.dtype])
-    return literal(Const(int(bounds.min if low else bounds.max), fold.dtype))
+    if dtype == "bool":
+        return literal(Const(not low, dtype), dialect)
+    bits = int(dtype[1:])
+    least, most = (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype[0] == "i" else (0, (1 << bits) - 1)
+    return literal(Const(least if low else most, dtype), dialect)
+
+
+def join(unit: Unit, kind: str, dtype: str, total: str, term: str) -> str:
+    """The statement that takes one more term into a total."""
+    if kind in ("max", "min"):
+        if dtype[0] == "f" and not unit.checked:
+            return f"{total} = {unit.helper(kind, dtype)}({total}, {term});"
+        unit.uses_math = unit.uses_math or dtype[0] == "f"
+        sign = ">" if kind == "max" else "<"
+        return f"{total} = {enclosed(term)} {sign} {total} ? {enclosed(term)} : {total};"
+    op = "add" if kind == "sum" else "mul"
+    if dtype[0] == "f" or dtype in ("u32", "u64"):
+        return f"{total} {'+' if op == 'add' else '*'}= {term};"
+    return f"{total} = {unit.helper(op, dtype)}({total}, {term});"
+
+
+def _start(scope: Scope, fold: Fold) -> str:
+    return beginning(fold.kind, fold.dtype, scope.unit.dialect)
 
 
 def _join(scope: Scope, fold: Fold, total: str, term: str) -> str:
-    """The statement that takes one more term into a total."""
-    if fold.kind in ("max", "min"):
-        scope.unit.uses_math = scope.unit.uses_math or fold.dtype[0] == "f"
-        sign = ">" if fold.kind == "max" else "<"
-        return f"{total} = {enclosed(term)} {sign} {total} ? {enclosed(term)} : {total};"
-    op = "add" if fold.kind == "sum" else "mul"
-    if fold.dtype[0] == "f" or fold.dtype in ("u32", "u64"):
-        return f"{total} {'+' if op == 'add' else '*'}= {term};"
-    return f"{total} = {scope.unit.helper(op, fold.dtype)}({total}, {term});"
+    return join(scope.unit, fold.kind, fold.dtype, total, term)
 
 
 def _term(scope: Scope, fold: Fold, body: Expr) -> str:
@@ -170,13 +208,14 @@ def _term(scope: Scope, fold: Fold, body: Expr) -> str:
 
 def fold_loop(scope: Scope, fold: Fold) -> str:
     """A fold as a loop of its own; the name of its total."""
+    scope.unit.extents[fold.var] = fold.extent
     total = scope.unit.names.fresh("total")
-    ctype = CTYPES[fold.dtype]
+    ctype = scope.unit.type(fold.dtype)
     hoist(scope, fold.body, [fold.var])
     if _runs_along_memory(scope, fold):
         _lanes(scope, fold, total)
     else:
-        scope.line(f"{ctype} {total} = {_start(fold)};")
+        scope.line(f"{ctype} {total} = {_start(scope, fold)};")
         inner, head = _open(scope, fold.var, fold.extent)
         inner.line(_join(inner, fold, total, _term(inner, fold, fold.body)))
         scope.block(head, inner)
@@ -198,19 +237,19 @@ def _runs_along_memory(scope: Scope, fold: Fold) -> bool:
 def _lanes(scope: Scope, fold: Fold, total: str) -> None:
     """Sixteen (or eight) partial folds side by side, joined at the end."""
     count = 16 if fold.dtype == "f32" else 8
-    names, ctype = scope.unit.names, CTYPES[fold.dtype]
+    names, ctype = scope.unit.names, scope.unit.type(fold.dtype)
     lanes, lane, k = names.fresh("lanes"), names.fresh("lane"), names.fresh("k")
     extent = enclosed(scope.poly(fold.extent))
     scope.line(f"{ctype} {lanes}[{count}];")
-    scope.line(f"for (int {lane} = 0; {lane} < {count}; {lane}++) {lanes}[{lane}] = {_start(fold)};")
-    scope.line(f"int64_t {k} = 0;")
+    scope.line(f"for (int {lane} = 0; {lane} < {count}; {lane}++) {lanes}[{lane}] = {_start(scope, fold)};")
+    scope.line(f"{scope.index} {k} = 0;")
     outer = scope.inner()
     inner = outer.inner()
     inner.variables[fold.var] = f"({k} + {lane})"
     inner.line(_join(inner, fold, f"{lanes}[{lane}]", _term(inner, fold, fold.body)))
     outer.block(f"for (int {lane} = 0; {lane} < {count}; {lane}++)", inner)
     scope.block(f"for (; {k} + {count} <= {extent}; {k} += {count})", outer)
-    scope.line(f"{ctype} {total} = {_start(fold)};")
+    scope.line(f"{ctype} {total} = {_start(scope, fold)};")
     last = scope.inner()
     last.line(_join(last, fold, total, f"{lanes}[{lane}]"))
     scope.block(f"for (int {lane} = 0; {lane} < {count}; {lane}++)", last)
@@ -229,7 +268,7 @@ class Blocked:
     def __init__(self, axis: int, folds: Sequence[Fold], start: str, width: str) -> None:
         self.axis, self.folds, self.start, self.width = axis, folds, start, width
 
-    def emit(self, scope: Scope, step: Step) -> None:
+    def emit(self, scope: Scope, step: Nest) -> None:
         """The folds of a block, then its elements."""
         names = scope.unit.names
         variable = step.variables[self.axis]
@@ -247,13 +286,15 @@ class Blocked:
         lane = scope.unit.names.fresh("lane")
         inner = scope.inner()
         inner.variables[variable] = f"({self.start} + {lane})"
-        return inner, lane, f"for (int64_t {lane} = 0; {lane} < {self.width}; {lane}++)"
+        return inner, lane, f"for ({scope.index} {lane} = 0; {lane} < {self.width}; {lane}++)"
 
     def _sum(self, scope: Scope, fold: Fold, variable: str, name: str) -> None:
         folds, body = chain(fold)
+        scope.unit.extents |= {each.var: each.extent for each in folds}
         lane = scope.unit.names.fresh("lane")
-        scope.line(f"{CTYPES[fold.dtype]} {name}[{BLOCK}];")
-        scope.line(f"for (int64_t {lane} = 0; {lane} < {BLOCK}; {lane}++) {name}[{lane}] = {_start(fold)};")
+        scope.line(f"{scope.unit.type(fold.dtype)} {name}[{BLOCK}];")
+        start = _start(scope, fold)
+        scope.line(f"for ({scope.index} {lane} = 0; {lane} < {BLOCK}; {lane}++) {name}[{lane}] = {start};")
         opened: list[tuple[Scope, str, Scope]] = []
         current = scope
         for position, each in enumerate(folds):
@@ -269,7 +310,7 @@ class Blocked:
             outer.block(head, inner)
 
 
-def _blocked(scope: Scope, step: Step, axis: int) -> None:
+def _blocked(scope: Scope, step: Nest, axis: int) -> None:
     """A nest in blocks along one axis: the blocks outermost where nothing else is kept per row."""
     folds = _full_folds(step, step.variables[axis])
     others = [place for place in range(len(step.variables)) if place != axis]
@@ -278,8 +319,8 @@ def _blocked(scope: Scope, step: Step, axis: int) -> None:
     start, width = names.fresh("start"), names.fresh("width")
     blocked = Blocked(axis, folds, start, width)
     extent = enclosed(scope.poly(step.extents[axis]))
-    head = f"for (int64_t {start} = 0; {start} < {extent}; {start} += {BLOCK})"
-    measure = f"const int64_t {width} = {extent} - {start} < {BLOCK} ? {extent} - {start} : {BLOCK};"
+    head = f"for ({scope.index} {start} = 0; {start} < {extent}; {start} += {BLOCK})"
+    measure = f"const {scope.index} {width} = {extent} - {start} < {BLOCK} ? {extent} - {start} : {BLOCK};"
     if alone:
         inner = scope.inner()
         inner.line(measure)
@@ -296,7 +337,7 @@ class _Whole(Blocked):
         super().__init__(blocked.axis, blocked.folds, blocked.start, blocked.width)
         self._head, self._measure = head, measure
 
-    def emit(self, scope: Scope, step: Step) -> None:
+    def emit(self, scope: Scope, step: Nest) -> None:
         """A loop over blocks around what each block is."""
         inner = scope.inner()
         inner.line(self._measure)
@@ -321,12 +362,12 @@ def _unfolded(root: Expr) -> Iterator[Expr]:
     return _reachable([root], lambda expr: isinstance(expr, Fold))
 
 
-def _full_folds(step: Step, variable: str) -> list[Fold]:
+def _full_folds(step: Nest, variable: str) -> list[Fold]:
     """Outer folds that vary with a loop variable."""
     return [fold for fold in outer_folds(step.expr) if variable in free(fold)]
 
 
-def _block_axis(step: Step) -> int | None:
+def _block_axis(step: Nest) -> int | None:
     """The axis to keep blocks of sums along: where its neighbours are nearer in memory than the terms are."""
     if not step.variables or any(isinstance(expr, Choose) for expr in _unfolded(step.expr)):
         return None
@@ -371,7 +412,7 @@ def _cost(body: Expr, variable: str) -> int:
 # Running totals
 
 
-def _scan(scope: Scope, step: Step) -> None:
+def _scan(scope: Scope, step: Nest) -> None:
     """A running total along one axis, for every position along the others."""
     assert step.scan is not None
     scan, axis = step.scan, step.scan.axis
@@ -383,11 +424,11 @@ def _scan(scope: Scope, step: Step) -> None:
         current = inner
     fold = Fold(scan.kind, "", step.extents[axis], step.expr, step.dtype)
     total = current.unit.names.fresh("total")
-    current.line(f"{CTYPES[step.dtype]} {total} = {_start(fold)};")
+    current.line(f"{current.unit.type(step.dtype)} {total} = {_start(scope, fold)};")
     inner, head = _open(current, step.variables[axis], step.extents[axis])
     if scan.reverse:
         name, extent = inner.variables[step.variables[axis]], enclosed(current.poly(step.extents[axis]))
-        head = f"for (int64_t {name} = {extent} - 1; {name} >= 0; {name}--)"
+        head = f"for ({scope.index} {name} = {extent} - 1; {name} >= 0; {name}--)"
     term = inner.value(step.expr)
     store = f"{_target(inner, step)} = {total};"
     lines = [_join(inner, fold, total, term), store]

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from tensmith.formula.poly import Poly
-from tensmith.lifting.emit.ctext.helpers import helper_name, helper_text
-from tensmith.lifting.emit.ctext.names import CTYPES, Names, enclosed, is_atom, literal, poly_text
-from tensmith.lifting.emit.kernel.expr import (
+from tensmith.ctext.dialect import C, Dialect
+from tensmith.ctext.expr import (
     Apply,
     Choose,
     Const,
@@ -25,12 +23,18 @@ from tensmith.lifting.emit.kernel.expr import (
     parts,
     walk,
 )
+from tensmith.ctext.helpers import FLOOR, helper_name, helper_text
+from tensmith.ctext.names import Names, enclosed, is_atom, literal, poly_text
+from tensmith.formula.bounds import Ranges
+from tensmith.formula.poly import Div, Poly
 
 _INFIX = {"and": "&&", "or": "||", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "xor": "!="}
 _BITS = {"band": "&", "bor": "|", "bxor": "^"}
 _PLAIN = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
-_FUNCTIONS = "exp log sqrt sin cos tan tanh floor ceil erf asin acos atan sinh cosh asinh acosh atanh pow"
-_LIBRARY = frozenset(_FUNCTIONS.split())
+_LIBRARY = frozenset({
+    "exp", "log", "log1p", "sqrt", "sin", "cos", "tan", "tanh", "floor", "ceil", "trunc", "erf", "asin",
+    "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "pow",
+})  # fmt: skip
 _LIBRARY_NAMES = {"round": "rint", "abs": "fabs", "tmod": "fmod"}
 _DIVISIONS = frozenset({"div", "tmod", "fmod"})
 _WIDEST = 72
@@ -40,7 +44,9 @@ _WIDEST = 72
 class Unit:
     """What one C file needs: identifiers, the helpers used, the C names of symbols, buffers and parameters.
 
-    Buffers in `single` are one variable each, the others pointers.
+    Buffers in `single` are one variable each, the others pointers. If `checked`, what it is given was looked
+    at before: there is no NaN among extremes, and `zero` is set where an integer is divided by zero.
+    `extents` and `least` are what is known of symbols, see `Ranges`; `prefix` begins the names of helpers.
     """
 
     names: Names
@@ -51,6 +57,11 @@ class Unit:
     helpers: dict[str, str] = field(default_factory=dict)
     divides: bool = False
     uses_math: bool = False
+    dialect: Dialect = C
+    checked: bool = True
+    extents: dict[str, Poly] = field(default_factory=dict)
+    least: Mapping[str, int] = field(default_factory=dict)
+    prefix: str = ""
 
     def element(self, buffer: str, index: str) -> str:
         """An element of a buffer."""
@@ -59,10 +70,14 @@ class Unit:
 
     def helper(self, op: str, dtype: str) -> str:
         """The name of a helper, which is then defined in the file."""
-        name = helper_name(op, dtype)
+        name = f"{self.prefix}{helper_name(op, dtype)}"
         if name not in self.helpers:
-            self.helpers[name] = helper_text(op, dtype)
+            self.helpers[name] = helper_text(op, dtype, self.dialect, self.prefix, self.checked)
         return name
+
+    def type(self, dtype: str) -> str:
+        """The type of numbers of an element type."""
+        return self.dialect.types[dtype]
 
 
 class Scope:
@@ -99,9 +114,20 @@ class Scope:
             scope = scope.outer
         return None
 
+    @property
+    def index(self) -> str:
+        """The type of positions."""
+        return self.unit.dialect.index
+
     def poly(self, poly: Poly) -> str:
         """A polynomial as C."""
-        return poly_text(poly, self.symbol)
+        return poly_text(poly, self.symbol, self._divide)
+
+    def _divide(self, division: Div, top: str, bottom: str) -> str:
+        """C's division is the floor where nothing is negative."""
+        if Ranges(self.unit.extents, self.unit.least).never_negative(division.top):
+            return f"(({top}) / ({bottom}))"
+        return f"{self.unit.helper(FLOOR, '')}({top}, {bottom})"
 
     # Writing
 
@@ -119,7 +145,7 @@ class Scope:
         """Names a value, unless it has a name already."""
         if not is_atom(text) or "(" in text:
             name = self.unit.names.fresh(base)
-            self.line(f"const {CTYPES[expr.dtype]} {name} = {text};")
+            self.line(f"const {self.unit.type(expr.dtype)} {name} = {text};")
             text = name
         self.known[id(expr)] = text
         return text
@@ -144,12 +170,13 @@ class Scope:
     def _text(self, expr: Expr) -> str:
         match expr:
             case Const():
-                return literal(expr)
+                return literal(expr, self.unit.dialect)
             case Param(name=name):
                 return self.unit.scalars[name]
             case Position(poly=poly, dtype=dtype):
                 text = self.poly(poly)
-                return text if dtype == "i64" else f"({CTYPES[dtype]}){enclosed(text)}"
+                plain = self.unit.type(dtype) == self.unit.dialect.index
+                return text if plain else f"({self.unit.type(dtype)}){enclosed(text)}"
             case Let(symbol=symbol, position=position, body=body):
                 self.variables[symbol] = self.keep(position, self._value(position), "at")
                 return self._value(body)
@@ -168,7 +195,7 @@ class Scope:
 
     def fold(self, fold: Fold) -> str:
         """A sum or extreme: the loops are those of `loops`."""
-        from tensmith.lifting.emit.ctext.loops import fold_loop
+        from tensmith.ctext.loops import fold_loop
 
         return fold_loop(self, fold)
 
@@ -182,7 +209,7 @@ class Scope:
         if not any(scope.lines for scope, _ in sides):
             return f"{enclosed(test)} ? {enclosed(sides[0][1])} : {enclosed(sides[1][1])}"
         name = self.unit.names.fresh("t")
-        self.line(f"{CTYPES[dtype]} {name};")
+        self.line(f"{self.unit.type(dtype)} {name};")
         for (scope, text), head in zip(sides, (f"if ({test})", "else")):
             scope.line(f"{name} = {text};")
             self.block(head, scope)
@@ -193,9 +220,9 @@ class Scope:
         source = expr.args[-1].dtype
         args = [self._value(arg) for arg in expr.args]
         atoms = [enclosed(arg) for arg in args]
-        unit, floating = self.unit, source[0] == "f"
+        unit, floating, ctype = self.unit, source[0] == "f", self.unit.type(dtype)
         if op == "cast":
-            return f"{atoms[0]} != 0" if dtype == "bool" else f"({CTYPES[dtype]}){atoms[0]}"
+            return f"{atoms[0]} != 0" if dtype == "bool" else f"({ctype}){atoms[0]}"
         if op == "where":
             return f"{atoms[0]} ? {atoms[1]} : {atoms[2]}"
         if op in _INFIX:
@@ -205,9 +232,9 @@ class Scope:
         if op == "isnan":
             return f"{atoms[0]} != {atoms[0]}"
         if op in _BITS:
-            return f"({CTYPES[dtype]})({atoms[0]} {_BITS[op]} {atoms[1]})"
+            return f"({ctype})({atoms[0]} {_BITS[op]} {atoms[1]})"
         if op == "bnot":
-            return f"({CTYPES[dtype]})~{atoms[0]}"
+            return f"({ctype})~{atoms[0]}"
         if op in ("shl", "shr"):
             return self._shift(op, dtype, atoms)
         if floating and op == "neg":
@@ -216,23 +243,23 @@ class Scope:
             return f"{atoms[0]} {_PLAIN[op]} {atoms[1]}"
         if floating and (op in _LIBRARY or op in _LIBRARY_NAMES):
             unit.uses_math = True
-            name = _LIBRARY_NAMES.get(op, op) + ("f" if dtype == "f32" else "")
+            name = _LIBRARY_NAMES.get(op, op) + ("f" if source == "f32" and unit.dialect.suffixed else "")
             return f"{name}({', '.join(args)})"
         if dtype in ("u32", "u64") and op in ("add", "sub", "mul"):
             return f"{atoms[0]} {_PLAIN[op]} {atoms[1]}"
         unit.uses_math = unit.uses_math or floating
         if op in ("div", "tmod") and _safe(expr.args[1]):
-            return f"({CTYPES[dtype]})({atoms[0]} {'/' if op == 'div' else '%'} {atoms[1]})"
+            return f"({ctype})({atoms[0]} {'/' if op == 'div' else '%'} {atoms[1]})"
         if op in _DIVISIONS and not floating:
             unit.divides = True
-            args.append("&zero")
+            args += ["&zero"] if unit.checked else []
         return f"{unit.helper(op, source)}({', '.join(args)})"
 
     def _shift(self, op: str, dtype: str, atoms: list[str]) -> str:
-        ctype = CTYPES[dtype]
+        ctype = self.unit.type(dtype)
         if op == "shr":
             return f"({ctype})({atoms[0]} >> {atoms[1]})"
-        wide = f"uint{max(32, int(dtype[1:]))}_t"
+        wide = self.unit.dialect.unsigned.format(max(32, int(dtype[1:])))
         return f"({ctype})(({wide}){atoms[0]} << {atoms[1]})"
 
 
