@@ -178,7 +178,7 @@ def _fit_to_budget(run: _Run, workshop: Workshop) -> None:
     split = run.given.splits.search
     probe = split.take(_PROBE_SAMPLES)
     _judge_original(workshop, probe)
-    affordable = int(run.config.time_budget * _JUDGING_SHARE / workshop.pace.seconds(SAMPLE))
+    affordable = int(run.config.time_budget * _JUDGING_SHARE / workshop.pace.usual(SAMPLE))
     # A resumed run goes on with as many as before: drops on other samples could not be compared.
     affordable = workshop.checkpoint.fact("search samples") or affordable
     workshop.checkpoint.note("search samples", affordable)
@@ -221,7 +221,7 @@ def _search(run: _Run, workshop: Workshop, checker: Checker, schedule: Schedule)
         return candidate
 
     def time_left() -> bool:
-        attempting = workshop.pace.seconds(ATTEMPT)
+        attempting = workshop.pace.longest(ATTEMPT)
         if not run.sensitivity:
             attempting += _SENSITIVITY_SHARE * run.config.time_budget
         reserve = schedule.reserve(shortlist(tried), len(run.given.splits.held_out))

@@ -56,7 +56,7 @@ class Schedule:
         """Held-out samples that can be judged if everything after it takes what it should."""
         left = self.left - self._timing(points, self.a_contender) - self._after_timing(points, PROCESSES)
         judged = 1 + len(points) + self.peers
-        affordable = (left / judged - self.pace.seconds(START)) / max(self.pace.seconds(SAMPLE), 1e-9)
+        affordable = (left / judged - self.pace.usual(START)) / max(self.pace.usual(SAMPLE), 1e-9)
         return max(FEWEST_SAMPLES, int(affordable))
 
     def judged_by(self, points: Sequence[Candidate]) -> float:
@@ -65,13 +65,13 @@ class Schedule:
 
     def timed_within(self, points: Sequence[Candidate]) -> float:
         """The seconds that timing all contenders may take, once they are loaded."""
-        loading = (1 + len(points) + self.peers) * self.pace.seconds(START)
+        loading = (1 + len(points) + self.peers) * self.pace.longest(START)
         return max(0.0, self.left - loading - self._after_timing(points, 1))
 
     def processes(self, points: Sequence[Candidate]) -> int:
         """How many processes memory can be measured in for each point."""
         left = self.left - self._after_timing(points, 0)
-        affordable = left / max((1 + len(points)) * self.pace.seconds(START), 1e-9)
+        affordable = left / max((1 + len(points)) * self.pace.longest(START), 1e-9)
         return max(1, min(PROCESSES, int(affordable)))
 
     def _end(
@@ -86,23 +86,23 @@ class Schedule:
         return judging + self._timing(points, a_contender) + self._after_timing(points, processes)
 
     def _judging(self, samples: int) -> float:
-        return self.pace.seconds(START) + samples * self.pace.seconds(SAMPLE)
+        return self.pace.usual(START) + samples * self.pace.usual(SAMPLE)
 
     def _timing(self, points: Sequence[Candidate], a_contender: float) -> float:
         """The points, the original and the peers, each taken for as slow as the slowest point."""
         shortest = [least_seconds(point.latency) for point in points]
         others = (1 + self.peers) * [max(shortest, default=0.0)]
-        return sum(self.pace.seconds(START) + max(a_contender, seconds) for seconds in shortest + others)
+        return sum(self.pace.longest(START) + max(a_contender, seconds) for seconds in shortest + others)
 
     def _after_timing(self, points: Sequence[Candidate], processes: int) -> float:
         return self._measuring(points, processes) + self._writing(points)
 
     def _measuring(self, points: Sequence[Candidate], processes: int) -> float:
-        energy = self.pace.seconds(START) + self.a_contender if self.metered else 0.0
-        return (1 + len(points)) * (processes * self.pace.seconds(START) + energy)
+        energy = self.pace.longest(START) + self.a_contender if self.metered else 0.0
+        return (1 + len(points)) * (processes * self.pace.longest(START) + energy)
 
     def _writing(self, points: Sequence[Candidate]) -> float:
         """Programs are built again for their certificates; exact beginnings of their own are checked."""
         exact = [tuple(s for s in point.plan.steps if s.kind == "exact") for point in points]
         unchecked = {Plan(steps) for steps in exact if steps}
-        return len(points) * self.pace.seconds(BUILD) + len(unchecked) * self.pace.seconds(CHECK)
+        return len(points) * self.pace.longest(BUILD) + len(unchecked) * self.pace.longest(CHECK)

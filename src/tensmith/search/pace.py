@@ -15,7 +15,7 @@ _REMEMBERED = 5
 
 
 class Pace:
-    """Seconds that the parts of a run took, by name; the longest of the last few counts."""
+    """Seconds that the last few of each part of a run took, by name; 0 as long as none was timed."""
 
     def __init__(self) -> None:
         self._seconds: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_REMEMBERED))
@@ -27,6 +27,10 @@ class Pace:
         yield
         self._seconds[part].append((time.monotonic() - began) / max(1, count))
 
-    def seconds(self, part: str) -> float:
-        """What the next `part` may take; 0 as long as none was timed."""
+    def longest(self, part: str) -> float:
+        """What the next `part` may take."""
         return max(self._seconds[part], default=0.0)
+
+    def usual(self, part: str) -> float:
+        """What each of many `part`s will take."""
+        return sum(self._seconds[part]) / max(1, len(self._seconds[part]))
