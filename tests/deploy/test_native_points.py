@@ -21,6 +21,7 @@ from tensmith.deploy.settle import native_folder
 from tensmith.engine import ENGINES
 from tensmith.engine.compiled import NATIVE
 from tensmith.errors import EngineError
+from tensmith.evaluate.latency import Contender
 from tensmith.kernel.isa import host_isa
 
 pytestmark = pytest.mark.skipif(bool(ENGINES[NATIVE].missing()), reason="no C compiler is installed")
@@ -97,5 +98,8 @@ def test_a_native_run_is_resumed(
 @pytest.mark.skipif(bool(refusal("bf16", host_isa())), reason="this CPU does not multiply bfloat16")
 def test_a_point_in_less_precision_ships_what_was_compiled_for_that(tiny: Path) -> None:
     given = SimpleNamespace(example={"x": np.zeros((1, 3, 8, 8), np.float32)}, threads=1)
-    plain, half = (native_folder(given, tiny / "tiny.onnx", how) for how in ({}, {"precision": "bf16"}))
+    manners = (), (("precision", "bf16"),)
+    plain, half = (
+        native_folder(given, Contender(NATIVE, tiny / "tiny.onnx", settings)) for settings in manners
+    )
     assert plain != half and (half / loader.MANIFEST).exists()

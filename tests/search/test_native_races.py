@@ -79,6 +79,16 @@ def test_an_engine_that_refuses_is_left_out(
     assert shop.timing(Plan(), program(DENSE), tmp_path / "a.onnx")[0] == "openvino"
 
 
+def test_regions_race_where_the_whole_is_refused(
+    tmp_path: Path, raced: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = made(tmp_path)
+    monkeypatch.delitem(MILLISECONDS, "native")
+    monkeypatch.setitem(MILLISECONDS, "mixed", 1.5)
+    assert shop.timing(Plan(), program(DENSE), tmp_path / "a.onnx")[0] == "mixed"
+    assert raced == ["onnxruntime", "openvino", "native", "mixed"]
+
+
 def test_weights_that_native_code_refuses_go_to_the_next_engine(
     tmp_path: Path, raced: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from tensmith.backend.mixed import folder as mixed
 from tensmith.backend.native.emit import loader
 from tensmith.backend.packed import unpack
 from tensmith.engine.base import ENGINES, Session
-from tensmith.engine.compiled import NATIVE
+from tensmith.engine.compiled import MIXED, NATIVE
 from tensmith.errors import ModelError
 from tensmith.evaluate.accuracy import as_model
 from tensmith.files import write_bytes
@@ -20,6 +21,8 @@ from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program
 
 _PACKED_SUFFIX = ".packed"
+# The file by which one knows a folder that an engine compiled.
+_COMPILED = {NATIVE: loader.MANIFEST, MIXED: mixed.MODEL}
 
 
 class Model:
@@ -79,8 +82,9 @@ def load(path: str | Path, engine: str | None = None, threads: int = 1) -> Model
     engine: by default what a front point was compiled to, elsewhere ONNX Runtime.
     """
     path = Path(path)
-    compiled = path if (path / loader.MANIFEST).is_file() and engine in (None, NATIVE) else None
-    engine = engine or (NATIVE if compiled else "onnxruntime")
+    made_for = next((name for name, file in _COMPILED.items() if (path / file).is_file()), None)
+    compiled = path if made_for and engine in (None, made_for) else None
+    engine = engine or made_for or "onnxruntime"
     if path.is_dir():
         found = [path / name for name in ("model.onnx", "model.packed") if (path / name).exists()]
         if not found:

@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tensmith.backend.mixed import folder as mixed
 from tensmith.backend.native.emit import loader
 from tensmith.data import View
 from tensmith.deploy.schedule import Schedule
 from tensmith.engine.base import sizes_in
-from tensmith.engine.compiled import NATIVE, Manner, compiled_folder
+from tensmith.engine.compiled import COMPILING, MIXED, NATIVE, Manner, compiled_folder
 from tensmith.errors import EngineError
 from tensmith.evaluate import size
 from tensmith.evaluate.energy import Counter, contender_energy, program_energy
@@ -76,7 +77,7 @@ def settle(
         if counter is None:
             program = workshop.build(candidate.plan).program
             return program_energy(program, target, sizes_of_example(workshop))
-        contender, seconds = _contender(workshop, candidate), schedule.a_contender
+        contender, seconds = contender_of(workshop, candidate), schedule.a_contender
         return contender_energy(counter, contender, workshop.example, workshop.threads, seconds)
 
     untouched = next(c for c in candidates if c.plan == UNTOUCHED)
@@ -84,7 +85,7 @@ def settle(
     reference = workshop.judge(workshop.model, BASELINE_ENGINE, {}, held_out, None)
     until = schedule.judged_by(shortlist(candidates))
     outcomes, kept, lost = _through_the_gate(workshop, candidates, held_out, reference, progress, until)
-    known = {_contender(workshop, c): outcomes[c.id] for c in candidates if c.id in outcomes}
+    known = {contender_of(workshop, c): outcomes[c.id] for c in candidates if c.id in outcomes}
     peers = _judged_peers(workshop, candidates, held_out, reference, known, progress, until)
     timed = _timed(workshop, [untouched, *kept], peers, progress, schedule)
     progress("memory and energy of all points")
@@ -191,7 +192,7 @@ def _judged_peers(
 
 def stock_engines(workshop: Workshop) -> tuple[str, ...]:
     """The engines that are not our own: plain int8 on each is a peer of the front."""
-    return tuple(engine for engine in workshop.engines if engine != NATIVE)
+    return tuple(engine for engine in workshop.engines if engine not in COMPILING)
 
 
 def _is_plain_int8(candidate: Candidate) -> bool:
@@ -212,7 +213,7 @@ def _timed(
     """Latency and speed-up of each candidate and peer, in one run that takes turns; the baseline leads."""
     progress("latency of all points, taking turns")
     baseline = Contender(BASELINE_ENGINE, workshop.model)
-    wanted = [*(_contender(workshop, c) for c in candidates), *(peer.contender for peer in peers)]
+    wanted = [*(contender_of(workshop, c) for c in candidates), *(peer.contender for peer in peers)]
     contenders = list(dict.fromkeys((baseline, *wanted)))
     limit = schedule.timed_within(candidates)
     seconds = min(schedule.a_contender * len(contenders), limit)
@@ -226,7 +227,7 @@ def _timed(
     return {latency.contender: latency for latency in results}
 
 
-def _contender(workshop: Workshop, candidate: Candidate) -> Contender:
+def contender_of(workshop: Workshop, candidate: Candidate) -> Contender:
     """The file of a candidate in its engine, with the settings it is meant for."""
     settings = tuple(sorted(engine_settings(candidate.plan.settings).items()))
     return Contender(candidate.engine, workshop.rebuild(candidate), settings)
@@ -240,7 +241,7 @@ def _metrics(
     energy: Metric,
     processes: int,
 ) -> dict[str, Metric]:
-    contender = _contender(workshop, candidate)
+    contender = contender_of(workshop, candidate)
     memory = measure_memory(contender, workshop.example, workshop.threads, processes)
     original = size.file_bytes(workshop.model).value
     packed = candidate.metrics["packed_bytes"]
@@ -254,20 +255,24 @@ def _metrics(
         "speedup": timed[contender].ratio,
         "size_ratio": exact(original / packed.value, "x"),
         "energy_mj": energy,
-        **({"native_bytes": _native_bytes(workshop, contender)} if candidate.engine == NATIVE else {}),
+        **({"native_bytes": _native_bytes(workshop, contender)} if candidate.engine in COMPILING else {}),
     }
 
 
 def _native_bytes(workshop: Workshop, contender: Contender) -> Metric:
-    """What a device needs of a compiled model to run it: library, weights and manifest."""
-    folder = native_folder(workshop, contender.path, dict(contender.settings))
-    needed = (loader.LIBRARY, loader.WEIGHTS, loader.MANIFEST)
-    return exact(sum((folder / name).stat().st_size for name in needed), "bytes")
+    """What a device needs of a compiled model to run it: library, and weights and manifest or model."""
+    needed = {
+        NATIVE: (loader.LIBRARY, loader.WEIGHTS, loader.MANIFEST),
+        MIXED: (mixed.LIBRARY, mixed.MODEL),
+    }
+    folder = native_folder(workshop, contender)
+    return exact(sum((folder / name).stat().st_size for name in needed[contender.engine]), "bytes")
 
 
-def native_folder(workshop: Workshop, path: Path, settings: Mapping[str, str]) -> Path:
-    """What the native engine compiled a file to, as its `settings` say, for the sample that is timed."""
-    manner = Manner.of(NATIVE, path, settings, workshop.threads)
+def native_folder(workshop: Workshop, contender: Contender) -> Path:
+    """What a file was compiled to, as the contender's settings say, for the sample that is timed."""
+    path, settings = contender.path, dict(contender.settings)
+    manner = Manner.of(contender.engine, path, settings, workshop.threads)
     return compiled_folder(path, sizes_in(path, workshop.example), manner)
 
 

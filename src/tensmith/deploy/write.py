@@ -13,9 +13,9 @@ from tensmith import __version__
 from tensmith.config import Config
 from tensmith.deploy.folder import RunFolder
 from tensmith.deploy.layers import layer_rows
-from tensmith.deploy.settle import Settled, native_folder
+from tensmith.deploy.settle import Settled, contender_of, native_folder
 from tensmith.engine.base import ENGINES
-from tensmith.engine.compiled import NATIVE
+from tensmith.engine.compiled import COMPILING
 from tensmith.evaluate.metric import Metric, exact
 from tensmith.files import sha256_file, write_text
 from tensmith.frontend.model_files import model_files
@@ -24,7 +24,7 @@ from tensmith.report.document import Metrics
 from tensmith.search.candidate import Candidate
 from tensmith.search.front import best
 from tensmith.search.sensitivity import Sensitivity
-from tensmith.search.workshop import BASELINE_ENGINE, Workshop, engine_settings, engine_text
+from tensmith.search.workshop import BASELINE_ENGINE, Workshop, engine_text
 from tensmith.verify.certificate import make_certificate, write_certificate
 from tensmith.verify.runs import Checker
 
@@ -96,16 +96,16 @@ def _write_point(
 ) -> dict[str, str]:
     """Fills `place`, which will become `final`: the model, packed where that is smaller, its certificate.
 
-    A point of the native engine also holds what it was compiled to, which runs alone.
+    A point of an engine that compiles also holds what it was compiled to: what runs alone, or a model and a
+    library for ONNX Runtime.
     """
     place.mkdir(exist_ok=True)
     (source, *data) = model_files(workshop.rebuild(candidate))
     shutil.copyfile(source, place / "model.onnx")
     for file in data:
         shutil.copyfile(file, place / file.name)
-    if candidate.engine == NATIVE:
-        settings = engine_settings(candidate.plan.settings)
-        shutil.copytree(native_folder(workshop, source, settings), place, dirs_exist_ok=True)
+    if candidate.engine in COMPILING:
+        shutil.copytree(native_folder(workshop, contender_of(workshop, candidate)), place, dirs_exist_ok=True)
     if packed := workshop.packed(candidate):
         shutil.copyfile(packed, place / "model.packed")
     certificate = make_certificate(

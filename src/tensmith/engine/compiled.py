@@ -30,6 +30,7 @@ from tensmith.kernel.timings import Timings
 
 # The names of the engines that run such folders; each is compiled by the backend of its name.
 NATIVE, MIXED = "native", "mixed"
+COMPILING = frozenset({NATIVE, MIXED})
 # Ways to choose kernels: by estimates alone; by what `tensmith tune` has measured where it has; those that
 # TVM's MetaSchedule found where it was asked.
 UNTUNED, TUNED, METASCHEDULE = "untuned", "tuned", "metaschedule"

@@ -20,7 +20,7 @@ from tensmith.backend.onnx import write_onnx
 from tensmith.backend.packed import pack
 from tensmith.data import View
 from tensmith.engine.base import Arrays, available, sizes_in
-from tensmith.engine.compiled import NATIVE
+from tensmith.engine.compiled import COMPILING, MIXED, NATIVE
 from tensmith.engine.worker import Worker
 from tensmith.errors import DataError, EngineError, OutputError, TensmithError
 from tensmith.evaluate import size
@@ -197,8 +197,8 @@ class Workshop:
         try:
             outcome = self.judge(path, engine, plan.settings, self.search_view, self.original)
         except EngineError:
-            others = tuple(name for name in self.engines if name != NATIVE)
-            if engine != NATIVE or not others:
+            others = tuple(name for name in self.engines if name not in COMPILING)
+            if engine not in COMPILING or not others:
                 raise
             engine, latency, speedup = self.timing(plan, program, path, others)
             outcome = self.judge(path, engine, plan.settings, self.search_view, self.original)
@@ -210,7 +210,7 @@ class Workshop:
         """What a file answers on a view, in a process of its own; accuracy needs no quiet machine."""
         # Native code is cut for its threads: what ships is what is judged, and is compiled once.
         threads, sizes = self.judging_threads, None
-        if engine == NATIVE:
+        if engine in COMPILING:
             threads, sizes = self.threads, sizes_in(path, self.example)
         with self.pace.timed(START):
             worker = Worker(engine, path, threads, sizes=sizes, timeout=600.0, **engine_settings(settings))
@@ -249,12 +249,14 @@ class Workshop:
             if name == NATIVE and len(names) > 1 and not self._affords_native():
                 continue
             began = time.monotonic()
-            try:
-                contender = Contender(name, path, settings)
-                contenders = list(dict.fromkeys((baseline, contender)))
-                found.append(compare(contenders, self.example, self.threads, self.race_seconds)[-1])
-            except EngineError as error:
-                errors.append(str(error))
+            # Where native code refuses a model, it may still compute regions of it.
+            for entrant in (NATIVE, MIXED) if name == NATIVE else (name,):
+                try:
+                    contenders = list(dict.fromkeys((baseline, Contender(entrant, path, settings))))
+                    found.append(compare(contenders, self.example, self.threads, self.race_seconds)[-1])
+                    break
+                except EngineError as error:
+                    errors.append(str(error))
             if name == NATIVE:
                 self._native_races.append(time.monotonic() - began)
         if not found:
