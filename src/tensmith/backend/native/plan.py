@@ -110,6 +110,9 @@ def make_plan(
     cut into parts.
     """
     program = decomposed(moved_behind(unsigned(upright(opened(simplify(program).program)))))
+    for node in program.nodes:
+        if node.opaque is not None and node.output not in program.static_values:
+            raise EngineError(f"{node.label} has no native kernel yet; another engine runs it")
     for name in program.outputs:
         if name in program.static_values:
             raise EngineError(f"output '{name}' is the same for all inputs; there is nothing to compile")
