@@ -40,11 +40,11 @@ def test_the_search_leaves_more_for_more_points_and_more_samples() -> None:
     made = schedule(600.0)
     assert made.least(points(1)) < made.reserve(points(1), 100) < made.reserve(points(4), 100)
     assert made.reserve(points(4), 100) < made.reserve(points(4), 1000)
-    assert made.reserve(points(4), 10**6) == pytest.approx(300.0)  # half of all the time
+    assert made.reserve(points(4), 10**6) == pytest.approx(240.0)  # its share of all the time
     assert schedule(600.0, metered=True).reserve(points(4), 100) > made.reserve(points(4), 100)
 
 
-def test_the_least_is_left_even_where_it_is_more_than_half() -> None:
+def test_the_least_is_left_even_where_it_is_more_than_the_share() -> None:
     made = schedule(30.0, budget=30.0)
     assert made.reserve(points(8), 10**6) == made.least(points(8)) > 15.0
 
@@ -57,9 +57,9 @@ def test_an_exact_beginning_of_its_own_is_checked_once() -> None:
 
 
 def test_held_out_samples_fill_the_time_that_the_rest_leaves() -> None:
-    made = schedule(300.0)
+    made = schedule(200.0)
     samples = made.samples(points(4))
-    assert made.reserve(points(4), samples) == pytest.approx(300.0, abs=1.0)
+    assert made.reserve(points(4), samples) == pytest.approx(200.0, abs=1.0)
     assert schedule(0.0).samples(points(4)) == FEWEST_SAMPLES
 
 
