@@ -1,4 +1,4 @@
-"""Parts of a concatenation that are read with a border keep their zeros around them."""
+"""Parts of a concatenation keep the zeros around them where they are read with a border; slices of channels."""
 
 from __future__ import annotations
 
@@ -38,3 +38,15 @@ def test_borders_are_zeros_where_kernels_read_them(seen: bool, tmp_path: Path) -
     for name, array in expected.items():
         # No sum is of more than 600 terms near 1.
         np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=1e-4)
+
+
+def test_slices_of_channels_along_one_axis(tmp_path: Path) -> None:
+    """Of rank 3 behind a convolution, as the boxes of a detector are taken apart."""
+    net = Net(1, 16, 4, 50)
+    rows = net.add("reshape", net.conv("x", 16, 1, 1), net.constant(values=np.array([1, 4, 50])))
+    low, high = (
+        net.add("slice", rows, *(net.constant(values=np.array([n])) for n in (i, i + 2, 1))) for i in (0, 2)
+    )
+    found, expected = answers(net.program(net.add("sub", high, low)), tmp_path)
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-5)

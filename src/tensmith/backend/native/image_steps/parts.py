@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tensmith.backend.native.images import images_of
 from tensmith.backend.native.steps import Light
 from tensmith.backend.native.views import ints, slice_of
@@ -27,15 +29,16 @@ def padded_slice(program: Program, pad: Node | None, cut: Node | None) -> Light:
     at = _begins(program, pad, len(shape)) if pad else [0] * len(shape)
     if at[0] or starts[0] or steps[0] != 1 or steps[1] != 1 or inner is None or inner[0] != shape[0]:
         raise EngineError(f"'{last.output}' cuts or pads the batch or skips channels: no native kernel")
-    channels, height, width = (*inner[1:], 1, 1)[:3]
-    extent = (channels, height, width)
+    extent = _place(inner, 1)
     partial = images_of(program, last.output)[1:] != extent
-    routine = Copy(_place(at), _place(starts), _place(steps)[1:], extent, fill=partial)
+    routine = Copy(_place(at, 0), _place(starts, 0), _place(steps, 1)[1:], extent, fill=partial)
     return Light(routine, (source,), last.output)
 
 
-def _place(values: list[int]) -> tuple[int, int, int]:
-    channel, row, column = (*values[1:], 0, 0)[:3]
+def _place(values: Sequence[int], missing: int) -> tuple[int, int, int]:
+    """Of channels, rows and columns; a tensor of rank 3 has columns alone, as in `images_of`."""
+    channel, *rest = values[1:]
+    row, column = (missing, missing, *rest)[-2:]
     return channel, row, column
 
 
