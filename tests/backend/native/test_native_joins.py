@@ -1,4 +1,4 @@
-"""Parts of a concatenation keep the zeros around them where they are read with a border; slices of channels."""
+"""Parts of a concatenation keep zeros around them for those who read a border; slices of channels."""
 
 from __future__ import annotations
 
