@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,6 +10,9 @@ from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import literal
 from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
 from tensmith.kernel.routines.plane_pool import Windows, plane_maximum
+
+# Columns of a window whose maxima are one expression.
+_MOST_WRITTEN = 16
 
 
 @dataclass(frozen=True)
@@ -28,8 +32,9 @@ class Pool(Routine):
     counted: tuple[int, int] | None = None
 
     def takes_planes(self, read: int, written: int) -> bool:
-        """Maxima of every column or every second one, where rows fill vectors."""
-        return self.kind == "max" and self.strides[1] <= 2 and min(read, written) >= self.lanes
+        """Maxima of every column or every second one, where rows fill vectors; windows are written out."""
+        narrow = self.strides[1] <= 2 and self.window[1] <= _MOST_WRITTEN
+        return self.kind == "max" and narrow and min(read, written) >= self.lanes
 
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """Windows are cut at the borders; those inside are unrolled."""
@@ -56,6 +61,9 @@ class Pool(Routine):
             f" && j >= 0 && j + {(wide - 1) * self.dilations[1]} < {source.width}"
         )
         ends = (counted[0] + low[0], counted[1] + low[1])
+        down, across = (
+            functools.partial(_taps_before, *axis) for axis in zip("ij", self.dilations, self.window)
+        )
         return f"""\
 /* {self.kind} of {tall}x{wide} windows, strides {self.strides[0]}x{self.strides[1]}, of {source.channels}x\
 {source.height}x{source.width}. */
@@ -76,11 +84,10 @@ static void {name}({ROUTINE_SIGNATURE})
                     m = {combine};
                 }}
             }} else {{
-                count = 0;
-                for (int u = 0; u < {tall}; u++) for (int v = 0; v < {wide}; v++) {{
-                    int p = i + u * {self.dilations[0]}, q = j + v * {self.dilations[1]};
-                    count += p >= {low[0]} && p < {ends[0]} && q >= {low[1]} && q < {ends[1]};
-                    if (p < 0 || p >= {source.height} || q < 0 || q >= {source.width}) continue;
+                count = ({down(ends[0])} - {down(low[0])}) * ({across(ends[1])} - {across(low[1])});
+                const int top = {down(0)}, bottom = {down(source.height)};
+                const int left = {across(0)}, right = {across(source.width)};
+                for (int u = top; u < bottom; u++) for (int v = left; v < right; v++) {{
                     {vector} e = {read};
                     m = {combine};
                 }}
@@ -124,6 +131,12 @@ static void {name}({ROUTINE_SIGNATURE})
     }}
 }}
 """
+
+
+def _taps_before(first: str, step: int, taps: int, end: int) -> str:
+    """C that counts the taps at `first` and every `step` from there that lie before `end`."""
+    most = f"({end + step - 1} - {first}) / {step}"
+    return f"({first} >= {end} ? 0 : {most} < {taps} ? {most} : {taps})"
 
 
 def _unroll(count: int) -> str:
