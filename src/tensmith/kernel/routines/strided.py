@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tensmith.kernel.buffer import C_TYPES, Buffer
 from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
+from tensmith.kernel.squares import turn
 from tensmith.kernel.view import Shape, View, collapsed
 
 
@@ -66,6 +68,9 @@ static void {name}({ROUTINE_SIGNATURE})
         """Loops over the outer axes, then one run along the last."""
         views = [operand.view for operand in part.operands]
         sizes, (mine, *strides) = collapsed(part.target.shape, [part.target, *views])
+        axis = self._turning(part, sizes, mine, strides)
+        if axis is not None:
+            return self._squares(part, sizes, mine, strides, axis)
         *outer, length = sizes or (1,)
         lines = [f"    for (int i{axis} = 0; i{axis} < {size}; i{axis}++)" for axis, size in enumerate(outer)]
         at = _address(part.target.offset, mine)
@@ -77,6 +82,50 @@ static void {name}({ROUTINE_SIGNATURE})
         last = [step[-1] if step else 0 for step in (mine or (1,), *strides)]
         lines.append(self._run(part, length, last) + "    }")
         return "\n".join("    " + line for line in lines)
+
+    def _turning(self, part: Part, sizes: Shape, mine: Shape, strides: Sequence[Shape]) -> int | None:
+        """The axis along which everything lies that steps along the last one; None if squares do not help."""
+        stepping = [steps for steps in strides if steps and steps[-1] not in (0, 1)]
+        if not (part.vector and self.dtype == "f32" and stepping) or mine[-1] != 1 or sizes[-1] < self.lanes:
+            return None
+        fitting = (
+            axis
+            for axis, size in enumerate(sizes[:-1])
+            if size >= self.lanes and all(steps[axis] == 1 for steps in stepping)
+        )
+        return next(fitting, None)
+
+    def _squares(self, part: Part, sizes: Shape, mine: Shape, strides: Sequence[Shape], axis: int) -> str:
+        """Loops over squares of `axis` and the last one: read along the one, written along the other.
+
+        The last square of a run overlaps its neighbour.
+        """
+        lanes, (*outer, length) = self.lanes, sizes
+        loops = [f"for (int i{a} = 0; i{a} < {size}; i{a}++)" for a, size in enumerate(outer) if a != axis]
+        setup, reads = [f"float *y = (float *)out + {_address(part.target.offset, mine)};"], []
+        values = []
+        for n, (operand, steps) in enumerate(zip(part.operands, strides)):
+            at = _address(operand.view.offset, steps)
+            setup.append(f"const {C_TYPES[operand.dtype]} *x{n} = {operand.pointer} + {at};")
+            if steps[-1] in (0, 1):
+                row = f"(x{n} + c * {steps[axis]})"
+                values.append(_read(row, operand.dtype, steps[-1], "j", lanes, lanes))
+            else:
+                column = _read(f"x{n} + (j + c) * {steps[-1]}", operand.dtype, 1, "0", lanes, lanes)
+                reads.append(f"""\
+            vf t{n}[{lanes}];
+            UNROLL for (int c = 0; c < {lanes}; c++) t{n}[c] = {column};
+{turn(f"t{n}", lanes, 12)}""")
+                values.append(f"t{n}[c]")
+        return f"""\
+        {" ".join(loops)}
+        for (int p = 0; p < {outer[axis]}; p += {lanes}) for (int n = 0; n < {length}; n += {lanes}) {{
+            const int i{axis} = {_at_most("p", outer[axis] - lanes)}, j = {_at_most("n", length - lanes)};
+            {" ".join(setup)}
+{"".join(reads)}\
+            UNROLL for (int c = 0; c < {lanes}; c++)
+                store(y + c * {mine[axis]} + j, {part.expression.format(*values)});
+        }}"""
 
     def _run(self, part: Part, length: int, steps: list[int]) -> str:
         """One run: whole vectors and a part of one, or number by number."""
@@ -118,6 +167,10 @@ def _read(pointer: str, dtype: str, step: int, j: str, count: int, lanes: int) -
     if step != 1:
         return f"load_step({pointer} + {j} * {step}, {step}, {count})"
     return f"load({pointer} + {j})" if count == lanes else f"load_part({pointer} + {j}, {count})"
+
+
+def _at_most(index: str, last: int) -> str:
+    return f"{index} < {last} ? {index} : {last}"
 
 
 def _address(offset: int, steps: Shape) -> str:

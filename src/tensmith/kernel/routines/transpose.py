@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
 from tensmith.kernel.routines.copy import Copy
+from tensmith.kernel.squares import turn
 
 
 @dataclass(frozen=True)
 class Transpose(Routine):
-    """y = x in floats, one of them in planes and the other one in blocks of `lanes`.
-
-    A square is turned by exchanging its halves, then the halves of those, and so on (Eklundh, 1972).
-    """
+    """y = x in floats, one of them in planes and the other one in blocks of `lanes`."""
 
     lanes: int
 
@@ -30,7 +28,6 @@ class Transpose(Routine):
         exists = f"b * {lanes} + c < {source.channels}"
         ragged = f"if ({exists}) " if source.channels % lanes else ""
         absent, needed = (ragged if buffer.block == 1 else "" for buffer in (source, target))
-        halves = [lanes >> step for step in range(1, lanes.bit_length())]
         return f"""\
 /* {source.channels}x{source.height}x{source.width}: blocks of {source.block} to {target.block}. */
 static void {name}({ROUTINE_SIGNATURE})
@@ -43,7 +40,7 @@ static void {name}({ROUTINE_SIGNATURE})
         int j = n < {width - lanes} ? n : {width - lanes};
         vf a[{lanes}] = {{{{0}}}};
         UNROLL for (int c = 0; c < {lanes}; c++) {absent}a[c] = load(x + {read});
-{"".join(map(self._exchange, halves))}\
+{turn("a", lanes, 8)}\
         UNROLL for (int c = 0; c < {lanes}; c++) {needed}store(y + {write}, a[c]);
     }}
 }}
@@ -54,16 +51,3 @@ static void {name}({ROUTINE_SIGNATURE})
         if buffer.block == 1:
             return f"(b * {self.lanes} + c) * {buffer.plane} + i * {buffer.row} + j"
         return f"b * {buffer.plane} + i * {buffer.row} + (j + c) * {self.lanes}"
-
-    def _exchange(self, half: int) -> str:
-        """C that exchanges the upper right `half` of every square of twice its size with the lower left."""
-        lanes = range(self.lanes)
-        low = ", ".join(str(self.lanes + (j ^ half) if j & half else j) for j in lanes)
-        high = ", ".join(str(self.lanes + j if j & half else j | half) for j in lanes)
-        return f"""\
-        UNROLL for (int c = 0; c < {self.lanes}; c++) if (!(c & {half})) {{
-            vf low = a[c], high = a[c + {half}];
-            a[c] = SHUFFLE(low, high, {low});
-            a[c + {half}] = SHUFFLE(low, high, {high});
-        }}
-"""
