@@ -20,7 +20,7 @@ from tensmith.deploy.folder import WORK, RunFolder
 from tensmith.deploy.front import Front
 from tensmith.deploy.identity import run_identity
 from tensmith.deploy.schedule import Schedule
-from tensmith.deploy.settle import settle, shortlist, sizes_of_example, stock_engines
+from tensmith.deploy.settle import LATE, settle, shortlist, sizes_of_example, stock_engines
 from tensmith.deploy.write import write_run
 from tensmith.errors import ModelError
 from tensmith.evaluate.calibrator import Calibrator
@@ -125,6 +125,8 @@ def compress(
         with unmissed(), until_written as interrupted:
             held_out = _held_out(run, tried, schedule)
             settled = settle(workshop, tried, held_out, given.target, run.progress, schedule, counter)
+            if late := sum(candidate.reason == LATE for candidate in settled.lost):
+                run.tell(f"{late} more points were not judged on held-out data: {LATE}")
             if settled.busy:
                 run.tell(BUSY)
             write_run(

@@ -28,14 +28,16 @@ from tensmith.search.workshop import BASELINE_ENGINE, UNTOUCHED, Workshop, engin
 
 MOST_POINTS = 8
 _MOST_JUDGED = 12
+# Why a point was not judged.
+LATE, _MANY = "the time was up", "enough other points were"
 
 
 @dataclass(frozen=True)
 class Settled:
     """The front with its final metrics, smallest first; `drops` by candidate id, on held-out data.
 
-    lost: candidates that held the budget on the search split and not on held-out data. `busy`: as in
-    `latency.Rounds`.
+    lost: candidates of the front on the search split that broke the budget on held-out data, or were not
+    judged there. `busy`: as in `latency.Rounds`.
     """
 
     points: list[Candidate]
@@ -52,8 +54,12 @@ def shortlist(candidates: Sequence[Candidate], most: int = MOST_POINTS) -> list[
     if len(points) <= most:
         return points
     ends = [points[0], points[-1]]
-    middle = sorted(points[1:-1], key=lambda c: c.bytes * c.latency)[: most - 2]
+    middle = sorted(points[1:-1], key=_product)[: most - 2]
     return sorted([*ends, *middle], key=lambda c: (c.bytes, c.latency))
+
+
+def _product(candidate: Candidate) -> float:
+    return candidate.bytes * candidate.latency
 
 
 def settle(
@@ -122,21 +128,32 @@ def _through_the_gate(
     progress: Callable[[str], None],
     until: float,
 ) -> tuple[dict[str, Outcome], list[Candidate], list[Candidate]]:
-    """(outcomes by id, points within the budget, points that broke it), judging as few points as possible.
+    """(outcomes by id, points within the budget, other points), judging as few points as possible.
 
-    After `until` (time.monotonic) no further point is judged.
+    The best products of size and latency come first. After `until` (time.monotonic) no further point is
+    judged, unless none is within the budget yet.
     """
     outcomes: dict[str, Outcome] = {}
     kept: list[Candidate] = []
     lost: list[Candidate] = []
-    while len(outcomes) < _MOST_JUDGED:
-        standing = [c for c in candidates if c.id not in {gone.id for gone in lost}]
-        waiting = [c for c in shortlist(standing) if c.plan != UNTOUCHED and c.id not in outcomes]
+
+    def standing() -> list[Candidate]:
+        gone = {candidate.id for candidate in lost}
+        return [candidate for candidate in candidates if candidate.id not in gone]
+
+    def unjudged(points: Sequence[Candidate]) -> list[Candidate]:
+        return [point for point in points if point.plan != UNTOUCHED and point.id not in outcomes]
+
+    def late() -> bool:
+        return bool(kept) and time.monotonic() > until
+
+    while len(outcomes) < _MOST_JUDGED and not late():
+        waiting = sorted(unjudged(shortlist(standing())), key=_product)
         if not waiting:
             break
         for candidate in waiting[: _MOST_JUDGED - len(outcomes)]:
-            if outcomes and time.monotonic() > until:
-                return outcomes, kept, lost
+            if late():
+                break
             progress(f"accuracy of {candidate.id} on held-out data")
             path, settings = workshop.rebuild(candidate), candidate.plan.settings
             outcome = workshop.judge(path, candidate.engine, settings, held_out, reference)
@@ -147,6 +164,8 @@ def _through_the_gate(
             else:
                 reason = f"loses {drop.value:.2f} {drop.unit} on held-out data"
                 lost.append(replace(candidate, status="rejected", reason=reason))
+    why = LATE if late() else _MANY
+    lost += [replace(point, status="not judged", reason=why) for point in unjudged(front(standing()))]
     return outcomes, kept, lost
 
 

@@ -126,8 +126,8 @@ def _tried(candidate: Candidate, settled: Settled) -> dict[str, Any]:
     if candidate.id in {point.id for point in settled.points}:
         status = "front"
     elif candidate.status == "accepted":
-        lost = next((c for c in settled.lost if c.id == candidate.id), None)
-        status, reason = ("rejected", lost.reason) if lost else ("dominated", "another is smaller and faster")
+        lost = {each.id: (each.status, each.reason) for each in settled.lost}
+        status, reason = lost.get(candidate.id, ("dominated", "another is smaller and faster"))
     metrics = {name: metric.to_json() for name, metric in candidate.metrics.items()}
     if "packed_bytes" in metrics:
         ratio = exact(settled.original["file_bytes"].value / candidate.bytes, "x")

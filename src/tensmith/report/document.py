@@ -132,7 +132,7 @@ class Layer(TypedDict):
 
 
 class Tried(TypedDict):
-    """A candidate of the search: `status` in a word ("front", "dominated", "rejected", "failed"), and why."""
+    """A candidate of the search, and why: "front", "dominated", "rejected", "failed" or "not judged"."""
 
     id: str
     status: str

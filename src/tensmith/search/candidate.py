@@ -9,15 +9,16 @@ from typing import Any, Literal
 from tensmith.evaluate.metric import Metric
 from tensmith.search.plan import Plan
 
-Status = Literal["accepted", "rejected", "failed"]
+Status = Literal["accepted", "rejected", "failed", "not judged"]
 
 
 @dataclass(frozen=True)
 class Candidate:
     """`drop` is what it loses on the search split, in the budget's unit (points, or per cent of a loss).
 
-    `rejected` candidates ran and broke a budget; `failed` ones could not be built or run. `reason` says
-    which budget, or what went wrong.
+    `rejected` candidates ran and broke a budget; `failed` ones could not be built or run; those `not judged`
+    held every budget on the search split and never met held-out data. `reason` says which budget, what went
+    wrong, or why.
     """
 
     id: str
