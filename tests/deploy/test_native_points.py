@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,12 +18,12 @@ from command_line import refused
 from command_line import tensmith as command
 from tensmith.backend.native.choose.precision import refusal
 from tensmith.backend.native.emit import loader
-from tensmith.deploy.settle import native_folder
 from tensmith.engine import ENGINES
 from tensmith.engine.compiled import NATIVE
 from tensmith.errors import EngineError
 from tensmith.evaluate.latency import Contender
 from tensmith.kernel.isa import host_isa
+from tensmith.search.workshop import Workshop
 
 pytestmark = pytest.mark.skipif(bool(ENGINES[NATIVE].missing()), reason="no C compiler is installed")
 
@@ -97,9 +98,9 @@ def test_a_native_run_is_resumed(
 
 @pytest.mark.skipif(bool(refusal("bf16", host_isa())), reason="this CPU does not multiply bfloat16")
 def test_a_point_in_less_precision_ships_what_was_compiled_for_that(tiny: Path) -> None:
-    given = SimpleNamespace(example={"x": np.zeros((1, 3, 8, 8), np.float32)}, threads=1)
+    given: Any = SimpleNamespace(example={"x": np.zeros((1, 3, 8, 8), np.float32)}, threads=1)
     manners = (), (("precision", "bf16"),)
     plain, half = (
-        native_folder(given, Contender(NATIVE, tiny / "tiny.onnx", settings)) for settings in manners
+        Workshop.compiled(given, Contender(NATIVE, tiny / "tiny.onnx", settings)) for settings in manners
     )
     assert plain != half and (half / loader.MANIFEST).exists()

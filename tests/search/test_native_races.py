@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,7 @@ from tensmith.evaluate.metric import exact
 from tensmith.ir import Program, TensorType, make_node
 from tensmith.search import workshop
 from tensmith.search.checkpoint import Checkpoint
+from tensmith.search.pace import START
 from tensmith.search.plan import Plan
 from tensmith.search.workshop import Workshop, structure
 
@@ -101,3 +105,25 @@ def test_weights_that_native_code_refuses_go_to_the_next_engine(
     monkeypatch.setattr(shop, "judge", judge)
     engine, *_, outcome = shop._timed_and_judged(Plan(), program(DENSE), tmp_path / "a.onnx")
     assert (engine, outcome) == ("openvino", "judged by openvino")
+
+
+def test_a_start_is_without_compiling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def worker(*_: Any, **__: Any) -> Any:
+        if not made_before:
+            compiled_folder()
+        return contextlib.nullcontext()
+
+    def compiled_folder(*_: Any) -> Path:
+        made_before.append(True)
+        time.sleep(0.2)
+        return tmp_path
+
+    made_before: list[bool] = []
+    monkeypatch.setattr(workshop, "Worker", worker)
+    monkeypatch.setattr(workshop, "compiled_folder", compiled_folder)
+    monkeypatch.setattr(workshop, "sizes_in", lambda *_: {})
+    shop = made(tmp_path)
+    shop.task = SimpleNamespace(outcome=lambda *_: "judged")
+    judged: Any = shop.judge(tmp_path / "a.onnx", "native", {}, range(1), None)
+    assert (judged, made_before) == ("judged", [True])
+    assert shop.pace.longest(START) < 0.1

@@ -6,14 +6,12 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from tensmith.backend.mixed import folder as mixed
 from tensmith.backend.native.emit import loader
 from tensmith.data import View
 from tensmith.deploy.schedule import Schedule
-from tensmith.engine.base import sizes_in
-from tensmith.engine.compiled import COMPILING, MIXED, NATIVE, Manner, compiled_folder
+from tensmith.engine.compiled import COMPILING, MIXED, NATIVE
 from tensmith.errors import EngineError
 from tensmith.evaluate import size
 from tensmith.evaluate.energy import Counter, contender_energy, program_energy
@@ -284,15 +282,8 @@ def _native_bytes(workshop: Workshop, contender: Contender) -> Metric:
         NATIVE: (loader.LIBRARY, loader.WEIGHTS, loader.MANIFEST),
         MIXED: (mixed.LIBRARY, mixed.MODEL),
     }
-    folder = native_folder(workshop, contender)
+    folder = workshop.compiled(contender)
     return exact(sum((folder / name).stat().st_size for name in needed[contender.engine]), "bytes")
-
-
-def native_folder(workshop: Workshop, contender: Contender) -> Path:
-    """What a file was compiled to, as the contender's settings say, for the sample that is timed."""
-    path, settings = contender.path, dict(contender.settings)
-    manner = Manner.of(contender.engine, path, settings, workshop.threads)
-    return compiled_folder(path, sizes_in(path, workshop.example), manner)
 
 
 def sizes_of_example(workshop: Workshop) -> dict[str, int]:

@@ -13,7 +13,7 @@ from tensmith import __version__
 from tensmith.config import Config
 from tensmith.deploy.folder import RunFolder
 from tensmith.deploy.layers import layer_rows
-from tensmith.deploy.settle import Settled, contender_of, native_folder
+from tensmith.deploy.settle import Settled, contender_of
 from tensmith.engine.base import ENGINES
 from tensmith.engine.compiled import COMPILING
 from tensmith.evaluate.metric import Metric, exact
@@ -105,7 +105,7 @@ def _write_point(
     for file in data:
         shutil.copyfile(file, place / file.name)
     if candidate.engine in COMPILING:
-        shutil.copytree(native_folder(workshop, contender_of(workshop, candidate)), place, dirs_exist_ok=True)
+        shutil.copytree(workshop.compiled(contender_of(workshop, candidate)), place, dirs_exist_ok=True)
     if packed := workshop.packed(candidate):
         shutil.copyfile(packed, place / "model.packed")
     certificate = make_certificate(

@@ -20,7 +20,7 @@ from tensmith.backend.onnx import write_onnx
 from tensmith.backend.packed import pack
 from tensmith.data import View
 from tensmith.engine.base import Arrays, available, sizes_in
-from tensmith.engine.compiled import COMPILING, MIXED, NATIVE
+from tensmith.engine.compiled import COMPILING, MIXED, NATIVE, Manner, compiled_folder
 from tensmith.engine.worker import Worker
 from tensmith.errors import DataError, EngineError, OutputError, TensmithError
 from tensmith.evaluate import size
@@ -208,14 +208,22 @@ class Workshop:
         self, path: Path, engine: str, settings: Mapping[str, str], view: View, original: Outcome | None
     ) -> Outcome:
         """What a file answers on a view, in a process of its own; accuracy needs no quiet machine."""
-        # Native code is cut for its threads: what ships is what is judged, and is compiled once.
-        threads, sizes = self.judging_threads, None
+        threads, sizes, wanted = self.judging_threads, None, engine_settings(settings)
         if engine in COMPILING:
+            # Native code is cut for its threads: what ships is what is judged, and is compiled once. That is
+            # no part of a start, which later ones will take as well.
             threads, sizes = self.threads, sizes_in(path, self.example)
+            self.compiled(Contender(engine, path, tuple(sorted(wanted.items()))))
         with self.pace.timed(START):
-            worker = Worker(engine, path, threads, sizes=sizes, timeout=600.0, **engine_settings(settings))
+            worker = Worker(engine, path, threads, sizes=sizes, timeout=600.0, **wanted)
         with worker, self.pace.timed(SAMPLE, len(view)):
             return self.task.outcome(worker, view, original)
+
+    def compiled(self, contender: Contender) -> Path:
+        """The folder of a file compiled as the contender's settings say, for the sample that is timed."""
+        path, settings = contender.path, dict(contender.settings)
+        manner = Manner.of(contender.engine, path, settings, self.threads)
+        return compiled_folder(path, sizes_in(path, self.example), manner)
 
     def timing(
         self, plan: Plan, program: Program, path: Path, engines: Sequence[str] | None = None
