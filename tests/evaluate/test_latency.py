@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -98,6 +99,25 @@ def test_disturbed_rounds_are_dropped() -> None:
         return Turn(np.full(count, 1e6), 10_000_000) if calls % 3 == 0 else Turn(np.full(count, 1e6))
 
     rounds = take_turns([lambda count: Turn(np.full(count, 1e6)), sometimes], seconds=60)
+    assert not rounds.busy
+    assert len(rounds.nanoseconds) == 8
+
+
+@pytest.mark.parametrize("limit", [0.0, 60.0])
+def test_a_busy_machine_has_twice_the_time_at_most(limit: float) -> None:
+    def waiting(count: int) -> Turn:
+        time.sleep(0.005)
+        return Turn(np.full(count, 1e6), 10**9)
+
+    began = time.monotonic()
+    assert take_turns([waiting], 0.2, limit=limit).busy
+    assert time.monotonic() - began < 1.0
+
+
+def test_one_disturbed_round_does_not_make_a_machine_busy() -> None:
+    disturbed = iter([0, 0, 0, 0, 10**9])
+    once = lambda count: Turn(np.full(count, 1e6), next(disturbed, 0))  # noqa: E731
+    rounds = take_turns([once], seconds=3.0, limit=0.0)
     assert not rounds.busy
     assert len(rounds.nanoseconds) == 8
 

@@ -7,6 +7,7 @@ wait for a processor are dropped.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -92,7 +93,7 @@ def compare(
     threads: int = 1,
     seconds: float = 10.0,
     seed: int = 0,
-    limit: float | None = None,
+    limit: float = math.inf,
 ) -> tuple[Latency, ...]:
     """Latencies of all contenders on `threads` threads each; the first one is the baseline.
 
@@ -123,20 +124,21 @@ class Rounds:
 
 
 def take_turns(
-    timers: Sequence[Callable[[int], Turn]], seconds: float, seed: int = 0, limit: float | None = None
+    timers: Sequence[Callable[[int], Turn]], seconds: float, seed: int = 0, limit: float = math.inf
 ) -> Rounds:
     """Times all contenders, round after round.
 
     `timers[i](count)` times `count` inferences of contender i. The first inference of a turn finds caches
     that another process has filled, and is dropped; so is a whole warm-up turn. Rounds go on until every
-    ratio is precise or the time is up; on a busy machine they go on until `limit` seconds (by default twice
-    as long), in search of a few that are undisturbed. A few are always run. That rule looks at the width of
-    the intervals only, never at where they lie, so stopping early does not favour anybody.
+    ratio is precise or the time is up; on a busy machine they go on twice as long, up to `limit` seconds, in
+    search of a few that are undisturbed. A few are always run, and as many again before a machine is called
+    busy. That rule looks at the width of the intervals only, never at where they lie, so stopping early does
+    not favour anybody.
     """
     counts = [_turn_length(timer) for timer in timers]
     calm: list[list[float]] = []
     means: list[list[float]] = []
-    limit = _PATIENCE * seconds if limit is None else limit
+    limit = min(limit, _PATIENCE * seconds)
     began = time.monotonic()
     while len(means) < _MOST_ROUNDS:
         turns = [timer(count + 1) for timer, count in zip(timers, counts)]
@@ -145,7 +147,7 @@ def take_turns(
             calm.append([float(np.median(turn.nanoseconds[1:])) for turn in turns])
         spent = time.monotonic() - began
         if len(calm) < _FEWEST_ROUNDS:
-            if len(means) >= _FEWEST_ROUNDS and spent > limit:
+            if len(means) >= _PATIENCE * _FEWEST_ROUNDS and spent > limit:
                 break
         elif spent > seconds or (len(calm) % _LOOK_EVERY == 0 and _precise(np.array(calm), seed)):
             break
