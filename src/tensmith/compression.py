@@ -20,7 +20,7 @@ from tensmith.deploy.folder import WORK, RunFolder
 from tensmith.deploy.front import Front
 from tensmith.deploy.identity import run_identity
 from tensmith.deploy.schedule import Schedule
-from tensmith.deploy.settle import LATE, settle, shortlist, sizes_of_example, stock_engines
+from tensmith.deploy.settle import LATE, finalists, settle, sizes_of_example, stock_engines
 from tensmith.deploy.write import write_run
 from tensmith.errors import ModelError
 from tensmith.evaluate.calibrator import Calibrator
@@ -226,7 +226,7 @@ def _search(run: _Run, workshop: Workshop, checker: Checker, schedule: Schedule)
         attempting = workshop.pace.longest(ATTEMPT)
         if not run.sensitivity:
             attempting += _SENSITIVITY_SHARE * run.config.time_budget
-        reserve = schedule.reserve(shortlist(tried), len(run.given.splits.held_out))
+        reserve = schedule.reserve(finalists(tried), len(run.given.splits.held_out))
         return attempting + reserve < schedule.left
 
     def sensitivity() -> dict[str, Sensitivity]:
@@ -269,7 +269,7 @@ def _roofline(run: _Run, workshop: Workshop, program: Program) -> dict[str, floa
 
 def _held_out(run: _Run, tried: list[Candidate], schedule: Schedule) -> View:
     """The held-out split, or as much of it as the time that is left can afford."""
-    points, whole = shortlist(tried), run.given.splits.held_out
+    points, whole = finalists(tried), run.given.splits.held_out
     if schedule.least(points) > schedule.left:
         spent = time.monotonic() - run.started
         run.tell(

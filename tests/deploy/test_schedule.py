@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import time
+from dataclasses import replace
 
 import pytest
 
 from tensmith.deploy.schedule import FEWEST_SAMPLES, Schedule
+from tensmith.evaluate.latency import least_seconds
 from tensmith.evaluate.memory import PROCESSES
 from tensmith.evaluate.metric import exact
 from tensmith.rewrite.rule import Step
@@ -61,6 +63,14 @@ def test_held_out_samples_fill_the_time_that_the_rest_leaves() -> None:
     samples = made.samples(points(4))
     assert made.reserve(points(4), samples) == pytest.approx(200.0, abs=1.0)
     assert schedule(0.0).samples(points(4)) == FEWEST_SAMPLES
+
+
+def test_a_slow_original_takes_its_own_time() -> None:
+    slow = replace(points(1)[0], metrics={**points(1)[0].metrics, "latency_ms": exact(2000.0, "ms")})
+    alone = Schedule(Fixed(), 600.0, time.monotonic(), 0)
+    (point,) = points(1)
+    for_both = least_seconds(2000.0) + least_seconds(1.0) + 2 * SECONDS[START]
+    assert alone._timing([slow, point], 0.0) == pytest.approx(for_both)
 
 
 def test_what_is_late_is_repeated_less() -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tensmith.deploy.settle import LATE, MOST_POINTS, Settled, _through_the_gate
+from tensmith.deploy.settle import LATE, MOST_POINTS, Settled, _through_the_gate, finalists
 from tensmith.deploy.write import _tried
 from tensmith.evaluate.metric import exact
 from tensmith.rewrite.rule import Step
 from tensmith.search.candidate import Candidate
 from tensmith.search.plan import Plan
+from tensmith.search.workshop import UNTOUCHED
 
 
 def point(name: str, megabytes: float, milliseconds: float) -> Candidate:
@@ -69,3 +71,11 @@ def test_in_time_all_points_are_judged() -> None:
     kept, lost = gate(FRONT, {"fast"}, seconds=60)
     assert sorted(kept) == ["balanced", "small"]
     assert [(each.id, each.status) for each in lost] == [("fast", "rejected")]
+
+
+def test_the_original_is_measured_for_good_once_whatever_became_of_it() -> None:
+    original = replace(point("original", 9, 9), plan=UNTOUCHED)
+    assert finalists([original]) == [original]
+    assert finalists([original, *FRONT]) == [original, *FRONT]
+    assert finalists([replace(original, status="rejected"), *FRONT])[0].id == "original"
+    assert finalists([replace(original, status="failed"), *FRONT]) == FRONT

@@ -24,7 +24,7 @@ class Schedule:
     """The end of a run of `budget` seconds, which is to be over at `deadline` (of time.monotonic).
 
     peers: how many models are judged and timed for comparison alone. metered: whether energy is measured.
-    All figures are seconds.
+    `points` are everywhere all that is measured for good, the original among them. All figures are seconds.
     """
 
     pace: Pace
@@ -55,7 +55,7 @@ class Schedule:
     def samples(self, points: Sequence[Candidate]) -> int:
         """Held-out samples that can be judged if everything after it takes what it should."""
         left = self.left - self._timing(points, self.a_contender) - self._after_timing(points, PROCESSES)
-        judged = 1 + len(points) + self.peers
+        judged = len(points) + self.peers
         affordable = (left / judged - self.pace.usual(START)) / max(self.pace.usual(SAMPLE), 1e-9)
         return max(FEWEST_SAMPLES, int(affordable))
 
@@ -65,13 +65,13 @@ class Schedule:
 
     def timed_within(self, points: Sequence[Candidate]) -> float:
         """The seconds that timing all contenders may take, once they are loaded."""
-        loading = (1 + len(points) + self.peers) * self.pace.longest(START)
+        loading = (len(points) + self.peers) * self.pace.longest(START)
         return max(0.0, self.left - loading - self._after_timing(points, 1))
 
     def processes(self, points: Sequence[Candidate]) -> int:
         """How many processes memory can be measured in for each point."""
         left = self.left - self._after_timing(points, 0)
-        affordable = left / max((1 + len(points)) * self.pace.longest(START), 1e-9)
+        affordable = left / max(len(points) * self.pace.longest(START), 1e-9)
         return max(1, min(PROCESSES, int(affordable)))
 
     def _end(
@@ -82,16 +82,16 @@ class Schedule:
         processes: int = PROCESSES,
     ) -> float:
         a_contender = self.a_contender if a_contender is None else a_contender
-        judging = (1 + len(points) + self.peers) * self._judging(samples)
+        judging = (len(points) + self.peers) * self._judging(samples)
         return judging + self._timing(points, a_contender) + self._after_timing(points, processes)
 
     def _judging(self, samples: int) -> float:
         return self.pace.usual(START) + samples * self.pace.usual(SAMPLE)
 
     def _timing(self, points: Sequence[Candidate], a_contender: float) -> float:
-        """The points, the original and the peers, each taken for as slow as the slowest point."""
+        """The points and the peers, each of these taken for as slow as the slowest point."""
         shortest = [least_seconds(point.latency) for point in points]
-        others = (1 + self.peers) * [max(shortest, default=0.0)]
+        others = self.peers * [max(shortest, default=0.0)]
         return sum(self.pace.longest(START) + max(a_contender, seconds) for seconds in shortest + others)
 
     def _after_timing(self, points: Sequence[Candidate], processes: int) -> float:
@@ -99,7 +99,7 @@ class Schedule:
 
     def _measuring(self, points: Sequence[Candidate], processes: int) -> float:
         energy = self.pace.longest(START) + self.a_contender if self.metered else 0.0
-        return (1 + len(points)) * (processes * self.pace.longest(START) + energy)
+        return len(points) * (processes * self.pace.longest(START) + energy)
 
     def _writing(self, points: Sequence[Candidate]) -> float:
         """Programs are built again for their certificates; exact beginnings of their own are checked."""

@@ -56,6 +56,12 @@ def shortlist(candidates: Sequence[Candidate], most: int = MOST_POINTS) -> list[
     return sorted([*ends, *middle], key=lambda c: (c.bytes, c.latency))
 
 
+def finalists(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """All that is measured for good: the original, unless it failed, and the shortlist."""
+    original = [c for c in candidates if c.plan == UNTOUCHED and c.status != "failed"]
+    return [*original, *(c for c in shortlist(candidates) if c.plan != UNTOUCHED)]
+
+
 def _product(candidate: Candidate) -> float:
     return candidate.bytes * candidate.latency
 
@@ -87,13 +93,13 @@ def settle(
     untouched = next(c for c in candidates if c.plan == UNTOUCHED)
     progress("accuracy of the original on held-out data")
     reference = workshop.judge(workshop.model, BASELINE_ENGINE, {}, held_out, None)
-    until = schedule.judged_by(shortlist(candidates))
+    until = schedule.judged_by(finalists(candidates))
     outcomes, kept, lost = _through_the_gate(workshop, candidates, held_out, reference, progress, until)
     known = {contender_of(workshop, c): outcomes[c.id] for c in candidates if c.id in outcomes}
     peers = _judged_peers(workshop, candidates, held_out, reference, known, progress, until)
     timed = _timed(workshop, [untouched, *kept], peers, progress, schedule)
     progress("memory and energy of all points")
-    processes = schedule.processes(kept)
+    processes = schedule.processes([untouched, *kept])
     measured = [
         replace(c, metrics=_metrics(workshop, c, outcomes.get(c.id, reference), timed, energy(c), processes))
         for c in [untouched, *kept]
