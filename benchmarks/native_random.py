@@ -26,7 +26,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "kernel"))
 
-from kernel_runs import Fitted, fitted, reference, rounding_bound, sample
+from kernel_runs import Fitted, fitted, reference, rounding_bound, sample, wider
 from quantized_runs import found as found_bytes
 from quantized_runs import meaning, sample_case, within_one_rarely
 
@@ -146,9 +146,11 @@ def configuration(rng: random.Random, isa: Isa) -> Configuration | None:
     residual = values.standard_normal(shape, np.float32) if rng.random() < 0.3 else None
     name = rng.choice(list(ACTIVATIONS))
     epilogue = Epilogue(
-        bias is not None, kernel.target if residual is not None else None, ACTIVATIONS[name][0]
+        bias is not None,
+        None if residual is None else wider(kernel.target) if rng.random() < 0.5 else kernel.target,
+        ACTIVATIONS[name][0],
     )
-    made = fitted(kernel, epilogue, loose=residual is None and rng.random() < 0.5)
+    made = fitted(kernel, epilogue, loose=rng.random() < 0.5)
     return Configuration(made, image, weights, bias, residual, name)
 
 
@@ -173,7 +175,8 @@ def compared_bytes(rng: random.Random, isa: Isa) -> tuple[str, str] | None:
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         try:
-            within_one_rarely(found_bytes(kernel, case, rng.random() < 0.5, Path(folder)), meaning(case))
+            loose, apart = rng.random() < 0.5, rng.random() < 0.5
+            within_one_rarely(found_bytes(kernel, case, loose, Path(folder), apart), meaning(case))
         except AssertionError as error:
             return kernel.name, f"{isa.name} {kernel} on a {problem}: {error}"
     return kernel.name, ""

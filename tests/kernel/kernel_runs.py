@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,19 +56,23 @@ class Fitted:
         b = aligned(kernel.isa.round_up(kernel.problem.filters), fill=0)
         if bias is not None:
             b[: len(bias)] = bias
-        r = copy(kernel.target.lay(residual, np.nan)) if residual is not None else aligned(1)
+        kept = self.epilogue.residual
+        r = copy(kept.lay(residual, np.nan)) if kept is not None and residual is not None else aligned(1)
         scratch = aligned(kernel.scratch_bytes // 4 + 16)
         function(*(ctypes.c_void_p(array.ctypes.data) for array in (x, w, b, r, y, scratch)))
         return self.target.read(y)
+
+
+def wider(buffer: Buffer) -> Buffer:
+    """The buffer with more of a halo."""
+    return replace(buffer, halo=buffer.halo.union(LOOSE))
 
 
 def fitted(kernel: Kernel, epilogue: Epilogue, loose: bool = False) -> Fitted:
     """The kernel for buffers as it asks for them, or with wider halos."""
     source, target = kernel.source, kernel.target
     if loose:
-        source = Buffer(source.channels, source.height, source.width, source.block,
-                        source.halo.union(LOOSE), source.dtype)  # fmt: skip
-        target = Buffer(target.channels, target.height, target.width, target.block, LOOSE, target.dtype)
+        source, target = wider(source), wider(target)
     return Fitted(kernel, source, target, epilogue)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +91,13 @@ def _on_grid(value: Array, grid: Grid) -> Array:
     return np.clip(np.rint(value), grid.low - grid.zero_point, grid.high - grid.zero_point)
 
 
-def found(kernel: Kernel, case: Case, loose: bool = False, cache: Path | None = None) -> Array:
-    """y of one kernel: bytes, or floats if there is no target grid."""
+def found(
+    kernel: Kernel, case: Case, loose: bool = False, cache: Path | None = None, apart: bool = False
+) -> Array:
+    """y of one kernel: bytes, or floats if there is no target grid.
+
+    `apart` if the residual lies otherwise than y: with a wider halo or with none.
+    """
     how, source, target = case.how, kernel.source, kernel.target
     dtype = "u8" if how.target else "f32"
     halo = LOOSE if loose else target.halo
@@ -103,8 +108,8 @@ def found(kernel: Kernel, case: Case, loose: bool = False, cache: Path | None = 
     kept = None
     if case.residual is not None:
         bytes_ = case.residual.dtype == np.uint8
-        kept = Buffer(target.channels, target.height, target.width, target.block, halo,
-                      "u8" if bytes_ else "f32")  # fmt: skip
+        around = LOOSE if loose != apart else kernel.target.halo
+        kept = replace(target, halo=around, dtype="u8" if bytes_ else "f32")
     epilogue = Epilogue(True, kept, case.activation, how.inner is not None)
     text = kernel.isa.prelude + Fitted(kernel, source, target, epilogue).text("entry")
     function = ctypes.CDLL(str(compile_library(text, kernel.isa, cache=cache))).entry

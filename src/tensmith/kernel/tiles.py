@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensmith.kernel.buffer import Halo
+from tensmith.kernel.buffer import Buffer, Halo
 from tensmith.kernel.problem import Convolution
 
 # The height and width of a tile, or of an image.
@@ -13,6 +13,11 @@ def output_extent(problem: Convolution, flat: bool) -> Extent:
     """Height and width of y; one row if `flat`: where positions are independent and lie in one run."""
     height, width = problem.output
     return (1, height * width) if flat else (height, width)
+
+
+def walked_extent(problem: Convolution, *buffers: Buffer) -> Extent:
+    """`output_extent` as far as all of these lie flat: what is read, what is added, what is written."""
+    return output_extent(problem, problem.pointwise and all(buffer.flat for buffer in buffers))
 
 
 def read_halo(problem: Convolution) -> Halo:

@@ -25,7 +25,7 @@ from tensmith.kernel.planes import (
     turning_cycles,
 )
 from tensmith.kernel.problem import Convolution
-from tensmith.kernel.tiles import output_extent, over_extents, spans
+from tensmith.kernel.tiles import output_extent, over_extents, spans, walked_extent
 
 _TILE_OVERHEAD, _TAP_OVERHEAD = 16, 3
 # Cycles of a vector of x: of one run, and gathered by steps.
@@ -63,7 +63,7 @@ class Direct(PlaneKernel):
         """A function for each shape of tile, and one that walks over groups, filters and positions."""
         p = self.problem
         kept = epilogue.residual or target
-        image = output_extent(p, p.pointwise and source.flat and target.flat and kept.flat)
+        image = walked_extent(p, source, target, kept)
         run = min(image[1], self.vectors * self.isa.lanes)
         widths = [step for _, _, step in spans(image[1], run)]
         parts = filter_chunks(p, self.count)

@@ -26,7 +26,7 @@ from tensmith.kernel.planes import (
     turning_cycles,
 )
 from tensmith.kernel.problem import Convolution
-from tensmith.kernel.tiles import Extent, output_extent, over_tiles, tiles
+from tensmith.kernel.tiles import Extent, output_extent, over_tiles, tiles, walked_extent
 
 _TILE_OVERHEAD = 16
 # Cycles of a vector gathered from one run, and by steps; of a vector of sums put away and stored.
@@ -77,7 +77,7 @@ class Gemm(PlaneKernel):
         """Functions that gather, multiply and store, and one that walks over groups and positions."""
         p = self.problem
         kept = epilogue.residual or target
-        image = output_extent(p, p.pointwise and source.flat and target.flat and kept.flat)
+        image = walked_extent(p, source, target, kept)
         parts = filter_chunks(p, self.count)
         shapes = [tile for tile, _ in tiles(image, self._pitch)]
         text = [self._product(name, count) for count, _ in parts]

@@ -33,7 +33,15 @@ from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
 from tensmith.kernel.runs import copy_run, pieces, vector_types
 from tensmith.kernel.sparse_stream import MOST_DENSE, pack_stream
-from tensmith.kernel.tiles import Extent, output_extent, over_tiles, read_halo, tile_extent, tiles
+from tensmith.kernel.tiles import (
+    Extent,
+    output_extent,
+    over_tiles,
+    read_halo,
+    tile_extent,
+    tiles,
+    walked_extent,
+)
 
 _MOST_VECTORS = 8
 _MOST_CANDIDATES = 8
@@ -198,7 +206,7 @@ class Sparse(Kernel):
         """A function for each shape of tile, and one that walks over groups and positions."""
         p = self.problem
         kept = epilogue.residual or target
-        image = output_extent(p, p.pointwise and source.flat and target.flat and kept.flat)
+        image = walked_extent(p, source, target, kept)
         filters, channels = p.filters // p.groups, p.channels // p.groups
         shapes = [tile for tile, _ in tiles(image, self.positions)]
         runs = sorted({columns for _, columns in shapes})

@@ -36,7 +36,15 @@ from tensmith.kernel.quads import quad_functions
 from tensmith.kernel.quantized import FIELDS, finish_code
 from tensmith.kernel.runs import copy_bytes
 from tensmith.kernel.sparse_stream import MOST_DENSE, pack_quads
-from tensmith.kernel.tiles import Extent, output_extent, over_tiles, read_halo, tile_extent, tiles
+from tensmith.kernel.tiles import (
+    Extent,
+    output_extent,
+    over_tiles,
+    read_halo,
+    tile_extent,
+    tiles,
+    walked_extent,
+)
 
 _MOST_VECTORS = 4
 _MOST_CANDIDATES = 8
@@ -162,7 +170,7 @@ class SparseInt8(Kernel):
         """A function for each shape of tile, and one that walks over groups and positions."""
         p = self.problem
         kept = epilogue.residual or target
-        image = output_extent(p, p.pointwise and source.flat and target.flat and kept.flat)
+        image = walked_extent(p, source, target, kept)
         shapes = [tile for tile, _ in tiles(image, self.positions)]
         runs = sorted({columns for _, columns in shapes})
         read = f"x + i * {p.strides[0] * source.row} + j * {p.strides[1]}"

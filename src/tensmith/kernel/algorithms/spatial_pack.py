@@ -24,7 +24,7 @@ from tensmith.kernel.groups import wide_groups, widen_groups
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
 from tensmith.kernel.register_tiles import Chunk, RegisterTiles, cheapest, store_tile, tilings
-from tensmith.kernel.tiles import Extent, load_weights, output_extent, read_halo, vector_chunks
+from tensmith.kernel.tiles import Extent, load_weights, read_halo, vector_chunks, walked_extent
 
 _FEW_CHANNELS = 8
 # Reading planes, compilers spill what fills all registers, and every element is a load of its own.
@@ -132,14 +132,14 @@ class SpatialPack(RegisterTiles):
         """One function for each shape of tile, and one that walks over groups, filters and positions."""
         p, lanes = self.problem, self.isa.lanes
         _, channels, filters = wide_groups(p, lanes)
-        image = output_extent(p, p.pointwise and source.flat and target.flat)
+        kept = epilogue.residual or target
+        image = walked_extent(p, source, target, kept)
         depth = lanes * channels * math.prod(p.window)
         # Rows end where they end; whatever lies in blocks has room for a whole vector.
         parts = [
             Chunk(blocks, times, last, blocks * depth, blocks)
             for blocks, times, last in vector_chunks(filters, self.blocks, lanes, target.block != lanes)
         ]
-        kept = epilogue.residual or target
         read = f"x + i * {p.strides[0] * source.row} + j * {p.strides[1] * source.block}"
         add, write = (f"i * {buffer.row} + j * {buffer.block}" for buffer in (kept, target))
         entry = f"""\

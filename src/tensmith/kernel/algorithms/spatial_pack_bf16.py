@@ -37,7 +37,7 @@ from tensmith.kernel.register_tiles import (
     tilings,
     vector_step,
 )
-from tensmith.kernel.tiles import Extent, load_weights, output_extent, read_halo, vector_chunks
+from tensmith.kernel.tiles import Extent, load_weights, read_halo, vector_chunks, walked_extent
 
 # Cycles to load a vector of floats, to round and to store it.
 _ROUNDING = 2
@@ -139,14 +139,14 @@ class SpatialPackBf16(RegisterTiles):
         """A function that rounds x, one for each shape of tile, one that walks over all of it."""
         p, lanes, rounded = self.problem, self.isa.lanes, self._rounded
         _, channels, filters = wide_groups(p, lanes)
-        image = output_extent(p, p.pointwise and target.flat)
+        kept = epilogue.residual or target
+        image = walked_extent(p, target, kept)
         depth = lanes * -(-channels // 2) * math.prod(p.window)
         # Rows end where they end; whatever lies in blocks has room for a whole vector.
         parts = [
             Chunk(blocks, times, last, blocks * depth, blocks)
             for blocks, times, last in vector_chunks(filters, self.blocks, lanes, target.block != lanes)
         ]
-        kept = epilogue.residual or target
         read = f"x + (i * {p.strides[0] * rounded.row} + j * {p.strides[1] * rounded.block}) / 2"
         add, write = (f"i * {buffer.row} + j * {buffer.block}" for buffer in (kept, target))
         entry = f"""\

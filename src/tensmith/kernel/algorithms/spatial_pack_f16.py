@@ -31,7 +31,7 @@ from tensmith.kernel.groups import wide_groups, widen_groups
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
 from tensmith.kernel.register_tiles import Chunk, RegisterTiles, cheapest, tilings, vector_step
-from tensmith.kernel.tiles import Extent, chunks, output_extent, read_halo
+from tensmith.kernel.tiles import Extent, chunks, read_halo, walked_extent
 
 
 @algorithm
@@ -119,13 +119,13 @@ class SpatialPackF16(RegisterTiles):
         """One function for each shape of tile, and one that walks over groups, filters and positions."""
         p = self.problem
         _, channels, filters = wide_groups(p, self.vector)
-        image = output_extent(p, p.pointwise and source.flat and target.flat)
+        kept = epilogue.residual or target
+        image = walked_extent(p, source, target, kept)
         depth = self.vector * channels * math.prod(p.window)
         parts = [
             Chunk(blocks, times, stored, blocks * depth, stored)
             for blocks, times, stored in self._parts(filters)
         ]
-        kept = epilogue.residual or target
         read = f"x + i * {p.strides[0] * source.row} + j * {p.strides[1] * source.block}"
         add, write = (f"i * {buffer.row} + j * {buffer.block}" for buffer in (kept, target))
         entry = f"""\

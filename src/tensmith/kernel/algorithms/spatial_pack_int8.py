@@ -30,7 +30,7 @@ from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
 from tensmith.kernel.quantized import FIELDS, HEADER, finish_code
 from tensmith.kernel.register_tiles import Chunk, RegisterTiles, cheapest, tilings, vector_step
-from tensmith.kernel.tiles import Extent, output_extent, read_halo, vector_chunks
+from tensmith.kernel.tiles import Extent, read_halo, vector_chunks, walked_extent
 
 # Cycles from sums to bytes, of a vector.
 _FINISH = 4
@@ -176,12 +176,12 @@ class SpatialPackInt8(RegisterTiles):
         """One function for each shape of tile, and one that walks over groups, filters and positions."""
         p, lanes = self.problem, self.isa.lanes
         _, channels, filters = wide_groups(p, lanes)
-        image = output_extent(p, p.pointwise and source.flat and target.flat)
+        kept = epilogue.residual or target
+        image = walked_extent(p, source, target, kept)
         parts = [
             Chunk(blocks, times, last, 4 * blocks * lanes * self._steps, blocks)
             for blocks, times, last in vector_chunks(filters, self.blocks, lanes, target.block != lanes)
         ]
-        kept = epilogue.residual or target
         read = f"x + i * {p.strides[0] * source.row} + j * {p.strides[1] * source.block}"
         add, write = (f"i * {buffer.row} + j * {buffer.block}" for buffer in (kept, target))
         return self.walk(

@@ -11,8 +11,8 @@ from tensmith.kernel.epilogue import literal
 from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
 from tensmith.kernel.routines.plane_pool import Windows, plane_maximum
 
-# Columns of a window whose maxima are one expression.
-_MOST_WRITTEN = 16
+# Columns of a window whose maxima are one expression; columns of an image whose rows lie on the stack.
+_MOST_WRITTEN, _WIDEST = 16, 1024
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Pool(Routine):
     counted: tuple[int, int] | None = None
 
     def takes_planes(self, read: int, written: int) -> bool:
-        """Maxima of every column or every second one, where rows fill vectors; windows are written out."""
-        narrow = self.strides[1] <= 2 and self.window[1] <= _MOST_WRITTEN
-        return self.kind == "max" and narrow and min(read, written) >= self.lanes
+        """Maxima of every column or every second one, where rows fill vectors; they are written out."""
+        few = self.strides[1] <= 2 and self.window[1] <= _MOST_WRITTEN and max(read, written) <= _WIDEST
+        return self.kind == "max" and few and min(read, written) >= self.lanes
 
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """Windows are cut at the borders; those inside are unrolled."""
