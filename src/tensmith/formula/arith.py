@@ -62,7 +62,7 @@ def _erf(x: Array) -> Array:
 
 
 def _round_even(x: Array) -> Array:
-    return np.asarray(np.rint(x))
+    return x if x.dtype.kind in "iub" else np.asarray(np.rint(x))
 
 
 FUNCTIONS: dict[str, Any] = {

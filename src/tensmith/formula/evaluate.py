@@ -153,11 +153,13 @@ class _Evaluator:
 
 
 def reduce_axis(arith: Arith, kind: str, array: Array, axis: int) -> Array:
-    """sum, max, min or prod over one axis; min is -max(-x), prod multiplies halves."""
+    """sum, max, min or prod over one axis; min is -max(-x), of integers ~max(~x), which has no overflow."""
     if kind == "sum":
         return arith.sum(array, axis)
     if kind == "max":
         return arith.max(array, axis)
+    if kind == "min" and not arith.exact and array.dtype.kind in "iu":
+        return np.invert(arith.max(np.invert(array), axis))
     zero = arith.const(0, like=array)
     if kind == "min":
         return arith.sub(zero, arith.max(arith.sub(zero, array), axis))

@@ -12,7 +12,8 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from mixed_models import branching, compile_mixed, detector
+from mixed_models import I64, branching, compile_mixed, convolution, detector, model, weights
+from onnx import helper
 
 from tensmith.backend.mixed.folder import LIBRARY, MODEL, check_folder
 from tensmith.errors import EngineError, OutputError
@@ -101,6 +102,25 @@ def test_altered_weights_are_told(tmp_path: Path) -> None:
 def test_the_library_of_another_model_is_told(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     folder, other = compile_mixed(detector(), tmp_path), compile_mixed(detector(3), tmp_path / "other")
+    with pytest.raises(Exception, match="the model and its library were not compiled together"):
+        opened(folder, other / LIBRARY)
+
+
+def test_a_library_of_other_sizes_is_told(tmp_path: Path) -> None:
+    """The same code and weights, which make another shape of the same elements."""
+
+    def places(shape: list[int]) -> onnx.ModelProto:
+        nodes = [
+            convolution("x", "f", "a"),
+            helper.make_node("Reshape", ["a", "shape"], ["b"]),
+            helper.make_node("NonZero", ["b"], ["y"]),
+        ]
+        constants = {"shape": np.array(shape), **weights(f=(16, 3, 3, 3))}
+        return model(nodes, {"y": (I64, (len(shape), "n"))}, constants)
+
+    (tmp_path / "other").mkdir()
+    folder = compile_mixed(places([2, 8, 64]), tmp_path)
+    other = compile_mixed(places([4, 4, 64]), tmp_path / "other")
     with pytest.raises(Exception, match="the model and its library were not compiled together"):
         opened(folder, other / LIBRARY)
 

@@ -287,8 +287,10 @@ Status *RegisterCustomOps(Options *options, const ApiBase *base)
         if ((status = api->create_domain("tensmith", &domain)))
             return status;
         for (size_t n = 0; n < sizeof regions / sizeof *regions; n++)
-            if ((status = api->add_operator(domain, &regions[n].op)))
+            if ((status = api->add_operator(domain, &regions[n].op))) {
+                api->release_domain(domain);
                 return status;
+            }
         if (!__atomic_compare_exchange_n(&shared, &none, domain, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
             api->release_domain(domain);
             domain = none;

@@ -78,26 +78,25 @@ class Library:
 
     @cached_property
     def digest(self) -> str:
-        """What a model and its library must agree on: a hash of all code and weights."""
-        parts = [*(code.encode() for code in self.codes), self.weights.tobytes()]
+        """What a model and its library must agree on: a hash of all code, weights, types and sizes."""
+        parts = [*(code.encode() for code in self.codes), self.weights.tobytes(), self._header("").encode()]
         return sha256_bytes("".join(map(sha256_bytes, parts)).encode())
 
     def build(self, path: Path) -> None:
         """Compiles and links it at `path`."""
         served = Path(__file__).with_name(_SERVING).read_text(encoding="utf-8")
         units = [*map(Unit, self.codes), Unit(served, portable=True)]
-        files = {_REGIONS: self.header.encode(), _WEIGHTS: self.weights.tobytes()}
+        files = {_REGIONS: self._header(self.digest).encode(), _WEIGHTS: self.weights.tobytes()}
         link_library(units, files, self.isa, path)
 
-    @property
-    def header(self) -> str:
+    def _header(self, digest: str) -> str:
         """regions.h: what library.c serves."""
         order = np.arange(1, self.weights.size + 1, dtype="<u8")
         needs = sorted(self.isa.needs)
         begins = accumulate((region.plan.weights.nbytes for region in self.regions), initial=0)
         rows = zip(self.regions, begins)
         return _HEADER.format(
-            digest=self.digest,
+            digest=digest,
             needs="".join(f'"{linux_flag(name)}", ' for name in needs),
             features=", ".join(needs),
             bytes=self.weights.nbytes,
