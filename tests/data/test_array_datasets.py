@@ -172,6 +172,22 @@ def test_npz_holds_an_array_for_each_input(tmp_path: Path, suffix: str) -> None:
     assert inputs["ids"].tolist() == [[12, 13, 14], [3, 4, 5]]
 
 
+def test_an_input_may_be_called_x(tmp_path: Path) -> None:
+    np.savez(tmp_path / "d.npz", x=NAMED["ids"], b=NAMED["mask"], y=LABELS, notes=np.array(["a"] * 6))
+    assert open_dataset(f"npz:{tmp_path / 'd.npz'}").part("all").inputs([0]).keys() == {"x", "b"}
+
+
+def test_one_name_is_as_good_as_none() -> None:
+    dataset = as_dataset(({"pixels": IMAGES}, LABELS))
+    assert dataset.modality == "image" and everything(dataset).shape == (6, 3, 5, 4)
+
+
+def test_parts_of_different_inputs_are_refused() -> None:
+    parts = {"train": (NAMED, LABELS), "test": ({**NAMED, "ids": np.ones((6, 4))}, LABELS)}
+    with pytest.raises(DataError, match=r"'test' are not like those of 'train': ids \[4\], .* ids \[3\]"):
+        as_dataset(parts)
+
+
 def test_an_archive_with_x_has_one_input_whatever_else_it_holds(tmp_path: Path) -> None:
     np.savez(tmp_path / "d.npz", x_train=IMAGES, y_train=LABELS, notes=np.ones(3))
     assert everything(open_dataset(f"npz:{tmp_path / 'd.npz'}"), "train").shape == (6, 3, 5, 4)

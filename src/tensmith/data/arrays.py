@@ -31,9 +31,10 @@ Pair = tuple[Inputs, Array | None]
 def dataset_of_arrays(name: str, pairs: Mapping[str, Pair], where: str) -> Dataset:
     """A dataset of parts {name: (samples, labels)}; `where` names it in errors.
 
-    Samples are an array, or an array for each of the model's inputs by name.
+    Samples are an array, or an array for each of the model's inputs by name; one name is as good as none.
     Integer labels [n] make a classification (classes: the largest plus one), float labels a regression.
     """
+    pairs = {part: (_unnamed(samples), labels) for part, (samples, labels) in pairs.items()}
     for part, (samples, labels) in pairs.items():
         counts = {name: len(array) if array.ndim else 0 for name, array in by_name(samples).items()}
         if not all(counts.values()) or not counts:
@@ -44,6 +45,14 @@ def dataset_of_arrays(name: str, pairs: Mapping[str, Pair], where: str) -> Datas
             raise DataError(
                 f"{where}: part '{part}' has {sample_count(samples)} samples but labels "
                 f"{list(labels.shape)}; they do not belong together"
+            )
+    shapes = {part: sample_shapes(samples) for part, (samples, _) in pairs.items()}
+    (one, expected), *rest = shapes.items()
+    for part, found in rest:
+        if found != expected:
+            raise DataError(
+                f"{where}: samples of part '{part}' are not like those of '{one}': {_told(found)} against "
+                f"{_told(expected)}; make them alike"
             )
     task = _task([labels for _, labels in pairs.values()])
     classes: int | None = None
@@ -64,6 +73,16 @@ def dataset_of_arrays(name: str, pairs: Mapping[str, Pair], where: str) -> Datas
     return Dataset(
         name, task, classes, {part: ArrayPart(*pair) for part, pair in pairs.items()}, modality, (), where
     )
+
+
+def _unnamed(samples: Inputs) -> Inputs:
+    """An only input's array itself."""
+    named = by_name(samples)
+    return next(iter(named.values())) if len(named) == 1 else samples
+
+
+def _told(shapes: Mapping[str, tuple[int, ...]]) -> str:
+    return ", ".join(f"{name} {list(shape)}".strip() for name, shape in shapes.items())
 
 
 def _task(labels: list[Array | None]) -> Task:

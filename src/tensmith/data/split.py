@@ -58,7 +58,7 @@ def split(
     first, second = np.split(order, np.cumsum(sizes))[:2]
     if not len(judging):
         raise DataError(f"{source} has an empty test part; there is nothing to judge the result by")
-    last = np.arange(len(judging)) if held_out is None else balanced_order(dataset, judging, seed)[:held_out]
+    last = balanced_order(dataset, judging, seed)[:held_out]
     return Splits(View(fitting, first), View(fitting, second), View(judging, last))
 
 

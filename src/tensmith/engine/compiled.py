@@ -73,7 +73,9 @@ class Manner:
             raise EngineError(f"{engine} cannot load {path}: {reason}")
         # What other precisions take is estimated, and an estimate is not held against a measurement.
         tuning = tuning if precision == FLOATS else UNTUNED
-        return Manner(tuning, precision, min(threads, loader.MOST_THREADS), engine)
+        # Regions of a mixed model run in the thread that calls them.
+        cut = 1 if engine == MIXED else min(threads, loader.MOST_THREADS)
+        return Manner(tuning, precision, cut, engine)
 
 
 def compiled(path: Path, sizes: Mapping[str, int], manner: Manner = Manner()) -> loader.Model:
