@@ -180,10 +180,11 @@ def _fit_to_budget(run: _Run, workshop: Workshop) -> None:
     split = run.given.splits.search
     probe = split.take(_PROBE_SAMPLES)
     _judge_original(workshop, probe)
-    affordable = int(run.config.time_budget * _JUDGING_SHARE / workshop.pace.usual(SAMPLE))
     # A resumed run goes on with as many as before: drops on other samples could not be compared.
-    affordable = workshop.checkpoint.fact("search samples") or affordable
-    workshop.checkpoint.note("search samples", affordable)
+    affordable = workshop.checkpoint.fact("search samples")
+    if affordable is None:
+        affordable = int(run.config.time_budget * _JUDGING_SHARE / workshop.pace.usual(SAMPLE))
+        workshop.checkpoint.note("search samples", affordable)
     workshop.search_view = split.take(max(affordable, _PROBE_SAMPLES))
     if len(workshop.search_view) < len(split):
         run.tell(f"candidates were judged on {len(workshop.search_view)} samples, to fit the time budget")

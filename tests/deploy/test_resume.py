@@ -7,14 +7,17 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from command_line import QUICK, candidates, contents, refused, tensmith
-from tensmith import compress
+from tensmith import compress, compression
+from tensmith.data import View
 from tensmith.errors import OutputError
+from tensmith.search.checkpoint import Checkpoint
 
 
 @pytest.fixture
@@ -103,3 +106,21 @@ def test_the_same_versions_are_not_timed_again(place: Path) -> None:
     before = candidates(place / "out")
     assert tensmith(*arguments(), folder=place).returncode == 0
     assert candidates(place / "out")[: len(before)] == before
+
+
+def test_as_many_search_samples_as_before_even_where_few_were_affordable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def samples(time_budget: float) -> int:
+        nothing: Any = None
+        split = View(nothing, np.arange(2000))
+        given = SimpleNamespace(splits=SimpleNamespace(search=split))
+        run: Any = SimpleNamespace(config=SimpleNamespace(time_budget=time_budget), given=given, tell=str)
+        pace = SimpleNamespace(usual=lambda _: 1.0)
+        workshop: Any = SimpleNamespace(checkpoint=checkpoint, pace=pace)
+        compression._fit_to_budget(run, workshop)
+        return len(workshop.search_view)
+
+    monkeypatch.setattr(compression, "_judge_original", lambda *_: None)
+    checkpoint = Checkpoint(tmp_path / "run.sqlite")
+    assert samples(60.0) == samples(36000.0) == 100
