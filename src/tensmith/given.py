@@ -25,7 +25,7 @@ from tensmith.data import (
 )
 from tensmith.deploy.identity import file_identity
 from tensmith.engine.base import ENGINES, available
-from tensmith.errors import ModelError, UsageError
+from tensmith.errors import DataError, ModelError, UsageError
 from tensmith.evaluate.likelihood import log_likelihoods
 from tensmith.evaluate.task import Task, choose_measure
 from tensmith.formula.arith import Array
@@ -80,9 +80,22 @@ def read_given(config: Config, data: Any, module: Any = None, example_inputs: An
     splits = split(
         dataset, config.calibration_samples, config.search_samples, config.held_out_samples, config.seed
     )
+    _check_names(program, splits.search)
     identity = file_identity(model) if module is None else program.digest
     target, engines = load_target(config.target), _engines(config)
     return Given(model, program, identity, module is not None, dataset, splits, target, engines)
+
+
+def _check_names(program: Program, view: View) -> None:
+    """DataError if the data does not have what the model takes."""
+    sample = view.part.inputs(view.indices[:1])
+    if not isinstance(sample, Mapping):
+        found, told = len(program.inputs) == 1, "one input"
+    else:
+        found, told = sample.keys() == program.inputs.keys(), ", ".join(sample)
+    if not found:
+        wanted = ", ".join(program.inputs)
+        raise DataError(f"the model takes {wanted}, but the data has {told}; give an array for each name")
 
 
 def _exported(module: Any, example_inputs: Any) -> Program:
@@ -117,6 +130,8 @@ def judged_by(
     """How the model is judged, with the preprocessing its inputs need; `tell` hears how that was chosen."""
     measure = choose_measure(given.dataset, config.measure, evaluation)
     if given.dataset.modality != "image":
+        if config.preprocess not in ("auto", "raw"):
+            raise UsageError(f"--preprocess {config.preprocess} is for images; {given.title} holds none")
         return Task(measure, None, evaluation)
     if config.preprocess != "auto":
         return Task(measure, parse_preprocess(config.preprocess), evaluation)

@@ -10,7 +10,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tensmith import compress, load
-from tensmith.errors import DataError
+from tensmith.errors import DataError, UsageError
+from tensmith.preview import preview
 
 LENGTH, WORDS, WIDTH, CLASSES = 12, 50, 64, 4
 RNG = np.random.default_rng(0)
@@ -79,10 +80,13 @@ def test_a_model_of_two_inputs_is_compressed(tmp_path: Path, engine: str) -> Non
 def test_data_that_does_not_name_the_inputs_is_refused(tmp_path: Path) -> None:
     classifier(tmp_path / "masked.onnx")
     inputs, labels = samples(100)
-    with pytest.raises(DataError, match="takes input_ids, attention_mask, but the data has one input"):
-        compress(
-            tmp_path / "masked.onnx", (inputs["input_ids"], labels), output=tmp_path / "a", time_budget=1
-        )
     renamed = {"ids": inputs["input_ids"], "attention_mask": inputs["attention_mask"]}
-    with pytest.raises(DataError, match="but the data has ids, attention_mask"):
-        compress(tmp_path / "masked.onnx", (renamed, labels), output=tmp_path / "b", time_budget=1)
+    for given, found in ((inputs["input_ids"], "one input"), (renamed, "ids, attention_mask")):
+        with pytest.raises(DataError, match=f"takes input_ids, attention_mask, but the data has {found}"):
+            preview(tmp_path / "masked.onnx", (given, labels))
+
+
+def test_preprocessing_is_for_images(tmp_path: Path) -> None:
+    classifier(tmp_path / "masked.onnx")
+    with pytest.raises(UsageError, match="--preprocess imagenet is for images"):
+        preview(tmp_path / "masked.onnx", samples(100), preprocess="imagenet")
