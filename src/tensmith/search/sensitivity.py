@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +21,7 @@ from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.grid import on_grid
-from tensmith.rewrite.lossy.weights import Layer, weighted_layers
+from tensmith.rewrite.lossy.weights import weighted_layers
 
 PROBE_BITS = 4
 
@@ -40,36 +41,42 @@ def layer_sensitivity(
     calibration: Calibration,
     threads: int,
     seconds: float,
-    on_layer: Callable[[Layer], None] | None = None,
 ) -> dict[str, Sensitivity]:
-    """Sensitivity of every layer by site, on as many samples as `seconds` allow.
+    """Sensitivity of layers by site, on as many samples as `seconds` allow.
 
+    The largest layers come first, and one is always probed; those that time does not reach are left out.
     Divergence is KL(original || probed) of the softmax of the first output (Kullback and Leibler 1951).
     """
-    layers = weighted_layers(program)
+    until = time.monotonic() + seconds
+    layers = sorted(weighted_layers(program), key=lambda layer: -math.prod(layer.shape))
     inputs, reference = _reference(program, view, preprocess, threads, seconds / (len(layers) + 1))
     found: dict[str, Sensitivity] = {}
     for layer in layers:
+        if found and time.monotonic() > until:
+            break
         grid = on_grid(program, layer, PROBE_BITS, {}, calibration)
         shape = tuple(-1 if axis == grid.axis else 1 for axis in range(grid.codes.ndim))
         weights = (grid.codes * grid.scales.reshape(shape)).astype(program.constants[layer.weight].dtype)
         answers = list(_answers(program.with_constants({layer.weight: weights}), inputs, preprocess, threads))
         found[layer.site] = _compare(reference, answers)
-        if on_layer is not None:
-            on_layer(layer)
     return found
+
+
+def for_all_layers(program: Program, found: Mapping[str, Sensitivity]) -> dict[str, Sensitivity]:
+    """A sensitivity for every layer: one that was not probed counts as the most sensitive of the others."""
+    careful = max(found.values(), key=lambda each: each.divergence, default=Sensitivity(0.0, 0.0))
+    return {layer.site: found.get(layer.site, careful) for layer in weighted_layers(program)}
 
 
 def _reference(
     program: Program, view: View, preprocess: Preprocess | None, threads: int, seconds: float
 ) -> tuple[list[Inputs], list[Array]]:
-    """Batches of inputs, as many as run in `seconds`, and the answers to them."""
+    """Batches of inputs, as many as run in `seconds` with loading the model, and the answers to them."""
     inputs: list[Inputs] = []
     answers: list[Array] = []
-    run = None
     with tempfile.TemporaryDirectory(prefix="tensmith-") as folder:
-        run = _model(program, Path(folder), preprocess, threads)
         started = time.monotonic()
+        run = _model(program, Path(folder), preprocess, threads)
         for batch in view.batches(8):
             inputs.append(batch.inputs)
             answers.append(run(batch.inputs))

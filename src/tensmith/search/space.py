@@ -21,7 +21,7 @@ from tensmith.rewrite.rule import Step
 from tensmith.rewrite.trail import in_phase
 from tensmith.search.candidate import Candidate
 from tensmith.search.plan import Plan
-from tensmith.search.sensitivity import Sensitivity, allocate_bits, predicted_divergence
+from tensmith.search.sensitivity import Sensitivity, allocate_bits, for_all_layers, predicted_divergence
 from tensmith.search.workshop import UNTOUCHED
 
 # Levels of the bit allocation: one more doubles the price of a byte. A line of them is searched in strides
@@ -258,7 +258,7 @@ class Space:
 
     def _sensitivities(self) -> Mapping[str, Sensitivity]:
         if self._cached is None:
-            self._cached = self.sensitivity()
+            self._cached = for_all_layers(self.program, self.sensitivity())
         return self._cached
 
 

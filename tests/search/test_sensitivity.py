@@ -1,0 +1,57 @@
+"""Probing layers ends in time; layers that it did not reach are treated with care."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tensmith.data import View, as_dataset, split
+from tensmith.formula.poly import Poly
+from tensmith.ir import Program, TensorType, make_node
+from tensmith.search.sensitivity import Sensitivity, for_all_layers, layer_sensitivity
+
+WIDTHS = (8, 16, 32, 64, 8, 8)
+SITES = [f"h{number}" for number in range(len(WIDTHS) - 1)]
+
+
+@pytest.fixture
+def program() -> Program:
+    """A chain of products, the third the largest."""
+    generator = np.random.default_rng(0)
+    weights = {
+        f"w{number}": generator.normal(size=WIDTHS[number : number + 2]).astype("f")
+        for number in range(len(SITES))
+    }
+    values = ["x", *SITES]
+    nodes = tuple(make_node("matmul", (values[n], f"w{n}"), (values[n + 1],)) for n in range(len(SITES)))
+    return Program("chain", {"x": TensorType("f32", (Poly.symbol("n"), 8))}, (SITES[-1],), nodes, weights)
+
+
+@pytest.fixture
+def view() -> View:
+    samples = np.random.default_rng(1).normal(size=(200, 8)).astype("f")
+    return split(as_dataset((samples, np.zeros(200, int))), 50, 40).calibration
+
+
+def probed(program: Program, view: View, seconds: float) -> dict[str, Sensitivity]:
+    nothing: Any = None
+    return layer_sensitivity(program, view, None, nothing, 1, seconds)
+
+
+def test_every_layer_is_probed_in_time(program: Program, view: View) -> None:
+    found = probed(program, view, 60.0)
+    assert sorted(found) == SITES
+    assert for_all_layers(program, found) == found
+
+
+def test_late_the_largest_layer_is_probed_alone(program: Program, view: View) -> None:
+    assert list(probed(program, view, 0.0)) == ["h2"]
+
+
+def test_what_was_not_probed_is_taken_for_as_sensitive_as_any(program: Program) -> None:
+    found = {"h1": Sensitivity(0.1, 1.0), "h2": Sensitivity(2.0, 9.0)}
+    taken = for_all_layers(program, found)
+    assert taken["h1"] == found["h1"]
+    assert {taken[site] for site in ("h0", "h3", "h4")} == {found["h2"]}
