@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -231,15 +231,7 @@ def _search(run: _Run, workshop: Workshop, checker: Checker, schedule: Schedule)
         return attempting + reserve < schedule.left
 
     def sensitivity() -> dict[str, Sensitivity]:
-        run.progress("sensitivity of each layer")
-        run.sensitivity = layer_sensitivity(
-            simplified,
-            run.given.splits.calibration,
-            workshop.task.preprocess,
-            workshop.calibration,
-            workshop.judging_threads,
-            _SENSITIVITY_SHARE * run.config.time_budget,
-        )
+        run.sensitivity = _sensitivity(run, workshop, simplified)
         return run.sensitivity
 
     seconds = _roofline(run, workshop, simplified) if run.config.hardware else {}
@@ -258,6 +250,24 @@ def _search(run: _Run, workshop: Workshop, checker: Checker, schedule: Schedule)
     if tried[0].status == "failed":
         raise ModelError(f"the model as it is cannot be measured: {tried[0].reason}")
     return tried
+
+
+def _sensitivity(run: _Run, workshop: Workshop, program: Program) -> dict[str, Sensitivity]:
+    """How much each layer's precision matters, as first measured: a resumed search walks the same way."""
+    known = workshop.checkpoint.fact("sensitivity")
+    if known is None:
+        run.progress("sensitivity of each layer")
+        found = layer_sensitivity(
+            program,
+            run.given.splits.calibration,
+            workshop.task.preprocess,
+            workshop.calibration,
+            workshop.judging_threads,
+            _SENSITIVITY_SHARE * run.config.time_budget,
+        )
+        known = {site: asdict(each) for site, each in found.items()}
+        workshop.checkpoint.note("sensitivity", known)
+    return {site: Sensitivity(**each) for site, each in known.items()}
 
 
 def _roofline(run: _Run, workshop: Workshop, program: Program) -> dict[str, float]:

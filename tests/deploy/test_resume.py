@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from tensmith import compress, compression
 from tensmith.data import View
 from tensmith.errors import OutputError
 from tensmith.search.checkpoint import Checkpoint
+from tensmith.search.sensitivity import Sensitivity
 
 
 @pytest.fixture
@@ -124,3 +126,14 @@ def test_as_many_search_samples_as_before_even_where_few_were_affordable(
     monkeypatch.setattr(compression, "_judge_original", lambda *_: None)
     checkpoint = Checkpoint(tmp_path / "run.sqlite")
     assert samples(60.0) == samples(36000.0) == 100
+
+
+def test_sensitivities_are_those_of_the_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = [{"h": Sensitivity(0.1, 2.5)}, {"h": Sensitivity(0.3, 4.0)}]
+    monkeypatch.setattr(compression, "layer_sensitivity", lambda *_: measured.pop(0))
+    workshop, run = MagicMock(), MagicMock()
+    run.config.time_budget = 60.0
+    for _ in range(2):
+        workshop.checkpoint = Checkpoint(tmp_path / "run.sqlite")
+        assert compression._sensitivity(run, workshop, MagicMock()) == {"h": Sensitivity(0.1, 2.5)}
+        workshop.checkpoint.close()

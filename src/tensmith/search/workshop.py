@@ -61,7 +61,7 @@ _SHAPING = 16
 class Workshop:
     """One model, its data and its device. `model` is the original file; `folder` takes what is built.
 
-    original: what the untouched model answers on the search split, set by `open_for_search`.
+    original: what the untouched model answers on the search split; what a candidate loses is against that.
     compile_seconds: how long the native engine may race in all, since it compiles what it runs.
     race_seconds: how long an engine is timed against the baseline.
     """
