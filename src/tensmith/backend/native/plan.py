@@ -173,16 +173,16 @@ def _memory(layout: Layout, program: Program) -> tuple[dict[str, Place], dict[in
     places = dict(outside)
     for value in layout.block:
         root, channel = layout.root(value)
+        buffer = layout.buffer(root)
+        skipped, size = channel // buffer.block * buffer.plane, ELEMENT_BYTES[buffer.dtype]
         if root in outside:
-            places[value] = outside[root]
+            places[value] = replace(outside[root], offset=skipped)
         elif root in stride:
-            buffer = layout.buffer(root)
-            size = ELEMENT_BYTES[buffer.dtype]
-            skipped = channel // buffer.block * buffer.plane * size
-            places[value] = Place("arena", offsets[root] + skipped, stride[root] // size)
+            places[value] = Place("arena", offsets[root] + skipped * size, stride[root] // size)
         if value in layout.windows:
             whole, window = layout.windows[value]
-            places[value] = replace(places[value], offset=window.skipped(layout.buffer(whole)))
+            before = places[value].offset + window.skipped(layout.buffer(whole))
+            places[value] = replace(places[value], offset=before)
         if value in places and layout.images[value].batch != layout.images[root].batch:
             places[value] = replace(places[value], stride=layout.buffer(value).size)
     scratch = {
