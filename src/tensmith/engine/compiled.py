@@ -108,7 +108,7 @@ def _compile(path: Path, folder: Path, sizes: Mapping[str, int], manner: Manner)
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_LONGEST_SECONDS, stdin=subprocess.DEVNULL,
-            check=False,
+            check=False, start_new_session=True,  # so that an interrupt of the run is none of the compiler
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:
         raise EngineError(
