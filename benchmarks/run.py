@@ -39,6 +39,7 @@ def steps(quick: bool) -> list[tuple[str, list[str]]]:
         ),
         ("pruned layers", ["native_sparse_layers.py", *(["--turns", "2"] if quick else [])]),
         ("layers of 4-bit weights", ["native_codes.py"]),
+        ("detectors, compiled in parts", ["native_mixed.py"]),
         ("what tuning brings", ["tuning.py", *(["--budget", "30", "--seconds", "5"] if quick else [])]),
         ("memory of native networks", ["native_memory.py"]),
         ("native kernels", ["native_kernels.py"]),
