@@ -173,8 +173,9 @@ def _memory(layout: Layout, program: Program) -> tuple[dict[str, Place], dict[in
     places = dict(outside)
     for value in layout.block:
         root, channel = layout.root(value)
-        buffer = layout.buffer(root)
-        skipped, size = channel // buffer.block * buffer.plane, ELEMENT_BYTES[buffer.dtype]
+        if root in outside or root in stride:
+            buffer = layout.buffer(root)
+            skipped, size = channel // buffer.block * buffer.plane, ELEMENT_BYTES[buffer.dtype]
         if root in outside:
             places[value] = replace(outside[root], offset=skipped)
         elif root in stride:
