@@ -1,12 +1,14 @@
 """The front holds what nobody beats, and the hypervolume measures it."""
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tensmith.evaluate.metric import exact
 from tensmith.search.candidate import Candidate
-from tensmith.search.front import best, front, hypervolume, pareto
+from tensmith.search.front import best, front, hypervolume, pareto, without_near_ties
 from tensmith.search.plan import Plan
 
 costs = st.lists(st.tuples(st.integers(1, 20), st.integers(1, 20)), min_size=1, max_size=30)
@@ -29,6 +31,19 @@ def test_nobody_on_the_front_is_covered_and_everybody_else_is(points: list[tuple
 def test_rejected_candidates_are_never_on_the_front() -> None:
     good, cheating = candidate(10, 10), candidate(1, 1, "rejected")
     assert front([cheating, good]) == [good]
+
+
+def test_of_points_that_are_alike_the_one_that_loses_least_stays() -> None:
+    one, other, smaller = candidate(1000, 10.0), candidate(1004, 9.95), candidate(500, 20.0)
+    found = [
+        replace(point, drop=exact(lost, "pp")) for point, lost in ((one, 0.4), (other, 0.3), (smaller, 0.5))
+    ]
+    assert without_near_ties([found[2], *found[:2]]) == [found[2], found[1]]
+
+
+def test_what_gains_a_hundredth_and_loses_more_otherwise_goes() -> None:
+    good, tied = candidate(1000, 10.0), candidate(999, 11.0)
+    assert without_near_ties([tied, good]) == [good]
 
 
 @given(costs)

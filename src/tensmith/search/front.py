@@ -34,13 +34,25 @@ def front(candidates: Iterable[Candidate]) -> list[Candidate]:
 def without_near_ties(
     points: Sequence[Candidate], same: float = 1.01, better: float = 0.98
 ) -> list[Candidate]:
-    """A front without points that gain a hundredth on another one and lose clearly more otherwise."""
+    """A front without points that gain a hundredth on another one and lose clearly more otherwise.
+
+    Of points that are a hundredth apart in both, the one that loses least stays.
+    """
+
+    def ratios(mine: Candidate, other: Candidate) -> tuple[float, float]:
+        return other.bytes / mine.bytes, other.latency / mine.latency
 
     def beaten(mine: Candidate, other: Candidate) -> bool:
-        ratios = (other.bytes / mine.bytes, other.latency / mine.latency)
-        return max(ratios) <= same and min(ratios) <= better
+        return max(ratios(mine, other)) <= same and min(ratios(mine, other)) <= better
 
-    return [mine for mine in points if not any(beaten(mine, other) for other in points if other is not mine)]
+    def alike(mine: Candidate, other: Candidate) -> bool:
+        return max(*ratios(mine, other), *ratios(other, mine)) <= same
+
+    kept: list[Candidate] = []
+    for point in sorted(points, key=lambda c: c.drop.value if c.drop is not None else 0.0):
+        if not any(beaten(point, other) for other in points if other is not point):
+            kept += [] if any(alike(point, other) for other in kept) else [point]
+    return [point for point in points if point in kept]
 
 
 def hypervolume(points: Sequence[tuple[float, float]], reference: tuple[float, float]) -> float:
