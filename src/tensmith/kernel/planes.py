@@ -30,7 +30,23 @@ _BROADCAST, _TURN = 0.5, 4
 
 
 @dataclass(frozen=True)
-class PlaneKernel(Kernel):
+class OverPlanes(Kernel):
+    """A kernel that reads planes and writes planes."""
+
+    @property
+    def source(self) -> Buffer:
+        """Planes, with the pads that are read as a halo."""
+        p = self.problem
+        return Buffer(p.channels, p.height, p.width, 1, read_halo(p))
+
+    @property
+    def target(self) -> Buffer:
+        """Planes."""
+        return Buffer(self.problem.filters, *self.problem.output)
+
+
+@dataclass(frozen=True)
+class PlaneKernel(OverPlanes):
     """Takes every convolution of floats; a register tile is `count` filters by `vectors` vectors."""
 
     count: int
@@ -46,17 +62,6 @@ class PlaneKernel(Kernel):
         """Tiles of at most so many positions that fit the registers, cheapest first."""
         fitting = [cls(problem, isa, *tile) for tile in register_tiles(problem, isa, positions)]
         yield from sorted(fitting, key=lambda tile: tile.cost().cycles)[:_MOST_CANDIDATES]
-
-    @property
-    def source(self) -> Buffer:
-        """Planes, with the pads that are read as a halo."""
-        p = self.problem
-        return Buffer(p.channels, p.height, p.width, 1, read_halo(p))
-
-    @property
-    def target(self) -> Buffer:
-        """Planes."""
-        return Buffer(self.problem.filters, *self.problem.output)
 
     def pack(self, weights: Array) -> Array:
         """[group][chunk][channel][window][filter in chunk]."""

@@ -30,6 +30,7 @@ from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.formulas import filters, image, memory, window_address
 from tensmith.kernel.isa import Isa
+from tensmith.kernel.planes import OverPlanes
 from tensmith.kernel.problem import Convolution
 from tensmith.kernel.runs import copy_run, pieces, vector_types
 from tensmith.kernel.sparse_stream import MOST_DENSE, pack_stream
@@ -37,7 +38,6 @@ from tensmith.kernel.tiles import (
     Extent,
     output_extent,
     over_tiles,
-    read_halo,
     tile_extent,
     tiles,
     walked_extent,
@@ -65,7 +65,7 @@ _FAR_IMAGE, _WAIT, _LINE = 256 << 10, 250, 16
 
 @algorithm
 @dataclass(frozen=True)
-class Sparse(Kernel):
+class Sparse(OverPlanes):
     """Takes weights that are half zeros or more: any window, stride, dilation, pad and group.
 
     A tile has up to `positions`; `block` channels of it are gathered at a time. `strip` neighbouring filters
@@ -121,17 +121,6 @@ class Sparse(Kernel):
         each = 4 * self._pitch * math.prod(self.problem.window)
         blocks = math.ceil(channels / max(1, budget // each))
         return replace(self, block=math.ceil(channels / blocks))
-
-    @property
-    def source(self) -> Buffer:
-        """Planes, with the pads that are read as a halo."""
-        p = self.problem
-        return Buffer(p.channels, p.height, p.width, 1, read_halo(p))
-
-    @property
-    def target(self) -> Buffer:
-        """Planes."""
-        return Buffer(self.problem.filters, *self.problem.output)
 
     @property
     def scratch_bytes(self) -> int:
