@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, TypeVar
 
 from tensmith.errors import ProgramError
@@ -52,14 +52,14 @@ class Obligation:
 class Rule(ABC):
     """An exact rewrite. `site` is the name of a value (the root's first output), or EVERYWHERE."""
 
-    name: ClassVar[str]
+    name: str
     kind: ClassVar[Kind] = "exact"
     # "simplify" rules run until none applies; "fold" rules come last, once: they turn what constants compute
     # into constants, which rounds, and so must not stand between the start and an exact comparison. "offer"
     # rules do not make a program simpler by themselves; a search may pick them.
-    phase: ClassVar[Literal["simplify", "fold", "offer"]] = "simplify"
+    phase: Literal["simplify", "fold", "offer"] = "simplify"
     # Rules of a phase are tried in rising order.
-    order: ClassVar[int] = 50
+    order: int = 50
     # A rule that changes no formula says here why it is sound; every other rule has obligations.
     structural: ClassVar[str] = ""
 
@@ -94,10 +94,22 @@ class Rule(ABC):
 
     def obligations(self) -> Iterable[Obligation]:
         """What must be proved for the rule to be sound."""
-        return ()
+        return (
+            replace(found, name=f"{self.name}/{found.name}")
+            for lemma in self.lemmas()
+            for found in lemma.obligations()
+        )
 
     def twins(self) -> Iterable[Obligation]:
         """Near misses of the obligations that must be refuted: a proof that proves these proves nothing."""
+        return (
+            replace(found, name=f"{self.name}/{found.name}")
+            for lemma in self.lemmas()
+            for found in lemma.twins()
+        )
+
+    def lemmas(self) -> Iterable[Rule]:
+        """Lines of algebra (`law.lemma`) that a rule written as a program rests on."""
         return ()
 
 

@@ -1,10 +1,11 @@
 """Patterns: one term language read three ways, to match a program, to build nodes, and to write formulas.
 
     x, w, b = Var("x"), Var("w", static=True), Var("b", optional=True)
-    ops.conv(x, w, b, attrs="conv")
+    ops.conv(x, w, b, attrs="conv") * 2
 
-as a left side matches a conv whose weights come from constants, with or without a bias, and captures its
-attributes under the name "conv"; as a right side, `attrs=m.attrs["conv"]` gives them back.
+as a left side matches a conv whose weights come from constants, with or without a bias, times a constant that
+is 2 everywhere, and captures the conv's attributes under the name "conv"; on a right side `attrs="conv"` gives
+them back. A right side may leave parts for `Later`, when shapes and attributes are known; `resolve` asks.
 """
 
 from __future__ import annotations
@@ -23,12 +24,54 @@ from tensmith.formula.poly import Dim, Poly
 from tensmith.ir.op import OPS, Attrs, Node, Symbolic
 from tensmith.ir.program import Program, make_node
 from tensmith.ir.types import TensorType
+from tensmith.rewrite.values import uniform
 
-Term: TypeAlias = Union["Var", "Const", "Table", "Use", None]
+Term: TypeAlias = Union["Var", "Const", "Number", "Table", "Use", "Later", None]
+
+
+class Algebra:
+    """Operators on terms: `x * w + 1` is a Use of add."""
+
+    def __add__(self, other: Any) -> Use:
+        return _use("add", self, other)
+
+    def __radd__(self, other: Any) -> Use:
+        return _use("add", other, self)
+
+    def __sub__(self, other: Any) -> Use:
+        return _use("sub", self, other)
+
+    def __rsub__(self, other: Any) -> Use:
+        return _use("sub", other, self)
+
+    def __mul__(self, other: Any) -> Use:
+        return _use("mul", self, other)
+
+    def __rmul__(self, other: Any) -> Use:
+        return _use("mul", other, self)
+
+    def __truediv__(self, other: Any) -> Use:
+        return _use("div", self, other)
+
+    def __rtruediv__(self, other: Any) -> Use:
+        return _use("div", other, self)
+
+    def __pow__(self, other: Any) -> Use:
+        return _use("pow", self, other)
+
+    def __matmul__(self, other: Any) -> Use:
+        return _use("matmul", self, other)
+
+    def __neg__(self) -> Use:
+        return _use("neg", self)
+
+
+def _use(op: str, *args: Any) -> Use:
+    return Use(op, tuple(map(_as_term, args)))
 
 
 @dataclass(frozen=True)
-class Var:
+class Var(Algebra):
     """Any value; `static`: computed from constants alone; `optional`: an input that may be omitted."""
 
     name: str
@@ -41,6 +84,21 @@ class Const:
     """A constant that a right side brings along."""
 
     value: Array
+
+
+@dataclass(frozen=True)
+class Number(Algebra):
+    """A constant of one number: of any shape on a left side, a scalar in the type beside it on a right one."""
+
+    value: float
+
+
+@dataclass(frozen=True, eq=False)
+class Later(Algebra):
+    """A part of a right side that depends on shapes and attributes. `text` is how rules show it."""
+
+    make: Callable[[Match | Case], Term]
+    text: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +115,8 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Use:
-    """A use of an op. `attrs`: on a left side a name to capture them under, or the values wanted."""
+class Use(Algebra):
+    """A use of an op. `attrs`: a name to capture them under (on a right side: captured ones), or values."""
 
     op: str
     args: tuple[Term, ...]
@@ -70,7 +128,7 @@ class _Ops:
 
     def __getattr__(self, name: str) -> Callable[..., Use]:
         def use(*args: Term | Array | float, attrs: str | Attrs | None = None) -> Use:
-            return Use(name, tuple(_as_term(arg) for arg in args), attrs)
+            return Use(name, tuple(map(_as_term, args)), attrs)
 
         return use
 
@@ -79,9 +137,9 @@ ops = _Ops()
 
 
 def _as_term(arg: Any) -> Term:
-    if arg is None or isinstance(arg, (Var, Const, Table, Use)):
+    if arg is None or isinstance(arg, (Var, Const, Number, Table, Use, Later)):
         return arg
-    return Const(np.asarray(arg))
+    return Number(arg) if isinstance(arg, (int, float)) else Const(np.asarray(arg))
 
 
 @dataclass
@@ -191,7 +249,9 @@ def _match_arg(arg: Term, name: str, state: Match) -> str | None:
             known = state.program.constants.get(name)
             same = known is not None and known.shape == value.shape and bool(np.all(known == value))
             return None if same else ""
-        case Table():
+        case Number(value):
+            return None if uniform(state.program, name) == value else ""
+        case Table() | Later():
             return ""
         case Use():
             node = state.program.producers.get(name)
@@ -231,8 +291,17 @@ def build(term: Term, found: Match, outputs: Sequence[str]) -> tuple[list[Node],
             constants[name] = part.value
         elif isinstance(part, Table):
             constants[name] = part.array(found.type(part.like).numpy)
+        elif not isinstance(part, Use):
+            raise ProgramError(f"a right side holds {part!r} outside of an op; rules are resolved first")
         else:
-            inputs = [emit(arg, None) for arg in part.args]
+            dtype = _dtype_beside(part, found)
+            inputs = []
+            for arg in part.args:
+                if isinstance(arg, Number):
+                    inputs.append(next(names))
+                    constants[inputs[-1]] = np.asarray(arg.value, dtype)
+                else:
+                    inputs.append(emit(arg, None))
             while inputs and not inputs[-1]:
                 inputs.pop()
             if isinstance(part.attrs, str):
@@ -244,6 +313,94 @@ def build(term: Term, found: Match, outputs: Sequence[str]) -> tuple[list[Node],
 
     root = emit(term, outputs if isinstance(term, Use) else None)
     return nodes, constants, root
+
+
+def _dtype_beside(part: Use, found: Match) -> np.dtype[Any] | None:
+    """The element type of the first variable in a use: what its numbers are written in."""
+    stack: list[Term] = [*reversed(part.args)]
+    while stack:
+        term = stack.pop()
+        if isinstance(term, Var) and found.has(term):
+            return found.type(term).numpy
+        if isinstance(term, Use):
+            stack.extend(reversed(term.args))
+    return None
+
+
+def resolve(term: Term, m: Match | Case) -> Term:
+    """A right side with nothing left for later, captured attributes in place, and absent inputs gone.
+
+    What is absent counts as zero where it is added, and stays absent where it is multiplied: a bias.
+    """
+    done: dict[int, tuple[Term, Term]] = {}  # the part itself is kept, so that no other takes its id
+
+    def settle(part: Term) -> Term:
+        if id(part) not in done:
+            done[id(part)] = part, _settled(part)
+        return done[id(part)][1]
+
+    def _settled(part: Term) -> Term:
+        if isinstance(part, Var):
+            return part if not part.optional or m.has(part) else None
+        if isinstance(part, Later):
+            return settle(part.make(m))
+        if not isinstance(part, Use):
+            return part
+        args = tuple(map(settle, part.args))
+        if part.op in _WITHOUT and None in args:
+            return _WITHOUT[part.op](*args)
+        attrs = m.attrs[part.attrs] if isinstance(part.attrs, str) else part.attrs
+        return Use(part.op, args, attrs)
+
+    return settle(term)
+
+
+# Sums and products with an operand that may be absent, which None stands for.
+_WITHOUT: Mapping[str, Callable[[Any, Any], Term]] = {
+    "add": lambda a, b: b if a is None else a,
+    "sub": lambda a, b: a if b is None else ops.neg(b),
+    "mul": lambda a, b: None,
+    "div": lambda a, b: None,
+}
+
+
+def show(term: Term) -> str:
+    """A term as a line of algebra: x * (w + 1)."""
+    return _shown(term)[0]
+
+
+_SIGNS = {
+    "add": ("+", 1), "sub": ("-", 1), "mul": ("*", 2), "div": ("/", 2), "matmul": ("@", 2), "pow": ("**", 3),
+}  # fmt: skip
+
+
+def _shown(term: Term) -> tuple[str, int]:
+    """The text, and how tightly its outermost operator binds."""
+    match term:
+        case None:
+            return "", 9
+        case Var(name):
+            return name, 9
+        case Number(value):
+            return f"{value:g}", 9
+        case Later(text=text):
+            return text, 9
+        case Const(value):
+            return str(value.tolist()), 9
+        case Table():
+            return "table", 9
+        case Use("neg", (arg,)):
+            text, level = _shown(arg)
+            return f"-{text if level > 2 else f'({text})'}", 2
+        case Use(op, (left, right)) if op in _SIGNS:
+            sign, level = _SIGNS[op]
+            (a, tight), (b, tighter) = _shown(left), _shown(right)
+            a = a if tight >= level else f"({a})"
+            b = b if tighter > level else f"({b})"
+            return f"{a} {sign} {b}", level
+        case Use(op, args):
+            return f"{op}({', '.join(_shown(arg)[0] for arg in args if arg is not None)})", 9
+    raise TypeError(f"not a term: {term!r}")
 
 
 @dataclass(frozen=True)
@@ -284,7 +441,11 @@ def formula(term: Term, case: Case) -> Formula:
             case Var(name):
                 return case.tensors.get(name)
             case Const(value):
-                return _constant_formula(value)
+                return constant(value)
+            case Number(value):
+                return compute((), lambda *_: value)
+            case Later():
+                return read(resolve(part, case))
             case Table(shape, element):
                 return compute(shape, element)
             case Use(op, args, attrs):
@@ -306,12 +467,13 @@ def formula(term: Term, case: Case) -> Formula:
 
 
 def _known(arg: Term, case: Case) -> Array | None:
-    if isinstance(arg, Const):
-        return arg.value
+    if isinstance(arg, (Const, Number)):
+        return np.asarray(arg.value)
     return case.values.get(arg.name) if isinstance(arg, Var) else None
 
 
-def _constant_formula(value: Array) -> Formula:
+def constant(value: Array) -> Formula:
+    """The formula of a constant."""
     if value.dtype == object:
         return compute(value.shape, lambda *_: 0)  # a symbolic shape operand, read through its value
     if value.size and not np.all(value == value.reshape(-1)[0]):

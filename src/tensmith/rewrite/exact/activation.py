@@ -2,91 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
-from tensmith.formula.expr import compute, tensor
-from tensmith.formula.poly import Poly
 from tensmith.ir import Node, Program, make_node
 from tensmith.ir.types import TensorType
-from tensmith.rewrite.pattern import PatternRule
+from tensmith.rewrite.law import law
 from tensmith.rewrite.rule import Edit, NodeRule, exact
-from tensmith.rewrite.term import Case, Match, Term, Use, Var, ops
-from tensmith.rewrite.values import uniform
+from tensmith.rewrite.term import Case, Later, Match, Number, Term, Use, Var, ops
 
-X, Y = Var("x"), Var("y")
+X = Var("x")
 LOW, HIGH = Var("low", static=True, optional=True), Var("high", static=True, optional=True)
 LEAST, MOST = Var("least", static=True, optional=True), Var("most", static=True, optional=True)
 
-
-def _plane(**others: float) -> dict[str, object]:
-    scalars = {name: compute((), lambda value=value: value) for name, value in others.items()}
-    return {"x": tensor("x", Poly.symbol("N"), Poly.symbol("C")), **scalars}
+Bounds = tuple[float, float]
 
 
-@exact("clip_to_relu")
-class ClipToRelu(PatternRule):
-    """clip(x, 0) = relu(x)."""
-
-    order = 41
-
-    def left(self) -> Use:
-        """A clip without an upper bound."""
-        return ops.clip(X, LOW, None)
-
-    def check(self, m: Match) -> str | None:
-        """Bounded by zero."""
-        if not m.type(X).floating or not m.has(LOW):
-            return ""
-        return None if uniform(m.program, m.values["low"]) == 0 else "the lower bound is not zero"
-
-    def right(self, m: Match | Case) -> Term:
-        """The relu."""
-        return ops.relu(X)
-
-    def wrong(self, m: Match | Case) -> Term:
-        """Of the negative."""
-        return ops.neg(ops.relu(ops.neg(X)))
-
-    def cases(self) -> Iterable[Case]:
-        """Any matrix."""
-        yield Case("plain", _plane(low=0))  # type: ignore[arg-type]
+def floating(m: Match) -> str | None:
+    """None if x is of floats."""
+    return None if m.type(X).floating else ""
 
 
-class _Bounds(PatternRule):
-    """Bounds inside bounds.
-
-    Sound for an ordered field only, so these rules stand behind the comparison over a prime field, which
-    knows of maximum no more than that it is symmetric.
-    """
-
-    phase = "fold"
-    order = 5
+law("clip_to_relu", ops.clip(X, 0, None), ops.relu(X), -ops.relu(-X), when=floating, order=41)
 
 
-@exact("relu_of_relu")
-class ReluOfRelu(_Bounds):
-    """relu(relu(x)) = relu(x)."""
-
-    def left(self) -> Use:
-        """Two relus."""
-        return ops.relu(ops.relu(X))
-
-    def right(self, m: Match | Case) -> Term:
-        """One relu."""
-        return ops.relu(X)
-
-    def wrong(self, m: Match | Case) -> Term:
-        """None."""
-        return X
-
-    def cases(self) -> Iterable[Case]:
-        """Any matrix."""
-        yield Case("plain", _plane())  # type: ignore[arg-type]
+def _part_of_normalization(m: Match) -> str | None:
+    """Engines know normalizations by their pow."""
+    readers = m.program.consumers.get(m.nodes[0].output, ())
+    return "it is part of a normalization" if any(r.op == "reduce_mean" for r in readers) else None
 
 
-def _bounds(m: Match | Case, low: Var, high: Var) -> tuple[float, float] | None:
+law("square", X**2, X * X, X + X, when=_part_of_normalization, order=42,
+    says="x ** 2 = x * x, except before a mean: engines know normalizations by their pow.")  # fmt: skip
+
+# Bounds inside bounds: sound for an ordered field only, so these rules stand behind the comparison over a
+# prime field, which knows of maximum no more than that it is symmetric.
+
+law("relu_of_relu", ops.relu(ops.relu(X)), ops.relu(X), X, phase="fold", order=5)
+
+
+def _bounds(m: Match | Case, low: Var, high: Var) -> Bounds | None:
     """The two bounds of a clip, infinite where left out; None where not known."""
     found = []
     for var, free in ((low, -np.inf), (high, np.inf)):
@@ -97,113 +51,53 @@ def _bounds(m: Match | Case, low: Var, high: Var) -> tuple[float, float] | None:
     return found[0], found[1]
 
 
-@exact("clip_of_clip")
-class ClipOfClip(_Bounds):
-    """clip(clip(x, a, b), c, d) = clip(x, clip(a, c, d), clip(b, c, d)), numbers with a <= b and c <= d."""
-
-    def left(self) -> Use:
-        """Two clips."""
-        return ops.clip(ops.clip(X, LOW, HIGH), LEAST, MOST)
-
-    def check(self, m: Match) -> str | None:
-        """Numbers in order."""
-        inner, outer = _bounds(m, LOW, HIGH), _bounds(m, LEAST, MOST)
-        if inner is None or outer is None:
-            return "a bound is not known"
-        return (
-            None if inner[0] <= inner[1] and outer[0] <= outer[1] else "a lower bound is above an upper one"
-        )
-
-    def right(self, m: Match | Case) -> Term:
-        """The inner bounds, clipped by the outer."""
-        inner, outer = _bounds(m, LOW, HIGH), _bounds(m, LEAST, MOST)
-        assert inner is not None and outer is not None
-        return self._clip(m, *(min(max(bound, outer[0]), outer[1]) for bound in inner))
-
-    def wrong(self, m: Match | Case) -> Term:
-        """The outer bounds alone."""
-        outer = _bounds(m, LEAST, MOST)
-        assert outer is not None
-        return self._clip(m, *outer)
-
-    def _clip(self, m: Match | Case, low: float, high: float) -> Use:
-        return ops.clip(X, *(None if np.isinf(bound) else m.number(bound, like=X) for bound in (low, high)))
-
-    def cases(self) -> Iterable[Case]:
-        """Overlapping, nested, apart, and open bounds."""
-        yield self._case("overlapping", low=0, high=6, least=-1, most=4)
-        yield self._case("nested", low=1, high=2, least=0, most=6)
-        yield self._case("open", low=1, most=6)
-
-    @staticmethod
-    def _case(name: str, **bounds: float) -> Case:
-        values = {key: np.asarray(bound) for key, bound in bounds.items()}
-        return Case(name, _plane(**bounds), {}, values)  # type: ignore[arg-type]
+def _clip(low: float, high: float) -> Use:
+    return ops.clip(X, *(None if np.isinf(bound) else Number(bound) for bound in (low, high)))
 
 
-@exact("clip_of_relu")
-class ClipOfRelu(_Bounds):
-    """clip(relu(x), a, b) = clip(x, max(a, 0), b), where b is not below 0."""
-
-    def left(self) -> Use:
-        """A clip over a relu."""
-        return ops.clip(ops.relu(X), LOW, HIGH)
-
-    def check(self, m: Match) -> str | None:
-        """Known bounds."""
-        bounds = _bounds(m, LOW, HIGH)
-        if bounds is None:
-            return "a bound is not known"
-        return None if bounds[1] >= max(bounds[0], 0) else "the upper bound is below the lower one"
-
-    def right(self, m: Match | Case) -> Term:
-        """The clip alone."""
-        return self._clip(m, 0)
-
-    def wrong(self, m: Match | Case) -> Term:
-        """The relu forgotten."""
-        return self._clip(m, -1)
-
-    def _clip(self, m: Match | Case, least: float) -> Use:
-        bounds = _bounds(m, LOW, HIGH)
-        assert bounds is not None
-        high = None if np.isinf(bounds[1]) else m.number(bounds[1], like=X)
-        return ops.clip(X, m.number(max(bounds[0], least), like=X), high)
-
-    def cases(self) -> Iterable[Case]:
-        """As ReLU6 is written by hand, and with a lower bound."""
-        for name, bounds in (("relu6", {"low": -2.0, "high": 6.0}), ("open", {"high": 6.0})):
-            yield Case(name, _plane(**bounds), {}, {k: np.asarray(v) for k, v in bounds.items()})  # type: ignore[arg-type]
+def _in_order(m: Match) -> str | None:
+    inner, outer = _bounds(m, LOW, HIGH), _bounds(m, LEAST, MOST)
+    if inner is None or outer is None:
+        return "a bound is not known"
+    return None if inner[0] <= inner[1] and outer[0] <= outer[1] else "a lower bound is above an upper one"
 
 
-@exact("square")
-class Square(PatternRule):
-    """x ** 2 = x * x, except before a mean: engines know normalizations by their pow."""
+def _both(m: Match | Case, *, inner_counts: bool) -> Term:
+    inner, outer = _bounds(m, LOW, HIGH), _bounds(m, LEAST, MOST)
+    assert inner is not None and outer is not None
+    return _clip(*(min(max(bound, outer[0]), outer[1]) for bound in inner)) if inner_counts else _clip(*outer)
 
-    order = 42
 
-    def left(self) -> Use:
-        """A power."""
-        return ops.pow(X, Var("exponent", static=True))
+law("clip_of_clip",
+    ops.clip(ops.clip(X, LOW, HIGH), LEAST, MOST),
+    Later(lambda m: _both(m, inner_counts=True), "clip(x, clip(a, c, d), clip(b, c, d))"),
+    Later(lambda m: _both(m, inner_counts=False), "clip(x, c, d)"),
+    when=_in_order, phase="fold", order=5,
+    values=[{"low": 0, "high": 6, "least": -1, "most": 4}, {"low": 1, "high": 2, "least": 0, "most": 6},
+            {"low": 1, "most": 6}],
+    says="clip(clip(x, a, b), c, d) = clip(x, clip(a, c, d), clip(b, c, d)), numbers with a <= b and "
+         "c <= d.")  # fmt: skip
 
-    def check(self, m: Match) -> str | None:
-        """The exponent is the number 2."""
-        if uniform(m.program, m.values["exponent"]) != 2 or m.program.type(m.nodes[0].output) != m.type(X):
-            return ""
-        readers = m.program.consumers.get(m.nodes[0].output, ())
-        return "it is part of a normalization" if any(r.op == "reduce_mean" for r in readers) else None
 
-    def right(self, m: Match | Case) -> Term:
-        """One multiplication."""
-        return ops.mul(X, X)
+def _above_zero(m: Match) -> str | None:
+    bounds = _bounds(m, LOW, HIGH)
+    if bounds is None:
+        return "a bound is not known"
+    return None if bounds[1] >= max(bounds[0], 0) else "the upper bound is below the lower one"
 
-    def wrong(self, m: Match | Case) -> Term:
-        """Doubled."""
-        return ops.add(X, X)
 
-    def cases(self) -> Iterable[Case]:
-        """Any matrix."""
-        yield Case("plain", _plane(exponent=2), {}, {"exponent": np.asarray(2.0)})  # type: ignore[arg-type]
+def _from(m: Match | Case, least: float) -> Term:
+    bounds = _bounds(m, LOW, HIGH)
+    assert bounds is not None
+    return _clip(max(bounds[0], least), bounds[1])
+
+
+law("clip_of_relu",
+    ops.clip(ops.relu(X), LOW, HIGH),
+    Later(lambda m: _from(m, 0), "clip(x, max(a, 0), b)"),
+    Later(lambda m: _from(m, -1), "clip(x, max(a, -1), b)"),
+    when=_above_zero, phase="fold", order=5, values=[{"low": -2, "high": 6}, {"high": 6}],
+    says="clip(relu(x), a, b) = clip(x, max(a, 0), b), where b is not below 0.")  # fmt: skip
 
 
 @exact("cast_like_to_cast")

@@ -12,7 +12,8 @@ from tensmith.formula.expr import tensor
 from tensmith.formula.poly import Dim, Poly
 from tensmith.ir import Node, Program
 from tensmith.ir.ops.shared import broadcast_shapes
-from tensmith.rewrite.pattern import PatternRule, claim
+from tensmith.rewrite.law import law
+from tensmith.rewrite.pattern import claim
 from tensmith.rewrite.rule import Edit, NodeRule, Obligation, exact
 from tensmith.rewrite.term import Case, Match, Term, Use, Var, ops
 
@@ -61,83 +62,21 @@ def _scalar(program: Program, name: str) -> object:
     return None if type_ is None else type_.with_shape(())
 
 
-@exact("product_with_reciprocal")
-class ProductWithReciprocal(PatternRule):
-    """x * (1 / y) = x / y."""
-
-    order = 40
-
-    def left(self) -> Use:
-        """A multiplication by a reciprocal."""
-        return ops.mul(X, ops.reciprocal(Y))
-
-    def right(self, m: Match | Case) -> Term:
-        """A division."""
-        return ops.div(X, Y)
-
-    def wrong(self, m: Match | Case) -> Term:
-        """Upside down."""
-        return ops.div(Y, X)
-
-    def cases(self) -> Iterable[Case]:
-        """Equal shapes, and y broadcast."""
-        n, c = Poly.symbol("N"), Poly.symbol("C")
-        yield Case("equal", {"x": tensor("x", n, c), "y": tensor("y", n, c)})
-        yield Case("broadcast", {"x": tensor("x", n, c), "y": tensor("y", n, 1)})
+law("product_with_reciprocal", X * ops.reciprocal(Y), X / Y, Y / X, order=40)
 
 
-class _AddUp(PatternRule):
-    """(x op c) op d = x op (c op d), c and d constant."""
-
-    order = 43
-    op = "add"
-    inverse = "sub"
-
-    def left(self) -> Use:
-        """The op twice in a row."""
-        return self._use(self.op, self._use(self.op, X, C), D)
-
-    def check(self, m: Match) -> str | None:
-        """x varies, neither constant broadcasts it, and together they are no larger than one of them."""
-        if m.values["x"] in m.program.static_values:
-            return ""
-        shape, sizes = m.type(X).shape, (m.shape(C), m.shape(D))
-        if shape is None or m.program.type(m.nodes[0].output).shape != shape:
-            return "a constant broadcasts the value"
-        both = broadcast_shapes(*sizes)
-        return None if both in sizes else "the constants together are larger than each"
-
-    def right(self, m: Match | Case) -> Term:
-        """The constants first."""
-        return self._use(self.op, X, self._use(self.op, C, D))
-
-    def wrong(self, m: Match | Case) -> Term:
-        """The inverse of one."""
-        return self._use(self.op, X, self._use(self.inverse, C, D))
-
-    @staticmethod
-    def _use(op: str, a: Term, b: Term) -> Use:
-        made: Use = getattr(ops, op)(a, b)
-        return made
-
-    def cases(self) -> Iterable[Case]:
-        """A number a column, and one for all."""
-        n, c = Poly.symbol("N"), Poly.symbol("C")
-        yield Case("columns", {"x": tensor("x", n, c), "c": tensor("c", c), "d": tensor("d", c)})
-        yield Case("number", {"x": tensor("x", n, c), "c": tensor("c", c), "d": tensor("d")})
+def _no_larger(m: Match) -> str | None:
+    """x varies, neither constant broadcasts it, and together they are no larger than one of them."""
+    if m.values["x"] in m.program.static_values:
+        return ""
+    shape, sizes = m.type(X).shape, (m.shape(C), m.shape(D))
+    if shape is None or m.program.type(m.nodes[0].output).shape != shape:
+        return "a constant broadcasts the value"
+    return None if broadcast_shapes(*sizes) in sizes else "the constants together are larger than each"
 
 
-@exact("add_constants")
-class AddConstants(_AddUp):
-    """(x + c) + d = x + (c + d)."""
-
-
-@exact("multiply_constants")
-class MultiplyConstants(_AddUp):
-    """(x * c) * d = x * (c * d)."""
-
-    op = "mul"
-    inverse = "div"
+law("add_constants", (X + C) + D, X + (C + D), X + (C - D), when=_no_larger, order=43)
+law("multiply_constants", (X * C) * D, X * (C * D), X * (C / D), when=_no_larger, order=43)
 
 
 @exact("expand_before_elementwise")

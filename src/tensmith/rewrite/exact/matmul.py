@@ -2,159 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
-from tensmith.formula.expr import tensor
-from tensmith.formula.poly import Poly
 from tensmith.ir import Node, Program, make_node
-from tensmith.rewrite.exact.batch_norm import B, W, X, along_axis
-from tensmith.rewrite.pattern import PatternRule, claim
-from tensmith.rewrite.rule import Edit, NodeRule, Obligation, exact
-from tensmith.rewrite.term import Case, Match, Term, Use, Var, ops
+from tensmith.rewrite.exact.products import B, W, X, gemm
+from tensmith.rewrite.law import Condition, Instance, along, attribute, law, lemma, matmul_instances
+from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
+from tensmith.rewrite.term import Later, Match, Var, ops
 from tensmith.rewrite.values import owned
 
 Y, V, C = Var("y"), Var("v", static=True), Var("c", static=True)
 
 
-def _symbols(names: str) -> tuple[Poly, ...]:
-    return tuple(map(Poly.symbol, names))
+def _same_shape(a: Var, b: Var) -> Condition:
+    def check(m: Match) -> str | None:
+        return None if m.shape(a) == m.shape(b) else f"{a.name} and {b.name} have different shapes"
+
+    return check
 
 
-def _cases(others: dict[str, str]) -> Iterable[Case]:
-    """x [N, C] and x [M, N, C], with `others` by the letters of their shape."""
-    for lead in ("N", "MN"):
-        shapes = {"x": f"{lead}C", **{name: text.replace("*", lead) for name, text in others.items()}}
-        yield Case(f"rank {len(lead) + 1}", {name: tensor(name, *_symbols(s)) for name, s in shapes.items()})
+law("factor_weights", X @ W + X @ V, X @ (W + V), X @ (W - V),
+    given=matmul_instances(w="C K", v="C K"), when=_same_shape(W, V), order=32)  # fmt: skip
+law("factor_inputs", X @ W + Y @ W, (X + Y) @ W, (X - Y) @ W,
+    given=matmul_instances(y="*L N C", w="C K"), when=_same_shape(X, Y), order=32)  # fmt: skip
 
 
-@exact("factor_weights")
-class FactorWeights(PatternRule):
-    """x @ w + x @ v = x @ (w + v)."""
-
-    order = 32
-
-    def left(self) -> Use:
-        """Two products of the same value with constants."""
-        return ops.add(ops.matmul(X, W), ops.matmul(X, V))
-
-    def check(self, m: Match) -> str | None:
-        """Weights of one shape."""
-        return None if m.shape(W) == m.shape(V) else "the weights have different shapes"
-
-    def right(self, m: Match | Case) -> Term:
-        """One product."""
-        return ops.matmul(X, ops.add(W, V))
-
-    def wrong(self, m: Match | Case) -> Term:
-        """The difference."""
-        return ops.matmul(X, ops.sub(W, V))
-
-    def cases(self) -> Iterable[Case]:
-        """Ranks 2 and 3."""
-        return _cases({"w": "CK", "v": "CK"})
+def _fewer(m: Match) -> str | None:
+    if len(m.shape(W)) != 2 or len(m.shape(V)) != 2:
+        return "the weights are not matrices"
+    (depth, inner), columns = (int(d) for d in m.shape(W)), int(m.shape(V)[1])  # type: ignore[arg-type]
+    if depth * columns < inner * (depth + columns):
+        return None
+    return f"one product takes {depth * columns} multiply-adds a row, two take {inner * (depth + columns)}"
 
 
-@exact("factor_inputs")
-class FactorInputs(PatternRule):
-    """x @ w + y @ w = (x + y) @ w."""
-
-    order = 32
-
-    def left(self) -> Use:
-        """Two products with the same constant."""
-        return ops.add(ops.matmul(X, W), ops.matmul(Y, W))
-
-    def check(self, m: Match) -> str | None:
-        """Values of one shape."""
-        return None if m.shape(X) == m.shape(Y) else "the values have different shapes"
-
-    def right(self, m: Match | Case) -> Term:
-        """One product."""
-        return ops.matmul(ops.add(X, Y), W)
-
-    def wrong(self, m: Match | Case) -> Term:
-        """The difference."""
-        return ops.matmul(ops.sub(X, Y), W)
-
-    def cases(self) -> Iterable[Case]:
-        """Ranks 2 and 3."""
-        return _cases({"y": "*C", "w": "CK"})
+law("associate_weights", (X @ W) @ V, X @ (W @ V), X @ (V @ W),
+    given=matmul_instances(w="C K", v="K J"), twin=matmul_instances(w="C C", v="C C"), when=_fewer, order=32,
+    says="(x @ w) @ v = x @ (w @ v), where that takes fewer multiply-adds; a low-rank pair stays a pair.")  # fmt: skip
 
 
-@exact("associate_weights")
-class AssociateWeights(PatternRule):
-    """(x @ w) @ v = x @ (w @ v), where that takes fewer multiply-adds; a low-rank pair stays a pair."""
-
-    order = 32
-
-    def left(self) -> Use:
-        """Two products in a row."""
-        return ops.matmul(ops.matmul(X, W), V)
-
-    def check(self, m: Match) -> str | None:
-        """Matrices, and fewer multiply-adds a row."""
-        if len(m.shape(W)) != 2 or len(m.shape(V)) != 2:
-            return "the weights are not matrices"
-        (depth, inner), columns = (int(d) for d in m.shape(W)), int(m.shape(V)[1])  # type: ignore[arg-type]
-        if depth * columns < inner * (depth + columns):
-            return None
-        return (
-            f"one product takes {depth * columns} multiply-adds a row, two take {inner * (depth + columns)}"
-        )
-
-    def right(self, m: Match | Case) -> Term:
-        """The constants first."""
-        return ops.matmul(X, ops.matmul(W, V))
-
-    def wrong(self, m: Match | Case) -> Term:
-        """The constants in the other order."""
-        return ops.matmul(X, ops.matmul(V, W))
-
-    def cases(self) -> Iterable[Case]:
-        """Ranks 2 and 3, square so that the twin has a shape."""
-        return _cases({"w": "CC", "v": "CC"})
+def _a_column(m: Match) -> str | None:
+    shape = m.shape(C)
+    if len(m.shape(W)) != 2 or any(d != 1 for d in shape[:-1]) or len(shape) > 2:
+        return "the constant is not one number a column"
+    if not owned(m.program, m.values["w"]):
+        return "the weights are used elsewhere"
+    return None if not shape or shape[-1] in (1, m.shape(W)[1]) else "the constant is not one number a column"
 
 
-@exact("scale_into_weights")
-class ScaleIntoWeights(PatternRule):
-    """(x @ w) * c = x @ (w * c), c one number, or one a column."""
-
-    order = 33
-
-    def left(self) -> Use:
-        """A multiplication over a product."""
-        return ops.mul(ops.matmul(X, W), C)
-
-    def check(self, m: Match) -> str | None:
-        """A constant of one number a column, or one for all."""
-        shape = m.shape(C)
-        if len(m.shape(W)) != 2 or any(d != 1 for d in shape[:-1]) or len(shape) > 2:
-            return "the constant is not one number a column"
-        if not owned(m.program, m.values["w"]):
-            return "the weights are used elsewhere"
-        return (
-            None
-            if not shape or shape[-1] in (1, m.shape(W)[1])
-            else "the constant is not one number a column"
-        )
-
-    def right(self, m: Match | Case) -> Term:
-        """The constant scales the columns."""
-        return ops.matmul(X, ops.mul(W, self._row(m)))
-
-    def wrong(self, m: Match | Case) -> Term:
-        """It scales the rows."""
-        return ops.matmul(X, ops.mul(W, ops.reshape(C, np.array([-1, 1], dtype=np.int64))))
-
-    def _row(self, m: Match | Case) -> Use:
-        return ops.reshape(C, np.array([1, -1], dtype=np.int64))
-
-    def cases(self) -> Iterable[Case]:
-        """One number a column; square so that the twin has a shape."""
-        return _cases({"w": "CC", "c": "C"})
+law("scale_into_weights", (X @ W) * C, X @ (W * ops.reshape(C, np.array([1, -1]))),
+    X @ (W * ops.reshape(C, np.array([-1, 1]))),
+    given=[*matmul_instances(w="C K", c="K"), *matmul_instances(w="C K", c="")],
+    twin=matmul_instances(w="C C", c="C"), when=_a_column, order=33,
+    says="(x @ w) * c = x @ (w * c), c one number, or one a column.")  # fmt: skip
 
 
 @exact("scale_before_weights")
@@ -194,82 +97,31 @@ class ScaleBeforeWeights(NodeRule):
         constants = {axis: np.array([1], dtype=np.int64)}
         return Edit(remove=(node, *readers), add=tuple(added), constants=constants)
 
-    def obligations(self) -> Iterable[Obligation]:
-        """Ranks 2 and 3."""
-        return self._claims(lambda: ops.mul(W, along_axis(C, 0, 2)))
-
-    def twins(self) -> Iterable[Obligation]:
-        """The constant scales the columns."""
-        return self._claims(lambda: ops.mul(W, C))
-
-    def _claims(self, weights: Callable[[], Use]) -> Iterator[Obligation]:
-        for case in _cases({"w": "CC", "c": "C"}):
-            right = ops.matmul(X, weights())
-            yield claim(f"{self.name}/{case.name}", ops.matmul(ops.mul(X, C), W), right, case)
+    def lemmas(self) -> Iterable[Rule]:
+        """One number a row of w."""
+        right, wrong = X @ (W * along(C, 0, W)), X @ (W * C)
+        given, square = (matmul_instances(w=f"C {k}", c="C") for k in "KC")
+        yield lemma("rows", (X * C) @ W, right, wrong, given=given, twin=square)
 
 
-@exact("matmul_to_gemm")
-class MatmulToGemm(PatternRule):
-    """x @ w + c = gemm(x, w, c), of matrices."""
-
-    order = 34
-
-    def left(self) -> Use:
-        """An addition over a product."""
-        return ops.add(ops.matmul(X, W), C)
-
-    def check(self, m: Match) -> str | None:
-        """Matrices, and one number a column."""
-        if len(m.shape(X)) != 2 or len(m.shape(W)) != 2:
-            return "gemm takes matrices only"
-        return None if tuple(m.shape(C)) == (m.shape(W)[1],) else "the constant is not one number a column"
-
-    def right(self, m: Match | Case) -> Term:
-        """One gemm."""
-        return ops.gemm(X, W, C)
-
-    def wrong(self, m: Match | Case) -> Term:
-        """With the weights the other way round."""
-        return ops.gemm(X, W, C, attrs={"transB": 1})
-
-    def cases(self) -> Iterable[Case]:
-        """Matrices; square so that the twin has a shape."""
-        return list(_cases({"w": "CC", "c": "C"}))[:1]
+law("matmul_to_gemm", X @ W + C, ops.gemm(X, W, C), ops.gemm(X, W, C, attrs={"transB": 1}),
+    given=matmul_instances((0,), w="C K"), twin=matmul_instances((0,), w="C C"), c="K", w="C K", order=34)  # fmt: skip
 
 
-@exact("plain_gemm")
-class PlainGemm(PatternRule):
-    """alpha * (x @ w) + beta * b = x @ (alpha * w) + (beta * b), w and b constant."""
+def _something_to_scale(m: Match) -> str | None:
+    attrs = m.attrs["gemm"]
+    return None if attrs["alpha"] != 1 or attrs["beta"] != 1 else ""
 
-    order = 19
 
-    def left(self) -> Use:
-        """A gemm with constant weights."""
-        return ops.gemm(X, W, B, attrs="gemm")
+def _scaled(weights: str, bias: str) -> Later:
+    scaled = W * attribute("gemm", weights), B * attribute("gemm", bias)
+    plain = {"alpha": 1.0, "beta": 1.0}
+    return Later(
+        lambda m: ops.gemm(X, *scaled, attrs={**m.attrs["gemm"], **plain}), "x @ (alpha * w) + beta * b"
+    )
 
-    def check(self, m: Match) -> str | None:
-        """Something to scale."""
-        attrs = m.attrs["gemm"]
-        return None if attrs["alpha"] != 1 or (m.has(B) and attrs["beta"] != 1) else ""
 
-    def right(self, m: Match | Case) -> Term:
-        """The constants scaled."""
-        return self._scaled(m, "alpha", "beta")
-
-    def wrong(self, m: Match | Case) -> Term:
-        """With each other's factor."""
-        return self._scaled(m, "beta", "alpha")
-
-    def _scaled(self, m: Match | Case, weights: str, bias: str) -> Use:
-        attrs = m.attrs["gemm"]
-        scaled = ops.mul(W, m.number(attrs[weights], like=W))
-        offset = ops.mul(B, m.number(attrs[bias], like=B)) if m.has(B) else None
-        return ops.gemm(X, scaled, offset, attrs={**attrs, "alpha": 1.0, "beta": 1.0})
-
-    def cases(self) -> Iterable[Case]:
-        """With and without bias."""
-        n, c, k = _symbols("NCK")
-        tensors = {"x": tensor("x", n, c), "w": tensor("w", c, k)}
-        attrs = {"gemm": {"alpha": 0.5, "beta": 2.0}}
-        yield Case("plain", tensors, attrs)
-        yield Case("bias", {**tensors, "b": tensor("b", k)}, attrs)
+law("plain_gemm", gemm(X, W, B), _scaled("alpha", "beta"), _scaled("beta", "alpha"),
+    given=[Instance("bias", {"x": "N C", "w": "C K", "b": "K"})], sample={"gemm": {"alpha": 0.5, "beta": 2.0}},
+    when=_something_to_scale, order=19,
+    says="alpha * (x @ w) + beta * b = x @ (alpha * w) + (beta * b), w and b constant.")  # fmt: skip

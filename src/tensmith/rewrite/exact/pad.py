@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,14 +10,12 @@ import numpy as np
 
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
-from tensmith.formula.expr import Formula, compute, tensor
-from tensmith.formula.poly import Dim, Poly
+from tensmith.formula.poly import Poly
 from tensmith.ir.ops.sizes import as_ints
 from tensmith.ir.ops.slicing import full_pads
-from tensmith.rewrite.exact.batch_norm import B, W, X, conv_case
-from tensmith.rewrite.pattern import PatternRule
-from tensmith.rewrite.rule import exact
-from tensmith.rewrite.term import Case, Match, Term, Use, Var, ops
+from tensmith.rewrite.exact.products import B, W, X, conv
+from tensmith.rewrite.law import Instance, conv_instances, law
+from tensmith.rewrite.term import Case, Later, Match, Use, Var, ops
 from tensmith.rewrite.values import uniform
 
 PADS, FILL, AXES = Var("pads"), Var("fill", optional=True), Var("axes", optional=True)
@@ -49,7 +47,7 @@ def _spatial(m: Match, rank: int) -> str | None:
     return "channels or images are padded" if any((*found[0][:2], *found[1][:2])) else None
 
 
-def _with_pads(m: Match | Case, attrs: Mapping[str, Any], rank: int, turned: bool = False) -> dict[str, Any]:
+def _widened(m: Match | Case, attrs: Mapping[str, Any], rank: int, turned: bool = False) -> dict[str, Any]:
     """The window's attributes with the pad's widths added (ends for begins if `turned`)."""
     begins, ends = full_pads(rank, m.value(PADS), m.value(AXES) if m.has(AXES) else None)
     outer = (*ends[2:], *begins[2:]) if turned else (*begins[2:], *ends[2:])
@@ -57,105 +55,62 @@ def _with_pads(m: Match | Case, attrs: Mapping[str, Any], rank: int, turned: boo
     return {**attrs, "pads": tuple(a + b for a, b in zip(inner, outer))}
 
 
-def _object_array(items: Sequence[Dim]) -> Array:
-    array = np.empty(len(items), dtype=object)
-    array[:] = items
-    return array
+def _padded(instance: Instance) -> Instance:
+    """An instance whose images are padded by any widths, which are known."""
+    sides = [[0, 0, *(Poly.symbol(f"{side}{axis}") for axis in range(instance.dims))] for side in "be"]
+    widths = np.array(sum(sides, []), dtype=object)
+    lower = {**instance.lower, **{f"{side}{axis}": 0 for side in "be" for axis in range(instance.dims)}}
+    sample = {**instance.sample, "pad": {"mode": "constant"}}
+    return replace(instance, values={"pads": widths}, lower=lower, sample=sample)
 
 
-def _padded(n: int) -> tuple[Formula, Array]:
-    """The pads operand of n spatial dimensions: its formula, which nobody reads, and its symbolic value."""
-    widths: list[Dim] = []
-    for side in "be":
-        widths += [0, 0, *(Poly.symbol(f"{side}{d}") for d in range(n))]
-    return compute((4 + 2 * n,), lambda _: 0), _object_array(widths)
+PADDED = ops.pad(X, PADS, FILL, AXES, attrs="pad")
 
 
-@exact("pad_into_conv")
-class PadIntoConv(PatternRule):
-    """conv(pad(x, widths), w, b, pads) = conv(x, w, b, pads + widths)."""
+def _into_conv(m: Match) -> str | None:
+    """Zeros around the image only, explicit pads."""
+    if m.attrs["conv"]["auto_pad"] not in ("NOTSET", "VALID"):
+        return f"auto_pad={m.attrs['conv']['auto_pad']} depends on the padded size"
+    return _spatial(m, len(m.shape(W)))
 
-    order = 30
 
-    def left(self) -> Use:
-        """A convolution over a pad."""
-        return ops.conv(ops.pad(X, PADS, FILL, AXES, attrs="pad"), W, B, attrs="conv")
-
-    def check(self, m: Match) -> str | None:
-        """Zeros around the image only, explicit pads."""
-        if m.attrs["conv"]["auto_pad"] not in ("NOTSET", "VALID"):
-            return f"auto_pad={m.attrs['conv']['auto_pad']} depends on the padded size"
-        return _spatial(m, len(m.shape(W)))
-
-    def right(self, m: Match | Case) -> Term:
-        """The convolution pads."""
-        return self._moved(m, False)
-
-    def wrong(self, m: Match | Case) -> Term:
-        """Begins and ends change places."""
-        return self._moved(m, True)
-
-    def _moved(self, m: Match | Case, turned: bool) -> Use:
+def _padding_conv(turned: bool) -> Later:
+    def make(m: Match | Case) -> Use:
         attrs = dict(m.attrs["conv"])
         if attrs.get("auto_pad") == "VALID":
             attrs |= {"auto_pad": "NOTSET", "pads": None}
-        return ops.conv(X, W, B, attrs=_with_pads(m, attrs, len(m.shape(W)), turned))
+        return ops.conv(X, W, B, attrs=_widened(m, attrs, len(m.shape(W)), turned))
 
-    def cases(self) -> Iterable[Case]:
-        """One and two spatial dimensions, with and without bias."""
-        for n in (1, 2):
-            for bias in (True, False):
-                case = conv_case(n, bias, {})
-                formula, widths = _padded(n)
-                lower = {**case.lower, **{f"{side}{d}": 0 for side in "be" for d in range(n)}}
-                attrs = {**case.attrs, "pad": {"mode": "constant"}}
-                tensors = {**case.tensors, "pads": formula}
-                yield replace(case, tensors=tensors, attrs=attrs, values={"pads": widths}, lower=lower)
+    return Later(make, "conv(x, w, b)")
 
 
-@exact("pad_into_average_pool")
-class PadIntoAveragePool(PatternRule):
-    """average_pool(pad(x)) = average_pool(x) that pads by itself and counts its padding."""
+law("pad_into_conv", conv(PADDED, W, B), _padding_conv(False), _padding_conv(True),
+    given=[_padded(i) for i in conv_instances((1, 2))], when=_into_conv, order=30,
+    says="conv(pad(x, widths), w, b, pads) = conv(x, w, b, pads + widths).")  # fmt: skip
 
-    order = 30
 
-    def left(self) -> Use:
-        """An average pool over a pad."""
-        return ops.average_pool(ops.pad(X, PADS, FILL, AXES, attrs="pad"), attrs="pool")
+def _into_pool(m: Match) -> str | None:
+    """Zeros around the image only, and every position counted so far."""
+    attrs = m.attrs["pool"]
+    own = any(attrs["pads"] or ()) and not attrs["count_include_pad"]
+    if attrs["auto_pad"] != "NOTSET" or attrs["ceil_mode"] or own:
+        return "the pool pads by rules of its own"
+    return _spatial(m, len(m.shape(X)))
 
-    def check(self, m: Match) -> str | None:
-        """Zeros around the image only, and every position counted so far."""
-        attrs = m.attrs["pool"]
-        if (
-            attrs["auto_pad"] != "NOTSET"
-            or attrs["ceil_mode"]
-            or (any(attrs["pads"] or ()) and not attrs["count_include_pad"])
-        ):
-            return "the pool pads by rules of its own"
-        return _spatial(m, len(m.shape(X)))
 
-    def right(self, m: Match | Case) -> Term:
-        """The pool pads and counts."""
-        return self._moved(m, 1)
-
-    def wrong(self, m: Match | Case) -> Term:
-        """The padding is not counted."""
-        return self._moved(m, 0)
-
-    def _moved(self, m: Match | Case, count: int) -> Use:
-        attrs = _with_pads(m, m.attrs["pool"], len(m.shape(X)))
+def _padding_pool(count: int) -> Later:
+    def make(m: Match | Case) -> Use:
+        attrs = _widened(m, m.attrs["pool"], len(m.shape(X)))
         return ops.average_pool(X, attrs={**attrs, "count_include_pad": count})
 
-    def cases(self) -> Iterable[Case]:
-        """One and two spatial dimensions."""
-        for n in (1, 2):
-            formula, widths = _padded(n)
-            sizes = [Poly.symbol(f"H{d}") + 2 for d in range(n)]
-            pool = {"kernel_shape": (3, 2)[:n], "strides": (2, 1)[:n], "pads": (0,) * (2 * n)}
-            yield Case(
-                f"{n}d",
-                {"x": tensor("x", Poly.symbol("N"), Poly.symbol("C"), *sizes), "pads": formula},
-                {"pad": {"mode": "constant"}, "pool": pool},
-                {"pads": widths},
-                {f"{side}{d}": 0 for side in "be" for d in range(n)},
-            )
+    return Later(make, "average_pool(x)")
+
+
+def _window(n: int) -> Instance:
+    pool = {"kernel_shape": (3, 2)[:n], "strides": (2, 1)[:n], "pads": (0,) * (2 * n)}
+    return _padded(Instance(f"{n}d", {"x": "N C *H+2"}, n, sample={"pool": pool}))
+
+
+law("pad_into_average_pool", ops.average_pool(PADDED, attrs="pool"), _padding_pool(1), _padding_pool(0),
+    given=[_window(1), _window(2)], when=_into_pool, order=30,
+    says="average_pool(pad(x)) = average_pool(x) that pads by itself and counts its padding.")  # fmt: skip

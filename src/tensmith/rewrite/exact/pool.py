@@ -2,85 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
-from tensmith.formula.expr import compute, tensor
-from tensmith.formula.poly import Poly
-from tensmith.rewrite.pattern import PatternRule
-from tensmith.rewrite.rule import exact
-from tensmith.rewrite.term import Case, Match, Term, Use, Var, ops
+from tensmith.rewrite.law import Instance, law
+from tensmith.rewrite.term import Case, Later, Match, Term, Use, Var, ops
 
 X, AXES = Var("x"), Var("axes")
 
-
-def _images(n: int) -> Case:
-    sizes = (Poly.symbol(f"H{d}") for d in range(n))
-    return Case(f"{n}d", {"x": tensor("x", Poly.symbol("N"), Poly.symbol("C"), *sizes)})
-
-
-@exact("mean_to_pool")
-class MeanToPool(PatternRule):
-    """reduce_mean(x, spatial axes) = flatten(global_average_pool(x))."""
-
-    phase = "offer"
-
-    def left(self) -> Use:
-        """A mean."""
-        return ops.reduce_mean(X, AXES, attrs="mean")
-
-    def check(self, m: Match) -> str | None:
-        """Over all axes behind the channels."""
-        axes, shape = m.value(AXES), m.type(X).shape
-        if axes is None or shape is None or len(shape) < 3:
-            return ""
-        found = sorted(int(axis) % len(shape) for axis in axes.reshape(-1))
-        return None if found == list(range(2, len(shape))) else "the mean is not over whole images"
-
-    def right(self, m: Match | Case) -> Term:
-        """The pool, flat where the mean drops its axes."""
-        pooled = ops.global_average_pool(X)
-        return pooled if m.attrs["mean"]["keepdims"] else ops.flatten(pooled)
-
-    def wrong(self, m: Match | Case) -> Term:
-        """The maximum."""
-        pooled = ops.global_max_pool(X)
-        return pooled if m.attrs["mean"]["keepdims"] else ops.flatten(pooled)
-
-    def cases(self) -> Iterable[Case]:
-        """One to three spatial dimensions, axes kept or dropped."""
-        for n in (1, 2, 3):
-            for keep in (0, 1):
-                plain = _images(n)
-                tensors = {**plain.tensors, "axes": compute((n,), lambda _: 0)}
-                values = {"axes": np.arange(2, 2 + n)}
-                yield Case(f"{n}d, keepdims={keep}", tensors, {"mean": {"keepdims": keep}}, values)
+IMAGES = [Instance(f"{n}d", {"x": "N C *H"}, n) for n in (1, 2, 3)]
+MEANS = [
+    Instance(f"{n}d, keepdims={keep}", {"x": "N C *H"}, n, {"mean": {"keepdims": keep}}, {},
+             {"axes": np.arange(2, 2 + n)})
+    for n in (1, 2, 3) for keep in (0, 1)
+]  # fmt: skip
 
 
-@exact("pool_to_mean")
-class PoolToMean(PatternRule):
-    """flatten(global_average_pool(x)) = reduce_mean(x, spatial axes)."""
+def _over_images(m: Match) -> str | None:
+    axes, shape = m.value(AXES), m.type(X).shape
+    if axes is None or shape is None or len(shape) < 3:
+        return ""
+    found = sorted(int(axis) % len(shape) for axis in axes.reshape(-1))
+    return None if found == list(range(2, len(shape))) else "the mean is not over whole images"
 
-    phase = "offer"
 
-    def left(self) -> Use:
-        """A flat pool."""
-        return ops.flatten(ops.global_average_pool(X), attrs={"axis": 1})
+def _kept(pooled: Use) -> Later:
+    """The pool, flat where the mean drops its axes."""
+    return Later(lambda m: pooled if m.attrs["mean"]["keepdims"] else ops.flatten(pooled), "flatten(pool(x))")
 
-    def right(self, m: Match | Case) -> Term:
-        """The mean."""
-        return self._mean(m, "reduce_mean")
 
-    def wrong(self, m: Match | Case) -> Term:
-        """The sum."""
-        return self._mean(m, "reduce_sum")
+law("mean_to_pool",
+    ops.reduce_mean(X, AXES, attrs="mean"), _kept(ops.global_average_pool(X)), _kept(ops.global_max_pool(X)),
+    given=MEANS, when=_over_images, phase="offer",
+    says="reduce_mean(x, spatial axes) = flatten(global_average_pool(x)).")  # fmt: skip
 
-    def _mean(self, m: Match | Case, op: str) -> Use:
-        axes = np.arange(2, len(m.shape(X)), dtype=np.int64)
-        made: Use = getattr(ops, op)(X, axes, attrs={"keepdims": 0})
+
+def _reduced(op: str) -> Later:
+    def make(m: Match | Case) -> Term:
+        made: Use = getattr(ops, op)(X, np.arange(2, len(m.shape(X))), attrs={"keepdims": 0})
         return made
 
-    def cases(self) -> Iterable[Case]:
-        """One to three spatial dimensions."""
-        return map(_images, (1, 2, 3))
+    return Later(make, f"{op}(x, spatial axes)")
+
+
+law("pool_to_mean",
+    ops.flatten(ops.global_average_pool(X), attrs={"axis": 1}), _reduced("reduce_mean"), _reduced("reduce_sum"),
+    given=IMAGES, phase="offer")  # fmt: skip

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 
-from tensmith.formula.expr import tensor
-from tensmith.formula.poly import Poly
 from tensmith.ir import Node, Program, make_node
 from tensmith.rewrite.exact.elementwise import PAIRS, POINTWISE, pointwise_source
-from tensmith.rewrite.pattern import PatternRule, claim
-from tensmith.rewrite.rule import Edit, NodeRule, Obligation, exact
-from tensmith.rewrite.term import Case, Match, Term, Use, Var, ops
+from tensmith.rewrite.law import Given, Instance, law, lemma
+from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
+from tensmith.rewrite.term import Case, Later, Match, Term, Use, Var, ops
 
 Perm = tuple[int, ...]
 
@@ -32,8 +30,12 @@ def _perm_of(program: Program, node: Node) -> Perm:
     return order(node.attrs["perm"], len(program.type(node.inputs[0]).dims))
 
 
-def _cube(rank: int) -> Case:
-    return Case(f"rank {rank}", {name: tensor(name, *map(Poly.symbol, "NCHW"[:rank])) for name in "xy"})
+def _cubes(pairs: Iterable[tuple[Perm, Perm]]) -> Given:
+    return [
+        Instance(f"{inner} then {outer}", {"": "N C H W"[: 2 * len(inner) - 1]},
+                 sample={"inner": {"perm": inner}, "outer": {"perm": outer}})
+        for inner, outer in pairs
+    ]  # fmt: skip
 
 
 # Pairs that do not commute, of ranks 3 and 4.
@@ -46,40 +48,27 @@ _PAIRS: tuple[tuple[Perm, Perm], ...] = (
 _INVERSE: tuple[tuple[Perm, Perm], ...] = (((1, 0), (1, 0)), ((0, 2, 3, 1), (0, 3, 1, 2)))
 
 
-@exact("merge_transposes")
-class MergeTransposes(PatternRule):
-    """transpose(transpose(x, p), q) = transpose(x, p[q])."""
+def _one(first: str, second: str) -> Later:
+    """x transposed as `first` says, then as `second`, at once."""
 
-    order = 10
+    def make(m: Match | Case) -> Use:
+        perms = [order(m.attrs[name]["perm"], len(m.shape(X))) for name in (first, second)]
+        return ops.transpose(X, attrs={"perm": composed(*perms)})
 
-    def left(self) -> Use:
-        """Two transposes in a row."""
-        return ops.transpose(ops.transpose(X, attrs="inner"), attrs="outer")
+    return Later(make, "transpose(x, p[q])")
 
-    def right(self, m: Match | Case) -> Term:
-        """One transpose."""
-        rank = len(m.shape(X))
-        inner, outer = (order(m.attrs[name]["perm"], rank) for name in ("inner", "outer"))
-        return ops.transpose(X, attrs={"perm": composed(inner, outer)})
 
-    def wrong(self, m: Match | Case) -> Term:
-        """Composed in the other order."""
-        return ops.transpose(X, attrs={"perm": composed(m.attrs["outer"]["perm"], m.attrs["inner"]["perm"])})
+law("merge_transposes", ops.transpose(ops.transpose(X, attrs="inner"), attrs="outer"),
+    _one("inner", "outer"), _one("outer", "inner"),
+    given=_cubes((*_PAIRS, *_INVERSE)), twin=_cubes(_PAIRS), order=10,
+    says="transpose(transpose(x, p), q) = transpose(x, p[q]).")  # fmt: skip
 
-    def cases(self) -> Iterable[Case]:
-        """Pairs of ranks 2 to 4."""
-        return self._cases((*_PAIRS, *_INVERSE))
 
-    def twins(self) -> Iterable[Obligation]:
-        """Only of pairs that do not commute."""
-        for case in self._cases(_PAIRS):
-            yield claim(f"{self.name}/{case.name}", self.pattern, self.wrong(case), case)
+_CUBE = (Instance("cube", {"": "N C H"}),)
 
-    @staticmethod
-    def _cases(pairs: Iterable[tuple[Perm, Perm]]) -> Iterator[Case]:
-        for inner, outer in pairs:
-            attrs = {"inner": {"perm": inner}, "outer": {"perm": outer}}
-            yield replace(_cube(len(inner)), name=f"{inner} then {outer}", attrs=attrs)
+
+def _turn(x: Term, perm: Perm) -> Use:
+    return ops.transpose(x, attrs={"perm": perm})
 
 
 @exact("transposes_through_elementwise")
@@ -112,20 +101,13 @@ class TransposesThroughElementwise(NodeRule):
         last = replace(make_node("transpose", (value,), node.outputs, {"perm": perm}), name=node.name)
         return Edit(remove=(node, *chain, current), add=(*moved, last))
 
-    def obligations(self) -> Iterable[Obligation]:
-        """For every function of one element."""
-        return self._claims(composed)
-
-    def twins(self) -> Iterable[Obligation]:
-        """Composed in the other order."""
-        return self._claims(lambda inner, outer: composed(outer, inner))
-
-    def _claims(self, compose: object) -> Iterator[Obligation]:
+    def lemmas(self) -> Iterable[Rule]:
+        """For every function of one element; the twins compose in the other order."""
         inner, outer = _PAIRS[0]
         for name, apply in POINTWISE.items():
-            left = ops.transpose(apply(ops.transpose(X, attrs={"perm": inner})), attrs={"perm": outer})
-            right = ops.transpose(apply(X), attrs={"perm": compose(inner, outer)})  # type: ignore[operator]
-            yield claim(f"{self.name}/{name}", left, right, _cube(3))
+            left = _turn(apply(_turn(X, inner)), outer)
+            right, wrong = _turn(apply(X), composed(inner, outer)), _turn(apply(X), composed(outer, inner))
+            yield lemma(name, left, right, wrong, given=_CUBE)
 
 
 @exact("transposes_joined")
@@ -151,67 +133,40 @@ class TransposesJoined(NodeRule):
         outer = make_node("transpose", (value,), node.outputs, {"perm": perm})
         return Edit(remove=(node, first, second), add=(inner, outer))
 
-    def obligations(self) -> Iterable[Obligation]:
-        """For every function of two elements."""
-        return self._claims((1, 2, 0))
-
-    def twins(self) -> Iterable[Obligation]:
-        """Transposed back."""
-        return self._claims((2, 0, 1))
-
-    def _claims(self, perm: Perm) -> Iterator[Obligation]:
-        x, y = (ops.transpose(v, attrs={"perm": (1, 2, 0)}) for v in (X, Y))
+    def lemmas(self) -> Iterable[Rule]:
+        """For every function of two elements; the twins transpose back."""
+        there, back = (1, 2, 0), (2, 0, 1)
         for name, apply in PAIRS.items():
-            right = ops.transpose(apply(X, Y), attrs={"perm": perm})
-            yield claim(f"{self.name}/{name}", apply(x, y), right, _cube(3))
+            left = apply(_turn(X, there), _turn(Y, there))
+            yield lemma(name, left, _turn(apply(X, Y), there), _turn(apply(X, Y), back), given=_CUBE)
 
 
-class _IntoGemm(PatternRule):
-    """gemm with a transposed operand that is not computed from constants alone."""
+def _into_gemm(name: str, left: Use, turn: str, says: str) -> None:
+    """A gemm with a transposed operand that is not computed from constants alone reads it the other way."""
 
-    order = 13
-    # The attribute that turns the operand.
-    turn = "transA"
+    def turned(attribute: str) -> Later:
+        def make(m: Match | Case) -> Use:
+            attrs = {"transA": 0, "transB": 0, **m.attrs["gemm"]}
+            return ops.gemm(X, B, C, attrs={**attrs, attribute: 1 - attrs[attribute]})
 
-    def check(self, m: Match) -> str | None:
-        """The transpose does turn the matrix."""
-        return None if m.attrs["transpose"]["perm"] in (None, (1, 0)) else ""
+        return Later(make, f"gemm with {attribute}")
 
-    def right(self, m: Match | Case) -> Term:
-        """The gemm reads the operand the other way."""
-        return self._turned(m, self.turn)
-
-    def wrong(self, m: Match | Case) -> Term:
-        """It reads the other operand the other way."""
-        return self._turned(m, "transB" if self.turn == "transA" else "transA")
-
-    def _turned(self, m: Match | Case, turn: str) -> Use:
-        attrs = {"transA": 0, "transB": 0, **m.attrs["gemm"]}
-        return ops.gemm(X, B, C, attrs={**attrs, turn: 1 - attrs[turn]})
-
-    def cases(self) -> Iterable[Case]:
-        """Square operands, so that the twin has a shape."""
-        n = Poly.symbol("N")
-        tensors = {"x": tensor("x", n, n), "b": tensor("b", n, n), "c": tensor("c", n)}
-        for attrs in ({"transA": 0, "transB": 0}, {"transA": 1, "transB": 1}):
-            yield Case(str(attrs), tensors, {"gemm": attrs, "transpose": {"perm": (1, 0)}})
+    other = "transB" if turn == "transA" else "transA"
+    law(name, left, turned(turn), turned(other), given=_SQUARES, when=_does_turn, order=13, says=says)
 
 
-@exact("transpose_into_gemm_left")
-class TransposeIntoGemmLeft(_IntoGemm):
-    """transpose(x) @ b + c reads x by columns."""
-
-    def left(self) -> Use:
-        """A gemm of a transpose."""
-        return ops.gemm(ops.transpose(X, attrs="transpose"), B, C, attrs="gemm")
+def _does_turn(m: Match) -> str | None:
+    return None if m.attrs["transpose"]["perm"] in (None, (1, 0)) else ""
 
 
-@exact("transpose_into_gemm_right")
-class TransposeIntoGemmRight(_IntoGemm):
-    """x @ transpose(b) + c reads b by columns."""
+# Square operands, so that the twin has a shape.
+_SQUARES = [
+    Instance(f"both {t}", {"x": "N N", "b": "N N", "c": "N"},
+             sample={"gemm": {"transA": t, "transB": t}, "transpose": {"perm": (1, 0)}})
+    for t in (0, 1)
+]  # fmt: skip
 
-    turn = "transB"
-
-    def left(self) -> Use:
-        """A gemm with a transpose."""
-        return ops.gemm(X, ops.transpose(B, attrs="transpose"), C, attrs="gemm")
+_into_gemm("transpose_into_gemm_left", ops.gemm(ops.transpose(X, attrs="transpose"), B, C, attrs="gemm"),
+           "transA", "transpose(x) @ b + c reads x by columns.")  # fmt: skip
+_into_gemm("transpose_into_gemm_right", ops.gemm(X, ops.transpose(B, attrs="transpose"), C, attrs="gemm"),
+           "transB", "x @ transpose(b) + c reads b by columns.")  # fmt: skip

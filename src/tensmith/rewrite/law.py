@@ -1,0 +1,359 @@
+"""Exact rules as data: a law is a line of algebra, with a wrong twin and the shapes it holds for.
+
+    law("mul_into_conv", conv(X, W, B) * C, conv(X, W * along(C, 0, W), B * flat(C)),
+        wrong=conv(X, W, B * flat(C)), given=conv_instances(), c="1 G*K *1")
+
+Shapes are words: names stand for sizes, `*S` for as many sizes as the instance has dimensions, `*1` for as
+many ones. They are read twice. Where a rule is proved they are the shapes of its symbolic instances; where it
+is matched, those that the law names itself are its conditions. The same holds of attributes: what an instance
+fixes is a condition, what it leaves symbolic may be anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from tensmith.formula.expr import Formula, compute, tensor
+from tensmith.formula.poly import Dim, Poly
+from tensmith.ir import Node, Program
+from tensmith.ir.op import Attrs
+from tensmith.rewrite.pattern import PatternRule, claim
+from tensmith.rewrite.rule import EXACT, Edit, Obligation
+from tensmith.rewrite.term import Case, Later, Match, Number, Term, Use, Var, constant, ops, resolve, show
+
+Condition: TypeAlias = Callable[[Match], str | None]
+Phase: TypeAlias = Literal["simplify", "fold", "offer"]
+
+# What an attribute that is left out stands for, one number an axis.
+_NEUTRAL = {"pads": 0, "strides": 1, "dilations": 1}
+
+
+@dataclass(frozen=True)
+class Instance:
+    """Symbolic shapes of variables, and attributes of captures: integers are conditions, symbols are free.
+
+    dims: how many sizes a `*S` stands for. lower: least values of symbols, 1 where nothing is said. values: of
+    variables that are known, as axes are: arrays, or a number that is every element. sample: attributes that
+    are no conditions.
+    """
+
+    name: str
+    shapes: Mapping[str, str]
+    dims: int = 0
+    attrs: Mapping[str, Attrs] = field(default_factory=dict)
+    lower: Mapping[str, int] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
+    sample: Mapping[str, Attrs] = field(default_factory=dict)
+
+
+Given: TypeAlias = Sequence[Instance]
+
+# Elements of equal places, and one operand broadcast along either axis.
+MATRIX: Given = (Instance("matrix", {"": "M N"}),)
+
+
+class Law(PatternRule):
+    """left = right, in every instance of `given`, where the shapes named and `when` hold."""
+
+    def __init__(
+        self,
+        name: str,
+        left: Term,
+        right: Term,
+        wrong: Term,
+        given: Given,
+        twin: Given,
+        shapes: Mapping[str, str],
+        when: Condition | None,
+        values: Sequence[Mapping[str, Any]],
+        sample: Mapping[str, Attrs],
+    ) -> None:
+        assert isinstance(left, Use), f"the left side of '{name}' is no op"
+        self.name = name
+        self._left, self._right, self._wrong = left, right, wrong
+        self._given, self._twin, self._shapes, self._when = given, twin, shapes, when
+        self._values, self._sample = values, sample
+        self._variables = list(dict.fromkeys(_variables(left)))
+
+    @property
+    def statement(self) -> str:
+        """The law as a line."""
+        return f"{show(self._left)} = {show(self._right)}"
+
+    def left(self) -> Use:
+        """The pattern."""
+        return self._left
+
+    def right(self, m: Match | Case) -> Term:
+        """What replaces it."""
+        return resolve(self._right, m)
+
+    def wrong(self, m: Match | Case) -> Term:
+        """The twin."""
+        return resolve(self._wrong, m)
+
+    def check(self, m: Match) -> str | None:
+        """The law's own condition, and the shapes and attributes of some instance."""
+        reason = self._when(m) if self._when is not None else None
+        if reason is not None:
+            return reason
+        for instance in self._given:
+            reason = self._fits(instance, m)
+            if reason is None:
+                break
+        return reason
+
+    def rewrite(self, program: Program, node: Node) -> Edit | str:
+        """The edit, where the value replaced keeps its type."""
+        found = super().rewrite(program, node)
+        alias = found.alias.get(node.output) if isinstance(found, Edit) else None
+        if alias is not None and program.facts[alias].type != program.facts[node.output].type:
+            return "the value would change its type or shape"
+        return found
+
+    def attempt(self, program: Program, site: str) -> Program | None:
+        """The program after the edit, where the value replaced keeps its type."""
+        after = super().attempt(program, site)
+        return after if after is None or after.facts[site].type == program.facts[site].type else None
+
+    def cases(self) -> Iterator[Case]:
+        """Every instance, with every choice of values, and with ones in front of a shape kept and left out."""
+        return self._cases(self._given)
+
+    def twins(self) -> Iterator[Obligation]:
+        """left = wrong, to be refuted in every case of the twin's instances."""
+        for case in self._cases(self._twin):
+            yield claim(f"{self.name}/{case.name}", self.pattern, self.wrong(case), case)
+
+    def _cases(self, given: Given) -> Iterator[Case]:
+        for instance in given:
+            for choice in self._values or ({},):
+                for short in sorted({False, any(t.startswith("1 ") for t in self._shapes.values())}):
+                    yield self._case(instance, {**instance.values, **choice}, short)
+
+    def _case(self, instance: Instance, values: Mapping[str, Any], short: bool) -> Case:
+        tensors: dict[str, Formula] = {}
+        for var in self._variables:
+            if var.optional and var.name not in {*instance.shapes, *self._shapes, *values}:
+                continue
+            if np.ndim(values.get(var.name, 0)):
+                tensors[var.name] = constant(np.asarray(values[var.name]))
+                continue
+            other = "" if var.name in values else instance.shapes.get("", "")
+            words = self._shapes.get(var.name) or instance.shapes.get(var.name, other)
+            sizes = tuple(_sizes(words.removeprefix("1 ") if short else words, instance))
+            if var.name in values:
+                tensors[var.name] = compute(sizes, lambda *_, number=values[var.name]: number)
+            else:
+                tensors[var.name] = tensor(var.name, *sizes)
+        known = {name: np.asarray(value) for name, value in values.items()}
+        details = [instance.name, *(f"{k} = {v}" for k, v in values.items()), *(["short"] if short else [])]
+        sources = (instance.attrs, instance.sample, self._sample)
+        captures = {name for source in sources for name in source}
+        attrs = {
+            name: {k: v for source in sources for k, v in source.get(name, {}).items()} for name in captures
+        }
+        return Case(", ".join(details), tensors, attrs, known, instance.lower)
+
+    def _fits(self, instance: Instance, m: Match) -> str | None:
+        for capture, wanted in instance.attrs.items():
+            for name, value in wanted.items():
+                if capture in m.attrs and not _agrees(name, value, m.attrs[capture].get(name)):
+                    return f"the {capture} has {name}={m.attrs[capture].get(name)}"
+        if not self._shapes:
+            return None
+        sizes: dict[str, Dim | tuple[Dim, ...]] = {}
+        for name, words in {**instance.shapes, **self._shapes}.items():
+            if not name or not m.values.get(name):
+                continue
+            shape = m.type(Var(name)).shape
+            if shape is None:
+                return f"the shape of {name} is not known"
+            if not _bind(words.split(), shape, sizes, name in self._shapes):
+                return f"{name} of shape {list(map(str, shape))} is not {words}"
+        return None
+
+
+def lemma(
+    name: str,
+    left: Term,
+    right: Term | float,
+    wrong: Term | float,
+    *,
+    given: Given = MATRIX,
+    twin: Given = (),
+    when: Condition | None = None,
+    values: Sequence[Mapping[str, Any]] = (),
+    sample: Mapping[str, Attrs] | None = None,
+    **shapes: str,
+) -> Law:
+    """left = right, as a law that is not registered.
+
+    wrong: a plausible mistake in `right`, which must be refuted. given: the instances it is proved in;
+    twin: those where the mistake is refuted, if others. shapes: conditions on variables' shapes. when: why it
+    does not apply to a match, None if it does. values: numbers that variables are everywhere in the proof,
+    each choice an instance. sample: attributes of captures in the proof alone.
+    """
+    sides = [Number(side) if isinstance(side, (int, float)) else side for side in (right, wrong)]
+    return Law(name, left, sides[0], sides[1], given, twin or given, shapes, when, values, sample or {})
+
+
+def law(
+    name: str,
+    left: Term,
+    right: Term | float,
+    wrong: Term | float,
+    *,
+    order: int = 50,
+    phase: Phase = "simplify",
+    says: str = "",
+    **details: Any,
+) -> None:
+    """Registers an exact rule; see `lemma` for its details.
+
+    says: what it does, where the line of algebra does not tell.
+    """
+    made = lemma(name, left, right, wrong, **details)
+    made.order, made.phase = order, phase
+    made.__doc__ = says or f"{made.statement}."
+    EXACT.add(name, made)
+
+
+# Parts of right sides
+
+
+def flat(vector: Term) -> Use:
+    """The elements of a tensor as a vector."""
+    return ops.reshape(vector, np.array([-1], dtype=np.int64))
+
+
+def along(vector: Term, axis: int, like: Var) -> Later:
+    """The elements of a tensor along one axis, in as many dimensions as `like` has."""
+
+    def make(m: Match | Case) -> Term:
+        shape = np.ones(len(m.shape(like)), dtype=np.int64)
+        shape[axis] = -1
+        return ops.reshape(vector, shape)
+
+    return Later(make, show(vector))
+
+
+def attribute(capture: str, name: str) -> Later:
+    """A captured attribute as a number."""
+    return Later(lambda m: Number(m.attrs[capture][name]), name)
+
+
+# Reading shapes
+
+
+def _variables(term: Term) -> Iterator[Var]:
+    if isinstance(term, Var):
+        yield term
+    elif isinstance(term, Use):
+        for arg in term.args:
+            yield from _variables(arg)
+
+
+def _sizes(words: str, instance: Instance) -> Iterator[Dim]:
+    """The sizes of a shape in words, as symbols."""
+    for word in words.split():
+        if not word.startswith("*"):
+            yield _size(word)
+            continue
+        for axis in range(instance.dims):
+            name, plus, rest = word[1:].partition("+")
+            yield _size(name if name == "1" else f"{name}{axis}{plus}{rest}")
+
+
+def _size(word: str) -> Poly:
+    """`G*K+2` as a polynomial."""
+    total = Poly.of(0)
+    for part in word.split("+"):
+        product = Poly.of(1)
+        for factor in part.split("*"):
+            product = product * (Poly.of(int(factor)) if factor.isdigit() else Poly.symbol(factor))
+        total = total + product
+    return total
+
+
+def _bind(
+    words: Sequence[str], shape: Sequence[Dim], sizes: dict[str, Dim | tuple[Dim, ...]], condition: bool
+) -> bool:
+    """Whether a shape is as its words say, given what they stood for before; leading ones may be left out.
+
+    Words of variables that the law sets no condition on only learn what they stand for.
+    """
+    stars = [word for word in words if word.startswith("*")]
+    dims = sizes.get("*")
+    if stars and dims is None:
+        sizes["*"] = dims = (0,) * ((len(shape) - len(words) + len(stars)) // len(stars))
+    count = len(dims) if isinstance(dims, tuple) else 0
+    wanted = [f"{word[1:]}{'' if word == '*1' else axis}" if word.startswith("*") else word
+              for word in words for axis in range(count if word.startswith("*") else 1)]  # fmt: skip
+    missing = len(wanted) - len(shape)
+    if missing < 0 or any(word != "1" for word in wanted[:missing]):
+        return not condition
+    for word, size in zip(wanted, (*(1,) * missing, *shape)):
+        expected = int(word) if word.isdigit() else sizes.setdefault(word, size)
+        if condition and expected != size:
+            return False
+    return True
+
+
+def _agrees(name: str, wanted: Any, found: Any) -> bool:
+    """Whether an attribute is as an instance has it: symbols stand for anything."""
+    if isinstance(wanted, Poly) or (isinstance(wanted, tuple) and any(isinstance(w, Poly) for w in wanted)):
+        return True
+    if isinstance(wanted, tuple) and name in _NEUTRAL:
+        return all(v == _NEUTRAL[name] for v in wanted) and all(v == _NEUTRAL[name] for v in found or ())
+    return bool(found == wanted)
+
+
+# Instances of heavy ops
+
+
+def conv_instances(
+    dims: Iterable[int] = (1, 2, 3),
+    *,
+    grouped: bool = True,
+    padded: bool = True,
+    square: bool = False,
+    **others: str,
+) -> Given:
+    """conv(X, W, B): everything symbolic; X [N, channels, *H], W [filters, channels a group, *R], B [filters].
+
+    Sizes: G*K filters and G*C channels in G groups; K and C where there is one; C and C if `square`.
+    """
+    found = []
+    for n in dims:
+        filters = "C" if square else "G*K" if grouped else "K"
+        channels = "G*C" if grouped else "C"
+        symbols: Callable[[str], tuple[Poly, ...]] = lambda letter, n=n: tuple(  # type: ignore[misc]
+            Poly.symbol(f"{letter}{axis}") for axis in range(n)
+        )
+        pads = tuple(Poly.symbol(f"p{side}") for side in range(2 * n)) if padded else (0,) * (2 * n)
+        attrs = {"strides": symbols("s"), "dilations": symbols("d"), "pads": pads,
+                 "group": Poly.symbol("G") if grouped else 1}  # fmt: skip
+        shapes = {"x": f"N {channels} *H", "w": f"{filters} C *R", "b": filters, **others}
+        lower = {f"p{side}": 0 for side in range(2 * n)} if padded else {}
+        found.append(Instance(f"{n}d", shapes, n, {"conv": attrs}, lower))
+    return found
+
+
+def gemm_instances(**others: str) -> Given:
+    """gemm(X, W, B): X [N, C], W [C, K] or turned, B [K], nothing scaled; and others by their shapes."""
+    plain = {"alpha": 1.0, "beta": 1.0, "transA": 0}
+    return [
+        Instance(f"transB={turned}", {"x": "N C", "w": "K C" if turned else "C K", "b": "K", **others}, 0,
+                 {"gemm": {**plain, "transB": turned}})
+        for turned in (0, 1)
+    ]  # fmt: skip
+
+
+def matmul_instances(dims: Iterable[int] = (0, 1, 2), **others: str) -> Given:
+    """Products of X [*L, N, C] and others by their shapes; `dims` leading axes L."""
+    return [Instance(f"rank {2 + n}", {"x": "*L N C", **others}, n) for n in dims]
