@@ -52,7 +52,7 @@ def rules_page() -> str:
 
 
 def _rule_row(rule: Rule) -> str:
-    what = (inspect.getdoc(type(rule)) or "").partition("\n\n")[0].replace("\n", " ")
+    what = (inspect.getdoc(rule) or "").partition("\n\n")[0].replace("\n", " ")
     if rule.structural:
         why = f"by structure: {rule.structural}"
     else:

@@ -36,9 +36,9 @@ _NEUTRAL = {"pads": 0, "strides": 1, "dilations": 1}
 class Instance:
     """Symbolic shapes of variables, and attributes of captures: integers are conditions, symbols are free.
 
-    dims: how many sizes a `*S` stands for. lower: least values of symbols, 1 where nothing is said. values: of
-    variables that are known, as axes are: arrays, or a number that is every element. sample: attributes that
-    are no conditions.
+    dims: how many sizes a `*S` stands for. lower: least values of symbols, 1 where nothing is said.
+    values: of variables that are known, as axes are: arrays, or a number that is every element.
+    sample: attributes that are no conditions. example: neither are its shapes; the law says where it holds.
     """
 
     name: str
@@ -48,6 +48,7 @@ class Instance:
     lower: Mapping[str, int] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
     sample: Mapping[str, Attrs] = field(default_factory=dict)
+    example: bool = False
 
 
 Given: TypeAlias = Sequence[Instance]
@@ -77,7 +78,7 @@ class Law(PatternRule):
         self._left, self._right, self._wrong = left, right, wrong
         self._given, self._twin, self._shapes, self._when = given, twin, shapes, when
         self._values, self._sample = values, sample
-        self._variables = list(dict.fromkeys(_variables(left)))
+        self._variables = list(dict.fromkeys(v for side in (left, right, wrong) for v in _variables(side)))
 
     @property
     def statement(self) -> str:
@@ -121,7 +122,7 @@ class Law(PatternRule):
         return after if after is None or after.facts[site].type == program.facts[site].type else None
 
     def cases(self) -> Iterator[Case]:
-        """Every instance, with every choice of values, and with ones in front of a shape kept and left out."""
+        """Every instance, with every choice of values, ones in front of a shape kept and left out."""
         return self._cases(self._given)
 
     def twins(self) -> Iterator[Obligation]:
@@ -145,7 +146,7 @@ class Law(PatternRule):
                 continue
             other = "" if var.name in values else instance.shapes.get("", "")
             words = self._shapes.get(var.name) or instance.shapes.get(var.name, other)
-            sizes = tuple(_sizes(words.removeprefix("1 ") if short else words, instance))
+            sizes = tuple(map(_size, _words(words.removeprefix("1 ") if short else words, instance.dims)))
             if var.name in values:
                 tensors[var.name] = compute(sizes, lambda *_, number=values[var.name]: number)
             else:
@@ -164,16 +165,15 @@ class Law(PatternRule):
             for name, value in wanted.items():
                 if capture in m.attrs and not _agrees(name, value, m.attrs[capture].get(name)):
                     return f"the {capture} has {name}={m.attrs[capture].get(name)}"
-        if not self._shapes:
-            return None
-        sizes: dict[str, Dim | tuple[Dim, ...]] = {}
-        for name, words in {**instance.shapes, **self._shapes}.items():
+        sizes: dict[str, Dim] = {}
+        shapes = self._shapes if instance.example else {**instance.shapes, **self._shapes}
+        for name, words in shapes.items():
             if not name or not m.values.get(name):
                 continue
             shape = m.type(Var(name)).shape
             if shape is None:
                 return f"the shape of {name} is not known"
-            if not _bind(words.split(), shape, sizes, name in self._shapes):
+            if not _bind(_words(words, instance.dims), shape, sizes, name in self._shapes):
                 return f"{name} of shape {list(map(str, shape))} is not {words}"
         return None
 
@@ -226,9 +226,9 @@ def law(
 # Parts of right sides
 
 
-def flat(vector: Term) -> Use:
+def flat(vector: Term) -> Later:
     """The elements of a tensor as a vector."""
-    return ops.reshape(vector, np.array([-1], dtype=np.int64))
+    return Later(lambda m: ops.reshape(vector, np.array([-1], dtype=np.int64)), show(vector))
 
 
 def along(vector: Term, axis: int, like: Var) -> Later:
@@ -258,15 +258,14 @@ def _variables(term: Term) -> Iterator[Var]:
             yield from _variables(arg)
 
 
-def _sizes(words: str, instance: Instance) -> Iterator[Dim]:
-    """The sizes of a shape in words, as symbols."""
+def _words(words: str, dims: int) -> list[str]:
+    """A shape in words with `*S` and `*1` written out: a word an axis."""
+    found: list[str] = []
     for word in words.split():
-        if not word.startswith("*"):
-            yield _size(word)
-            continue
-        for axis in range(instance.dims):
-            name, plus, rest = word[1:].partition("+")
-            yield _size(name if name == "1" else f"{name}{axis}{plus}{rest}")
+        name, plus, rest = word[1:].partition("+")
+        numbers = [""] * dims if name == "1" else range(dims)
+        found += [f"{name}{axis}{plus}{rest}" for axis in numbers] if word.startswith("*") else [word]
+    return found
 
 
 def _size(word: str) -> Poly:
@@ -280,24 +279,15 @@ def _size(word: str) -> Poly:
     return total
 
 
-def _bind(
-    words: Sequence[str], shape: Sequence[Dim], sizes: dict[str, Dim | tuple[Dim, ...]], condition: bool
-) -> bool:
-    """Whether a shape is as its words say, given what they stood for before; leading ones may be left out.
+def _bind(words: Sequence[str], shape: Sequence[Dim], sizes: dict[str, Dim], condition: bool) -> bool:
+    """Whether a shape has the rank of its words and, on condition, is what they stood for before.
 
-    Words of variables that the law sets no condition on only learn what they stand for.
+    Ones in front may be left out. Words without a condition only learn what they stand for.
     """
-    stars = [word for word in words if word.startswith("*")]
-    dims = sizes.get("*")
-    if stars and dims is None:
-        sizes["*"] = dims = (0,) * ((len(shape) - len(words) + len(stars)) // len(stars))
-    count = len(dims) if isinstance(dims, tuple) else 0
-    wanted = [f"{word[1:]}{'' if word == '*1' else axis}" if word.startswith("*") else word
-              for word in words for axis in range(count if word.startswith("*") else 1)]  # fmt: skip
-    missing = len(wanted) - len(shape)
-    if missing < 0 or any(word != "1" for word in wanted[:missing]):
-        return not condition
-    for word, size in zip(wanted, (*(1,) * missing, *shape)):
+    missing = len(words) - len(shape)
+    if missing < 0 or any(word != "1" for word in words[:missing]):
+        return False
+    for word, size in zip(words[missing:], shape):
         expected = int(word) if word.isdigit() else sizes.setdefault(word, size)
         if condition and expected != size:
             return False
@@ -324,24 +314,25 @@ def conv_instances(
     square: bool = False,
     **others: str,
 ) -> Given:
-    """conv(X, W, B): everything symbolic; X [N, channels, *H], W [filters, channels a group, *R], B [filters].
+    """conv(x, w, b), everything symbolic: x [N, G*C, *H], w [G*K, C, *R], b [G*K]; others by their shapes.
 
-    Sizes: G*K filters and G*C channels in G groups; K and C where there is one; C and C if `square`.
+    One group of K filters and C channels if not `grouped`; C filters if `square`.
     """
     found = []
     for n in dims:
         filters = "C" if square else "G*K" if grouped else "K"
         channels = "G*C" if grouped else "C"
-        symbols: Callable[[str], tuple[Poly, ...]] = lambda letter, n=n: tuple(  # type: ignore[misc]
-            Poly.symbol(f"{letter}{axis}") for axis in range(n)
-        )
-        pads = tuple(Poly.symbol(f"p{side}") for side in range(2 * n)) if padded else (0,) * (2 * n)
-        attrs = {"strides": symbols("s"), "dilations": symbols("d"), "pads": pads,
+        attrs = {"strides": _symbols("s", n), "dilations": _symbols("d", n),
+                 "pads": _symbols("p", 2 * n) if padded else (0,) * (2 * n),
                  "group": Poly.symbol("G") if grouped else 1}  # fmt: skip
         shapes = {"x": f"N {channels} *H", "w": f"{filters} C *R", "b": filters, **others}
         lower = {f"p{side}": 0 for side in range(2 * n)} if padded else {}
         found.append(Instance(f"{n}d", shapes, n, {"conv": attrs}, lower))
     return found
+
+
+def _symbols(letter: str, count: int) -> tuple[Poly, ...]:
+    return tuple(Poly.symbol(f"{letter}{number}") for number in range(count))
 
 
 def gemm_instances(**others: str) -> Given:
@@ -354,6 +345,6 @@ def gemm_instances(**others: str) -> Given:
     ]  # fmt: skip
 
 
-def matmul_instances(dims: Iterable[int] = (0, 1, 2), **others: str) -> Given:
+def matmul_instances(dims: Iterable[int] = (0, 1, 2, 3), **others: str) -> Given:
     """Products of X [*L, N, C] and others by their shapes; `dims` leading axes L."""
     return [Instance(f"rank {2 + n}", {"x": "*L N C", **others}, n) for n in dims]

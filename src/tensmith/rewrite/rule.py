@@ -94,19 +94,15 @@ class Rule(ABC):
 
     def obligations(self) -> Iterable[Obligation]:
         """What must be proved for the rule to be sound."""
-        return (
-            replace(found, name=f"{self.name}/{found.name}")
-            for lemma in self.lemmas()
-            for found in lemma.obligations()
-        )
+        for lemma in self.lemmas():
+            for found in lemma.obligations():
+                yield replace(found, name=f"{self.name}/{found.name}")
 
     def twins(self) -> Iterable[Obligation]:
         """Near misses of the obligations that must be refuted: a proof that proves these proves nothing."""
-        return (
-            replace(found, name=f"{self.name}/{found.name}")
-            for lemma in self.lemmas()
-            for found in lemma.twins()
-        )
+        for lemma in self.lemmas():
+            for found in lemma.twins():
+                yield replace(found, name=f"{self.name}/{found.name}")
 
     def lemmas(self) -> Iterable[Rule]:
         """Lines of algebra (`law.lemma`) that a rule written as a program rests on."""

@@ -3,9 +3,9 @@
     x, w, b = Var("x"), Var("w", static=True), Var("b", optional=True)
     ops.conv(x, w, b, attrs="conv") * 2
 
-as a left side matches a conv whose weights come from constants, with or without a bias, times a constant that
-is 2 everywhere, and captures the conv's attributes under the name "conv"; on a right side `attrs="conv"` gives
-them back. A right side may leave parts for `Later`, when shapes and attributes are known; `resolve` asks.
+as a left side matches a conv whose weights come from constants, with or without a bias, times a constant
+that is 2 everywhere, and captures the conv's attributes under the name "conv"; on a right side `attrs="conv"`
+gives them back. What of a right side depends on shapes and attributes is `Later`, which `resolve` asks.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Const:
 
 @dataclass(frozen=True)
 class Number(Algebra):
-    """A constant of one number: of any shape on a left side, a scalar in the type beside it on a right one."""
+    """One number: on a left side a constant of any shape, on a right one a scalar in its neighbour's type."""
 
     value: float
 

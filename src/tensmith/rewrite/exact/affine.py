@@ -24,7 +24,7 @@ law("div_into_conv", conv(X, W, B) / C, conv(X, W / COLUMN, B / flat(C)), conv(X
     given=CONV, c="1 G*K *1", order=24)  # fmt: skip
 
 law("mul_before_conv", conv(X * C, W, B), conv(X, W * along(C, 1, W), B), conv(X, W * COLUMN, B),
-    given=conv_instances((1, 2), grouped=False), c="1 C *1", order=24,
+    given=conv_instances(grouped=False), c="1 C *1", order=24,
     twin=conv_instances((1, 2), grouped=False, square=True),
     says="conv(x * c, w, b) = conv(x, w * c, b): zeros stay zeros, so padding does not matter.")  # fmt: skip
 

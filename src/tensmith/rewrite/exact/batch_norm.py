@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ OFFSET = SHIFT - MEAN * FACTOR
 SAMPLE = {"bn": {"epsilon": 2.0**-17}}
 
 
-def _statistics(size: str) -> dict[str, str]:
+def _statistics(size: str) -> dict[str, Any]:
     return dict.fromkeys(("scale", "shift", "mean", "variance"), size)
 
 
@@ -38,7 +39,7 @@ law("batch_norm_into_conv",
     batch_norm(conv(X, W, B)),
     conv(X, W * along(FACTOR, 0, W), (B - MEAN) * FACTOR + SHIFT),
     conv(X, W * along(FACTOR, 0, W), (B - SCALE) * FACTOR + SHIFT),
-    given=conv_instances(**_statistics("G*K")), sample=SAMPLE, order=20)  # fmt: skip
+    given=conv_instances((1, 2, 3), **_statistics("G*K")), sample=SAMPLE, order=20)  # fmt: skip
 law("batch_norm_into_gemm",
     batch_norm(gemm(X, W, B)),
     gemm(X, W * _turned(FACTOR, along(FACTOR, 0, W)), (B - MEAN) * FACTOR + SHIFT),
@@ -70,7 +71,7 @@ law("batch_norm_before_conv",
     conv(batch_norm(X), W, B),
     conv(X, W * along(FACTOR, 1, W), B + _seen(ops.sub)),
     conv(X, W * along(FACTOR, 1, W), B + _seen(ops.add)),
-    given=conv_instances((1, 2), grouped=False, padded=False, **_statistics("C")),
+    given=conv_instances((1, 2, 3), grouped=False, padded=False, **_statistics("C")),
     when=_unpadded, sample=SAMPLE, order=21,
     says="conv(batch_normalization(x), w, b) = conv(x, w * f, b + sum(w * (shift - mean * f))), without "
          "padding, which would put zeros where the batch norm puts `shift`.")  # fmt: skip
@@ -79,4 +80,5 @@ law("batch_norm_before_gemm",
     gemm(X, W * _turned(along(FACTOR, 0, W), FACTOR), B + _turned(OFFSET @ W, W @ OFFSET)),
     gemm(X, W * _turned(along(FACTOR, 0, W), FACTOR),
          B + _turned((SHIFT - MEAN) @ W, W @ (SHIFT - MEAN))),
-    given=gemm_instances(**_statistics("C")), sample=SAMPLE, order=22)  # fmt: skip
+    given=gemm_instances(**_statistics("C")), sample=SAMPLE, order=22,
+    says="batch_normalization(x) @ w + b = x @ (f * w) + b + (shift - mean * f) @ w.")  # fmt: skip

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from tensmith.formula.arith import Array
-from tensmith.formula.expr import tensor
-from tensmith.formula.poly import Dim, Poly
+from tensmith.formula.poly import Dim
 from tensmith.ir import Node, Program
 from tensmith.ir.ops.shared import broadcast_shapes
-from tensmith.rewrite.law import law
-from tensmith.rewrite.pattern import claim
-from tensmith.rewrite.rule import Edit, NodeRule, Obligation, exact
-from tensmith.rewrite.term import Case, Match, Term, Use, Var, ops
+from tensmith.rewrite.law import Instance, law, lemma
+from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
+from tensmith.rewrite.term import Match, Term, Use, Var, ops
 
 X, Y = Var("x"), Var("y")
 C, D = Var("c", static=True), Var("d", static=True)
@@ -108,19 +105,12 @@ class ExpandBeforeElementwise(NodeRule):
             return ""
         return Edit(remove=(node,), add=(replace(node, inputs=tuple(inputs)),))
 
-    def obligations(self) -> Iterable[Obligation]:
-        """For every function of two elements."""
-        return self._claims(np.array([1, 1]))
-
-    def twins(self) -> Iterable[Obligation]:
-        """An expand that y does not make up for."""
-        return self._claims(np.array([4, 1, 1]))
-
-    def _claims(self, target: Array) -> Iterator[Obligation]:
-        n, c = Poly.symbol("N"), Poly.symbol("C")
-        case = Case("", {"x": tensor("x", n, 1), "y": tensor("y", n, c)})
+    def lemmas(self) -> Iterable[Rule]:
+        """For every function of two elements; the twins expand where y does not make up for it."""
+        inside, beyond = (ops.expand(X, np.array(target)) for target in ([1, 1], [4, 1, 1]))
         for name, apply in PAIRS.items():
-            yield claim(f"{self.name}/{name}", apply(ops.expand(X, target), Y), apply(X, Y), case)
+            given = [Instance("column", {"x": "N 1", "y": "N C"})]
+            yield lemma(name, apply(inside, Y), apply(X, Y), apply(beyond, Y), given=given)
 
 
 def _sure(*shapes: Sequence[Dim]) -> bool:

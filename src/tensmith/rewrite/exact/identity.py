@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from tensmith.formula.expr import tensor
-from tensmith.formula.poly import Poly
 from tensmith.ir import Node, Program, make_node
-from tensmith.rewrite.pattern import claim
-from tensmith.rewrite.rule import Obligation, ProgramRule, exact
-from tensmith.rewrite.term import Case, Term, Var, ops
+from tensmith.rewrite.law import MATRIX, Given, Instance, lemma
+from tensmith.rewrite.rule import ProgramRule, Rule, exact
+from tensmith.rewrite.term import Term, Var, ops
 from tensmith.rewrite.values import known, operand, uniform
 
 # Gives the input that a node's output would equal if their types are the same, or "".
@@ -116,15 +114,10 @@ class NoOperation(ProgramRule):
         nodes = [replace(n, outputs=tuple(cut.get(o, o) if o else o for o in n.outputs)) for n in nodes]
         return replace(program, nodes=tuple(_read_instead(node, cut) for node in nodes))
 
-    def obligations(self) -> Iterable[Obligation]:
-        """One for each kind of node cut out."""
-        for name, term, case in _claims(neutral=True):
-            yield claim(f"{self.name}/{name}", term, X, case)
-
-    def twins(self) -> Iterable[Obligation]:
-        """Numbers next to the neutral ones, and positions that move."""
-        for name, term, case in _claims(neutral=False):
-            yield claim(f"{self.name}/{name}", term, X, case)
+    def lemmas(self) -> Iterable[Rule]:
+        """One for each kind of node cut out; the twins have numbers next to the neutral ones, or move."""
+        for name, (left, wrong) in _EQUAL_TO_X.items():
+            yield lemma(name, left, X, wrong, given=_GIVEN.get(name, MATRIX))
 
 
 def _source(program: Program, node: Node) -> str | None:
@@ -159,43 +152,34 @@ def _read_instead(node: Node, cut: Mapping[str, str]) -> Node:
     return replace(node, inputs=tuple(cut.get(name, name) for name in node.inputs))
 
 
-# What is proved
+# What is proved: name -> a term that equals x, and one that nearly does.
 
 X = Var("x")
+_UNIT = np.array([1])
+_OTHER = -X
 
-
-def _claims(neutral: bool) -> Iterator[tuple[str, Term, Case]]:
-    """(name, term that equals x, instance); with `neutral` false, terms that nearly do."""
-    n, c = Poly.symbol("N"), Poly.symbol("C")
-    case = Case("", {"x": tensor("x", n, c)})
-    zero, one = (0, 1) if neutral else (1, 2)
-    small = Case("", {"x": tensor("x", 5, c)})
-    square = Case("", {"x": tensor("x", n, n)})
-    narrow = Case("", {"x": tensor("x", 1, 1, c)})
-    yield "add", ops.add(X, zero), case
-    yield "sub", ops.sub(X, zero), case
-    yield "mul", ops.mul(one, X), case
-    yield "div", ops.div(X, one), case
-    yield "pow", ops.pow(X, one), case
-    yield "pad", ops.pad(X, np.array([zero, 0, -zero, 0])), small
-    yield "where", ops.where(np.array(zero == 0), X, ops.neg(X)), case
-    yield "transpose", ops.transpose(X, attrs={"perm": (0, 1) if neutral else (1, 0)}), square
-    yield "slice", ops.slice(X, np.array([0 if neutral else -1]), np.array([5 if neutral else -9]), None,
-                             np.array([1 if neutral else -1])), small  # fmt: skip
-    if neutral:
-        unit = np.array([1])
-        yield "transpose of ones", ops.transpose(X, attrs={"perm": (1, 0, 2)}), narrow
-        yield "identity", ops.identity(X), case
-        yield "dropout", ops.dropout(X), case
-        yield "cast", ops.cast(X, attrs={"to": 1}), case
-        yield "reshape", ops.reshape(X, np.array([0, -1])), case
-        yield "squeeze", ops.squeeze(ops.unsqueeze(X, unit), unit), case
-        yield "flatten", ops.flatten(X), case
-        yield "expand", ops.expand(X, np.array([1, 1])), case
-        yield "tile", ops.tile(X, np.array([1, 1])), case
-        yield "concat", ops.concat(X, attrs={"axis": 0}), case
-        yield "split", ops.split(X, attrs={"axis": 0}), case
-        yield "sum", ops.sum(X), case
-        yield "mean", ops.mean(X), case
-        yield "max", ops.max(X), case
-        yield "clip", ops.clip(X), case
+_GIVEN: Mapping[str, Given] = {
+    "pad": [Instance("five rows", {"x": "5 N"})],
+    "slice": [Instance("five rows", {"x": "5 N"})],
+    "transpose": [Instance("square", {"x": "N N"})],
+    "transpose of ones": [Instance("ones", {"x": "1 1 N"})],
+}
+_EQUAL_TO_X: Mapping[str, tuple[Term, Term]] = {
+    "add": (X + 0, X + 1), "sub": (X - 0, X - 1), "mul": (1 * X, 2 * X), "div": (X / 1, X / 2),
+    "pow": (X**1, X**2), "sum": (ops.sum(X), ops.sum(X, X)), "mean": (ops.mean(X), ops.sum(X, X)),
+    "max": (ops.max(X), ops.max(X, 0)), "clip": (ops.clip(X), ops.clip(X, 0)),
+    "where": (ops.where(np.array(True), X, _OTHER), ops.where(np.array(False), X, _OTHER)),
+    "pad": (ops.pad(X, np.array([0, 0, 0, 0])), ops.pad(X, np.array([1, 0, -1, 0]))),
+    "slice": (
+        ops.slice(X, np.array([0]), np.array([5]), None, np.array([1])),
+        ops.slice(X, np.array([-1]), np.array([-9]), None, np.array([-1])),
+    ),
+    "transpose": (ops.transpose(X, attrs={"perm": (0, 1)}), ops.transpose(X, attrs={"perm": (1, 0)})),
+    "transpose of ones": (ops.transpose(X, attrs={"perm": (1, 0, 2)}), _OTHER),
+    "identity": (ops.identity(X), _OTHER), "dropout": (ops.dropout(X), _OTHER),
+    "cast": (ops.cast(X, attrs={"to": 1}), _OTHER), "flatten": (ops.flatten(X), _OTHER),
+    "reshape": (ops.reshape(X, np.array([0, -1])), _OTHER),
+    "squeeze": (ops.squeeze(ops.unsqueeze(X, _UNIT), _UNIT), _OTHER),
+    "expand": (ops.expand(X, np.array([1, 1])), _OTHER), "tile": (ops.tile(X, np.array([1, 1])), _OTHER),
+    "concat": (ops.concat(X, attrs={"axis": 0}), _OTHER), "split": (ops.split(X, attrs={"axis": 0}), _OTHER),
+}  # fmt: skip

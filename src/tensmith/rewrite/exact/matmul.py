@@ -9,7 +9,7 @@ import numpy as np
 
 from tensmith.ir import Node, Program, make_node
 from tensmith.rewrite.exact.products import B, W, X, gemm
-from tensmith.rewrite.law import Condition, Instance, along, attribute, law, lemma, matmul_instances
+from tensmith.rewrite.law import Instance, along, attribute, law, lemma, matmul_instances
 from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
 from tensmith.rewrite.term import Later, Match, Var, ops
 from tensmith.rewrite.values import owned
@@ -17,17 +17,10 @@ from tensmith.rewrite.values import owned
 Y, V, C = Var("y"), Var("v", static=True), Var("c", static=True)
 
 
-def _same_shape(a: Var, b: Var) -> Condition:
-    def check(m: Match) -> str | None:
-        return None if m.shape(a) == m.shape(b) else f"{a.name} and {b.name} have different shapes"
-
-    return check
-
-
 law("factor_weights", X @ W + X @ V, X @ (W + V), X @ (W - V),
-    given=matmul_instances(w="C K", v="C K"), when=_same_shape(W, V), order=32)  # fmt: skip
+    w="C K", v="C K", given=matmul_instances(), order=32)  # fmt: skip
 law("factor_inputs", X @ W + Y @ W, (X + Y) @ W, (X - Y) @ W,
-    given=matmul_instances(y="*L N C", w="C K"), when=_same_shape(X, Y), order=32)  # fmt: skip
+    x="*L N C", y="*L N C", w="C K", given=matmul_instances(), order=32)  # fmt: skip
 
 
 def _fewer(m: Match) -> str | None:
@@ -41,7 +34,8 @@ def _fewer(m: Match) -> str | None:
 
 law("associate_weights", (X @ W) @ V, X @ (W @ V), X @ (V @ W),
     given=matmul_instances(w="C K", v="K J"), twin=matmul_instances(w="C C", v="C C"), when=_fewer, order=32,
-    says="(x @ w) @ v = x @ (w @ v), where that takes fewer multiply-adds; a low-rank pair stays a pair.")  # fmt: skip
+    says="(x @ w) @ v = x @ (w @ v), where that takes fewer multiply-adds; a low-rank pair stays one.",
+)  # fmt: skip
 
 
 def _a_column(m: Match) -> str | None:
@@ -55,7 +49,7 @@ def _a_column(m: Match) -> str | None:
 
 law("scale_into_weights", (X @ W) * C, X @ (W * ops.reshape(C, np.array([1, -1]))),
     X @ (W * ops.reshape(C, np.array([-1, 1]))),
-    given=[*matmul_instances(w="C K", c="K"), *matmul_instances(w="C K", c="")],
+    given=[i for size in ("K", "1", "") for i in matmul_instances(w="C K", c=size)],
     twin=matmul_instances(w="C C", c="C"), when=_a_column, order=33,
     says="(x @ w) * c = x @ (w * c), c one number, or one a column.")  # fmt: skip
 
@@ -105,7 +99,7 @@ class ScaleBeforeWeights(NodeRule):
 
 
 law("matmul_to_gemm", X @ W + C, ops.gemm(X, W, C), ops.gemm(X, W, C, attrs={"transB": 1}),
-    given=matmul_instances((0,), w="C K"), twin=matmul_instances((0,), w="C C"), c="K", w="C K", order=34)  # fmt: skip
+    given=matmul_instances((0,)), twin=matmul_instances((0,), w="C C"), c="K", w="C K", order=34)  # fmt: skip
 
 
 def _something_to_scale(m: Match) -> str | None:
@@ -122,6 +116,7 @@ def _scaled(weights: str, bias: str) -> Later:
 
 
 law("plain_gemm", gemm(X, W, B), _scaled("alpha", "beta"), _scaled("beta", "alpha"),
-    given=[Instance("bias", {"x": "N C", "w": "C K", "b": "K"})], sample={"gemm": {"alpha": 0.5, "beta": 2.0}},
+    given=[Instance("bias", {"x": "N C", "w": "C K", "b": "K"})],
+    sample={"gemm": {"alpha": 0.5, "beta": 2.0}},
     when=_something_to_scale, order=19,
     says="alpha * (x @ w) + beta * b = x @ (alpha * w) + (beta * b), w and b constant.")  # fmt: skip

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from tensmith.formula.expr import tensor
 from tensmith.formula.poly import Poly
 from tensmith.ir import Node, Program, make_node
 from tensmith.ir.ops.shared import normal_axis
-from tensmith.rewrite.pattern import claim
-from tensmith.rewrite.rule import Edit, NodeRule, Obligation, exact
-from tensmith.rewrite.term import Case, Use, Var, ops
+from tensmith.rewrite.exact.products import conv
+from tensmith.rewrite.law import Instance, lemma, matmul_instances
+from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
+from tensmith.rewrite.term import Term, Use, Var, ops
 from tensmith.rewrite.values import freeze, operand
 
 # Functions of one element that may stand between the products and their concat.
@@ -92,41 +92,28 @@ class MergeConcatenated(NodeRule):
             made.append(replace(between[0], inputs=(middle,), outputs=node.outputs))
         return Edit(remove=(node, *between, *found), add=tuple(made))
 
-    def obligations(self) -> Iterable[Obligation]:
-        """Convolutions of one and two dimensions with bias, matmuls, and an activation between."""
-        return _claims(self.name, lambda a, b: (a, b))
+    def lemmas(self) -> Iterable[Rule]:
+        """Convolutions with and without bias, and matmuls; the twins have the weights in the other order."""
+        for bias in (True, False):
+            parts = [conv(X, W, B if bias else None), conv(X, V, C if bias else None)]
+            biases = (_join(0, B, C), _join(0, C, B)) if bias else (None, None)
+            right, wrong = conv(X, _join(0, W, V), biases[0]), conv(X, _join(0, V, W), biases[1])
+            yield lemma(f"bias={bias}", _join(1, *parts), right, wrong, given=_WINDOWS)
+        left = _join(1, X @ W, X @ V)
+        right, wrong = X @ _join(1, W, V), X @ _join(1, V, W)
+        yield lemma("matmul", left, right, wrong, given=matmul_instances((0,), w="C K", v="C J"))
 
-    def twins(self) -> Iterable[Obligation]:
-        """The weights in the other order."""
-        return _claims(self.name, lambda a, b: (b, a))
+
+def _join(axis: int, *parts: Term) -> Use:
+    return ops.concat(*parts, attrs={"axis": axis})
 
 
-def _claims(rule: str, order: Callable[[Var, Var], tuple[Var, Var]]) -> Iterator[Obligation]:
-    w, v, b, c = map(Var, "wvbc")
-
-    def join(axis: int, first: Var, second: Var) -> Use:
-        return ops.concat(*order(first, second), attrs={"axis": axis})
-
-    n, m, k, j = map(Poly.symbol, ("N", "M", "K", "J"))
-    for dims in (1, 2):
-        spatial = [Poly.symbol(f"H{d}") + 2 for d in range(dims)]
-        attrs = {"strides": (2,) * dims, "pads": (1,) * (2 * dims)}
-        case = Case("", {
-            "x": tensor("x", n, m, *spatial),
-            "w": tensor("w", k, m, *(3,) * dims), "v": tensor("v", k, m, *(3,) * dims),
-            "b": tensor("b", k), "c": tensor("c", k),
-        })  # fmt: skip
-        parts = [ops.conv(X, w, b, attrs=attrs), ops.conv(X, v, c, attrs=attrs)]
-        whole = ops.conv(X, join(0, w, v), join(0, b, c), attrs=attrs)
-        yield claim(f"{rule}/{dims}d", ops.concat(*parts, attrs={"axis": 1}), whole, case)
-        bare = [ops.conv(X, w, attrs=attrs), ops.conv(X, v, attrs=attrs)]
-        merged = ops.conv(X, join(0, w, v), attrs=attrs)
-        yield claim(f"{rule}/{dims}d, no bias", ops.concat(*bare, attrs={"axis": 1}), merged, case)
-    case = Case("", {"x": tensor("x", n, m), "w": tensor("w", m, k), "v": tensor("v", m, j)})
-    products: list[Use] = [ops.matmul(X, w), ops.matmul(X, v)]
-    yield claim(
-        f"{rule}/matmul", ops.concat(*products, attrs={"axis": 1}), ops.matmul(X, join(1, w, v)), case
-    )
+W, V, B, C = map(Var, "wvbc")
+_WINDOWS = [
+    Instance(f"{n}d", {"x": "N M *H+2", "w": f"K M{' 3' * n}", "v": f"K M{' 3' * n}", "b": "K", "c": "K"}, n,
+             sample={"conv": {"strides": (2,) * n, "pads": (1,) * (2 * n)}})
+    for n in (1, 2)
+]  # fmt: skip
 
 
 class _MergeParallel(NodeRule):
@@ -157,28 +144,21 @@ class _MergeParallel(NodeRule):
             constants={parts: np.array([int(size) for size in sizes], dtype=np.int64)},  # type: ignore[arg-type]
         )
 
-    def obligations(self) -> Iterable[Obligation]:
-        """The second part of the split is the second product."""
-        return self._claims(1)
-
-    def twins(self) -> Iterable[Obligation]:
-        """The first part is not."""
-        return self._claims(0)
-
-    def _claims(self, part: int) -> Iterator[Obligation]:
-        w, v = Var("w"), Var("v")
-        n, c, k = map(Poly.symbol, "NCK")
-        first = k * part
-        cut = (np.array([first], dtype=object), np.array([first + k], dtype=object))
+    def lemmas(self) -> Iterable[Rule]:
+        """The second part of the split is the second product; the twin takes the first."""
+        k = Poly.symbol("K")
         if self.roots == {"matmul"}:
-            shapes: dict[str, tuple[Poly, ...]] = {"x": (n, c), "w": (c, k), "v": (c, k)}
-            left, merged = ops.matmul(X, v), ops.matmul(X, ops.concat(w, v, attrs={"axis": 1}))
+            left, merged = X @ V, X @ _join(1, W, V)
+            given = matmul_instances((0,), w="C K", v="C K")
         else:
-            shapes = {"x": (n, c, Poly.symbol("H") + 2), "w": (k, c, Poly.of(3)), "v": (k, c, Poly.of(3))}
-            left, merged = ops.conv(X, v), ops.conv(X, ops.concat(w, v, attrs={"axis": 0}))
-        right = ops.slice(merged, *cut, np.array([1]))
-        case = Case("", {name: tensor(name, *shape) for name, shape in shapes.items()})
-        yield claim(f"{self.name}/second part", left, right, case)
+            left, merged = ops.conv(X, V), ops.conv(X, _join(0, W, V))
+            given = [Instance("1d", {"x": "N C H+2", "w": "K C 3", "v": "K C 3"})]
+        second, first = (_cut(merged, k * part, k * part + k) for part in (1, 0))
+        yield lemma("second part", left, second, first, given=given)
+
+
+def _cut(x: Term, start: Poly, end: Poly) -> Use:
+    return ops.slice(x, np.array([start], dtype=object), np.array([end], dtype=object), np.array([1]))
 
 
 @exact("merge_parallel_matmuls")

@@ -57,8 +57,8 @@ def _widened(m: Match | Case, attrs: Mapping[str, Any], rank: int, turned: bool 
 
 def _padded(instance: Instance) -> Instance:
     """An instance whose images are padded by any widths, which are known."""
-    sides = [[0, 0, *(Poly.symbol(f"{side}{axis}") for axis in range(instance.dims))] for side in "be"]
-    widths = np.array(sum(sides, []), dtype=object)
+    begins, ends = ([Poly.symbol(f"{side}{axis}") for axis in range(instance.dims)] for side in "be")
+    widths = np.array([0, 0, *begins, 0, 0, *ends], dtype=object)
     lower = {**instance.lower, **{f"{side}{axis}": 0 for side in "be" for axis in range(instance.dims)}}
     sample = {**instance.sample, "pad": {"mode": "constant"}}
     return replace(instance, values={"pads": widths}, lower=lower, sample=sample)
@@ -85,7 +85,7 @@ def _padding_conv(turned: bool) -> Later:
 
 
 law("pad_into_conv", conv(PADDED, W, B), _padding_conv(False), _padding_conv(True),
-    given=[_padded(i) for i in conv_instances((1, 2))], when=_into_conv, order=30,
+    given=[_padded(i) for i in conv_instances()], when=_into_conv, order=30,
     says="conv(pad(x, widths), w, b, pads) = conv(x, w, b, pads + widths).")  # fmt: skip
 
 
@@ -107,10 +107,10 @@ def _padding_pool(count: int) -> Later:
 
 
 def _window(n: int) -> Instance:
-    pool = {"kernel_shape": (3, 2)[:n], "strides": (2, 1)[:n], "pads": (0,) * (2 * n)}
+    pool = {"kernel_shape": (3, 2, 2)[:n], "strides": (2, 1, 2)[:n], "pads": (0,) * (2 * n)}
     return _padded(Instance(f"{n}d", {"x": "N C *H+2"}, n, sample={"pool": pool}))
 
 
 law("pad_into_average_pool", ops.average_pool(PADDED, attrs="pool"), _padding_pool(1), _padding_pool(0),
-    given=[_window(1), _window(2)], when=_into_pool, order=30,
+    given=[_window(1), _window(2), _window(3)], when=_into_pool, order=30,
     says="average_pool(pad(x)) = average_pool(x) that pads by itself and counts its padding.")  # fmt: skip

@@ -45,5 +45,6 @@ def _reduced(op: str) -> Later:
 
 
 law("pool_to_mean",
-    ops.flatten(ops.global_average_pool(X), attrs={"axis": 1}), _reduced("reduce_mean"), _reduced("reduce_sum"),
+    ops.flatten(ops.global_average_pool(X), attrs={"axis": 1}),
+    _reduced("reduce_mean"), _reduced("reduce_sum"),
     given=IMAGES, phase="offer")  # fmt: skip

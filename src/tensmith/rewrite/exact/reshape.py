@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from tensmith.formula.arith import Array
-from tensmith.formula.expr import tensor
 from tensmith.formula.poly import Dim, Poly
 from tensmith.ir import Node, Program, make_node
-from tensmith.rewrite.pattern import claim
-from tensmith.rewrite.rule import Edit, NodeRule, Obligation, exact
-from tensmith.rewrite.term import Case, Term, Use, Var, ops
+from tensmith.rewrite.law import Instance, lemma
+from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
+from tensmith.rewrite.term import Term, Use, Var, ops
 
 RENAMING = frozenset({"reshape", "flatten", "squeeze", "unsqueeze"})
 _REDUCTIONS = frozenset({"reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"})
@@ -64,36 +63,29 @@ class MergeReshapes(NodeRule):
         made = make_node("reshape", (inner.inputs[0], operand), node.outputs)
         return Edit(remove=(node, inner), add=(replace(made, name=node.name),), constants={operand: literal})
 
-    def obligations(self) -> Iterable[Obligation]:
-        """Axes merged and split, by every pair of ops."""
-        return _pairs(self.name, lambda sizes: sizes)
-
-    def twins(self) -> Iterable[Obligation]:
-        """The target's sizes in another order."""
-        return _pairs(self.name, lambda sizes: sizes[::-1])
-
-
-def _pairs(rule: str, turn: Callable[[list[Dim]], list[Dim]]) -> Iterator[Obligation]:
-    n, c, h = map(Poly.symbol, "NCH")
-    cube = Case("", {"x": tensor("x", n, c, h)})
-    to: Callable[[Term, list[Dim]], Use] = lambda x, sizes: ops.reshape(x, _sizes(sizes))  # noqa: E731
-    middle = to(X, [n, c * h])
-    ends: list[tuple[str, Use, list[Dim]]] = [
-        ("merge, merge", to(middle, [n * c * h, 1]), [n * c * h, 1]),
-        ("merge, split", to(middle, [n, h, c]), [n, h, c]),
-        ("merge, unsqueeze", ops.unsqueeze(middle, np.array([0])), [1, n, c * h]),
-        ("flatten, reshape", to(ops.flatten(X), [n, h, c]), [n, h, c]),
-        ("unsqueeze, flatten", ops.flatten(ops.unsqueeze(X, np.array([1])), attrs={"axis": 3}), [n * c, h]),
-        ("squeeze, unsqueeze", ops.unsqueeze(ops.squeeze(to(X, [n, 1, c, h])), np.array([3])), [n, c, h, 1]),
-    ]
-    for name, left, sizes in ends:
-        yield claim(f"{rule}/{name}", left, to(X, turn(sizes)), cube)
+    def lemmas(self) -> Iterable[Rule]:
+        """Axes merged and split, by every pair of ops; the twins have the target's sizes in another order."""
+        n, c, h = map(Poly.symbol, "NCH")
+        middle, split, unit = _to(X, n, c * h), _to(X, n, 1, c, h), np.array([1])
+        given = [Instance("cube", {"x": "N C H"})]
+        ends: list[tuple[str, Use, list[Dim]]] = [
+            ("merge, merge", _to(middle, n * c * h, 1), [n * c * h, 1]),
+            ("merge, split", _to(middle, n, h, c), [n, h, c]),
+            ("merge, unsqueeze", ops.unsqueeze(middle, np.array([0])), [1, n, c * h]),
+            ("flatten, reshape", _to(ops.flatten(X), n, h, c), [n, h, c]),
+            ("unsqueeze, flatten", ops.flatten(ops.unsqueeze(X, unit), attrs={"axis": 3}), [n * c, h]),
+            (
+                "squeeze, unsqueeze",
+                ops.unsqueeze(ops.squeeze(split), np.array([3])),
+                [n, c, h, 1],
+            ),
+        ]
+        for name, left, sizes in ends:
+            yield lemma(name, left, _to(X, *sizes), _to(X, *sizes[::-1]), given=given)
 
 
-def _sizes(sizes: Sequence[Dim]) -> Array:
-    array = np.empty(len(sizes), dtype=object)
-    array[:] = sizes
-    return array
+def _to(x: Term, *sizes: Dim) -> Use:
+    return ops.reshape(x, np.array(sizes, dtype=object))
 
 
 @exact("reduction_drops_axes")
@@ -120,19 +112,10 @@ class ReductionDropsAxes(NodeRule):
         made = replace(inner, outputs=node.outputs, attrs={**inner.attrs, "keepdims": 0})
         return Edit(remove=(node, inner), add=(made,))
 
-    def obligations(self) -> Iterable[Obligation]:
-        """Two axes of a batch of images."""
-        return self._claims([2, 3])
-
-    def twins(self) -> Iterable[Obligation]:
-        """Other axes."""
-        return self._claims([1, 2])
-
-    def _claims(self, axes: list[int]) -> Iterator[Obligation]:
-        sizes = tuple(map(Poly.symbol, "NCCC"))
-        case = Case("", {"x": tensor("x", *sizes)})
+    def lemmas(self) -> Iterable[Rule]:
+        """Two axes of a batch of images; the twins reduce others."""
         for op in sorted(_REDUCTIONS):
             reduce = getattr(ops, op)
-            right = reduce(X, np.array(axes), attrs={"keepdims": 0})
-            kept = reduce(X, np.array([2, 3]))
-            yield claim(f"{self.name}/{op}", ops.reshape(kept, np.array([0, 0])), right, case)
+            left = ops.reshape(reduce(X, np.array([2, 3])), np.array([0, 0]))
+            right, wrong = (reduce(X, np.array(axes), attrs={"keepdims": 0}) for axes in ([2, 3], [1, 2]))
+            yield lemma(op, left, right, wrong, given=[Instance("images", {"x": "N C C C"})])

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from tensmith.formula.arith import Array
-from tensmith.formula.expr import compute, tensor
 from tensmith.formula.poly import Dim, Poly, simplify_dim
 from tensmith.ir import Program
 from tensmith.ir.ops.shape import Reshape
 from tensmith.rewrite.exact.reshape import literal_shape
-from tensmith.rewrite.pattern import PatternRule
+from tensmith.rewrite.law import Condition, Instance, law
 from tensmith.rewrite.rule import ProgramRule, exact
-from tensmith.rewrite.term import Case, Match, Term, Use, Var, ops
+from tensmith.rewrite.term import Case, Later, Match, Use, Var, ops
 from tensmith.rewrite.values import known
 
 X, TARGET = Var("x"), Var("target")
@@ -45,113 +44,74 @@ class KnownValues(ProgramRule):
         return replace(program, nodes=tuple(nodes), constants={**program.constants, **constants})
 
 
-class LiteralTarget(PatternRule):
-    """A shape operand that is computed at run time, though its symbolic sizes need not be told."""
+# A shape operand that is computed at run time, though its symbolic sizes need not be told.
 
-    order = 2
+Literal = Callable[[Match | Case], Array | None]
 
-    def literal(self, m: Match | Case) -> Array | None:
-        """The operand in numbers, or None."""
-        raise NotImplementedError
 
-    def check(self, m: Match) -> str | None:
-        """The operand must be known, and sayable in numbers."""
+def _reshape_literal(m: Match | Case) -> Array | None:
+    """See literal_shape."""
+    value = m.value(TARGET)
+    assert value is not None
+    target = Reshape().target(m.shape(X), m.attrs["reshape"], value)
+    return literal_shape(m.shape(X), tuple(map(simplify_dim, target)))
+
+
+def _expand_literal(m: Match | Case) -> Array | None:
+    """1 for each size that x has."""
+    value = m.value(TARGET)
+    assert value is not None
+    target, source = value.reshape(-1).tolist(), m.shape(X)
+    lead = len(target) - len(source)
+    kept = [axis >= lead and source[axis - lead] == dim for axis, dim in enumerate(target)]
+    if any(isinstance(dim, Poly) and not keep for dim, keep in zip(target, kept)):
+        return None
+    return np.array([1 if keep else dim for dim, keep in zip(target, kept)], dtype=np.int64)
+
+
+def _sayable(literal: Literal) -> Condition:
+    """The operand must be known, computed, and sayable in numbers."""
+
+    def check(m: Match) -> str | None:
         if m.values["target"] in m.program.constants:
             return ""
         if m.value(TARGET) is None or m.type(X).shape is None:
             return "the target shape is not known"
-        return None if self.literal(m) is not None else f"target {m.value(TARGET)} has too many unknown sizes"
+        return None if literal(m) is not None else f"target {m.value(TARGET)} has too many unknown sizes"
+
+    return check
 
 
-def _symbols(*names: str) -> tuple[Poly, ...]:
-    return tuple(map(Poly.symbol, names))
+def _said(use: Callable[[Array], Use], literal: Literal, text: str) -> Later:
+    def make(m: Match | Case) -> Use:
+        numbers = literal(m)
+        assert numbers is not None
+        return use(numbers)
+
+    return Later(make, text)
 
 
-def _sizes(*dims: Dim) -> Array:
-    sizes = np.empty(len(dims), dtype=object)
-    sizes[:] = dims
-    return sizes
+def _reshape(target: Array) -> Use:
+    return ops.reshape(X, target, attrs={"allowzero": 0})
 
 
-@exact("reshape_to_literal")
-class ReshapeToLiteral(LiteralTarget):
-    """reshape(x, [n, c*h]) = reshape(x, [0, -1]): 0 keeps a size of x, one -1 is what is left."""
-
-    def left(self) -> Use:
-        """A reshape."""
-        return ops.reshape(X, TARGET, attrs="reshape")
-
-    def right(self, m: Match | Case) -> Term:
-        """The same with numbers."""
-        literal = self.literal(m)
-        assert literal is not None
-        return ops.reshape(X, literal, attrs={"allowzero": 0})
-
-    def wrong(self, m: Match | Case) -> Term:
-        """The last two sizes change places."""
-        literal = self.literal(m)
-        assert literal is not None
-        return ops.reshape(X, np.append(literal[:-2], literal[:-3:-1]), attrs={"allowzero": 0})
-
-    def literal(self, m: Match | Case) -> Array | None:
-        """See literal_shape."""
-        value = m.value(TARGET)
-        assert value is not None
-        target = Reshape().target(m.shape(X), m.attrs["reshape"], value)
-        return literal_shape(m.shape(X), tuple(map(simplify_dim, target)))
-
-    def cases(self) -> Iterable[Case]:
-        """Axes merged, and axes split."""
-        n, c, h = _symbols("N", "C", "H")
-        unread = compute((2,), lambda _: 0)
-        attrs = {"reshape": {"allowzero": 1}}
-        yield Case(
-            "merged",
-            {"x": tensor("x", n, c, h), "target": unread},
-            attrs,
-            {"target": _sizes(n, c * h)},
-        )
-        yield Case(
-            "split",
-            {"x": tensor("x", n, c, h * 4), "target": unread},
-            attrs,
-            {"target": _sizes(n, c, 4, h)},
-        )
+def _known(name: str, shape: str, *target: Dim) -> Instance:
+    sample = {"reshape": {"allowzero": 1}}
+    values = {"target": np.array(target, dtype=object)}
+    return Instance(name, {"x": shape}, values=values, sample=sample, example=True)
 
 
-@exact("expand_to_literal")
-class ExpandToLiteral(LiteralTarget):
-    """expand(x, [n, 4]) = expand(x, [1, 4]) where x has n already."""
+N, C, H = map(Poly.symbol, "NCH")
 
-    def left(self) -> Use:
-        """An expand."""
-        return ops.expand(X, TARGET)
-
-    def right(self, m: Match | Case) -> Term:
-        """The same with numbers."""
-        literal = self.literal(m)
-        assert literal is not None
-        return ops.expand(X, literal)
-
-    def wrong(self, m: Match | Case) -> Term:
-        """The sizes doubled."""
-        literal = self.literal(m)
-        assert literal is not None
-        return ops.expand(X, literal * 2)
-
-    def literal(self, m: Match | Case) -> Array | None:
-        """1 for each size that x has."""
-        value = m.value(TARGET)
-        assert value is not None
-        target, source = value.reshape(-1).tolist(), m.shape(X)
-        lead = len(target) - len(source)
-        kept = [axis >= lead and source[axis - lead] == dim for axis, dim in enumerate(target)]
-        if any(isinstance(dim, Poly) and not keep for dim, keep in zip(target, kept)):
-            return None
-        return np.array([1 if keep else dim for dim, keep in zip(target, kept)], dtype=np.int64)
-
-    def cases(self) -> Iterable[Case]:
-        """A leading axis kept, a trailing one grown."""
-        (n,) = _symbols("N")
-        x, unread = tensor("x", n, 1), compute((2,), lambda _: 0)
-        yield Case("kept", {"x": x, "target": unread}, {}, {"target": _sizes(n, 4)})
+law("reshape_to_literal", ops.reshape(X, TARGET, attrs="reshape"),
+    _said(_reshape, _reshape_literal, "reshape(x, [0, -1])"),
+    _said(lambda t: _reshape(np.append(t[:-2], t[:-3:-1])), _reshape_literal, "the last two sizes exchanged"),
+    given=[_known("merged", "N C H", N, C * H), _known("split", "N C H*4", N, C, 4, H)],
+    when=_sayable(_reshape_literal), order=2,
+    says="reshape(x, [n, c*h]) = reshape(x, [0, -1]): 0 keeps a size of x, one -1 is what is left.",
+)  # fmt: skip
+law("expand_to_literal", ops.expand(X, TARGET),
+    _said(lambda t: ops.expand(X, t), _expand_literal, "expand(x, [1, 4])"),
+    _said(lambda t: ops.expand(X, t * 2), _expand_literal, "the sizes doubled"),
+    given=[_known("kept", "N 1", N, 4)], when=_sayable(_expand_literal), order=2,
+    says="expand(x, [n, 4]) = expand(x, [1, 4]) where x has n already.")  # fmt: skip

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from tensmith.formula.arith import Array
-from tensmith.formula.expr import Expr, compute, guard, tensor
+from tensmith.formula.expr import Expr, guard
 from tensmith.formula.poly import Dim, Poly, simplify_dim
 from tensmith.ir.ops.shared import normal_axis
 from tensmith.ir.ops.sizes import as_dims, as_ints
 from tensmith.ir.ops.slicing import full_pads, resolve_slice
 from tensmith.rewrite.exact.pad import AXES, FILL, PADS, zero_pads
-from tensmith.rewrite.pattern import PatternRule
-from tensmith.rewrite.rule import exact
-from tensmith.rewrite.term import Case, Match, Table, Term, Use, Var, ops
+from tensmith.rewrite.law import Instance, law
+from tensmith.rewrite.term import Case, Later, Match, Table, Use, Var, ops
 
 # Axis -> (start, end, step), as ONNX Slice takes them.
 Cuts = Mapping[int, tuple[int, int, int]]
@@ -73,97 +73,68 @@ def _operands(found: Cuts) -> list[Array]:
 _OUTER, _INNER = slice_operands("outer"), slice_operands("inner")
 
 
-@exact("merge_slices")
-class MergeSlices(PatternRule):
-    """A slice of a slice is one slice: starts add up, steps multiply."""
+def _both(m: Match | Case) -> Cuts | None:
+    rank = len(m.shape(X))
+    first, second = cuts(m, _INNER, rank), cuts(m, _OUTER, rank)
+    shape = tuple(map(simplify_dim, m.shape(X)))
+    return None if first is None or second is None else _merged(shape, first, second)
 
-    order = 16
 
-    def left(self) -> Use:
-        """Two slices in a row."""
-        return ops.slice(ops.slice(X, *_INNER), *_OUTER)
+def _outer(m: Match | Case) -> Cuts | None:
+    return cuts(m, _OUTER, len(m.shape(X)))
 
-    def check(self, m: Match) -> str | None:
-        """Everything known in numbers."""
-        return None if self._both(m) is not None else "the bounds or sizes are not known in numbers"
 
-    def right(self, m: Match | Case) -> Term:
-        """One slice."""
-        found = self._both(m)
+def _once(which: Callable[[Match | Case], Cuts | None], text: str) -> Later:
+    def make(m: Match | Case) -> Use:
+        found = which(m)
         assert found is not None
         return ops.slice(X, *_operands(found))
 
-    def wrong(self, m: Match | Case) -> Term:
-        """The first slice is forgotten."""
-        found = cuts(m, _OUTER, len(m.shape(X)))
-        assert found is not None
-        return ops.slice(X, *_operands(found))
-
-    def _both(self, m: Match | Case) -> Cuts | None:
-        rank = len(m.shape(X))
-        first, second = cuts(m, _INNER, rank), cuts(m, _OUTER, rank)
-        shape = tuple(map(simplify_dim, m.shape(X)))
-        return None if first is None or second is None else _merged(shape, first, second)
-
-    def cases(self) -> Iterable[Case]:
-        """Different axes of any size, and one axis twice."""
-        n, h, w = map(Poly.symbol, "NHW")
-        yield _slices("two axes", (n, h, w), {1: (0, _FAR, 2)}, {2: (0, _FAR, 2)})
-        yield _slices("one axis", (n, Poly.of(40)), {1: (3, 30, 2)}, {1: (1, 9, 3)})
-        yield _slices("one axis more", (n, Poly.of(40), h), {1: (3, 30, 2)}, {1: (0, -1, 1), 2: (1, _FAR, 1)})
+    return Later(make, text)
 
 
-def _slices(name: str, shape: tuple[Poly, ...], inner: Cuts, outer: Cuts) -> Case:
-    values: dict[str, Array] = {}
-    for prefix, found in (("inner", inner), ("outer", outer)):
-        values |= {f"{prefix}_{part}": v for part, v in zip(_PARTS, _operands(found))}
-    unread = {key: compute(v.shape, lambda *_: 0) for key, v in values.items()}
-    return Case(name, {"x": tensor("x", *shape), **unread}, {}, values)
+def _sliced(name: str, shape: str, **found: Cuts) -> Instance:
+    values = {
+        f"{prefix}_{part}": v for prefix, cut in found.items() for part, v in zip(_PARTS, _operands(cut))
+    }
+    return Instance(name, {"x": shape}, values=values, example=True)
+
+
+law("merge_slices", ops.slice(ops.slice(X, *_INNER), *_OUTER),
+    _once(_both, "slice(x)"), _once(_outer, "the first slice forgotten"),
+    given=[
+        _sliced("two axes", "N H W", inner={1: (0, _FAR, 2)}, outer={2: (0, _FAR, 2)}),
+        _sliced("one axis", "N 40", inner={1: (3, 30, 2)}, outer={1: (1, 9, 3)}),
+        _sliced("one axis more", "N 40 H", inner={1: (3, 30, 2)}, outer={1: (0, -1, 1), 2: (1, _FAR, 1)}),
+    ],
+    when=lambda m: None if _both(m) is not None else "the bounds or sizes are not known in numbers",
+    order=16, says="A slice of a slice is one slice: starts add up, steps multiply.")  # fmt: skip
 
 
 _CUT = slice_operands("cut")
 
 
-@exact("shortcut_into_conv")
-class ShortcutIntoConv(PatternRule):
-    """pad(x[:, :, ::s, ::s], channels) = conv(x, e, stride s), e[k, c] = 1 where k = before + c, else 0.
+def _strided_shortcut(m: Match) -> str | None:
+    """Images sliced by steps from their first row and column on, channels padded with zeros."""
+    shape = m.type(X).shape
+    if shape is None or len(shape) < 3 or not isinstance(shape[1], int) or not m.type(X).floating:
+        return "the value is not a batch of images with a known number of channels"
+    found, widths = cuts(m, _CUT, len(shape)), zero_pads(m, len(shape))
+    if isinstance(widths, str):
+        return widths
+    if found is None or not all(
+        axis > 1 and start == 0 and step > 0 and _reaches(shape[axis], end)
+        for axis, (start, end, step) in found.items()
+    ):
+        return "the slice does more than stride over whole images"
+    begins, ends = widths
+    return "images are padded, not channels" if any((begins[0], ends[0], *begins[2:], *ends[2:])) else None
 
-    An offer: engines run such a convolution in int8 beside its neighbours, and fuse the addition after it.
-    """
 
-    phase = "offer"
+def _conv(shift: int) -> Later:
+    """A strided convolution of size 1; the channels land `shift` too far."""
 
-    def left(self) -> Use:
-        """A pad over a slice."""
-        return ops.pad(ops.slice(X, *_CUT), PADS, FILL, AXES, attrs="pad")
-
-    def check(self, m: Match) -> str | None:
-        """Images sliced by steps from their first row and column on, channels padded with zeros."""
-        shape = m.type(X).shape
-        if shape is None or len(shape) < 3 or not isinstance(shape[1], int) or not m.type(X).floating:
-            return "the value is not a batch of images with a known number of channels"
-        found, widths = cuts(m, _CUT, len(shape)), zero_pads(m, len(shape))
-        if isinstance(widths, str):
-            return widths
-        if found is None or not all(
-            axis > 1 and start == 0 and step > 0 and _reaches(shape[axis], end)
-            for axis, (start, end, step) in found.items()
-        ):
-            return "the slice does more than stride over whole images"
-        begins, ends = widths
-        return (
-            "images are padded, not channels" if any((begins[0], ends[0], *begins[2:], *ends[2:])) else None
-        )
-
-    def right(self, m: Match | Case) -> Term:
-        """A strided convolution of size 1."""
-        return self._conv(m, 0)
-
-    def wrong(self, m: Match | Case) -> Term:
-        """The channels land one too far."""
-        return self._conv(m, 1)
-
-    def _conv(self, m: Match | Case, shift: int) -> Use:
+    def make(m: Match | Case) -> Use:
         shape = m.shape(X)
         spatial, channels = len(shape) - 2, shape[1]
         found = cuts(m, _CUT, len(shape)) or {}
@@ -179,16 +150,21 @@ class ShortcutIntoConv(PatternRule):
         sides = {"kernel_shape": (1,) * spatial, "dilations": (1,) * spatial, "pads": (0,) * (2 * spatial)}
         return ops.conv(X, weights, attrs={**sides, "strides": strides})
 
-    def cases(self) -> Iterable[Case]:
-        """Channels of any number padded by any number on both sides, images of any size."""
-        n, c, h, w, before, after = map(Poly.symbol, ("N", "C", "H", "W", "before", "after"))
-        widths = np.array([0, before, 0, 0, 0, after, 0, 0], dtype=object)
-        sliced = _slices("", (n, c, h, w), {2: (0, _FAR, 2), 3: (0, _FAR, 2)}, {})
-        values = {key.replace("inner", "cut"): v for key, v in sliced.values.items() if "inner" in key}
-        tensors = {key: compute(v.shape, lambda *_: 0) for key, v in values.items()}
-        tensors |= {"x": sliced.tensors["x"], "pads": compute((8,), lambda _: 0)}
-        lower = {"before": 0, "after": 1}
-        yield Case("stride 2", tensors, {"pad": {"mode": "constant"}}, {**values, "pads": widths}, lower)
+    return Later(make, "conv(x, e, stride s)")
+
+
+_BEFORE, _AFTER = Poly.symbol("before"), Poly.symbol("after")
+# Channels of any number padded by any number on both sides, images of any size.
+_STRIDE_2 = _sliced("stride 2", "N C H W", cut={2: (0, _FAR, 2), 3: (0, _FAR, 2)})
+_CHANNELS = {"pads": np.array([0, _BEFORE, 0, 0, 0, _AFTER, 0, 0], dtype=object)}
+
+law("shortcut_into_conv", ops.pad(ops.slice(X, *_CUT), PADS, FILL, AXES, attrs="pad"), _conv(0), _conv(1),
+    given=[replace(_STRIDE_2, values={**_STRIDE_2.values, **_CHANNELS}, lower={"before": 0, "after": 1},
+                   sample={"pad": {"mode": "constant"}})],
+    when=_strided_shortcut, phase="offer",
+    says="pad(x[:, :, ::s, ::s], channels) = conv(x, e, stride s), e[k, c] = 1 where k = before + c, else 0. "
+         "An offer: engines run such a convolution in int8 beside its neighbours, and fuse the addition "
+         "after it.")  # fmt: skip
 
 
 def _reaches(size: Dim, end: int) -> bool:
