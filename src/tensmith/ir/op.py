@@ -134,6 +134,9 @@ class Op(ABC):
     # First opset (default domain) whose meaning this class implements; older uses stay opaque.
     since: ClassVar[int] = 1
     commutative: ClassVar[bool] = False
+    # The output holds elements of the first input and no others; renames: all of them, in row-major order.
+    moves: ClassVar[bool] = False
+    renames: ClassVar[bool] = False
 
     def accepts(self, call: Typed) -> str | None:
         """None if this use is inside what the class implements, else why it is not."""
@@ -183,6 +186,11 @@ def op(
         return cls
 
     return register
+
+
+def having(trait: str) -> frozenset[str]:
+    """Names of the ops with a trait of Op: "moves", "renames", "commutative"."""
+    return frozenset(name for name, found in OPS.items() if getattr(found, trait))
 
 
 def find_onnx(domain: str, op_type: str) -> Op | None:

@@ -23,7 +23,20 @@ from tensmith.ir import Node, Program
 from tensmith.ir.op import Attrs
 from tensmith.rewrite.pattern import PatternRule, claim
 from tensmith.rewrite.rule import EXACT, Edit, Obligation
-from tensmith.rewrite.term import Case, Later, Match, Number, Term, Use, Var, constant, ops, resolve, show
+from tensmith.rewrite.term import (
+    Case,
+    Elements,
+    Later,
+    Match,
+    Number,
+    Term,
+    Use,
+    Var,
+    constant,
+    ops,
+    resolve,
+    show,
+)
 
 Condition: TypeAlias = Callable[[Match], str | None]
 Phase: TypeAlias = Literal["simplify", "fold", "offer"]
@@ -73,7 +86,6 @@ class Law(PatternRule):
         values: Sequence[Mapping[str, Any]],
         sample: Mapping[str, Attrs],
     ) -> None:
-        assert isinstance(left, Use), f"the left side of '{name}' is no op"
         self.name = name
         self._left, self._right, self._wrong = left, right, wrong
         self._given, self._twin, self._shapes, self._when = given, twin, shapes, when
@@ -85,7 +97,7 @@ class Law(PatternRule):
         """The law as a line."""
         return f"{show(self._left)} = {show(self._right)}"
 
-    def left(self) -> Use:
+    def left(self) -> Term:
         """The pattern."""
         return self._left
 
@@ -217,6 +229,7 @@ def law(
 
     says: what it does, where the line of algebra does not tell.
     """
+    assert isinstance(left, Use), f"the left side of '{name}' is no op that could be matched"
     made = lemma(name, left, right, wrong, **details)
     made.order, made.phase = order, phase
     made.__doc__ = says or f"{made.statement}."
@@ -253,7 +266,7 @@ def attribute(capture: str, name: str) -> Later:
 def _variables(term: Term) -> Iterator[Var]:
     if isinstance(term, Var):
         yield term
-    elif isinstance(term, Use):
+    elif isinstance(term, Use | Elements):
         for arg in term.args:
             yield from _variables(arg)
 

@@ -20,7 +20,7 @@ class PatternRule(NodeRule):
     """
 
     @abstractmethod
-    def left(self) -> Use:
+    def left(self) -> Term:
         """The pattern to find."""
 
     @abstractmethod
@@ -40,14 +40,14 @@ class PatternRule(NodeRule):
         """The symbolic instances that cover what `check` lets through."""
 
     @cached_property
-    def pattern(self) -> Use:
+    def pattern(self) -> Term:
         """The left side, made once."""
         return self.left()
 
     @property
     def roots(self) -> frozenset[str]:  # type: ignore[override]
         """The op at the root of the left side."""
-        return frozenset({self.pattern.op})
+        return frozenset({self.pattern.op}) if isinstance(self.pattern, Use) else frozenset()
 
     def rewrite(self, program: Program, node: Node) -> Edit | str:
         """The matched nodes replaced."""

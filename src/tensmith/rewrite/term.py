@@ -19,14 +19,15 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array, Floats
 from tensmith.formula.evaluate import evaluate
-from tensmith.formula.expr import Formula, Scalar, compute
+from tensmith.formula.expr import Formula, Scalar, call, compute
 from tensmith.formula.poly import Dim, Poly
 from tensmith.ir.op import OPS, Attrs, Node, Symbolic
+from tensmith.ir.ops.shared import broadcast_read, broadcast_shapes
 from tensmith.ir.program import Program, make_node
 from tensmith.ir.types import TensorType
 from tensmith.rewrite.values import uniform
 
-Term: TypeAlias = Union["Var", "Const", "Number", "Table", "Use", "Later", None]
+Term: TypeAlias = Union["Var", "Const", "Number", "Table", "Use", "Later", "Elements", None]
 
 
 class Algebra:
@@ -123,6 +124,15 @@ class Use(Algebra):
     attrs: str | Attrs | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Elements(Algebra):
+    """Any function of one element each of some tensors, which broadcast: what is proved of it holds of every
+    elementwise op. For lemmas; no pattern matches it."""
+
+    function: str
+    args: tuple[Term, ...]
+
+
 class _Ops:
     """`ops.conv(x, w)` is a Use of the op conv."""
 
@@ -137,7 +147,7 @@ ops = _Ops()
 
 
 def _as_term(arg: Any) -> Term:
-    if arg is None or isinstance(arg, (Var, Const, Number, Table, Use, Later)):
+    if arg is None or isinstance(arg, (Var, Const, Number, Table, Use, Later, Elements)):
         return arg
     return Number(arg) if isinstance(arg, (int, float)) else Const(np.asarray(arg))
 
@@ -251,7 +261,7 @@ def _match_arg(arg: Term, name: str, state: Match) -> str | None:
             return None if same else ""
         case Number(value):
             return None if uniform(state.program, name) == value else ""
-        case Table() | Later():
+        case Table() | Later() | Elements():
             return ""
         case Use():
             node = state.program.producers.get(name)
@@ -398,7 +408,7 @@ def _shown(term: Term) -> tuple[str, int]:
             a = a if tight >= level else f"({a})"
             b = b if tighter > level else f"({b})"
             return f"{a} {sign} {b}", level
-        case Use(op, args):
+        case Use(op, args) | Elements(op, args):
             return f"{op}({', '.join(_shown(arg)[0] for arg in args if arg is not None)})", 9
     raise TypeError(f"not a term: {term!r}")
 
@@ -446,17 +456,21 @@ def formula(term: Term, case: Case) -> Formula:
                 return compute((), lambda *_: value)
             case Later():
                 return read(resolve(part, case))
+            case Elements(function, args):
+                tensors = [found for arg in args if (found := read(arg)) is not None]
+                shape = broadcast_shapes(*(tensor.shape for tensor in tensors))
+                return compute(shape, lambda *at: call(function, *(broadcast_read(t, at) for t in tensors)))
             case Table(shape, element):
                 return compute(shape, element)
             case Use(op, args, attrs):
                 if id(part) not in done:
                     given = case.attrs[attrs] if isinstance(attrs, str) else (attrs or {})
-                    call = Symbolic(
+                    use = Symbolic(
                         {**OPS[op].attributes, **given},
                         tuple(read(arg) for arg in args),
                         tuple(_known(arg, case) for arg in args),
                     )
-                    done[id(part)] = OPS[op].formula(call)[0]
+                    done[id(part)] = OPS[op].formula(use)[0]
                 return done[id(part)]
         raise TypeError(f"not a term: {part!r}")
 

@@ -9,10 +9,6 @@ import numpy as np
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
 
-# Ops whose output holds the elements of their first input and no others.
-_SAME_ELEMENTS = frozenset(
-    {"identity", "reshape", "flatten", "squeeze", "unsqueeze", "transpose", "expand", "tile", "slice"}
-)
 _FEW = 64
 _SMALL = 1024
 
@@ -30,7 +26,7 @@ def uniform(program: Program, name: str) -> float | None:
     """The one number that every element of a static value is; None if there is none, or not known."""
     while name not in program.constants:
         node = program.producers.get(name)
-        if node is None or node.op not in _SAME_ELEMENTS:
+        if node is None or node.opaque is not None or not node.definition.moves:
             return None
         name = node.inputs[0]
     flat = program.constants[name].reshape(-1)

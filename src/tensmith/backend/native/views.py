@@ -7,10 +7,11 @@ import numpy as np
 from tensmith.backend.native.steps import Array
 from tensmith.errors import EngineError
 from tensmith.ir import Node, Program
+from tensmith.ir.op import having
 from tensmith.kernel.view import View
 
 # The same elements in the same order under another shape.
-RESHAPING = frozenset({"reshape", "flatten", "squeeze", "unsqueeze", "identity", "dropout"})
+RESHAPING = having("renames")
 VIEWING = RESHAPING | {"transpose", "slice", "split", "expand"}
 
 

@@ -109,6 +109,7 @@ def elementwise(
 class Identity(Elementwise):
     """y = x. ONNX Identity."""
 
+    moves = renames = True
     meaning = staticmethod(lambda m, x: x)
 
 
@@ -118,6 +119,8 @@ class Dropout(Op):
 
     x: any shape; ratio and training_mode: scalars, without effect at inference.
     """
+
+    moves = renames = True
 
     def accepts(self, call: Typed) -> str | None:
         """Training mode draws random numbers, so only a known false is accepted."""

@@ -152,6 +152,8 @@ class Range(Op):
 class Expand(Op):
     """x broadcast against a shape (both ways). ONNX Expand."""
 
+    moves = True
+
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """The broadcast of x's shape and the target."""
         x, target = call.type(0), dims_or_fresh(call, 1)
@@ -173,6 +175,8 @@ class Expand(Op):
 
 class Renaming(Op):
     """The elements of x, in row-major order, under another shape."""
+
+    moves = renames = True
 
     def target(self, shape: Shape, attrs: Attrs, value: Array | None) -> Shape:
         """The new shape, from x's shape, the attributes and the second input's value."""
@@ -316,6 +320,8 @@ class Unsqueeze(Renaming):
 class Transpose(Op):
     """y[i_perm[0], i_perm[1], ...] = x[i_0, i_1, ...]; all axes reversed by default. ONNX Transpose."""
 
+    moves = True
+
     @staticmethod
     def _order(attrs: Attrs, rank: int) -> tuple[int, ...]:
         perm = attrs["perm"]
@@ -350,6 +356,8 @@ class Transpose(Op):
 @op("tile", onnx="Tile")
 class Tile(Op):
     """x repeated along each axis as often as the second input says. ONNX Tile."""
+
+    moves = True
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """Each size times its repeats."""

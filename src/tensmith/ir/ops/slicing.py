@@ -86,6 +86,8 @@ class Split(Op):
     With num_outputs (opset 18) the last part may be smaller. ONNX Split.
     """
 
+    moves = True
+
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """One type a part."""
         x = call.type(0)
@@ -144,6 +146,8 @@ class Slice(Op):
 
     Inputs: x, starts, ends, axes, steps. A symbolic bound is taken to lie inside its axis.
     """
+
+    moves = True
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """ceil((end - start) / step) along each named axis; fresh where that is not known."""

@@ -2,51 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from tensmith.formula.poly import Dim
 from tensmith.ir import Node, Program
+from tensmith.ir.op import OPS
+from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.shared import broadcast_shapes
 from tensmith.rewrite.law import Instance, law, lemma
 from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
-from tensmith.rewrite.term import Match, Term, Use, Var, ops
+from tensmith.rewrite.term import Elements, Match, Var, ops
 
 X, Y = Var("x"), Var("y")
 C, D = Var("c", static=True), Var("d", static=True)
 
-_UNARY = (
-    "relu", "leaky_relu", "elu", "sigmoid", "hard_sigmoid", "hard_swish", "gelu", "softplus", "tanh", "erf",
-    "exp", "log", "sqrt", "abs", "neg", "reciprocal", "floor", "ceil", "round", "sign", "sin", "cos",
-    "identity",
-)  # fmt: skip
-_BINARY = ("add", "sub", "mul", "div")
-_NUMBER = 3
-
-
-def _with_number(op: str) -> Callable[[Term], Use]:
-    def apply(x: Term) -> Use:
-        made: Use = getattr(ops, op)(x, _NUMBER)
-        return made
-
-    return apply
-
-
-# Functions of one element: ops of one tensor, and of a tensor and a number.
-POINTWISE: Mapping[str, Callable[[Term], Use]] = {
-    **{op: getattr(ops, op) for op in _UNARY},
-    **{op: _with_number(op) for op in _BINARY},
-    "clip": lambda x: ops.clip(x, -1, 6),
-}
-# Functions of two elements.
-PAIRS: Mapping[str, Callable[[Term, Term], Use]] = {op: getattr(ops, op) for op in _BINARY}
+ELEMENTWISE = frozenset(name for name, op in OPS.items() if isinstance(op, Elementwise))
 
 
 def pointwise_source(program: Program, node: Node) -> str | None:
     """The one input that a node maps element by element, its other inputs being scalars; else None."""
-    if node.op not in POINTWISE or len(node.outputs) != 1:
+    if node.op not in ELEMENTWISE or len(node.outputs) != 1:
         return None
     wide = [name for name in node.inputs if name and program.facts[name].type != _scalar(program, name)]
     if len(wide) != 1 or node.inputs.count(wide[0]) != 1:
@@ -81,7 +59,7 @@ class ExpandBeforeElementwise(NodeRule):
     """f(expand(x), y) = f(x, y), where y gives f its shape anyway."""
 
     order = 44
-    roots = frozenset({*PAIRS, "pow", "max", "min", "where", "equal", "less", "greater", "and", "or"})
+    roots = ELEMENTWISE
 
     def rewrite(self, program: Program, node: Node) -> Edit | str:
         """Every operand that need not be expanded."""
@@ -106,11 +84,12 @@ class ExpandBeforeElementwise(NodeRule):
         return Edit(remove=(node,), add=(replace(node, inputs=tuple(inputs)),))
 
     def lemmas(self) -> Iterable[Rule]:
-        """For every function of two elements; the twins expand where y does not make up for it."""
-        inside, beyond = (ops.expand(X, np.array(target)) for target in ([1, 1], [4, 1, 1]))
-        for name, apply in PAIRS.items():
-            given = [Instance("column", {"x": "N 1", "y": "N C"})]
-            yield lemma(name, apply(inside, Y), apply(X, Y), apply(beyond, Y), given=given)
+        """For every function of two elements; the twin expands where y does not make up for it."""
+        sides = (
+            Elements("f", (x, Y))
+            for x in (ops.expand(X, np.array([1, 1])), X, ops.expand(X, np.array([4, 1, 1])))
+        )
+        yield lemma("any function", *sides, given=[Instance("column", {"x": "N 1", "y": "N C"})])
 
 
 def _sure(*shapes: Sequence[Dim]) -> bool:

@@ -10,11 +10,13 @@ import numpy as np
 from tensmith.formula.arith import Array
 from tensmith.formula.poly import Dim, Poly
 from tensmith.ir import Node, Program, make_node
+from tensmith.ir.op import OPS
+from tensmith.ir.ops.shape import Renaming
 from tensmith.rewrite.law import Instance, lemma
 from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
 from tensmith.rewrite.term import Term, Use, Var, ops
 
-RENAMING = frozenset({"reshape", "flatten", "squeeze", "unsqueeze"})
+RENAMING = frozenset(name for name, op in OPS.items() if isinstance(op, Renaming))
 _REDUCTIONS = frozenset({"reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"})
 
 X = Var("x")

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tensmith.ir import Node, Program, make_node
-from tensmith.rewrite.exact.elementwise import PAIRS, POINTWISE, pointwise_source
+from tensmith.rewrite.exact.elementwise import ELEMENTWISE, pointwise_source
 from tensmith.rewrite.law import Given, Instance, law, lemma
 from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
-from tensmith.rewrite.term import Case, Later, Match, Term, Use, Var, ops
+from tensmith.rewrite.term import Case, Elements, Later, Match, Term, Use, Var, ops
 
 Perm = tuple[int, ...]
 
@@ -102,12 +102,12 @@ class TransposesThroughElementwise(NodeRule):
         return Edit(remove=(node, *chain, current), add=(*moved, last))
 
     def lemmas(self) -> Iterable[Rule]:
-        """For every function of one element; the twins compose in the other order."""
+        """For every function of one element; the twin composes in the other order."""
         inner, outer = _PAIRS[0]
-        for name, apply in POINTWISE.items():
-            left = _turn(apply(_turn(X, inner)), outer)
-            right, wrong = _turn(apply(X), composed(inner, outer)), _turn(apply(X), composed(outer, inner))
-            yield lemma(name, left, right, wrong, given=_CUBE)
+        left = _turn(Elements("f", (_turn(X, inner),)), outer)
+        mapped = Elements("f", (X,))
+        right, wrong = _turn(mapped, composed(inner, outer)), _turn(mapped, composed(outer, inner))
+        yield lemma("any function", left, right, wrong, given=_CUBE)
 
 
 @exact("transposes_joined")
@@ -115,7 +115,7 @@ class TransposesJoined(NodeRule):
     """f(transpose(x, p), transpose(y, p)) = transpose(f(x, y), p)."""
 
     order = 12
-    roots = frozenset(PAIRS)
+    roots = ELEMENTWISE
 
     def rewrite(self, program: Program, node: Node) -> Edit | str:
         """Both operands transposed alike, and nothing broadcast."""
@@ -134,11 +134,11 @@ class TransposesJoined(NodeRule):
         return Edit(remove=(node, first, second), add=(inner, outer))
 
     def lemmas(self) -> Iterable[Rule]:
-        """For every function of two elements; the twins transpose back."""
+        """For every function of two elements; the twin transposes back."""
         there, back = (1, 2, 0), (2, 0, 1)
-        for name, apply in PAIRS.items():
-            left = apply(_turn(X, there), _turn(Y, there))
-            yield lemma(name, left, _turn(apply(X, Y), there), _turn(apply(X, Y), back), given=_CUBE)
+        left = Elements("f", (_turn(X, there), _turn(Y, there)))
+        joined = Elements("f", (X, Y))
+        yield lemma("any function", left, _turn(joined, there), _turn(joined, back), given=_CUBE)
 
 
 def _into_gemm(name: str, left: Use, turn: str, says: str) -> None:
