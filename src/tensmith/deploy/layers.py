@@ -12,8 +12,8 @@ from tensmith.hardware.cost import op_seconds
 from tensmith.ir import Node, Program
 from tensmith.ir.program import array_bytes
 from tensmith.report.document import Layer
-from tensmith.rewrite.lossy.grid import bits_of
 from tensmith.rewrite.lossy.int8 import WEIGHT_SUFFIX
+from tensmith.rewrite.method import LOSSY
 from tensmith.rewrite.rule import EVERYWHERE
 from tensmith.search.candidate import Candidate
 from tensmith.search.plan import Plan
@@ -54,11 +54,8 @@ def treatment(plan: Plan, site: str) -> str:
             continue
         if site in step.params.get("skip", ()):
             words.append(f"left in float by {step.rule}")
-        elif step.rule in ("int8", "weight_only", "dynamic_int8"):
-            words.append(f"{step.rule}, {bits_of(step.params, site)}-bit weights")
         else:
-            shown = ", ".join(f"{key} {value}" for key, value in step.params.items() if key != "bits")
-            words.append(f"{step.rule} ({shown})" if shown else step.rule)
+            words.append(LOSSY[step.rule].treatment(step.params, site) if step.kind == "lossy" else step.rule)
     words += [f"{name} {value}" for name, value in plan.settings.items() if name == "precision"]
     return "; ".join(words) or "exact rewrites only"
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
+from tensmith.errors import ProgramError
 from tensmith.ir import Program
 from tensmith.registry import Registry
 from tensmith.rewrite.calibration import Calibration
@@ -13,6 +15,68 @@ from tensmith.rewrite.rule import EVERYWHERE, Kind, Step
 
 # The order in which methods act on one program, whatever order the search found them in.
 STRUCTURE, WEIGHTS, NUMBERS = 1, 2, 3
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """What a method may look at when it says what is worth trying.
+
+    program: the simplified one. bits: the most that a weight may take on the device. precisions: those beside
+    fp32 in which an engine at hand multiplies fast. seconds: roofline time of each layer by site, empty where
+    no device is in sight. divergence: by layer, nats a sample at coarse weights; asked for late, as it is
+    measured.
+    """
+
+    program: Program
+    bits: int
+    precisions: frozenset[str]
+    seconds: Mapping[str, float]
+    divergence: Callable[[], Mapping[str, float]]
+
+    def most_sensitive(self, sites: Collection[str], skipped: int) -> list[str] | None:
+        """The most sensitive of some layers for their time: twice as many as are skipped, up to half."""
+        damage = self.divergence()
+        ranked = sorted(sites, key=lambda site: (-damage[site] / self.seconds.get(site, 1.0), site))
+        count = max(1, 2 * skipped)
+        return sorted(ranked[:count]) if count <= len(ranked) // 2 else None
+
+
+@dataclass(frozen=True)
+class Form:
+    """Steps that make a plan, and what kind of plan that is. Forms of lower `order` are tried first.
+
+    family: what plans that descend from each other are called; "" keeps it. settings: the engine's.
+    """
+
+    steps: tuple[Step, ...]
+    family: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    order: int = 50
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A plan that was measured, as methods see it: `graded` is its step that a line of bits may lower.
+
+    on_line: it is a point of such a line.
+    """
+
+    steps: tuple[Step, ...]
+    family: str
+    graded: Step | None
+    on_line: bool
+
+    def find(self, rule: str) -> Step | None:
+        """The step of a rule for the program as a whole."""
+        return next((step for step in self.steps if (step.rule, step.site) == (rule, EVERYWHERE)), None)
+
+    def sites(self, rule: str) -> set[str]:
+        """Where a rule acts."""
+        return {step.site for step in self.steps if step.rule == rule}
+
+    def having(self, step: Step) -> tuple[Step, ...]:
+        """The steps with one in the place of its like."""
+        return (*(s for s in self.steps if (s.rule, s.site) != (step.rule, step.site)), step)
 
 
 class Method(ABC):
@@ -24,6 +88,10 @@ class Method(ABC):
     stage: ClassVar[int]
     # One sentence for the report: what the method gives up and for what.
     promise: ClassVar[str]
+    # Its steps take `bits` and `skip` by layer: a search walks down a line of ever fewer bits.
+    graded: ClassVar[bool] = False
+    # Its steps settle the bits of weights: no line is walked beside them.
+    settles_bits: ClassVar[bool] = False
 
     def sites(self, program: Program) -> Iterator[str]:
         """Where the method can act; one EVERYWHERE for methods that treat the program as a whole."""
@@ -34,6 +102,49 @@ class Method(ABC):
         self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration
     ) -> Program:
         """The treated program. ProgramError on params or a site that make no sense."""
+
+    def treatment(self, params: Mapping[str, Any], site: str) -> str:
+        """What it does to a layer, in words for the report."""
+        if self.graded:
+            return f"{self.name}, {bits_of(params, site)}-bit weights"
+        shown = ", ".join(f"{key} {value}" for key, value in params.items() if key != "bits")
+        return f"{self.name} ({shown})" if shown else self.name
+
+    # What a search tries of the method. A method that says nothing is used only where somebody names it.
+
+    def starts(self, prospect: Prospect) -> Iterable[Form]:
+        """Plain forms to begin with."""
+        return ()
+
+    def variants(self, start: Form, lost: float) -> Iterable[Form]:
+        """Other forms of one of its starts, which was measured and lost so much."""
+        return ()
+
+    def extensions(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
+        """What a plan within the budget may become with (more of) the method."""
+        return ()
+
+    def retreats(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
+        """What a plan that breaks the budget may become with less of the method."""
+        step = plan.find(self.name) if self.graded else None
+        if step is None or plan.graded is not step or plan.on_line:
+            return
+        sites = prospect.divergence().keys()
+        skip = prospect.most_sensitive(sites, len(step.params.get("skip", ())))
+        if skip is not None:
+            yield Form(plan.having(replace(step, params={**step.params, "skip": skip})), plan.family)
+
+    def step(self, site: str = EVERYWHERE, **params: Any) -> Step:
+        """A step of the method."""
+        return Step(self.name, site, params, "lossy")
+
+
+def bits_of(params: Mapping[str, Any], site: str) -> int:
+    """The bits a layer gets: its own in params["bits"], else params["default_bits"] (8)."""
+    value = dict(params.get("bits", {})).get(site, params.get("default_bits", 8))
+    if not isinstance(value, int):
+        raise ProgramError(f"bits of '{site}' are {value!r}, not a whole number")
+    return value
 
 
 LOSSY: Registry[Method] = Registry("lossy method", "tensmith.rewrite.lossy")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +15,8 @@ from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program, make_node
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.weights import Layer, sole_reader, weighted_layers, without_unused
-from tensmith.rewrite.method import NUMBERS, Method, lossy
-from tensmith.rewrite.rule import EVERYWHERE
+from tensmith.rewrite.method import NUMBERS, Form, Method, Prospect, Standing, lossy
+from tensmith.rewrite.rule import EVERYWHERE, Step
 
 BLOCK = 32
 # Scales that are tried, as shares of the largest weight of a block: codes reach from -8 to 7.
@@ -33,6 +34,32 @@ class BlockInt4(Method):
     multiple of 16; skip. Of a few scales a block takes the one with the least squared error, so it needs no
     data. Engines keep such weights packed in memory.
     """
+
+    settles_bits = True
+
+    def starts(self, prospect: Prospect) -> Iterable[Form]:
+        """Where products hold half of the weights or more."""
+        layers = weighted_layers(prospect.program)
+        if layers and 2 * _size(products(prospect.program, BLOCK)) >= _size(layers):
+            yield self._form(prospect.program)
+
+    def retreats(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
+        """The most sensitive products left out."""
+        step = plan.find(self.name)
+        if step is not None and not plan.on_line:
+            sites = {layer.site for layer in products(prospect.program, BLOCK)}
+            skip = prospect.most_sensitive(sites, len(step.params.get("skip", ())))
+            if skip is not None:
+                yield self._form(prospect.program, skip)
+
+    def _form(self, program: Program, skip: Collection[str] = ()) -> Form:
+        """Products in 4 bits but for the skipped ones, and what that leaves in floats in 8 bits."""
+        params: dict[str, Any] = {"skip": sorted(skip)} if skip else {}
+        step = self.step(**params)
+        treated = {layer.site for layer in products(program, BLOCK)} - set(skip)
+        rest = any(layer.site not in treated for layer in weighted_layers(program))
+        bytes_ = Step("weight_only", params={"stored": "codes", "default_bits": 8}, kind="lossy")
+        return Form((step, bytes_) if rest else (step,), self.name, order=40)
 
     def sites(self, program: Program) -> Iterator[str]:
         """All at once, or one matrix product."""
@@ -67,6 +94,10 @@ def products(program: Program, block: int) -> list[Layer]:
         and program.type(layer.weight).dtype == "f32"
         and layer.shape[0 if layer.transposed else 1] >= block
     ]
+
+
+def _size(layers: Iterable[Layer]) -> int:
+    return sum(math.prod(layer.shape) for layer in layers)
 
 
 def _replaced(program: Program, layer: Layer, block: int) -> Program:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,10 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.ir import Program, make_node
 from tensmith.rewrite.calibration import Calibration
-from tensmith.rewrite.lossy.grid import Grid, bits_of, on_grid
+from tensmith.rewrite.lossy.grid import Grid, on_grid
 from tensmith.rewrite.lossy.tables import looked_up_as_codes
 from tensmith.rewrite.lossy.weights import Layer, weighted_layers, without_unused
-from tensmith.rewrite.method import NUMBERS, Method, lossy
+from tensmith.rewrite.method import NUMBERS, Form, Method, Prospect, bits_of, lossy
 from tensmith.rewrite.rule import EVERYWHERE
 
 
@@ -25,6 +25,15 @@ class DynamicInt8(Method):
 
     Only matrix products; in the form ONNX Runtime runs as one kernel. params: as int8 for weights.
     """
+
+    def treatment(self, params: Mapping[str, Any], site: str) -> str:
+        """With its bits."""
+        return f"{self.name}, {bits_of(params, site)}-bit weights"
+
+    def starts(self, prospect: Prospect) -> Iterable[Form]:
+        """All matrix products."""
+        if _products(prospect.program):
+            yield Form((self.step(),), self.name, order=30)
 
     def sites(self, program: Program) -> Iterator[str]:
         """All at once, or one matrix product."""

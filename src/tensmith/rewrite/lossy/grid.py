@@ -85,11 +85,3 @@ def _compensated(rows: Array, scales: Array, second: Array, top: int) -> Array:
 
     rounded = compensated_rounding(rows, second, round_column, largest_first=True)
     return np.rint(rounded / scales[:, None])
-
-
-def bits_of(params: Mapping[str, Any], site: str) -> int:
-    """The bits a layer gets: its own in params["bits"], else params["default_bits"] (8)."""
-    value = dict(params.get("bits", {})).get(site, params.get("default_bits", 8))
-    if not isinstance(value, int):
-        raise ProgramError(f"bits of '{site}' are {value!r}, not a whole number")
-    return value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from tensmith.errors import ProgramError
 from tensmith.ir import Node, Program, make_node
 from tensmith.ir.types import DTYPES
 from tensmith.rewrite.calibration import Calibration
-from tensmith.rewrite.method import NUMBERS, Method, lossy
+from tensmith.rewrite.method import NUMBERS, Form, Method, Prospect, Standing, lossy
 
 _SHORT = {"float16": "f16", "bfloat16": "bf16"}
 _SMALL = 64
@@ -25,6 +25,11 @@ class Half(Method):
     CPUs compute float32 faster than float16, and engines widen constants once, at loading: the file halves,
     speed stays.
     """
+
+    def extensions(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
+        """Of the exact rewrite alone."""
+        if plan.family == "exact" and not plan.steps:
+            yield Form((self.step(type="float16"),), self.name, order=10)
 
     def apply(
         self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration

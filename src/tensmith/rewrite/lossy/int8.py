@@ -9,7 +9,7 @@ is one int8 tensor, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,14 +19,20 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program, make_node
 from tensmith.rewrite.calibration import Calibration
-from tensmith.rewrite.lossy.grid import bits_of, on_grid
+from tensmith.rewrite.lossy.grid import on_grid
 from tensmith.rewrite.lossy.placement import Placement, place
 from tensmith.rewrite.lossy.ranges import choose_range
 from tensmith.rewrite.lossy.tables import looked_up_as_codes
 from tensmith.rewrite.lossy.weights import Layer, weighted_layers, without_unused
-from tensmith.rewrite.method import NUMBERS, Method, lossy
+from tensmith.rewrite.method import NUMBERS, Form, Method, Prospect, bits_of, lossy
 
 _LEVELS = 255
+_CALIBRATIONS: tuple[Mapping[str, Any], ...] = (
+    {"calibration": "minmax"},
+    {"calibration": "percentile", "percentile": 99.99},
+    {"calibration": "mse"},
+    {"calibration": "entropy"},
+)
 # A layer's dequantized weights are named after its site.
 WEIGHT_SUFFIX = ".weight"
 
@@ -35,6 +41,21 @@ WEIGHT_SUFFIX = ".weight"
 class Int8(Method):
     """params: calibration (minmax, percentile, mse, entropy), percentile; bits {site: 2..8}, default_bits;
     scales (max, mse); rounding (nearest, compensated); skip [sites that stay in float]."""
+
+    graded = True
+
+    def starts(self, prospect: Prospect) -> Iterable[Form]:
+        """All layers, in the range that calibration saw."""
+        if weighted_layers(prospect.program):
+            yield self._form({**_CALIBRATIONS[0], "default_bits": prospect.bits})
+
+    def variants(self, start: Form, lost: float) -> Iterable[Form]:
+        """Other calibrations, where the first one cost something."""
+        if lost > 0:
+            yield from (self._form({**start.steps[0].params, **other}) for other in _CALIBRATIONS[1:])
+
+    def _form(self, params: Mapping[str, Any]) -> Form:
+        return Form((self.step(**params),), "int8", order=10)
 
     def apply(
         self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration

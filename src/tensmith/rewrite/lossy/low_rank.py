@@ -9,7 +9,8 @@ W H^(1/2) rather than of W.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -30,9 +31,11 @@ from tensmith.rewrite.lossy.weights import (
     weighted_layers,
     without_unused,
 )
-from tensmith.rewrite.method import STRUCTURE, Method, lossy
+from tensmith.rewrite.method import STRUCTURE, Form, Method, Prospect, Standing, lossy
 
 _DAMPING = 1e-4
+# The share of squared singular values that a search keeps of a layer.
+_KEPT_ENERGY = 0.95
 
 
 @lossy(
@@ -44,6 +47,16 @@ class LowRank(Method):
     """params: rank (a group's, for grouped convolutions) or energy (the share of the squared singular values
     that is kept); form "split" or "tucker"; rank_in (tucker; by default in proportion to rank); criterion
     "data" or "weights"."""
+
+    def extensions(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
+        """The next largest layer as a product of thinner ones."""
+        if plan.graded is None or plan.on_line:
+            return
+        sites = set(self.sites(prospect.program)) - plan.sites(self.name)
+        layers = [layer for layer in weighted_layers(prospect.program) if layer.site in sites]
+        if layers:
+            largest = max(layers, key=lambda layer: math.prod(layer.shape))
+            yield Form(plan.having(self.step(largest.site, energy=_KEPT_ENERGY)), plan.family, order=40)
 
     def sites(self, program: Program) -> Iterator[str]:
         """Layers whose weights are theirs alone and are no vector."""

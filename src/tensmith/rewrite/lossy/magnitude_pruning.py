@@ -6,7 +6,7 @@ for it (optimal brain surgeon; SparseGPT, Frantar & Alistarh 2023).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,13 @@ from tensmith.rewrite.lossy.compensation import TreatColumn, compensated, damped
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.tables import layers_but_tables
 from tensmith.rewrite.lossy.weights import Layer, weighted_layers, with_rows
-from tensmith.rewrite.method import WEIGHTS, Method, lossy
+from tensmith.rewrite.method import WEIGHTS, Form, Method, Prospect, Standing, lossy
 from tensmith.rewrite.rule import EVERYWHERE
 
 # Columns whose zeros are chosen at once. Few, since each choice should see what the one before moved.
 _BLOCK = 32
+# Shares of weights that a search makes zero, one after the other.
+_SPARSITIES = (0.3, 0.5, 0.7)
 
 
 @lossy(
@@ -34,6 +36,14 @@ _BLOCK = 32
 class MagnitudePruning(Method):
     """params: sparsity in 0..1, the share of weights that is zero afterwards (in every layer for scope
     "layer", over all of them for "global"); criterion "l1" or "obs"."""
+
+    def extensions(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
+        """More zeros everywhere."""
+        taken = plan.find(self.name)
+        sparsity = next((s for s in _SPARSITIES if taken is None or s > taken.params["sparsity"]), None)
+        if plan.graded is not None and not plan.on_line and sparsity is not None:
+            step = self.step(sparsity=sparsity, scope="global", criterion="obs")
+            yield Form(plan.having(step), plan.family, order=30)
 
     def sites(self, program: Program) -> Iterator[str]:
         """Every layer, and all at once."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,11 @@ from tensmith.rewrite.lossy.compensation import compensated_rounding, damped
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.tables import layers_but_tables
 from tensmith.rewrite.lossy.weights import weighted_layers, with_rows
-from tensmith.rewrite.method import WEIGHTS, Method, lossy
+from tensmith.rewrite.method import WEIGHTS, Form, Method, Prospect, Standing, lossy
 from tensmith.rewrite.rule import EVERYWHERE
 
 _ROUNDS = 100
+_SEARCHED_BITS = 5
 # Times that the codebook is fitted again, and the largest for which that is worth its cost.
 _TURNS, _MOST_FITTED = 2, 16
 
@@ -35,6 +36,11 @@ class WeightClustering(Method):
 
     Zeros stay zeros, as one of the values.
     """
+
+    def extensions(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
+        """In the place of weights on a grid."""
+        if plan.graded is not None and plan.graded.rule == "weight_only" and not plan.on_line:
+            yield Form((self.step(bits=_SEARCHED_BITS),), "clusters", order=50)
 
     def sites(self, program: Program) -> Iterator[str]:
         """Every layer, and all at once."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,10 +13,10 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program, make_node
 from tensmith.rewrite.calibration import Calibration
-from tensmith.rewrite.lossy.grid import Grid, bits_of, on_grid
+from tensmith.rewrite.lossy.grid import Grid, on_grid
 from tensmith.rewrite.lossy.tables import is_table, looked_up_as_codes
-from tensmith.rewrite.lossy.weights import Layer, layers_at, tied_layers
-from tensmith.rewrite.method import NUMBERS, Method, lossy
+from tensmith.rewrite.lossy.weights import Layer, layers_at, tied_layers, weighted_layers
+from tensmith.rewrite.method import NUMBERS, Form, Method, Prospect, bits_of, lossy
 
 
 @lossy("weight_only", stage=NUMBERS, promise="weights on a grid of few levels, activations untouched")
@@ -27,6 +27,21 @@ class WeightOnly(Method):
     where the engine keeps them so. "floats": the same values as floats: the graph and its speed unchanged,
     and the packed file as small.
     """
+
+    graded = True
+
+    def starts(self, prospect: Prospect) -> Iterable[Form]:
+        """All layers; and multiplied in bfloat16, where an engine does so fast."""
+        if weighted_layers(prospect.program):
+            steps = (self.step(stored="floats", default_bits=8),)
+            yield Form(steps, self.name, order=20)
+            if "bf16" in prospect.precisions:
+                yield Form(steps, "bfloat16 arithmetic", {"precision": "bf16"}, order=50)
+
+    def variants(self, start: Form, lost: float) -> Iterable[Form]:
+        """The codes themselves in the file, for engines that keep them so."""
+        if not start.settings:
+            yield replace(start, steps=(self.step(stored="codes", default_bits=8),))
 
     def apply(
         self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration

@@ -1,0 +1,48 @@
+"""What a search tries is what methods say: no list of methods stands in the search."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tensmith.ir import Program, TensorType, make_node
+from tensmith.rewrite.calibration import Calibration
+from tensmith.rewrite.method import LOSSY, WEIGHTS, Form, Method, Prospect
+from tensmith.search import space as space_module
+from tensmith.search.space import Space
+
+
+def product() -> Program:
+    weights = np.random.default_rng(0).normal(size=(64, 64)).astype("f")
+    node = make_node("matmul", ("x", "w"), ("y",))
+    return Program("one", {"x": TensorType("f32", (1, 64))}, ("y",), (node,), {"w": weights})
+
+
+class Doubling(Method):
+    """A method of somebody else's."""
+
+    name, stage, promise = "doubling", WEIGHTS, "weights twice as large"
+
+    def apply(
+        self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration
+    ) -> Program:
+        return program
+
+    def starts(self, prospect: Prospect) -> Iterator[Form]:
+        yield Form((self.step(times=2),), self.name, order=15)
+
+
+def test_a_method_that_says_how_it_starts_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(LOSSY._items, "doubling", Doubling())
+    families = [idea.family for idea in Space(product(), ("onnxruntime",)).seeds()]
+    assert families == ["untouched", "exact", "int8", "doubling", "weight_only", "dynamic_int8", "block_int4"]
+
+
+def test_the_space_names_no_method() -> None:
+    text = inspect.getsource(space_module)
+    assert [name for name in LOSSY if re.search(rf"\b{name}\b", text)] == []
