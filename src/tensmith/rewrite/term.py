@@ -9,6 +9,7 @@ attributes under the name "conv"; as a right side, `attrs=m.attrs["conv"]` gives
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, Union
@@ -18,7 +19,7 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array, Floats
 from tensmith.formula.evaluate import evaluate
-from tensmith.formula.expr import Formula, Scalar, compute
+from tensmith.formula.expr import Add, Expr, Formula, Scalar, compute, guard
 from tensmith.formula.poly import Dim, Poly
 from tensmith.ir.op import OPS, Attrs, Node, Symbolic
 from tensmith.ir.program import Program, make_node
@@ -311,12 +312,28 @@ def _known(arg: Term, case: Case) -> Array | None:
     return case.values.get(arg.name) if isinstance(arg, Var) else None
 
 
+# A constant of more different numbers is a Table, or an input.
+_MOST_ELEMENTS = 64
+
+
 def _constant_formula(value: Array) -> Formula:
-    if value.dtype == object:
-        return compute(value.shape, lambda *_: 0)  # a symbolic shape operand, read through its value
-    if value.size and not np.all(value == value.reshape(-1)[0]):
-        if value.dtype.kind in "iu":
-            return compute(value.shape, lambda *_: 0)
-        raise ProgramError("a rule's constant must be uniform to have a formula")
-    scalar = value.reshape(-1)[0].item() if value.size else 0
-    return compute(tuple(map(Poly.of, value.shape)), lambda *_: scalar)
+    """A constant at its exact values, which are numbers, truth values or symbolic sizes: one case an element.
+
+    ProgramError for what is no real number, and for what is too large to be told apart by cases.
+    """
+    flat = value.reshape(-1).tolist()
+    if any(isinstance(item, float) and not math.isfinite(item) for item in flat):
+        raise ProgramError("a constant of a rule is infinite or no number; its formula is over the reals")
+    if len(set(flat)) <= 1:
+        return compute(value.shape, lambda *_: flat[0] if flat else 0)
+    if len(flat) > _MOST_ELEMENTS:
+        raise ProgramError(
+            f"a constant of a rule has {len(flat)} different elements; give it as a Table, by its formula"
+        )
+    cells = list(zip(np.ndindex(value.shape), flat))
+
+    def element(*at: Poly) -> Expr:
+        here = (([p for i, n in zip(at, cell) for p in (i - n, n - i)], item) for cell, item in cells)
+        return Add(tuple(guard(conditions, item) for conditions, item in here))
+
+    return compute(value.shape, element)
