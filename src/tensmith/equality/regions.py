@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -21,12 +22,15 @@ from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.ir.interpreter import interpret
 from tensmith.ir.op import Typed
+from tensmith.ir.types import TensorType
 
 # Multiply-adds and elements up to which a field is cheap, and up to which anything is run.
 _FIELD_WORK = 1 << 28
 _MOST_WORK = 1 << 36
 _TOLERANCE = 1e-9
 _ROUNDS = 2
+# A tensor repeats its numbers after that many, a prime, so that no two rows of it are alike.
+_PERIOD = 65_521
 # What rounds or saturates, which a field knows nothing of.
 _ROUNDING = frozenset({"quantize_linear", "dynamic_quantize_linear"})
 
@@ -63,9 +67,8 @@ def _work(program: Program) -> int:
 def _in_numbers(left: Program, right: Program, seed: int) -> FieldCheck:
     """Equal on random numbers: no bound is known of what that overlooks."""
     for attempt in range(_ROUNDS if left.inputs else 1):
-        generator = np.random.default_rng([seed, attempt, 0x2E6])
         try:
-            inputs = _random_inputs((left, right), generator)
+            inputs = _random_inputs((left, right), seed * _ROUNDS + attempt)
             wanted = _value(left, inputs)
         except ProgramError as problem:
             return FieldCheck("unknown", reason=str(problem), seed=seed)
@@ -108,15 +111,22 @@ def _wide(program: Program) -> Program:
     return replace(program, inputs=inputs, constants=constants, _known={})
 
 
-def _random_inputs(programs: tuple[Program, ...], generator: np.random.Generator) -> dict[str, Array]:
+def _random_inputs(programs: tuple[Program, ...], seed: int) -> dict[str, Array]:
     """Floats of magnitudes 2**-6 to 2**6, bytes of their whole range, positions inside of what they pick."""
-    found = sampling.whole_inputs(programs, {}, generator)
-    for name, type_ in programs[0].inputs.items():
-        shape = type_.static or ()
-        if type_.floating:
-            magnitude = np.exp2(generator.uniform(-6, 6, shape))
-            found[name] = np.asarray(generator.normal(size=shape) * magnitude)
-        elif type_.dtype in ("i8", "u8"):
-            info = np.iinfo(type_.numpy)
-            found[name] = generator.integers(info.min, info.max + 1, shape)
+    found = sampling.whole_inputs(programs, {}, np.random.default_rng(seed))
+    for place, (name, type_) in enumerate(programs[0].inputs.items()):
+        if type_.floating or type_.dtype in ("i8", "u8"):
+            numbers = np.roll(_numbers(type_.dtype, seed), 997 * place)
+            found[name] = np.resize(numbers, type_.static or ())
     return found
+
+
+@lru_cache(maxsize=8)
+def _numbers(dtype: str, seed: int) -> Array:
+    generator = np.random.default_rng(seed)
+    type_ = TensorType(dtype, ())
+    if type_.floating:
+        magnitudes = np.exp2(generator.uniform(-6, 6, _PERIOD))
+        return np.asarray((generator.normal(size=_PERIOD) * magnitudes).astype(type_.numpy))
+    info = np.iinfo(type_.numpy)
+    return generator.integers(info.min, info.max + 1, _PERIOD).astype(type_.numpy)

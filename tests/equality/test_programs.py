@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_network import network
 
+from small_network import network
 from tensmith.equality import sampling
 from tensmith.equality.programs import compare_programs
 from tensmith.formula.arith import Array, PrimeField
