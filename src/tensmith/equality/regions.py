@@ -75,7 +75,7 @@ def _in_numbers(left: Program, right: Program, seed: int) -> FieldCheck:
         try:
             same = _exactly(wanted, _value(right, inputs))
             if not same:
-                wide = (_value(_wide(program), inputs) for program in (left, right))
+                wide = (_value(widened(program), inputs) for program in (left, right))
                 same = _nearly(*wide)
         except ProgramError as problem:
             return FieldCheck("different", reason=f"it does not run any more: {problem}", seed=seed)
@@ -86,7 +86,7 @@ def _in_numbers(left: Program, right: Program, seed: int) -> FieldCheck:
 
 def _value(program: Program, inputs: Mapping[str, Array]) -> Array:
     given = {name: array.astype(program.inputs[name].numpy) for name, array in inputs.items()}
-    return interpret(program, given)["value"]
+    return interpret(program, given)[program.outputs[0]]
 
 
 def _exactly(a: Array, b: Array) -> bool:
@@ -103,7 +103,7 @@ def _nearly(a: Array, b: Array) -> bool:
     return bool(np.all(close)) and bool(np.array_equal(a[~finite], b[~finite], equal_nan=True))
 
 
-def _wide(program: Program) -> Program:
+def widened(program: Program) -> Program:
     """The program in float64 throughout."""
     inputs = {n: t.with_dtype("f64") if t.floating else t for n, t in program.inputs.items()}
     floating = {name for name in program.constants if program.type(name).floating}

@@ -109,7 +109,10 @@ class Poly:
         return result
 
     def evaluate(self, values: Mapping[str, Any]) -> Any:
-        """The number (or array, if `values` holds arrays) this polynomial takes."""
+        """The number (or array, if `values` holds arrays) this polynomial takes.
+
+        ProgramError where a number is divided by 0; of arrays, what has no quotient is 0.
+        """
         result: Any = 0
         for monomial, coefficient in self.terms:
             product: Any = coefficient
@@ -117,7 +120,10 @@ class Poly:
                 if isinstance(atom, str):
                     base = values[atom]
                 else:
-                    base = atom.top.evaluate(values) // atom.bottom.evaluate(values)
+                    top, bottom = atom.top.evaluate(values), atom.bottom.evaluate(values)
+                    if isinstance(top, int) and isinstance(bottom, int) and bottom == 0:
+                        raise ProgramError(f"{atom} divides by 0")
+                    base = top // bottom
                 product = product * base**power
             result = result + product
         return result

@@ -249,13 +249,18 @@ def build(term: Term, found: Match, outputs: Sequence[str]) -> tuple[list[Node],
 
 @dataclass(frozen=True)
 class Case:
-    """A symbolic instance of a pattern: formulas of its variables and attributes of its captures."""
+    """A symbolic instance of a pattern: formulas of its variables and attributes of its captures.
+
+    `values` are known before running; `dtypes` are element types other than f32, which formulas do not know
+    but programs made of the case have (rewrite.instance).
+    """
 
     name: str
     tensors: Mapping[str, Formula]
     attrs: Mapping[str, Attrs] = field(default_factory=dict)
     values: Mapping[str, Array] = field(default_factory=dict)
     lower: Mapping[str, int] = field(default_factory=dict)
+    dtypes: Mapping[str, str] = field(default_factory=dict)
 
     def has(self, var: Var) -> bool:
         """Whether an optional variable is there."""

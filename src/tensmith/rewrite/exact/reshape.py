@@ -75,7 +75,8 @@ class MergeReshapes(NodeRule):
 
 def _pairs(rule: str, turn: Callable[[list[Dim]], list[Dim]]) -> Iterator[Obligation]:
     n, c, h = map(Poly.symbol, "NCH")
-    cube = Case("", {"x": tensor("x", n, c, h)})
+    # A size of 0 in an operand keeps the source's: literal_shape refuses it.
+    cube = Case("", {"x": tensor("x", n, c, h)}, lower=dict.fromkeys("NCH", 1))
     to: Callable[[Term, list[Dim]], Use] = lambda x, sizes: ops.reshape(x, _sizes(sizes))  # noqa: E731
     middle = to(X, [n, c * h])
     ends: list[tuple[str, Use, list[Dim]]] = [

@@ -142,6 +142,8 @@ class ShortcutIntoConv(PatternRule):
         shape = m.type(X).shape
         if shape is None or len(shape) < 3 or not isinstance(shape[1], int) or not m.type(X).floating:
             return "the value is not a batch of images with a known number of channels"
+        if 0 in shape:
+            return "the images are empty"
         found, widths = cuts(m, _CUT, len(shape)), zero_pads(m, len(shape))
         if isinstance(widths, str):
             return widths
@@ -180,14 +182,14 @@ class ShortcutIntoConv(PatternRule):
         return ops.conv(X, weights, attrs={**sides, "strides": strides})
 
     def cases(self) -> Iterable[Case]:
-        """Channels of any number padded by any number on both sides, images of any size."""
+        """Channels of any number padded by any number on both sides, images of any size but 0."""
         n, c, h, w, before, after = map(Poly.symbol, ("N", "C", "H", "W", "before", "after"))
         widths = np.array([0, before, 0, 0, 0, after, 0, 0], dtype=object)
         sliced = _slices("", (n, c, h, w), {2: (0, _FAR, 2), 3: (0, _FAR, 2)}, {})
         values = {key.replace("inner", "cut"): v for key, v in sliced.values.items() if "inner" in key}
         tensors = {key: compute(v.shape, lambda *_: 0) for key, v in values.items()}
         tensors |= {"x": sliced.tensors["x"], "pads": compute((8,), lambda _: 0)}
-        lower = {"before": 0, "after": 1}
+        lower = {"before": 0, "after": 1, "H": 1, "W": 1}
         yield Case("stride 2", tensors, {"pad": {"mode": "constant"}}, {**values, "pads": widths}, lower)
 
 
