@@ -46,14 +46,13 @@ def judge(obligation: Obligation, attempts: int = 40) -> Judgement:
     obligation came from terms, both are also run as programs (see instances): these must agree in shape and
     element type, and the right one be defined wherever the left one is.
     """
-    method, difference = _method(obligation, attempts)
-    if method is None and difference.startswith(_DIFFERS):
-        return Judgement(obligation.name, "refuted", difference)
     trial = run_instances(obligation)
     if trial.witness:
         return Judgement(obligation.name, "refuted", trial.witness)
+    method, difference = _method(obligation, attempts)
     if method is None:
-        return Judgement(obligation.name, "open", difference)
+        verdict: Verdict = "refuted" if difference.startswith(_DIFFERS) else "open"
+        return Judgement(obligation.name, verdict, difference)
     if trial.empty:
         return Judgement(obligation.name, "open", "the left side is defined at none of the sizes tried")
     return Judgement(obligation.name, "proved", method)
