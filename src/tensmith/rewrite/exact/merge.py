@@ -102,7 +102,7 @@ class MergeConcatenated(NodeRule):
 
 
 def _claims(rule: str, order: Callable[[Var, Var], tuple[Var, Var]]) -> Iterator[Obligation]:
-    w, v, b, c = map(Var, "wvbc")
+    w, v, b, c = (Var(name, static=True) for name in "wvbc")
 
     def join(axis: int, first: Var, second: Var) -> Use:
         return ops.concat(*order(first, second), attrs={"axis": axis})

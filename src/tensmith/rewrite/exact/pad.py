@@ -12,7 +12,7 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.formula.expr import Formula, compute, tensor
 from tensmith.formula.poly import Dim, Poly
-from tensmith.ir.ops.sizes import as_ints
+from tensmith.ir.ops.sizes import as_ints, is_negative
 from tensmith.ir.ops.slicing import full_pads
 from tensmith.rewrite.exact.batch_norm import B, W, X, conv_case
 from tensmith.rewrite.pattern import PatternRule
@@ -132,7 +132,12 @@ class PadIntoAveragePool(PatternRule):
             or (any(attrs["pads"] or ()) and not attrs["count_include_pad"])
         ):
             return "the pool pads by rules of its own"
-        return _spatial(m, len(m.shape(X)))
+        reason = _spatial(m, len(m.shape(X)))
+        if reason is None:  # ONNX Runtime refuses a pool with a window that lies in its padding
+            pads, kernel = _with_pads(m, attrs, len(m.shape(X)))["pads"], 2 * attrs["kernel_shape"]
+            if not all(is_negative(pad - size) for pad, size in zip(pads, kernel)):
+                return "the padding is not surely narrower than the window"
+        return reason
 
     def right(self, m: Match | Case) -> Term:
         """The pool pads and counts."""

@@ -35,6 +35,8 @@ class MeanToPool(PatternRule):
         axes, shape = m.value(AXES), m.type(X).shape
         if axes is None or shape is None or len(shape) < 3:
             return ""
+        if 0 in shape:
+            return "the images are empty"
         found = sorted(int(axis) % len(shape) for axis in axes.reshape(-1))
         return None if found == list(range(2, len(shape))) else "the mean is not over whole images"
 
@@ -49,13 +51,14 @@ class MeanToPool(PatternRule):
         return pooled if m.attrs["mean"]["keepdims"] else ops.flatten(pooled)
 
     def cases(self) -> Iterable[Case]:
-        """One to three spatial dimensions, axes kept or dropped."""
+        """One to three spatial dimensions, of any size but 0, axes kept or dropped."""
         for n in (1, 2, 3):
             for keep in (0, 1):
                 plain = _images(n)
                 tensors = {**plain.tensors, "axes": compute((n,), lambda _: 0)}
                 values = {"axes": np.arange(2, 2 + n)}
-                yield Case(f"{n}d, keepdims={keep}", tensors, {"mean": {"keepdims": keep}}, values)
+                lower = {f"H{d}": 1 for d in range(n)}
+                yield Case(f"{n}d, keepdims={keep}", tensors, {"mean": {"keepdims": keep}}, values, lower)
 
 
 @exact("pool_to_mean")
