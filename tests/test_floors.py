@@ -16,7 +16,7 @@ FLOORS = (
     {"errors", "registry", "files", "interrupt"},
     {"formula", "data", "report", "ctext"},
     {"ir"},
-    {"rewrite", "backend", "frontend", "hardware", "kernel"},
+    {"rewrite", "equality", "backend", "frontend", "hardware", "kernel"},
     {"verify", "engine"},
     {"evaluate", "tune"},
     {"search", "config"},

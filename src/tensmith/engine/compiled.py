@@ -41,7 +41,7 @@ FLOATS = "f32"
 _LONGEST_SECONDS = 1200.0
 _MOST_BYTES = 4 << 30
 # What decides what is compiled, and the endings of its files.
-_ROOMS = ("formula", "ctext", "ir", "frontend", "rewrite", "hardware", "kernel", "backend")
+_ROOMS = ("formula", "ctext", "ir", "frontend", "rewrite", "equality", "hardware", "kernel", "backend")
 _CODE = (".py", ".c", ".toml")
 
 

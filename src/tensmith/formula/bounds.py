@@ -14,11 +14,14 @@ from tensmith.formula.poly import Div, Poly, floor_div, map_divisions
 _ZERO = Poly.of(0)
 # What the names of variables bound in a normal form begin with.
 CANONICAL = "#"
+# What the names of output indices in a claim begin with: no name of a size does, and one that did would be
+# taken for the index.
+OUTPUT = "%o"
 
 
 @dataclass(frozen=True)
 class Ranges:
-    """What is known of variables: 0 <= index < extent, and size >= lower (1 where nothing is said)."""
+    """What is known of variables: 0 <= index < extent, and size >= lower (0 where nothing is said)."""
 
     extents: Mapping[str, Poly] = field(default_factory=dict)
     lower: Mapping[str, int] = field(default_factory=dict)
@@ -50,7 +53,7 @@ class Ranges:
     def _simplify_division(self, division: Div) -> Poly:
         top, bottom = self.simplify(division.top), self.simplify(division.bottom)
         inner = _single_division(top)
-        if inner is not None:  # floor(floor(a / b) / c) = floor(a / (b * c))
+        if inner is not None and self.never_negative(bottom):  # floor(floor(a / b) / c) = floor(a / (b * c))
             top, bottom = inner.top, inner.bottom * bottom
         result = floor_div(top, bottom)
         rest = _single_division(result)
@@ -66,10 +69,6 @@ class Ranges:
                 result = map_divisions(result, lambda d, gone=atom: _ZERO if d == gone else _as_poly(d))  # type: ignore[misc]
         return result
 
-    def _lowest(self, name: str) -> int:
-        """The lower bound of a size; an index that a nested normal form binds may be 0."""
-        return self.lower.get(name, 0 if name.startswith(CANONICAL) else 1)
-
     def _at_worst_edge(self, poly: Poly, name: str, depth: int) -> Poly | None:
         factor = poly.coefficient(name)
         if factor is None:
@@ -81,7 +80,12 @@ class Ranges:
         return None
 
     def _bound_division(self, poly: Poly, division: Div, depth: int) -> Iterable[Poly]:
-        """Lower bounds of `poly` without `division`: b*floor(t/b) lies in t-b+1 .. t."""
+        """Lower bounds of `poly` without `division`: b*floor(t/b) lies in t-b+1 .. t, for b > 0.
+
+        Where b is 0 there is no quotient to bound; a b that may be negative bounds nothing.
+        """
+        if not self.never_negative(division.bottom, depth - 1):
+            return
         stand_in = "quotient%"
         replaced = map_divisions(poly, lambda d: Poly.symbol(stand_in) if d == division else _as_poly(d))
         factor = replaced.coefficient(stand_in)
@@ -105,7 +109,7 @@ class Ranges:
     def _sizes_suffice(self, poly: Poly) -> bool:
         """All coefficients are >= 0 once every size is written as its lower bound plus something >= 0."""
         names = poly.symbols() - self.extents.keys()
-        shifted = poly.substitute({name: Poly.symbol(name) + self._lowest(name) for name in names})
+        shifted = poly.substitute({name: Poly.symbol(name) + self.lower.get(name, 0) for name in names})
         return (
             all(c >= 0 for _, c in shifted.terms)
             and not _divisions(shifted)

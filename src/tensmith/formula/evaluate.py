@@ -153,7 +153,12 @@ class _Evaluator:
 
 
 def reduce_axis(arith: Arith, kind: str, array: Array, axis: int) -> Array:
-    """sum, max, min or prod over one axis; min is -max(-x), of integers ~max(~x), which has no overflow."""
+    """sum, max, min or prod over one axis; min is -max(-x), of integers ~max(~x), which has no overflow.
+
+    ProgramError for the largest or smallest of no elements.
+    """
+    if kind in ("max", "min") and not array.shape[axis]:
+        raise ProgramError(f"the {kind} of no elements is no number")
     if kind == "sum":
         return arith.sum(array, axis)
     if kind == "max":

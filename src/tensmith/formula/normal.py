@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 
-from tensmith.formula.bounds import Ranges
+from tensmith.formula.bounds import OUTPUT, Ranges
 from tensmith.formula.expr import Add, Call, Expr, Formula, Guard, Mul, Num, Pow, Read, Reduce, Size, fresh
 from tensmith.formula.poly import Poly
 from tensmith.formula.sums import found, joined, parted, shifted, solved
@@ -54,7 +54,7 @@ def explain_difference(left: Formula, right: Formula, ranges: Ranges | None = No
     for axis, (a, b) in enumerate(zip(left.shape, right.shape)):
         if ranges.simplify(a - b) != 0:
             return f"sizes of axis {axis} differ: {a} and {b}"
-    names = [f"o{axis}" for axis in range(left.rank)]
+    names = [f"{OUTPUT}{axis}" for axis in range(left.rank)]
     at = tuple(Poly.of(0) if size == 1 else Poly.symbol(name) for name, size in zip(names, left.shape))
     inner = ranges.having(zip(names, left.shape))
     first, second = normalize(left[at], inner), normalize(right[at], inner)

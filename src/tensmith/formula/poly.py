@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias, Union
 
+from tensmith.errors import ProgramError
+
 Atom: TypeAlias = Union[str, "Div"]
 Monomial: TypeAlias = tuple[tuple[Atom, int], ...]
 Dim: TypeAlias = Union[int, "Poly"]
@@ -107,7 +109,10 @@ class Poly:
         return result
 
     def evaluate(self, values: Mapping[str, Any]) -> Any:
-        """The number (or array, if `values` holds arrays) this polynomial takes."""
+        """The number (or array, if `values` holds arrays) this polynomial takes.
+
+        ProgramError where a number is divided by 0; of arrays, what has no quotient is 0.
+        """
         result: Any = 0
         for monomial, coefficient in self.terms:
             product: Any = coefficient
@@ -115,7 +120,10 @@ class Poly:
                 if isinstance(atom, str):
                     base = values[atom]
                 else:
-                    base = atom.top.evaluate(values) // atom.bottom.evaluate(values)
+                    top, bottom = atom.top.evaluate(values), atom.bottom.evaluate(values)
+                    if isinstance(top, int) and isinstance(bottom, int) and bottom == 0:
+                        raise ProgramError(f"{atom} divides by 0")
+                    base = top // bottom
                 product = product * base**power
             result = result + product
         return result
@@ -176,7 +184,7 @@ class Poly:
 
 @dataclass(frozen=True)
 class Div:
-    """The atom floor(top / bottom), bottom > 0."""
+    """The atom floor(top / bottom); a bottom that is a number is positive, one that is 0 has no quotient."""
 
     top: Poly
     bottom: Poly
@@ -219,8 +227,15 @@ def _divide_monomial(monomial: Monomial, divisor: Monomial) -> Monomial | None:
 
 
 def floor_div(top: Poly, bottom: Poly) -> Poly:
-    """floor(top / bottom); the parts of `top` that `bottom` divides come out of the division."""
+    """floor(top / bottom); the parts of `top` that `bottom` divides come out of the division.
+
+    ProgramError for a divisor that is the number 0.
+    """
     divisor = bottom.constant
+    if divisor == 0:
+        raise ProgramError(f"({top}) // 0 is no size and no position")
+    if divisor is not None and divisor < 0:
+        return floor_div(-top, -bottom)
     if divisor == 1:
         return top
     if top.constant is not None and divisor:

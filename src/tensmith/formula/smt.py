@@ -14,7 +14,7 @@ from typing import Any
 
 import z3
 
-from tensmith.formula.bounds import Ranges
+from tensmith.formula.bounds import OUTPUT, Ranges
 from tensmith.formula.expr import (
     Add,
     Call,
@@ -51,7 +51,7 @@ def obligation(left: Formula, right: Formula, ranges: Ranges, timeout_ms: int) -
     solver = z3.Solver()
     if timeout_ms:
         solver.set("timeout", timeout_ms)
-    names = [f"o{axis}" for axis in range(left.rank)]
+    names = [f"{OUTPUT}{axis}" for axis in range(left.rank)]
     writer = _Writer(ranges, set(names))
     at = tuple(map(Poly.symbol, names))
     a, b = writer.value(left[at]), writer.value(right[at])
@@ -75,7 +75,7 @@ class _Writer:
 
     def facts(self) -> list[Any]:
         """Lower bounds of sizes and the meaning of divisions."""
-        lower = [s >= self.ranges.lower.get(n, 1) for n, s in self.symbols.items() if n not in self.indices]
+        lower = [s >= self.ranges.lower.get(n, 0) for n, s in self.symbols.items() if n not in self.indices]
         return [*lower, *self.divisions]
 
     def integer(self, poly: Poly) -> Any:
@@ -120,7 +120,9 @@ class _Writer:
     def _division(self, division: Div) -> Any:
         top, bottom = self.integer(division.top), self.integer(division.bottom)
         quotient = z3.Int(f"div.{division}")
-        self.divisions += [bottom * quotient <= top, top < bottom * quotient + bottom]
+        # Nothing is known of a quotient by what is not positive, least of all that there are no such sizes.
+        meant = z3.And(bottom * quotient <= top, top < bottom * quotient + bottom)
+        self.divisions.append(z3.Implies(bottom > 0, meant))
         return quotient
 
     def _power(self, base: Any, exponent: Fraction) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tensmith.formula.expr import Add, Call, Expr, Guard, Mul, Pow, Read, Reduce, Size
+from tensmith.formula.expr import Add, Call, Expr, Formula, Guard, Mul, Pow, Read, Reduce, Size
 
 _NONE: frozenset[str] = frozenset()
 
@@ -43,6 +43,23 @@ def reads(expr: Expr) -> Iterator[Read]:
         yield expr
     for part in parts(expr):
         yield from reads(part)
+
+
+def ranks(expr: Expr) -> dict[str, int]:
+    """The tensors that are read, each with its number of dimensions."""
+    return {read.tensor: len(read.indices) for read in reads(expr)}
+
+
+def functions(expr: Expr) -> frozenset[str]:
+    """The names of the opaque functions inside."""
+    own = frozenset({expr.function}) if isinstance(expr, Call) else _NONE
+    return own.union(*map(functions, parts(expr)))
+
+
+def size_names(formula: Formula) -> frozenset[str]:
+    """The symbolic sizes that a tensor depends on."""
+    inside = free_variables(formula.body) - set(formula.indices)
+    return inside.union(*(dim.symbols() for dim in formula.shape))
 
 
 def free_variables(expr: Expr) -> frozenset[str]:

@@ -53,7 +53,7 @@ def run_node(program: Program, node: Node, values: Mapping[str, Array], arith: A
     try:
         with np.errstate(all="ignore"):
             arrays = node.definition.run(call, _FLOATS if plain else arith)
-    except (ValueError, IndexError, TypeError) as error:
+    except (ValueError, IndexError, TypeError, ZeroDivisionError) as error:
         raise ProgramError(f"{node.label} cannot run: {error}") from error
     if arith.exact:
         return arrays

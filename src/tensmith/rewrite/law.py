@@ -163,7 +163,8 @@ class Law(PatternRule):
                 tensors[var.name] = compute(sizes, lambda *_, number=values[var.name]: number)
             else:
                 tensors[var.name] = tensor(var.name, *sizes)
-        known = {name: np.asarray(value) for name, value in values.items()}
+        shaped = {*instance.shapes, *self._shapes}
+        known = {name: np.asarray(value) for name, value in values.items() if name not in shaped}
         details = [instance.name, *(f"{k} = {v}" for k, v in values.items()), *(["short"] if short else [])]
         sources = (instance.attrs, instance.sample, self._sample)
         captures = {name for source in sources for name in source}

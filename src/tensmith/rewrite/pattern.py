@@ -76,4 +76,5 @@ class PatternRule(NodeRule):
 
 def claim(name: str, left: Term, right: Term, case: Case) -> Obligation:
     """The obligation that two terms are equal in a symbolic instance."""
-    return Obligation(name, formula(left, case), formula(right, case), Ranges(lower=case.lower))
+    sides = (left, right, case)
+    return Obligation(name, formula(left, case), formula(right, case), Ranges(lower=case.lower), sides)

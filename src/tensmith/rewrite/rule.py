@@ -13,6 +13,7 @@ from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import Formula
 from tensmith.ir import Node, Program
 from tensmith.registry import Registry
+from tensmith.rewrite.term import Case, Term
 
 Kind = Literal["exact", "lossy"]
 
@@ -41,12 +42,16 @@ class Step:
 
 @dataclass(frozen=True)
 class Obligation:
-    """Two formulas that must be equal for all sizes; with a twin, one that must not be."""
+    """Two formulas that must be equal for all sizes; with a twin, one that must not be.
+
+    `terms` are what they were written from, so that both sides can be run as programs too.
+    """
 
     name: str
     left: Formula
     right: Formula
     ranges: Ranges = field(default_factory=Ranges)
+    terms: tuple[Term, Term, Case] | None = None
 
 
 class Rule(ABC):

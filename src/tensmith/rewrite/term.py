@@ -10,6 +10,7 @@ gives them back. What of a right side depends on shapes and attributes is `Later
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, Union
@@ -19,7 +20,7 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array, Floats
 from tensmith.formula.evaluate import evaluate
-from tensmith.formula.expr import Formula, Scalar, call, compute
+from tensmith.formula.expr import Add, Expr, Formula, Scalar, call, compute, guard
 from tensmith.formula.poly import Dim, Poly
 from tensmith.ir.op import OPS, Attrs, Node, Symbolic
 from tensmith.ir.ops.shared import broadcast_read, broadcast_shapes
@@ -415,13 +416,18 @@ def _shown(term: Term) -> tuple[str, int]:
 
 @dataclass(frozen=True)
 class Case:
-    """A symbolic instance of a pattern: formulas of its variables and attributes of its captures."""
+    """A symbolic instance of a pattern: formulas of its variables and attributes of its captures.
+
+    `values` are known before running; `dtypes` are element types other than f32, which formulas do not know
+    but programs made of the case have (rewrite.instance).
+    """
 
     name: str
     tensors: Mapping[str, Formula]
     attrs: Mapping[str, Attrs] = field(default_factory=dict)
     values: Mapping[str, Array] = field(default_factory=dict)
     lower: Mapping[str, int] = field(default_factory=dict)
+    dtypes: Mapping[str, str] = field(default_factory=dict)
 
     def has(self, var: Var) -> bool:
         """Whether an optional variable is there."""
@@ -486,13 +492,28 @@ def _known(arg: Term, case: Case) -> Array | None:
     return case.values.get(arg.name) if isinstance(arg, Var) else None
 
 
+# A constant of more different numbers is a Table, or an input.
+_MOST_ELEMENTS = 64
+
+
 def constant(value: Array) -> Formula:
-    """The formula of a constant."""
-    if value.dtype == object:
-        return compute(value.shape, lambda *_: 0)  # a symbolic shape operand, read through its value
-    if value.size and not np.all(value == value.reshape(-1)[0]):
-        if value.dtype.kind in "iu":
-            return compute(value.shape, lambda *_: 0)
-        raise ProgramError("a rule's constant must be uniform to have a formula")
-    scalar = value.reshape(-1)[0].item() if value.size else 0
-    return compute(tuple(map(Poly.of, value.shape)), lambda *_: scalar)
+    """A constant at its exact values (numbers, truth values, symbolic sizes): one case an element.
+
+    ProgramError for what is no real number, and for what is too large to be told apart by cases.
+    """
+    flat = value.reshape(-1).tolist()
+    if any(isinstance(item, float) and not math.isfinite(item) for item in flat):
+        raise ProgramError("a constant of a rule is infinite or no number; its formula is over the reals")
+    if len(set(flat)) <= 1:
+        return compute(value.shape, lambda *_: flat[0] if flat else 0)
+    if len(flat) > _MOST_ELEMENTS:
+        raise ProgramError(
+            f"a constant of a rule has {len(flat)} different elements; give it as a Table, by its formula"
+        )
+    cells = list(zip(np.ndindex(value.shape), flat))
+
+    def element(*at: Poly) -> Expr:
+        here = (([p for i, n in zip(at, cell) for p in (i - n, n - i)], item) for cell, item in cells)
+        return Add(tuple(guard(conditions, item) for conditions, item in here))
+
+    return compute(value.shape, element)

@@ -10,13 +10,13 @@ from typing import Any
 
 from tensmith import __version__
 from tensmith.backend.onnx import to_onnx
+from tensmith.equality.programs import FieldCheck
 from tensmith.errors import ProgramError
 from tensmith.files import sha256_bytes, sha256_file, write_text
 from tensmith.ir import Program
 from tensmith.report.document import Metrics
 from tensmith.rewrite.rule import Step
 from tensmith.verify.claims import claims
-from tensmith.verify.programs import FieldCheck
 from tensmith.verify.proofs import RuleProof, prove_rules
 from tensmith.verify.runs import Checker, FoldError, Stretch
 from tensmith.verify.schema import NAME, SCHEMA, Certificate, Figure, Proof, RunCheck, TrailStep, seal

@@ -10,6 +10,7 @@ from typing import Literal
 
 from tensmith import __version__
 from tensmith.backend.packed import unpack
+from tensmith.equality.programs import compare_programs
 from tensmith.errors import ModelError, TensmithError, VerificationError
 from tensmith.files import sha256_bytes, sha256_file
 from tensmith.frontend.onnx import read_onnx
@@ -17,7 +18,6 @@ from tensmith.ir import Program
 from tensmith.rewrite.rule import Step
 from tensmith.verify.certificate import written_hash
 from tensmith.verify.claims import CHECKED, claims
-from tensmith.verify.programs import compare_programs
 from tensmith.verify.proofs import prove_rules
 from tensmith.verify.runs import Stretch, fold_error, stretches
 from tensmith.verify.schema import NAME, Certificate, RunCheck, read_certificate

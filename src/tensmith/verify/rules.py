@@ -10,19 +10,22 @@ from typing import Literal
 import numpy as np
 
 from tensmith.errors import ProgramError
+from tensmith.formula import walk
 from tensmith.formula.arith import PrimeField
 from tensmith.formula.evaluate import evaluate
-from tensmith.formula.expr import Add, Call, Expr, Formula, Guard, Mul, Pow, Read, Reduce, substitute
+from tensmith.formula.expr import Add, Call, Expr, Formula, Guard, Mul, Pow, Reduce, substitute
 from tensmith.formula.normal import explain_difference
 from tensmith.formula.poly import Poly
 from tensmith.formula.smt import prove_equal
 from tensmith.rewrite.rule import EXACT, Obligation, Rule
+from tensmith.verify.instances import run_instances
 
 Verdict = Literal["proved", "refuted", "open"]
 
 _PRIME = 1_048_573
 _ORDERED = frozenset({"maximum", "minimum", "abs", "where", "less", "less_equal"})
 _LARGEST = 3
+_DIFFERS = "differs at "
 # Sizes of the random tensors by rank, so generous that the subscripts either side forms stay inside.
 _ROOM = {1: 512, 2: 64, 3: 48}
 
@@ -39,23 +42,42 @@ class Judgement:
 def judge(obligation: Obligation, attempts: int = 40) -> Judgement:
     """Proves an obligation (normal form, then SMT) or refutes it on small random tensors.
 
+    What is proved is equality over the reals for all sizes, wherever both sides are defined. Where the
+    obligation came from terms, both are also run as programs (see instances): these must agree in shape and
+    element type, and the right one be defined wherever the left one is.
+    """
+    trial = run_instances(obligation)
+    if trial.witness:
+        return Judgement(obligation.name, "refuted", trial.witness)
+    method, difference = _method(obligation, attempts)
+    if method is None:
+        verdict: Verdict = "refuted" if difference.startswith(_DIFFERS) else "open"
+        return Judgement(obligation.name, verdict, difference)
+    if trial.empty:
+        return Judgement(obligation.name, "open", "the left side is defined at none of the sizes tried")
+    return Judgement(obligation.name, "proved", method)
+
+
+def _method(obligation: Obligation, attempts: int) -> tuple[str | None, str]:
+    """(how the formulas are proved equal, or None; else the sizes at which they differ, or the difference).
+
     Where the order of numbers matters SMT goes first: a prime field has no order, so what differs there may
     be equal over the reals.
     """
     left, right = map(without_unit_loops, (obligation.left, obligation.right))
     difference = explain_difference(left, right, obligation.ranges)
     if difference is None:
-        return Judgement(obligation.name, "proved", "equal normal forms")
-    ordered = bool((_functions(left.body) | _functions(right.body)) & _ORDERED)
-    proof = Judgement(obligation.name, "proved", "z3: the negation is unsatisfiable")
+        return "equal normal forms", ""
+    ordered = bool((walk.functions(left.body) | walk.functions(right.body)) & _ORDERED)
+    proof = "z3: the negation is unsatisfiable"
     if ordered and prove_equal(left, right, obligation.ranges):
-        return proof
+        return proof, ""
     witness = counterexample(obligation, attempts)
     if witness is not None:
-        return Judgement(obligation.name, "refuted", witness)
+        return None, witness
     if not ordered and prove_equal(left, right, obligation.ranges):
-        return proof
-    return Judgement(obligation.name, "open", difference)
+        return proof, ""
+    return None, difference
 
 
 def without_unit_loops(formula: Formula) -> Formula:
@@ -107,71 +129,19 @@ def counterexample(obligation: Obligation, attempts: int) -> str | None:
     seed = int.from_bytes(hashlib.sha256(obligation.name.encode()).digest()[:8], "little")
     generator = np.random.default_rng(seed)
     sides = (obligation.left, obligation.right)
-    names = sorted(set().union(*(_size_names(side) for side in sides)))
-    ranks = {name: rank for side in sides for name, rank in _tensors(side.body).items()}
+    names = sorted(set().union(*map(walk.size_names, sides)))
+    ranks = {name: rank for side in sides for name, rank in walk.ranks(side.body).items()}
     for attempt in range(attempts):
         lower = obligation.ranges.lower
-        sizes = {n: int(generator.integers(lower.get(n, 1), lower.get(n, 1) + _LARGEST)) for n in names}
-        if any(int(dim.evaluate(sizes)) < 1 for side in sides for dim in side.shape):
-            continue  # a window larger than its image: no tensor of these sizes exists
+        sizes = {n: int(generator.integers(lower.get(n, 0), lower.get(n, 0) + _LARGEST + 1)) for n in names}
         field = PrimeField(_PRIME, attempt)
         tensors = {name: field.random(name, (_ROOM.get(rank, 12),) * rank) for name, rank in ranks.items()}
         try:
+            if any(int(dim.evaluate(sizes)) < 0 for side in sides for dim in side.shape):
+                continue  # a window larger than its image: no tensor of these sizes exists
             left, right = (evaluate(side, tensors, sizes, field) for side in sides)
         except ProgramError:
             continue
         if not np.array_equal(left, right):
-            return "differs at " + ", ".join(f"{name}={size}" for name, size in sizes.items())
+            return _DIFFERS + ", ".join(f"{name}={size}" for name, size in sizes.items())
     return None
-
-
-def _size_names(formula: Formula) -> set[str]:
-    bound = set(formula.indices)
-    names = set().union(*(dim.symbols() for dim in formula.shape), set())
-
-    def visit(expr: Expr) -> None:
-        match expr:
-            case Reduce(_, var, extent, body):
-                bound.add(var)
-                names.update(extent.symbols())
-                visit(body)
-            case Guard(conditions, body):
-                names.update(*(c.symbols() for c in conditions))
-                visit(body)
-            case Read(_, indices):
-                names.update(*(i.symbols() for i in indices))
-            case Add(args) | Mul(args) | Call(_, args):
-                for arg in args:
-                    visit(arg)
-            case Pow(base, _):
-                visit(base)
-            case _:
-                poly = getattr(expr, "poly", None)
-                if isinstance(poly, Poly):
-                    names.update(poly.symbols())
-
-    visit(formula.body)
-    return names - bound
-
-
-def _tensors(expr: Expr) -> dict[str, int]:
-    match expr:
-        case Read(name, indices):
-            return {name: len(indices)}
-        case Reduce(_, _, _, body) | Guard(_, body) | Pow(body, _):
-            return _tensors(body)
-        case Add(args) | Mul(args) | Call(_, args):
-            return {name: rank for arg in args for name, rank in _tensors(arg).items()}
-    return {}
-
-
-def _functions(expr: Expr) -> frozenset[str]:
-    """Names of the opaque functions in an expression."""
-    match expr:
-        case Call(function, args):
-            return frozenset({function}).union(*map(_functions, args))
-        case Add(args) | Mul(args):
-            return frozenset().union(*map(_functions, args))
-        case Reduce(body=body) | Guard(body=body) | Pow(base=body):
-            return _functions(body)
-    return frozenset()

@@ -13,13 +13,13 @@ from typing import Literal
 
 import numpy as np
 
+from tensmith.equality.programs import FieldCheck, compare_programs
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array, Floats
 from tensmith.ir import Program
 from tensmith.ir.op import Node, Run
 from tensmith.rewrite.rule import EXACT, Step
 from tensmith.rewrite.trail import replay_exact
-from tensmith.verify.programs import FieldCheck, compare_programs
 
 Sort = Literal["exact", "fold"]
 

@@ -17,10 +17,7 @@ from tensmith.backend.native.grouping import group
 from tensmith.backend.native.images import Images, images_of, rows_of
 from tensmith.backend.native.in_place import add_in_place
 from tensmith.backend.native.layout import Action, Layout, lay_out
-from tensmith.backend.native.prepare.decompose import decomposed
-from tensmith.backend.native.prepare.packed import opened
-from tensmith.backend.native.prepare.pairs import moved_behind, unsigned
-from tensmith.backend.native.prepare.upright import upright
+from tensmith.backend.native.prepare.road import Pass, prepared
 from tensmith.backend.native.quantized.grids import grids
 from tensmith.backend.native.steps import Array, reads
 from tensmith.backend.native.tensor_nodes import tensor_nodes
@@ -51,7 +48,10 @@ class Place:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Actions with the place of everything they touch. Offsets into arena and weights are in bytes."""
+    """Actions with the place of everything they touch. Offsets into arena and weights are in bytes.
+
+    `prepared` is what is known of the passes that made `program`.
+    """
 
     program: Program
     isa: Isa
@@ -61,6 +61,7 @@ class Plan:
     arena_bytes: int
     weights: Array
     weight_offsets: dict[tuple[int, str], int]
+    prepared: tuple[Pass, ...]
 
     @property
     def threads(self) -> int:
@@ -109,7 +110,7 @@ def make_plan(
     `chooser` is told how many bytes of weights are read at every run. For several `threads`, heavy steps are
     cut into parts.
     """
-    program = decomposed(moved_behind(unsigned(upright(opened(simplify(program).program)))))
+    program, passes = prepared(simplify(program).program)
     for node in program.nodes:
         if node.opaque is not None and node.output not in program.static_values:
             raise EngineError(f"{node.label} has no native kernel yet; another engine runs it")
@@ -135,7 +136,7 @@ def make_plan(
     add_in_place(layout)
     places, scratch, arena_bytes = _memory(layout, program)
     weights, offsets = _weights(layout.actions)
-    return Plan(program, isa, layout, places, scratch, arena_bytes, weights, offsets)
+    return Plan(program, isa, layout, places, scratch, arena_bytes, weights, offsets, passes)
 
 
 def _memory(layout: Layout, program: Program) -> tuple[dict[str, Place], dict[int, int], int]:

@@ -42,7 +42,7 @@ def as_dims(value: Array) -> Shape:
 
 def as_ints(dims: Iterable[Dim]) -> tuple[int, ...]:
     """Sizes that must be numbers by now."""
-    found = tuple(dims)
+    found = tuple(map(simplify_dim, dims))
     if any(isinstance(dim, Poly) for dim in found):
         raise ProgramError(f"sizes {', '.join(map(str, found))} must be numbers here")
     return tuple(int(dim) for dim in found)  # type: ignore[arg-type]

@@ -144,7 +144,8 @@ class Split(Op):
 class Slice(Op):
     """x[starts:ends:steps] along the named axes (all, in order, by default). ONNX Slice.
 
-    Inputs: x, starts, ends, axes, steps. A symbolic bound is taken to lie inside its axis.
+    Inputs: x, starts, ends, axes, steps. A symbolic bound is taken to lie inside its axis, or behind its end
+    where it surely does.
     """
 
     moves = True
@@ -225,6 +226,9 @@ def resolve_slice(size: Dim, start: Dim, end: Dim, step: int) -> tuple[Dim, Dim]
 def _clamped(bound: Dim, size: Dim, low: Dim, high: Dim) -> Dim | None:
     """A slice bound counted from the front and kept between low and high; None where that is not provable."""
     if not isinstance(bound, int):
+        beyond = lower_bound(simplify_dim(Poly.of(bound) - size))
+        if beyond is not None and beyond >= 0:
+            return high
         return simplify_dim(Poly.of(size) + bound) if is_negative(bound) else bound
     if bound >= _FAR:
         return high

@@ -108,7 +108,7 @@ def _join(axis: int, *parts: Term) -> Use:
     return ops.concat(*parts, attrs={"axis": axis})
 
 
-W, V, B, C = map(Var, "wvbc")
+W, V, B, C = (Var(name, static=True) for name in "wvbc")
 _WINDOWS = [
     Instance(f"{n}d", {"x": "N M *H+2", "w": f"K M{' 3' * n}", "v": f"K M{' 3' * n}", "b": "K", "c": "K"}, n,
              sample={"conv": {"strides": (2,) * n, "pads": (1,) * (2 * n)}})

@@ -11,7 +11,7 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.formula.poly import Poly
-from tensmith.ir.ops.sizes import as_ints
+from tensmith.ir.ops.sizes import as_ints, is_negative
 from tensmith.ir.ops.slicing import full_pads
 from tensmith.rewrite.exact.products import B, W, X, conv
 from tensmith.rewrite.law import Instance, conv_instances, law
@@ -95,7 +95,12 @@ def _into_pool(m: Match) -> str | None:
     own = any(attrs["pads"] or ()) and not attrs["count_include_pad"]
     if attrs["auto_pad"] != "NOTSET" or attrs["ceil_mode"] or own:
         return "the pool pads by rules of its own"
-    return _spatial(m, len(m.shape(X)))
+    reason = _spatial(m, len(m.shape(X)))
+    if reason is None:  # ONNX Runtime refuses a pool with a window that lies in its padding
+        pads, kernel = _widened(m, attrs, len(m.shape(X)))["pads"], 2 * attrs["kernel_shape"]
+        if not all(is_negative(pad - size) for pad, size in zip(pads, kernel)):
+            return "the padding is not surely narrower than the window"
+    return reason
 
 
 def _padding_pool(count: int) -> Later:

@@ -11,8 +11,8 @@ X, AXES = Var("x"), Var("axes")
 
 IMAGES = [Instance(f"{n}d", {"x": "N C *H"}, n) for n in (1, 2, 3)]
 MEANS = [
-    Instance(f"{n}d, keepdims={keep}", {"x": "N C *H"}, n, {"mean": {"keepdims": keep}}, {},
-             {"axes": np.arange(2, 2 + n)})
+    Instance(f"{n}d, keepdims={keep}", {"x": "N C *H"}, n, {"mean": {"keepdims": keep}},
+             {f"H{axis}": 1 for axis in range(n)}, {"axes": np.arange(2, 2 + n)})
     for n in (1, 2, 3) for keep in (0, 1)
 ]  # fmt: skip
 
@@ -21,6 +21,8 @@ def _over_images(m: Match) -> str | None:
     axes, shape = m.value(AXES), m.type(X).shape
     if axes is None or shape is None or len(shape) < 3:
         return ""
+    if 0 in shape:
+        return "the images are empty"
     found = sorted(int(axis) % len(shape) for axis in axes.reshape(-1))
     return None if found == list(range(2, len(shape))) else "the mean is not over whole images"
 

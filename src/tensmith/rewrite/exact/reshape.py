@@ -69,7 +69,8 @@ class MergeReshapes(NodeRule):
         """Axes merged and split, by every pair of ops; the twins have the target's sizes in another order."""
         n, c, h = map(Poly.symbol, "NCH")
         middle, split, unit = _to(X, n, c * h), _to(X, n, 1, c, h), np.array([1])
-        given = [Instance("cube", {"x": "N C H"})]
+        # A size of 0 in an operand keeps the source's: literal_shape refuses it.
+        given = [Instance("cube", {"x": "N C H"}, lower=dict.fromkeys("NCH", 1))]
         ends: list[tuple[str, Use, list[Dim]]] = [
             ("merge, merge", _to(middle, n * c * h, 1), [n * c * h, 1]),
             ("merge, split", _to(middle, n, h, c), [n, h, c]),

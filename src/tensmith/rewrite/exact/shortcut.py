@@ -119,6 +119,8 @@ def _strided_shortcut(m: Match) -> str | None:
     shape = m.type(X).shape
     if shape is None or len(shape) < 3 or not isinstance(shape[1], int) or not m.type(X).floating:
         return "the value is not a batch of images with a known number of channels"
+    if 0 in shape:
+        return "the images are empty"
     found, widths = cuts(m, _CUT, len(shape)), zero_pads(m, len(shape))
     if isinstance(widths, str):
         return widths
@@ -154,13 +156,13 @@ def _conv(shift: int) -> Later:
 
 
 _BEFORE, _AFTER = Poly.symbol("before"), Poly.symbol("after")
-# Channels of any number padded by any number on both sides, images of any size.
+# Channels of any number padded by any number on both sides, images of any size but 0.
 _STRIDE_2 = _sliced("stride 2", "N C H W", cut={2: (0, _FAR, 2), 3: (0, _FAR, 2)})
 _CHANNELS = {"pads": np.array([0, _BEFORE, 0, 0, 0, _AFTER, 0, 0], dtype=object)}
 
 law("shortcut_into_conv", ops.pad(ops.slice(X, *_CUT), PADS, FILL, AXES, attrs="pad"), _conv(0), _conv(1),
-    given=[replace(_STRIDE_2, values={**_STRIDE_2.values, **_CHANNELS}, lower={"before": 0, "after": 1},
-                   sample={"pad": {"mode": "constant"}})],
+    given=[replace(_STRIDE_2, values={**_STRIDE_2.values, **_CHANNELS}, sample={"pad": {"mode": "constant"}},
+                   lower={"before": 0, "after": 1, "H": 1, "W": 1})],
     when=_strided_shortcut, phase="offer",
     says="pad(x[:, :, ::s, ::s], channels) = conv(x, e, stride s), e[k, c] = 1 where k = before + c, else 0. "
          "An offer: engines run such a convolution in int8 beside its neighbours, and fuse the addition "

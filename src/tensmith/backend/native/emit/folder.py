@@ -57,6 +57,7 @@ def _manifest(plan: Plan, made: Path) -> dict[str, object]:
         "arena_bytes": plan.arena_bytes,
         "threads": plan.threads,
         "weights_bytes": int(plan.weights.nbytes),
+        "prepared": [one.to_json() for one in plan.prepared],
         "kernels": {action.writes: str(action.work) for action in plan.kernels},
         "files": {path.name: sha256_file(path) for path in sorted(made.iterdir())},
     }

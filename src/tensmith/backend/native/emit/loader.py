@@ -31,11 +31,12 @@ ENTRY, PART_ENTRY = "tensmith_run", "tensmith_run_part"
 MOST_THREADS = 256
 
 _MOST_MANIFEST_BYTES = 1 << 24
-# What a manifest holds; threads are 1 where it does not say.
+# What a manifest holds; threads are 1 and "prepared" is empty where it does not say.
 _FIELDS: dict[str, type] = {
     "files": dict, "inputs": list, "outputs": list, "needs": list, "architecture": str,
-    "arena_bytes": int, "weights_bytes": int, "threads": int,
+    "arena_bytes": int, "weights_bytes": int, "threads": int, "prepared": list,
 }  # fmt: skip
+_UNSAID: dict[str, Any] = {"threads": 1, "prepared": []}
 _MACHINES = {"arm64": "aarch64", "AMD64": "x86_64"}
 # CPU features as the manifest names them -> as Linux does, where that differs.
 _FLAGS = {"neon": "asimd", "fp16": "asimdhp", "dotprod": "asimddp"}
@@ -165,7 +166,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not isinstance(manifest, dict) or manifest.get("schema") != SCHEMA:
         raise ModelError(f"{path} is no manifest of schema {SCHEMA}; load it with the loader it came with")
     for name, kind in _FIELDS.items():
-        if not isinstance(manifest.get(name, 1 if name == "threads" else None), kind):
+        if not isinstance(manifest.get(name, _UNSAID.get(name)), kind):
             raise ModelError(f"{path} does not say its {name}; build the folder again")
     if {LIBRARY, WEIGHTS} - manifest["files"].keys():
         raise ModelError(f"{path} does not name {LIBRARY} and {WEIGHTS}")

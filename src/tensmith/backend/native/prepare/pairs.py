@@ -9,6 +9,9 @@ import numpy as np
 from tensmith.backend.native.quantized.grids import MOVING, grid_of
 from tensmith.ir import Node, Program, make_node
 
+# Scales by which a code comes back from its number: normal, and 255 of them are finite.
+_SMALLEST, _LARGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max) / 256
+
 
 def unsigned(program: Program) -> Program:
     """Signed codes that dequantizations alone read, as unsigned ones: 128 is added, to zero points too."""
@@ -97,11 +100,13 @@ def _behind(program: Program, node: Node, before: list[Node | None]) -> list[Nod
 
 
 def _one_grid(program: Program, nodes: list[Node]) -> bool:
-    """Whether all nodes quantize or dequantize on one grid of bytes, of one sign."""
+    """Whether all nodes quantize or dequantize on one rising grid of bytes, of one sign."""
     found = set()
     for node in nodes:
         scale, zero = (program.constants.get(name) for name in (*node.inputs[1:], "", "")[:2])
         if scale is None or scale.size != 1 or zero is None or zero.dtype.itemsize != 1:
+            return False
+        if not _SMALLEST <= float(scale.reshape(())) <= _LARGEST:
             return False
         found.add((float(scale.reshape(())), int(zero.reshape(-1)[0]), zero.dtype.name))
     return len(found) == 1

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_network import network
 
+from small_network import network
+from tensmith.equality import sampling
+from tensmith.equality.programs import compare_programs
 from tensmith.formula.arith import Array, PrimeField
 from tensmith.formula.poly import Poly
 from tensmith.frontend.onnx import read_onnx
@@ -19,8 +21,6 @@ from tensmith.ir import Node, Program
 from tensmith.ir.program import make_node
 from tensmith.ir.types import TensorType
 from tensmith.rewrite.trail import simplify
-from tensmith.verify import sampling
-from tensmith.verify.programs import compare_programs
 
 MODELS = ("resnet8_cifar10", "resnet20_cifar10")
 

@@ -36,14 +36,14 @@ from typing import Literal
 
 import numpy as np
 
+from tensmith.equality import sampling
+from tensmith.equality.cuts import cut
+from tensmith.equality.degrees import Calls, Degrees, Quotient, Size
+from tensmith.equality.joint import interpret_jointly
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array, PrimeField
 from tensmith.ir import Program
 from tensmith.ir.interpreter import interpret
-from tensmith.verify import sampling
-from tensmith.verify.cuts import cut
-from tensmith.verify.degrees import Calls, Degrees, Quotient, Size
-from tensmith.verify.joint import interpret_jointly
 
 Verdict = Literal["equal", "different", "unknown"]
 

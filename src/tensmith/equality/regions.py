@@ -1,0 +1,132 @@
+"""Two small programs of one value at fixed sizes: compared over prime fields where these can tell, else in
+floats and integers.
+
+A prime field has no order and no rounding, so what quantizes, compares or reads bytes is computed as it will
+be: on random numbers of many magnitudes, and on bytes of their whole range. Both sides must then agree bit
+by bit, or, where sums are taken in another order, in float64 to 1e-9 of the largest number: a sum of n terms
+errs by at most n * 2**-53 of their magnitudes, so only one of ten million terms could come near it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from tensmith.equality import sampling
+from tensmith.equality.programs import FieldCheck, compare_programs
+from tensmith.errors import ProgramError
+from tensmith.formula.arith import Array
+from tensmith.ir import Program
+from tensmith.ir.interpreter import interpret
+from tensmith.ir.op import Typed
+from tensmith.ir.types import TensorType
+
+# Multiply-adds and elements up to which a field is cheap, and up to which anything is run.
+_FIELD_WORK = 1 << 28
+_MOST_WORK = 1 << 36
+_TOLERANCE = 1e-9
+_ROUNDS = 2
+# A tensor repeats its numbers after that many, a prime, so that no two rows of it are alike.
+_PERIOD = 65_521
+# What rounds or saturates, which a field knows nothing of.
+_ROUNDING = frozenset({"quantize_linear", "dynamic_quantize_linear"})
+
+
+def compare_regions(left: Program, right: Program, seed: int = 0) -> FieldCheck:
+    """Whether two programs with one output are equal as functions of what either of them reads."""
+    inputs = {**left.inputs, **right.inputs}
+    left, right = (replace(program, inputs=inputs, _known={}) for program in (left, right))
+    work = max(map(_work, (left, right)))
+    if work > _MOST_WORK:
+        return FieldCheck("unknown", reason=f"{work} multiply-adds are too many to run")
+    whole = all(type_.floating for type_ in inputs.values())
+    rounds = any(node.op in _ROUNDING for program in (left, right) for node in program.nodes)
+    if whole and not rounds and work <= _FIELD_WORK:
+        found = compare_programs(left, right, seed=seed, seconds=1.0)
+        if found.equal and found.error_probability < 1:
+            return found
+    return _in_numbers(left, right, seed)
+
+
+def _work(program: Program) -> int:
+    """Multiply-adds and elements of all values, the largest count of a program."""
+    total = 0
+    for node in program.nodes:
+        types = tuple(program.facts[name].type if name else None for name in node.inputs)
+        outputs = tuple(program.facts[name].type if name else None for name in node.outputs)
+        values = tuple(program.facts[name].value if name else None for name in node.inputs)
+        if node.opaque is None:
+            total += node.definition.cost(Typed(node.attrs, types, values, len(outputs)), outputs)
+        total += sum(int(np.prod(type_.static or ())) for type_ in (*types, *outputs) if type_ is not None)
+    return total
+
+
+def _in_numbers(left: Program, right: Program, seed: int) -> FieldCheck:
+    """Equal on random numbers: no bound is known of what that overlooks."""
+    for attempt in range(_ROUNDS if left.inputs else 1):
+        try:
+            inputs = _random_inputs((left, right), seed * _ROUNDS + attempt)
+            wanted = _value(left, inputs)
+        except ProgramError as problem:
+            return FieldCheck("unknown", reason=str(problem), seed=seed)
+        try:
+            same = _exactly(wanted, _value(right, inputs))
+            if not same:
+                wide = (_value(widened(program), inputs) for program in (left, right))
+                same = _nearly(*wide)
+        except ProgramError as problem:
+            return FieldCheck("different", reason=f"it does not run any more: {problem}", seed=seed)
+        if not same:
+            return FieldCheck("different", reason="it differs on random numbers", seed=seed)
+    return FieldCheck("equal", reason="equal on random numbers", seed=seed)
+
+
+def _value(program: Program, inputs: Mapping[str, Array]) -> Array:
+    given = {name: array.astype(program.inputs[name].numpy) for name, array in inputs.items()}
+    return interpret(program, given)[program.outputs[0]]
+
+
+def _exactly(a: Array, b: Array) -> bool:
+    return a.dtype == b.dtype and bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
+
+
+def _nearly(a: Array, b: Array) -> bool:
+    """Within rounding of sums; what is infinite or no number is so on both sides."""
+    if a.shape != b.shape or a.dtype.kind != "f" or not np.array_equal(np.isfinite(a), np.isfinite(b)):
+        return False
+    finite = np.isfinite(a)
+    scale = max(float(np.max(np.abs(a[finite]), initial=0.0)), 1e-300)
+    close = np.abs(a[finite] - b[finite]) <= _TOLERANCE * scale
+    return bool(np.all(close)) and bool(np.array_equal(a[~finite], b[~finite], equal_nan=True))
+
+
+def widened(program: Program) -> Program:
+    """The program in float64 throughout."""
+    inputs = {n: t.with_dtype("f64") if t.floating else t for n, t in program.inputs.items()}
+    floating = {name for name in program.constants if program.type(name).floating}
+    constants = {n: a.astype(np.float64) if n in floating else a for n, a in program.constants.items()}
+    return replace(program, inputs=inputs, constants=constants, _known={})
+
+
+def _random_inputs(programs: tuple[Program, ...], seed: int) -> dict[str, Array]:
+    """Floats of magnitudes 2**-6 to 2**6, bytes of their whole range, positions inside of what they pick."""
+    found = sampling.whole_inputs(programs, {}, np.random.default_rng(seed))
+    for place, (name, type_) in enumerate(programs[0].inputs.items()):
+        if type_.floating or type_.dtype in ("i8", "u8"):
+            numbers = np.roll(_numbers(type_.dtype, seed), 997 * place)
+            found[name] = np.resize(numbers, type_.static or ())
+    return found
+
+
+@lru_cache(maxsize=8)
+def _numbers(dtype: str, seed: int) -> Array:
+    generator = np.random.default_rng(seed)
+    type_ = TensorType(dtype, ())
+    if type_.floating:
+        magnitudes = np.exp2(generator.uniform(-6, 6, _PERIOD))
+        return np.asarray((generator.normal(size=_PERIOD) * magnitudes).astype(type_.numpy))
+    info = np.iinfo(type_.numpy)
+    return generator.integers(info.min, info.max + 1, _PERIOD).astype(type_.numpy)

@@ -1,0 +1,155 @@
+"""Each pass of the preparation is compared with what it was given, and the folder says what came of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from native_programs import Net, compile_folder
+
+from tensmith.backend.native.emit.loader import Model, ModelError
+from tensmith.backend.native.plan import make_plan
+from tensmith.backend.native.prepare import road
+from tensmith.backend.native.prepare.pairs import moved_behind
+from tensmith.equality.changes import compare_changes
+from tensmith.errors import EngineError
+from tensmith.ir import Program, TensorType, interpret
+from tensmith.kernel import host_isa
+
+
+def upsampling() -> Program:
+    """A transposed convolution, which `decompose` writes as a convolution and an interleaving."""
+    net = Net(1, 6, 5, 7)
+    up = net.add("conv_transpose", "x", net.constant(6, 4, 3, 3), net.constant(4), strides=(2, 2))
+    return net.program(net.add("sigmoid", up))
+
+
+def signed_pair() -> Program:
+    """A convolution between pairs of signed codes."""
+    net = Net(1, 4, 6, 6)
+    scale, zero = net.constant(values=np.float32(2**-4)), net.constant(values=np.int8(5))
+
+    def pair(value: str) -> str:
+        codes = net.add("quantize_linear", value, scale, zero)
+        return net.add("dequantize_linear", codes, scale, zero)
+
+    return net.program(pair(net.conv(pair("x"), 4, 4)))
+
+
+def known(program: Program) -> dict[str, str]:
+    return {one.step: one.evidence for one in make_plan(program, host_isa()).prepared}
+
+
+def test_a_plan_says_what_is_known_of_each_pass() -> None:
+    assert set(known(upsampling())) == set(road.PASSES)
+    assert known(upsampling())["decompose"] == "checked"
+    assert known(signed_pair())["make codes unsigned"] == "tested"
+
+
+def test_a_folder_lists_the_passes_under_prepared(tmp_path: Path) -> None:
+    folder = compile_folder(upsampling(), tmp_path)
+    rows = json.loads((folder / "model.json").read_text())["prepared"]
+    assert [row["step"] for row in rows] == list(road.PASSES)
+    assert all(row.keys() == {"step", "evidence", "primes", "error_probability", "detail"} for row in rows)
+    last = rows[-1]
+    assert last["primes"] >= 2 and 0 < last["error_probability"] < 1e-8
+    assert last["detail"] == "values computed otherwise: 1 over prime fields"
+    assert Model(folder).manifest["prepared"] == rows
+
+
+def test_a_folder_of_before_is_loaded_and_one_of_nonsense_is_not(tmp_path: Path) -> None:
+    folder = compile_folder(upsampling(), tmp_path)
+    manifest = json.loads((folder / "model.json").read_text())
+    for prepared, loads in ((None, True), ("proved", False)):
+        changed = {**manifest, "prepared": prepared}
+        if prepared is None:
+            del changed["prepared"]
+        (folder / "model.json").write_text(json.dumps(changed))
+        if loads:
+            assert Model(folder).manifest["needs"] == manifest["needs"]
+        else:
+            with pytest.raises(ModelError, match="prepared"):
+                Model(folder)
+
+
+# Sabotage
+
+
+def shifted_pads(program: Program) -> Program:
+    nodes = [
+        replace(n, attrs={**n.attrs, "pads": (0, 1, 2, 1)}) if n.op == "conv" else n for n in program.nodes
+    ]
+    return replace(program, nodes=tuple(nodes), _known={})
+
+
+def other_interleaving(program: Program) -> Program:
+    nodes = [
+        replace(n, attrs={"perm": (0, 1, 3, 2, 5, 4)}) if n.attrs.get("perm") == (0, 1, 4, 2, 5, 3) else n
+        for n in program.nodes
+    ]
+    return replace(program, nodes=tuple(nodes), _known={})
+
+
+def other_weights(program: Program) -> Program:
+    constants = {n: np.roll(a, 1) if n.endswith(" weights") else a for n, a in program.constants.items()}
+    return replace(program, constants=constants, _known={})
+
+
+def lost_offset(program: Program) -> Program:
+    raised = next(name for name in program.constants if name.endswith(" raised"))
+    constants = {**program.constants, "lower": program.constants[raised] - 1}
+    nodes = [
+        replace(n, inputs=(*n.inputs[:2], "lower")) if n.op == "dequantize_linear" else n
+        for n in program.nodes
+    ]
+    return replace(program, nodes=tuple(nodes), constants=constants, _known={})
+
+
+def no_sigmoid(program: Program) -> Program:
+    nodes = [replace(n, op="tanh") if n.op == "sigmoid" else n for n in program.nodes]
+    return replace(program, nodes=tuple(nodes), _known={})
+
+
+@pytest.mark.parametrize(
+    ("build", "step", "sabotage"),
+    [
+        (upsampling, "decompose", other_interleaving),
+        (upsampling, "decompose", other_weights),
+        (upsampling, "decompose", no_sigmoid),
+        (upsampling, "open packed products", no_sigmoid),
+        (signed_pair, "make codes unsigned", lost_offset),
+        (signed_pair, "move dequantizations behind", shifted_pads),
+    ],
+)
+def test_a_wrong_pass_ends_the_compile(
+    monkeypatch: pytest.MonkeyPatch,
+    build: Callable[[], Program],
+    step: str,
+    sabotage: Callable[[Program], Program],
+) -> None:
+    honest = road.PASSES[step]
+    monkeypatch.setattr(road, "PASSES", {**road.PASSES, step: lambda program: sabotage(honest(program))})
+    with pytest.raises(EngineError, match=f"preparing step '{step}' changes '.*' at node '"):
+        make_plan(build(), host_isa())
+
+
+# What the passes must not do
+
+
+@pytest.mark.parametrize("scale", [-0.25, 0.0, np.nan, 3e38, 1e-42])
+def test_a_grid_that_does_not_rise_stays_where_it_is(scale: float) -> None:
+    """max(f(x)) is not f(max(x)) for a falling f, and no code comes back from a scale of zero."""
+    net = Net(1, 2, 4, 4)
+    grid = net.constant(values=np.float32(scale)), net.constant(values=np.uint8(7))
+    pooled = net.add("max_pool", net.add("dequantize_linear", "x", *grid), kernel_shape=(2, 2))
+    again = net.add("dequantize_linear", net.add("quantize_linear", pooled, *grid), *grid)
+    program = replace(net.program(again), inputs={"x": TensorType("u8", (1, 2, 4, 4))})
+    after = moved_behind(program)
+    assert not compare_changes(program, after).different
+    x = {"x": np.random.default_rng(0).integers(0, 256, (1, 2, 4, 4)).astype(np.uint8)}
+    for name, array in interpret(program, x).items():
+        np.testing.assert_array_equal(interpret(after, x)[name], array)

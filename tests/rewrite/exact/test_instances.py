@@ -1,0 +1,50 @@
+"""Every rule, applied to programs with numbers, computes what was there: so formula and op cannot part."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rule_instances import applied, difference, instances, runtime_difference
+
+from tensmith.ir import Program
+from tensmith.rewrite.rule import EXACT
+
+# Instances of each claim by the interpreter, and by ONNX Runtime, where each costs two sessions.
+_SOME, _FEW = 5, 2
+
+
+@pytest.mark.parametrize("name", list(EXACT))
+def test_a_rule_keeps_what_programs_compute(name: str) -> None:
+    rule = EXACT[name]
+    used = 0
+    for instance in instances(rule, _SOME):
+        after = applied(rule, instance)
+        if after is not None:
+            used += 1
+            assert not difference(instance.program, after, instance.inputs), instance.origin
+    assert used >= 2, f"no program of '{name}' is one it applies to; give rule_instances a sample"
+
+
+@pytest.mark.parametrize("name", list(EXACT))
+def test_a_rule_keeps_what_onnx_runtime_computes(name: str) -> None:
+    rule = EXACT[name]
+    for instance in instances(rule, _FEW, seed=1):
+        after = applied(rule, instance)
+        if after is not None:
+            assert not runtime_difference(instance.program, after, instance.inputs), instance.origin
+
+
+def sabotaged(program: Program) -> Program:
+    constants = {name: 2 * a + 1 if a.dtype.kind == "f" else a for name, a in program.constants.items()}
+    return replace(program, constants=constants, _known={})
+
+
+@pytest.mark.parametrize("name", ["fold_constants", "multiply_constants", "merge_parallel_matmuls"])
+def test_a_rule_that_computes_something_else_is_seen_by_both(name: str) -> None:
+    last = [i for i in instances(EXACT[name], 4) if all(np.size(a) for a in i.inputs.values())][-1]
+    after = applied(EXACT[name], last)
+    assert after is not None
+    assert difference(last.program, sabotaged(after), last.inputs)
+    assert runtime_difference(last.program, sabotaged(after), last.inputs)
