@@ -39,7 +39,7 @@ def test_only_what_differs_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
     regions = []
     compare = changes.compare_regions
     monkeypatch.setattr(
-        changes, "compare_regions", lambda *sides, seed: regions.append(sides) or compare(*sides, seed=seed)
+        changes, "compare_regions", lambda *sides: regions.append(sides[:2]) or compare(*sides)
     )
     turned = make_node("add", ("v0", "v1"), ("v2",))
     start = three()
@@ -102,3 +102,10 @@ def test_an_opaque_node_in_what_differs_is_not_checked() -> None:
     strange = Node("onnx.Mystery", ("v1", "v0"), ("v2",), opaque=b"")
     after = replace(with_node(start, "v2", strange), hints={"v2": start.type("v2")})
     assert compare_changes(start, after).evidence == "not checked"
+
+
+def test_a_program_that_is_none_any_more_is_different() -> None:
+    start = three()
+    twice = replace(start, nodes=(*start.nodes, start.nodes[0]), _known={})
+    found = compare_changes(start, twice)
+    assert found.different and "a second time" in found.detail

@@ -47,6 +47,12 @@ class Comparison:
 def compare_changes(before: Program, after: Program, seed: int = 0) -> Comparison:
     """Whether a pass left every value as it was. Never raises for what the programs are."""
     try:
+        len(after.facts)
+    except ProgramError as problem:
+        return Comparison(
+            "not checked", 0, 1.0, str(problem), after.outputs[0], "a node that is no use of its op"
+        )
+    try:
         return _Sweep(live(before), live(after), seed).run()
     except ProgramError as problem:
         return Comparison("not checked", error_probability=1.0, detail=str(problem))
@@ -110,11 +116,9 @@ class _Sweep:
         common = set(self.left.values()) & {n for v, n in self.right.items() if v != name}
         inputs = {self.left[given] for given in self.before.inputs}
         for border in (common, inputs):
-            sides = (
-                _region(program, numbers, border, name)
-                for program, numbers in ((self.before, self.left), (self.after, self.right))
-            )
-            check = compare_regions(*sides, seed=self.seed)
+            before = _region(self.before, self.left, border, name)
+            after = _region(self.after, self.right, border, name)
+            check = compare_regions(before, after, self.seed)
             if check.verdict != "different":
                 break
         if check.verdict == "different":

@@ -17,7 +17,7 @@ from tensmith.backend.native.prepare import road
 from tensmith.backend.native.prepare.pairs import moved_behind
 from tensmith.equality.changes import compare_changes
 from tensmith.errors import EngineError
-from tensmith.ir import Program, TensorType, interpret
+from tensmith.ir import Program, TensorType, interpret, make_node
 from tensmith.kernel import host_isa
 
 
@@ -153,3 +153,16 @@ def test_a_grid_that_does_not_rise_stays_where_it_is(scale: float) -> None:
     x = {"x": np.random.default_rng(0).integers(0, 256, (1, 2, 4, 4)).astype(np.uint8)}
     for name, array in interpret(program, x).items():
         np.testing.assert_array_equal(interpret(after, x)[name], array)
+
+
+@pytest.mark.parametrize("name", ["y weights", "y bias", "y phases", "y whole split", "y starts"])
+def test_values_of_a_model_may_have_the_names_that_passes_give(name: str) -> None:
+    net = Net(1, 6, 5, 7)
+    filters, bias = net.constant(6, 4, 3, 3), net.constant(4)
+    up = make_node("conv_transpose", ("x", filters, bias), ("y",), {"strides": (2, 2)})
+    last = make_node("mul", ("y", name), ("z",))
+    net.constants[name] = np.float32(3)
+    program = replace(net.program("z"), nodes=(up, last))
+    after = road.prepared(program)[0]
+    x = {"x": np.random.default_rng(0).normal(size=(1, 6, 5, 7)).astype(np.float32)}
+    np.testing.assert_allclose(interpret(after, x)["z"], interpret(program, x)["z"], atol=1e-4)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,21 +12,41 @@ from tensmith.backend.native.steps import Array
 from tensmith.ir import Node, Program, make_node
 
 
+def free(name: str, taken: Container[str]) -> str:
+    """A name that a value may have: a model may have named its own as the passes do."""
+    while name in taken:
+        name += "'"
+    return name
+
+
 @dataclass
 class Builder:
-    """Nodes and constants under construction; their names begin with those of the value they make."""
+    """Nodes and constants under construction; their names begin with those of the value they make.
+
+    `making` is that value, which keeps its name; everything else gets a free one.
+    """
 
     program: Program
+    making: str = ""
     nodes: list[Node] = field(default_factory=list)
     constants: dict[str, Array] = field(default_factory=dict)
+    made: set[str] = field(default_factory=set)
+
+    def _free(self, name: str) -> str:
+        if name != self.making:
+            name = free(name, self.program.names | self.made)
+        self.made.add(name)
+        return name
 
     def constant(self, name: str, array: Array) -> str:
         """A new constant."""
+        name = self._free(name)
         self.constants[name] = array
         return name
 
     def add(self, op: str, inputs: Sequence[str], output: str, **attrs: Any) -> str:
         """A new node's output."""
+        output = self._free(output)
         self.nodes.append(make_node(op, inputs, [output], attrs))
         return output
 

@@ -28,6 +28,7 @@ def decomposed(program: Program) -> Program:
     for node in program.nodes:
         rule = _RULES.get(node.op)
         shape = program.type(node.inputs[0]).static if rule else None
+        builder.making = node.output
         if rule is None or shape is None or not rule(builder, node, shape):
             builder.nodes.append(node)
     constants = {**program.constants, **builder.constants}

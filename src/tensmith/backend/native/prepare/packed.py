@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tensmith.backend.native.prepare.builder import free
 from tensmith.backend.native.steps import Array
 from tensmith.ir import Node, Program, make_node
 from tensmith.ir.ops.packed_products import unpacked
@@ -18,17 +19,20 @@ def opened(program: Program) -> Program:
         given = [program.constants.get(name) for name in names]
         whole = node.op == "matmul_n_bits" and all(not n or v is not None for n, v in zip(names, given))
         if whole and given[0] is not None and given[1] is not None:
-            nodes += _opened(node, unpacked(node.attrs, given[0], given[1], given[2]), constants)
+            parts = unpacked(node.attrs, given[0], given[1], given[2])
+            nodes += _opened(node, parts, constants, program.names)
         else:
             nodes.append(node)
     return replace(program, nodes=tuple(nodes), constants=constants, _known={})
 
 
-def _opened(node: Node, parts: tuple[Array, Array, Array], constants: dict[str, Array]) -> list[Node]:
+def _opened(
+    node: Node, parts: tuple[Array, Array, Array], constants: dict[str, Array], taken: frozenset[str]
+) -> list[Node]:
     """The nodes that take a packed product's place; `constants` grow."""
-    names = tuple(f"{node.output} {part}" for part in ("codes", "scales", "zeros"))
+    names = tuple(free(f"{node.output} {part}", taken) for part in ("codes", "scales", "zeros"))
     constants.update(zip(names, parts))
-    real, turned, sums = (f"{node.output} {part}" for part in ("weights", "columns", "sums"))
+    real, turned, sums = (free(f"{node.output} {part}", taken) for part in ("weights", "columns", "sums"))
     bias = node.inputs[5] if len(node.inputs) > 5 else ""
     made = [
         make_node("dequantize_linear", names, (real,), {"axis": 1, "block_size": node.attrs["block_size"]}),

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tensmith.backend.native.prepare.builder import free
 from tensmith.backend.native.quantized.grids import MOVING, grid_of
 from tensmith.ir import Node, Program, make_node
 
@@ -19,9 +20,10 @@ def unsigned(program: Program) -> Program:
     constants = dict(program.constants)
 
     def raised(node: Node) -> Node:
-        name = node.inputs[2]
-        constants[f"{name} raised"] = (constants[name].astype(np.int16) + 128).astype(np.uint8)
-        return replace(node, inputs=(*node.inputs[:2], f"{name} raised"))
+        zero = constants[node.inputs[2]]
+        name = free(f"{node.inputs[2]} raised", program.names)
+        constants[name] = (zero.astype(np.int16) + 128).astype(np.uint8)
+        return replace(node, inputs=(*node.inputs[:2], name))
 
     for node in program.nodes:
         readers = program.consumers.get(node.output, ())
@@ -71,7 +73,7 @@ def _parts_first(program: Program) -> Program:
         if alone and readers[0].op == "quantize_linear" and grid_of(program, readers[0]) is not None:
             last = readers[0]
             gone.add(last)
-            parts = [f"{last.output} part {index}" for index in range(len(node.inputs))]
+            parts = [free(f"{last.output} part {i}", program.names) for i in range(len(node.inputs))]
             nodes += [
                 replace(last, inputs=(name, *last.inputs[1:]), outputs=(part,))
                 for name, part in zip(node.inputs, parts)
@@ -90,7 +92,7 @@ def _behind(program: Program, node: Node, before: list[Node | None]) -> list[Nod
         return [node]
     if not _one_grid(program, known):
         return [node]
-    codes = f"{node.output} as bytes"
+    codes = free(f"{node.output} as bytes", program.names)
     inputs = (*(source.inputs[0] for source in known), *node.inputs[len(known) :])
     first = known[0]
     return [

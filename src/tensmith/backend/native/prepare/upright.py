@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tensmith.backend.native.prepare.builder import free
 from tensmith.backend.native.steps import Array
 from tensmith.ir import Node, Program
 
@@ -31,8 +32,9 @@ def _upright(program: Program, node: Node, constants: dict[str, Array]) -> Node:
     codes = given[opened.inputs[0]]
     if codes is None or codes.ndim != 2 or any(part is None for part in given.values()):
         return node
-    constants |= {f"{name} turned": _turned(part) for name, part in given.items() if part is not None}
-    inputs = tuple(name and f"{name} turned" for name in opened.inputs)
+    names = {name: free(f"{name} turned", program.names) for name in given}
+    constants |= {names[name]: _turned(part) for name, part in given.items() if part is not None}
+    inputs = tuple(name and names[name] for name in opened.inputs)
     attrs = {**opened.attrs, "axis": 1 - opened.attrs["axis"] % 2}
     return replace(opened, inputs=inputs, outputs=node.outputs, attrs=attrs)
 
