@@ -1,1 +1,1 @@
-"""Proofs of rules, exact checks of whole programs, and the certificates that record both."""
+"""Proofs of rules, checks of what was done to models, and the certificates that record both."""
