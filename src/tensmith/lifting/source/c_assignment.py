@@ -40,6 +40,7 @@ from tensmith.lifting.source.c_places import (
     Value,
     is_number,
 )
+from tensmith.lifting.source.c_records import plain_fields
 from tensmith.lifting.source.c_types import is_pointer
 
 
@@ -91,7 +92,7 @@ def copy_struct(context: Context, target: Place, source: StructPlace, where: Pos
     """s = t, field by field."""
     if not isinstance(target, StructPlace):
         raise Refusal("a struct is assigned to what is not one", where)
-    for field in source.declaration.type.get_fields():
+    for field in plain_fields(source.declaration, source.declaration):
         pair = [context.fields.get((side.name, field.spelling)) for side in (target, source)]
         if not all(isinstance(side, ScalarPlace) for side in pair):
             raise Refusal("a struct with arrays is copied: copy its fields one by one", where)

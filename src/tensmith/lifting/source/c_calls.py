@@ -6,10 +6,10 @@ from tensmith.lifting.loops import Constant
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import cast
 from tensmith.lifting.source.c_context import Context, Frame
-from tensmith.lifting.source.c_cursor import Cursor, children, key, kind, position
+from tensmith.lifting.source.c_cursor import Cursor, children, identity, key, kind, position
 from tensmith.lifting.source.c_declarations import held
 from tensmith.lifting.source.c_evaluate import address, evaluate, expression, spelled, value
-from tensmith.lifting.source.c_library import call_library
+from tensmith.lifting.source.c_library import call_library, in_library
 from tensmith.lifting.source.c_places import PointerPlace, Region, ScalarPlace, Value, is_number
 from tensmith.lifting.source.c_statements import function_body
 from tensmith.lifting.source.c_types import (
@@ -30,6 +30,7 @@ DEPTH = 16  # helpers inside helpers
 def call(context: Context, cursor: Cursor) -> Value:
     """Any call; constructors and operators of C++ are calls as well."""
     callee, arguments = cursor.referenced, list(cursor.get_arguments())
+    see_callee(context, cursor, arguments)
     name = cursor.spelling
     if callee is None or callee.kind.name in ("VAR_DECL", "PARM_DECL", "FIELD_DECL"):
         reason = f"`{spelled(cursor)}` calls through a pointer"
@@ -39,25 +40,62 @@ def call(context: Context, cursor: Cursor) -> Value:
     if callee.kind.name in ("CXX_METHOD", "CONVERSION_FUNCTION"):
         return method(context, cursor, arguments)
     definition = callee.get_definition()
-    if definition is not None and definition.location.is_in_system_header:
-        definition = None
-    if definition is None:
+    ours = callee.location.is_in_system_header or (name.startswith("__builtin_") and builtin(callee))
+    if ours or name.startswith("operator"):
         return call_library(context, cursor, callee.spelling or name, arguments)
+    if definition is None:
+        return call_declared(context, cursor, callee, arguments)
     return inlined(context, cursor, definition, arguments)
+
+
+def see_callee(context: Context, cursor: Cursor, arguments: list[Cursor]) -> None:
+    """The name of what is called: `f`, `(f)`, `v.size`, `std::max<int>`; clang resolves it."""
+    given = {identity(argument) for argument in arguments}
+    for part in children(cursor):
+        if identity(part) in given:
+            continue
+        while kind(part) in ("UNEXPOSED_EXPR", "PAREN_EXPR") and len(children(part)) == 1:
+            part = children(part)[0]
+        if kind(part) == "DECL_REF_EXPR":
+            context.see(part)
+            context.skipped.update(map(identity, children(part)))  # the arguments of templates
+        elif kind(part) == "MEMBER_REF_EXPR":
+            context.see(part)
+
+
+def builtin(callee: Cursor) -> bool:
+    """Whether clang itself declares a function."""
+    return callee.location.file is None
+
+
+def call_declared(context: Context, cursor: Cursor, callee: Cursor, arguments: list[Cursor]) -> Value:
+    """A function that the file declares and does not define: it may be any, whatever its name is."""
+    name = callee.spelling
+    if in_library(name):
+        reason = f"{name} is declared in this file, and may be another function than the library's"
+        raise Refusal(f"{reason}: include the header that declares it", position(cursor))
+    return call_library(context, cursor, name, arguments)
 
 
 def construct(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
     """A vector that is made in an expression, or a copy whose source serves as well."""
     if vector_element(cursor.type) is None:
-        if len(arguments) == 1:
+        copied = callee_copies(cursor.referenced)
+        if len(arguments) == 1 and copied:
             return evaluate(context, arguments[0])
         raise Refusal(unsupported(cursor.type, f"`{spelled(cursor)}`"), position(cursor))
-    inner = unwrapped(cursor)
+    inner = unwrapped(context, cursor)
     if kind(inner) == "CALL_EXPR" and inner.spelling == "vector":
         region = constructed(context, inner)
         context.temporary.add(region.array)
         return region
     return evaluate(context, inner)
+
+
+def callee_copies(callee: Cursor) -> bool:
+    """Whether a constructor is the one that clang adds to copy a plain struct."""
+    implied = callee.is_copy_constructor() or callee.is_move_constructor()
+    return bool(implied and callee.location == callee.semantic_parent.location)
 
 
 def method(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
@@ -84,11 +122,14 @@ def inlined(context: Context, cursor: Cursor, definition: Cursor, arguments: lis
         raise Refusal(f"{name} calls itself: write the recursion as a loop", where)
     if len(context.frames) > DEPTH:
         raise Refusal(f"more than {DEPTH} helpers inside one another: call fewer", where)
+    context.lowered[identity(definition)] = definition
     frame = Frame(definition, written(definition))
     parameters = list(definition.get_arguments())
+    context.see(*parameters)
     if len(parameters) != len(arguments):
         raise Refusal(f"{name} takes a variable number of arguments: give it fixed parameters", where)
     statements = children(body(definition))
+    context.see(body(definition))
     direct = len(statements) == 1 and kind(statements[0]) == "RETURN_STMT" and children(statements[0])
     bindings = [
         bind(context, frame, parameter, argument, bool(direct))
@@ -98,6 +139,7 @@ def inlined(context: Context, cursor: Cursor, definition: Cursor, arguments: lis
     context.frames.append(frame)
     try:
         if direct:
+            context.see(statements[0])
             return returned(context, children(statements[0])[0], definition)
         outer = context.later, context.reads
         context.later, context.reads = [], set()

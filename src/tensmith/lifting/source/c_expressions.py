@@ -6,10 +6,22 @@ from collections.abc import Callable
 
 from tensmith.lifting.loops import BOOL, Apply, Assign, Constant, Expr, If, Statement
 from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.c_account import dead
 from tensmith.lifting.source.c_arithmetic import apply, cast, defined_everywhere, negation
 from tensmith.lifting.source.c_context import Context
-from tensmith.lifting.source.c_cursor import Cursor, children, constant, kind, operator, position
+from tensmith.lifting.source.c_cursor import (
+    Cursor,
+    bare,
+    children,
+    constant,
+    identity,
+    is_expression,
+    kind,
+    operator,
+    position,
+)
 from tensmith.lifting.source.c_evaluate import (
+    check_type,
     condition,
     converted,
     decayed,
@@ -18,12 +30,14 @@ from tensmith.lifting.source.c_evaluate import (
     expression,
     load,
     place_type,
+    spelled,
     value,
 )
 from tensmith.lifting.source.c_globals import global_constant
 from tensmith.lifting.source.c_memory import address_of, arithmetic, choose, compared, retyped
 from tensmith.lifting.source.c_places import ElementPlace, Null, ScalarPlace, Value, is_number
 from tensmith.lifting.source.c_types import is_pointer, scalar, unsupported
+from tensmith.lifting.source.c_whitelist import OPERATORS, Refused
 
 FLIPPED = {"gt": "lt", "ge": "le"}
 
@@ -32,7 +46,8 @@ FLIPPED = {"gt": "lt", "ge": "le"}
     "INTEGER_LITERAL", "FLOATING_LITERAL", "CHARACTER_LITERAL", "CXX_BOOL_LITERAL_EXPR", "CXX_UNARY_EXPR"
 )
 def literal(context: Context, cursor: Cursor) -> Value:
-    """A literal, or the sizeof of a type."""
+    """A literal, or the sizeof of a type or of an expression, which is not evaluated."""
+    context.skipped.update(map(identity, children(cursor)))
     found, wanted = constant(cursor), scalar(cursor.type)
     if found is None or wanted is None:
         reason = f"a constant that is not understood, of the type {cursor.type.spelling}"
@@ -70,10 +85,13 @@ def parentheses(context: Context, cursor: Cursor) -> Value:
 @expression("CXX_REINTERPRET_CAST_EXPR", "CXX_CONST_CAST_EXPR")
 def conversion(context: Context, cursor: Cursor) -> Value:
     """A conversion, written or implied: to a scalar type, or of a pointer."""
-    inner = children(cursor)
-    if not inner:
-        raise Refusal("an expression that is not understood: write it in plainer terms", position(cursor))
-    found = evaluate(context, inner[-1])
+    inner = [part for part in children(cursor) if is_expression(part)]
+    if is_elvis(cursor, inner):
+        return elvis(context, cursor, inner)
+    if len(inner) != 1 or (kind(cursor) == "UNEXPOSED_EXPR" and not same_text(cursor, inner[0])):
+        reason = "is not understood" if inner else "leaves something out"
+        raise Refusal(f"`{spelled(cursor)}` {reason}: write it in plainer terms", position(cursor))
+    found = evaluate(context, inner[0])
     if is_pointer(cursor.type):
         return retyped(context, decayed(context, found, cursor), cursor)
     wanted = scalar(cursor.type)
@@ -90,10 +108,43 @@ def conversion(context: Context, cursor: Cursor) -> Value:
     return found
 
 
+def same_text(cursor: Cursor, inner: Cursor) -> bool:
+    """Whether an implicit conversion covers what it converts and not a word more, in macros too."""
+    a, b = cursor.extent, inner.extent
+    return bool(a.begin_int_data == b.begin_int_data and a.end_int_data == b.end_int_data)
+
+
+def is_elvis(cursor: Cursor, inner: list[Cursor]) -> bool:
+    """Whether this is GNU's `a ?: b`: one node stands for `a` as value, as condition and as result."""
+    if kind(cursor) != "UNEXPOSED_EXPR" or len(inner) != 4:
+        return False
+    return len({identity(bare(part)) for part in inner[:3]}) == 1
+
+
+def elvis(context: Context, cursor: Cursor, inner: list[Cursor]) -> Value:
+    """a ?: b, where a is computed once."""
+    where, wanted = position(cursor), scalar(cursor.type)
+    if wanted is None:
+        raise Refusal(f"`{spelled(cursor)}` chooses between pointers: use if and else", where)
+    first = sequenced(context, value, inner[0])
+    context.see(*inner[:3])
+    first = context.declare("given", first.type, first, where)
+    with context.block() as before:
+        other = cast(sequenced(context, value, inner[3]), wanted)
+    if not before:
+        return Apply("select", (cast(first, BOOL), cast(first, wanted), other), wanted, where)
+    result = context.declare("choice", wanted, cast(first, wanted), where)
+    otherwise = (*before, Assign(result.name, other, where))
+    context.emit(If(negation(cast(first, BOOL)), otherwise, (), where))
+    return result
+
+
 @expression("UNARY_OPERATOR")
 def unary(context: Context, cursor: Cursor) -> Value:
     """& * + - ~ ! and, elsewhere, ++ and --."""
-    operand, sign = children(cursor)[0], operator(cursor)
+    (operand,), sign = children(cursor), modelled_operator(cursor)
+    if sign == "extension":
+        return evaluate(context, operand)
     if sign == "&":
         return address_of(context, evaluate(context, operand), cursor)
     if sign == "*":
@@ -109,14 +160,23 @@ def unary(context: Context, cursor: Cursor) -> Value:
         from tensmith.lifting.source.c_assignment import step
 
         return step(context, cursor, sign)
-    raise Refusal("an operator of complex numbers or coroutines", position(cursor))
+    raise AssertionError(sign)
+
+
+def modelled_operator(cursor: Cursor) -> str:
+    """The operator, if it has a meaning here."""
+    sign = operator(cursor)
+    found = OPERATORS[sign]
+    if isinstance(found, Refused):
+        raise Refusal(found.why, position(cursor))
+    return sign
 
 
 @expression("BINARY_OPERATOR")
 def binary(context: Context, cursor: Cursor) -> Value:
     """Arithmetic, comparisons, && and ||, assignment, the comma."""
     left, right = children(cursor)
-    sign = operator(cursor)
+    sign = modelled_operator(cursor)
     if sign in ("&&", "||"):
         return converted(logical(context, cursor, sign, left, right), cursor)
     if sign == ",":
@@ -162,7 +222,10 @@ def logical(context: Context, cursor: Cursor, sign: str, left: Cursor, right: Cu
     where = position(cursor)
     a = sequenced(context, condition, left)
     if isinstance(a, Constant):
-        return sequenced(context, condition, right) if a.value == (sign == "&&") else a
+        if a.value == (sign == "&&"):
+            return sequenced(context, condition, right)
+        dead(context, [right])
+        return a
     with context.block() as effects:
         b = sequenced(context, condition, right)
     if effects:
@@ -183,7 +246,9 @@ def conditional(context: Context, cursor: Cursor) -> Value:
     where, wanted = position(cursor), scalar(cursor.type)
     chosen = sequenced(context, condition, test)
     if isinstance(chosen, Constant):
-        return evaluate(context, first if chosen.value else second)
+        taken, never = (first, second) if chosen.value else (second, first)
+        dead(context, [never])
+        return evaluate(context, taken)
     if is_pointer(cursor.type):
         return choose(context, cursor, chosen, first, second)
     if wanted is None:
@@ -205,6 +270,8 @@ def discard(context: Context, cursor: Cursor) -> None:
     """An expression statement: only what it does counts."""
     with context.full_expression():
         if kind(cursor) in EFFECTLESS:
+            check_type(cursor)
+            context.see(cursor)
             return
         evaluate(context, cursor)
 

@@ -8,7 +8,7 @@ from tensmith.lifting.loops import BOOL, I64, Apply, Constant, Expr
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import cast, offset, unplaced
 from tensmith.lifting.source.c_context import Context
-from tensmith.lifting.source.c_cursor import Cursor, children, position
+from tensmith.lifting.source.c_cursor import Cursor, children, is_expression, position
 from tensmith.lifting.source.c_evaluate import (
     address,
     decayed,
@@ -122,7 +122,7 @@ def pointed(context: Context, pointer: Pointer, by: Expr, cursor: Cursor) -> Poi
 @expression("MEMBER_REF_EXPR")
 def member(context: Context, cursor: Cursor) -> Value:
     """s.x, s->x."""
-    inner = children(cursor)
+    inner = [part for part in children(cursor) if is_expression(part)]
     base = evaluate(context, inner[0]) if inner else None
     if inner and is_pointer(inner[0].type):
         base = element(context, decayed(context, base, inner[0]), cursor)
