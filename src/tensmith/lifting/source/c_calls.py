@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tensmith.lifting.loops import Constant
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import cast
 from tensmith.lifting.source.c_context import Context, Frame
 from tensmith.lifting.source.c_cursor import Cursor, children, identity, key, kind, position
 from tensmith.lifting.source.c_declarations import held
-from tensmith.lifting.source.c_evaluate import address, evaluate, expression, spelled, value
+from tensmith.lifting.source.c_evaluate import address, evaluate, expression, load, spelled, value
 from tensmith.lifting.source.c_library import call_library, in_library
-from tensmith.lifting.source.c_places import PointerPlace, Region, ScalarPlace, Value, is_number
+from tensmith.lifting.source.c_places import (
+    PointerPlace,
+    Region,
+    ScalarPlace,
+    StructPlace,
+    Value,
+    is_number,
+)
+from tensmith.lifting.source.c_records import plain_fields
+from tensmith.lifting.source.c_sequence import refuse_shared, touches, unsequenced
 from tensmith.lifting.source.c_statements import function_body
 from tensmith.lifting.source.c_types import (
     is_array,
@@ -21,7 +32,7 @@ from tensmith.lifting.source.c_types import (
     vector_element,
 )
 from tensmith.lifting.source.c_vectors import METHODS, constructed, duplicate, region_of, unwrapped
-from tensmith.lifting.source.c_writes import body, written
+from tensmith.lifting.source.c_writes import body, changes, written
 
 DEPTH = 16  # helpers inside helpers
 
@@ -30,6 +41,8 @@ DEPTH = 16  # helpers inside helpers
 def call(context: Context, cursor: Cursor) -> Value:
     """Any call; constructors and operators of C++ are calls as well."""
     callee, arguments = cursor.referenced, list(cursor.get_arguments())
+    if any(not argument.extent.start.line for argument in arguments):
+        raise Refusal(f"{cursor.spelling} takes an argument by default: write it out", position(cursor))
     see_callee(context, cursor, arguments)
     name = cursor.spelling
     if callee is None or callee.kind.name in ("VAR_DECL", "PARM_DECL", "FIELD_DECL"):
@@ -131,20 +144,25 @@ def inlined(context: Context, cursor: Cursor, definition: Cursor, arguments: lis
     statements = children(body(definition))
     context.see(body(definition))
     direct = len(statements) == 1 and kind(statements[0]) == "RETURN_STMT" and children(statements[0])
-    bindings = [
-        bind(context, frame, parameter, argument, bool(direct))
+    direct = direct and not changes(statements[0])
+    binders = [
+        partial(bind, context, frame, parameter, argument, bool(direct))
         for parameter, argument in zip(parameters, arguments, strict=True)
     ]
+    bindings = unsequenced(context, where, binders)
     context.bound.update(bindings)
     context.frames.append(frame)
     try:
         if direct:
             context.see(statements[0])
             return returned(context, children(statements[0])[0], definition)
-        outer = context.later, context.reads
+        outer, before = (context.later, context.reads), len(context.out)
         context.later, context.reads = [], set()
         result = function_body(context, frame, name)
         context.later, context.reads = outer
+        pending = {changed.removesuffix("[]") for changed, _ in context.later}
+        if pending:
+            refuse_shared(pending & touches(context.out[before:]), where)
         return kept(context, result, cursor)
     finally:
         context.frames.pop()
@@ -172,12 +190,12 @@ def bind(
 ) -> tuple[int, Value]:
     """What a helper's parameter stands for."""
     at, name, where = key(parameter), parameter.spelling or "unnamed", position(argument)
-    changes = at in frame.written
+    changed = at in frame.written
     if is_pointer(parameter.type) or is_array(parameter.type):
         target = address(context, argument)
-        if direct and not changes:
+        if direct and not changed:
             return at, target
-        if changes:
+        if changed:
             context.point(at, name, target, where)
         else:
             context.fix(at, name, target, where)
@@ -187,15 +205,34 @@ def bind(
     if vector_element(parameter.type) is not None:
         region = region_of(context, argument)
         temporary = region.array in context.temporary
-        return at, duplicate(context, region, name, where) if changes and not temporary else region
+        return at, duplicate(context, region, name, where) if changed and not temporary else region
     wanted = scalar(parameter.type)
     if wanted is None:
         found = evaluate(context, argument)
-        if changes:
+        if changed:
             raise Refusal(f"{name}, a struct passed by value, is changed: pass it by reference", where)
-        return at, found
+        return at, found if direct else struct_copy(context, found, name, argument)
     number = cast(value(context, argument), wanted)
-    if not changes and (direct or isinstance(number, Constant)):
+    if not changed and (direct or isinstance(number, Constant)):
         return at, number
     variable = context.declare(name, wanted, number, where)
     return at, ScalarPlace(variable.name, wanted)
+
+
+def struct_copy(context: Context, found: Value, name: str, argument: Cursor) -> Value:
+    """A struct passed by value: its numbers as they are now, whatever happens to those of the caller."""
+    if not isinstance(found, StructPlace):
+        return found
+    where, copy = position(argument), StructPlace(context.fresh(name), found.declaration)
+    for part in plain_fields(found.declaration, argument):
+        old = context.fields.get((found.name, part.spelling))
+        if isinstance(old, ScalarPlace):
+            number = load(context, old, argument)
+            new = context.declare(f"{copy.name}.{part.spelling}", old.type, number, where)
+            old = ScalarPlace(new.name, old.type)
+        elif old is not None and is_array(part.type):
+            reason = f"{name}, a struct with an array in it, is passed by value"
+            raise Refusal(f"{reason}: pass it by reference", where)
+        if old is not None:
+            context.fields[(copy.name, part.spelling)] = old
+    return copy

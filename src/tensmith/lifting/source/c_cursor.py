@@ -167,21 +167,31 @@ def is_expression(cursor: Cursor) -> bool:
 
 def spelling_word(cursor: Cursor) -> str:
     """The word of the text that a cursor begins with, where a macro's body writes it too; "" if none does."""
+    found = re.match(rb"(?:\w+\s*::\s*)?(\w+)", spelled_text(cursor)[1][:200])
+    return found[0].decode() if found else ""
+
+
+def spelled_text(cursor: Cursor) -> tuple[bytes, bytes]:
+    """The text before the beginning of a cursor and from there on, in the file where it is spelled."""
     library, unit = clang().conf.lib, cursor.translation_unit
     file, offset, size = ctypes.c_void_p(), ctypes.c_uint(), ctypes.c_size_t()
     library.clang_getSpellingLocation(
         cursor.extent.start, ctypes.byref(file), None, None, ctypes.byref(offset)
     )
     text = library.clang_getFileContents(unit, file, ctypes.byref(size)) if file else None
-    if not text:
-        return ""
-    found = re.match(rb"(?:\w+\s*::\s*)?(\w+)", text[offset.value : offset.value + 200])
-    return found[0].decode() if found else ""
+    return (text[: offset.value], text[offset.value :]) if text else (b"", b"")
 
 
 def key(cursor: Cursor) -> int:
     """What tells declarations apart: where clang keeps the first of each."""
     return int(cursor.canonical.data[0] or 0)
+
+
+def character_before(cursor: Cursor) -> str:
+    """The last character of the text before a cursor, where it is spelled; libclang leaves out what a header
+    of `if`, `switch` or `for` starts with, or does not tell it from a branch."""
+    before = spelled_text(cursor)[0].rstrip()
+    return before[-1:].decode(errors="replace")
 
 
 def for_parts(cursor: Cursor) -> tuple[Cursor | None, Cursor | None, Cursor | None, Cursor]:

@@ -36,6 +36,7 @@ from tensmith.lifting.source.c_evaluate import (
 from tensmith.lifting.source.c_globals import global_constant
 from tensmith.lifting.source.c_memory import address_of, arithmetic, choose, compared, retyped
 from tensmith.lifting.source.c_places import ElementPlace, Null, ScalarPlace, Value, is_number
+from tensmith.lifting.source.c_sequence import unsequenced
 from tensmith.lifting.source.c_types import is_pointer, scalar, unsupported
 from tensmith.lifting.source.c_whitelist import OPERATORS, Refused
 
@@ -64,6 +65,9 @@ def null(context: Context, cursor: Cursor) -> Value:
 def name(context: Context, cursor: Cursor) -> Value:
     """A variable, parameter or constant."""
     declaration = cursor.referenced
+    if declaration is None:
+        reason = f"`{spelled(cursor)}` is not known, as a template's parameter is not"
+        raise Refusal(f"{reason}: write a function with plain parameters", position(cursor))
     if declaration.kind.name == "ENUM_CONSTANT_DECL":
         wanted = scalar(cursor.type)
         assert wanted is not None
@@ -192,7 +196,9 @@ def binary(context: Context, cursor: Cursor) -> Value:
         if comparison in ("lt", "le", "eq", "ne"):
             return converted(compared(context, cursor, sign, left, right), cursor)
         return arithmetic(context, cursor, sign, left, right)
-    a, b = value(context, left), value(context, right)
+    a, b = unsequenced(
+        context, position(cursor), [lambda: value(context, left), lambda: value(context, right)]
+    )
     if comparison in ("lt", "le", "eq", "ne"):
         pair = (b, a) if sign in FLIPPED else (a, b)
         return converted(Apply(comparison, pair, BOOL, position(cursor)), cursor)

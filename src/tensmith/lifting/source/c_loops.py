@@ -22,6 +22,7 @@ from tensmith.lifting.source.c_context import UNKNOWN, Context, same_target
 from tensmith.lifting.source.c_cursor import (
     Cursor,
     bare,
+    character_before,
     children,
     descendants,
     for_parts,
@@ -185,7 +186,7 @@ def repeated(context: Context, body: Callable[[], None]) -> tuple[Statement, ...
 def range_loop(context: Context, cursor: Cursor) -> None:
     """for (T x : v) body."""
     parts = children(cursor)
-    if len(parts) != 3:
+    if len(parts) != 3 or character_before(parts[0]) != "(":
         raise Refusal(
             "a range-for with a statement before its range: put it before the loop", position(cursor)
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from tensmith.lifting.loops import BOOL, I64, Apply, Constant, Expr
@@ -31,7 +32,9 @@ from tensmith.lifting.source.c_places import (
     ScalarPlace,
     StructPlace,
     Value,
+    is_number,
 )
+from tensmith.lifting.source.c_sequence import unsequenced
 from tensmith.lifting.source.c_types import is_pointer, scalar
 
 
@@ -58,13 +61,30 @@ def moved(context: Context, pointer: Pointer, by: Expr, cursor: Cursor, sign: st
 def arithmetic(context: Context, cursor: Cursor, sign: str, left: Cursor, right: Cursor) -> Value:
     """p + k, k + p, p - k, p - q."""
     if sign == "sub" and is_pointer(left.type) and is_pointer(right.type):
-        a, b = same_array(context, cursor, address(context, left), address(context, right))
+        a, b = same_array(context, cursor, *both(context, cursor, left, right))
         return offset(a, b, position(cursor), "sub")
     if sign not in ("add", "sub"):
         raise Refusal(f"`{spelled(cursor)}` computes with a pointer's bits: use subscripts", position(cursor))
-    if is_pointer(left.type):
-        return moved(context, address(context, left), value(context, right), cursor, sign)
-    return moved(context, address(context, right), value(context, left), cursor)
+    if not is_pointer(left.type):
+        left, right = right, left
+    pointer, by = indexed(context, cursor, left, right)
+    return moved(context, pointer, by, cursor, sign)
+
+
+def both(context: Context, cursor: Cursor, left: Cursor, right: Cursor) -> list[Pointer]:
+    """Two pointers, in whatever order."""
+    return unsequenced(
+        context, position(cursor), [lambda: address(context, left), lambda: address(context, right)]
+    )
+
+
+def indexed(context: Context, cursor: Cursor, base: Cursor, index: Cursor) -> tuple[Pointer, Expr]:
+    """A pointer and a number, in whatever order."""
+    evaluations: list[Callable[[], Expr | Pointer]]
+    evaluations = [lambda: value(context, index), lambda: address(context, base)]
+    by, pointer = unsequenced(context, position(cursor), evaluations)
+    assert is_number(by) and not is_number(pointer)
+    return pointer, by
 
 
 def same_array(context: Context, cursor: Cursor, a: Pointer, b: Pointer) -> tuple[Expr, Expr]:
@@ -79,7 +99,7 @@ def same_array(context: Context, cursor: Cursor, a: Pointer, b: Pointer) -> tupl
 
 def compared(context: Context, cursor: Cursor, sign: str, left: Cursor, right: Cursor) -> Expr:
     """p < q as a comparison of subscripts; a comparison with null has a known answer."""
-    a, b = address(context, left), address(context, right)
+    a, b = both(context, cursor, left, right)
     if isinstance(a, Null) or isinstance(b, Null):
         if sign not in ("eq", "ne"):
             raise Refusal(f"`{spelled(cursor)}` orders the null pointer", position(cursor))
@@ -108,8 +128,8 @@ def subscript(context: Context, cursor: Cursor) -> Value:
     base, index = children(cursor)
     if scalar(base.type) is not None:
         base, index = index, base
-    by = value(context, index)
-    return element(context, pointed(context, address(context, base), by, cursor), cursor)
+    pointer, by = indexed(context, cursor, base, index)
+    return element(context, pointed(context, pointer, by, cursor), cursor)
 
 
 def pointed(context: Context, pointer: Pointer, by: Expr, cursor: Cursor) -> Pointer:

@@ -17,8 +17,8 @@ from tensmith.lifting.source.c_macros import DIRECTIVE
 ATTRIBUTES = {
     "what the optimizer may do": "always_inline noinline gnu_inline flatten hot cold artificial noclone "
     "noipa nomerge nothrow leaf likely unlikely fallthrough pure const noreturn returns_nonnull nonnull "
-    "malloc alloc_size alloc_align assume_aligned no_stack_protector stack_protect target target_clones vectorcall "
-    "sysv_abi ms_abi min_vector_width minsize optnone opencl_unroll_hint",
+    "malloc alloc_size alloc_align assume_aligned no_stack_protector stack_protect target target_clones "
+    "vectorcall sysv_abi ms_abi min_vector_width minsize optnone opencl_unroll_hint",
     "what the compiler may say": "unused used maybe_unused nodiscard warn_unused_result deprecated "
     "unavailable diagnose_if format sentinel warning error access carries_dependency nodebug",
     "where code and data lie": "aligned section visibility dllexport dllimport externally_visible "

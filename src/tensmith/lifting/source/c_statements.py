@@ -23,7 +23,15 @@ from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_account import dead
 from tensmith.lifting.source.c_arithmetic import cast, negation
 from tensmith.lifting.source.c_context import Context, Frame
-from tensmith.lifting.source.c_cursor import Cursor, children, identity, is_expression, kind, position
+from tensmith.lifting.source.c_cursor import (
+    Cursor,
+    character_before,
+    children,
+    identity,
+    is_expression,
+    kind,
+    position,
+)
 from tensmith.lifting.source.c_declarations import declare
 from tensmith.lifting.source.c_evaluate import address, condition, evaluate, value
 from tensmith.lifting.source.c_expressions import discard, sequenced
@@ -149,7 +157,7 @@ def leaves(cursor: Cursor) -> bool:
 def branch(context: Context, cursor: Cursor, follow: list[Cursor]) -> None:
     """if (c) a; else b; and, where a branch may leave, what follows."""
     parts = children(cursor)
-    if not is_expression(parts[0]) or len(parts) > 3 or has_start(cursor):
+    if not is_expression(parts[0]) or len(parts) > 3 or has_start(context, cursor):
         raise Refusal("a statement or declaration inside an if: put it before", position(cursor))
     with context.full_expression():
         test = sequenced(context, condition, parts[0])
@@ -161,19 +169,11 @@ def branch(context: Context, cursor: Cursor, follow: list[Cursor]) -> None:
     return None
 
 
-def has_start(cursor: Cursor) -> bool:
+def has_start(context: Context, cursor: Cursor) -> bool:
     """Whether `if (start; test)`, which C++ knows, may be meant: libclang's children do not tell."""
     parts = children(cursor)
-    if len(parts) < 3 or not is_expression(parts[1]):
-        return False
-    depth = 0
-    for token in cursor.get_tokens():
-        depth += (token.spelling in ("(", "{", "[")) - (token.spelling in (")", "}", "]"))
-        if token.spelling == ";" and depth == 1:
-            return True
-        if token.spelling == ")" and depth == 0:
-            return False
-    return True
+    ambiguous = context.language == "c++" and len(parts) == 3 and is_expression(parts[1])
+    return ambiguous and character_before(parts[1]) != ")"
 
 
 def ways(context: Context, test: Expr, first: list[Cursor], second: list[Cursor], where: Position) -> None:
@@ -214,7 +214,8 @@ def small(statements: tuple[Statement, ...]) -> bool:
 def switch(context: Context, cursor: Cursor, follow: list[Cursor]) -> None:
     """switch over constants, every group ended by break, return or continue: a chain of ifs."""
     parts, where = children(cursor), position(cursor)
-    if len(parts) != 2:
+    hidden = context.language == "c++" and character_before(parts[0]) != "("
+    if len(parts) != 2 or hidden:
         raise Refusal("a statement or declaration inside a switch: put it before", where)
     selector, inside = parts
     with context.full_expression():
