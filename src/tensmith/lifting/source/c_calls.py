@@ -8,7 +8,7 @@ from tensmith.lifting.loops import Constant
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import cast
 from tensmith.lifting.source.c_context import Context, Frame
-from tensmith.lifting.source.c_cursor import Cursor, children, identity, key, kind, position
+from tensmith.lifting.source.c_cursor import Cursor, children, identity, key, kind, position, type_kind
 from tensmith.lifting.source.c_declarations import held
 from tensmith.lifting.source.c_evaluate import address, evaluate, expression, load, spelled, value
 from tensmith.lifting.source.c_library import call_library, in_library
@@ -32,7 +32,7 @@ from tensmith.lifting.source.c_types import (
     vector_element,
 )
 from tensmith.lifting.source.c_vectors import METHODS, constructed, duplicate, region_of, unwrapped
-from tensmith.lifting.source.c_writes import body, changes, written
+from tensmith.lifting.source.c_writes import body, changes, hands_out, written
 
 DEPTH = 16  # helpers inside helpers
 
@@ -135,6 +135,9 @@ def inlined(context: Context, cursor: Cursor, definition: Cursor, arguments: lis
         raise Refusal(f"{name} calls itself: write the recursion as a loop", where)
     if len(context.frames) > DEPTH:
         raise Refusal(f"more than {DEPTH} helpers inside one another: call fewer", where)
+    if type_kind(definition.type) == "FUNCTIONNOPROTO" and arguments:
+        reason = f"{name} is defined in the old style"
+        raise Refusal(f"{reason}: write the types between the parentheses", where)
     context.lowered[identity(definition)] = definition
     frame = Frame(definition, written(definition))
     parameters = list(definition.get_arguments())
@@ -205,7 +208,9 @@ def bind(
     if vector_element(parameter.type) is not None:
         region = region_of(context, argument)
         temporary = region.array in context.temporary
-        return at, duplicate(context, region, name, where) if changed and not temporary else region
+        shared = not direct and hands_out(frame.function)  # another argument may be the same vector
+        copies = (changed or shared) and not temporary
+        return at, duplicate(context, region, name, where) if copies else region
     wanted = scalar(parameter.type)
     if wanted is None:
         found = evaluate(context, argument)

@@ -22,7 +22,7 @@ from tensmith.lifting.source import c_calls, c_loops  # noqa: F401  (they regist
 from tensmith.lifting.source.c_account import check_account
 from tensmith.lifting.source.c_arithmetic import integer
 from tensmith.lifting.source.c_context import Context, Frame
-from tensmith.lifting.source.c_cursor import Cursor, identity, key, position
+from tensmith.lifting.source.c_cursor import Cursor, identity, key, position, type_kind
 from tensmith.lifting.source.c_declarations import extents
 from tensmith.lifting.source.c_places import (
     Address,
@@ -66,6 +66,7 @@ def lower(
     where, name = position(cursor), cursor.spelling
     if cursor.type.kind.name == "FUNCTIONPROTO" and cursor.type.is_function_variadic():
         raise Refusal("a variable number of arguments: give it fixed parameters", where)
+    check_prototype(cursor, where)
     context = Context(file, language, deadline)
     frame = Frame(cursor, written(cursor))
     context.frames.append(frame)
@@ -85,6 +86,13 @@ def lower(
     return Function(
         name, final, returns, everything, "c" if language == "c" else "c++", file, where, tuple(context.notes)
     )
+
+
+def check_prototype(definition: Cursor, where: Position) -> None:
+    """Calls of functions without a prototype promote what they pass, and convert nothing."""
+    if type_kind(definition.type) == "FUNCTIONNOPROTO" and list(definition.get_arguments()):
+        reason = f"{definition.spelling} is defined in the old style"
+        raise Refusal(f"{reason}: write the types between the parentheses", where)
 
 
 def finish(context: Context, result: Value, where: Position) -> Scalar | Array | None:

@@ -17,6 +17,7 @@ from tensmith.lifting.loops import (
     Statement,
 )
 from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.c_account import dead
 from tensmith.lifting.source.c_arithmetic import apply, cast, integer, negation
 from tensmith.lifting.source.c_context import UNKNOWN, Context, same_target
 from tensmith.lifting.source.c_cursor import (
@@ -92,6 +93,8 @@ def repeat(
             raise Refusal(f"{reason}: keep the data in an array, and count", where)
         if found.value:
             raise Refusal("a loop without end: give it a condition that concerns its counter", where)
+        if name != "do":
+            dead(context, [inside, *step])
         return
 
     def body() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_account import check_attribute
-from tensmith.lifting.source.c_cursor import Cursor, children, is_expression, kind, position
+from tensmith.lifting.source.c_cursor import Cursor, children, is_expression, kind, position, type_kind
 from tensmith.lifting.source.c_whitelist import PROPERTIES, Refused
 
 # What may stand in a struct besides fields: types, which only count where a field has them.
@@ -40,6 +40,8 @@ def check_field(field: Cursor) -> None:
     for part in children(field):
         if part.kind.is_attribute():
             check_attribute(part)
+    if type_kind(field.type.get_canonical()) == "INCOMPLETEARRAY":
+        problem = "flexible array"
     if problem:
         refuse(field, problem)
 

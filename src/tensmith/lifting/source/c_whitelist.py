@@ -206,6 +206,7 @@ PROPERTIES: dict[str, Meaning] = {
     "mutable": Refused("mutable: use a struct of plain fields"),
     "address space": Refused("an address space of its own: use plain pointers"),
     "variadic": Refused("a variable number of arguments: give it fixed parameters"),
+    "flexible array": Refused("an array without a length: use a pointer"),
     "default member": Refused("a field with a default value: set it where the variable is declared"),
 }
 
