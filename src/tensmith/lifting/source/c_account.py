@@ -26,6 +26,7 @@ from tensmith.lifting.source.c_evaluate import spelled
 from tensmith.lifting.source.c_pragmas import Hazard, attribute_hazard, harmless_attribute
 from tensmith.lifting.source.c_types import plain
 from tensmith.lifting.source.c_whitelist import Modelled, NoEffect, cursor_meaning
+from tensmith.lifting.source.c_writes import changes
 
 
 def check_account(context: Context, hazards: Iterable[Hazard]) -> None:
@@ -81,9 +82,8 @@ def counted(cursor: Cursor, name: str, inner: list[Cursor]) -> list[Cursor]:
     kept = identity(first) if first is not None else None
     if name == "PARM_DECL":  # what it is where the caller leaves it out
         inner = [part for part in inner if identity(part) != kept]
-    if plain(cursor.type).kind.name in ("CONSTANTARRAY", "POINTER") and constant_extents(cursor.type):
-        inner = [part for part in inner if not is_expression(part) or identity(part) == kept]
-    return inner
+    # An extent that is no more than a number: where two types meet, C demands that theirs are equal.
+    return [part for part in inner if not is_expression(part) or identity(part) == kept or changes(part)]
 
 
 def constant_extents(kind_of: object) -> bool:

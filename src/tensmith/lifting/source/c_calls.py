@@ -146,10 +146,10 @@ def inlined(context: Context, cursor: Cursor, definition: Cursor, arguments: lis
         raise Refusal(f"{name} takes a variable number of arguments: give it fixed parameters", where)
     statements = children(body(definition))
     context.see(body(definition))
-    direct = len(statements) == 1 and kind(statements[0]) == "RETURN_STMT" and children(statements[0])
-    direct = direct and not changes(statements[0])
+    one = len(statements) == 1 and kind(statements[0]) == "RETURN_STMT"
+    direct = one and bool(children(statements[0])) and not changes(statements[0])
     binders = [
-        partial(bind, context, frame, parameter, argument, bool(direct))
+        partial(bind, context, frame, parameter, argument, direct)
         for parameter, argument in zip(parameters, arguments, strict=True)
     ]
     bindings = unsequenced(context, where, binders)

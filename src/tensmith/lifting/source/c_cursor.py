@@ -118,9 +118,9 @@ def operator(cursor: Cursor) -> str:
     """The operator of a binary, unary or compound assignment operator, in the words of BINARY and UNARY."""
     library = clang().conf.lib
     if kind(cursor) == "UNARY_OPERATOR":
-        names, at = UNARY, int(library.clang_getCursorUnaryOperatorKind(cursor))
+        at, names = int(library.clang_getCursorUnaryOperatorKind(cursor)), list(UNARY)
     else:
-        names, at = BINARY, int(library.clang_getCursorBinaryOperatorKind(cursor))
+        at, names = int(library.clang_getCursorBinaryOperatorKind(cursor)), list(BINARY)
     return names[at] if 0 <= at < len(names) else "invalid"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tensmith.lifting.loops import BOOL, Apply, Assign, Constant, Expr, If, Statement
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.c_account import dead
+from tensmith.lifting.source.c_account import constant_extents, dead
 from tensmith.lifting.source.c_arithmetic import apply, cast, defined_everywhere, negation
 from tensmith.lifting.source.c_context import Context
 from tensmith.lifting.source.c_cursor import (
@@ -37,7 +37,7 @@ from tensmith.lifting.source.c_globals import global_constant
 from tensmith.lifting.source.c_memory import address_of, arithmetic, choose, compared, retyped
 from tensmith.lifting.source.c_places import ElementPlace, Null, ScalarPlace, Value, is_number
 from tensmith.lifting.source.c_sequence import unsequenced
-from tensmith.lifting.source.c_types import is_pointer, scalar, unsupported
+from tensmith.lifting.source.c_types import is_array, is_pointer, scalar, unsupported
 from tensmith.lifting.source.c_whitelist import OPERATORS, Refused
 
 FLIPPED = {"gt": "lt", "ge": "le"}
@@ -92,11 +92,15 @@ def conversion(context: Context, cursor: Cursor) -> Value:
     inner = [part for part in children(cursor) if is_expression(part)]
     if is_elvis(cursor, inner):
         return elvis(context, cursor, inner)
+    if kind(cursor) in EXPLICIT and constant_extents(cursor.type):
+        context.skipped.update(map(identity, inner[:-1]))  # extents in the name of a type
+        inner = inner[-1:]
     if len(inner) != 1 or (kind(cursor) == "UNEXPOSED_EXPR" and not same_text(cursor, inner[0])):
         reason = "is not understood" if inner else "leaves something out"
         raise Refusal(f"`{spelled(cursor)}` {reason}: write it in plainer terms", position(cursor))
     found = evaluate(context, inner[0])
-    if is_pointer(cursor.type):
+    decays = is_array(cursor.type) and cursor.type.get_canonical() != inner[0].type.get_canonical()
+    if is_pointer(cursor.type) or decays:
         return retyped(context, decayed(context, found, cursor), cursor)
     wanted = scalar(cursor.type)
     if wanted is None:
@@ -110,6 +114,9 @@ def conversion(context: Context, cursor: Cursor) -> Value:
     if wanted == BOOL:
         return condition(context, inner[-1])
     return found
+
+
+EXPLICIT = ("CSTYLE_CAST_EXPR", "CXX_STATIC_CAST_EXPR", "CXX_REINTERPRET_CAST_EXPR", "CXX_CONST_CAST_EXPR")
 
 
 def same_text(cursor: Cursor, inner: Cursor) -> bool:

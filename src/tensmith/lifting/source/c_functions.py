@@ -165,11 +165,7 @@ def first_open(context: Context, cursor: Cursor, found: Shape) -> tuple[Expr | N
     """The extents of an array parameter: the first is what the caller brings."""
     if found.memory == "nested":
         return (None,) * found.rank
-    known = (
-        extents(context, cursor, found)
-        if is_array(cursor.type)
-        else tuple(None if extent is None else integer(extent, position(cursor)) for extent in found.extents)
-    )
+    known = extents(context, cursor, found)
     return (None, *known[1:])
 
 

@@ -9,7 +9,7 @@ from tensmith.lifting.loops import BOOL, I64, Apply, Constant, Expr
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import cast, offset, unplaced
 from tensmith.lifting.source.c_context import Context
-from tensmith.lifting.source.c_cursor import Cursor, children, is_expression, position
+from tensmith.lifting.source.c_cursor import Cursor, children, is_expression, kind, position
 from tensmith.lifting.source.c_evaluate import (
     address,
     decayed,
@@ -22,6 +22,7 @@ from tensmith.lifting.source.c_evaluate import (
 )
 from tensmith.lifting.source.c_heap import allocated
 from tensmith.lifting.source.c_places import (
+    POINTERS,
     Address,
     AddressOf,
     ElementPlace,
@@ -35,7 +36,7 @@ from tensmith.lifting.source.c_places import (
     is_number,
 )
 from tensmith.lifting.source.c_sequence import unsequenced
-from tensmith.lifting.source.c_types import is_pointer, scalar
+from tensmith.lifting.source.c_types import is_array, is_pointer, scalar, shape
 
 
 def address_of(context: Context, found: Value, cursor: Cursor) -> Pointer:
@@ -83,7 +84,7 @@ def indexed(context: Context, cursor: Cursor, base: Cursor, index: Cursor) -> tu
     evaluations: list[Callable[[], Expr | Pointer]]
     evaluations = [lambda: value(context, index), lambda: address(context, base)]
     by, pointer = unsequenced(context, position(cursor), evaluations)
-    assert is_number(by) and not is_number(pointer)
+    assert is_number(by) and isinstance(pointer, POINTERS)
     return pointer, by
 
 
@@ -160,8 +161,12 @@ def retyped(context: Context, pointer: Pointer, cursor: Cursor) -> Pointer:
 
     Bytes (void*, uint8_t*) that nothing has read yet get the type of the first cast.
     """
-    pointee = cursor.type.get_canonical().get_pointee().get_canonical()
+    kind_of = cursor.type.get_canonical()
+    reached = kind_of.element_type if is_array(kind_of) else kind_of.get_pointee()
+    pointee = reached.get_canonical()
     wanted = scalar(pointee)
+    if isinstance(pointer, Address) and is_array(pointee):
+        check_rows(context, pointer, cursor)
     if isinstance(pointer, Heap):
         return pointer if wanted is None else allocated(context, pointer, wanted, cursor)
     if wanted is None or isinstance(pointer, Null):
@@ -180,6 +185,21 @@ def retyped(context: Context, pointer: Pointer, cursor: Cursor) -> Pointer:
         return pointer
     reason = f"`{spelled(cursor)}` reads {array.element} memory as {wanted}"
     raise Refusal(f"{reason}: declare {pointer.array} with the type of its elements", position(cursor))
+
+
+def check_rows(context: Context, pointer: Address, cursor: Cursor) -> None:
+    """A pointer to rows must point to rows of as many elements."""
+    found = shape(cursor.type, position(cursor))
+    array = context.arrays[pointer.array]
+    known = array.extents[len(pointer.indices) :]
+    implicit = kind(cursor) == "UNEXPOSED_EXPR"  # then lengths known at run time only must be equal in C
+    same = found is not None and len(known) == found.rank - 1 and found.element == array.element
+    for extent, size in zip(found.extents[1:] if found is not None and same else (), known, strict=False):
+        fixed = isinstance(size, Constant) and extent is not None and extent >= 0
+        same = same and (implicit if not fixed else isinstance(size, Constant) and extent == size.value)
+    if not same:
+        reason = f"`{spelled(cursor)}` takes the rows of {pointer.array} for others"
+        raise Refusal(f"{reason}: declare {pointer.array} with its rows", position(cursor))
 
 
 def is_zero(indices: tuple[Expr, ...]) -> bool:
