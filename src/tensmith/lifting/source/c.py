@@ -6,13 +6,17 @@ not depend on the machine it is read on.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from tensmith.errors import TensmithError
 from tensmith.lifting.limit import Deadline
 from tensmith.lifting.loops import Function
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source import c_guard
+from tensmith.lifting.source.c_pragmas import Hazard
 
 SECONDS = 4.5  # of processor time for one file
 
@@ -30,14 +34,28 @@ def read_c(path: Path) -> list[Function | Refusal]:
 
     deadline = Deadline.within(SECONDS)
     source = c_guard.read(path)
-    unit = parse(source)
+    unit, unknown = parse(source)
     found = definitions(unit, path)
     if not found:
         raise TensmithError(f"{path}:1:1: there is no function with a body in it; nothing can be lifted")
-    return [attempt(cursor, str(path), language(path), deadline) for cursor in found]
+    hazards = placed((*source.hazards, *unknown), str(path), found)
+    return [attempt(cursor, str(path), language(path), deadline, hazards) for cursor in found]
 
 
-def attempt(cursor: object, file: str, language: str, deadline: Deadline) -> Function | Refusal:
+def placed(hazards: Sequence[Hazard], file: str, functions: Sequence[Any]) -> list[Hazard]:
+    """Hazards that stand in no function concern them all."""
+    extents = [(each.extent.start.line, each.extent.end.line) for each in functions]
+    return [
+        hazard
+        if hazard.file == file and any(a <= hazard.position.line <= b for a, b in extents)
+        else replace(hazard, everywhere=True)
+        for hazard in hazards
+    ]
+
+
+def attempt(
+    cursor: object, file: str, language: str, deadline: Deadline, hazards: Sequence[Hazard] = ()
+) -> Function | Refusal:
     """One function, or its refusal."""
     from tensmith.lifting.source.c_cursor import kind, position
     from tensmith.lifting.source.c_functions import lower
@@ -50,7 +68,7 @@ def attempt(cursor: object, file: str, language: str, deadline: Deadline) -> Fun
         if kind(cursor) != "FUNCTION_DECL":
             what = "a template" if kind(cursor) == "FUNCTION_TEMPLATE" else "a method"
             raise Refusal(f"{name} is {what}: write a function with plain parameters", where)
-        return lower(cursor, file, language, deadline)
+        return lower(cursor, file, language, deadline, hazards)
     except Refusal as refusal:
         return Refusal(refusal.reason, refusal.position, name)
     except RecursionError:

@@ -40,6 +40,8 @@ from tensmith.lifting.source.c_places import (
     Value,
     is_number,
 )
+from tensmith.lifting.source.c_records import plain_fields
+from tensmith.lifting.source.c_sequence import reads, refuse_shared, writes
 from tensmith.lifting.source.c_types import is_pointer
 
 
@@ -60,17 +62,25 @@ def assign(context: Context, cursor: Cursor, left: Cursor, right: Cursor) -> Val
     """left = right."""
     where = position(cursor)
     if is_pointer(left.type):
-        pointer, target = address(context, right), place(context, left)
+        before = len(context.out)
+        pointer = address(context, right)
+        changed = writes(context.out[before:])
+        target = place(context, left)
+        refuse_shared(changed & reads(target), where)
         if not isinstance(target, PointerPlace):
             reason = f"`{spelled(left)}` makes an array point elsewhere"
             raise Refusal(f"{reason}: copy the elements, or use a local pointer", where)
         context.point(target.key, target.name, pointer, where)
         return target
+    before = len(context.out)
     source = evaluate(context, right)
+    changed = writes(context.out[before:])
     if isinstance(source, StructPlace):
         return copy_struct(context, place(context, left), source, where)
     new = load(context, source, right) if isinstance(source, ScalarPlace | ElementPlace) else source
+    before = len(context.out)
     target = number_place(context, left)
+    refuse_shared(changed & reads(target) | writes(context.out[before:]) & reads(new), where)
     if isinstance(target, ScalarPlace):
         context.reads.add(target.name)
     if not is_number(new):
@@ -91,7 +101,7 @@ def copy_struct(context: Context, target: Place, source: StructPlace, where: Pos
     """s = t, field by field."""
     if not isinstance(target, StructPlace):
         raise Refusal("a struct is assigned to what is not one", where)
-    for field in source.declaration.type.get_fields():
+    for field in plain_fields(source.declaration, source.declaration):
         pair = [context.fields.get((side.name, field.spelling)) for side in (target, source)]
         if not all(isinstance(side, ScalarPlace) for side in pair):
             raise Refusal("a struct with arrays is copied: copy its fields one by one", where)
@@ -106,12 +116,17 @@ def compound(context: Context, cursor: Cursor) -> Value:
     """left op= right: computed in the common type of both, converted back."""
     left, right = children(cursor)
     sign, where = operator(cursor)[:-1], position(cursor)
+    before = len(context.out)
     by = value(context, right)
+    changed = writes(context.out[before:])
     if is_pointer(left.type):
         return move(context, place(context, left), by, cursor, sign)
+    before = len(context.out)
     target = number_place(context, left)
+    old = load(context, target, left)
+    refuse_shared(changed & reads(old) | writes(context.out[before:]) & reads(by), where)
     kind = place_type(context, target)
-    new = cast(updated(load(context, target, left), sign, by, where), kind, where)
+    new = cast(updated(old, sign, by, where), kind, where)
     context.emit(store(context, target, new, where))
     return target
 

@@ -22,7 +22,7 @@ from tensmith.lifting.loops import (
 )
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import cast, unplaced
-from tensmith.lifting.source.c_cursor import Cursor, key
+from tensmith.lifting.source.c_cursor import Cursor, identity, key
 from tensmith.lifting.source.c_places import Address, Pointer, Value
 
 STATEMENTS = 20_000  # more than any kernel; helpers that call helpers twice each would grow without end
@@ -59,6 +59,10 @@ class Context:
     local: set[str] = field(default_factory=set)  # arrays made here
     temporary: set[str] = field(default_factory=set)  # arrays that a helper returned and nothing names yet
     steady: set[str] = field(default_factory=set)  # variables that hold a subscript and never change
+    seen: set[int] = field(default_factory=set)  # cursors that met their handler
+    attributed: set[int] = field(default_factory=set)  # statements with attributes of no effect
+    skipped: set[int] = field(default_factory=set)  # cursors that are never evaluated
+    lowered: dict[int, Cursor] = field(default_factory=dict)  # the function and its helpers
     names: set[str] = field(default_factory=set)
     labels: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
@@ -82,6 +86,10 @@ class Context:
         if self.deadline.passed:
             raise Refusal("reading takes too long: lift a smaller function", statement.position)
         self.out.append(statement)
+
+    def see(self, *cursors: Cursor) -> None:
+        """Cursors whose meaning is told."""
+        self.seen.update(map(identity, cursors))
 
     def note(self, text: str) -> None:
         if text not in self.notes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -38,6 +39,9 @@ def clang() -> Any:
     for name in ("clang_getCursorBinaryOperatorKind", "clang_getCursorUnaryOperatorKind"):
         declare(library, name, ctypes.c_int, cindex.Cursor)
     declare(library, "clang_Cursor_getVarDeclInitializer", cindex.Cursor, cindex.Cursor)
+    library.clang_getSpellingLocation.argtypes = [cindex.SourceLocation, *[ctypes.c_void_p] * 4]
+    library.clang_getFileContents.restype = ctypes.c_char_p
+    library.clang_getFileContents.argtypes = [cindex.TranslationUnit, ctypes.c_void_p, ctypes.c_void_p]
     declare(library, "clang_Cursor_Evaluate", ctypes.c_void_p, cindex.Cursor)
     for name, result in (
         ("clang_EvalResult_getKind", ctypes.c_int),
@@ -57,8 +61,30 @@ def declare(library: Any, name: str, result: Any, argument: Any) -> None:
 
 
 def kind(cursor: Cursor) -> str:
-    """The cursor's kind: "IF_STMT", "CALL_EXPR"."""
-    return str(cursor.kind.name)
+    """The cursor's kind: "IF_STMT", "CALL_EXPR"; one that the binding does not know by its number."""
+    try:
+        return str(cursor.kind.name)
+    except ValueError:
+        return f"KIND_{cursor._kind_id}"
+
+
+def type_kind(kind_of: Type) -> str:
+    """A type's kind, as `kind`."""
+    try:
+        return str(kind_of.kind.name)
+    except ValueError:
+        return f"KIND_{kind_of._kind_id}"
+
+
+def identity(cursor: Cursor) -> int:
+    """What tells the cursors of a tree apart: where clang keeps the node."""
+    declares = cursor._kind_id < FIRST_REFERENCE or kind(cursor) in LATE_DECLARATIONS
+    return int(cursor.data[0 if declares else 1] or 0)
+
+
+# Kinds below the first reference are declarations (clang-c/Index.h), as are some that came later.
+FIRST_REFERENCE = 40
+LATE_DECLARATIONS = ("MODULE_IMPORT_DECL", "TYPE_ALIAS_TEMPLATE_DECL", "STATIC_ASSERT", "FRIEND_DECL")
 
 
 def position(cursor: Cursor) -> Position:
@@ -92,8 +118,10 @@ def operator(cursor: Cursor) -> str:
     """The operator of a binary, unary or compound assignment operator, in the words of BINARY and UNARY."""
     library = clang().conf.lib
     if kind(cursor) == "UNARY_OPERATOR":
-        return UNARY[int(library.clang_getCursorUnaryOperatorKind(cursor))]
-    return BINARY[int(library.clang_getCursorBinaryOperatorKind(cursor))]
+        at, names = int(library.clang_getCursorUnaryOperatorKind(cursor)), list(UNARY)
+    else:
+        at, names = int(library.clang_getCursorBinaryOperatorKind(cursor)), list(BINARY)
+    return names[at] if 0 <= at < len(names) else "invalid"
 
 
 def constant(cursor: Cursor) -> int | float | None:
@@ -134,12 +162,36 @@ def bare(cursor: Cursor) -> Cursor:
 
 
 def is_expression(cursor: Cursor) -> bool:
-    return bool(cursor.kind.is_expression())
+    return not kind(cursor).startswith("KIND_") and bool(cursor.kind.is_expression())
+
+
+def spelling_word(cursor: Cursor) -> str:
+    """The word of the text that a cursor begins with, where a macro's body writes it too; "" if none does."""
+    found = re.match(rb"(?:\w+\s*::\s*)?(\w+)", spelled_text(cursor)[1][:200])
+    return found[0].decode() if found else ""
+
+
+def spelled_text(cursor: Cursor) -> tuple[bytes, bytes]:
+    """The text before the beginning of a cursor and from there on, in the file where it is spelled."""
+    library, unit = clang().conf.lib, cursor.translation_unit
+    file, offset, size = ctypes.c_void_p(), ctypes.c_uint(), ctypes.c_size_t()
+    library.clang_getSpellingLocation(
+        cursor.extent.start, ctypes.byref(file), None, None, ctypes.byref(offset)
+    )
+    text = library.clang_getFileContents(unit, file, ctypes.byref(size)) if file else None
+    return (text[: offset.value], text[offset.value :]) if text else (b"", b"")
 
 
 def key(cursor: Cursor) -> int:
-    """What tells declarations apart."""
-    return int(cursor.canonical.hash)
+    """What tells declarations apart: where clang keeps the first of each."""
+    return int(cursor.canonical.data[0] or 0)
+
+
+def character_before(cursor: Cursor) -> str:
+    """The last character of the text before a cursor, where it is spelled; libclang leaves out what a header
+    of `if`, `switch` or `for` starts with, or does not tell it from a branch."""
+    before = spelled_text(cursor)[0].rstrip()
+    return before[-1:].decode(errors="replace")
 
 
 def for_parts(cursor: Cursor) -> tuple[Cursor | None, Cursor | None, Cursor | None, Cursor]:

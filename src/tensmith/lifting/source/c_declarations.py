@@ -12,19 +12,23 @@ from tensmith.lifting.loops import (
     Store,
 )
 from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.c_account import constant_extents
 from tensmith.lifting.source.c_arithmetic import cast, integer
 from tensmith.lifting.source.c_context import Context
 from tensmith.lifting.source.c_cursor import (
     Cursor,
     bare,
     children,
+    identity,
     initializer,
     is_expression,
     key,
     kind,
     position,
+    type_kind,
 )
-from tensmith.lifting.source.c_evaluate import address, evaluate, load, place, value
+from tensmith.lifting.source.c_evaluate import address, evaluate, load, place, spelled, value
+from tensmith.lifting.source.c_globals import check_steady
 from tensmith.lifting.source.c_places import (
     ElementPlace,
     PointerPlace,
@@ -34,6 +38,7 @@ from tensmith.lifting.source.c_places import (
     Value,
     is_number,
 )
+from tensmith.lifting.source.c_records import check_number_field, plain_fields
 from tensmith.lifting.source.c_types import (
     Shape,
     is_array,
@@ -46,6 +51,14 @@ from tensmith.lifting.source.c_types import (
     vector_element,
 )
 from tensmith.lifting.source.c_vectors import declare_vector
+from tensmith.lifting.source.c_whitelist import (
+    PROPERTIES,
+    STORAGE,
+    NoEffect,
+    Refused,
+    cursor_meaning,
+    type_meaning,
+)
 
 ELEMENTS = 4096  # of an initialiser; more is data, not code
 
@@ -53,15 +66,12 @@ ELEMENTS = 4096  # of an initialiser; more is data, not code
 def declare(context: Context, cursor: Cursor) -> None:
     """A variable of a declaration statement; other declarations (types, usings) say nothing."""
     if kind(cursor) != "VAR_DECL":
-        return
+        return check_silent(cursor)
+    context.see(cursor)
     where, name, at = position(cursor), cursor.spelling, key(cursor)
     fixed = cursor.type.is_const_qualified() or constant_array(cursor)
-    if cursor.storage_class.name == "STATIC" and not fixed:
-        reason = f"{name} is static: it keeps its value from call to call"
-        raise Refusal(f"{reason}; make it a parameter or a constant", where)
-    if cursor.type.is_volatile_qualified():
-        raise Refusal(f"{name} is volatile: its reads and writes mean more than its value", where)
-    first = initializer(cursor)
+    check_storage(cursor, fixed)
+    first, emitted = initializer(cursor), len(context.out)
     with context.full_expression():
         if is_reference(cursor.type):
             assert first is not None
@@ -73,19 +83,60 @@ def declare(context: Context, cursor: Cursor) -> None:
         elif vector_element(cursor.type) is not None:
             context.bound[at] = declare_vector(context, cursor, first, name)
         elif (kind_of := scalar(cursor.type)) is not None:
-            given = None if first is None else cast(value(context, only(first)), kind_of)
+            given = None if first is None else cast(value(context, only(context, first)), kind_of)
             variable = context.declare(name, kind_of, given, where)
             context.bound[at] = ScalarPlace(variable.name, kind_of)
         elif (declaration := record(cursor.type)) is not None and declaration.kind.name != "UNION_DECL":
             context.bound[at] = declare_struct(context, cursor, declaration, first)
         else:
             raise Refusal(unsupported(cursor.type, name), where)
+    if cursor.storage_class.name == "STATIC":
+        check_steady(context, context.out[emitted:], name, where)
 
 
-def only(cursor: Cursor) -> Cursor:
+def check_silent(cursor: Cursor) -> None:
+    """A declaration that is no variable must be known to do nothing."""
+    found = cursor_meaning(kind(cursor))
+    if not isinstance(found, NoEffect):
+        why = found.why if isinstance(found, Refused) else "a declaration that is not understood"
+        raise Refusal(why, position(cursor))
+    if kind(cursor) == "TYPEDEF_DECL" and not constant_extents(cursor.underlying_typedef_type):
+        reason = "a type whose length is known at run time only"
+        raise Refusal(f"{reason}: declare the array with its length", position(cursor))
+
+
+def check_storage(cursor: Cursor, fixed: bool) -> None:
+    """A variable lives in the function, or is a constant."""
+    where, name = position(cursor), cursor.spelling
+    storage = cursor.storage_class.name
+    found = STORAGE.get(storage, Refused("stored in a way that is not known here: use a local variable"))
+    if storage == "STATIC" and not fixed:
+        reason = f"{name} is static: it keeps its value from call to call"
+        raise Refusal(f"{reason}; make it a parameter or a constant", where)
+    if storage == "EXTERN" and not fixed:
+        raise Refusal(f"{name} is a variable outside the function: pass it as a parameter", where)
+    if cursor.tls_kind.name != "NONE" and not fixed:
+        found = PROPERTIES["thread-local"]
+    kind_of = cursor.type.get_canonical()
+    if kind_of.is_volatile_qualified():
+        found = PROPERTIES["volatile"]
+    elif isinstance(type_meaning(type_kind(kind_of)), Refused):
+        found = type_meaning(type_kind(kind_of))
+        raise Refusal(unsupported(cursor.type, name), where)
+    if isinstance(found, Refused):
+        raise Refusal(f"{name} is {found.why}", where)
+
+
+def only(context: Context, cursor: Cursor) -> Cursor:
     """The expression in `int x{3}`."""
     inner = bare(cursor)
-    return children(inner)[0] if kind(inner) == "INIT_LIST_EXPR" and children(inner) else cursor
+    if kind(inner) != "INIT_LIST_EXPR":
+        return cursor
+    context.see(inner)
+    parts = children(inner)
+    if len(parts) != 1:
+        raise Refusal("a number is initialised with a list: give it one value", position(cursor))
+    return parts[0]
 
 
 def constant_array(cursor: Cursor) -> bool:
@@ -97,6 +148,9 @@ def constant_array(cursor: Cursor) -> bool:
 def held(context: Context, first: Cursor, name: str) -> Value:
     """What a reference refers to: subscripts are evaluated now."""
     found = evaluate(context, first)
+    if is_number(found) and is_place_in_c(first):
+        reason = f"`{spelled(first)}` refers to one of several variables"
+        raise Refusal(f"{reason}: use a value instead of a reference", position(first))
     if isinstance(found, ElementPlace | Region):
         indices = tuple(context.kept(f"{name}_at", index, position(first)) for index in found.indices)
         return type(found)(found.array, indices)
@@ -106,6 +160,14 @@ def held(context: Context, first: Cursor, name: str) -> Value:
     return found
 
 
+def is_place_in_c(cursor: Cursor) -> bool:
+    """Whether C++ binds a reference to what the expression names, and not to a copy of its value."""
+    inner = bare(cursor)
+    if kind(inner) == "CALL_EXPR":
+        return inner.referenced is not None and is_reference(inner.referenced.result_type)
+    return kind(inner) == "CONDITIONAL_OPERATOR"
+
+
 def declare_pointer(context: Context, cursor: Cursor, first: Cursor | None) -> None:
     """T *p = ...: where it points is kept in integer variables."""
     at, name, where = key(cursor), cursor.spelling, position(cursor)
@@ -113,7 +175,7 @@ def declare_pointer(context: Context, cursor: Cursor, first: Cursor | None) -> N
     if first is None:
         context.pointers.pop(at, None)
         return
-    target = address(context, only(first))
+    target = address(context, only(context, first))
     if at in context.frame.written:
         context.point(at, name, target, where)
     else:
@@ -132,6 +194,8 @@ def extents(context: Context, cursor: Cursor, found: Shape) -> tuple[Expr | None
             continue
         size = sizes.pop(0) if sizes else None
         if extent >= 0:
+            if size is not None:
+                context.skipped.add(identity(size))
             result.append(integer(extent, position(cursor)))
             continue
         if size is None:
@@ -186,21 +250,28 @@ def initial_elements(
         nonlocal values
         if len(at) == found.rank:
             values += 1
-            given = cast(value(context, only(cursor)), found.element)
+            given = cast(value(context, only(context, cursor)), found.element)
             if not (isinstance(given, Constant) and given.value == 0 and str(given.value)[0] != "-"):
                 listed[at] = given
             return
+        context.see(cursor)
         if kind(cursor) != "INIT_LIST_EXPR":
             raise Refusal("an initialiser without inner braces: give every row its own", position(cursor))
         for index, part in enumerate(children(cursor)):
-            if not is_expression(part):
-                raise Refusal("a designated initialiser: list the elements in order", position(part))
+            check_plain_part(part)
             visit(part, (*at, index))
 
     visit(first, ())
     if values > ELEMENTS:
         raise Refusal(f"an initialiser of more than {ELEMENTS} elements: pass the data as a parameter", where)
     return listed
+
+
+def check_plain_part(part: Cursor) -> None:
+    """A part of an initialiser stands for the element or field at its own place."""
+    designated = kind(part) == "UNEXPOSED_EXPR" and part.type.get_canonical().kind.name == "VOID"
+    if designated or not is_expression(part):
+        raise Refusal("a designated initialiser: list the elements in order", position(part))
 
 
 def declare_struct(context: Context, cursor: Cursor, declaration: Cursor, first: Cursor | None) -> Value:
@@ -211,10 +282,18 @@ def declare_struct(context: Context, cursor: Cursor, declaration: Cursor, first:
     listed: list[Cursor] = []
     source: Value = None
     if inner is not None and kind(inner) == "INIT_LIST_EXPR":
+        context.see(inner)
         listed = children(inner)
-    elif inner is not None and not (kind(inner) == "CALL_EXPR" and not list(inner.get_arguments())):
-        source = place(context, inner if kind(inner) != "CALL_EXPR" else next(inner.get_arguments()))
-    for number, part in enumerate(declaration.type.get_fields()):
+        if not listed:
+            listed = [inner]
+    elif inner is not None and kind(inner) == "CALL_EXPR" and not list(inner.get_arguments()):
+        context.see(inner)
+    elif inner is not None:
+        source = place(context, inner)
+        if not isinstance(source, StructPlace):
+            raise Refusal(f"{cursor.spelling} is made by a constructor: set its fields", where)
+    for number, part in enumerate(plain_fields(declaration, cursor)):
+        check_number_field(part)
         element = scalar(part.type)
         if element is None:
             reason = f"{cursor.spelling} is a local struct whose field {part.spelling} is no number"
@@ -224,8 +303,9 @@ def declare_struct(context: Context, cursor: Cursor, declaration: Cursor, first:
             old = context.fields[(source.name, part.spelling)]
             assert isinstance(old, ScalarPlace)
             given = load(context, old, cursor)
-        elif number < len(listed):
-            given = cast(value(context, listed[number]), element)
+        elif number < len(listed) and listed[0] is not inner:
+            check_plain_part(listed[number])
+            given = cast(value(context, only(context, listed[number])), element)
         elif listed:
             given = cast(integer(0, where), element)
         variable = context.declare(f"{name}.{part.spelling}", element, given, where)

@@ -13,7 +13,7 @@ from tensmith.lifting.loops import BOOL, Array, Cast, Constant, Expr, Load, Scal
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import cast, integer, truth
 from tensmith.lifting.source.c_context import Context
-from tensmith.lifting.source.c_cursor import Cursor, kind, position
+from tensmith.lifting.source.c_cursor import Cursor, kind, position, type_kind
 from tensmith.lifting.source.c_places import (
     Address,
     AddressOf,
@@ -31,28 +31,16 @@ from tensmith.lifting.source.c_places import (
     is_place,
 )
 from tensmith.lifting.source.c_types import scalar
+from tensmith.lifting.source.c_whitelist import CURSORS, MODELLED, Refused, cursor_meaning, type_meaning
 
 Handler: TypeAlias = Callable[[Context, Cursor], Value]
 EXPRESSIONS: dict[str, Handler] = {}
 
-# What no handler exists for, on purpose.
-REFUSED = {
-    "LAMBDA_EXPR": "a lambda: write a function",
-    "STRING_LITERAL": "text: only numbers are lifted",
-    "COMPOUND_LITERAL_EXPR": "a compound literal: make it a variable",
-    "StmtExpr": "a statement expression: make it a function",
-    "CXX_NEW_EXPR": "new: use std::vector or a local array",
-    "CXX_DELETE_EXPR": "delete: use std::vector or a local array",
-    "CXX_THROW_EXPR": "throw: an exception ends the function early; check the input before the call",
-    "CXX_THIS_EXPR": "this: make the method a free function",
-    "IMAGINARY_LITERAL": "a complex number: write its parts as two numbers",
-    "CXX_TYPEID_EXPR": "typeid: only numbers are lifted",
-    "CXX_DYNAMIC_CAST_EXPR": "dynamic_cast: only numbers are lifted",
-}
-
 
 def expression(*kinds: str) -> Callable[[Handler], Handler]:
     """Register the handler of cursor kinds."""
+
+    assert all(CURSORS[kind] == MODELLED for kind in kinds), "the whitelist names what is modelled"
 
     def register(handler: Handler) -> Handler:
         EXPRESSIONS.update(dict.fromkeys(kinds, handler))
@@ -66,9 +54,23 @@ def evaluate(context: Context, cursor: Cursor) -> Value:
     name = kind(cursor)
     handler = EXPRESSIONS.get(name)
     if handler is None:
+        found = cursor_meaning(name)
         default = f"an expression that is not understood ({name.lower()}): write it in plainer terms"
-        raise Refusal(REFUSED.get(name, default), position(cursor))
+        raise Refusal(found.why if isinstance(found, Refused) else default, position(cursor))
+    check_type(cursor)
+    context.see(cursor)
     return handler(context, cursor)
+
+
+def check_type(cursor: Cursor) -> None:
+    """Refuse an expression whose type has no meaning here."""
+    kind_of = cursor.type.get_canonical()
+    found = type_meaning(type_kind(kind_of))
+    why = found.why if isinstance(found, Refused) else ""
+    if kind_of.is_volatile_qualified():
+        why = "volatile: its reads and writes mean more than its value"
+    if why:
+        raise Refusal(f"`{spelled(cursor)}` is {why}", position(cursor))
 
 
 def value(context: Context, cursor: Cursor) -> Expr:

@@ -6,10 +6,22 @@ from collections.abc import Callable
 
 from tensmith.lifting.loops import BOOL, Apply, Assign, Constant, Expr, If, Statement
 from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.c_account import constant_extents, dead
 from tensmith.lifting.source.c_arithmetic import apply, cast, defined_everywhere, negation
 from tensmith.lifting.source.c_context import Context
-from tensmith.lifting.source.c_cursor import Cursor, children, constant, kind, operator, position
+from tensmith.lifting.source.c_cursor import (
+    Cursor,
+    bare,
+    children,
+    constant,
+    identity,
+    is_expression,
+    kind,
+    operator,
+    position,
+)
 from tensmith.lifting.source.c_evaluate import (
+    check_type,
     condition,
     converted,
     decayed,
@@ -18,12 +30,15 @@ from tensmith.lifting.source.c_evaluate import (
     expression,
     load,
     place_type,
+    spelled,
     value,
 )
 from tensmith.lifting.source.c_globals import global_constant
 from tensmith.lifting.source.c_memory import address_of, arithmetic, choose, compared, retyped
 from tensmith.lifting.source.c_places import ElementPlace, Null, ScalarPlace, Value, is_number
-from tensmith.lifting.source.c_types import is_pointer, scalar, unsupported
+from tensmith.lifting.source.c_sequence import unsequenced
+from tensmith.lifting.source.c_types import is_array, is_pointer, scalar, unsupported
+from tensmith.lifting.source.c_whitelist import OPERATORS, Refused
 
 FLIPPED = {"gt": "lt", "ge": "le"}
 
@@ -32,7 +47,8 @@ FLIPPED = {"gt": "lt", "ge": "le"}
     "INTEGER_LITERAL", "FLOATING_LITERAL", "CHARACTER_LITERAL", "CXX_BOOL_LITERAL_EXPR", "CXX_UNARY_EXPR"
 )
 def literal(context: Context, cursor: Cursor) -> Value:
-    """A literal, or the sizeof of a type."""
+    """A literal, or the sizeof of a type or of an expression, which is not evaluated."""
+    context.skipped.update(map(identity, children(cursor)))
     found, wanted = constant(cursor), scalar(cursor.type)
     if found is None or wanted is None:
         reason = f"a constant that is not understood, of the type {cursor.type.spelling}"
@@ -49,6 +65,9 @@ def null(context: Context, cursor: Cursor) -> Value:
 def name(context: Context, cursor: Cursor) -> Value:
     """A variable, parameter or constant."""
     declaration = cursor.referenced
+    if declaration is None:
+        reason = f"`{spelled(cursor)}` is not known, as a template's parameter is not"
+        raise Refusal(f"{reason}: write a function with plain parameters", position(cursor))
     if declaration.kind.name == "ENUM_CONSTANT_DECL":
         wanted = scalar(cursor.type)
         assert wanted is not None
@@ -70,11 +89,18 @@ def parentheses(context: Context, cursor: Cursor) -> Value:
 @expression("CXX_REINTERPRET_CAST_EXPR", "CXX_CONST_CAST_EXPR")
 def conversion(context: Context, cursor: Cursor) -> Value:
     """A conversion, written or implied: to a scalar type, or of a pointer."""
-    inner = children(cursor)
-    if not inner:
-        raise Refusal("an expression that is not understood: write it in plainer terms", position(cursor))
-    found = evaluate(context, inner[-1])
-    if is_pointer(cursor.type):
+    inner = [part for part in children(cursor) if is_expression(part)]
+    if is_elvis(cursor, inner):
+        return elvis(context, cursor, inner)
+    if kind(cursor) in EXPLICIT and constant_extents(cursor.type):
+        context.skipped.update(map(identity, inner[:-1]))  # extents in the name of a type
+        inner = inner[-1:]
+    if len(inner) != 1 or (kind(cursor) == "UNEXPOSED_EXPR" and not same_text(cursor, inner[0])):
+        reason = "is not understood" if inner else "leaves something out"
+        raise Refusal(f"`{spelled(cursor)}` {reason}: write it in plainer terms", position(cursor))
+    found = evaluate(context, inner[0])
+    decays = is_array(cursor.type) and cursor.type.get_canonical() != inner[0].type.get_canonical()
+    if is_pointer(cursor.type) or decays:
         return retyped(context, decayed(context, found, cursor), cursor)
     wanted = scalar(cursor.type)
     if wanted is None:
@@ -90,10 +116,46 @@ def conversion(context: Context, cursor: Cursor) -> Value:
     return found
 
 
+EXPLICIT = ("CSTYLE_CAST_EXPR", "CXX_STATIC_CAST_EXPR", "CXX_REINTERPRET_CAST_EXPR", "CXX_CONST_CAST_EXPR")
+
+
+def same_text(cursor: Cursor, inner: Cursor) -> bool:
+    """Whether an implicit conversion covers what it converts and not a word more, in macros too."""
+    a, b = cursor.extent, inner.extent
+    return bool(a.begin_int_data == b.begin_int_data and a.end_int_data == b.end_int_data)
+
+
+def is_elvis(cursor: Cursor, inner: list[Cursor]) -> bool:
+    """Whether this is GNU's `a ?: b`: one node stands for `a` as value, as condition and as result."""
+    if kind(cursor) != "UNEXPOSED_EXPR" or len(inner) != 4:
+        return False
+    return len({identity(bare(part)) for part in inner[:3]}) == 1
+
+
+def elvis(context: Context, cursor: Cursor, inner: list[Cursor]) -> Value:
+    """a ?: b, where a is computed once."""
+    where, wanted = position(cursor), scalar(cursor.type)
+    if wanted is None:
+        raise Refusal(f"`{spelled(cursor)}` chooses between pointers: use if and else", where)
+    first = sequenced(context, value, inner[0])
+    context.see(*inner[:3])
+    first = context.declare("given", first.type, first, where)
+    with context.block() as before:
+        other = cast(sequenced(context, value, inner[3]), wanted)
+    if not before:
+        return Apply("select", (cast(first, BOOL), cast(first, wanted), other), wanted, where)
+    result = context.declare("choice", wanted, cast(first, wanted), where)
+    otherwise = (*before, Assign(result.name, other, where))
+    context.emit(If(negation(cast(first, BOOL)), otherwise, (), where))
+    return result
+
+
 @expression("UNARY_OPERATOR")
 def unary(context: Context, cursor: Cursor) -> Value:
     """& * + - ~ ! and, elsewhere, ++ and --."""
-    operand, sign = children(cursor)[0], operator(cursor)
+    (operand,), sign = children(cursor), modelled_operator(cursor)
+    if sign == "extension":
+        return evaluate(context, operand)
     if sign == "&":
         return address_of(context, evaluate(context, operand), cursor)
     if sign == "*":
@@ -109,14 +171,23 @@ def unary(context: Context, cursor: Cursor) -> Value:
         from tensmith.lifting.source.c_assignment import step
 
         return step(context, cursor, sign)
-    raise Refusal("an operator of complex numbers or coroutines", position(cursor))
+    raise AssertionError(sign)
+
+
+def modelled_operator(cursor: Cursor) -> str:
+    """The operator, if it has a meaning here."""
+    sign = operator(cursor)
+    found = OPERATORS[sign]
+    if isinstance(found, Refused):
+        raise Refusal(found.why, position(cursor))
+    return sign
 
 
 @expression("BINARY_OPERATOR")
 def binary(context: Context, cursor: Cursor) -> Value:
     """Arithmetic, comparisons, && and ||, assignment, the comma."""
     left, right = children(cursor)
-    sign = operator(cursor)
+    sign = modelled_operator(cursor)
     if sign in ("&&", "||"):
         return converted(logical(context, cursor, sign, left, right), cursor)
     if sign == ",":
@@ -132,7 +203,9 @@ def binary(context: Context, cursor: Cursor) -> Value:
         if comparison in ("lt", "le", "eq", "ne"):
             return converted(compared(context, cursor, sign, left, right), cursor)
         return arithmetic(context, cursor, sign, left, right)
-    a, b = value(context, left), value(context, right)
+    a, b = unsequenced(
+        context, position(cursor), [lambda: value(context, left), lambda: value(context, right)]
+    )
     if comparison in ("lt", "le", "eq", "ne"):
         pair = (b, a) if sign in FLIPPED else (a, b)
         return converted(Apply(comparison, pair, BOOL, position(cursor)), cursor)
@@ -162,7 +235,10 @@ def logical(context: Context, cursor: Cursor, sign: str, left: Cursor, right: Cu
     where = position(cursor)
     a = sequenced(context, condition, left)
     if isinstance(a, Constant):
-        return sequenced(context, condition, right) if a.value == (sign == "&&") else a
+        if a.value == (sign == "&&"):
+            return sequenced(context, condition, right)
+        dead(context, [right])
+        return a
     with context.block() as effects:
         b = sequenced(context, condition, right)
     if effects:
@@ -183,7 +259,9 @@ def conditional(context: Context, cursor: Cursor) -> Value:
     where, wanted = position(cursor), scalar(cursor.type)
     chosen = sequenced(context, condition, test)
     if isinstance(chosen, Constant):
-        return evaluate(context, first if chosen.value else second)
+        taken, never = (first, second) if chosen.value else (second, first)
+        dead(context, [never])
+        return evaluate(context, taken)
     if is_pointer(cursor.type):
         return choose(context, cursor, chosen, first, second)
     if wanted is None:
@@ -205,6 +283,8 @@ def discard(context: Context, cursor: Cursor) -> None:
     """An expression statement: only what it does counts."""
     with context.full_expression():
         if kind(cursor) in EFFECTLESS:
+            check_type(cursor)
+            context.see(cursor)
             return
         evaluate(context, cursor)
 

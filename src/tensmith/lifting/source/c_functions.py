@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tensmith.lifting.limit import Deadline
@@ -18,9 +19,10 @@ from tensmith.lifting.loops import (
 )
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source import c_calls, c_loops  # noqa: F401  (they register their handlers)
+from tensmith.lifting.source.c_account import check_account
 from tensmith.lifting.source.c_arithmetic import integer
 from tensmith.lifting.source.c_context import Context, Frame
-from tensmith.lifting.source.c_cursor import Cursor, key, position
+from tensmith.lifting.source.c_cursor import Cursor, identity, key, position, type_kind
 from tensmith.lifting.source.c_declarations import extents
 from tensmith.lifting.source.c_places import (
     Address,
@@ -33,6 +35,8 @@ from tensmith.lifting.source.c_places import (
     Value,
     is_number,
 )
+from tensmith.lifting.source.c_pragmas import Hazard
+from tensmith.lifting.source.c_records import plain_fields
 from tensmith.lifting.source.c_statements import function_body
 from tensmith.lifting.source.c_types import (
     Shape,
@@ -47,11 +51,13 @@ from tensmith.lifting.source.c_types import (
     vector_element,
 )
 from tensmith.lifting.source.c_vectors import duplicate
-from tensmith.lifting.source.c_writes import written
+from tensmith.lifting.source.c_writes import body, written
 from tensmith.lifting.source.defined import check_defined
 
 
-def lower(cursor: Cursor, file: str, language: str, deadline: Deadline) -> Function:
+def lower(
+    cursor: Cursor, file: str, language: str, deadline: Deadline, hazards: Sequence[Hazard] = ()
+) -> Function:
     """A function definition in the loop language.
 
     Raises:
@@ -60,22 +66,33 @@ def lower(cursor: Cursor, file: str, language: str, deadline: Deadline) -> Funct
     where, name = position(cursor), cursor.spelling
     if cursor.type.kind.name == "FUNCTIONPROTO" and cursor.type.is_function_variadic():
         raise Refusal("a variable number of arguments: give it fixed parameters", where)
+    check_prototype(cursor, where)
     context = Context(file, language, deadline)
     frame = Frame(cursor, written(cursor))
     context.frames.append(frame)
+    context.lowered[identity(cursor)] = cursor
     parameters = list(cursor.get_arguments())
+    context.see(body(cursor), *parameters)
     context.names.update(parameter.spelling for parameter in parameters)
     with context.block() as statements:
         made = [parameter(context, frame, each, at) for at, each in enumerate(parameters)]
         result = function_body(context, frame, name)
         returns = finish(context, result, where)
-    body = (*context.hoisted, *statements)
-    check_defined(body, made)
+    everything = (*context.hoisted, *statements)
+    check_defined(everything, made)
+    check_account(context, hazards)
     final = tuple(settled(context, each) for each in made)
     assert language in ("c", "c++")
     return Function(
-        name, final, returns, body, "c" if language == "c" else "c++", file, where, tuple(context.notes)
+        name, final, returns, everything, "c" if language == "c" else "c++", file, where, tuple(context.notes)
     )
+
+
+def check_prototype(definition: Cursor, where: Position) -> None:
+    """Calls of functions without a prototype promote what they pass, and convert nothing."""
+    if type_kind(definition.type) == "FUNCTIONNOPROTO" and list(definition.get_arguments()):
+        reason = f"{definition.spelling} is defined in the old style"
+        raise Refusal(f"{reason}: write the types between the parentheses", where)
 
 
 def finish(context: Context, result: Value, where: Position) -> Scalar | Array | None:
@@ -148,11 +165,7 @@ def first_open(context: Context, cursor: Cursor, found: Shape) -> tuple[Expr | N
     """The extents of an array parameter: the first is what the caller brings."""
     if found.memory == "nested":
         return (None,) * found.rank
-    known = (
-        extents(context, cursor, found)
-        if is_array(cursor.type)
-        else tuple(None if extent is None else integer(extent, position(cursor)) for extent in found.extents)
-    )
+    known = extents(context, cursor, found)
     return (None, *known[1:])
 
 
@@ -194,7 +207,7 @@ def struct_parameter(context: Context, cursor: Cursor, name: str, declaration: C
     else:
         context.bound[at] = place
     fields: list[tuple[str, Scalar | Array]] = []
-    for part in place.declaration.type.get_fields():
+    for part in plain_fields(place.declaration, cursor):
         made = field(context, part, name, shared)
         if made is not None:
             fields.append((part.spelling, made))

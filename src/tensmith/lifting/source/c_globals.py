@@ -1,12 +1,59 @@
-"""Constants outside functions: numbers and tables."""
+"""Constants that outlive a call: numbers and tables."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from tensmith.lifting.loops import (
+    Allocate,
+    Apply,
+    Cast,
+    Constant,
+    Declare,
+    Expr,
+    Load,
+    Position,
+    Statement,
+    Store,
+    Variable,
+)
 from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.c_account import check_attribute
 from tensmith.lifting.source.c_context import Context
-from tensmith.lifting.source.c_cursor import Cursor, key, position
+from tensmith.lifting.source.c_cursor import Cursor, children, key, kind, position
 from tensmith.lifting.source.c_evaluate import spelled
 from tensmith.lifting.source.c_places import Value
+from tensmith.lifting.source.defined import expressions
+
+OUTSIDE = ("TRANSLATION_UNIT", "NAMESPACE", "LINKAGE_SPEC", "STRUCT_DECL", "CLASS_DECL")
+
+
+def check_steady(context: Context, statements: Sequence[Statement], name: str, where: Position) -> None:
+    """The value of what outlives a call must not depend on the call that came first."""
+    known = {
+        statement.name
+        for statement in (*context.hoisted, *statements)
+        if isinstance(statement, Declare | Allocate)
+    }
+    for statement in statements:
+        plain = isinstance(statement, Declare | Allocate | Store)
+        if not plain or not all(steady(part, known) for part in expressions(statement)):
+            reason = f"{name} gets its value when it is first used, and keeps it from call to call"
+            raise Refusal(f"{reason}: give it a constant, or make it a parameter", where)
+
+
+def steady(found: Expr, known: set[str]) -> bool:
+    """Whether an expression reads nothing but constants."""
+    match found:
+        case Variable(name, _, _):
+            return name in known
+        case Load(array, indices, _, _):
+            return array in known and all(steady(index, known) for index in indices)
+        case Apply(_, arguments, _, _):
+            return all(steady(argument, known) for argument in arguments)
+        case Cast(value, _, _):
+            return steady(value, known)
+    return isinstance(found, Constant)
 
 
 def global_constant(context: Context, declaration: Cursor, cursor: Cursor) -> Value:
@@ -20,8 +67,14 @@ def global_constant(context: Context, declaration: Cursor, cursor: Cursor) -> Va
     definition = declaration.get_definition()
     if definition is None:
         raise Refusal(f"the value of {name} is in another file: define it here, or pass it", where)
+    if kind(definition.semantic_parent) not in OUTSIDE:
+        raise Refusal(f"{name} is declared in a place that is not understood: declare it before", where)
+    for attribute in children(definition):
+        if attribute.kind.is_attribute():
+            check_attribute(attribute)
     with context.block() as statements:
         declare(context, definition)
+    check_steady(context, statements, name, where)
     context.hoisted.extend(statements)
     found = context.bound[key(definition)]
     context.bound[key(declaration)] = found

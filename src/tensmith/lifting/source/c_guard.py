@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tensmith.errors import TensmithError
 from tensmith.lifting.source.c_macros import DIRECTIVE, growth
+from tensmith.lifting.source.c_pragmas import Hazard, pragmas
 
 HEADERS = Path(__file__).parent / "headers"
 BYTES = 2_000_000  # of a source file with its own headers
@@ -35,12 +36,14 @@ class Text:
     """A source file read within bounds, its own headers by their paths, and whether it is tame.
 
     wild: "" for a tame file, else what is unusual about it, with line and column.
+    hazards: pragmas that may change what is computed.
     """
 
     path: Path
     text: str
     headers: dict[str, str]
     wild: str
+    hazards: tuple[Hazard, ...] = ()
 
 
 def read(path: Path) -> Text:
@@ -54,10 +57,14 @@ def read(path: Path) -> Text:
     count = 0
     queue: list[tuple[Path, str, tuple[str, ...]]] = [(path, text, (path.name,))]
     wild = ""
+    hazards: list[Hazard] = []
     while queue:
         file, content, chain = queue.pop()
         wild = wild or untamed(file, content)
-        for line, column, target in includes(file, content):
+        bare = stripped(content)
+        if "ragma" in bare:
+            hazards += pragmas(str(file), bare)
+        for line, column, target in includes(file, bare):
             if target.startswith("<"):
                 if not known(target[1:-1]):
                     raise TensmithError(unknown_header(file, line, column, target))
@@ -79,7 +86,7 @@ def read(path: Path) -> Text:
             if sum(map(len, headers.values())) + len(text) > BYTES:
                 raise TensmithError(f"{path}:1:1: the file and its headers have more than {BYTES} bytes")
             queue.append((header, inner, (*chain, name)))
-    return Text(path, text, headers, wild)
+    return Text(path, text, headers, wild, tuple(hazards))
 
 
 def bounded(path: Path) -> str:
@@ -116,8 +123,8 @@ def unknown_header(file: Path, line: int, column: int, target: str) -> str:
 
 
 def includes(path: Path, text: str) -> Iterator[tuple[int, int, str]]:
-    """Line, column and target of every #include."""
-    for number, line in enumerate(stripped(text).split("\n"), 1):
+    """Line, column and target of every #include of a text without comments."""
+    for number, line in enumerate(text.split("\n"), 1):
         found = DIRECTIVE.match(line)
         if found is None or found[1] not in ("include", "include_next", "import", "embed"):
             continue

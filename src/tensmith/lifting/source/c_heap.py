@@ -33,7 +33,7 @@ from tensmith.lifting.source.c_cursor import (
     operator,
     position,
 )
-from tensmith.lifting.source.c_evaluate import spelled, value
+from tensmith.lifting.source.c_evaluate import evaluate, spelled, value
 from tensmith.lifting.source.c_places import Address, Heap, Pointer
 
 
@@ -51,16 +51,25 @@ def factor(context: Context, cursor: Cursor, element: Scalar) -> Expr | None:
     size, cursor = element.bits // 8, bare(cursor)
     known = constant(cursor) if kind(cursor) in ("CXX_UNARY_EXPR", "INTEGER_LITERAL") else None
     if known is not None:
+        evaluate(context, cursor)
         return integer(int(known) // size, position(cursor)) if known % size == 0 else None
     if kind(cursor) == "BINARY_OPERATOR" and operator(cursor) == "mul":
         left, right = children(cursor)
         for side, other in ((left, right), (right, left)):
             found = factor(context, side, element) if holds_size(side) else None
             if found is not None:
+                context.see(cursor)
                 by = cast(value(context, bare(other)), I64)
                 one = isinstance(found, Constant) and found.value == 1
                 return by if one else apply("mul", (found, by), I64, position(cursor))
     return cast(value(context, cursor), I64) if size == 1 else None
+
+
+def is_size(found: Expr, element: Scalar) -> bool:
+    """Whether a number is the size of an element in bytes."""
+    while isinstance(found, Cast):
+        found = found.value
+    return isinstance(found, Constant) and found.value == (element.bits or 0) // 8
 
 
 def holds_size(cursor: Cursor) -> bool:
@@ -71,7 +80,7 @@ def holds_size(cursor: Cursor) -> bool:
 def allocated(context: Context, heap: Heap, element: Scalar, cursor: Cursor) -> Address:
     """malloc or calloc, now that the type of the elements is known: a local array."""
     where = position(heap.call)
-    if heap.times is not None and constant(heap.bytes) == (element.bits or 0) // 8:
+    if heap.times is not None and is_size(value(context, heap.bytes), element):
         extent = cast(value(context, heap.times), I64)
     elif heap.times is None:
         extent = count(context, heap.bytes, element)

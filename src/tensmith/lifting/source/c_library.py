@@ -11,12 +11,13 @@ from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import apply, cast, integer, offset
 from tensmith.lifting.source.c_assignment import store, updated
 from tensmith.lifting.source.c_context import Context
-from tensmith.lifting.source.c_cursor import Cursor, constant, position
-from tensmith.lifting.source.c_evaluate import address, load, place, place_type, spelled, value
+from tensmith.lifting.source.c_cursor import Cursor, constant, identity, position
+from tensmith.lifting.source.c_evaluate import address, condition, load, place, place_type, spelled, value
 from tensmith.lifting.source.c_heap import copied, count, filled, repeat, store_at
 from tensmith.lifting.source.c_memory import same_array
 from tensmith.lifting.source.c_places import Address, ElementPlace, Heap, Null, Pointer, ScalarPlace, Value
 from tensmith.lifting.source.c_types import scalar
+from tensmith.lifting.source.text import text
 
 Library: TypeAlias = Callable[[Context, Cursor, list[Cursor]], Value]
 LIBRARY: dict[str, Library] = {}
@@ -75,9 +76,15 @@ def library(*names: str) -> Callable[[Library], Library]:
     return register
 
 
+def in_library(name: str) -> bool:
+    """Whether a name has a meaning of its own here."""
+    return name in LIBRARY or name in OPERATORS or (name.endswith("f") and name[:-1] in OPERATORS)
+
+
 def call_library(context: Context, cursor: Cursor, name: str, arguments: list[Cursor]) -> Value:
     """A call of a function that is not in the file."""
-    meaning = LIBRARY.get(name.removeprefix("__builtin_"))
+    name = name.removeprefix("__builtin_")
+    meaning = LIBRARY.get(name)
     if meaning is not None:
         return meaning(context, cursor, arguments)
     kind = scalar(cursor.type)
@@ -92,6 +99,10 @@ def call_library(context: Context, cursor: Cursor, name: str, arguments: list[Cu
     if name == "abs" and kind.kind == "float" and spelled(cursor).startswith("abs"):
         raise Refusal(
             "abs without std:: may be that of ints, by compiler: write std::abs or fabs", position(cursor)
+        )
+    if len(arguments) != (2 if operator in ("min", "max", "pow", "tmod") else 1):
+        raise Refusal(
+            f"{name} with other arguments than the library's: define it in this file", position(cursor)
         )
     values = [cast(value(context, argument), kind) for argument in arguments]
     if operator in ("min", "max"):
@@ -113,6 +124,7 @@ def infinity(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value
 
 @library("nan", "nanf")
 def not_a_number(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    context.skipped.update(map(identity, arguments))  # the payload
     return Constant(math.nan, scalar(cursor.type) or F64, position(cursor))
 
 
@@ -201,6 +213,55 @@ def malloc(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
 
 @library("free")
 def free(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    """Memory made here may go; nobody else's."""
+    target = address(context, arguments[0])
+    if not isinstance(target, Null | Heap) and getattr(target, "array", None) not in context.local:
+        raise Refusal(f"`{spelled(cursor)}` frees memory of the caller: remove it", position(cursor))
+    return None
+
+
+# What says something to the compiler.
+
+
+@library("tensmith_assert", "assume")
+def assumption(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    """assert(e), __builtin_assume(e): e holds wherever the function has a meaning, which is stated."""
+    where = position(cursor)
+    later = len(context.later)
+    with context.block() as effects:
+        found = condition(context, arguments[0])
+    if effects or len(context.later) > later:
+        reason = "an assertion with side effects, which happen or not depending on how it is compiled"
+        raise Refusal(f"{reason}: make them statements of their own", where)
+    if isinstance(found, Constant) and found.value:
+        return None
+    if isinstance(found, Constant):
+        raise Refusal("an assertion that never holds: nothing can be lifted behind it", where)
+    context.note(f"at line {where.line}, {text(found)} (an assertion of the source)")
+    return None
+
+
+@library("expect", "expect_with_probability")
+def expected(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    """__builtin_expect(x, c) is x."""
+    found = [value(context, argument) for argument in arguments]
+    return found[0]
+
+
+@library("assume_aligned")
+def aligned(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    """__builtin_assume_aligned(p, n) is p."""
+    for argument in arguments[1:]:
+        value(context, argument)
+    return address(context, arguments[0])
+
+
+@library("prefetch")
+def prefetch(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    """__builtin_prefetch(p) only asks for time; its arguments are computed."""
+    address(context, arguments[0])
+    for argument in arguments[1:]:
+        value(context, argument)
     return None
 
 
@@ -212,11 +273,15 @@ def pointee(context: Context, pointer: Pointer, cursor: Cursor) -> Scalar:
 
 @library("memset")
 def memset(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
-    to, byte = address(context, arguments[0]), constant(arguments[1])
+    to, new = address(context, arguments[0]), value(context, arguments[1])
     kind = pointee(context, to, cursor)
-    if byte != 0 and kind.bits != 8 and not (byte == -1 and kind.kind == "int"):
+    byte = int(new.value) & 255 if isinstance(new, Constant) else None
+    if kind.bits != 8 and byte != 0 and not (byte == 255 and kind.kind == "int"):
         raise Refusal("memset of larger elements to other than 0: write a loop", position(cursor))
-    new = value(context, arguments[1]) if kind.bits == 8 else integer(int(byte or 0), position(cursor))
+    if kind.bits != 8:
+        new = integer(-1 if byte else 0, position(cursor))
+    elif kind == BOOL and byte not in (0, 1):
+        raise Refusal("memset of bool to other than 0 and 1: write a loop", position(cursor))
     filled(context, to, count(context, arguments[2], kind), cast(new, kind), position(cursor))
     return to
 

@@ -17,22 +17,26 @@ from tensmith.lifting.loops import (
     Statement,
 )
 from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.c_account import dead
 from tensmith.lifting.source.c_arithmetic import apply, cast, integer, negation
 from tensmith.lifting.source.c_context import UNKNOWN, Context, same_target
 from tensmith.lifting.source.c_cursor import (
     Cursor,
     bare,
+    character_before,
     children,
     descendants,
     for_parts,
+    identity,
+    is_expression,
     key,
     kind,
     position,
 )
-from tensmith.lifting.source.c_evaluate import condition, element, load, spelled
+from tensmith.lifting.source.c_evaluate import condition, element, load, place_type, spelled
 from tensmith.lifting.source.c_places import Address, ElementPlace, Region, ScalarPlace
-from tensmith.lifting.source.c_statements import REFUSED, run, statement
-from tensmith.lifting.source.c_types import is_pointer, is_reference, vector_element
+from tensmith.lifting.source.c_statements import BREAK, run, statement
+from tensmith.lifting.source.c_types import is_pointer, is_reference, scalar, unsupported, vector_element
 from tensmith.lifting.source.c_vectors import duplicate, length, region_of
 
 
@@ -50,7 +54,9 @@ def for_loop(context: Context, cursor: Cursor) -> None:
 
 @statement("WHILE_STMT")
 def while_loop(context: Context, cursor: Cursor) -> None:
-    test, inside = children(cursor)[-2:]
+    if len(children(cursor)) != 2:
+        raise Refusal("a declaration inside a while: put it before", position(cursor))
+    test, inside = children(cursor)
     repeat(context, cursor, test, inside, "while", [])
 
 
@@ -69,8 +75,11 @@ def repeat(
 ) -> None:
     """A loop whose condition may itself have effects, before its value counts and after."""
     where = position(cursor)
-    statements = children(inside) if kind(inside) == "COMPOUND_STMT" else [inside]
-    guard = leading_break(statements)
+    statements = [inside]
+    if kind(inside) == "COMPOUND_STMT":
+        context.see(inside)
+        statements = children(inside)
+    guard = leading_break(context, statements)
     with context.block() as before:
         found, after = tested(context, test, where)
         if guard is not None:
@@ -84,6 +93,8 @@ def repeat(
             raise Refusal(f"{reason}: keep the data in an array, and count", where)
         if found.value:
             raise Refusal("a loop without end: give it a condition that concerns its counter", where)
+        if name != "do":
+            dead(context, [inside, *step])
         return
 
     def body() -> None:
@@ -118,7 +129,7 @@ def guarded(context: Context, found: Expr, guard: Cursor, where: Position) -> Ex
     emitted = len(context.out)
     stop, after = tested(context, guard, where)
     if after or len(context.out) > emitted or holds_load(stop):
-        raise Refusal(REFUSED["BREAK_STMT"], position(guard))
+        raise Refusal(BREAK, position(guard))
     go = negation(stop)
     if isinstance(found, Constant) and found.value:
         return go
@@ -133,15 +144,20 @@ def holds_load(found: Expr) -> bool:
     )
 
 
-def leading_break(statements: list[Cursor]) -> Cursor | None:
+def leading_break(context: Context, statements: list[Cursor]) -> Cursor | None:
     """c, where the first statement is `if (c) break;`."""
     if not statements or kind(statements[0]) != "IF_STMT":
         return None
     parts = children(statements[0])
-    inside = parts[1]
-    while kind(inside) == "COMPOUND_STMT" and len(children(inside)) == 1:
-        inside = children(inside)[0]
-    return parts[0] if len(parts) == 2 and kind(inside) == "BREAK_STMT" else None
+    if len(parts) != 2 or not is_expression(parts[0]):
+        return None
+    path = [statements[0], parts[1]]
+    while kind(path[-1]) == "COMPOUND_STMT" and len(children(path[-1])) == 1:
+        path.append(children(path[-1])[0])
+    if kind(path[-1]) != "BREAK_STMT":
+        return None
+    context.see(*path)
+    return parts[0]
 
 
 def repeated(context: Context, body: Callable[[], None]) -> tuple[Statement, ...]:
@@ -173,11 +189,13 @@ def repeated(context: Context, body: Callable[[], None]) -> tuple[Statement, ...
 def range_loop(context: Context, cursor: Cursor) -> None:
     """for (T x : v) body."""
     parts = children(cursor)
-    if len(parts) != 3:
+    if len(parts) != 3 or character_before(parts[0]) != "(":
         raise Refusal(
             "a range-for with a statement before its range: put it before the loop", position(cursor)
         )
     variable, over, inside = parts
+    context.see(variable)
+    context.skipped.update(map(identity, children(variable)))  # *begin, which clang adds
     where, region = position(cursor), region_of(context, over)
     array = context.arrays[region.array]
     if array.memory == "nested":
@@ -191,8 +209,12 @@ def range_loop(context: Context, cursor: Cursor) -> None:
 
     def body() -> None:
         found = element(context, Address(region.array, (*region.indices, at)), cursor)
-        if isinstance(found, ElementPlace) and not is_reference(variable.type):
-            loaded = load(context, found, variable)
+        wanted = scalar(variable.type)
+        same = not isinstance(found, ElementPlace) or wanted == place_type(context, found)
+        if isinstance(found, ElementPlace) and not (is_reference(variable.type) and same):
+            if wanted is None:
+                raise Refusal(unsupported(variable.type, variable.spelling), where)
+            loaded = cast(load(context, found, variable), wanted)
             local = context.declare(variable.spelling, loaded.type, loaded, where)
             context.bound[key(variable)] = ScalarPlace(local.name, local.type)
         elif isinstance(found, Region) and not is_reference(variable.type) and vector_element(variable.type):

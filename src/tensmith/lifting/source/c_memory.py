@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from tensmith.lifting.loops import BOOL, I64, Apply, Constant, Expr
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import cast, offset, unplaced
 from tensmith.lifting.source.c_context import Context
-from tensmith.lifting.source.c_cursor import Cursor, children, position
+from tensmith.lifting.source.c_cursor import Cursor, children, is_expression, kind, position
 from tensmith.lifting.source.c_evaluate import (
     address,
     decayed,
@@ -21,6 +22,7 @@ from tensmith.lifting.source.c_evaluate import (
 )
 from tensmith.lifting.source.c_heap import allocated
 from tensmith.lifting.source.c_places import (
+    POINTERS,
     Address,
     AddressOf,
     ElementPlace,
@@ -31,8 +33,10 @@ from tensmith.lifting.source.c_places import (
     ScalarPlace,
     StructPlace,
     Value,
+    is_number,
 )
-from tensmith.lifting.source.c_types import is_pointer, scalar
+from tensmith.lifting.source.c_sequence import unsequenced
+from tensmith.lifting.source.c_types import is_array, is_pointer, scalar, shape
 
 
 def address_of(context: Context, found: Value, cursor: Cursor) -> Pointer:
@@ -58,13 +62,30 @@ def moved(context: Context, pointer: Pointer, by: Expr, cursor: Cursor, sign: st
 def arithmetic(context: Context, cursor: Cursor, sign: str, left: Cursor, right: Cursor) -> Value:
     """p + k, k + p, p - k, p - q."""
     if sign == "sub" and is_pointer(left.type) and is_pointer(right.type):
-        a, b = same_array(context, cursor, address(context, left), address(context, right))
+        a, b = same_array(context, cursor, *both(context, cursor, left, right))
         return offset(a, b, position(cursor), "sub")
     if sign not in ("add", "sub"):
         raise Refusal(f"`{spelled(cursor)}` computes with a pointer's bits: use subscripts", position(cursor))
-    if is_pointer(left.type):
-        return moved(context, address(context, left), value(context, right), cursor, sign)
-    return moved(context, address(context, right), value(context, left), cursor)
+    if not is_pointer(left.type):
+        left, right = right, left
+    pointer, by = indexed(context, cursor, left, right)
+    return moved(context, pointer, by, cursor, sign)
+
+
+def both(context: Context, cursor: Cursor, left: Cursor, right: Cursor) -> list[Pointer]:
+    """Two pointers, in whatever order."""
+    return unsequenced(
+        context, position(cursor), [lambda: address(context, left), lambda: address(context, right)]
+    )
+
+
+def indexed(context: Context, cursor: Cursor, base: Cursor, index: Cursor) -> tuple[Pointer, Expr]:
+    """A pointer and a number, in whatever order."""
+    evaluations: list[Callable[[], Expr | Pointer]]
+    evaluations = [lambda: value(context, index), lambda: address(context, base)]
+    by, pointer = unsequenced(context, position(cursor), evaluations)
+    assert is_number(by) and isinstance(pointer, POINTERS)
+    return pointer, by
 
 
 def same_array(context: Context, cursor: Cursor, a: Pointer, b: Pointer) -> tuple[Expr, Expr]:
@@ -79,7 +100,7 @@ def same_array(context: Context, cursor: Cursor, a: Pointer, b: Pointer) -> tupl
 
 def compared(context: Context, cursor: Cursor, sign: str, left: Cursor, right: Cursor) -> Expr:
     """p < q as a comparison of subscripts; a comparison with null has a known answer."""
-    a, b = address(context, left), address(context, right)
+    a, b = both(context, cursor, left, right)
     if isinstance(a, Null) or isinstance(b, Null):
         if sign not in ("eq", "ne"):
             raise Refusal(f"`{spelled(cursor)}` orders the null pointer", position(cursor))
@@ -108,8 +129,8 @@ def subscript(context: Context, cursor: Cursor) -> Value:
     base, index = children(cursor)
     if scalar(base.type) is not None:
         base, index = index, base
-    by = value(context, index)
-    return element(context, pointed(context, address(context, base), by, cursor), cursor)
+    pointer, by = indexed(context, cursor, base, index)
+    return element(context, pointed(context, pointer, by, cursor), cursor)
 
 
 def pointed(context: Context, pointer: Pointer, by: Expr, cursor: Cursor) -> Pointer:
@@ -122,7 +143,7 @@ def pointed(context: Context, pointer: Pointer, by: Expr, cursor: Cursor) -> Poi
 @expression("MEMBER_REF_EXPR")
 def member(context: Context, cursor: Cursor) -> Value:
     """s.x, s->x."""
-    inner = children(cursor)
+    inner = [part for part in children(cursor) if is_expression(part)]
     base = evaluate(context, inner[0]) if inner else None
     if inner and is_pointer(inner[0].type):
         base = element(context, decayed(context, base, inner[0]), cursor)
@@ -140,8 +161,12 @@ def retyped(context: Context, pointer: Pointer, cursor: Cursor) -> Pointer:
 
     Bytes (void*, uint8_t*) that nothing has read yet get the type of the first cast.
     """
-    pointee = cursor.type.get_canonical().get_pointee().get_canonical()
+    kind_of = cursor.type.get_canonical()
+    reached = kind_of.element_type if is_array(kind_of) else kind_of.get_pointee()
+    pointee = reached.get_canonical()
     wanted = scalar(pointee)
+    if isinstance(pointer, Address) and is_array(pointee):
+        check_rows(context, pointer, cursor)
     if isinstance(pointer, Heap):
         return pointer if wanted is None else allocated(context, pointer, wanted, cursor)
     if wanted is None or isinstance(pointer, Null):
@@ -160,6 +185,21 @@ def retyped(context: Context, pointer: Pointer, cursor: Cursor) -> Pointer:
         return pointer
     reason = f"`{spelled(cursor)}` reads {array.element} memory as {wanted}"
     raise Refusal(f"{reason}: declare {pointer.array} with the type of its elements", position(cursor))
+
+
+def check_rows(context: Context, pointer: Address, cursor: Cursor) -> None:
+    """A pointer to rows must point to rows of as many elements."""
+    found = shape(cursor.type, position(cursor))
+    array = context.arrays[pointer.array]
+    known = array.extents[len(pointer.indices) :]
+    implicit = kind(cursor) == "UNEXPOSED_EXPR"  # then lengths known at run time only must be equal in C
+    same = found is not None and len(known) == found.rank - 1 and found.element == array.element
+    for extent, size in zip(found.extents[1:] if found is not None and same else (), known, strict=False):
+        fixed = isinstance(size, Constant) and extent is not None and extent >= 0
+        same = same and (implicit if not fixed else isinstance(size, Constant) and extent == size.value)
+    if not same:
+        reason = f"`{spelled(cursor)}` takes the rows of {pointer.array} for others"
+        raise Refusal(f"{reason}: declare {pointer.array} with its rows", position(cursor))
 
 
 def is_zero(indices: tuple[Expr, ...]) -> bool:

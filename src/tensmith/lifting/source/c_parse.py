@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from tensmith.errors import TensmithError
+from tensmith.lifting.loops import Position
 from tensmith.lifting.source.c_cursor import Cursor, children, clang, kind
 from tensmith.lifting.source.c_guard import HEADERS, Text
+from tensmith.lifting.source.c_pragmas import Hazard, attribute_hazard, harmless_attribute
 
 CPP = (".cpp", ".cc", ".cxx", ".hpp", ".hh", ".hxx", ".c++", ".cppm")
 SECONDS = 2.0  # for a trial in another process
@@ -19,7 +23,6 @@ OPTIONS = [
     "-nostdinc",
     "-nostdlibinc",
     "-fno-trigraphs",
-    "-w",
     "-Wno-error=implicit-function-declaration",
     "-Wno-error=implicit-int",
     "-fbracket-depth=256",
@@ -52,8 +55,8 @@ def options(path: Path) -> list[str]:
     return [*standard, *OPTIONS, "-isystem", str(HEADERS)]
 
 
-def parse(source: Text) -> Cursor:
-    """The translation unit.
+def parse(source: Text) -> tuple[Cursor, tuple[Hazard, ...]]:
+    """The translation unit, and attributes in it that clang does not know.
 
     Raises:
         TensmithError: a syntax error, at its line and column; or the parser gives up on the file.
@@ -68,12 +71,26 @@ def parse(source: Text) -> Cursor:
         unit = cindex.Index.create().parse(path, args=options(source.path), unsaved_files=files)
     except cindex.TranslationUnitLoadError:
         raise TensmithError(f"{path}:1:1: the C parser fails on this file: simplify it") from None
+    hazards: list[Hazard] = []
     for diagnostic in unit.diagnostics:
+        hazards += unknown_attribute(diagnostic, path)
         if diagnostic.severity >= cindex.Diagnostic.Error:
             where = diagnostic.location
             file = where.file.name if where.file is not None else path
             raise TensmithError(f"{file}:{where.line or 1}:{where.column or 1}: {diagnostic.spelling}")
-    return unit.cursor
+    return unit.cursor, tuple(hazards)
+
+
+def unknown_attribute(diagnostic: Any, path: str) -> list[Hazard]:
+    """What a warning says of an attribute that clang leaves out, and another compiler may not."""
+    if not diagnostic.option.endswith("attributes"):
+        return []
+    where, found = diagnostic.location, re.search(r"'([^']+)'", diagnostic.spelling)
+    name = found[1] if found else diagnostic.spelling
+    if harmless_attribute(name):
+        return []
+    file = where.file.name if where.file is not None else path
+    return [Hazard(file, Position(where.line, where.column), attribute_hazard(name))]
 
 
 def try_elsewhere(source: Text) -> None:

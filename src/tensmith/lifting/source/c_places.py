@@ -88,7 +88,7 @@ Place: TypeAlias = ScalarPlace | ElementPlace | Region | PointerPlace | StructPl
 Pointer: TypeAlias = Address | AddressOf | Null | Heap
 Value: TypeAlias = Expr | Place | Pointer | None
 
-NUMBERS, PLACES = get_args(Expr), get_args(Place)
+NUMBERS, PLACES, POINTERS = get_args(Expr), get_args(Place), get_args(Pointer)
 
 
 def is_number(found: object) -> TypeGuard[Expr]:

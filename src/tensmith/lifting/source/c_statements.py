@@ -20,34 +20,40 @@ from tensmith.lifting.loops import (
     Variable,
 )
 from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.c_account import dead
 from tensmith.lifting.source.c_arithmetic import cast, negation
 from tensmith.lifting.source.c_context import Context, Frame
-from tensmith.lifting.source.c_cursor import Cursor, children, is_expression, kind, position
+from tensmith.lifting.source.c_cursor import (
+    Cursor,
+    character_before,
+    children,
+    identity,
+    is_expression,
+    kind,
+    position,
+)
 from tensmith.lifting.source.c_declarations import declare
 from tensmith.lifting.source.c_evaluate import address, condition, evaluate, value
 from tensmith.lifting.source.c_expressions import discard, sequenced
 from tensmith.lifting.source.c_places import Address, Region, Value
+from tensmith.lifting.source.c_pragmas import harmless_attribute
 from tensmith.lifting.source.c_types import is_pointer, scalar, unsupported, vector_element
+from tensmith.lifting.source.c_whitelist import CURSORS, MODELLED, Refused, cursor_meaning
 from tensmith.lifting.source.c_writes import body, returns
 
 Handler: TypeAlias = Callable[[Context, Cursor], None]
 STATEMENTS: dict[str, Handler] = {}
 
 COPIES = 4  # how many statements an `if` may have to be written out twice
-REFUSED = {
-    "GOTO_STMT": "goto: use a loop or if and else",
-    "INDIRECT_GOTO_STMT": "goto: use a loop or if and else",
-    "LABEL_STMT": "a label for goto: use a loop or if and else",
-    "ASM_STMT": "inline assembly: write it in C",
-    "MS_ASM_STMT": "inline assembly: write it in C",
-    "CXX_TRY_STMT": "try: an exception ends the function early; check the input before the call",
-    "BREAK_STMT": "break ends the loop early, depending on data: let the loop run over all iterations and "
-    "keep what counts with if, or put the test at the start of the loop if it only concerns the counter",
-}
+BREAK = (
+    "break ends the loop early, depending on data: let the loop run over all iterations and keep what counts "
+    "with if, or put the test at the start of the loop if it only concerns the counter"
+)
 
 
 def statement(*kinds: str) -> Callable[[Handler], Handler]:
     """Register the handler of cursor kinds."""
+    assert all(CURSORS[kind] == MODELLED for kind in kinds), "the whitelist names what is modelled"
 
     def register(handler: Handler) -> Handler:
         STATEMENTS.update(dict.fromkeys(kinds, handler))
@@ -60,12 +66,15 @@ def run(context: Context, statements: list[Cursor]) -> None:
     """Lower statements in order; what follows a `return` or `continue` in a branch moves into the other."""
     for number, cursor in enumerate(statements):
         name, rest = kind(cursor), statements[number + 1 :]
+        if name in STRUCTURE:
+            context.see(cursor)
         if name == "COMPOUND_STMT":
             return run(context, children(cursor) + rest)
-        if name == "RETURN_STMT":
-            return leave(context, cursor)
-        if name == "CONTINUE_STMT":
-            return None
+        if name == "UNEXPOSED_STMT":
+            return run(context, [unattributed(context, cursor), *rest])
+        if name in ("RETURN_STMT", "CONTINUE_STMT"):
+            dead(context, rest)
+            return leave(context, cursor) if name == "RETURN_STMT" else None
         if name == "IF_STMT":
             follow = rest if leaves(cursor) else []
             branch(context, cursor, follow)
@@ -84,10 +93,48 @@ def run(context: Context, statements: list[Cursor]) -> None:
         elif name != "NULL_STMT":
             handler = STATEMENTS.get(name)
             if handler is None:
+                found = cursor_meaning(name)
                 reason = f"a statement that is not understood ({name.lower()}): write it in plainer terms"
-                raise Refusal(REFUSED.get(name, reason), position(cursor))
+                reason = BREAK if name == "BREAK_STMT" else reason
+                raise Refusal(found.why if isinstance(found, Refused) else reason, position(cursor))
+            context.see(cursor)
             handler(context, cursor)
     return None
+
+
+# What `run` itself gives a meaning to.
+STRUCTURE = (
+    "COMPOUND_STMT",
+    "RETURN_STMT",
+    "CONTINUE_STMT",
+    "IF_STMT",
+    "SWITCH_STMT",
+    "DECL_STMT",
+    "NULL_STMT",
+)
+
+
+def unattributed(context: Context, cursor: Cursor) -> Cursor:
+    """The statement behind attributes that change no value: [[likely]], [[fallthrough]]."""
+    inner = children(cursor)
+    words: list[str] = []
+    for token in cursor.get_tokens():
+        if inner and token.extent.start.offset >= inner[0].extent.start.offset:
+            break
+        words.append(token.spelling)
+    names = [word for word in words if word[:1].isalpha() or word[:1] == "_"]
+    pragma = words[:1] == ["#"]  # pragmas are looked at in the text
+    known = all(name in ATTRIBUTE_WORDS or harmless_attribute(name) for name in names)
+    if len(inner) != 1 or not words or not (pragma or known):
+        found = cursor_meaning(kind(cursor))
+        assert isinstance(found, Refused)
+        raise Refusal(found.why, position(cursor))
+    context.see(cursor)
+    context.attributed.add(identity(cursor))
+    return inner[0]
+
+
+ATTRIBUTE_WORDS = ("__attribute__", "__attribute", "gnu", "clang")
 
 
 LOOPS = ("FOR_STMT", "WHILE_STMT", "DO_STMT", "CXX_FOR_RANGE_STMT")
@@ -110,15 +157,23 @@ def leaves(cursor: Cursor) -> bool:
 def branch(context: Context, cursor: Cursor, follow: list[Cursor]) -> None:
     """if (c) a; else b; and, where a branch may leave, what follows."""
     parts = children(cursor)
-    if not is_expression(parts[0]) or len(parts) > 3:
-        raise Refusal("a declaration inside an if: put it before", position(cursor))
+    if not is_expression(parts[0]) or len(parts) > 3 or has_start(context, cursor):
+        raise Refusal("a statement or declaration inside an if: put it before", position(cursor))
     with context.full_expression():
         test = sequenced(context, condition, parts[0])
     if isinstance(test, Constant):
-        taken = parts[1:2] if test.value else parts[2:]
+        taken, never = (parts[1:2], parts[2:]) if test.value else (parts[2:], parts[1:2])
+        dead(context, never)
         return run(context, taken + follow)
     ways(context, test, [parts[1], *follow], [*parts[2:], *follow], position(cursor))
     return None
+
+
+def has_start(context: Context, cursor: Cursor) -> bool:
+    """Whether `if (start; test)`, which C++ knows, may be meant: libclang's children do not tell."""
+    parts = children(cursor)
+    ambiguous = context.language == "c++" and len(parts) == 3 and is_expression(parts[1])
+    return ambiguous and character_before(parts[1]) != ")"
 
 
 def ways(context: Context, test: Expr, first: list[Cursor], second: list[Cursor], where: Position) -> None:
@@ -158,13 +213,16 @@ def small(statements: tuple[Statement, ...]) -> bool:
 
 def switch(context: Context, cursor: Cursor, follow: list[Cursor]) -> None:
     """switch over constants, every group ended by break, return or continue: a chain of ifs."""
-    selector, inside = children(cursor)
-    where = position(cursor)
+    parts, where = children(cursor), position(cursor)
+    hidden = context.language == "c++" and character_before(parts[0]) != "("
+    if len(parts) != 2 or hidden:
+        raise Refusal("a statement or declaration inside a switch: put it before", where)
+    selector, inside = parts
     with context.full_expression():
         chosen = value(context, selector)
         if not isinstance(chosen, Constant):
             chosen = context.declare("selected", chosen.type, chosen, where)
-    groups = grouped(inside)
+    groups = grouped(context, inside)
     default = [group for labels, group in groups if is_default(labels)]
     others = [pair for pair in groups if not is_default(pair[0])]
     chain(context, chosen, others, (default or [[]])[0], follow, where)
@@ -192,6 +250,7 @@ def chain(
     tests = [
         Apply("eq", (chosen, cast(value(context, label), chosen.type)), BOOL, position(label))
         for label in labels
+        if label is not None
     ]
     test: Expr = tests[0]
     for other in tests[1:]:
@@ -208,16 +267,19 @@ def chain(
     return None
 
 
-def grouped(inside: Cursor) -> list[Group]:
+def grouped(context: Context, inside: Cursor) -> list[Group]:
     """The labels (None: default) and statements of every group of a switch, without the final break."""
     groups: list[Group] = []
     ended = True
+    if kind(inside) == "COMPOUND_STMT":
+        context.see(inside)
     for cursor in children(inside) if kind(inside) == "COMPOUND_STMT" else [inside]:
         labels: list[Cursor | None] = []
         where = position(cursor)
         while kind(cursor) in ("CASE_STMT", "DEFAULT_STMT"):
             parts = children(cursor)
-            if len(parts) > 2:
+            context.see(cursor)
+            if len(parts) != (2 if kind(cursor) == "CASE_STMT" else 1):
                 raise Refusal("a range of cases: list them", position(cursor))
             labels.append(parts[0] if kind(cursor) == "CASE_STMT" else None)
             cursor = parts[-1]
@@ -227,16 +289,32 @@ def grouped(inside: Cursor) -> list[Group]:
             groups.append((labels, []))
         if not groups:
             raise Refusal("a statement before the first case: remove it", position(cursor))
+        if ended and not labels:
+            dead(context, [cursor])
+            continue
         ended = ends(cursor)
-        parts = children(cursor) if kind(cursor) == "COMPOUND_STMT" else [cursor]
-        groups[-1][1].extend(part for part in parts if kind(part) != "BREAK_STMT")
+        groups[-1][1].extend(until_break(context, cursor))
     return groups
+
+
+def until_break(context: Context, cursor: Cursor) -> list[Cursor]:
+    """The statements of a group; what follows its break is never run."""
+    parts = [cursor]
+    if kind(cursor) == "COMPOUND_STMT":
+        context.see(cursor)
+        parts = children(cursor)
+    for number, part in enumerate(parts):
+        if kind(part) == "BREAK_STMT":
+            context.see(part)
+            dead(context, parts[number + 1 :])
+            return parts[:number]
+    return parts
 
 
 def ends(cursor: Cursor) -> bool:
     """Whether a statement ends a group of a switch."""
-    if kind(cursor) == "COMPOUND_STMT" and children(cursor):
-        return ends(children(cursor)[-1])
+    if kind(cursor) == "COMPOUND_STMT":
+        return any(map(ends, children(cursor)))
     return kind(cursor) in ("BREAK_STMT", "RETURN_STMT", "CONTINUE_STMT")
 
 
@@ -299,7 +377,7 @@ def leave(context: Context, cursor: Cursor) -> None:
 def returned_vector(context: Context, cursor: Cursor) -> Region:
     from tensmith.lifting.source.c_vectors import declare_vector, unwrapped
 
-    inner = unwrapped(cursor)
+    inner = unwrapped(context, cursor)
     if kind(inner) == "DECL_REF_EXPR":
         found = evaluate(context, inner)
         if isinstance(found, Region) and not found.indices:

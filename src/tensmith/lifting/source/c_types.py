@@ -7,7 +7,8 @@ from typing import Literal
 
 from tensmith.lifting.loops import BOOL, F32, F64, I32, I64, Position, Scalar
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.c_cursor import Cursor, Type
+from tensmith.lifting.source.c_cursor import Cursor, Type, type_kind
+from tensmith.lifting.source.c_whitelist import Refused, type_meaning
 
 I8, I16 = Scalar("int", 8), Scalar("int", 16)
 U8, U16, U32, U64 = (Scalar("int", bits, False) for bits in (8, 16, 32, 64))
@@ -56,33 +57,33 @@ class Shape:
 def plain(kind: Type) -> Type:
     """The canonical type, without typedefs, behind a reference."""
     kind = kind.get_canonical()
-    return kind.get_pointee().get_canonical() if kind.kind.name in REFERENCES else kind
+    return kind.get_pointee().get_canonical() if type_kind(kind) in REFERENCES else kind
 
 
 def is_reference(kind: Type) -> bool:
-    return bool(kind.get_canonical().kind.name in REFERENCES)
+    return bool(type_kind(kind.get_canonical()) in REFERENCES)
 
 
 def is_pointer(kind: Type) -> bool:
-    return bool(plain(kind).kind.name == "POINTER")
+    return bool(type_kind(plain(kind)) == "POINTER")
 
 
 def is_array(kind: Type) -> bool:
-    return bool(plain(kind).kind.name in ARRAYS)
+    return bool(type_kind(plain(kind)) in ARRAYS)
 
 
 def scalar(kind: Type) -> Scalar | None:
     """The machine type of a scalar type, None where it is none (or one the loop language lacks)."""
     kind = plain(kind)
-    if kind.kind.name == "ENUM":
+    if type_kind(kind) == "ENUM":
         return scalar(kind.get_declaration().enum_type)
-    return SCALARS.get(kind.kind.name)
+    return SCALARS.get(type_kind(kind))
 
 
 def vector_element(kind: Type) -> Type | None:
     """T of std::vector<T>."""
     kind = plain(kind)
-    if kind.kind.name != "RECORD":
+    if type_kind(kind) != "RECORD":
         return None
     declaration = kind.get_declaration()
     if declaration.spelling != "vector" or declaration.semantic_parent.spelling != "std":
@@ -93,9 +94,9 @@ def vector_element(kind: Type) -> Type | None:
 def record(kind: Type) -> Cursor | None:
     """The declaration of a struct type, seen through pointers and references; None for other types."""
     kind = plain(kind)
-    if kind.kind.name == "POINTER":
+    if type_kind(kind) == "POINTER":
         kind = kind.get_pointee().get_canonical()
-    if kind.kind.name != "RECORD" or vector_element(kind) is not None:
+    if type_kind(kind) != "RECORD" or vector_element(kind) is not None:
         return None
     return kind.get_declaration()
 
@@ -107,7 +108,7 @@ def shape(kind: Type, position: Position) -> Shape | None:
     nested = pointers = 0
     const = volatile = False  # canonical array types carry the qualifiers of their elements
     while True:
-        name = kind.kind.name
+        name = type_kind(kind)
         if name in ARRAYS:
             const, volatile = const or kind.is_const_qualified(), volatile or kind.is_volatile_qualified()
             extent = (
@@ -132,7 +133,7 @@ def shape(kind: Type, position: Position) -> Shape | None:
         return None
     if volatile:
         raise Refusal("volatile memory: its reads and writes mean more than their values", position)
-    void = kind.kind.name == "VOID"
+    void = type_kind(kind) == "VOID"
     element_type = U8 if void else scalar(kind)
     if element_type is None:
         return None
@@ -144,9 +145,12 @@ def shape(kind: Type, position: Position) -> Shape | None:
 
 def unsupported(kind: Type, what: str) -> str:
     """Why a type cannot be lifted, and what to write instead."""
-    name, spelling = plain(kind).kind.name, kind.spelling
+    name, spelling = type_kind(plain(kind)), kind.spelling
     if name == "LONGDOUBLE":
         return f"{what} is a long double: use double"
+    found = type_meaning(name)
+    if isinstance(found, Refused):
+        return f"{what} is {found.why}"
     if name in ("FUNCTIONPROTO", "FUNCTIONNOPROTO") or "(*)(" in spelling:
         return f"{what} is a function pointer: call the function by its name"
     declaration = record(kind)

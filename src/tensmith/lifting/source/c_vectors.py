@@ -37,10 +37,11 @@ def declare_vector(context: Context, cursor: Cursor, first: Cursor | None, name:
     """A local vector, however it is initialised."""
     if first is None:
         return made(context, cursor, [], name)
-    first = unwrapped(first)
+    first = unwrapped(context, first)
     if kind(first) == "CALL_EXPR" and first.spelling == "vector":
         return constructed(context, first, name)
     if kind(first) == "INIT_LIST_EXPR":
+        context.see(first)
         return listed(context, cursor, children(first), name)
     found = evaluate(context, first)
     if not isinstance(found, Region):
@@ -58,7 +59,7 @@ def no_vector(cursor: Cursor) -> Refusal:
     return Refusal(reason, position(cursor))
 
 
-def unwrapped(cursor: Cursor) -> Cursor:
+def unwrapped(context: Context, cursor: Cursor) -> Cursor:
     """The constructor call inside copies and conversions of a vector."""
     cursor = bare(cursor)
     while kind(cursor) in ("CALL_EXPR", "CXX_FUNCTIONAL_CAST_EXPR"):
@@ -71,6 +72,7 @@ def unwrapped(cursor: Cursor) -> Cursor:
             inner = children(cursor)[-1]
         if vector_element(inner.type) is None or kind(bare(inner)) == "INIT_LIST_EXPR":
             break
+        context.see(cursor)
         cursor = bare(inner)
     return cursor
 
@@ -78,11 +80,14 @@ def unwrapped(cursor: Cursor) -> Cursor:
 def constructed(context: Context, call: Cursor, name: str = "made") -> Region:
     """vector(), vector(n), vector(n, x), vector{x, y}, a copy of another vector."""
     arguments = list(call.get_arguments())
+    context.see(call)
     if len(arguments) == 1:
         inner = bare(arguments[0])
         while kind(inner) in ("UNEXPOSED_EXPR", "CALL_EXPR") and "initializer_list" in inner.type.spelling:
+            context.see(inner)
             inner = bare(children(inner)[-1])
         if kind(inner) == "INIT_LIST_EXPR":
+            context.see(inner)
             return listed(context, call, children(inner), name)
         if vector_element(arguments[0].type) is not None:
             found = evaluate(context, arguments[0])
@@ -124,9 +129,11 @@ def sized(
             if len(arguments) == 2:
                 fill = cast(value(context, arguments[1]), found.element)
             break
-        row = unwrapped(arguments[1]) if len(arguments) == 2 else None
+        row = unwrapped(context, arguments[1]) if len(arguments) == 2 else None
         if row is not None and not (kind(row) == "CALL_EXPR" and row.spelling == "vector"):
             raise Refusal("rows copied from a vector: fill them in a loop", where)
+        if row is not None:
+            context.see(row)
         arguments = [] if row is None else list(row.get_arguments())
     return tuple(sizes), fill
 
@@ -245,7 +252,7 @@ def push(context: Context, cursor: Cursor, region: Region, arguments: list[Curso
     if array.rank == 1:
         context.emit(Append(region.array, cast(value(context, arguments[0]), array.element), where))
         return None
-    row = unwrapped(arguments[0])
+    row = unwrapped(context, arguments[0])
     is_made = kind(row) == "CALL_EXPR" and row.spelling == "vector"
     found = constructed(context, row) if is_made else region_of(context, row)
     if found.indices or found.array not in context.local:
@@ -281,7 +288,8 @@ def is_empty(context: Context, name: str) -> bool:
 
 
 def nothing(context: Context, cursor: Cursor, region: Region, arguments: list[Cursor]) -> Value:
-    """reserve: no effect on values."""
+    """reserve: no effect on values, but its argument is computed."""
+    value(context, arguments[0])
     return None
 
 

@@ -73,6 +73,34 @@ def root(cursor: Cursor) -> set[int]:
         cursor = inner[0]
 
 
+def changes(cursor: Cursor) -> bool:
+    """Whether evaluating may change a variable: an assignment, a step, a call that is handed a way to one."""
+    for inner in descendants(cursor):
+        match kind(inner):
+            case "UNARY_OPERATOR" if operator(inner)[-2:] in ("++", "--"):
+                return True
+            case "BINARY_OPERATOR" if operator(inner) == "=":
+                return True
+            case "COMPOUND_ASSIGNMENT_OPERATOR":
+                return True
+            case "CALL_EXPR" if inner.referenced is None or hands_out(inner.referenced):
+                return True
+    return False
+
+
+def hands_out(function: Cursor) -> bool:
+    """Whether a function may write through one of its parameters."""
+    if kind(function) in ("CXX_METHOD", "CONSTRUCTOR"):
+        return function.spelling in (*MUTATORS, "operator=")
+    for parameter in function.get_arguments():
+        kind_of = parameter.type.get_canonical()
+        if kind_of.kind.name == "POINTER" and not kind_of.get_pointee().is_const_qualified():
+            return True
+        if changeable(parameter.type):
+            return True
+    return False
+
+
 def returns(function: Cursor) -> list[Cursor]:
     """All return statements of a function."""
     return [cursor for cursor in descendants(function) if kind(cursor) == "RETURN_STMT"]
