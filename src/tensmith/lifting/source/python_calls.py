@@ -34,6 +34,7 @@ _IN_OUT = {"print", "input", "open", "exec", "eval", "__import__"}
 @lowers(ast.Call)
 def _call(scope: Scope, node: ast.Call) -> Value:
     where = place(node)
+    _check_name(scope, node.func)
     if isinstance(node.func, ast.Attribute) and not _of_library(scope, node.func):
         return _method(scope, node, node.func)
     called = scope.callee(node.func)
@@ -56,6 +57,26 @@ def _call(scope: Scope, node: ast.Call) -> Value:
     if called in _IN_OUT:
         raise Refusal(f"{what} reads or writes outside the function; leave it to the caller", where)
     raise Refusal(f"{what} is not known here; define it in the same file, or write its loop", where)
+
+
+def _check_name(scope: Scope, function: ast.expr) -> None:
+    """A name that is called means what Python, math or numpy means by it, or the one function of the file."""
+    root = function
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    if not isinstance(root, ast.Name):
+        return
+    if scope.is_local(root.id) and root is function:
+        raise Refusal(f"{root.id} is a variable of the function and is called; rename one", place(root))
+    if root.id in scope.module.opaque and not scope.is_local(root.id):
+        raise Refusal(
+            f"{root.id} is bound more than once in the file, or changed there; give it one meaning",
+            place(root),
+        )
+    if root is function and scope.module.starred and scope.module.callee(function) is None:
+        raise Refusal(
+            f"a star import may give {root.id} another meaning; import the names that are used", place(root)
+        )
 
 
 def _of_library(scope: Scope, function: ast.Attribute) -> bool:

@@ -130,7 +130,7 @@ def _is_negative(index: Expr) -> bool:
     match index:
         case Constant(value):
             return value < 0
-        case Apply("neg" | "bnot"):
+        case Apply("neg"):
             return True
         case Apply("sub", (left, Constant(value))):
             return value >= 0 and _is_negative(left)
@@ -159,13 +159,13 @@ def operate(scope: Scope, operator: ast.operator, left: Number, right: Number, w
         return arithmetic.bitwise(_BITWISE[type(operator)], left, right, where)
     match operator:
         case ast.Div():
-            divisor_raises(scope, arithmetic.to_float(left, where), right)
+            divisor_raises(scope, arithmetic.to_float(left, where), right, where)
             return arithmetic.divide(left, right, where)
         case ast.FloorDiv():
-            _whole_quotient(scope, left, right)
+            _whole_quotient(scope, left, right, where)
             return arithmetic.floor_divide(left, right, where)
         case ast.Mod():
-            _whole_quotient(scope, left, right)
+            _whole_quotient(scope, left, right, where)
             return arithmetic.remainder(left, right, where)
         case ast.Pow():
             return raised(scope, left, right, where)
@@ -180,9 +180,11 @@ def raised(scope: Scope, base: Number, exponent: Number, where: Position) -> Num
         base = base if simple else scope.hold("base", base, where)
     found = arithmetic.power(base, exponent, where)
     if whole and exponent.expr.value < 0:  # type: ignore[union-attr]
-        divisor_raises(scope, arithmetic.to_float(base, where), base)
+        divisor_raises(scope, arithmetic.to_float(base, where), base, where)
     if not whole and base.kind.weak and exponent.kind.weak:
         scope.note("no negative number has a fractional exponent, and no zero a negative one (Python raises)")
+    elif not whole:
+        scope.note("no base of a fractional exponent is -inf")
     if found.kind.weak and found.kind.scalar.kind == "float":
         scope.note("powers of floats do not overflow (Python raises)")
     return found
@@ -195,16 +197,18 @@ def _shift_raises(scope: Scope, count: Number, where: Position) -> None:
         raise Refusal(f"a shift by {count.expr.value} cannot be lifted; shift by 0 to 63", where)
 
 
-def _whole_quotient(scope: Scope, left: Number, right: Number) -> None:
+def _whole_quotient(scope: Scope, left: Number, right: Number, where: Position) -> None:
     """// and % of floats are floors of quotients, which infinities do not have."""
-    divisor_raises(scope, left, right)
+    divisor_raises(scope, left, right, where)
     if "float" in (left.kind.scalar.kind, right.kind.scalar.kind):
         scope.note("the floats that // and % take are finite")
 
 
-def divisor_raises(scope: Scope, left: Number, right: Number) -> None:
-    """States that Python's own float division does not meet a zero."""
-    if isinstance(right.expr, Constant) and right.expr.value != 0:
+def divisor_raises(scope: Scope, left: Number, right: Number, where: Position) -> None:
+    """States that Python's own float division does not meet a zero; refuses a literal one."""
+    if isinstance(right.expr, Constant):
+        if right.expr.value == 0:
+            raise Refusal("a division by 0 raises; leave it out", where)
         return
     if left.kind.weak and right.kind.weak and "float" in (left.kind.scalar.kind, right.kind.scalar.kind):
         scope.note("divisors are not zero (Python raises there)")
@@ -222,6 +226,11 @@ def _unary(scope: Scope, node: ast.UnaryOp) -> Value:
         case ast.Invert():
             if inner.kind.scalar.kind != "int":
                 raise Refusal("bits of a value that is no integer are asked for; use integers", where)
+            if isinstance(inner.expr, Constant):
+                return arithmetic.constant(~int(inner.expr.value), where)
+            if inner.kind.weak:  # -x - 1
+                one = arithmetic.constant(1, where)
+                return arithmetic.binary("sub", arithmetic.negate(inner, where), one, where)
             return Number(Apply("bnot", (inner.expr,), inner.kind.scalar, where), inner.kind)
     return inner if inner.kind != PY_BOOL else arithmetic.to_integer(inner, "trunc", where)
 

@@ -135,12 +135,13 @@ def _zip(scope: Scope, node: ast.Call) -> Iteration:
         raise Refusal("zip over different ranges ends with the shorter; use one range", where)
     leader = ranges[0] if ranges else parts[0]
     arrays = tuple(whole for part in parts for whole in part.arrays)
-    for whole in arrays:
-        if whole.kind.rank > 1 and whole not in leader.arrays:
-            scope.note(f"{whole.name} has at least as many rows as zip reads at {where}")
 
     def item(counter: Expr, position: Position) -> Item:
-        return tuple(part.item(counter, position) for part in parts)
+        found = tuple(part.item(counter, position) for part in parts)
+        for part, whole in zip(parts, found):
+            if part is not leader and isinstance(whole, ArrayRef):
+                scope.touch(whole, position)
+        return found
 
     return Iteration(leader.start, leader.stop, 1, item, arrays, bool(ranges))
 

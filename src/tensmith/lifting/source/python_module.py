@@ -149,7 +149,9 @@ def _parse(text: str, file: str) -> ast.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about the user's strings, not ours to print
-            return ast.parse(text, filename=file)
+            tree = ast.parse(text, filename=file)
+            compile(tree, file, "exec", dont_inherit=True)  # finds what only scopes show; runs nothing
+            return tree
     except SyntaxError as error:
         raise SourceError(
             f"{file}:{error.lineno or 1}:{error.offset or 1}: {error.msg}; correct the source"
