@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import numpy as np
 
@@ -33,7 +33,7 @@ def lifted(text: str) -> LiftResult:
     return lift_function(read_python_source(text, "nasty.py")[-1])
 
 
-def wrong(text: str, result: LiftResult, excuses: Sequence[str], count: int = 48) -> tuple[int, str]:
+def wrong(text: str, result: LiftResult, excuses: Sequence[str], count: int = 32) -> tuple[int, str]:
     """How many inputs both answered, and the first where the lift is wrong ("" if none).
 
     excuses: words of assumptions; inputs on which Python raises or has no number are outside of those.
@@ -43,8 +43,13 @@ def wrong(text: str, result: LiftResult, excuses: Sequence[str], count: int = 48
     original, made = run(text, result.name), run(result.emitted["numpy"][f"{result.name}.py"], result.name)
     written = [o.view.array for o in result.work.lifted.outputs if o.view is not None]
     order = [p.name for p in parameters if p.name in written]
+    declared = types_of(original)
     compared = 0
     for given in draws([p.type for p in parameters], "numpy" in text, count):
+        given = [
+            value.astype(declared[p.name]) if p.name in declared else value
+            for p, value in zip(parameters, given)
+        ]
         theirs = copy.deepcopy(given)
         expected = outcome(original, theirs, [theirs[[p.name for p in parameters].index(n)] for n in order])
         found = outcome(made, copy.deepcopy(given), None)
@@ -98,6 +103,16 @@ def run(text: str | bytes, name: str) -> Callable[..., Any]:
         exec(compile(text, "nasty.py", "exec"), space)
     function: Callable[..., Any] = space[name]
     return getattr(function, "__wrapped__", function)
+
+
+def types_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The element types of parameters annotated NDArray[...], as Python reads them."""
+    found: dict[str, Any] = {}
+    for name, note in getattr(function, "__annotations__", {}).items():
+        inner = [part for part in get_args(note) if get_origin(part) is np.dtype]
+        if inner:
+            found[name] = get_args(inner[0])[0]
+    return found
 
 
 def outcome(function: Callable[..., Any], given: Sequence[Any], written: Sequence[Any] | None) -> Any:
@@ -171,52 +186,50 @@ def argument(kind: Scalar | Array, numpy: bool, size: int, rng: random.Random, t
     if kind.kind == "float":
         return float(rng.choice(FLOATS[:6] if tame else FLOATS))
     number = rng.choice((size, rng.choice(INTEGERS)))
+    if kind.bits is not None and kind.bits < 64:
+        low, high = (
+            (-(1 << kind.bits - 1), (1 << kind.bits - 1) - 1) if kind.signed else (0, (1 << kind.bits) - 1)
+        )
+        number = rng.choice((number, low, high, high - 1))
     return number if kind.signed else abs(number)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A source and what becomes of its last function.
-
-    expected: "= word|word" lifts and agrees with Python wherever these assumptions are met; "! word" is
-    refused with that word.
-    """
+    """A source and what becomes of its last function; see samples/nasty.txt."""
 
     text: str
     expected: str
 
     def __str__(self) -> str:
-        return " / ".join(self.text.split("\n"))[:70]
+        return " ".join(self.text.split())[:60]
 
     def judge(self) -> str:
         """What is wrong with it, "" if nothing."""
         result = lifted(self.text)
-        sign, words = self.expected[0], [word for word in self.expected[1:].strip().split("|") if word]
-        if "the fault is ours" in result.reason:
-            return result.reason
+        sign, _, words = self.expected.partition(" ")
         if sign == "!":
+            place, _, sentence = words.partition(" ")
             if result.status == "proved":
                 return f"lifted, requires {result.requires}, assumes {result.assumes}"
-            return "" if all(word in result.reason for word in words) and result.line else result.reason
+            found = (f"{result.line}:{result.column}", sentence in result.reason)
+            return "" if found == (place, True) else f"{result.line}:{result.column} {result.reason}"
         if result.status != "proved":
             return f"refused: {result.reason}"
+        excuses = [word for word in words.split("|") if word]
         stated = " ".join((*result.assumes, *result.requires))
-        for word in words:
+        for word in excuses:
             if word not in stated:
                 return f"nothing says {word!r}: {stated}"
-        compared, first = wrong(self.text, result, words)
+        compared, first = wrong(self.text, result, excuses)
         return first or ("" if compared else "no input was compared")
 
 
-def cases(text: str) -> list[Case]:
-    """Cases from text: each begins with a line "= ..." or "! ..."; N is written for numpy's import."""
-    found: list[Case] = []
-    for block in text.strip("\n").split("\n\n"):
-        expected, _, source = block.partition("\n")
-        found.append(Case(source + "\n", expected))
-    return found
-
-
-def sources(path: Path) -> list[Case]:
+def cases(path: Path) -> list[Case]:
     """The cases of a file."""
-    return cases(path.read_text())
+    found: list[Case] = []
+    for paragraph in path.read_text().strip("\n").split("\n\n"):
+        expected, _, source = paragraph.partition("\n")
+        if not expected.startswith("#"):
+            found.append(Case(source + "\n", expected))
+    return found
