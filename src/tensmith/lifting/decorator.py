@@ -9,7 +9,7 @@ import inspect
 import textwrap
 import types
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -20,7 +20,7 @@ from tensmith.lifting.loops import Array, Position
 from tensmith.lifting.refusal import Refusal
 
 if TYPE_CHECKING:
-    from tensmith.lifting.source.python_kinds import AnyKind
+    from tensmith.lifting.source.python_kinds import AnyKind, ArrayKind
     from tensmith.lifting.source.python_module import Module
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -127,7 +127,7 @@ class _Lifted:
 
 def kind_of(value: Any, name: str) -> AnyKind:
     """The kind of an argument; Refusal if it is neither a number nor a list or array of numbers."""
-    from tensmith.lifting.source.python_kinds import DTYPES, PY_BOOL, PY_FLOAT, PY_INT, ArrayKind, Kind
+    from tensmith.lifting.source.python_kinds import DTYPES, PY_BOOL, PY_FLOAT, PY_INT, ArrayKind
 
     if isinstance(value, np.generic) or type(value) is np.ndarray:
         dtype = value.dtype.name
@@ -138,24 +138,31 @@ def kind_of(value: Any, name: str) -> AnyKind:
     if type(value) in own:
         return own[type(value)]
     if type(value) in (list, tuple):
-        if not value:
-            return ArrayKind(PY_FLOAT, 1)
-        held = set(map(type, value))
-        if held <= own.keys():
-            return ArrayKind(own[max(held, key=list(own).index)], 1)
-        rows = {kind_of(part, name) for part in value}
-        if len({kind.rank if isinstance(kind, ArrayKind) else 0 for kind in rows}) > 1 or held & own.keys():
-            raise Refusal(f"{name} mixes kinds of elements; pass numbers of one type, or rows of them")
-        first = next(iter(rows))
-        if not isinstance(first, ArrayKind):
-            if len(rows) > 1:
-                raise Refusal(f"{name} mixes NumPy types; pass numbers of one type")
-            return ArrayKind(first, 1)
-        return ArrayKind(first.element if len(rows) == 1 else PY_FLOAT, first.rank + 1)
+        return _kind_of_list(value, name) if value else ArrayKind(PY_FLOAT, 1)
     raise Refusal(f"{name} is a {type(value).__name__}; pass numbers, or lists or arrays of them")
 
 
-_CALL = _wrapper(len, None).__code__  # type: ignore[arg-type,attr-defined]
+def _kind_of_list(values: Sequence[Any], name: str) -> ArrayKind:
+    """Of Python's numbers, the widest; of NumPy's, and of rows of them, the one kind that all have."""
+    from tensmith.lifting.source.python_kinds import PY_BOOL, PY_FLOAT, PY_INT, ArrayKind
+
+    types = set(map(type, values))
+    for python, kind in ((float, PY_FLOAT), (int, PY_INT), (bool, PY_BOOL)):
+        if python in types and types <= {bool, int, float}:
+            return ArrayKind(kind, 1)
+    kinds = {kind_of(part, name) for part in values}
+    first = kinds.pop()
+    if not kinds:
+        rank = first.rank if isinstance(first, ArrayKind) else 0
+        return ArrayKind(first.element if isinstance(first, ArrayKind) else first, rank + 1)
+    if all(isinstance(kind, ArrayKind) and kind.element.weak for kind in (first, *kinds)):
+        ranks = {kind.rank for kind in (first, *kinds) if isinstance(kind, ArrayKind)}
+        if len(ranks) == 1:
+            return ArrayKind(PY_FLOAT, ranks.pop() + 1)
+    raise Refusal(f"{name} mixes kinds of elements; pass numbers of one type, or rows of them")
+
+
+_CALL = _wrapper(len, None).__code__  # type: ignore[arg-type]
 
 
 def module_of(function: Callable[..., Any]) -> Module:

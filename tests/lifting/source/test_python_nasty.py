@@ -53,7 +53,7 @@ MUTANTS: dict[str, tuple[object, object, object, str]] = {
     "cos for sin": (python_names.FLOAT_OPERATORS, "numpy.sin", "cos", "np.sin(x)"),
     "ones for zeros": (python_names.FILLS, "numpy.zeros", 1, "np.zeros(n)"),
     "any keyword": (python_names, "check_arguments", nothing, "default=0|axis=0"),
-    "int8 is int16": (python_kinds.DTYPES, "int8", python_kinds.DTYPES["int16"], "return -a[0]"),
+    "uint8 is int8": (python_kinds.DTYPES, "uint8", python_kinds.DTYPES["int8"], "return a[0] - a[1]"),
     "narrow sums": (python_infer_calls, "_sum", lambda kind, _: kind, "return np.sum(a)"),
     "expressions unread": (Scope, "check_visited", nothing, "sum(range(n), n, 3)"),
     "globals for locals": (Scope, "is_local", lambda *_: False, "x = 5|len: int"),

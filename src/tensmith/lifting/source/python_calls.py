@@ -282,13 +282,13 @@ def _filled(scope: Scope, node: ast.Call, called: str) -> Value:
         extents = [scope.length(whole, axis, where).expr for axis in range(whole.kind.rank)]
     else:
         extents = shape_of(scope, shape)
+    given: Number | None = None
     if called == "numpy.full":
-        given: Number | None = number(scope, node.args[1])
+        given = number(scope, node.args[1])
         if not given_types and not isinstance(given.expr, Constant):
             raise Refusal("the type of a filled array follows its value; give it a dtype", where)
-    else:
-        content = names.FILLS.get(called, names.FILLS_LIKE.get(called))
-        given = arithmetic.constant(content, where) if content is not None else None
+    elif (content := names.FILLS.get(called, names.FILLS_LIKE.get(called))) is not None:
+        given = arithmetic.constant(content, where)
     fill = element_value(given, kind, node) if given is not None else None
     return scope.allocate(name, kind, extents, fill, where)
 

@@ -174,12 +174,13 @@ def operate(scope: Scope, operator: ast.operator, left: Number, right: Number, w
 
 def raised(scope: Scope, base: Number, exponent: Number, where: Position) -> Number:
     """base ** exponent, and what is asked of them: Python has a complex number, or raises, elsewhere."""
-    whole = isinstance(exponent.expr, Constant) and isinstance(exponent.expr.value, int)
+    value = exponent.expr.value if isinstance(exponent.expr, Constant) else None
+    whole = isinstance(value, int)
     if whole:
         simple = isinstance(base.expr, Variable | Constant | Load)
         base = base if simple else scope.hold("base", base, where)
     found = arithmetic.power(base, exponent, where)
-    if whole and exponent.expr.value < 0:  # type: ignore[union-attr]
+    if isinstance(value, int) and value < 0:
         divisor_raises(scope, arithmetic.to_float(base, where), base, where)
     if not whole and base.kind.weak and exponent.kind.weak:
         scope.note("no negative number has a fractional exponent, and no zero a negative one (Python raises)")

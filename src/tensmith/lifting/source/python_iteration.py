@@ -40,7 +40,7 @@ def iteration(scope: Scope, node: ast.expr) -> Iteration:
     where = place(node)
     if isinstance(node, ast.Call):
         called = scope.callee(node.func)
-        if called in _SOURCES:
+        if called is not None and called in _SOURCES:
             scope.visit(node)
             check_arguments(scope, node, called)
             return _SOURCES[called](scope, node)

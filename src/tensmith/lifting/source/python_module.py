@@ -108,9 +108,9 @@ def parse_module(text: str, file: str) -> Module:
             ):
                 constants[name] = value
     starred = False
-    for node in _outside_functions(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            found, star = _imported(node)
+    for part in _outside_functions(tree):
+        if isinstance(part, ast.Import | ast.ImportFrom):
+            found, star = _imported(part)
             imports |= found
             starred |= star
     known = functions.keys() | constants.keys() | imports.keys()
@@ -210,11 +210,14 @@ def _binds(statement: ast.stmt) -> Iterator[tuple[str, str]]:
 
 def _changeable(node: ast.AST) -> bool:
     """Whether an expression makes something that can be written later; calls of numbers' functions do not."""
-    if isinstance(node, ast.Call):
-        plain = isinstance(node.func, ast.Name) and node.func.id in ("float", "int", "bool", "abs", "round")
-        of_math = isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name)
-        return not plain and not (of_math and node.func.value.id == "math")  # type: ignore[union-attr,attr-defined]
-    return isinstance(node, ast.List | ast.ListComp | ast.Dict | ast.DictComp | ast.Set | ast.SetComp)
+    match node:
+        case ast.Call(func=ast.Name(id="float" | "int" | "bool" | "abs" | "round")):
+            return False
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="math"))):
+            return False
+    return isinstance(
+        node, ast.Call | ast.List | ast.ListComp | ast.Dict | ast.DictComp | ast.Set | ast.SetComp
+    )
 
 
 _USES = frozenset(
