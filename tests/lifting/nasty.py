@@ -100,7 +100,7 @@ def run(text: str | bytes, name: str) -> Callable[..., Any]:
     space: dict[str, Any] = {"__name__": "nasty"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        exec(compile(text, "nasty.py", "exec"), space)
+        exec(compile(text, "nasty.py", "exec", dont_inherit=True), space)
     function: Callable[..., Any] = space[name]
     return getattr(function, "__wrapped__", function)
 
