@@ -252,7 +252,7 @@ def either(left: Expr, right: Expr, position: Position) -> Expr:
 
 
 def may_fail(expr: Expr) -> bool:
-    """Whether an expression reads an array or divides."""
+    """Whether an expression reads an array, or asks a row of it, or divides."""
     match expr:
         case Load():
             return True
@@ -260,7 +260,9 @@ def may_fail(expr: Expr) -> bool:
             return operator in ("div", "fdiv", "fmod", "shl", "shr") or any(map(may_fail, arguments))
         case Cast(value):
             return may_fail(value)
-        case Constant() | Variable() | Length():
+        case Length(row=row):
+            return bool(row)
+        case Constant() | Variable():
             return False
 
 

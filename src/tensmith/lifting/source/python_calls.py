@@ -269,6 +269,8 @@ def _filled(scope: Scope, node: ast.Call, called: str) -> Value:
     words = {word.arg: word.value for word in node.keywords}
     types = [words.pop("dtype", None), *node.args[2 if called == "numpy.full" else 1 :]][:3]
     given_types = [part for part in types if part is not None]
+    for part in given_types:
+        scope.module.check_type(part)
     scope.visit_all(*given_types[:1])
     shape = node.args[0] if node.args else words.pop("shape", None)
     most = 3 if called == "numpy.full" else 1 if called in names.FILLS_LIKE else 2

@@ -69,6 +69,8 @@ class Inference:
         where = place(argument)
         if given is not None:
             return self.of_kind(given, argument)
+        if argument.annotation is not None:
+            self.module.check_type(argument.annotation)
         note = read_annotation(argument.annotation, where) if argument.annotation is not None else None
         cell = self.cells.new(where)
         cell.parameter = True

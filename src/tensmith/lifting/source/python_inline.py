@@ -73,9 +73,10 @@ def plain_function(module: Module, function: ast.FunctionDef | ast.AsyncFunction
 def _arguments(scope: Scope, node: ast.Call, function: ast.FunctionDef) -> dict[str, Value]:
     """Parameter -> value passed, in the order of parameters."""
     parameters = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
+    named = {argument.arg for argument in function.args.args}
     given: dict[str, ast.expr] = dict(zip(parameters, node.args))
     for word in node.keywords:
-        if word.arg is None or word.arg not in parameters or word.arg in given:
+        if word.arg is None or word.arg not in named or word.arg in given:
             raise Refusal(f"{function.name} has no such free parameter; pass arguments in order", place(node))
         given[word.arg] = word.value
         scope.visit(word)

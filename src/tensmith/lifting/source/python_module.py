@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import math
 import typing
 import warnings
@@ -15,9 +16,11 @@ import numpy as np
 
 from tensmith.errors import TensmithError
 from tensmith.lifting.loops import Position
+from tensmith.lifting.refusal import Refusal
 
 MOST_BYTES = 1 << 20
 _LIBRARIES = {"math": "math", "numpy": "numpy", "np": "numpy"}
+_TYPES = ("typing", "numpy", "collections", "builtins", "typing_extensions")
 _STARS = {"math": tuple(vars(math)), "numpy": tuple(np.__all__), "typing": tuple(typing.__all__)}
 
 
@@ -54,6 +57,20 @@ class Module:
             home = self.library(node.value.id)
             return f"{home}.{node.attr}" if home else None
         return None
+
+    def check_type(self, node: ast.expr) -> None:
+        """Refuses a type written with a name that the file gives a meaning of its own."""
+        for part in ast.walk(node):
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                with contextlib.suppress(SyntaxError, ValueError, RecursionError):
+                    self.check_type(ast.copy_location(ast.parse(part.value, mode="eval").body, part))
+            if not isinstance(part, ast.Name):
+                continue
+            home = self.imports.get(part.id, "typing").partition(".")[0]
+            if part.id in self.opaque | self.functions.keys() | self.constants.keys() or home not in _TYPES:
+                raise Refusal(
+                    f"{part.id} is no type that is known here; write numbers, lists or arrays", place(node)
+                )
 
     def library(self, name: str) -> str | None:
         """ "numpy" for np; math and numpy are known even where the import is out of sight."""
