@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -60,3 +61,48 @@ def early(a):
 def counted(a):
     runs.append("run")
     return a[0]
+
+
+def outer(wrapped):
+    """Wraps without the syntax of a decorator, so that nothing of it shows in the source."""
+
+    @functools.wraps(wrapped)
+    def call(*arguments):
+        return wrapped(*arguments) + 100
+
+    return call
+
+
+def tripled(x: int) -> int:
+    return 3 * x
+
+
+tripled = outer(tripled)
+
+
+def uses_a_wrapper(x: int) -> int:
+    return tripled(x) + 1
+
+
+def sum_of_squares(a) -> int:
+    return sum(a)
+
+
+def sum(a) -> int:
+    total = 0
+    for x in a:
+        total += x * x
+    return total
+
+
+def closed(k):
+    """A function over a variable of its maker."""
+
+    def times(x: int) -> int:
+        return x * k
+
+    return times
+
+
+def first_is_one(a):
+    a[0] = 1

@@ -223,7 +223,11 @@ class Machine:
                 if row[at] is None:
                     raise Undefined(f"an element of {name} is not set", position)
                 return row[at]
-            case Length(name, axis, _, position):
+            case Length(name, axis, _, position, row):
+                memory = self.arrays[name]
+                for depth, index in enumerate(row):
+                    if not 0 <= self.value(index) < self.length(memory, depth, position):
+                        raise Undefined(f"{name} has no such row", position)
                 return self.length(self.arrays[name], axis, position)
             case Cast(inner, kind, position):
                 return converted(self.value(inner), kind, position)

@@ -91,3 +91,38 @@ def test_kinds_of_arguments():
 def test_lines_are_those_of_the_file():
     node = module_of(decorated.early.__wrapped__).functions["early"]
     assert "def early" in Path(decorated.__file__).read_text().splitlines()[node.lineno - 1]
+
+
+def test_a_helper_inside_a_wrapper_runs_as_written():
+    with pytest.warns(LiftWarning, match="wrapper"):
+        assert tensmith.lift(decorated.uses_a_wrapper)(2) == 107
+
+
+def test_a_wrapper_runs_as_written():
+    with pytest.warns(LiftWarning, match="wrapper"):
+        assert tensmith.lift(decorated.tripled)(2) == 106
+
+
+def test_names_of_python_mean_what_the_module_says():
+    assert tensmith.lift(decorated.sum_of_squares)([1, 2, 3]) == 14
+
+
+def test_variables_of_the_maker_are_seen_and_what_is_no_number_is_not():
+    assert tensmith.lift(decorated.closed(3))(5) == 15
+    with pytest.warns(LiftWarning, match="k is bound more than once"):
+        assert tensmith.lift(decorated.closed(np.array([1, 2])))(5).tolist() == [5, 10]
+
+
+def test_a_tuple_that_is_written_runs_as_written():
+    function = tensmith.lift(decorated.first_is_one)
+    with pytest.warns(LiftWarning, match="a is a tuple"), pytest.raises(TypeError):
+        function((1, 2))
+    np.testing.assert_array_equal(function([5, 2]), [1, 2])
+
+
+@pytest.mark.parametrize(
+    "value", [[1, np.int8(3)], [1.0, 1j], [np.int8(1), np.float32(2)], [[1], 2], np.ma.ones(2), [1, None]]
+)
+def test_lists_of_mixed_kinds_are_no_arrays(value):
+    with pytest.raises(Refusal):
+        kind_of(value, "a")

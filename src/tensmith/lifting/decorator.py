@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import functools
 import inspect
 import textwrap
 import types
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
 from tensmith.errors import TensmithError
-from tensmith.lifting.loops import Position
+from tensmith.lifting.loops import Array, Position
 from tensmith.lifting.refusal import Refusal
 
 if TYPE_CHECKING:
-    from tensmith.lifting.source.python_kinds import AnyKind
+    from tensmith.lifting.source.python_kinds import AnyKind, ArrayKind
     from tensmith.lifting.source.python_module import Module
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -51,6 +53,10 @@ def lift(function: Any = None, /, *, to: str = "numpy") -> Any:
         return functools.partial(lift, to=to)
     lifted = _Lifted(function, to)
 
+    return _wrapper(function, lifted)
+
+
+def _wrapper(function: Callable[..., Any], lifted: _Lifted) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:
         return lifted(*arguments, **named)
@@ -73,10 +79,11 @@ class _Lifted:
         given = bound.arguments
         try:
             kinds = {name: kind_of(value, name) for name, value in given.items()}
-            key = tuple(kinds.values())
+            frozen = frozenset(name for name, value in given.items() if isinstance(value, tuple))
+            key = (*kinds.values(), frozen)
             if key not in self.forms:
                 self.forms[key] = None  # what failed once is not tried again
-                self.forms[key] = self.lift(kinds)
+                self.forms[key] = self.lift(kinds, frozen)
             form = self.forms[key]
             if form is not None:
                 return form(*given.values())
@@ -92,8 +99,8 @@ class _Lifted:
         where = f" at {error.position}" if isinstance(error, Refusal) and error.position.line else ""
         warnings.warn(f"{name} runs as written: {error}{where}", LiftWarning, stacklevel=4)
 
-    def lift(self, kinds: Mapping[str, AnyKind]) -> Callable[..., Any]:
-        """The lifted form for arguments of these kinds."""
+    def lift(self, kinds: Mapping[str, AnyKind], frozen: frozenset[str]) -> Callable[..., Any]:
+        """The lifted form for arguments of these kinds; `frozen` are tuples, which nothing may write to."""
         from tensmith.lifting.road import lift_function
         from tensmith.lifting.running import load
         from tensmith.lifting.source.python import read_function
@@ -101,9 +108,18 @@ class _Lifted:
         module = module_of(self.function)
         name = self.function.__name__
         node = module.functions[name]
-        annotated = {argument.arg for argument in node.args.args if argument.annotation is not None}
-        given = {parameter: kind for parameter, kind in kinds.items() if parameter not in annotated}
-        result = lift_function(read_function(module, name, given), (self.to,))
+        parameters = (*node.args.posonlyargs, *node.args.args)
+        annotated = {argument.arg for argument in parameters if argument.annotation is not None}
+        given = {
+            name: kind
+            for name, kind in kinds.items()
+            if name not in annotated or getattr(kind, "numpy", False)
+        }
+        found = read_function(module, name, given)
+        for parameter in () if isinstance(found, Refusal) else found.parameters:
+            if parameter.name in frozen and isinstance(parameter.type, Array) and parameter.type.written:
+                raise Refusal(f"{parameter.name} is a tuple and is written; pass a list", parameter.position)
+        result = lift_function(found, (self.to,))
         if not result.proved or result.work.lifted is None:
             raise Refusal(result.reason, Position(result.line, result.column), name)
         return load(self.to, result.work.lifted, result.emitted[self.to])
@@ -111,59 +127,103 @@ class _Lifted:
 
 def kind_of(value: Any, name: str) -> AnyKind:
     """The kind of an argument; Refusal if it is neither a number nor a list or array of numbers."""
-    from tensmith.lifting.source.python_kinds import DTYPES, PY_BOOL, PY_FLOAT, PY_INT, ArrayKind, Kind
+    from tensmith.lifting.source.python_kinds import DTYPES, PY_BOOL, PY_FLOAT, PY_INT, ArrayKind
 
-    if isinstance(value, np.generic | np.ndarray):
+    if isinstance(value, np.generic) or type(value) is np.ndarray:
         dtype = value.dtype.name
         if dtype not in DTYPES:
             raise Refusal(f"{name} holds {dtype}; pass int, float or bool of 8 to 64 bits")
         return ArrayKind(DTYPES[dtype], value.ndim, True) if value.ndim else DTYPES[dtype]
-    if isinstance(value, bool):
-        return PY_BOOL
-    if isinstance(value, int | float):
-        return PY_INT if isinstance(value, int) else PY_FLOAT
-    if isinstance(value, list | tuple):
-        if not value:
-            return ArrayKind(PY_FLOAT, 1)
-        first = kind_of(value[0], name)
-        element = first if isinstance(first, Kind) else first.element
-        scalars = isinstance(first, Kind)
-        if any(isinstance(part, float) if scalars else kind_of(part, name) != first for part in value):
-            element = PY_FLOAT
-        return ArrayKind(element, 1 if isinstance(first, Kind) else first.rank + 1)
+    own = {bool: PY_BOOL, int: PY_INT, float: PY_FLOAT}
+    if type(value) in own:
+        return own[type(value)]
+    if type(value) in (list, tuple):
+        return _kind_of_list(value, name) if value else ArrayKind(PY_FLOAT, 1)
     raise Refusal(f"{name} is a {type(value).__name__}; pass numbers, or lists or arrays of them")
+
+
+def _kind_of_list(values: Sequence[Any], name: str) -> ArrayKind:
+    """Of Python's numbers, the widest; of NumPy's, and of rows of them, the one kind that all have."""
+    from tensmith.lifting.source.python_kinds import PY_BOOL, PY_FLOAT, PY_INT, ArrayKind
+
+    types = set(map(type, values))
+    for python, kind in ((float, PY_FLOAT), (int, PY_INT), (bool, PY_BOOL)):
+        if python in types and types <= {bool, int, float}:
+            return ArrayKind(kind, 1)
+    kinds = {kind_of(part, name) for part in values}
+    first = kinds.pop()
+    if not kinds:
+        rank = first.rank if isinstance(first, ArrayKind) else 0
+        return ArrayKind(first.element if isinstance(first, ArrayKind) else first, rank + 1)
+    if all(isinstance(kind, ArrayKind) and kind.element.weak for kind in (first, *kinds)):
+        ranks = {kind.rank for kind in (first, *kinds) if isinstance(kind, ArrayKind)}
+        if len(ranks) == 1:
+            return ArrayKind(PY_FLOAT, ranks.pop() + 1)
+    raise Refusal(f"{name} mixes kinds of elements; pass numbers of one type, or rows of them")
+
+
+_CALL = _wrapper(len, None).__code__  # type: ignore[arg-type]
 
 
 def module_of(function: Callable[..., Any]) -> Module:
     """A function's source with the helpers, constants and imports that it reaches, as they are now."""
     from tensmith.lifting.source.python_module import Module
 
-    functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
-    constants: dict[str, ast.expr] = {}
-    imports: dict[str, str] = {}
-    waiting = [function]
-    file = inspect.getsourcefile(function) or "<source>"
+    found = _Reached()
+    waiting = [_plain(function)]
+    file = inspect.getsourcefile(waiting[0]) or "<source>"
     while waiting:
         current = waiting.pop()
         node = _definition(current)
-        functions[node.name] = node
+        found.functions[node.name] = node
         space = {**getattr(current, "__globals__", {}), **inspect.getclosurevars(current).nonlocals}
-        for name in {part.id for part in ast.walk(node) if isinstance(part, ast.Name)} & space.keys():
-            value = inspect.unwrap(space[name]) if callable(space[name]) else space[name]
-            if isinstance(value, types.ModuleType):
-                imports[name] = value.__name__
-            elif isinstance(value, types.FunctionType) and value.__module__ == current.__module__:
-                if value.__name__ not in functions:
-                    waiting.append(value)
-            elif isinstance(value, types.BuiltinFunctionType | types.FunctionType | np.ufunc):
-                imports[name] = f"{getattr(value, '__module__', None) or 'numpy'}.{value.__name__}"
-            elif (constant := _literal(value, node)) is not None:
-                constants[name] = constant
-    return Module(file, functions, constants, imports)
+        for name in sorted({part.id for part in ast.walk(node) if isinstance(part, ast.Name)} & space.keys()):
+            if found.values.setdefault(name, space[name]) is not space[name]:
+                found.opaque.add(name)  # two functions mean different things by it
+            helper = found.add(name, space[name], node, current.__module__)
+            if helper is not None and helper.__name__ not in found.functions:
+                waiting.append(helper)
+    return Module(file, found.functions, found.constants, found.imports, opaque=frozenset(found.opaque))
+
+
+@dataclass
+class _Reached:
+    """What names mean in a function and its helpers; opaque: those of which that cannot be told."""
+
+    functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = field(default_factory=dict)
+    constants: dict[str, ast.expr] = field(default_factory=dict)
+    imports: dict[str, str] = field(default_factory=dict)
+    opaque: set[str] = field(default_factory=set)
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, name: str, value: Any, node: ast.AST, home: str) -> types.FunctionType | None:
+        """Enters one name; the function it stands for, where that is a helper of the same module."""
+        value = _plain(value)
+        if isinstance(value, types.ModuleType):
+            self.imports[name] = value.__name__
+        elif isinstance(value, types.FunctionType) and value.__module__ == home:
+            if value.__name__ == name:
+                return value
+            self.opaque.add(name)
+        elif isinstance(value, types.BuiltinFunctionType | types.FunctionType | np.ufunc):
+            self.imports[name] = f"{getattr(value, '__module__', None) or 'numpy'}.{value.__name__}"
+        elif (constant := _literal(value, node)) is not None:
+            self.constants[name] = constant
+        elif value is not getattr(builtins, name, None):
+            self.opaque.add(name)
+        return None
+
+
+def _plain(value: Any) -> Any:
+    """The function inside of what `lift` or numba made of it; other wrappers do what they like."""
+    ours = getattr(value, "__code__", None) is _CALL or type(value).__module__.partition(".")[0] == "numba"
+    return inspect.unwrap(value) if ours and callable(value) else value
 
 
 def _definition(function: Callable[..., Any]) -> ast.FunctionDef | ast.AsyncFunctionDef:
     """The function's own syntax tree, with the line numbers of its file."""
+    if not isinstance(function, types.FunctionType) or hasattr(function, "__wrapped__"):
+        raise Refusal("a wrapper changes what the function does; lift the function inside")
     try:
         lines, first = inspect.getsourcelines(function)
         tree = ast.parse(textwrap.dedent("".join(lines)))

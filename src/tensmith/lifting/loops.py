@@ -117,12 +117,16 @@ class Load:
 
 @dataclass(frozen=True)
 class Length:
-    """The length of an array along an axis: v.size(), v[0].size(), len(a), a.shape[1]."""
+    """The length of an array along an axis: v.size(), v[0].size(), len(a), a.shape[1].
+
+    row: the subscripts of the row that was asked, which has to be there (Python's a[0] of no rows raises).
+    """
 
     array: str
     axis: int
     type: Scalar = I64
     position: Position = NOWHERE
+    row: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -167,13 +171,17 @@ class Declare:
 
 @dataclass(frozen=True)
 class Allocate:
-    """A local array: `extents` elements an axis, each `fill` (None: undefined); extent 0 grows by Append."""
+    """A local array: `extents` elements an axis, each `fill` (None: undefined); extent 0 grows by Append.
+
+    natural: the source fails where an extent is negative, as C and NumPy do and Python's lists do not.
+    """
 
     name: str
     type: Array
     extents: tuple[Expr, ...]
     fill: Expr | None
     position: Position = NOWHERE
+    natural: bool = False
 
 
 @dataclass(frozen=True)

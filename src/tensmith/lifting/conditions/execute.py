@@ -315,7 +315,9 @@ class Executor:
             case Load(array, indices, _, position):
                 at = self._access(array, indices, position, state)
                 return select(self.world, state.arrays[array], at)
-            case Length(array, axis, _, _):
+            case Length(array, axis, _, position, row):
+                if row:
+                    self._row_is_there(array, row, position, state)
                 return self._lengths(array, state)[axis]
             case Apply("select", (condition, then, otherwise), _, _):
                 holds = self.value(condition, state)
@@ -342,6 +344,16 @@ class Executor:
                 return
         claim = arena.negate(arena.eq(divisor, self.world.zero))
         self.demand("definedness", "divisor is not 0", position, claim)
+
+    def _row_is_there(self, array: str, row: tuple[Expr, ...], position: Position, state: State) -> None:
+        """The first subscripts of elements are demanded to be inside."""
+        nodes = tuple(self.value(index, state) for index in row)
+        memory = self.memories[array]
+        extents = state.lengths.get(array, memory.extents)
+        if extents is None:
+            raise Malformed(f"{position}: the flat memory of '{array}' has no rows")
+        inside = replace(memory, extents=extents[: len(row)]).inside(self.world, nodes)
+        self.demand("bounds", array, position, inside)
 
     def _access(self, array: str, indices: tuple[Expr, ...], position: Position, state: State) -> At:
         """Grid subscripts of an element, demanded to be inside."""

@@ -13,6 +13,7 @@ from tensmith.lifting.loops import (
     Declare,
     Expr,
     If,
+    Length,
     Load,
     Loop,
     Parameter,
@@ -90,7 +91,7 @@ def variables(expression: Expr) -> Iterator[Variable]:
     match expression:
         case Variable():
             yield expression
-        case Load(_, parts, _, _) | Apply(_, parts, _, _):
+        case Load(_, parts, _, _) | Apply(_, parts, _, _) | Length(row=parts):
             for part in parts:
                 yield from variables(part)
         case Cast(value, _, _):

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
 from tensmith.errors import UsageError
 from tensmith.lifting.limit import Deadline
 from tensmith.lifting.loops import (
+    INT,
     Array,
+    Cast,
     Function,
     If,
     Loop,
     Parameter,
+    Position,
     Return,
     Scalar,
     Statement,
@@ -30,13 +33,12 @@ from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python_arithmetic import convert
 from tensmith.lifting.source.python_comprehensions import copy
 from tensmith.lifting.source.python_inline import plain_function
-from tensmith.lifting.source.python_kinds import AnyKind, ArrayKind, Kind
+from tensmith.lifting.source.python_kinds import PY_INT, AnyKind, ArrayKind, Kind
 from tensmith.lifting.source.python_module import Module, SourceError, parse_module, place, read_text
 from tensmith.lifting.source.python_scope import ArrayRef, Code, Frame, Local, Number, Scope, Value
 from tensmith.lifting.source.python_statements import block
 
 _SECONDS = 4.0  # of processor time for one file
-_KNOWN_DECORATORS = ("lift", "jit", "njit")
 
 
 def read_python(path: Path) -> list[Function | Refusal]:
@@ -84,14 +86,7 @@ def _lower(
     given: dict[str, AnyKind],
     deadline: Deadline,
 ) -> Function:
-    function = plain_function(node)
-    for decorator in function.decorator_list:
-        called = decorator.func if isinstance(decorator, ast.Call) else decorator
-        if not ast.unparse(called).endswith(_KNOWN_DECORATORS):
-            raise Refusal("a decorator changes what the function does; take it off", place(decorator))
-    for part in ast.walk(function):
-        if isinstance(part, ast.Yield | ast.YieldFrom | ast.Await):
-            raise Refusal("a generator cannot be lifted; append to a list and return it", place(part))
+    function = plain_function(module, node)
     code = Code.of(module, function, given)
     scope = Scope(module, deadline)
     frame = Frame(code)
@@ -99,6 +94,7 @@ def _lower(
     scope.used |= {argument.arg for argument in (*function.args.posonlyargs, *function.args.args)}
     _bind_parameters(scope, frame, code)
     found = block(scope, code.body)
+    scope.check_visited(code)
     returns = _finish(scope, found, function)
     if function.args.defaults:
         scope.note("default values of parameters are not kept: pass every argument")
@@ -109,6 +105,7 @@ def _lower(
         shape = kind.scalar if isinstance(kind, Kind) else kind.array(argument.arg in written)
         parameters.append(Parameter(argument.arg, shape, place(argument)))
     _state_distinct(scope, code, written)
+    _state_types(scope, code)
     return Function(
         function.name,
         tuple(parameters),
@@ -174,3 +171,24 @@ def _state_distinct(scope: Scope, code: Code, written: set[str]) -> None:
             scope.note(f"{name} is no other argument under a second name")
         if name in written and kind.rank > 1 and not kind.numpy:
             scope.note(f"no two rows of {name} are one list")
+
+
+def _state_types(scope: Scope, code: Code) -> None:
+    """What NumPy does to a value that does not fit its type, and what arrays without a type hold."""
+    if _narrows(tuple(scope.statements), set()):
+        scope.note("Python's integers fit in the NumPy types that they meet (NumPy raises elsewhere)")
+    for name, kind in code.types.parameters.items():
+        if isinstance(kind, ArrayKind) and kind.numpy and kind.element.weak:
+            scope.note(f"{name} is an array of {'int64' if kind.element == PY_INT else kind.element}")
+
+
+def _narrows(node: object, seen: set[int]) -> bool:
+    """Whether an unbounded integer is cut to a machine type anywhere inside; parts may be shared."""
+    if id(node) in seen or isinstance(node, Scalar | Position):
+        return False
+    seen.add(id(node))
+    if isinstance(node, Cast) and node.value.type == INT and node.type.kind == "int":
+        return True
+    if isinstance(node, tuple):
+        return any(_narrows(part, seen) for part in node)
+    return is_dataclass(node) and any(_narrows(getattr(node, part.name), seen) for part in fields(node))

@@ -37,6 +37,10 @@ _LARGEST_POWER = 16
 
 def constant(value: int | float | bool, position: Position) -> Number:
     """A literal of Python's own types."""
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        raise Refusal(
+            f"an integer of {value.bit_length()} bits does not fit in 64; use smaller ones", position
+        )
     kind = PY_BOOL if isinstance(value, bool) else PY_INT if isinstance(value, int) else PY_FLOAT
     return Number(Constant(value, kind.scalar, position), kind)
 
@@ -93,6 +97,10 @@ def binary(operator: str, left: Number, right: Number, position: Position) -> Nu
 def _machine(operator: str, kind: Kind, operands: Sequence[Number], position: Position) -> Number:
     """An operator that NumPy wraps in its own width; narrow operands are widened and the result cut."""
     scalar = kind.scalar
+    if all(operand.kind.scalar.kind == "bool" for operand in operands) and not all(
+        operand.kind.weak for operand in operands
+    ):
+        raise Refusal("NumPy's truth values are no numbers; convert them by int()", position)
     narrow = scalar.kind == "int" and scalar.bits is not None and scalar.bits < 32
     work = I32 if narrow else scalar
     values = tuple(cast(convert(operand, kind, position), work, position) for operand in operands)
@@ -148,9 +156,12 @@ def bitwise(operator: str, left: Number, right: Number, position: Position) -> N
     return _machine(operator, kind, (left, right), position)
 
 
-def power(base: Number, exponent: Number, position: Position) -> Number:
+def power(base: Number, exponent: Number, position: Position, numpy: bool = False) -> Number:
     """base ** exponent: repeated products for small whole exponents, sqrt for 0.5."""
     value = exponent.expr.value if isinstance(exponent.expr, Constant) else None
+    strong = numpy or not base.kind.weak
+    if isinstance(value, int) and value < 0 and strong and base.kind.scalar.kind != "float":
+        raise Refusal("NumPy's integers have no negative powers; convert the base by float()", position)
     if isinstance(value, int) and abs(value) <= _LARGEST_POWER:
         result = _repeated(base, abs(value), position)
         return result if value >= 0 else divide(constant(1, position), result, position)
@@ -180,6 +191,8 @@ def _repeated(base: Number, times: int, position: Position) -> Number:
 def apply_float(operator: str, number: Number, position: Position, strong: bool = False) -> Number:
     """A function of one float; integers become f64 first."""
     kind = number.kind
+    if not kind.weak and kind.scalar.kind != "float" and (kind.scalar.bits or 64) < 32:
+        raise Refusal("NumPy takes this of 8 and 16 bits in half precision; convert it by float()", position)
     if kind.scalar.kind != "float":
         kind = Kind(F64, not strong)
     return Number(Apply(operator, (convert(number, kind, position),), kind.scalar, position), kind)
@@ -239,7 +252,7 @@ def either(left: Expr, right: Expr, position: Position) -> Expr:
 
 
 def may_fail(expr: Expr) -> bool:
-    """Whether an expression reads an array or divides."""
+    """Whether an expression reads an array, or asks a row of it, or divides."""
     match expr:
         case Load():
             return True
@@ -247,7 +260,9 @@ def may_fail(expr: Expr) -> bool:
             return operator in ("div", "fdiv", "fmod", "shl", "shr") or any(map(may_fail, arguments))
         case Cast(value):
             return may_fail(value)
-        case Constant() | Variable() | Length():
+        case Length(row=row):
+            return bool(row)
+        case Constant() | Variable():
             return False
 
 

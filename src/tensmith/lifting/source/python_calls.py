@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from functools import reduce
 
+from tensmith.lifting.loops import Constant
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source import python_arithmetic as arithmetic
 from tensmith.lifting.source import python_names as names
@@ -18,43 +20,63 @@ from tensmith.lifting.source.python_comprehensions import (
     shape_of,
     total,
 )
+from tensmith.lifting.source.python_expressions import raised
 from tensmith.lifting.source.python_inline import inline
 from tensmith.lifting.source.python_kinds import PY_BOOL, read_dtype
 from tensmith.lifting.source.python_module import place
 from tensmith.lifting.source.python_scope import Number, Scope, Value, array, lowers, number
 
+_DEFINED = "functions of math get arguments for which they are defined (Python raises elsewhere)"
+_INFINITE = re.compile(r"\s*[+-]?(inf|infinity)\s*", re.IGNORECASE)
 _IN_OUT = {"print", "input", "open", "exec", "eval", "__import__"}
 
 
 @lowers(ast.Call)
 def _call(scope: Scope, node: ast.Call) -> Value:
     where = place(node)
-    for argument in node.args:
-        if isinstance(argument, ast.Starred):
-            raise Refusal(
-                "an unpacked argument cannot be lifted; pass the arguments one by one", place(argument)
-            )
+    _check_name(scope, node.func)
     if isinstance(node.func, ast.Attribute) and not _of_library(scope, node.func):
         return _method(scope, node, node.func)
-    called = scope.module.callee(node.func)
-    if isinstance(node.func, ast.Name) and node.func.id in scope.frame.names:
-        called = None
+    called = scope.callee(node.func)
     if called is not None and called.startswith("def "):
         return inline(scope, node, called[4:])
+    what = ast.unparse(node.func)
+    if called is None:
+        raise Refusal(f"{what} is not known here; define it in the same file, or write its loop", where)
     for table in (_SCALARS, _ARRAYS):
-        if called is not None and called in table:
+        if called in table:
+            names.check_arguments(scope, node, called)
             return table[called](scope, node, called)
-    if called is not None and called.startswith("numpy."):
+    if called.startswith("numpy."):
         try:
             kind = read_dtype(node.func, where)
         except Refusal:
             kind = None
-        if kind is not None and len(node.args) == 1:
+        if kind is not None and len(node.args) == 1 and not node.keywords:
             return arithmetic.to_kind(number(scope, node.args[0]), kind, where)
-    what = ast.unparse(node.func)
     if called in _IN_OUT:
         raise Refusal(f"{what} reads or writes outside the function; leave it to the caller", where)
     raise Refusal(f"{what} is not known here; define it in the same file, or write its loop", where)
+
+
+def _check_name(scope: Scope, function: ast.expr) -> None:
+    """A name that is called means what Python, math or numpy means by it, or the one function of the file."""
+    root = function
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    if not isinstance(root, ast.Name):
+        return
+    if scope.is_local(root.id) and root is function:
+        raise Refusal(f"{root.id} is a variable of the function and is called; rename one", place(root))
+    if root.id in scope.module.opaque and not scope.is_local(root.id):
+        raise Refusal(
+            f"{root.id} is bound more than once in the file, or changed there; give it one meaning",
+            place(root),
+        )
+    if root is function and scope.module.starred and scope.module.callee(function) is None:
+        raise Refusal(
+            f"a star import may give {root.id} another meaning; import the names that are used", place(root)
+        )
 
 
 def _of_library(scope: Scope, function: ast.Attribute) -> bool:
@@ -63,7 +85,7 @@ def _of_library(scope: Scope, function: ast.Attribute) -> bool:
         inner = inner.value
     return (
         isinstance(inner, ast.Name)
-        and inner.id not in scope.frame.names
+        and not scope.is_local(inner.id)
         and scope.module.library(inner.id) is not None
     )
 
@@ -87,8 +109,8 @@ Rule = Callable[[Scope, ast.Call, str], Value]
 def _float_operator(scope: Scope, node: ast.Call, called: str) -> Value:
     (argument,) = _arguments(scope, node, 1)
     if called.startswith("math."):
-        if called in ("math.sqrt", "math.log", "math.exp"):
-            scope.note("functions of math get arguments for which they are defined (Python raises elsewhere)")
+        if called not in names.TOTAL:
+            scope.note(_DEFINED)
         plain = arithmetic.to_float(argument, place(node))
         return arithmetic.apply_float(names.FLOAT_OPERATORS[called], plain, place(node))
     return arithmetic.apply_float(names.FLOAT_OPERATORS[called], argument, place(node), strong=True)
@@ -101,7 +123,8 @@ def _rounding(scope: Scope, node: ast.Call, called: str) -> Value:
 
 def _float(scope: Scope, node: ast.Call, called: str) -> Value:
     match node.args:
-        case [ast.Constant(value=str(text))] if text.strip().lower().lstrip("+-") in ("inf", "infinity"):
+        case [ast.Constant(value=str(text)) as literal] if _INFINITE.fullmatch(text):
+            scope.visit(literal)
             return arithmetic.constant(float(text), place(node))
     return arithmetic.to_float(_arguments(scope, node, 1)[0], place(node))
 
@@ -152,11 +175,15 @@ def _power(scope: Scope, node: ast.Call, called: str) -> Value:
     base, exponent = _arguments(scope, node, 2)
     if called == "math.pow":
         base = arithmetic.to_float(base, where)
-    return arithmetic.power(base, exponent, where)
+        scope.note(_DEFINED)
+    if called == "numpy.power":
+        return arithmetic.power(base, exponent, where, numpy=True)
+    return raised(scope, base, exponent, where)
 
 
 def _hypot(scope: Scope, node: ast.Call, called: str) -> Value:
     where = place(node)
+    scope.note("what hypot takes is finite, and its square does not overflow")
     first, second = (arithmetic.binary("mul", side, side, where) for side in _arguments(scope, node, 2))
     return arithmetic.apply_float("sqrt", arithmetic.binary("add", first, second, where), where)
 
@@ -165,7 +192,10 @@ def _logarithm(scope: Scope, node: ast.Call, called: str) -> Value:
     """log2(x), log10(x) as log(x) / log(base)."""
     where = place(node)
     (argument,) = _arguments(scope, node, 1)
-    top = arithmetic.apply_float("log", argument, where)
+    if called.startswith("math."):
+        scope.note(_DEFINED)
+        argument = arithmetic.to_float(argument, where)
+    top = arithmetic.apply_float("log", argument, where, strong=not called.startswith("math."))
     bottom = arithmetic.apply_float(
         "log", arithmetic.constant(float(called.rpartition("log")[2]), where), where
     )
@@ -185,12 +215,27 @@ def _total(scope: Scope, node: ast.Call, called: str) -> Value:
         raise Refusal(
             f"{called} is lifted over one list, without other arguments; write the loop", place(node)
         )
-    return total(scope, node, node.args[0], number(scope, first) if first is not None else None)
+    _no_generator(node, called)
+    found = total(scope, node, node.args[0], number(scope, first) if first is not None else None)
+    if called != "math.fsum":
+        return found
+    scope.note(_DEFINED)
+    return arithmetic.to_float(found, place(node))
+
+
+def _no_generator(node: ast.Call, called: str) -> None:
+    """numpy takes a generator for one object, which is true."""
+    if called.startswith("numpy.") and isinstance(node.args[0], ast.GeneratorExp):
+        raise Refusal(
+            f"{ast.unparse(node.func)} does not run over a generator; use sum, all or any of Python",
+            place(node),
+        )
 
 
 def _truth(scope: Scope, node: ast.Call, called: str) -> Value:
     if len(node.args) != 1 or node.keywords:
         raise Refusal(f"{called} is lifted over one list alone; write the loop", place(node))
+    _no_generator(node, called)
     return all_or_any(scope, node, node.args[0], called.endswith("all"))
 
 
@@ -222,9 +267,15 @@ def _filled(scope: Scope, node: ast.Call, called: str) -> Value:
     kind = array_kind(scope, node)
     name = scope.take_hint("array")
     words = {word.arg: word.value for word in node.keywords}
-    words.pop("dtype", None)
+    types = [words.pop("dtype", None), *node.args[2 if called == "numpy.full" else 1 :]][:3]
+    given_types = [part for part in types if part is not None]
+    for part in given_types:
+        scope.module.check_type(part)
+    scope.visit_all(*given_types[:1])
     shape = node.args[0] if node.args else words.pop("shape", None)
-    if shape is None or words or len(node.args) > (3 if called == "numpy.full" else 2):
+    most = 3 if called == "numpy.full" else 1 if called in names.FILLS_LIKE else 2
+    least = 2 if called == "numpy.full" else 0
+    if shape is None or words or len(given_types) > 1 or not least <= len(node.args) <= most:
         raise Refusal(
             f"{ast.unparse(node.func)} is lifted with a shape and a dtype; leave the rest out", where
         )
@@ -233,24 +284,32 @@ def _filled(scope: Scope, node: ast.Call, called: str) -> Value:
         extents = [scope.length(whole, axis, where).expr for axis in range(whole.kind.rank)]
     else:
         extents = shape_of(scope, shape)
+    given: Number | None = None
     if called == "numpy.full":
-        given: Number | None = number(scope, node.args[1])
-    else:
-        content = names.FILLS.get(called, names.FILLS_LIKE.get(called))
-        given = arithmetic.constant(content, where) if content is not None else None
+        given = number(scope, node.args[1])
+        if not given_types and not isinstance(given.expr, Constant):
+            raise Refusal("the type of a filled array follows its value; give it a dtype", where)
+    elif (content := names.FILLS.get(called, names.FILLS_LIKE.get(called))) is not None:
+        given = arithmetic.constant(content, where)
     fill = element_value(given, kind, node) if given is not None else None
     return scope.allocate(name, kind, extents, fill, where)
 
 
 def _copied(scope: Scope, node: ast.Call, called: str) -> Value:
-    kind = array_kind(scope, node)
+    where, kind = place(node), array_kind(scope, node)
     name = scope.take_hint("copy")
     if len(node.args) != 1 or node.keywords:
         raise Refusal(f"{ast.unparse(node.func)} is lifted with one array; leave the rest out", place(node))
     source = array(scope, node.args[0])
+    if called.startswith("numpy.") and not kind.numpy:
+        raise Refusal(
+            "a list becomes a NumPy array; make the array by np.empty and store its elements", where
+        )
     if called == "numpy.asarray" and source.kind.numpy:
         return source
-    return shallow_copy(scope, source, name, kind, node, called in ("list", "copy.copy"))
+    return shallow_copy(
+        scope, source, name, kind, node, called == "list" or (called == "copy.copy" and not source.kind.numpy)
+    )
 
 
 _ARRAYS: dict[str | None, Rule] = {
@@ -261,9 +320,11 @@ _ARRAYS: dict[str | None, Rule] = {
 
 def _method(scope: Scope, node: ast.Call, function: ast.Attribute) -> Value:
     where = place(node)
+    scope.visit(function)
     if function.attr == "copy" and not node.args and not node.keywords:
         name = scope.take_hint("copy")
-        return shallow_copy(scope, array(scope, function.value), name, array_kind(scope, node), node, True)
+        source = array(scope, function.value)
+        return shallow_copy(scope, source, name, array_kind(scope, node), node, not source.kind.numpy)
     if function.attr == "sum" and not node.args and not node.keywords:
         return total(scope, node, function.value, None)
     if function.attr == "append":

@@ -77,22 +77,25 @@ def append_row(scope: Scope, whole: ArrayRef, row: ArrayRef, node: ast.AST) -> N
 def fill(scope: Scope, node: ast.expr) -> tuple[list[Expr], Number] | None:
     """Extents and fill of [c] * n, [c for _ in range(n)], [[c] * m for _ in range(n)]; None for others."""
     match node:
-        case ast.BinOp(ast.List(elts=[inner]), ast.Mult(), count) | ast.BinOp(
-            count, ast.Mult(), ast.List(elts=[inner])
+        case ast.BinOp(ast.List(elts=[inner]) as whole, ast.Mult(), count) | ast.BinOp(
+            count, ast.Mult(), ast.List(elts=[inner]) as whole
         ):
             held = scope.frame.code.types.expressions.get(id(inner))
             if isinstance(held, ArrayKind):
                 raise Refusal(
                     "the rows of this list are one list; write [[c] * m for _ in range(n)]", place(node)
                 )
+            scope.visit(node, whole)
             return [integer(scope, count)], number(scope, inner)
         case ast.ListComp(
             element, [ast.comprehension(target, ast.Call(args=[count], keywords=[]) as source, [], 0)]
-        ) if scope.module.callee(source.func) == "range" and not reads(element) & targets(target):
+        ) if scope.callee(source.func) == "range" and not reads(element) & targets(target):
             if isinstance(element, ast.Constant):
+                scope.visit(node, source, target)
                 return [integer(scope, count)], number(scope, element)
             inside = fill(scope, element)
             if inside is not None:
+                scope.visit(node, source, target)
                 return [integer(scope, count), *inside[0]], inside[1]
     return None
 
@@ -198,6 +201,7 @@ def all_or_any(scope: Scope, node: ast.Call, source: ast.expr, every: bool) -> N
 def each(scope: Scope, source: ast.expr, use: Callable[[Value], None]) -> None:
     """Runs over the elements of a generator or of a list."""
     if isinstance(source, ast.GeneratorExp | ast.ListComp):
+        scope.visit(source)
         clauses(scope, source.generators, lambda: use(value(scope, source.elt)))
         return
     run = iteration(scope, source)
@@ -214,6 +218,8 @@ def extreme(scope: Scope, node: ast.Call, source: ast.expr, largest: bool) -> Nu
     generator = source if isinstance(source, ast.GeneratorExp | ast.ListComp) else None
     if generator is not None and (len(generator.generators) != 1 or generator.generators[0].ifs):
         raise Refusal("min and max are lifted over one range or list; write the loop", where)
+    if generator is not None:
+        scope.visit(generator)
     run = iteration(scope, generator.generators[0].iter if generator else source)
     if run.ranged:
         scope.note(f"what {'max' if largest else 'min'} runs over at {where} is not empty")
@@ -279,8 +285,10 @@ def copy(scope: Scope, source: ArrayRef, name: str, kind: ArrayKind, node: ast.A
 def shape_of(scope: Scope, node: ast.expr) -> list[Expr]:
     """The extents in np.zeros(shape)."""
     if isinstance(node, ast.Tuple | ast.List):
+        scope.visit(node)
         return [integer(scope, part) for part in node.elts]
     if isinstance(node, ast.Attribute) and node.attr == "shape":
+        scope.visit(node)
         whole = array(scope, node.value)
         return [scope.length(whole, axis, place(node)).expr for axis in range(whole.kind.rank)]
     return [integer(scope, node)]
@@ -289,7 +297,7 @@ def shape_of(scope: Scope, node: ast.expr) -> list[Expr]:
 def shallow_copy(
     scope: Scope, source: ArrayRef, name: str, kind: ArrayKind, node: ast.AST, shallow: bool
 ) -> ArrayRef:
-    if shallow and source.kind.rank > 1 and not source.kind.numpy:
+    if shallow and source.kind.rank > 1:
         raise Refusal(
             "this copy shares its rows with the original; copy each: [row[:] for row in a]", place(node)
         )
@@ -301,4 +309,5 @@ def row_copy(scope: Scope, node: ast.Subscript) -> Value:
     source = array(scope, node.value)
     if source.kind.numpy:
         raise Refusal("a[:] of a NumPy array shares its memory; use a.copy()", place(node))
+    scope.visit(node.slice)
     return shallow_copy(scope, source, scope.take_hint("row"), array_kind(scope, node), node, True)

@@ -24,6 +24,7 @@ from tensmith.lifting.source.python_scope import (
     number,
     value,
 )
+from tensmith.lifting.source.python_whitelist import admit
 
 _BINARY = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul"}
 _BITWISE = {ast.LShift: "shl", ast.RShift: "shr", ast.BitAnd: "band", ast.BitOr: "bor", ast.BitXor: "bxor"}
@@ -44,10 +45,15 @@ def _name(scope: Scope, node: ast.Name) -> Value:
     found = scope.read(node)
     if found is not None:
         return found
-    if node.id in scope.frame.code.types.variables:
+    if scope.is_local(node.id):
         raise Refusal(f"{node.id} may be read before it has a value; give it one first", place(node))
     if node.id in scope.module.constants:
-        return value(scope, scope.module.constants[node.id])
+        return _file_constant(scope, scope.module.constants[node.id])
+    if node.id in scope.module.opaque:
+        raise Refusal(
+            f"{node.id} is bound more than once in the file, or changed there; pass it as a parameter",
+            place(node),
+        )
     library = scope.module.imports.get(node.id, "")
     if library.startswith(("math.", "numpy.")) and library.partition(".")[2] in FLOAT_CONSTANTS:
         return arithmetic.constant(getattr(math, library.partition(".")[2]), place(node))
@@ -57,10 +63,24 @@ def _name(scope: Scope, node: ast.Name) -> Value:
     )
 
 
+def _file_constant(scope: Scope, node: ast.expr) -> Value:
+    """A constant of the file; a list there is one for all calls, so it is only read."""
+    expressions = admit(node)
+    with scope.outside():
+        found = value(scope, node)
+    if expressions - scope.visited:
+        raise Refusal("a constant of the file is not understood; pass it as a parameter", place(node))
+    if isinstance(found, ArrayRef):
+        scope.constant_arrays.add(found.name)
+        scope.home.pop(found.name, None)
+    return found
+
+
 @lowers(ast.Attribute)
 def _attribute(scope: Scope, node: ast.Attribute) -> Value:
     where = place(node)
-    if isinstance(node.value, ast.Name) and node.value.id not in scope.frame.names:
+    if isinstance(node.value, ast.Name) and not scope.is_local(node.value.id):
+        scope.visit(node.value)
         if scope.module.library(node.value.id) in ("math", "numpy") and node.attr in FLOAT_CONSTANTS:
             return arithmetic.constant(getattr(math, node.attr), where)
     elif node.attr == "size":
@@ -68,7 +88,9 @@ def _attribute(scope: Scope, node: ast.Attribute) -> Value:
         lengths = (scope.length(whole, axis, where) for axis in range(whole.kind.rank))
         return reduce(lambda left, right: arithmetic.binary("mul", left, right, where), lengths)
     elif node.attr == "ndim":
-        return arithmetic.constant(array(scope, node.value).kind.rank, where)
+        whole = array(scope, node.value)
+        scope.touch(whole, where)
+        return arithmetic.constant(whole.kind.rank, where)
     raise Refusal(f"{ast.unparse(node)} cannot be lifted; pass its value as a parameter", where)
 
 
@@ -79,10 +101,12 @@ def _subscript(scope: Scope, node: ast.Subscript) -> Value:
         return row_copy(scope, node)
     if isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
         axis = node.slice.value if isinstance(node.slice, ast.Constant) else None
-        if not isinstance(axis, int) or axis < 0:
+        if not isinstance(axis, int) or isinstance(axis, bool) or axis < 0:
             raise Refusal("the axis of a shape must be a literal; write a.shape[0]", where)
+        scope.visit(node.value, node.slice)
         return scope.length(array(scope, node.value.value), axis, where)
     found: Value = array(scope, node.value)
+    scope.visit(*([node.slice] if isinstance(node.slice, ast.Tuple) else []))
     for part in node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]:
         if isinstance(part, ast.Slice):
             raise Refusal("a slice cannot be lifted here; write the loop over its elements", place(part))
@@ -93,12 +117,26 @@ def _subscript(scope: Scope, node: ast.Subscript) -> Value:
 
 
 def subscript(scope: Scope, whole: ArrayRef, node: ast.expr) -> Expr:
-    """A subscript; negative literals count from the end."""
+    """A subscript. What is negative by its form counts from the end: -1, -n, -n - 1, ~n; that it does is then
+    asked of n. Other subscripts are asked to be from 0."""
     index = integer(scope, node)
-    if isinstance(index, Constant) and index.value < 0:
+    if _is_negative(index):
         length = scope.length(whole, 0, place(node))
         return arithmetic.binary("add", length, Number(index, PY_INT), place(node)).expr
     return index
+
+
+def _is_negative(index: Expr) -> bool:
+    match index:
+        case Constant(value):
+            return value < 0
+        case Apply("neg"):
+            return True
+        case Apply("sub", (left, Constant(value))):
+            return value >= 0 and _is_negative(left)
+        case Apply("sub", (left, _)):
+            return _is_negative(left)
+    return False
 
 
 @lowers(ast.BinOp)
@@ -116,28 +154,62 @@ def operate(scope: Scope, operator: ast.operator, left: Number, right: Number, w
     if type(operator) in _BINARY:
         return arithmetic.binary(_BINARY[type(operator)], left, right, where)
     if type(operator) in _BITWISE:
+        if isinstance(operator, ast.LShift | ast.RShift):
+            _shift_raises(scope, right, where)
         return arithmetic.bitwise(_BITWISE[type(operator)], left, right, where)
     match operator:
         case ast.Div():
-            divisor_raises(scope, arithmetic.to_float(left, where), right)
+            divisor_raises(scope, arithmetic.to_float(left, where), right, where)
             return arithmetic.divide(left, right, where)
         case ast.FloorDiv():
-            divisor_raises(scope, left, right)
+            _whole_quotient(scope, left, right, where)
             return arithmetic.floor_divide(left, right, where)
         case ast.Mod():
-            divisor_raises(scope, left, right)
+            _whole_quotient(scope, left, right, where)
             return arithmetic.remainder(left, right, where)
         case ast.Pow():
-            if isinstance(right.expr, Constant) and isinstance(right.expr.value, int):
-                simple = isinstance(left.expr, Variable | Constant | Load)
-                left = left if simple else scope.hold("base", left, where)
-            return arithmetic.power(left, right, where)
+            return raised(scope, left, right, where)
     raise Refusal("the product of matrices cannot be lifted from an operator; write the loops", where)
 
 
-def divisor_raises(scope: Scope, left: Number, right: Number) -> None:
-    """States that Python's own float division does not meet a zero."""
-    if isinstance(right.expr, Constant) and right.expr.value != 0:
+def raised(scope: Scope, base: Number, exponent: Number, where: Position) -> Number:
+    """base ** exponent, and what is asked of them: Python has a complex number, or raises, elsewhere."""
+    value = exponent.expr.value if isinstance(exponent.expr, Constant) else None
+    whole = isinstance(value, int)
+    if whole:
+        simple = isinstance(base.expr, Variable | Constant | Load)
+        base = base if simple else scope.hold("base", base, where)
+    found = arithmetic.power(base, exponent, where)
+    if isinstance(value, int) and value < 0:
+        divisor_raises(scope, arithmetic.to_float(base, where), base, where)
+    if not whole and base.kind.weak and exponent.kind.weak:
+        scope.note("no negative number has a fractional exponent, and no zero a negative one (Python raises)")
+    elif not whole:
+        scope.note("no base of a fractional exponent is -inf")
+    if found.kind.weak and found.kind.scalar.kind == "float":
+        scope.note("powers of floats do not overflow (Python raises)")
+    return found
+
+
+def _shift_raises(scope: Scope, count: Number, where: Position) -> None:
+    if not isinstance(count.expr, Constant):
+        scope.note("shift counts are from 0 to 63 (Python raises below)")
+    elif not 0 <= count.expr.value < 64:
+        raise Refusal(f"a shift by {count.expr.value} cannot be lifted; shift by 0 to 63", where)
+
+
+def _whole_quotient(scope: Scope, left: Number, right: Number, where: Position) -> None:
+    """// and % of floats are floors of quotients, which infinities do not have."""
+    divisor_raises(scope, left, right, where)
+    if "float" in (left.kind.scalar.kind, right.kind.scalar.kind):
+        scope.note("the floats that // and % take are finite")
+
+
+def divisor_raises(scope: Scope, left: Number, right: Number, where: Position) -> None:
+    """States that Python's own float division does not meet a zero; refuses a literal one."""
+    if isinstance(right.expr, Constant):
+        if right.expr.value == 0:
+            raise Refusal("a division by 0 raises; leave it out", where)
         return
     if left.kind.weak and right.kind.weak and "float" in (left.kind.scalar.kind, right.kind.scalar.kind):
         scope.note("divisors are not zero (Python raises there)")
@@ -155,6 +227,11 @@ def _unary(scope: Scope, node: ast.UnaryOp) -> Value:
         case ast.Invert():
             if inner.kind.scalar.kind != "int":
                 raise Refusal("bits of a value that is no integer are asked for; use integers", where)
+            if isinstance(inner.expr, Constant):
+                return arithmetic.constant(~int(inner.expr.value), where)
+            if inner.kind.weak:  # -x - 1
+                one = arithmetic.constant(1, where)
+                return arithmetic.binary("sub", arithmetic.negate(inner, where), one, where)
             return Number(Apply("bnot", (inner.expr,), inner.kind.scalar, where), inner.kind)
     return inner if inner.kind != PY_BOOL else arithmetic.to_integer(inner, "trunc", where)
 

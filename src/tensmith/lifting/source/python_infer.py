@@ -69,6 +69,8 @@ class Inference:
         where = place(argument)
         if given is not None:
             return self.of_kind(given, argument)
+        if argument.annotation is not None:
+            self.module.check_type(argument.annotation)
         note = read_annotation(argument.annotation, where) if argument.annotation is not None else None
         cell = self.cells.new(where)
         cell.parameter = True
@@ -77,6 +79,7 @@ class Inference:
         cell.numpy = note.numpy
         leaf = cell
         for _ in range((note.rank or 1) if note.array else 0):
+            leaf.listed = not note.numpy
             leaf = self.cells.element(leaf)
         if note.element is not None and not (note.array and note.rank is None):
             leaf.kind, leaf.fixed = note.element, True
@@ -152,7 +155,7 @@ class Inference:
             whole = self.expression(value.value if shape else value, scope)  # type: ignore[attr-defined]
             for inner in target.elts:
                 if shape:
-                    whole.numpy = True
+                    whole.root().numpy = True
                     self.bind(inner, self.count(inner), scope)
                     whole = self.cells.element(whole)
                 else:
@@ -252,9 +255,12 @@ class Inference:
                 return calls.call(self, node, scope)
             case ast.ListComp(element, clauses) | ast.GeneratorExp(element, clauses):
                 inside = self.clauses(clauses, scope)
-                return self.cells.array(place(node), element=self.held(element, inside))
+                made = self.cells.array(place(node), element=self.held(element, inside))
+                made.listed = isinstance(node, ast.ListComp)
+                return made
             case ast.List(elements) | ast.Tuple(elements):
                 whole = self.cells.array(place(node))
+                whole.listed = isinstance(node, ast.List)
                 for part in elements:
                     self.cells.flow(self.expression(part, scope), self.cells.element(whole))
                 return whole
@@ -303,7 +309,7 @@ class Inference:
 
     def subscript(self, node: ast.Subscript, value: ast.expr, index: ast.expr, scope: TypeScope) -> Cell:
         if isinstance(value, ast.Attribute) and value.attr == "shape":
-            whole = self.expression(value.value, scope)
+            whole = self.array_of_numpy(value.value, scope)
             axis = index.value if isinstance(index, ast.Constant) and isinstance(index.value, int) else 0
             for _ in range(min(axis, 8) + 1):
                 whole = self.cells.element(whole)
@@ -326,9 +332,16 @@ class Inference:
         if isinstance(node.value, ast.Name) and scope.find(node.value.id) is None:
             return self.float(node) if node.attr in names.FLOAT_CONSTANTS else self.cells.new(place(node))
         if node.attr in ("size", "ndim", "shape"):
-            self.cells.element(self.expression(node.value, scope))
+            self.array_of_numpy(node.value, scope)
             return self.count(node)
         return self.cells.new(place(node))
+
+    def array_of_numpy(self, node: ast.expr, scope: TypeScope) -> Cell:
+        """What has a shape is no list."""
+        whole = self.expression(node, scope)
+        self.cells.element(whole)
+        whole.root().numpy = True
+        return whole
 
     def same(self, node: ast.AST, operands: list[Cell], rule: object) -> Cell:
         """A result related to its operands, an integer only if they are."""

@@ -98,7 +98,8 @@ def method(inference: Inference, node: ast.Call, function: ast.Attribute, scope:
         inference.cells.element(result)
         return result
     elif function.attr == "sum":
-        return total_of(inference, node, receiver)
+        receiver.root().numpy = True
+        return total_of(inference, node, receiver, numpy=True)
     return inference.cells.new(place(node))
 
 
@@ -140,12 +141,22 @@ def total(inference: Inference, node: ast.Call, scope: TypeScope) -> Cell:
         node,
         inference.expression(node.args[0], scope),
         *(inference.expression(argument, scope) for argument in node.args[1:]),
+        *(inference.expression(word.value, scope) for word in node.keywords),
+        numpy=inference.module.callee(node.func) == "numpy.sum",
     )
 
 
-def total_of(inference: Inference, node: ast.Call, whole: Cell, *more: Cell) -> Cell:
+def total_of(inference: Inference, node: ast.Call, whole: Cell, *more: Cell, numpy: bool) -> Cell:
     element = inference.cells.element(whole)
-    return inference.same(node, [element, *more], lambda kinds: arithmetic(promoted(kinds), PY_INT))
+    return inference.same(node, [element, *more], lambda kinds: _sum(promoted(kinds), numpy))
+
+
+def _sum(kind: Kind, numpy: bool) -> Kind:
+    """numpy.sum adds integers in 64 bits, sum in their own type."""
+    found = arithmetic(kind, PY_INT)
+    if numpy and not found.weak and found.scalar.kind == "int":
+        return DTYPES["int64" if found.scalar.signed else "uint64"]
+    return found
 
 
 def filled(inference: Inference, node: ast.Call, called: str, scope: TypeScope) -> Cell:
@@ -186,9 +197,29 @@ def filled(inference: Inference, node: ast.Call, called: str, scope: TypeScope) 
 
 def copied(inference: Inference, node: ast.Call, called: str, scope: TypeScope) -> Cell:
     result = inference.cells.new(place(node))
-    inference.cells.flow(inference.expression(node.args[0], scope), result)
+    source = inference.expression(node.args[0], scope)
+    kind = _of_literals(node.args[0]) if called.startswith("numpy.") else None
+    if kind is not None:  # nothing else sees the list
+        return inference.cells.array(place(node), True, inference.cells.new(place(node), kind))
+    inference.cells.flow(source, result)
     inference.cells.element(result)
+    if called.startswith("numpy."):
+        result.root().numpy = True
+    if called == "list":
+        result.root().listed = True
     return result
+
+
+def _of_literals(node: ast.expr) -> Kind | None:
+    """What a NumPy array of a list of literals holds; None for other lists."""
+    values = []
+    for part in node.elts if isinstance(node, ast.List) else ():
+        inner = part.operand if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.USub) else part
+        values.append(inner.value if isinstance(inner, ast.Constant) else None)
+    for name, types in (("int64", (int,)), ("float64", (int, float))):
+        if values and all(type(value) in types for value in values):
+            return DTYPES[name]
+    return None
 
 
 def _inexact(kind: Kind) -> Kind:

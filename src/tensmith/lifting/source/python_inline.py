@@ -7,10 +7,11 @@ import ast
 from tensmith.lifting.loops import Allocate, If, Loop, Statement, Store
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python_kinds import AnyKind, Kind
-from tensmith.lifting.source.python_module import place
+from tensmith.lifting.source.python_module import Module, place
 from tensmith.lifting.source.python_scope import ArrayRef, Binding, Code, Frame, Scope, Value, value
 
 _DEEPEST = 12
+_DECORATORS = ("lift", "jit", "njit")
 
 
 def inline(scope: Scope, node: ast.Call, name: str, alone: bool = False) -> Value:
@@ -28,7 +29,8 @@ def call(scope: Scope, node: ast.Call, name: str, alone: bool) -> Value | None:
     from tensmith.lifting.source.python_statements import block
 
     where = place(node)
-    function = plain_function(scope.module.functions[name])
+    scope.visit(node, node.func)
+    function = plain_function(scope.module, scope.module.functions[name])
     if any(frame.code.function is function for frame in scope.frames):
         raise Refusal(f"{name} calls itself; write the recursion as a loop", where)
     if len(scope.frames) > _DEEPEST:
@@ -46,6 +48,7 @@ def call(scope: Scope, node: ast.Call, name: str, alone: bool) -> Value | None:
     scope.frames.append(Frame(code, names))
     try:
         found = block(scope, code.body)
+        scope.check_visited(code)
     finally:
         scope.frames.pop()
     if not alone and _writes_outside(scope.statements[start:]):
@@ -55,37 +58,50 @@ def call(scope: Scope, node: ast.Call, name: str, alone: bool) -> Value | None:
     return found
 
 
-def plain_function(function: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.FunctionDef:
-    """The function, if it is one that can be lifted at all."""
-    where = place(function)
+def plain_function(module: Module, function: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.FunctionDef:
+    """The function, if it is one that can be lifted at all: no decorator but ours and numba's."""
     if isinstance(function, ast.AsyncFunctionDef):
-        raise Refusal("an async function cannot be lifted; write a plain def", where)
-    arguments = function.args
-    if arguments.vararg or arguments.kwarg or arguments.kwonlyargs:
-        raise Refusal(
-            "*args, **kwargs and keyword-only parameters cannot be lifted; name every parameter in order",
-            where,
-        )
+        raise Refusal("an async function cannot be lifted; write a plain def", place(function))
+    for decorator in function.decorator_list:
+        called = module.callee(decorator.func if isinstance(decorator, ast.Call) else decorator) or ""
+        home, _, name = called.rpartition(".")
+        if name not in _DECORATORS or home.partition(".")[0] not in ("tensmith", "numba"):
+            raise Refusal("a decorator changes what the function does; take it off", place(decorator))
     return function
 
 
 def _arguments(scope: Scope, node: ast.Call, function: ast.FunctionDef) -> dict[str, Value]:
-    """Parameter -> value passed, in the order of parameters; defaults are literals."""
+    """Parameter -> value passed, in the order of parameters."""
     parameters = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
+    named = {argument.arg for argument in function.args.args}
     given: dict[str, ast.expr] = dict(zip(parameters, node.args))
     for word in node.keywords:
-        if word.arg is None or word.arg not in parameters or word.arg in given:
+        if word.arg is None or word.arg not in named or word.arg in given:
             raise Refusal(f"{function.name} has no such free parameter; pass arguments in order", place(node))
         given[word.arg] = word.value
+        scope.visit(word)
     defaults = dict(zip(reversed(parameters), reversed(function.args.defaults)))
     missing = [name for name in parameters if name not in given and name not in defaults]
     if missing or len(node.args) > len(parameters):
         raise Refusal(f"{function.name} takes {len(parameters)} arguments; pass all of them", place(node))
-    return {name: value(scope, given.get(name, defaults.get(name, node))) for name in parameters}
+    return {
+        name: value(scope, given[name]) if name in given else _default(scope, defaults[name])
+        for name in parameters
+    }
+
+
+def _default(scope: Scope, node: ast.expr) -> Value:
+    if not isinstance(node, ast.Constant | ast.UnaryOp):
+        raise Refusal(
+            "a default that is no literal was evaluated with the def; pass the argument", place(node)
+        )
+    with scope.outside():
+        return value(scope, node)
 
 
 def _bound(scope: Scope, parameter: str, argument: Value, code: Code, node: ast.Call) -> Binding:
     if isinstance(argument, ArrayRef):
+        scope.touch(argument, place(node))
         return argument
     kind = code.types.variables[parameter]
     if parameter in code.rebound or not isinstance(kind, Kind):

@@ -14,6 +14,7 @@ from tensmith.lifting.source.python_arithmetic import binary, constant, convert,
 from tensmith.lifting.source.python_kinds import PY_INT, Kind
 from tensmith.lifting.source.python_liveness import Names
 from tensmith.lifting.source.python_module import place
+from tensmith.lifting.source.python_names import check_arguments
 from tensmith.lifting.source.python_scope import ArrayRef, Local, Number, Scope, Value, array, integer
 
 Item: TypeAlias = "Value | tuple[Item, ...]"
@@ -38,10 +39,10 @@ def iteration(scope: Scope, node: ast.expr) -> Iteration:
     """The iteration over an expression; its bounds are evaluated now, once."""
     where = place(node)
     if isinstance(node, ast.Call):
-        called = scope.module.callee(node.func)
-        if called in _SOURCES:
-            if node.keywords and called != "enumerate":
-                raise Refusal(f"{called} with named arguments cannot be lifted; leave them out", where)
+        called = scope.callee(node.func)
+        if called is not None and called in _SOURCES:
+            scope.visit(node)
+            check_arguments(scope, node, called)
             return _SOURCES[called](scope, node)
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
         raise Refusal("a loop over a slice cannot be lifted; loop over range(start, stop) instead", where)
@@ -108,8 +109,8 @@ def _enumerate(scope: Scope, node: ast.Call) -> Iteration:
     where = place(node)
     words = {word.arg: word.value for word in node.keywords}
     first = node.args[1] if len(node.args) > 1 else words.get("start")
-    if not node.args:
-        raise Refusal("enumerate needs what to count; write enumerate(a)", where)
+    if not node.args or len(node.args) + len(words) > 2:
+        raise Refusal("enumerate takes what to count and where to start; write enumerate(a, 1)", where)
     source = _normal(scope, iteration(scope, node.args[0]), where)
     start = scope.hold("start", Number(integer(scope, first), PY_INT), where) if first is not None else None
 
@@ -134,12 +135,13 @@ def _zip(scope: Scope, node: ast.Call) -> Iteration:
         raise Refusal("zip over different ranges ends with the shorter; use one range", where)
     leader = ranges[0] if ranges else parts[0]
     arrays = tuple(whole for part in parts for whole in part.arrays)
-    for whole in arrays:
-        if whole.kind.rank > 1 and whole not in leader.arrays:
-            scope.note(f"{whole.name} has at least as many rows as zip reads at {where}")
 
     def item(counter: Expr, position: Position) -> Item:
-        return tuple(part.item(counter, position) for part in parts)
+        found = tuple(part.item(counter, position) for part in parts)
+        for part, whole in zip(parts, found):
+            if part is not leader and isinstance(whole, ArrayRef):
+                scope.touch(whole, position)
+        return found
 
     return Iteration(leader.start, leader.stop, 1, item, arrays, bool(ranges))
 
@@ -189,6 +191,7 @@ def counted(
 def bind(scope: Scope, target: ast.expr, item: Item, own: bool = False) -> None:
     """Gives the names of a loop's target their items; `own`: the names are a comprehension's."""
     where = place(target)
+    scope.visit(target)
     if isinstance(target, ast.Tuple | ast.List):
         if isinstance(item, ArrayRef) and len(target.elts) <= 8:
             parts: tuple[Item, ...] = tuple(
@@ -226,6 +229,8 @@ def assign_name(scope: Scope, name: str, given: Value, where: Position, kept: bo
                 where,
             )
         scope.check_kept(given, where)
+        if not kept:
+            scope.touch(given, where)
         frame.names[name] = given
         return
     kind = frame.code.types.variables.get(name)

@@ -19,8 +19,8 @@ _MOST_STATEMENTS = 5000
 
 
 def structured(function: ast.FunctionDef) -> list[ast.stmt]:
-    """The body, its jumps gone: a `Return` of a value stands at the end or nowhere. Refuses break, and
-    returns inside loops."""
+    """The body, its jumps gone: a `Return` of a value stands at the end or nowhere. Refuses returns
+    inside loops."""
     work = _Work()
     body = function.body
     if not any(_jumps(statement, ast.Return) for statement in body[:-1]) and not isinstance(body[-1], ast.If):
@@ -81,16 +81,6 @@ class _Work:
                     "a return inside a loop makes the result depend on when it is met; leave the loop last",
                     place(node),
                 )
-            if isinstance(node, ast.Break):
-                raise Refusal(
-                    "break ends the loop where the data says; give the loop its number of iterations, "
-                    "or guard its body by an if",
-                    place(node),
-                )
-        if statement.orelse:
-            raise Refusal(
-                "an else after a loop is not lifted; move it after the loop", place(statement.orelse[0])
-            )
         body = self.block(statement.body, ast.Continue) or [_pass(statement)]
         if isinstance(statement, ast.For):
             return _like(statement, ast.For(statement.target, statement.iter, body, []))

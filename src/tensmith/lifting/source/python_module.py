@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
+import math
+import typing
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from tensmith.errors import TensmithError
 from tensmith.lifting.loops import Position
+from tensmith.lifting.refusal import Refusal
 
 MOST_BYTES = 1 << 20
 _LIBRARIES = {"math": "math", "numpy": "numpy", "np": "numpy"}
+_TYPES = ("typing", "numpy", "collections", "builtins", "typing_extensions")
+_STARS = {"math": tuple(vars(math)), "numpy": tuple(np.__all__), "typing": tuple(typing.__all__)}
 
 
 class SourceError(TensmithError):
@@ -31,25 +39,44 @@ class Module:
     constants: Mapping[str, ast.expr] = field(default_factory=dict)
     imports: Mapping[str, str] = field(default_factory=dict)
     methods: Mapping[str, ast.AST] = field(default_factory=dict)
+    opaque: frozenset[str] = frozenset()  # names that mean what nobody can tell from here
+    starred: bool = False  # a star import may give any name that the file does not bind another meaning
 
     def callee(self, node: ast.expr) -> str | None:
         """What a called expression names: "def f" of this file, "math.sqrt", "numpy.zeros", "len"."""
         if isinstance(node, ast.Name):
+            if node.id in self.opaque:
+                return None
             if node.id in self.functions:
                 return f"def {node.id}"
             if node.id in self.imports:
                 return self.imports[node.id]
-            return node.id if hasattr(builtins, node.id) and node.id not in self.constants else None
+            own = node.id in self.constants or self.starred
+            return node.id if hasattr(builtins, node.id) and not own else None
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             home = self.library(node.value.id)
             return f"{home}.{node.attr}" if home else None
         return None
 
+    def check_type(self, node: ast.expr) -> None:
+        """Refuses a type written with a name that the file gives a meaning of its own."""
+        for part in ast.walk(node):
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                with contextlib.suppress(SyntaxError, ValueError, RecursionError):
+                    self.check_type(ast.copy_location(ast.parse(part.value, mode="eval").body, part))
+            if not isinstance(part, ast.Name):
+                continue
+            home = self.imports.get(part.id, "typing").partition(".")[0]
+            if part.id in self.opaque | self.functions.keys() | self.constants.keys() or home not in _TYPES:
+                raise Refusal(
+                    f"{part.id} is no type that is known here; write numbers, lists or arrays", place(node)
+                )
+
     def library(self, name: str) -> str | None:
         """ "numpy" for np; math and numpy are known even where the import is out of sight."""
-        if name in self.functions or name in self.constants:
+        if name in self.functions or name in self.constants or name in self.opaque:
             return None
-        return self.imports.get(name, _LIBRARIES.get(name))
+        return self.imports.get(name, None if self.starred else _LIBRARIES.get(name))
 
 
 def place(node: ast.AST) -> Position:
@@ -83,30 +110,30 @@ def parse_module(text: str, file: str) -> Module:
     functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
     constants: dict[str, ast.expr] = {}
     imports: dict[str, str] = {}
-    bound: dict[str, int] = {}
+    ways: dict[str, set[str]] = {}  # how a name gets its meaning
     for node in tree.body:
-        for name in _binds(node):
-            bound[name] = bound.get(name, 0) + 1
+        for name, way in _binds(node):
+            ways.setdefault(name, set()).add(way)
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 functions.pop(node.name, None)
                 functions[node.name] = node
+                ways[node.name] = ways[node.name] - {_at(node)} | {"def"}
             case (
                 ast.Assign(targets=[ast.Name(id=name)], value=value)
                 | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
             ):
                 constants[name] = value
-            case ast.Import(names=names):
-                imports |= {
-                    alias.asname or alias.name.partition(".")[0]: alias.name
-                    if alias.asname
-                    else alias.name.partition(".")[0]
-                    for alias in names
-                }
-            case ast.ImportFrom(module=home, names=names, level=0):
-                imports |= {alias.asname or alias.name: f"{home}.{alias.name}" for alias in names}
-    outside = {name for function in functions.values() for name in _globals(function)}
-    constants = {name: value for name, value in constants.items() if bound[name] == 1 and name not in outside}
+    starred = False
+    for part in _outside_functions(tree):
+        if isinstance(part, ast.Import | ast.ImportFrom):
+            found, star = _imported(part)
+            imports |= found
+            starred |= star
+    known = functions.keys() | constants.keys() | imports.keys()
+    opaque = {name for name, found in ways.items() if len(found) > 1 or name not in known} | set(
+        _rewritten(tree)
+    )
     methods = {
         f"{node.name}.{inner.name}": inner
         for node in tree.body
@@ -114,14 +141,34 @@ def parse_module(text: str, file: str) -> Module:
         for inner in node.body
         if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef)
     }
-    return Module(file, functions, constants, imports, methods)
+    constants = {name: value for name, value in constants.items() if name not in opaque}
+    return Module(file, functions, constants, imports, methods, frozenset(opaque), starred)
+
+
+def _imported(node: ast.Import | ast.ImportFrom) -> tuple[dict[str, str], bool]:
+    """Local name -> dotted name, and whether a star imports names that are not known."""
+    if isinstance(node, ast.Import):
+        return {
+            alias.asname or alias.name.partition(".")[0]: alias.name
+            if alias.asname
+            else alias.name.partition(".")[0]
+            for alias in node.names
+        }, False
+    if node.level:
+        return {}, any(alias.name == "*" for alias in node.names)
+    if node.names[0].name == "*":
+        names = _STARS.get(node.module or "", ())
+        return {name: f"{node.module}.{name}" for name in names}, not names
+    return {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}, False
 
 
 def _parse(text: str, file: str) -> ast.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about the user's strings, not ours to print
-            return ast.parse(text, filename=file)
+            tree = ast.parse(text, filename=file)
+            compile(tree, file, "exec", dont_inherit=True)  # finds what only scopes show; runs nothing
+            return tree
     except SyntaxError as error:
         raise SourceError(
             f"{file}:{error.lineno or 1}:{error.offset or 1}: {error.msg}; correct the source"
@@ -140,23 +187,93 @@ def _deepest_line(text: str) -> int:
     return 1 + max(range(len(lines)), key=lambda n: sum(map(lines[n].count, "([{-~+")))
 
 
-def _binds(node: ast.stmt) -> Iterator[str]:
-    """Names a top-level statement binds, those in its blocks included, functions' insides not."""
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        yield node.name
-        return
-    stack: list[ast.AST] = [node]
+def _outside_functions(tree: ast.AST) -> Iterator[ast.AST]:
+    """Every node that runs when the file is imported, the headers of functions and classes included."""
+    stack = [tree]
     while stack:
-        inner = stack.pop()
-        if isinstance(inner, ast.Name) and isinstance(inner.ctx, (ast.Store, ast.Del)):
-            yield inner.id
-        elif isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            yield inner.name
-            continue
-        stack.extend(ast.iter_child_nodes(inner))
+        node = stack.pop()
+        yield node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            stack.extend(ast.iter_child_nodes(node))
 
 
-def _globals(function: ast.AST) -> Iterator[str]:
-    for node in ast.walk(function):
-        if isinstance(node, ast.Global):
-            yield from node.names
+def _at(node: ast.AST) -> str:
+    return f"at {place(node)}"
+
+
+def _binds(statement: ast.stmt) -> Iterator[tuple[str, str]]:
+    """Names a top-level statement binds, those in its blocks included, functions' insides not; and how: by an
+    import of something, or at a place."""
+    for node in _outside_functions(statement):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+                yield name, _at(node)
+            case (
+                ast.FunctionDef(name=str(name))
+                | ast.AsyncFunctionDef(name=str(name))
+                | ast.ClassDef(name=str(name))
+                | ast.ExceptHandler(name=str(name))
+                | ast.MatchAs(name=str(name))
+                | ast.MatchStar(name=str(name))
+                | ast.MatchMapping(rest=str(name))
+            ):
+                yield name, _at(node)
+            case ast.Import() | ast.ImportFrom():
+                found, _ = _imported(node)
+                names = {alias.asname or alias.name.partition(".")[0] for alias in node.names} - {"*"}
+                for name in names | found.keys():
+                    yield name, f"import {found.get(name, _at(node))}"
+
+
+def _changeable(node: ast.AST) -> bool:
+    """Whether an expression makes something that can be written later; calls of numbers' functions do not."""
+    match node:
+        case ast.Call(func=ast.Name(id="float" | "int" | "bool" | "abs" | "round")):
+            return False
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="math"))):
+            return False
+    return isinstance(
+        node, ast.Call | ast.List | ast.ListComp | ast.Dict | ast.DictComp | ast.Set | ast.SetComp
+    )
+
+
+_USES = frozenset(
+    ("len", "sum", "min", "max", "any", "all", "zip", "enumerate", "range", "reversed", "tuple", "list")
+)
+
+
+def _rewritten(tree: ast.AST) -> Iterator[str]:
+    """Global names whose meaning or contents a function or statement may change: `global`, np.sqrt = ...,
+    and lists of the file that are written, or handed to what may write them."""
+    lists = {
+        node.targets[0].id
+        for node in ast.iter_child_nodes(tree)
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and any(map(_changeable, ast.walk(node.value)))
+    }
+    read: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Global(names=names):
+                yield from names
+            case ast.Subscript(value=base, ctx=context) | ast.Attribute(value=base, ctx=context):
+                root = base
+                while isinstance(root, ast.Subscript | ast.Attribute):
+                    root = root.value
+                if isinstance(root, ast.Name) and not isinstance(context, ast.Load):
+                    yield root.id
+                if isinstance(node, ast.Subscript):
+                    read.add(base)
+            case ast.Call(func=ast.Name(id=name), args=arguments) if name in _USES:
+                read.update(arguments)
+            case ast.For(iter=source) | ast.comprehension(iter=source):
+                read.add(source)
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Name)
+            and node.id in lists
+            and isinstance(node.ctx, ast.Load)
+            and node not in read
+        ):
+            yield node.id

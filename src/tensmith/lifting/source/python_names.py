@@ -1,6 +1,15 @@
-"""What Python's scalar functions are in the loop language."""
+"""The functions of Python, math and numpy that are known, and their named arguments."""
 
 from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.python_module import place
+
+if TYPE_CHECKING:
+    from tensmith.lifting.source.python_scope import Scope
 
 # math.f or numpy.f of one argument -> operator on floats.
 FLOAT_OPERATORS = {
@@ -48,3 +57,31 @@ FILLS_LIKE: dict[str, int | None] = {
 }
 COPIES = ("list", "numpy.copy", "numpy.array", "numpy.asarray", "copy.copy", "copy.deepcopy")
 ITERATORS = ("range", "zip", "enumerate", "reversed")
+
+# Functions of math that have a value, or raise nothing, for every float.
+TOTAL = ("math.fabs", "math.tanh")
+# Named arguments that are read; every other one is refused by name.
+KEYWORDS: dict[str, tuple[str, ...]] = {
+    "sum": ("start",),
+    "enumerate": ("start",),
+    **dict.fromkeys((*FILLS, "numpy.full"), ("shape", "dtype")),
+    **dict.fromkeys(FILLS_LIKE, ("dtype",)),
+}
+METHODS = ("append", "copy", "sum")
+ATTRIBUTES = ("shape", "size", "ndim")
+
+
+def check_arguments(scope: Scope, node: ast.Call, called: str) -> None:
+    """Refuses a call with a named argument that nothing reads, or with unpacked arguments."""
+    for argument in node.args:
+        if isinstance(argument, ast.Starred):
+            raise Refusal(
+                "an unpacked argument cannot be lifted; pass the arguments one by one", place(argument)
+            )
+    for word in node.keywords:
+        if word.arg not in KEYWORDS.get(called, ()):
+            what = f"the argument {word.arg}=" if word.arg else "an unpacked argument"
+            raise Refusal(
+                f"{what} of {called} cannot be lifted; leave it out, or write the loop", place(word)
+            )
+        scope.visit(word)

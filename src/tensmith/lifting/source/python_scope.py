@@ -6,7 +6,7 @@ import ast
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
 from tensmith.lifting.limit import Deadline
@@ -34,6 +34,7 @@ from tensmith.lifting.source.python_kinds import AnyKind, ArrayKind, Kind
 from tensmith.lifting.source.python_liveness import Liveness, Names, analyse, assigned
 from tensmith.lifting.source.python_module import Module, place
 from tensmith.lifting.source.python_types import Types
+from tensmith.lifting.source.python_whitelist import ELSEWHERE, admit
 
 _MOST_STATEMENTS = 20_000
 _NONE: Names = frozenset()
@@ -83,9 +84,12 @@ class Code:
     live: Liveness
     rebound: Names  # names its statements assign
     once: Names  # names they assign in one place only
+    locals: Names  # parameters and every name assigned anywhere, reached or not: Python's scope
+    expressions: frozenset[ast.AST]  # what has to be read
 
     @staticmethod
     def of(module: Module, function: ast.FunctionDef, given: dict[str, AnyKind] | None = None) -> Code:
+        expressions = admit(function)
         body = structured(function)
         places = Counter(
             node.id
@@ -95,7 +99,22 @@ class Code:
         )
         once = frozenset(name for name, count in places.items() if count == 1)
         types = infer(module, function, body, given)
-        return Code(function, body, types, analyse(body), assigned(body), once)
+        return Code(
+            function, body, types, analyse(body), assigned(body), once, local_names(function), expressions
+        )
+
+
+def local_names(function: ast.FunctionDef) -> Names:
+    """The parameters and every name that a statement assigns; comprehensions keep their own."""
+    found = {argument.arg for argument in ast.walk(function.args) if isinstance(argument, ast.arg)}
+    stack: list[ast.AST] = list(function.body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            found.add(node.id)
+        if not isinstance(node, ast.comprehension):
+            stack.extend(ast.iter_child_nodes(node))
+    return frozenset(found)
 
 
 @dataclass
@@ -121,6 +140,8 @@ class Scope:
         self.steady: set[str] = set()  # variables that keep their value while they are in sight
         self.home: dict[str, list[Statement]] = {}  # local array -> the block that made it
         self.given_away: dict[str, Position] = {}  # local arrays appended to another
+        self.constant_arrays: set[str] = set()  # lists that belong to the file
+        self.visited: set[ast.AST] = set()  # nodes that a handler has read
         self.made = 0
         self.hint = ""
 
@@ -152,7 +173,51 @@ class Scope:
         finally:
             self.statements, frame.names, frame.carried = outer, names, before
 
+    # The second net: what no handler reads is refused.
+
+    def visit(self, *nodes: ast.AST) -> None:
+        """The nodes have been read."""
+        self.visited.update(nodes)
+
+    def visit_all(self, *nodes: ast.AST) -> None:
+        """The nodes have been read with everything inside."""
+        for node in nodes:
+            self.visited.update(ast.walk(node))
+
+    def check_visited(self, code: Code) -> None:
+        """A Refusal at the first expression of a lowered function that no handler read."""
+        left = code.expressions - self.visited
+        if left:
+            first = min(left, key=lambda node: (place(node).line, place(node).column))
+            raise Refusal(
+                f"{ast.unparse(first)} is never reached, or has no meaning here; take it out", place(first)
+            )
+
     # Names.
+
+    def is_local(self, name: str) -> bool:
+        """Whether the function has a variable of this name, set by now or not."""
+        return name in self.frame.names or name in self.frame.code.locals
+
+    def callee(self, node: ast.expr) -> str | None:
+        """What a called expression names, as `Module.callee` says it; None for a variable of the function."""
+        root = node
+        self.visit(root)
+        while isinstance(root, ast.Attribute):
+            root = root.value
+            self.visit(root)
+        if isinstance(root, ast.Name) and self.is_local(root.id):
+            return None
+        return self.module.callee(node)
+
+    @contextmanager
+    def outside(self) -> Iterator[None]:
+        """Names mean what they mean in the file, outside of every function."""
+        self.frames.append(Frame(replace(self.frame.code, locals=_NONE)))
+        try:
+            yield
+        finally:
+            self.frames.pop()
 
     def fresh(self, name: str) -> str:
         """A name nothing else has: the source's own where it is free."""
@@ -234,10 +299,10 @@ class Scope:
     def allocate(
         self, name: str, kind: ArrayKind, extents: Sequence[Expr], fill: Expr | None, position: Position
     ) -> ArrayRef:
-        """A new array; no extents: an empty list that grows."""
+        """A new array; no extents: an empty list that grows. NumPy raises at a negative extent."""
         own = self.fresh(name)
         sizes = tuple(extents) or (Constant(0, INT, position),) * kind.rank
-        self.emit(Allocate(own, kind.array(), sizes, fill, position))
+        self.emit(Allocate(own, kind.array(), sizes, fill, position, kind.numpy))
         self.home[own] = self.statements
         return ArrayRef(own, kind)
 
@@ -248,7 +313,14 @@ class Scope:
         whole = len(array.prefix) + axis
         if whole and not array.kind.numpy and array.name not in self.home:
             self.note(f"the rows of {array.name} have equal length")
-        return Number(Length(array.name, whole, INT, position), Kind(INT))
+        return Number(Length(array.name, whole, INT, position, array.prefix), Kind(INT))
+
+    def touch(self, found: Value, position: Position) -> None:
+        """Python has read this here, so it is there, whether its value serves or not."""
+        if isinstance(found, ArrayRef) and found.prefix:
+            self.declare("touched", self.length(found, 0, position), position)
+        elif isinstance(found, Number):
+            self.declare("touched", found, position)
 
     def load(self, array: ArrayRef, index: Expr, position: Position) -> Value:
         """array[index]: a number, or a row."""
@@ -261,6 +333,7 @@ class Scope:
 
     def store(self, array: ArrayRef, index: Expr, value: Expr, position: Position) -> None:
         self.check_kept(array, position)
+        self.check_own(array, position)
         self.emit(Store(array.name, (*array.prefix, index), value, position))
 
     def append(self, array: ArrayRef, value: Expr | str, position: Position) -> None:
@@ -279,6 +352,8 @@ class Scope:
                     "make the row where it is appended",
                     position,
                 )
+            if value in self.given_away:
+                self.check_kept(ArrayRef(value, array.kind), position)
             self.given_away[value] = position
         self.emit(Append(array.name, value, position))
 
@@ -288,6 +363,12 @@ class Scope:
                 f"{array.name} was appended at {self.given_away[array.name]} and is shared from then on; "
                 "append it last",
                 position,
+            )
+
+    def check_own(self, array: ArrayRef, position: Position) -> None:
+        if array.name in self.constant_arrays:
+            raise Refusal(
+                "a list of the file is changed, and the next call would find it so; copy it first", position
             )
 
     def counter(self, name: str, start: Number, position: Position) -> Local:
@@ -322,28 +403,11 @@ def lowers(node: type[Node]) -> Callable[[Callable[[Scope, Node], Value]], Calla
 def value(scope: Scope, node: ast.expr) -> Value:
     """An expression, lowered; statements it needs are emitted before."""
     lower = EXPRESSIONS.get(type(node))
+    scope.visit(node)
     if lower is None:
-        what = _WORDS.get(type(node).__name__, type(node).__name__)
+        what = ELSEWHERE.get(type(node).__name__, type(node).__name__)
         raise Refusal(f"{what} cannot be lifted; use numbers, lists of numbers and loops", place(node))
     return lower(scope, node)
-
-
-_WORDS = {
-    "Dict": "a dictionary",
-    "DictComp": "a dictionary",
-    "Set": "a set",
-    "SetComp": "a set",
-    "JoinedStr": "a string",
-    "Lambda": "a lambda",
-    "Yield": "a generator",
-    "YieldFrom": "a generator",
-    "Await": "await",
-    "NamedExpr": "an assignment inside an expression",
-    "Starred": "an unpacked argument",
-    "Slice": "a slice",
-    "Tuple": "a tuple",
-    "GeneratorExp": "a generator outside of sum, min and max",
-}
 
 
 def number(scope: Scope, node: ast.expr) -> Number:

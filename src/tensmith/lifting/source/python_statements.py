@@ -9,6 +9,7 @@ from tensmith.lifting.loops import Declare, If, Loop, Position
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source import python_arithmetic as arithmetic
 from tensmith.lifting.source import python_calls, python_expressions  # they register what they lower
+from tensmith.lifting.source.python_asserts import assertion
 from tensmith.lifting.source.python_comprehensions import append_row, counter_name, element_value
 from tensmith.lifting.source.python_expressions import operate, subscript
 from tensmith.lifting.source.python_inline import call
@@ -19,25 +20,6 @@ from tensmith.lifting.source.python_module import place
 from tensmith.lifting.source.python_scope import ArrayRef, Local, Number, Scope, Value, array, number, value
 
 __all__ = ["block", "python_calls", "python_expressions"]
-
-_REFUSED: dict[type[ast.stmt], str] = {
-    ast.Raise: "raise ends the function where the data says; check the condition in the caller",
-    ast.Try: "try cannot be lifted; handle errors where the function is called",
-    ast.TryStar: "try cannot be lifted; handle errors where the function is called",
-    ast.With: "with cannot be lifted; open and close things where the function is called",
-    ast.AsyncWith: "with cannot be lifted; open and close things where the function is called",
-    ast.AsyncFor: "async cannot be lifted; write a plain for",
-    ast.Global: "a global variable is written; pass the value in and return the new one",
-    ast.Nonlocal: "a variable of an outer function is written; pass the value in and return the new one",
-    ast.Delete: "del cannot be lifted; leave it out",
-    ast.Match: "match cannot be lifted; write if and elif",
-    ast.FunctionDef: "a function inside a function cannot be lifted; move it to the top of the file",
-    ast.AsyncFunctionDef: "a function inside a function cannot be lifted; move it to the top of the file",
-    ast.ClassDef: "a class cannot be lifted; use lists and numbers",
-    ast.Import: "an import inside a function cannot be lifted; move it to the top of the file",
-    ast.ImportFrom: "an import inside a function cannot be lifted; move it to the top of the file",
-    ast.Break: "break ends the loop where the data says; give the loop its number of iterations",
-}
 
 
 def block(scope: Scope, statements: Sequence[ast.stmt]) -> Value | None:
@@ -74,13 +56,9 @@ def _alone(scope: Scope, node: ast.expr) -> Value:
 
 
 def _helper(scope: Scope, node: ast.expr) -> str | None:
-    if (
-        not isinstance(node, ast.Call)
-        or not isinstance(node.func, ast.Name)
-        or node.func.id in scope.frame.names
-    ):
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
         return None
-    called = scope.module.callee(node.func) or ""
+    called = scope.callee(node.func) or ""
     return called[4:] if called.startswith("def ") else None
 
 
@@ -95,6 +73,8 @@ def _statement(scope: Scope, statement: ast.stmt) -> None:
         case ast.AnnAssign(target, _, given):
             if given is not None:
                 _assign(scope, target, given)
+            elif isinstance(target, ast.Name):
+                scope.visit(target)
         case ast.AugAssign():
             _augmented(scope, statement)
         case ast.For():
@@ -108,11 +88,9 @@ def _statement(scope: Scope, statement: ast.stmt) -> None:
         case ast.Pass():
             pass
         case ast.Assert():
-            scope.note(f"the assertion at {where} holds")
+            assertion(scope, statement)
         case _:
-            raise Refusal(
-                _REFUSED.get(type(statement), f"{type(statement).__name__} cannot be lifted"), where
-            )
+            raise Refusal(f"{type(statement).__name__} cannot be lifted here; leave it out", where)
 
 
 # Assignments.
@@ -131,6 +109,7 @@ def _assign(scope: Scope, target: ast.expr, given: ast.expr) -> None:
 def _put(scope: Scope, target: ast.expr, found: Value) -> None:
     """target = found."""
     where = place(target)
+    scope.visit(target)
     if isinstance(target, ast.Name):
         assign_name(scope, target.id, found, where)
         return
@@ -150,6 +129,7 @@ def _put(scope: Scope, target: ast.expr, found: Value) -> None:
 def _element(scope: Scope, target: ast.Subscript) -> tuple[ArrayRef, list[ast.expr]]:
     """The array and the subscripts of an element that is written."""
     parts = list(target.slice.elts) if isinstance(target.slice, ast.Tuple) else [target.slice]
+    scope.visit(target, target.slice)
     for part in parts:
         if isinstance(part, ast.Slice):
             raise Refusal("a slice is written; write its elements in a loop", place(part))
@@ -163,7 +143,9 @@ def _element(scope: Scope, target: ast.Subscript) -> tuple[ArrayRef, list[ast.ex
 
 def _unpack(scope: Scope, target: ast.Tuple | ast.List, given: ast.expr) -> None:
     where = place(target)
+    scope.visit(target)
     if isinstance(given, ast.Attribute) and given.attr == "shape":
+        scope.visit(given)
         whole = array(scope, given.value)
         if whole.kind.rank != len(target.elts):
             raise Refusal(
@@ -175,6 +157,7 @@ def _unpack(scope: Scope, target: ast.Tuple | ast.List, given: ast.expr) -> None
     if not isinstance(given, ast.Tuple | ast.List):
         bind(scope, target, array(scope, given))
         return
+    scope.visit(given)
     if len(given.elts) != len(target.elts):
         raise Refusal(f"{len(given.elts)} values are given to {len(target.elts)} names; use as many", where)
     written = frozenset().union(*(targets(inner) | reads(inner) for inner in target.elts))
@@ -221,6 +204,7 @@ def _augmented(scope: Scope, statement: ast.AugAssign) -> None:
         return
     if not isinstance(target, ast.Name):
         raise Refusal("only variables and elements of lists can be assigned; use a list", where)
+    scope.visit(target)
     old = value(scope, ast.copy_location(ast.Name(target.id, ast.Load()), target))
     if isinstance(old, ArrayRef):
         _extend(scope, old, statement)
@@ -235,6 +219,7 @@ def _extend(scope: Scope, whole: ArrayRef, statement: ast.AugAssign) -> None:
         raise Refusal(
             "a list is changed as a whole; append or store its elements in a loop", place(statement)
         )
+    scope.visit(statement.value)
     for part in statement.value.elts:
         _append(scope, whole, part)
 
@@ -256,17 +241,19 @@ def _append(scope: Scope, whole: ArrayRef, part: ast.expr) -> None:
 def _expression(scope: Scope, node: ast.expr) -> None:
     """A call on a line of its own; docstrings are skipped."""
     if isinstance(node, ast.Constant):
+        scope.visit(node)
         return
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "append":
         if len(node.args) != 1 or node.keywords:
             raise Refusal("append takes one value; pass one", place(node))
+        scope.visit(node, node.func)
         _append(scope, array(scope, node.func.value), node.args[0])
         return
     found = _helper(scope, node)
     if found is not None:
         call(scope, node, found, True)  # type: ignore[arg-type]
     else:
-        value(scope, node)
+        scope.touch(value(scope, node), place(node))
 
 
 # Loops and branches.
@@ -307,7 +294,7 @@ def _if(scope: Scope, statement: ast.If) -> None:
         block(scope, statement.body)
     with scope.block(carried) as otherwise:
         block(scope, statement.orelse)
-    if then or otherwise:
+    if then or otherwise or arithmetic.may_fail(condition):
         scope.emit(If(condition, tuple(then), tuple(otherwise), where))
 
 

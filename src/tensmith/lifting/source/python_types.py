@@ -32,6 +32,7 @@ class Cell:
     pinned: bool = False
     demanded: bool = False
     numpy: bool = False
+    listed: bool = False  # made by a display or comprehension, or annotated as a list
     leaf: Kind | None = None  # of an array of any rank: the kind of its numbers
     same: Cell | None = None  # merged into
     related: list[Cell] = field(default_factory=list)
@@ -149,6 +150,7 @@ class Cells:
         left.parameter |= right.parameter
         left.leaf = left.leaf or right.leaf
         left.numpy |= right.numpy
+        left.listed |= right.listed
         left.pinned |= right.pinned
         left.demanded |= right.demanded
         left.related += right.related
@@ -217,6 +219,11 @@ class Cells:
         """The solution for one cell."""
         root = cell.root()
         rank, numpy = 0, root.numpy
+        if numpy and root.listed:
+            raise Refusal(
+                "a list is used as a NumPy array, or the other way round; use two names, or another function",
+                root.position if root.position.line else cell.position,
+            )
         while root.element is not None:
             root, rank = root.element.root(), rank + 1
             if rank > _DEEPEST:

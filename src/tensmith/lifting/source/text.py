@@ -122,8 +122,9 @@ def text(expression: Expr) -> str:
             return name
         case Load(array, indices, _, _):
             return f"{array}[{', '.join(map(text, indices))}]"
-        case Length(array, axis, _, _):
-            return f"len({array}, {axis})" if axis else f"len({array})"
+        case Length(array, axis, _, _, row):
+            whole = f"{array}[{', '.join(map(text, row))}]" if row else array
+            return f"len({whole}, {axis})" if axis else f"len({whole})"
         case Cast(value, kind, _):
             return f"{kind}({text(value)})"
         case Apply(operator, (a, b), _, _) if operator in INFIX:

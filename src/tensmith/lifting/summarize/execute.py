@@ -146,7 +146,9 @@ class Execution:
             found = self.algebra.poly(term)
             poly = self.position_of(term, scope, statement.position) if found is None else found
             poly = self.extent(poly, scope)
-            if self.function.language != "python":  # where a negative length is no empty list
+            if (
+                self.function.language != "python" or statement.natural
+            ):  # where a negative length is no empty list
                 self.algebra.used(scope, poly)
                 self.algebra.claims.append(poly)
             extents.append(poly)
@@ -220,7 +222,10 @@ class Execution:
                 return literal(value, type_)
             case Variable(name, type_):
                 return state.scalars.get(name) or undefined(name, type_)
-            case Length(array, axis, type_, position):
+            case Length(array, axis, type_, position, row):
+                if row and not self.scouting:
+                    at = (self._subscript(part, state, scope, array, stored=False) for part in row)
+                    self.accesses.append(Access(array, tuple(at), scope, position, False))
                 return self._length(array, axis, type_, state, scope, position)
             case Load():
                 return self._load(expression, state, scope)

@@ -42,9 +42,7 @@ def used(expression: Expr) -> Iterator[str]:
     match expression:
         case Variable(name, _):
             yield name
-        case Length(name, _):
-            yield name
-        case Load(name, indices, _):
+        case Load(name, indices, _) | Length(name, row=indices):
             yield name
             for part in indices:
                 yield from used(part)
