@@ -15,7 +15,7 @@ from tensmith.ctext.names import enclosed, literal
 from tensmith.ctext.scalar import Scope, Unit
 from tensmith.formula.poly import Poly, product
 from tensmith.lifting.emit import Emitted, Emitter, emitter
-from tensmith.lifting.emit.kernel.elements import least
+from tensmith.lifting.emit.kernel.elements import Elements, least
 from tensmith.lifting.emit.kernel.parameters import length_symbol
 from tensmith.lifting.emit.kernel.plan import Plan, make_plan, output_key
 from tensmith.lifting.emit.signature import Signature
@@ -190,11 +190,17 @@ class Source:
         return self.requirements.index(text) + 1
 
     def _checks(self, scope: Scope) -> None:
-        for number, requirement in enumerate(self.lifted.requires, 1):
+        elements = Elements(self.lifted)
+        numbered = enumerate(self.lifted.requires, 1)
+        for number, requirement in sorted(
+            numbered, key=lambda entry: len(entry[1].where)
+        ):  # what decides, first
+            when = scope.value(elements.at(requirement.when, ())) if requirement.when else ""
             if requirement.kind == "ordered":
                 self._ordered(scope, requirement, number)
             elif requirement.poly is not None:
-                scope.line(f"if ({self._unmet(scope, requirement)}) return {number};")
+                test = f"{enclosed(when)} && " if when else ""
+                scope.line(f"if ({test}{self._unmet(scope, requirement)}) return {number};")
         for array, room in self.signature.rooms.items():
             needed = enclosed(scope.poly(room))
             text = f"{array}_length is at least the number of elements returned"

@@ -131,6 +131,14 @@ class PythonEmitter(Emitter):
         text = writer.value(name)
         return self.typed(text, writer.type(name).dtype).code if text.literal else text.code
 
+    def holds(self, writer: Writer, condition: Text) -> str:
+        """A 0-d truth value, for an `if`."""
+        return condition.code
+
+    def nothing(self, writer: Writer, array: str, shape: str, dtype: str) -> str:
+        """Zeros in the place of what is not read of an array."""
+        return f"{self.module}.zeros({shape}, {self.dtype(dtype)})"
+
     def decorators(self, writer: Writer) -> list[str]:
         """Lines before the function."""
         return []
@@ -160,7 +168,12 @@ class PythonEmitter(Emitter):
                 return Text(local, literal=True)
             return self.typed(Text(local), dtype) if dtype[0] in "iub" else Text(local)
         assert given.view is not None
-        return Text(view_text(self, writer, given.view, writer.arrays[given.view.array]))
+        array = writer.arrays[given.view.array]
+        code = view_text(self, writer, given.view, array)
+        if given.when:
+            nothing = self.nothing(writer, array, extents(given.view.shape, writer.names), dtype)
+            code = f"({code} if {writer.condition(given.when)} else {nothing})"
+        return Text(code)
 
     def emit(self, lifted: Lifted) -> Emitted:
         """One module with one function of the source's name."""
@@ -174,13 +187,17 @@ class PythonEmitter(Emitter):
         for statement in self.preamble(writer, lifted, signature):
             writer.line(statement)
         _coerce(self, writer, signature)
-        early = [r for r in lifted.requires if r.poly is not None and r.poly.symbols() <= writer.names.keys()]
+        given = dict(writer.names)
+        early = [r for r in lifted.requires if r.poly is not None and not r.when]
+        early = [r for r in early if r.poly is not None and r.poly.symbols() <= given.keys()]
         for requirement in early:
-            _guard(self, writer, requirement)
+            _guard(self, writer, requirement, given)
         _sizes(writer)
-        for requirement in lifted.requires:
+        for requirement in sorted(lifted.requires, key=lambda r: len(r.where)):  # what decides, first
             if requirement not in early:
-                _guard(self, writer, requirement)
+                _guard(
+                    self, writer, requirement, {**writer.names, **given} if requirement.when else writer.names
+                )
         results = _outputs(self, writer)
         writer.line(f"return {', '.join(results)}")
         text = _module(self, writer, signature)
@@ -267,6 +284,7 @@ def _sizes(writer: Writer) -> None:
     Those over parameters are bound at once, as they may take the parameters' names; then the others.
     """
     values = {given.scalar for given in writer.lifted.inputs}
+    values |= {s for r in writer.lifted.requires if r.when and r.poly is not None for s in r.poly.symbols()}
     bound: dict[str, str] = {}
     renamed: dict[str, str] = {}
     later = [size for size in writer.lifted.sizes if not size.poly.symbols() <= writer.names.keys()]
@@ -285,17 +303,21 @@ def _sizes(writer: Writer) -> None:
         writer.names[size.symbol] = local
 
 
-def _guard(target: PythonEmitter, writer: Writer, requirement: Requirement) -> None:
-    """A check of one requirement, where there is something to check before the values are known."""
+def _guard(target: PythonEmitter, writer: Writer, requirement: Requirement, names: Mapping[str, str]) -> None:
+    """A check of one requirement, where there is something to check before the values are known.
+
+    names: symbols of its polynomial -> Python names.
+    """
     kind, bound, array = requirement.kind, requirement.poly, requirement.array
+    when = f"({writer.condition(requirement.when)}) and " if requirement.when else ""
     if kind in ("at_least", "equal") and bound is not None:
         sign = "<" if kind == "at_least" else "!="
-        writer.refuse_if(f"{poly(bound, writer.names).code} {sign} 0", requirement.text)
-    elif kind == "length" and bound is not None and f"len({array}, {requirement.axis})" in writer.names:
-        size = writer.names[f"len({array}, {requirement.axis})"]
-        short = f"{size} < {poly(bound, writer.names).code}"
+        writer.refuse_if(f"{when}{poly(bound, names).code} {sign} 0", requirement.text)
+    elif kind == "length" and bound is not None and f"len({array}, {requirement.axis})" in names:
+        size = names[f"len({array}, {requirement.axis})"]
+        short = f"{size} < {poly(bound, names).code}"
         given = f"{writer.arrays[array]} is not None and " if _may_be_none(writer, array) else ""
-        writer.refuse_if(given + short, requirement.text)
+        writer.refuse_if(when + given + short, requirement.text)
     elif kind == "ordered":
         for read in writer.lifted.inputs:
             if read.view is not None and read.view.array == array:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from tensmith.formula.arith import Array
 from tensmith.formula.poly import Poly
 from tensmith.ir import Node, Program, TensorType
-from tensmith.lifting.choices import ALWAYS, needed
 from tensmith.lifting.emit.expression import ARITHMETIC, BITS, SIGN, Text, infix, prefix
 from tensmith.lifting.emit.ranges import ranges
 from tensmith.lifting.lifted import Input, Lifted
@@ -49,7 +48,6 @@ class Writer:
         self.inputs: Mapping[str, Input] = {given.name: given for given in lifted.inputs}
         self.ranges = ranges(program)
         self.uses = _uses(program)
-        self.needed = needed(program)
         self._texts: dict[str, Text] = {}
 
     # Names and lines
@@ -160,20 +158,42 @@ class Writer:
         given = self.inputs.get(name)
         base = given.view.array if given is not None and given.view is not None else "t"
         local = self.name(base)
-        asked = self._asked(name)
-        self.line(f"{local} = {text.code}" + (f" if {asked} else None" if asked else ""))
+        self.line(f"{local} = {text.code}")
         return Text(local)
 
-    def _asked(self, name: str) -> str:
-        """When a value is needed, as far as plain numbers tell; "" where it always is."""
-        cases = []
-        for case in sorted(self.needed.get(name, ALWAYS), key=sorted):
-            choices = [(self.value(condition), side) for condition, side in sorted(case)]
-            plain = [text.code if side else f"not {text.atom}" for text, side in choices if text.literal]
-            if not plain:
-                return ""
-            cases.append(plain[0] if len(plain) == 1 else " and ".join(f"({choice})" for choice in plain))
-        return cases[0] if len(cases) == 1 else " or ".join(f"({case})" for case in cases)
+    # Guards
+
+    def condition(self, name: str) -> str:
+        """A truth value of the program, for an `if`: of plain numbers where scalars alone decide."""
+        plain = self._plain(name)
+        return plain.code if plain is not None else self.target.holds(self, self.value(name))
+
+    def _plain(self, name: str) -> Text | None:
+        """A value over integer parameters as Python computes it; None where it takes more."""
+        array, node, dtype = self.constant(name), self.producer(name), self.type(name).dtype
+        if array is not None:
+            return literal(array) if array.ndim == 0 else None
+        if node is None:
+            scalar = self.inputs[name].scalar
+            return Text(self.arrays[scalar]) if scalar is not None and dtype[0] in "iu" else None
+        exact = node.op in (
+            "less",
+            "less_or_equal",
+            "greater",
+            "greater_or_equal",
+            "equal",
+            "and",
+            "or",
+            "not",
+        )
+        if node.op == "cast" and dtype[0] in "iu" and self.ranges[node.inputs[0]].inside(self.ranges[name]):
+            return self._plain(node.inputs[0])
+        if not exact and not (node.op in ("add", "sub", "mul", "neg") and dtype in ("i32", "i64")):
+            return None
+        operands = [self._plain(operand) for operand in node.inputs]
+        if any(operand is None for operand in operands):
+            return None
+        return ON_SIZES[node.op](self, node, [operand for operand in operands if operand is not None])
 
 
 _BUILTINS = frozenset({name for name in dir(builtins) if name.islower()} - {"input", "vars", "id", "hash"})

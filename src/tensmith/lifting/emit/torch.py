@@ -420,6 +420,10 @@ class Torch(PythonEmitter):
         """See PythonEmitter."""
         return f"torch.arange({extent}, device=device)"
 
+    def nothing(self, writer: Writer, array: str, shape: str, dtype: str) -> str:
+        """On the array's device."""
+        return f"{array}.new_zeros({shape})"
+
     def any_zero(self, value: str) -> str:
         """See PythonEmitter."""
         return f"torch.count_nonzero({value}) < {value}.numel()"

@@ -5,6 +5,8 @@ There is no such hardware here: the kernels are checked on a functional model of
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tensmith.lifting.emit import Emitted, Emitter, emitter
 from tensmith.lifting.emit.kernel.parameters import element_name, flat_fields
 from tensmith.lifting.emit.kernel.plan import Step, make_plan
@@ -26,7 +28,9 @@ class Tpc(Emitter):
         """F_k.tpc.c, F_glue.cpp, F.c and F.h."""
         function = lifted.function
         try:
-            plan = make_plan(lifted, stored_for_lanes)
+            # The host packs views, guards included: kernels read what it packed.
+            packed = tuple(replace(given, when="") for given in lifted.inputs)
+            plan = make_plan(replace(lifted, inputs=packed), stored_for_lanes)
             kernels = _kernels(lifted, plan.steps)
             host = Host(lifted, plan, kernels)
         except Refusal as refusal:
