@@ -11,7 +11,7 @@ from typing import Literal
 
 from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import Function, Scalar
-from tensmith.lifting.terms import Term
+from tensmith.lifting.terms import Path, Term
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Requirement:
     array: str = ""
     axis: int = 0
     other: str = ""
-    where: tuple[tuple[Term, bool], ...] = ()
+    where: Path = ()
     when: str = ""
 
 

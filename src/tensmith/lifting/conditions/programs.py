@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from tensmith.lifting.choices import ALWAYS, Cases, Choice, needed
+from tensmith.lifting.choices import Cases, Choice, needed
 from tensmith.lifting.conditions import operators
 from tensmith.lifting.conditions.elements import Elements, scalar_of
 from tensmith.lifting.conditions.execute import Goal

@@ -137,6 +137,8 @@ class Writer:
         return text
 
     def _node(self, node: Node) -> Text:
+        if node.op == "where" and self._alike(node) and self._plain(node.inputs[0]) is not None:
+            return self._chosen(node)
         names = node.inputs[:1] if node.op in ONE_VALUE else node.inputs
         operands = [self.value(name) for name in names]
         if all(operand.literal for operand in operands) and node.op not in ("cast", "expand", "size"):
@@ -149,6 +151,13 @@ class Writer:
             a, b = (self.target.typed(part, dtype) if part.literal else part for part in operands[1:])
             return Text(f"({a.code} if {operands[0].code} else {b.code})")
         return self.target.rule(node.op)(self, node, operands)
+
+    def _chosen(self, node: Node) -> Text:
+        """One of two values, where plain numbers decide for all positions."""
+        dtype = self.type(node.output).dtype
+        sides = [self.value(name) for name in node.inputs[1:]]
+        a, b = (self.target.typed(side, dtype) if side.literal else side for side in sides)
+        return Text(f"({a.code} if {self.condition(node.inputs[0])} else {b.code})")
 
     def _alike(self, node: Node) -> bool:
         """Whether both branches of a selection have its shape."""

@@ -6,7 +6,7 @@ output depends on them; these become one truth value of the program, and the inp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from tensmith.ir import Node, Program
 from tensmith.lifting.choices import ALWAYS, Cases, Choice, needed
 from tensmith.lifting.lifted import View
 from tensmith.lifting.tensorize.build import Build, Tensor
-from tensmith.lifting.terms import Term
+from tensmith.lifting.terms import Path
 
 if TYPE_CHECKING:
     from tensmith.lifting.tensorize.lower import Lowering
@@ -43,7 +43,7 @@ def guarded(build: Build, name: str, outputs: tuple[str, ...], inside: Callable[
     return replace(program, nodes=_in_order(program, conditions)) if conditions else program
 
 
-def conjunction(lowering: Lowering, path: Sequence[tuple[Term, bool]]) -> Tensor:
+def conjunction(lowering: Lowering, path: Path) -> Tensor:
     """Whether conditions are all as a path has them; each is looked at only where those before it are."""
     found: list[Choice] = []
     for condition, side in path:
