@@ -8,9 +8,11 @@ from __future__ import annotations
 import importlib.util
 import keyword
 import time
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from tensmith.errors import TensmithError, UsageError
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str], None]
 _FORMS, _PROOF = 4.0, 20.0  # seconds of processor time for one function
+_OF_MODULES = ("__builtins__", "__cached__", "__debug__", "__file__", "__path__")
 _AT_ONCE = 8  # obligations between two looks at the outcome
 _C_SUFFIXES = {".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh"}
 
@@ -227,7 +230,7 @@ def _refused(name: str, reason: str, where: Position, work: Work) -> LiftResult:
 def _lift(function: Function, targets: Sequence[str], steps: Steps, work: Work, tell: Progress) -> LiftResult:
     """Summary, program, proof and texts of one function."""
     name = function.name
-    if not name.isidentifier() or keyword.iskeyword(name):
+    if not name.isidentifier() or keyword.iskeyword(name) or not _is_name(name):
         raise Refusal(f"{name!r} cannot name a file and a function; rename it", function.position)
     tell(f"{name}: closed forms")
     with limited(_FORMS):
@@ -252,6 +255,11 @@ def _lift(function: Function, targets: Sequence[str], steps: Steps, work: Work, 
         emitted=emitted,
         work=work,
     )
+
+
+def _is_name(name: str) -> bool:
+    """Whether Python reads a name as it is spelt, and modules have no other use for it."""
+    return unicodedata.normalize("NFKC", name) == name and name not in {*dir(ModuleType("")), *_OF_MODULES}
 
 
 def _prove(steps: Steps, work: Work, obligations: Sequence[Obligation]) -> None:

@@ -10,8 +10,6 @@ outputs     copies of written arrays with their boxes replaced, then the returne
 
 from __future__ import annotations
 
-import builtins
-import re
 import sys
 import textwrap
 from abc import abstractmethod
@@ -26,6 +24,7 @@ from tensmith.lifting.emit import Emitter
 from tensmith.lifting.emit.expression import Rule, Text
 from tensmith.lifting.emit.flat import flattened
 from tensmith.lifting.emit.narrow import narrowed
+from tensmith.lifting.emit.python_names import BUILTINS, global_names, renamed
 from tensmith.lifting.emit.python_text import basic, contiguous, extents, grid, poly, run_of
 from tensmith.lifting.emit.python_writer import Writer, literal
 from tensmith.lifting.lifted import Emitted, Input, Lifted, Output, View
@@ -47,10 +46,12 @@ class PythonEmitter(Emitter):
     table: ClassVar[Mapping[str, Rule]]
     helper_texts: ClassVar[Mapping[str, str]]
 
+    fixed: ClassVar[frozenset[str]] = frozenset()  # locals that rules spell out
+
     @property
     def reserved(self) -> frozenset[str]:
-        """Names that parameters must not take."""
-        return frozenset({self.module, *(line.split()[-1] for line in self.imports)})
+        """Names that a text may use for itself: imports, helpers, builtins."""
+        return self.fixed | BUILTINS | {line.split()[-1] for line in self.imports} | self.helper_texts.keys()
 
     # The target's own spelling
 
@@ -176,14 +177,28 @@ class PythonEmitter(Emitter):
         return Text(code)
 
     def emit(self, lifted: Lifted) -> Emitted:
-        """One module with one function of the source's name."""
+        """One module with one function of the source's name and parameters."""
         lifted = flattened(lifted)
-        writer = Writer(self, lifted, self.prepared(lifted.program))
+        program = self.prepared(lifted.program)
+        function, parameters = lifted.function.name, [p.name for p in lifted.function.parameters]
+        writer = Writer(self, lifted, program, self.reserved)
+        text = self._text(lifted, writer)
+        if not self.reserved.isdisjoint((function, *parameters)):
+            used = global_names(text) - {writer.function} | self.fixed
+            writer = Writer(self, lifted, program, used)
+            text = self._text(lifted, writer)
+            if not used.isdisjoint((function, *writer.public.values())):
+                names = {**writer.public, writer.function: function}
+                text = renamed(text, writer.function, names, self.fixed)
+        return Emitted({f"{function}.py": text.encode()})
+
+    def _text(self, lifted: Lifted, writer: Writer) -> str:
+        """The module, with what is local under names of the writer's choice."""
         for value in lifted.program.facts:
             dtype = lifted.program.type(value).dtype
             if dtype in self.refused_types:
                 raise Refusal(self.refused_types[dtype], lifted.function.position, lifted.function.name)
-        signature = [writer.name(parameter.name) for parameter in lifted.function.parameters]
+        signature = [writer.parameter(parameter.name) for parameter in lifted.function.parameters]
         for statement in self.preamble(writer, lifted, signature):
             writer.line(statement)
         _coerce(self, writer, signature)
@@ -200,8 +215,7 @@ class PythonEmitter(Emitter):
                 )
         results = _outputs(self, writer)
         writer.line(f"return {', '.join(results)}")
-        text = _module(self, writer, signature)
-        return Emitted({f"{lifted.function.name}.py": text.encode()})
+        return _module(self, writer, signature)
 
 
 # Parameters
@@ -418,15 +432,7 @@ def _module(target: PythonEmitter, writer: Writer, signature: list[str]) -> str:
     code = "\n\n\n".join(textwrap.dedent(text).strip() for text in writer.helpers.values())
     body = "\n".join(f"    {line}" for line in writer.lines)
     imports = _imports(target, writer)
-    if hasattr(builtins, function.name):  # the function hides what its own module uses
-        name = rf"(?<![\w.]){function.name}\("
-        code = re.sub(name, f"builtins.{function.name}(", code)
-        lines = body.split("\n")  # the words of a refusal stay as they are
-        lines = [x if "raise " in x else re.sub(name, f"builtins.{function.name}(", x) for x in lines]
-        body = "\n".join(lines)
-        imports = ["import builtins", *([] if "" in imports else [""]), *imports]
-    name = writer.name(function.name) if function.name in target.reserved else function.name
-    head = [*decorators, f"def {name}({', '.join(signature)}):", f'    """{_summary(lifted)}"""']
+    head = [*decorators, f"def {writer.function}({', '.join(signature)}):", f'    """{_summary(lifted)}"""']
     title = f'"""{function.name} of {Path(function.file).name}, as {target.title}.\n\n{_claims(lifted)}"""'
     parts = [title, "\n".join(imports), *([f"\n{code}"] if code else []), "\n" + "\n".join([*head, body])]
     return "\n\n".join(parts) + "\n"

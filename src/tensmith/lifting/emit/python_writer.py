@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import builtins
 import keyword
+import unicodedata
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from tensmith.formula.arith import Array
 from tensmith.formula.poly import Poly
 from tensmith.ir import Node, Program, TensorType
 from tensmith.lifting.emit.expression import ARITHMETIC, BITS, SIGN, Text, infix, prefix
+from tensmith.lifting.emit.python_names import FORBIDDEN
 from tensmith.lifting.emit.ranges import ranges
 from tensmith.lifting.lifted import Input, Lifted
 
@@ -36,26 +37,35 @@ _LONG = 72
 
 
 class Writer:
-    """Statements so far, and the names of values; `names`: symbol of a polynomial -> Python name."""
+    """Statements so far, and the names of values; `names`: symbol of a polynomial -> Python name.
 
-    def __init__(self, target: PythonEmitter, lifted: Lifted, program: Program) -> None:
-        self.target, self.lifted, self.program = target, lifted, program
+    reserved: names that the text needs for itself; public: local of a parameter -> its name for users.
+    """
+
+    def __init__(
+        self, target: PythonEmitter, lifted: Lifted, program: Program, reserved: Collection[str]
+    ) -> None:
+        self.target, self.lifted, self.program, self.reserved = target, lifted, program, reserved
         self.lines: list[str] = []
         self.helpers: dict[str, str] = {}
         self.names: dict[str, str] = {}
         self.arrays: dict[str, str] = {}
         self.taken: set[str] = set()
+        self.public: dict[str, str] = {}
         self.inputs: Mapping[str, Input] = {given.name: given for given in lifted.inputs}
         self.ranges = ranges(program)
         self.uses = _uses(program)
         self._texts: dict[str, Text] = {}
+        self.function = lifted.function.name
+        while self.function in reserved:
+            self.function += "_"
 
     # Names and lines
 
     def name(self, base: str) -> str:
         """A Python name that nothing else has."""
-        base = "".join(c if c.isalnum() or c == "_" else "_" for c in base) or "x"
-        if keyword.iskeyword(base) or base in self.target.reserved or base in _BUILTINS:
+        base = _plain(base)
+        while base in self.reserved:
             base += "_"
         name, count = base, 1
         while name in self.taken:
@@ -63,6 +73,14 @@ class Writer:
             name = f"{base}_{count}"
         self.taken.add(name)
         return name
+
+    def parameter(self, name: str) -> str:
+        """The local of a parameter, as users name it where the text has no other use for that."""
+        local, public = self.name(name), _plain(name)
+        while public in self.public.values():
+            public += "_"
+        self.public[local] = public
+        return local
 
     def line(self, code: str) -> None:
         """Appends a statement."""
@@ -205,7 +223,11 @@ class Writer:
         return ON_SIZES[node.op](self, node, [operand for operand in operands if operand is not None])
 
 
-_BUILTINS = frozenset({name for name in dir(builtins) if name.islower()} - {"input", "vars", "id", "hash"})
+def _plain(name: str) -> str:
+    """A name as Python may spell it, and reads it: C's `in` as in_, ligatures as the letters they are."""
+    name = unicodedata.normalize("NFKC", name)
+    name = "".join(c if f"_{c}".isidentifier() else "_" for c in name) or "x"
+    return f"{name}_" if keyword.iskeyword(name) or name in FORBIDDEN else name
 
 
 def literal(array: Array) -> Text:
