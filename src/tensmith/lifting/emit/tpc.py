@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tensmith.ctext.names import unmixed
 from tensmith.lifting.emit import Emitted, Emitter, emitter
 from tensmith.lifting.emit.kernel.parameters import element_name, flat_fields
 from tensmith.lifting.emit.kernel.plan import Step, make_plan
@@ -32,7 +33,7 @@ class Tpc(Emitter):
             packed = tuple(replace(given, when="") for given in lifted.inputs)
             plan = make_plan(replace(lifted, inputs=packed), stored_for_lanes)
             kernels = _kernels(lifted, plan.steps)
-            host = Host(lifted, plan, kernels)
+            host = unmixed(lambda names: Host(lifted, plan, kernels, names), Host.whole)
         except Refusal as refusal:
             raise Refusal(refusal.reason, function.position, function.name) from refusal
         dtypes = {name: lifted.program.type(name).dtype for kernel in kernels for name in kernel.inputs}

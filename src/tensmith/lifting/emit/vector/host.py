@@ -11,7 +11,7 @@ from dataclasses import replace
 from tensmith.ctext.dialect import CTYPES
 from tensmith.ctext.expr import Load
 from tensmith.ctext.loops import nest_lines
-from tensmith.ctext.names import enclosed
+from tensmith.ctext.names import Names, enclosed
 from tensmith.ctext.scalar import Scope
 from tensmith.formula.poly import Poly, product
 from tensmith.ir.ops.sizes import flat_position
@@ -25,10 +25,10 @@ from tensmith.lifting.lifted import Lifted
 class Host(Source):
     """F.c of a function whose loops run on the device."""
 
-    def __init__(self, lifted: Lifted, plan: Plan, kernels: tuple[Kernel, ...]) -> None:
+    def __init__(self, lifted: Lifted, plan: Plan, kernels: tuple[Kernel, ...], names: Names) -> None:
         self.kernels = kernels
         self._tensors: dict[str, str] = {}
-        super().__init__(lifted, plan)
+        super().__init__(lifted, plan, names)
         unchecked = " (not checked: lanes divide by zero without a trap)"
         for place_, entry in enumerate(lifted.requires):
             if entry.kind == "nonzero":
