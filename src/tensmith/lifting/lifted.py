@@ -72,7 +72,7 @@ class Lifted:
     """See the module. Size symbols and integer parameters are the symbols of the program's shapes.
 
     sizes: to be bound in order; a polynomial may be over sizes bound before it (a size goes before a
-    parameter of the same name).
+    parameter of the same name). notes: what else is said of the result, wherever that is shown.
     """
 
     function: Function
@@ -83,6 +83,7 @@ class Lifted:
     requires: tuple[Requirement, ...]
     assumes: tuple[str, ...]
     arithmetic: str
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

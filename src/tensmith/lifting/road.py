@@ -41,7 +41,8 @@ _C_SUFFIXES = {".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh"}
 class Steps:
     """The parts of the road; see the packages of their names.
 
-    certify writes a folder for a proved function, from its summary, program and verdicts.
+    certify writes a folder for a proved function, from its summary, program and verdicts; notes are what must
+    be said of it beside what it requires and assumes.
     """
 
     read: Callable[[Path], list[Function | Refusal]]
@@ -51,11 +52,13 @@ class Steps:
     discharge: Callable[[Sequence[Obligation]], list[Verdict]]
     emit: Callable[[str, Lifted], Emitted]
     certify: Callable[[Path, Work], list[Path]]
+    notes: Callable[[Summary, Lifted], tuple[str, ...]] = lambda summary, lifted: ()
 
 
 def standard_steps() -> Steps:
     """The steps as they are; imported here, so that reading the door costs nothing."""
     from tensmith.lifting.conditions import obligations, program_obligations
+    from tensmith.lifting.conditions.admitted import trivial
     from tensmith.lifting.tensorize import tensorize
     from tensmith.verify.solve import discharge
 
@@ -67,6 +70,7 @@ def standard_steps() -> Steps:
         discharge,
         lambda target, lifted: emitter_of(target).emit(lifted),
         _certificate,
+        trivial,
     )
 
 
@@ -239,6 +243,9 @@ def _lift(function: Function, targets: Sequence[str], steps: Steps, work: Work, 
     tell(f"{name}: proof")
     with limited(_PROOF):
         _prove(steps, work, steps.obligations(summary, lifted))
+        notes = steps.notes(summary, lifted)
+    if notes:
+        work.lifted = lifted = replace(lifted, notes=notes)
     tell(f"{name}: {', '.join(targets)}")
     emitted = {target: steps.emit(target, lifted).files for target in targets}
     return LiftResult(
@@ -251,6 +258,7 @@ def _lift(function: Function, targets: Sequence[str], steps: Steps, work: Work, 
         tuple(dict.fromkeys(entry.text for entry in lifted.requires)),
         tuple(dict.fromkeys(lifted.assumes)),
         len(work.verdicts),
+        notes=notes,
         program=str(lifted.program),
         emitted=emitted,
         work=work,

@@ -160,4 +160,5 @@ def _description(lifted: Lifted) -> str:
         lines += ["", "Required, and not checked by the model:", *(f"- {r.text}" for r in lifted.requires)]
     if lifted.assumes:
         lines += ["", "Assumed:", *(f"- {text}" for text in lifted.assumes)]
+    lines += [line for text in lifted.notes for line in ("", f"Note: {text}.")]
     return "\n".join(lines)

@@ -459,6 +459,7 @@ def _claims(lifted: Lifted) -> str:
     equal = f"equal to the source's loops for all inputs and sizes, in the arithmetic of {lifted.arithmetic}."
     conditions = [f"Requires {r.text}." for r in lifted.requires]
     conditions += [f"Assumes {text}." for text in lifted.assumes]
+    conditions += [f"Note: {text}." for text in lifted.notes]
     if conditions:
         lines = ["Lifted by tensmith.", *conditions, f"Where this holds, {equal}"]
     else:

@@ -142,6 +142,10 @@ class Signature:
             for text in self.lifted.assumes:
                 yield from _wrapped(f"- {text}")
 
+        for text in self.lifted.notes:
+            yield ""
+            yield from _wrapped(f"Note: {text}.")
+
     # Symbols of polynomials
 
     def symbol(self, name: str) -> str:
