@@ -25,11 +25,20 @@ static void *copy_of(const void *from, size_t size) {
     return to;
 }
 static void show(const char *kind, const void *at, size_t count) {
+    const bool small = kind[1] == '8', wide = kind[1] == '6';
     for (size_t i = 0; i < count; i++) {
-        if (kind[0] == 'f') printf(" %.17g", kind[1] == '3' ? ((const float *)at)[i] : ((const double *)at)[i]);
-        else if (kind[0] == 'b') printf(" %d", ((const bool *)at)[i]);
-        else if (kind[0] == 'u') printf(" %" PRIu64, kind[1] == '8' ? ((const uint8_t *)at)[i] : kind[1] == '3' ? ((const uint32_t *)at)[i] : ((const uint64_t *)at)[i]);
-        else printf(" %" PRId64, kind[1] == '8' ? ((const int8_t *)at)[i] : kind[1] == '3' ? ((const int32_t *)at)[i] : ((const int64_t *)at)[i]);
+        if (kind[0] == 'f')
+            printf(" %.17g", wide ? ((const double *)at)[i] : ((const float *)at)[i]);
+        else if (kind[0] == 'b')
+            printf(" %d", ((const bool *)at)[i]);
+        else if (kind[0] == 'u')
+            printf(" %" PRIu64, small  ? ((const uint8_t *)at)[i]
+                                : wide ? ((const uint64_t *)at)[i]
+                                       : ((const uint32_t *)at)[i]);
+        else
+            printf(" %" PRId64, small  ? ((const int8_t *)at)[i]
+                                : wide ? ((const int64_t *)at)[i]
+                                       : ((const int32_t *)at)[i]);
     }
     printf(" ;");
 }
@@ -61,7 +70,7 @@ def _literal(value: Any, type_: Scalar) -> str:
 
 def _call(lifted: Lifted, call: Sequence[Any], emitted: bool) -> str:
     """A block that calls the source or what was emitted, and prints what came out."""
-    lines, given, after, outs = [], [], [], []
+    lines, given, shown, freed, outs = [], [], [], [], []
     for (name, type_), value in zip(fields(lifted), call, strict=True):
         if isinstance(type_, Scalar):
             given.append(_literal(value, type_))
@@ -70,39 +79,59 @@ def _call(lifted: Lifted, call: Sequence[Any], emitted: bool) -> str:
         elements = ", ".join(_literal(part, type_.element) for part in value) or "0"
         lines.append(f"const {kind} from_{name}[] = {{{elements}}};")
         lines.append(f"{kind} *p_{name} = copy_of(from_{name}, {count} * sizeof({kind}));")
-        after.append(f"free(p_{name});")
+        freed.append(f"free(p_{name});")
         given += [f"p_{name}", str(count)] if emitted else [f"p_{name}"]
-        if name in written(lifted):
-            shown = f"p_{name}"
-            if emitted:
-                lines.append(f"{kind} *o_{name} = malloc({count} * sizeof({kind}));")
-                outs.append(f"o_{name}")
-                after.append(f"free(o_{name});")
-                shown = f"o_{name}"
-            after.insert(0, f'show("{type_.element.name}", {shown}, {count});')
+        if name not in written(lifted):
+            continue
+        place = f"p_{name}"
+        if emitted:
+            place = f"o_{name}"
+            lines.append(f"{kind} *{place} = malloc({count} * sizeof({kind}));")
+            outs.append(place)
+            freed.append(f"free({place});")
+        shown.append(f'show("{type_.element.name}", {place}, {count});')
     name, returns = lifted.function.name, lifted.function.returns
     assert not isinstance(returns, Array)
     if returns is not None:
         lines.append(f"{ctype(returns)} result = 0;")
-        after.insert(0, f'show("{returns.name}", &result, 1);')
+        outs.append("&result")
+        shown.append(f'show("{returns.name}", &result, 1);')
     if emitted:
-        every = ", ".join([*given, *outs, *(["&result"] if returns is not None else [])])
-        lines.append(
-            f'int status = {name}({every}); if (status) printf(" refused: %s ;", {name}_requirement(status)); else {{'
-        )
-        after.insert(sum(line.startswith("show(") for line in after), "}")
+        lines.append(f"int status = {name}({', '.join([*given, *outs])});")
+        lines.append(f'if (status) printf(" refused: %s", {name}_requirement(status));')
+        shown = ["else {", *shown, "}"]
     else:
         lines.append(f"{'result = ' if returns is not None else ''}source_{name}({', '.join(given)});")
-    return "\n    ".join(["{", *lines, *after, 'printf("\\n"); fflush(stdout);', "}"])
+    return "\n    ".join(["{", *lines, *shown, *freed, "}"])
 
 
-def run(
-    functions: Mapping[str, tuple[str, Lifted, Mapping[str, bytes], Sequence[Sequence[Any]]]], folder: Path
-) -> dict[str, list[tuple[str, str]]]:
+_MAIN = """
+#include <sys/wait.h>
+#include <unistd.h>
+int main(void) {
+    for (int call = 0; call < COUNT; call++) {
+        fflush(stdout);
+        int status = 0;
+        pid_t child = fork();
+        if (!child) {
+            one(call);
+            fflush(stdout);
+            _exit(0);
+        }
+        waitpid(child, &status, 0);
+        puts(status ? " fault" : "");
+    }
+    return 0;
+}
+"""
+
+Given = tuple[str, Lifted, Mapping[str, bytes], Sequence[Sequence[Any]]]
+
+
+def run(functions: Mapping[str, Given], folder: Path) -> dict[str, list[tuple[str, str]]]:
     """For every call of every function what the source prints, and what is emitted for it prints.
 
-    functions: name -> source, lifted program, C files, calls. A call that reads beside its arrays prints what
-    the sanitizer says of it.
+    functions: name -> source, lifted program, C files, calls. A call that the sanitizers end prints "fault".
     """
     parts, calls = [_PRELUDE], []
     for name, (source, lifted, files, listed) in functions.items():
@@ -112,18 +141,13 @@ def run(
         parts.append(f'#include "{name}.h"')
         calls += [(name, _call(lifted, call, side)) for call in listed for side in (False, True)]
     body = "\n".join(f"case {number}: {code} break;" for number, (_, code) in enumerate(calls))
-    parts.append(f"int main(int c, char **v) {{ (void)c; switch (atoi(v[1])) {{\n{body}\n}} return 0; }}")
-    (folder / "every_call.c").write_text("\n".join(parts))
-    objects = [folder / f"{name}.c" for name in functions]
-    subprocess.run(
-        ["gcc", "-std=gnu11", "-O1", "-w", *SANITIZE, "-o", folder / "every_call", folder / "every_call.c", *objects, "-lm"],
-        check=True, cwd=folder,
-    )  # fmt: skip
+    parts.append(f"static void one(int call) {{ switch (call) {{\n{body}\n}} }}\n#define COUNT {len(calls)}")
+    (folder / "every_call.c").write_text("\n".join([*parts, _MAIN]))
+    files = [folder / "every_call.c", *(folder / f"{name}.c" for name in functions)]
+    program = folder / "every_call"
+    subprocess.run(["gcc", "-std=gnu11", "-O1", "-w", *SANITIZE, "-o", program, *files, "-lm"], check=True)
+    done = subprocess.run([program], capture_output=True, text=True, timeout=120, check=True)
     found: dict[str, list[str]] = {}
-    for number, (name, _) in enumerate(calls):
-        done = subprocess.run(
-            [folder / "every_call", str(number)], capture_output=True, text=True, timeout=60
-        )
-        fault = next((line for line in done.stderr.splitlines() if "ERROR" in line or "error" in line), "")
-        found.setdefault(name, []).append(done.stdout.strip() if done.returncode == 0 else f"fault: {fault}")
+    for (name, _), line in zip(calls, done.stdout.splitlines(), strict=True):
+        found.setdefault(name, []).append(line.strip())
     return {name: list(zip(lines[::2], lines[1::2])) for name, lines in found.items()}

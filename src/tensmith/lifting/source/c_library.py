@@ -217,7 +217,7 @@ def memset(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
     if byte != 0 and kind.bits != 8 and not (byte == -1 and kind.kind == "int"):
         raise Refusal("memset of larger elements to other than 0: write a loop", position(cursor))
     new = value(context, arguments[1]) if kind.bits == 8 else integer(int(byte or 0), position(cursor))
-    filled(context, to, count(context, arguments[2], kind), cast(new, kind), position(cursor))
+    filled(context, to, count(context, arguments[2], kind), cast(new, kind), position(cursor), unsigned=True)
     return to
 
 
@@ -229,7 +229,7 @@ def memcpy(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
         raise Refusal("memcpy between arrays of different types: convert in a loop", position(cursor))
     if cursor.spelling == "memmove" and getattr(to, "array", 0) == getattr(source, "array", 1):
         raise Refusal("memmove inside one array: copy through a second array", position(cursor))
-    copied(context, to, source, count(context, arguments[2], kind), position(cursor))
+    copied(context, to, source, count(context, arguments[2], kind), position(cursor), unsigned=True)
     return to
 
 

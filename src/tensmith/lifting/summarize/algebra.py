@@ -101,7 +101,9 @@ class Algebra:
 
     def __init__(self, symbols: Mapping[str, Poly], alone: frozenset[str] = frozenset()) -> None:
         self.symbols, self.alone = symbols, alone
-        self.claims: list[Poly] = []  # what had to be >= 0 for a conversion to unsigned to keep its value
+        # What had to be >= 0 for a conversion to unsigned to keep its value, and what was known there.
+        self.claims: list[tuple[Poly, Scope]] = []
+        self.here = Scope()  # what the branches around have decided
         self.exact: set[str] = set()  # sizes max(0, e) that stood for e where e may be negative
 
     def poly(self, term: Term, loose: bool = False) -> Poly | None:
@@ -135,9 +137,14 @@ class Algebra:
         """The polynomial, claimed to be >= 0; None where it varies, which no caller can promise."""
         if poly is None or is_open(poly) or any("%" in name for name in poly.symbols()):
             return None
-        self.claims.append(poly)
-        self.exact |= poly.symbols() & self.alone
+        self.claim(poly)
+        self.used(self.here, poly)
         return poly
+
+    def claim(self, poly: Poly) -> None:
+        """Note that a polynomial must be >= 0 here."""
+        if not self.here.proves(poly):
+            self.claims.append((poly, self.here))
 
     def used(self, scope: Scope, *polys: Poly) -> None:
         """Note that parameters were taken for their sizes at a place."""

@@ -54,9 +54,9 @@ def _shown(poly: Poly, plan: Plan) -> Poly:
 
 def _claims(run: Execution) -> Iterator[Requirement]:
     scope = Scope(run.plan.never_negative)
-    for poly in dict.fromkeys(run.algebra.claims):
+    for poly, here in dict.fromkeys(run.algebra.claims):
         if not scope.proves(poly) and not any("%" in name or "@" in name for name in poly.symbols()):
-            yield at_least(poly, run.plan)
+            yield at_least(poly, run.plan, _branches(run, here))
     for size in run.plan.sizes:
         if size.symbol in run.algebra.exact:
             yield Requirement("at_least", at_least_text(size.poly), size.poly)
@@ -123,7 +123,7 @@ def _from_zero(run: Execution, access: Access, subscript: Poly) -> Iterator[Requ
     low = access.scope.lower(subscript)
     if low is None or low.constant is not None:
         raise _unbounded(access, f"{display(subscript)} may be negative")
-    yield at_least(low, run.plan, _branches(run, access))
+    yield at_least(low, run.plan, _around(run, access))
 
 
 def _below(run: Execution, access: Access, subscript: Poly, size: Poly) -> Iterator[Requirement]:
@@ -135,7 +135,7 @@ def _below(run: Execution, access: Access, subscript: Poly, size: Poly) -> Itera
         raise _unbounded(
             access, f"{display(subscript)} may reach {display(size)}, where the array or its row ends"
         )
-    yield at_least(low, run.plan, _branches(run, access))
+    yield at_least(low, run.plan, _around(run, access))
 
 
 def _highest(access: Access, subscript: Poly) -> Poly:
@@ -158,7 +158,7 @@ Lengths: TypeAlias = dict[tuple[str, int], list[Need]]
 
 def _note(run: Execution, lengths: Lengths, access: Access, axis: int, poly: Poly) -> None:
     """Keep a needed length, unless one kept is as long; drop those that this one exceeds."""
-    kept, need = lengths.setdefault((access.array, axis), []), Need(poly, _branches(run, access))
+    kept, need = lengths.setdefault((access.array, axis), []), Need(poly, _around(run, access))
     while (other := next((o for o in kept if _otherwise(run, o, need)), None)) is not None:
         kept.remove(other)  # both branches need it
         need = Need(poly, tuple(step for step in need.where if step in other.where))
@@ -184,15 +184,18 @@ def _otherwise(run: Execution, one: Need, other: Need) -> bool:
     )
 
 
-def _branches(run: Execution, access: Access | Divisor) -> Path:
+def _branches(run: Execution, scope: Scope) -> Path:
     """The branches around a read that arguments decide, as they were at entry.
 
-    What loops decide is not among them: a requirement that leaves it out is stronger. What is written is
-    there on every path, as the elements that a branch leaves alone are its result too.
+    What loops decide is not among them: a requirement that leaves it out is stronger.
     """
-    if isinstance(access, Access) and access.stored:
-        return ()
-    return tuple(dict.fromkeys(step for step in access.scope.path if _by_arguments(run, step[0])))
+    return tuple(dict.fromkeys(step for step in scope.path if _by_arguments(run, step[0])))
+
+
+def _around(run: Execution, access: Access) -> Path:
+    """The branches around an access. What is written is there on every path, as the elements that a branch
+    leaves alone are a result too."""
+    return () if access.stored else _branches(run, access.scope)
 
 
 def _by_arguments(run: Execution, condition: Term) -> bool:
@@ -222,7 +225,7 @@ def _as_long(run: Execution, longer: Poly, shorter: Poly) -> bool:
 def _claimed(run: Execution) -> Iterator[Poly]:
     """What is required to be >= 0 apart from subscripts."""
     for requirement in (*run.plan.requires, *_claims(run)):
-        if requirement.poly is not None:
+        if requirement.poly is not None and not requirement.where:
             yield requirement.poly
 
 
@@ -260,7 +263,7 @@ def _divisors(run: Execution) -> Iterator[Requirement]:
         if _excluded(divisor):
             continue
         if poly is not None and not any("%" in name or "@" in name for name in poly.symbols()):
-            raw, where = _shown(poly, run.plan), _branches(run, divisor)
+            raw, where = _shown(poly, run.plan), _branches(run, divisor.scope)
             yield Requirement("nonzero", under(f"{display(raw)} != 0", where), raw, where=where)
         else:
             arrays = [part.array.partition("@")[0] for part in walk(term) if isinstance(part, Read)]
