@@ -59,6 +59,14 @@ def test_ordinary_names_stay(name):
     assert Names().fresh(name) == name
 
 
+@pytest.mark.parametrize("name", ["M", "M_PI", "FP_x", "exp", "n", "_", "EXIT_now", "strf_r", "x_t", "s_l"])
+@pytest.mark.parametrize("marked", [False, True])
+def test_any_name_is_handed_out_many_times(name, marked):
+    names = Names(marked=marked)
+    found = [names.fresh(name) for _ in range(5)]
+    assert len(set(found)) == 5 and not any(reserved(given) for given in found)
+
+
 def test_names_avoid_the_words_of_the_text_they_are_in():
     def make(names):
         function, first, second = map(names.fresh, ("f", "helper", "n"))

@@ -44,7 +44,9 @@ _FAMILIES = re.compile(
     r"(u_?)?int\w*\d*_t|(blkcnt|blksize|clock|clockid|daddr|dev|double|div|float|fsblkcnt|fsfilcnt|fsid|gid|id|ino)_t"
     r"|(key|ldiv|lldiv|locale|loff|max_align|mode|nlink|off|pid|ptrdiff|quad|register|size|sigset|ssize)_t"
     r"|(suseconds|time|timer|uid|u_quad|wchar|caddr|pthread(_\w+)?)_t|[a-z]+rand48"
-    r"|(str\w+|[a-z]*rand48|s?random|rand|initstate|setstate|[a-z]*cvt|seed48|lcong48|lgamma[fl]?)_[rl]|U?INT\w*_(C|MAX|MIN)|M_\w+|FP_\w+|HUGE_\w+|INFINITY|NAN|MATH_\w+|FD_\w+"
+    r"|(str\w+|[a-z]*rand48|s?random|rand|initstate|setstate|[a-z]*cvt|seed48|lcong48|lgamma[fl]?)_[rl]"
+    r"|U?INT\w*_(C|MAX|MIN)|M_(E|LOG2E|LOG10E|LN2|LN10|PI|PI_2|PI_4|1_PI|2_PI|2_SQRTPI|SQRT2|SQRT1_2)"
+    r"|FP_\w+|HUGE_\w+|INFINITY|NAN|MATH_\w+|FD_\w+"
     r"|(PTRDIFF|SIZE|SIG_ATOMIC|WCHAR|WINT|RAND|MB_CUR)_M(AX|IN)|W(CONT|EXIT|IF|NO|STOP|TERM|UN)[A-Z]+|EXIT_\w+"
     r"|NFDBITS|(BIG|LITTLE|PDP)_ENDIAN|BYTE_ORDER|[bl]e\d\dtoh|hto[bl]e\d\d|math_errhandling|fpclassify"
     r"|is(finite|greater|greaterequal|less|lessequal|lessgreater|normal|unordered)|signbit|offsetof"
@@ -75,10 +77,13 @@ class Names:
         """An identifier like `base` that nothing else has."""
         base = re.sub(r"[^A-Za-z0-9_]", "_", base.split("%")[0]) or "v"
         base = f"v{base}" if base[0].isdigit() else base
-        name, count = f"{base}{self._mark}", 1
-        while name in self._taken or name.startswith("__") or reserved(name):
+        stem = base.lstrip("_") or "v"
+        stem = f"v_{stem}" if reserved(f"{stem}_2") else stem  # a number makes no ordinary name of it
+        name, count = base, 1
+        while f"{name}{self._mark}" in self._taken or name.startswith("__") or reserved(name):
             count += 1
-            name = f"{base.lstrip('_') or 'v'}_{count}{self._mark}"
+            name = f"{stem}_{count}"
+        name += self._mark
         self._taken.add(name)
         return name
 
