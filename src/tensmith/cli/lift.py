@@ -106,6 +106,8 @@ def _sentences(result: LiftResult) -> Iterator[str]:
         yield f"  requires {text}"
     for text in result.assumes:
         yield f"  assumes  {text}"
+    for text in result.notes:
+        yield f"  note     {text}"
     for path in dict.fromkeys(
         path.parent if path.parent.suffix == ".cert" else path for path in result.files
     ):

@@ -45,7 +45,8 @@ class Param:
 class Load:
     """buffer[index], the index counted in elements; `at` is the position in the value that the buffer feeds.
 
-    `value` is that value: an input of the program, a constant or a stored value.
+    `value` is that value: an input of the program, a constant or a stored value. Where `when` is false,
+    nothing is read, and the value is 0.
     """
 
     buffer: str
@@ -53,6 +54,7 @@ class Load:
     dtype: str
     value: str = ""
     at: tuple[Poly, ...] = ()
+    when: Expr | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +110,8 @@ Expr: TypeAlias = Const | Position | Param | Load | Let | Apply | Choose | Fold
 def parts(expr: Expr) -> tuple[Expr, ...]:
     """The expressions directly inside."""
     match expr:
+        case Load(when=when):
+            return () if when is None else (when,)
         case Let(position=position, body=body):
             return position, body
         case Apply(args=args):
@@ -145,8 +149,8 @@ def _free(expr: Expr) -> frozenset[str]:
     match expr:
         case Position(poly=poly):
             return poly.symbols()
-        case Load(index=index):
-            return index.symbols()
+        case Load(index=index, when=when):
+            return index.symbols() if when is None else index.symbols() | free(when)
         case Let(symbol=symbol, position=position, body=body):
             return free(position) | (free(body) - {symbol})
         case Apply(args=args):

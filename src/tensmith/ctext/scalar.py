@@ -180,8 +180,9 @@ class Scope:
             case Let(symbol=symbol, position=position, body=body):
                 self.variables[symbol] = self.keep(position, self._value(position), "at")
                 return self._value(body)
-            case Load(buffer=buffer, index=index):
-                return self.unit.element(buffer, self.poly(index))
+            case Load(buffer=buffer, index=index, when=when):
+                element = self.unit.element(buffer, self.poly(index))
+                return element if when is None else f"{enclosed(self._value(when))} ? {element} : 0"
             case Choose(conditions=conditions, then=then, otherwise=otherwise):
                 test = " && ".join(f"{enclosed(self.poly(condition))} >= 0" for condition in conditions)
                 return self._either(test, then, otherwise, expr.dtype)

@@ -1,7 +1,8 @@
 """Which values of a program its outputs need, and when: a choice of one of two tensors needs only the chosen.
 
-A `where` of a 0-d condition whose sides both have the result's shape chooses for all positions at once. What
-only its sides need may be without a meaning where the other side is chosen: a view of a[n - 1] where n is 0.
+A `where` of a 0-d condition chooses for all positions at once. What
+only its sides need is not looked at where the other side is chosen, so that a view of a[n - 1] need not be
+read where n is 0: its input is then guarded (`lifted.Input.when`), for every target alike.
 """
 
 from __future__ import annotations
@@ -32,10 +33,7 @@ def needed(program: Program) -> dict[str, Cases]:
 
 def chooses(program: Program, node: Node) -> bool:
     """Whether a node is one of its operands, for all positions alike."""
-    if node.op != "where":
-        return False
-    condition, *sides = (program.type(name).dims for name in node.inputs)
-    return condition == () and all(dims == program.type(node.output).dims for dims in sides)
+    return node.op == "where" and program.type(node.inputs[0]).dims == ()
 
 
 def _least(cases: Cases) -> Cases:

@@ -122,6 +122,8 @@ class _Lifted:
         result = lift_function(found, (self.to,))
         if not result.proved or result.work.lifted is None:
             raise Refusal(result.reason, Position(result.line, result.column), name)
+        for note in result.notes:
+            warnings.warn(f"{name}: {note}", LiftWarning, stacklevel=4)
         return load(self.to, result.work.lifted, result.emitted[self.to])
 
 

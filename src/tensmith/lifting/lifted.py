@@ -25,9 +25,7 @@ class View:
     nested memory are mostly 1 on one axis and 0 on the others. Several view axes may move along one array
     axis (a window: element (i, k) at array[i + k]), and one along several (a diagonal).
 
-    The whole of it lies inside the array wherever an output depends on it. Where a `where` of one 0-d
-    condition has two tensors of the result's shape, only the chosen one is needed; a view on the other side
-    may lie outside (a[n - 1] where n is 0).
+    The whole of it lies inside the array wherever it is read at all (`Input.when`).
     """
 
     array: str
@@ -43,12 +41,17 @@ class Input:
     scalar: the name of a scalar parameter ("n", "s.x"). positions: the extent e of the i64 vector
     0, 1, ..., e-1, whose elements are positions as values, and whose size is a size as a value. Exactly one
     of the three says where the input comes from.
+
+    when: a 0-d truth value of the program (among its outputs) that guards the view: where it is false,
+    nothing of the array is read, and no output depends on the elements, which may be any numbers. "": the
+    view may always be read.
     """
 
     name: str
     view: View | None = None
     scalar: str | None = None
     positions: Poly | None = None
+    when: str = ""
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class Lifted:
     """See the module. Size symbols and integer parameters are the symbols of the program's shapes.
 
     sizes: to be bound in order; a polynomial may be over sizes bound before it (a size goes before a
-    parameter of the same name).
+    parameter of the same name). notes: what else is said of the result, wherever that is shown.
     """
 
     function: Function
@@ -80,6 +83,7 @@ class Lifted:
     requires: tuple[Requirement, ...]
     assumes: tuple[str, ...]
     arithmetic: str
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ class LiftResult:
     requires: tuple[str, ...] = ()
     assumes: tuple[str, ...] = ()
     obligations: int = 0
+    notes: tuple[str, ...] = ()
     seconds: float = 0.0
     program: str = ""
     files: tuple[Path, ...] = ()
@@ -59,6 +60,7 @@ class LiftResult:
             "arithmetic": self.arithmetic,
             "requires": list(self.requires),
             "assumes": list(self.assumes),
+            "notes": list(self.notes),
             "obligations": self.obligations,
             "seconds": round(self.seconds, 4),
             "program": self.program,

@@ -8,9 +8,11 @@ from __future__ import annotations
 import importlib.util
 import keyword
 import time
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from tensmith.errors import TensmithError, UsageError
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str], None]
 _FORMS, _PROOF = 4.0, 20.0  # seconds of processor time for one function
+_OF_MODULES = ("__builtins__", "__cached__", "__debug__", "__file__", "__path__")
 _AT_ONCE = 8  # obligations between two looks at the outcome
 _C_SUFFIXES = {".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh"}
 
@@ -38,7 +41,8 @@ _C_SUFFIXES = {".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh"}
 class Steps:
     """The parts of the road; see the packages of their names.
 
-    certify writes a folder for a proved function, from its summary, program and verdicts.
+    certify writes a folder for a proved function, from its summary, program and verdicts; notes are what must
+    be said of it beside what it requires and assumes.
     """
 
     read: Callable[[Path], list[Function | Refusal]]
@@ -48,11 +52,13 @@ class Steps:
     discharge: Callable[[Sequence[Obligation]], list[Verdict]]
     emit: Callable[[str, Lifted], Emitted]
     certify: Callable[[Path, Work], list[Path]]
+    notes: Callable[[Summary, Lifted], tuple[str, ...]] = lambda summary, lifted: ()
 
 
 def standard_steps() -> Steps:
     """The steps as they are; imported here, so that reading the door costs nothing."""
     from tensmith.lifting.conditions import obligations, program_obligations
+    from tensmith.lifting.conditions.admitted import trivial
     from tensmith.lifting.tensorize import tensorize
     from tensmith.verify.solve import discharge
 
@@ -64,6 +70,7 @@ def standard_steps() -> Steps:
         discharge,
         lambda target, lifted: emitter_of(target).emit(lifted),
         _certificate,
+        trivial,
     )
 
 
@@ -227,7 +234,7 @@ def _refused(name: str, reason: str, where: Position, work: Work) -> LiftResult:
 def _lift(function: Function, targets: Sequence[str], steps: Steps, work: Work, tell: Progress) -> LiftResult:
     """Summary, program, proof and texts of one function."""
     name = function.name
-    if not name.isidentifier() or keyword.iskeyword(name):
+    if not name.isidentifier() or keyword.iskeyword(name) or not _is_name(name):
         raise Refusal(f"{name!r} cannot name a file and a function; rename it", function.position)
     tell(f"{name}: closed forms")
     with limited(_FORMS):
@@ -236,6 +243,9 @@ def _lift(function: Function, targets: Sequence[str], steps: Steps, work: Work, 
     tell(f"{name}: proof")
     with limited(_PROOF):
         _prove(steps, work, steps.obligations(summary, lifted))
+        notes = steps.notes(summary, lifted)
+    if notes:
+        work.lifted = lifted = replace(lifted, notes=notes)
     tell(f"{name}: {', '.join(targets)}")
     emitted = {target: steps.emit(target, lifted).files for target in targets}
     return LiftResult(
@@ -248,10 +258,16 @@ def _lift(function: Function, targets: Sequence[str], steps: Steps, work: Work, 
         tuple(dict.fromkeys(entry.text for entry in lifted.requires)),
         tuple(dict.fromkeys(lifted.assumes)),
         len(work.verdicts),
+        notes=notes,
         program=str(lifted.program),
         emitted=emitted,
         work=work,
     )
+
+
+def _is_name(name: str) -> bool:
+    """Whether Python reads a name as it is spelt, and modules have no other use for it."""
+    return unicodedata.normalize("NFKC", name) == name and name not in {*dir(ModuleType("")), *_OF_MODULES}
 
 
 def _prove(steps: Steps, work: Work, obligations: Sequence[Obligation]) -> None:

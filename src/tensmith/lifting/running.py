@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import re
 import shutil
 import tempfile
 import weakref
@@ -109,7 +110,9 @@ def _library(lifted: Lifted, files: Mapping[str, bytes]) -> Callee:
     except EngineError:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    entry = getattr(ctypes.CDLL(str(library)), function.name)
+    declared = re.search(r"^int (\w+)\(", files[f"{function.name}.h"].decode(), re.MULTILINE)
+    assert declared is not None, "the header declares the function, where C leaves it its name"
+    entry = getattr(ctypes.CDLL(str(library)), declared[1])
     written = {output.view.array for output in lifted.outputs if output.view is not None}
     result = _returned(lifted)
     extents = lifted.program.type(result.name).dims if result is not None else ()

@@ -11,7 +11,7 @@ from typing import Literal
 
 from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import Function, Scalar
-from tensmith.lifting.terms import Term
+from tensmith.lifting.terms import Path, Term
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,9 @@ class Requirement:
     "nonzero": no divisor that is read is 0 (term); "ordered": no NaN in the array (comparisons decide);
     "apart": two arrays do not overlap (C pointers; nothing to check where values are passed). poly is over
     parameters and lengths as they are given, never over sizes, even where a size has a parameter's name.
+
+    where: what the branches that need it have decided, outermost first; it is required, and checked, only
+    where all of these conditions are as given. when: a program's truth value of that (`lifted.Input.when`).
     """
 
     kind: Literal["at_least", "equal", "length", "nonzero", "ordered", "apart"]
@@ -93,6 +96,8 @@ class Requirement:
     array: str = ""
     axis: int = 0
     other: str = ""
+    where: Path = ()
+    when: str = ""
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,8 @@ class Cases:
 
 
 Term: TypeAlias = Number | Index | Argument | Read | Op | Fold | Cases
+# Conditions, and whether they hold.
+Path: TypeAlias = tuple[tuple[Term, bool], ...]
 
 
 def infinity(positive: bool, type_: Scalar) -> Term:

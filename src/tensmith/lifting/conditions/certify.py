@@ -27,6 +27,6 @@ def certified(summary: Summary, lifted: Lifted) -> Certified:
         {"summary": digest(replace(summary, function=function)), "program": lifted.program.digest},
         summary.arithmetic,
         tuple(dict.fromkeys(requirement.text for requirement in lifted.requires)),
-        tuple(dict.fromkeys((*lifted.assumes, ASSUMED))),
+        tuple(dict.fromkeys((*lifted.assumes, ASSUMED, *(f"note: {text}" for text in lifted.notes)))),
         tuple(result.name for result in summary.results),
     )

@@ -118,7 +118,7 @@ def memory_of(world: World, name: str, kind: Array, extents: At | None) -> Memor
             pairs = [(world.scope[s], world.stated[s]) for s in symbols if s in world.scope]
             length = arena.mul(world.poly(requirement.poly, world.scope), declared[requirement.axis])
             length, same = world.written_by_sizes(length, strides)
-            holds = arena.all([same, *(arena.eq(a, b) for a, b in pairs)])
+            holds = arena.all([world.where(requirement), same, *(arena.eq(a, b) for a, b in pairs)])
             limits.append((holds, divided(arena, length, strides)))
     return Memory(strides, declared, ratios, tuple(limits), None)
 

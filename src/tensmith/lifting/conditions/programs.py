@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from tensmith.lifting.choices import ALWAYS, Cases, Choice, needed
+from tensmith.lifting.choices import Cases, Choice, needed
 from tensmith.lifting.conditions import operators
 from tensmith.lifting.conditions.elements import Elements, scalar_of
 from tensmith.lifting.conditions.execute import Goal
@@ -88,16 +88,34 @@ class Comparison:
     # Views
 
     def _views(self) -> None:
-        """Every view lies inside its array where it is needed. Asked last: conditions are values that the
-        summary computes too."""
-        cases, views = needed(self.lifted.program), dict[View, Cases]()
+        """Every view lies inside its array wherever it is read, and is read where it is needed. Asked last:
+        conditions are values that the summary computes too."""
+        cases = needed(self.lifted.program)
         for given in self.lifted.inputs:
             if given.view is not None:
-                views[given.view] = views.get(given.view, frozenset()) | cases[given.name]
-        views |= {out.view: ALWAYS for out in self.lifted.outputs if out.view is not None}
-        for view, asked in views.items():
-            self._inside(view, self._asked(asked))
+                self._inside(given.view, self._guard(given.when))
+                if given.when:
+                    self.path = (self._asked(cases[given.name]),)
+                    self.demand(
+                        f"a view of {given.view.array} read where it is needed", self._guard(given.when)
+                    )
+                    self.path = ()
+        for view in dict.fromkeys(out.view for out in self.lifted.outputs if out.view is not None):
+            self._inside(view, self.world.arena.true)
+        for requirement in self.lifted.requires:
+            if requirement.where or requirement.when:
+                stated = self.world.where(requirement)
+                claim = self.world.arena.eq(self._guard(requirement.when), stated)
+                self.demand(f"where {requirement.array or 'it'} is required", claim)
         self._products_fit()
+
+    def _guard(self, name: str) -> Node:
+        """A truth value of the program; "" always holds."""
+        if not name:
+            return self.world.arena.true
+        if self.lifted.program.type(name).dims or self.lifted.program.type(name).dtype != "bool":
+            raise Malformed(f"the guard '{name}' is no truth value")
+        return self.elements.at(name, ())
 
     def _indices(self, view: View) -> tuple[At, list[Node]]:
         """Arbitrary indices of a view, and that they lie in its box."""

@@ -48,10 +48,13 @@ class Writer:
 
         return replace(_stated(goal), script=script, functions=functions, lemmas=lemmas)
 
-    def satisfiable(self) -> Obligation:
-        """All requirements hold at once, for sizes of at least 1."""
+    def satisfiable(
+        self, claims: Sequence[Node] = (), title: str = "the requirements can hold together"
+    ) -> Obligation:
+        """All requirements hold at once, for sizes of at least 1, and the claims do."""
         world = self.world
         positive = [world.arena.claim(size, world.arena.number(1, "Int")) for size in world.sizes]
+        positive += claims
         known = [*world.facts, *world.requirements]
         nodes = list(walk([*known, *positive]))
         script = Script(
@@ -67,9 +70,7 @@ class Writer:
             None,
         )
         position = world.summary.function.position
-        found = Obligation(
-            "the requirements can hold together", "satisfiable", "requirements", "", *_place(position)
-        )
+        found = Obligation(title, "satisfiable", "requirements", "", *_place(position))
         return replace(found, script=script, expects="sat")
 
     def _script(

@@ -126,6 +126,12 @@ class World:
         if requirement.poly is None or requirement.kind not in ("at_least", "equal", "length", "nonzero"):
             return
         poly = self.poly(requirement.poly, self.stated)
+        if requirement.where:
+            claim = self._claim(requirement, poly)
+            self.requirements[self.arena.any([self.arena.negate(self.where(requirement)), claim])] = (
+                requirement.text
+            )
+            return
         match requirement.kind:
             case "at_least":
                 self.requirements[self.arena.claim(poly, self.zero)] = requirement.text
@@ -143,6 +149,22 @@ class World:
                     self.requirements[self.arena.claim(length, poly)] = requirement.text
                     longest = [poly, *(size for size, raw in self.sizes.items() if raw is poly)]
                     self.arena.assume(*(self.arena.sub(length, least) for least in longest))
+
+    def _claim(self, requirement: Requirement, poly: Node) -> Node:
+        """What a requirement says of a polynomial."""
+        match requirement.kind:
+            case "at_least":
+                return self.arena.claim(poly, self.zero)
+            case "equal":
+                return self.arena.eq(poly, self.zero)
+            case "nonzero":
+                return self.arena.negate(self.arena.eq(poly, self.zero))
+        return self.arena.claim(self.length(requirement.array, requirement.axis), poly)
+
+    def where(self, requirement: Requirement) -> Node:
+        """Whether the branches are taken under which something is required."""
+        found = [(self.term(condition, self.scope), holds) for condition, holds in requirement.where]
+        return self.arena.all(node if holds else self.arena.negate(node) for node, holds in found)
 
     # Atoms
 

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from tensmith.ctext.dialect import CTYPES
 from tensmith.ctext.expr import Const
 from tensmith.ctext.loops import nest_lines
-from tensmith.ctext.names import enclosed, literal
+from tensmith.ctext.names import Names, enclosed, literal, unmixed
 from tensmith.ctext.scalar import Scope, Unit
 from tensmith.formula.poly import Poly, product
 from tensmith.lifting.emit import Emitted, Emitter, emitter
-from tensmith.lifting.emit.kernel.elements import least
+from tensmith.lifting.emit.kernel.elements import Elements, least
 from tensmith.lifting.emit.kernel.parameters import length_symbol
 from tensmith.lifting.emit.kernel.plan import Plan, make_plan, output_key
 from tensmith.lifting.emit.signature import Signature
@@ -34,7 +34,8 @@ class C(Emitter):
 
     def emit(self, lifted: Lifted) -> Emitted:
         """F.c and F.h."""
-        source = Source(lifted)
+        plan = make_plan(lifted)
+        source = unmixed(lambda names: Source(lifted, plan, names), Source.whole)
         name = lifted.function.name
         return Emitted({f"{name}.c": source.text().encode(), f"{name}.h": source.header().encode()})
 
@@ -42,10 +43,10 @@ class C(Emitter):
 class Source:
     """The text of one function; other targets in C take its parts."""
 
-    def __init__(self, lifted: Lifted, plan: Plan | None = None) -> None:
+    def __init__(self, lifted: Lifted, plan: Plan, names: Names) -> None:
         self.lifted = lifted
-        self.plan: Plan = plan or make_plan(lifted)
-        self.signature = Signature(lifted)
+        self.plan: Plan = plan
+        self.signature = Signature(lifted, names)
         self.requirements = [entry.text for entry in lifted.requires]
         self._zero_status = next(
             (place + 1 for place, entry in enumerate(lifted.requires) if entry.kind == "nonzero"), 0
@@ -62,10 +63,14 @@ class Source:
         parts = [self._includes(), constants and f"{constants}\n", helpers, self._sentences()]
         return "".join(parts) + "\n".join(self._body) + "\n"
 
+    def whole(self) -> str:
+        """F.h and F.c."""
+        return self.header() + self.text()
+
     def header(self) -> str:
         """F.h, which says all that a caller must know."""
         name = self.signature.function
-        guard = f"{name.upper()}_H"
+        guard = f"{name}_H"  # f and F are two functions
         lines = [*self.signature.contract(self.requirements), *self.notes()]
         comment = "\n".join(f" * {line}".rstrip() for line in lines)
         return (
@@ -190,11 +195,17 @@ class Source:
         return self.requirements.index(text) + 1
 
     def _checks(self, scope: Scope) -> None:
-        for number, requirement in enumerate(self.lifted.requires, 1):
+        elements = Elements(self.lifted)
+        numbered = enumerate(self.lifted.requires, 1)
+        for number, requirement in sorted(
+            numbered, key=lambda entry: len(entry[1].where)
+        ):  # what decides, first
+            when = scope.value(elements.at(requirement.when, ())) if requirement.when else ""
             if requirement.kind == "ordered":
                 self._ordered(scope, requirement, number)
             elif requirement.poly is not None:
-                scope.line(f"if ({self._unmet(scope, requirement)}) return {number};")
+                test = f"{enclosed(when)} && " if when else ""
+                scope.line(f"if ({test}{self._unmet(scope, requirement)}) return {number};")
         for array, room in self.signature.rooms.items():
             needed = enclosed(scope.poly(room))
             text = f"{array}_length is at least the number of elements returned"

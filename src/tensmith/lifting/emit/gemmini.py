@@ -8,12 +8,12 @@ from __future__ import annotations
 from tensmith.ctext.dialect import CTYPES
 from tensmith.ctext.expr import Expr, Load
 from tensmith.ctext.loops import nest_lines
-from tensmith.ctext.names import enclosed
+from tensmith.ctext.names import Names, enclosed, unmixed
 from tensmith.ctext.scalar import Scope
 from tensmith.formula.poly import Poly, product
 from tensmith.lifting.emit import Emitted, Emitter, emitter
 from tensmith.lifting.emit.c import Source
-from tensmith.lifting.emit.kernel.plan import Step, make_plan
+from tensmith.lifting.emit.kernel.plan import Plan, Step, make_plan
 from tensmith.lifting.emit.mesh import text
 from tensmith.lifting.emit.mesh.find import Operand, Product, Sum, find_product, find_sum, stored_for_mesh
 from tensmith.lifting.lifted import Lifted
@@ -29,7 +29,8 @@ class Gemmini(Emitter):
 
     def emit(self, lifted: Lifted) -> Emitted:
         """F.c and F.h."""
-        source = MeshSource(lifted)
+        plan = make_plan(lifted, stored_for_mesh)
+        source = unmixed(lambda names: MeshSource(lifted, plan, names), MeshSource.whole)
         name = lifted.function.name
         files = {f"{name}.c": source.text().encode(), f"{name}.h": source.header().encode()}
         return Emitted(files, tuple(note for note in source.notes() if note))
@@ -38,13 +39,12 @@ class Gemmini(Emitter):
 class MeshSource(Source):
     """F.c whose products and sums run on the mesh; all of them in one build of the hardware."""
 
-    def __init__(self, lifted: Lifted) -> None:
-        plan = make_plan(lifted, stored_for_mesh)
+    def __init__(self, lifted: Lifted, plan: Plan, names: Names) -> None:
         self.jobs: list[_Job] = [find_product(step) or find_sum(step) for step in plan.steps]
         builds = {job.build for job in self.jobs if job is not None}
         self.build = "fp32" if "fp32" in builds else "int8" if builds else ""
         self.jobs = [job if job is not None and job.build == self.build else None for job in self.jobs]
-        super().__init__(lifted, plan)
+        super().__init__(lifted, plan, names)
 
     # Files
 

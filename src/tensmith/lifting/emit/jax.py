@@ -33,6 +33,11 @@ _HELPERS = {
             """The elements of a flat array; see _array."""
             return _array(name, value, dtype).reshape(-1)
     ''',
+    "_holds": '''
+        def _holds(condition):
+            """Whether a condition holds, or may hold: inside jax.jit it is not known."""
+            return _traced(condition) or bool(condition)
+    ''',
     "_array": '''
         def _array(name, value, dtype, rank=None):
             """The value as an array of the source's element type."""
@@ -176,6 +181,10 @@ class Jax(PythonEmitter):
     def typed(self, number: Text, dtype: str) -> Text:
         """jnp.int32(n)."""
         return Text(f"{self.dtype(dtype)}({number.code})")
+
+    def holds(self, writer: Writer, condition: Text) -> str:
+        """Not known inside jax.jit, where everything is read: subscripts are clamped there."""
+        return f"{writer.helper('_holds')}({condition.code})"
 
     def any_zero(self, value: str) -> str:
         """Not known inside jax.jit."""

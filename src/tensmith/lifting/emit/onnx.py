@@ -15,7 +15,6 @@ from tensmith.errors import ProgramError
 from tensmith.formula.poly import Poly
 from tensmith.ir import Program, TensorType
 from tensmith.ir.program import Origin
-from tensmith.lifting.choices import ALWAYS, needed
 from tensmith.lifting.emit import Emitted, Emitter, emitter
 from tensmith.lifting.emit.graph import kernels, views
 from tensmith.lifting.emit.graph.build import Graph
@@ -50,8 +49,7 @@ def model_program(lifted: Lifted) -> Program:
     graph = Graph(names | {f"{_PREFIX}{name}" for name in lifted.program.names})
     inputs = {name: _input(graph, name, type_) for name, type_ in fields}
     _bind_sizes(graph, lifted)
-    always = {name for name, cases in needed(lifted.program).items() if cases == ALWAYS}
-    fed = {entry.name: _feed(graph, entry, entry.name in always) for entry in lifted.inputs}
+    fed = {entry.name: _feed(graph, entry) for entry in lifted.inputs}
     inner = _between(lifted.program, fed)
     kernels.legalize(graph, inner)
     outputs = _outputs(graph, lifted, fed)
@@ -107,10 +105,10 @@ def _input(graph: Graph, name: str, type_: Scalar | Array) -> TensorType:
     return TensorType(element_name(type_.element), tuple(map(Poly.symbol, dims)))
 
 
-def _feed(graph: Graph, entry: Input, inside: bool) -> str:
-    """The value of an input of the program, from the parameters. inside: it surely lies in its array."""
+def _feed(graph: Graph, entry: Input) -> str:
+    """The value of an input of the program, from the parameters; what is guarded may lie outside of them."""
     if entry.view is not None:
-        read = views.read if inside else views.read_what_is_there
+        read = views.read_what_is_there if entry.when else views.read
         return read(graph, entry.view.array, entry.view)
     return entry.scalar if entry.scalar is not None else graph.range(entry.positions or 0)
 
@@ -162,4 +160,5 @@ def _description(lifted: Lifted) -> str:
         lines += ["", "Required, and not checked by the model:", *(f"- {r.text}" for r in lifted.requires)]
     if lifted.assumes:
         lines += ["", "Assumed:", *(f"- {text}" for text in lifted.assumes)]
+    lines += [line for text in lifted.notes for line in ("", f"Note: {text}.")]
     return "\n".join(lines)

@@ -10,8 +10,6 @@ outputs     copies of written arrays with their boxes replaced, then the returne
 
 from __future__ import annotations
 
-import builtins
-import re
 import sys
 import textwrap
 from abc import abstractmethod
@@ -26,6 +24,7 @@ from tensmith.lifting.emit import Emitter
 from tensmith.lifting.emit.expression import Rule, Text
 from tensmith.lifting.emit.flat import flattened
 from tensmith.lifting.emit.narrow import narrowed
+from tensmith.lifting.emit.python_names import BUILTINS, global_names, renamed
 from tensmith.lifting.emit.python_text import basic, contiguous, extents, grid, poly, run_of
 from tensmith.lifting.emit.python_writer import Writer, literal
 from tensmith.lifting.lifted import Emitted, Input, Lifted, Output, View
@@ -47,10 +46,12 @@ class PythonEmitter(Emitter):
     table: ClassVar[Mapping[str, Rule]]
     helper_texts: ClassVar[Mapping[str, str]]
 
+    fixed: ClassVar[frozenset[str]] = frozenset()  # locals that rules spell out
+
     @property
     def reserved(self) -> frozenset[str]:
-        """Names that parameters must not take."""
-        return frozenset({self.module, *(line.split()[-1] for line in self.imports)})
+        """Names that a text may use for itself: imports, helpers, builtins."""
+        return self.fixed | BUILTINS | {line.split()[-1] for line in self.imports} | self.helper_texts.keys()
 
     # The target's own spelling
 
@@ -131,6 +132,14 @@ class PythonEmitter(Emitter):
         text = writer.value(name)
         return self.typed(text, writer.type(name).dtype).code if text.literal else text.code
 
+    def holds(self, writer: Writer, condition: Text) -> str:
+        """A 0-d truth value, for an `if`."""
+        return condition.code
+
+    def nothing(self, writer: Writer, array: str, shape: str, dtype: str) -> str:
+        """Zeros in the place of what is not read of an array."""
+        return f"{self.module}.zeros({shape}, {self.dtype(dtype)})"
+
     def decorators(self, writer: Writer) -> list[str]:
         """Lines before the function."""
         return []
@@ -160,31 +169,53 @@ class PythonEmitter(Emitter):
                 return Text(local, literal=True)
             return self.typed(Text(local), dtype) if dtype[0] in "iub" else Text(local)
         assert given.view is not None
-        return Text(view_text(self, writer, given.view, writer.arrays[given.view.array]))
+        array = writer.arrays[given.view.array]
+        code = view_text(self, writer, given.view, array)
+        if given.when:
+            nothing = self.nothing(writer, array, extents(given.view.shape, writer.names), dtype)
+            code = f"({code} if {writer.condition(given.when)} else {nothing})"
+        return Text(code)
 
     def emit(self, lifted: Lifted) -> Emitted:
-        """One module with one function of the source's name."""
+        """One module with one function of the source's name and parameters."""
         lifted = flattened(lifted)
-        writer = Writer(self, lifted, self.prepared(lifted.program))
+        program = self.prepared(lifted.program)
+        function, parameters = lifted.function.name, [p.name for p in lifted.function.parameters]
+        writer = Writer(self, lifted, program, self.reserved)
+        text = self._text(lifted, writer)
+        if not self.reserved.isdisjoint((function, *parameters)):
+            used = global_names(text) - {writer.function} | self.fixed
+            writer = Writer(self, lifted, program, used)
+            text = self._text(lifted, writer)
+            if not used.isdisjoint((function, *writer.public.values())):
+                names = {**writer.public, writer.function: function}
+                text = renamed(text, writer.function, names, self.fixed)
+        return Emitted({f"{function}.py": text.encode()})
+
+    def _text(self, lifted: Lifted, writer: Writer) -> str:
+        """The module, with what is local under names of the writer's choice."""
         for value in lifted.program.facts:
             dtype = lifted.program.type(value).dtype
             if dtype in self.refused_types:
                 raise Refusal(self.refused_types[dtype], lifted.function.position, lifted.function.name)
-        signature = [writer.name(parameter.name) for parameter in lifted.function.parameters]
+        signature = [writer.parameter(parameter.name) for parameter in lifted.function.parameters]
         for statement in self.preamble(writer, lifted, signature):
             writer.line(statement)
         _coerce(self, writer, signature)
-        early = [r for r in lifted.requires if r.poly is not None and r.poly.symbols() <= writer.names.keys()]
+        given = dict(writer.names)
+        early = [r for r in lifted.requires if r.poly is not None and not r.when]
+        early = [r for r in early if r.poly is not None and r.poly.symbols() <= given.keys()]
         for requirement in early:
-            _guard(self, writer, requirement)
+            _guard(self, writer, requirement, given)
         _sizes(writer)
-        for requirement in lifted.requires:
+        for requirement in sorted(lifted.requires, key=lambda r: len(r.where)):  # what decides, first
             if requirement not in early:
-                _guard(self, writer, requirement)
+                _guard(
+                    self, writer, requirement, {**writer.names, **given} if requirement.when else writer.names
+                )
         results = _outputs(self, writer)
         writer.line(f"return {', '.join(results)}")
-        text = _module(self, writer, signature)
-        return Emitted({f"{lifted.function.name}.py": text.encode()})
+        return _module(self, writer, signature)
 
 
 # Parameters
@@ -267,6 +298,7 @@ def _sizes(writer: Writer) -> None:
     Those over parameters are bound at once, as they may take the parameters' names; then the others.
     """
     values = {given.scalar for given in writer.lifted.inputs}
+    values |= {s for r in writer.lifted.requires if r.when and r.poly is not None for s in r.poly.symbols()}
     bound: dict[str, str] = {}
     renamed: dict[str, str] = {}
     later = [size for size in writer.lifted.sizes if not size.poly.symbols() <= writer.names.keys()]
@@ -285,17 +317,21 @@ def _sizes(writer: Writer) -> None:
         writer.names[size.symbol] = local
 
 
-def _guard(target: PythonEmitter, writer: Writer, requirement: Requirement) -> None:
-    """A check of one requirement, where there is something to check before the values are known."""
+def _guard(target: PythonEmitter, writer: Writer, requirement: Requirement, names: Mapping[str, str]) -> None:
+    """A check of one requirement, where there is something to check before the values are known.
+
+    names: symbols of its polynomial -> Python names.
+    """
     kind, bound, array = requirement.kind, requirement.poly, requirement.array
+    when = f"({writer.condition(requirement.when)}) and " if requirement.when else ""
     if kind in ("at_least", "equal") and bound is not None:
         sign = "<" if kind == "at_least" else "!="
-        writer.refuse_if(f"{poly(bound, writer.names).code} {sign} 0", requirement.text)
-    elif kind == "length" and bound is not None and f"len({array}, {requirement.axis})" in writer.names:
-        size = writer.names[f"len({array}, {requirement.axis})"]
-        short = f"{size} < {poly(bound, writer.names).code}"
+        writer.refuse_if(f"{when}{poly(bound, names).code} {sign} 0", requirement.text)
+    elif kind == "length" and bound is not None and f"len({array}, {requirement.axis})" in names:
+        size = names[f"len({array}, {requirement.axis})"]
+        short = f"{size} < {poly(bound, names).code}"
         given = f"{writer.arrays[array]} is not None and " if _may_be_none(writer, array) else ""
-        writer.refuse_if(given + short, requirement.text)
+        writer.refuse_if(when + given + short, requirement.text)
     elif kind == "ordered":
         for read in writer.lifted.inputs:
             if read.view is not None and read.view.array == array:
@@ -396,15 +432,7 @@ def _module(target: PythonEmitter, writer: Writer, signature: list[str]) -> str:
     code = "\n\n\n".join(textwrap.dedent(text).strip() for text in writer.helpers.values())
     body = "\n".join(f"    {line}" for line in writer.lines)
     imports = _imports(target, writer)
-    if hasattr(builtins, function.name):  # the function hides what its own module uses
-        name = rf"(?<![\w.]){function.name}\("
-        code = re.sub(name, f"builtins.{function.name}(", code)
-        lines = body.split("\n")  # the words of a refusal stay as they are
-        lines = [x if "raise " in x else re.sub(name, f"builtins.{function.name}(", x) for x in lines]
-        body = "\n".join(lines)
-        imports = ["import builtins", *([] if "" in imports else [""]), *imports]
-    name = writer.name(function.name) if function.name in target.reserved else function.name
-    head = [*decorators, f"def {name}({', '.join(signature)}):", f'    """{_summary(lifted)}"""']
+    head = [*decorators, f"def {writer.function}({', '.join(signature)}):", f'    """{_summary(lifted)}"""']
     title = f'"""{function.name} of {Path(function.file).name}, as {target.title}.\n\n{_claims(lifted)}"""'
     parts = [title, "\n".join(imports), *([f"\n{code}"] if code else []), "\n" + "\n".join([*head, body])]
     return "\n\n".join(parts) + "\n"
@@ -431,6 +459,7 @@ def _claims(lifted: Lifted) -> str:
     equal = f"equal to the source's loops for all inputs and sizes, in the arithmetic of {lifted.arithmetic}."
     conditions = [f"Requires {r.text}." for r in lifted.requires]
     conditions += [f"Assumes {text}." for text in lifted.assumes]
+    conditions += [f"Note: {text}." for text in lifted.notes]
     if conditions:
         lines = ["Lifted by tensmith.", *conditions, f"Where this holds, {equal}"]
     else:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import builtins
 import keyword
+import unicodedata
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tensmith.formula.arith import Array
 from tensmith.formula.poly import Poly
 from tensmith.ir import Node, Program, TensorType
-from tensmith.lifting.choices import ALWAYS, needed
 from tensmith.lifting.emit.expression import ARITHMETIC, BITS, SIGN, Text, infix, prefix
+from tensmith.lifting.emit.python_names import FORBIDDEN
 from tensmith.lifting.emit.ranges import ranges
 from tensmith.lifting.lifted import Input, Lifted
 
@@ -37,27 +37,35 @@ _LONG = 72
 
 
 class Writer:
-    """Statements so far, and the names of values; `names`: symbol of a polynomial -> Python name."""
+    """Statements so far, and the names of values; `names`: symbol of a polynomial -> Python name.
 
-    def __init__(self, target: PythonEmitter, lifted: Lifted, program: Program) -> None:
-        self.target, self.lifted, self.program = target, lifted, program
+    reserved: names that the text needs for itself; public: local of a parameter -> its name for users.
+    """
+
+    def __init__(
+        self, target: PythonEmitter, lifted: Lifted, program: Program, reserved: Collection[str]
+    ) -> None:
+        self.target, self.lifted, self.program, self.reserved = target, lifted, program, reserved
         self.lines: list[str] = []
         self.helpers: dict[str, str] = {}
         self.names: dict[str, str] = {}
         self.arrays: dict[str, str] = {}
         self.taken: set[str] = set()
+        self.public: dict[str, str] = {}
         self.inputs: Mapping[str, Input] = {given.name: given for given in lifted.inputs}
         self.ranges = ranges(program)
         self.uses = _uses(program)
-        self.needed = needed(program)
         self._texts: dict[str, Text] = {}
+        self.function = lifted.function.name
+        while self.function in reserved:
+            self.function += "_"
 
     # Names and lines
 
     def name(self, base: str) -> str:
         """A Python name that nothing else has."""
-        base = "".join(c if c.isalnum() or c == "_" else "_" for c in base) or "x"
-        if keyword.iskeyword(base) or base in self.target.reserved or base in _BUILTINS:
+        base = _plain(base)
+        while base in self.reserved:
             base += "_"
         name, count = base, 1
         while name in self.taken:
@@ -65,6 +73,14 @@ class Writer:
             name = f"{base}_{count}"
         self.taken.add(name)
         return name
+
+    def parameter(self, name: str) -> str:
+        """The local of a parameter, as users name it where the text has no other use for that."""
+        local, public = self.name(name), _plain(name)
+        while public in self.public.values():
+            public += "_"
+        self.public[local] = public
+        return local
 
     def line(self, code: str) -> None:
         """Appends a statement."""
@@ -139,6 +155,8 @@ class Writer:
         return text
 
     def _node(self, node: Node) -> Text:
+        if node.op == "where" and self._alike(node) and self._plain(node.inputs[0]) is not None:
+            return self._chosen(node)
         names = node.inputs[:1] if node.op in ONE_VALUE else node.inputs
         operands = [self.value(name) for name in names]
         if all(operand.literal for operand in operands) and node.op not in ("cast", "expand", "size"):
@@ -152,6 +170,13 @@ class Writer:
             return Text(f"({a.code} if {operands[0].code} else {b.code})")
         return self.target.rule(node.op)(self, node, operands)
 
+    def _chosen(self, node: Node) -> Text:
+        """One of two values, where plain numbers decide for all positions."""
+        dtype = self.type(node.output).dtype
+        sides = [self.value(name) for name in node.inputs[1:]]
+        a, b = (self.target.typed(side, dtype) if side.literal else side for side in sides)
+        return Text(f"({a.code} if {self.condition(node.inputs[0])} else {b.code})")
+
     def _alike(self, node: Node) -> bool:
         """Whether both branches of a selection have its shape."""
         return all(self.shape(name) == self.shape(node.output) for name in node.inputs[1:])
@@ -160,23 +185,49 @@ class Writer:
         given = self.inputs.get(name)
         base = given.view.array if given is not None and given.view is not None else "t"
         local = self.name(base)
-        asked = self._asked(name)
-        self.line(f"{local} = {text.code}" + (f" if {asked} else None" if asked else ""))
+        self.line(f"{local} = {text.code}")
         return Text(local)
 
-    def _asked(self, name: str) -> str:
-        """When a value is needed, as far as plain numbers tell; "" where it always is."""
-        cases = []
-        for case in sorted(self.needed.get(name, ALWAYS), key=sorted):
-            choices = [(self.value(condition), side) for condition, side in sorted(case)]
-            plain = [text.code if side else f"not {text.atom}" for text, side in choices if text.literal]
-            if not plain:
-                return ""
-            cases.append(plain[0] if len(plain) == 1 else " and ".join(f"({choice})" for choice in plain))
-        return cases[0] if len(cases) == 1 else " or ".join(f"({case})" for case in cases)
+    # Guards
+
+    def condition(self, name: str) -> str:
+        """A truth value of the program, for an `if`: of plain numbers where scalars alone decide."""
+        plain = self._plain(name)
+        return plain.code if plain is not None else self.target.holds(self, self.value(name))
+
+    def _plain(self, name: str) -> Text | None:
+        """A value over integer parameters as Python computes it; None where it takes more."""
+        array, node, dtype = self.constant(name), self.producer(name), self.type(name).dtype
+        if array is not None:
+            return literal(array) if array.ndim == 0 else None
+        if node is None:
+            scalar = self.inputs[name].scalar
+            return Text(self.arrays[scalar]) if scalar is not None and dtype[0] in "iu" else None
+        exact = node.op in (
+            "less",
+            "less_or_equal",
+            "greater",
+            "greater_or_equal",
+            "equal",
+            "and",
+            "or",
+            "not",
+        )
+        if node.op == "cast" and dtype[0] in "iu" and self.ranges[node.inputs[0]].inside(self.ranges[name]):
+            return self._plain(node.inputs[0])
+        if not exact and not (node.op in ("add", "sub", "mul", "neg") and dtype in ("i32", "i64")):
+            return None
+        operands = [self._plain(operand) for operand in node.inputs]
+        if any(operand is None for operand in operands):
+            return None
+        return ON_SIZES[node.op](self, node, [operand for operand in operands if operand is not None])
 
 
-_BUILTINS = frozenset({name for name in dir(builtins) if name.islower()} - {"input", "vars", "id", "hash"})
+def _plain(name: str) -> str:
+    """A name as Python may spell it, and reads it: C's `in` as in_, ligatures as the letters they are."""
+    name = unicodedata.normalize("NFKC", name)
+    name = "".join(c if f"_{c}".isidentifier() else "_" for c in name) or "x"
+    return f"{name}_" if keyword.iskeyword(name) or name in FORBIDDEN else name
 
 
 def literal(array: Array) -> Text:

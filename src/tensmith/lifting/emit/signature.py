@@ -27,9 +27,9 @@ class Signature:
     scalars: scalar parameter -> C name; rooms: returned array -> how many elements it needs.
     """
 
-    def __init__(self, lifted: Lifted) -> None:
+    def __init__(self, lifted: Lifted, names: Names) -> None:
         self.lifted = lifted
-        self.names = Names(["zero"])
+        self.names = names
         self.function = self.names.fresh(lifted.function.name)
         self.arrays: dict[str, str] = {}
         self.outputs: dict[str, str] = {}
@@ -141,6 +141,10 @@ class Signature:
             yield "Assumed and not checked:"
             for text in self.lifted.assumes:
                 yield from _wrapped(f"- {text}")
+
+        for text in self.lifted.notes:
+            yield ""
+            yield from _wrapped(f"Note: {text}.")
 
     # Symbols of polynomials
 

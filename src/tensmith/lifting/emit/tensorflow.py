@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from tensmith.ir import Node
 from tensmith.lifting.emit import emitter
-from tensmith.lifting.emit.expression import ARITHMETIC, Rule, Text, call, nested
+from tensmith.lifting.emit.expression import ARITHMETIC, BITS, Rule, Text, call, nested
 from tensmith.lifting.emit.python_frame import PythonEmitter, view_places
 from tensmith.lifting.emit.python_text import extents
 from tensmith.lifting.emit.python_writer import Writer
@@ -207,6 +207,10 @@ class TensorFlow(PythonEmitter):
     def positions(self, extent: str) -> str:
         """See PythonEmitter."""
         return f"tf.range({extent}, dtype=tf.int64)"
+
+    def holds(self, writer: Writer, condition: Text) -> str:
+        """Not known inside tf.function, where everything is read."""
+        return f"not tf.executing_eagerly() or {condition.within(BITS)}"
 
     def any_zero(self, value: str) -> str:
         """Not known inside tf.function."""

@@ -363,6 +363,7 @@ class Torch(PythonEmitter):
     """See the module."""
 
     name = "torch"
+    fixed = frozenset({"device"})
     title = "PyTorch"
     imports = ("import ctypes", "import torch")
     module = "torch"
@@ -420,6 +421,10 @@ class Torch(PythonEmitter):
         """See PythonEmitter."""
         return f"torch.arange({extent}, device=device)"
 
+    def nothing(self, writer: Writer, array: str, shape: str, dtype: str) -> str:
+        """On the array's device."""
+        return f"{array}.new_zeros({shape})"
+
     def any_zero(self, value: str) -> str:
         """See PythonEmitter."""
         return f"torch.count_nonzero({value}) < {value}.numel()"
@@ -448,7 +453,6 @@ class Torch(PythonEmitter):
             for field, type_ in (p.type.fields if isinstance(p.type, Struct) else (("", p.type),))
             if isinstance(type_, Array)
         ]
-        writer.taken.add("device")
         return [f"device = {writer.helper('_device')}({', '.join(arrays)})"]
 
     def fresh(self, writer: Writer, name: str) -> str:

@@ -5,6 +5,9 @@ There is no such hardware here: the kernels are checked on a functional model of
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from tensmith.ctext.names import unmixed
 from tensmith.lifting.emit import Emitted, Emitter, emitter
 from tensmith.lifting.emit.kernel.parameters import element_name, flat_fields
 from tensmith.lifting.emit.kernel.plan import Step, make_plan
@@ -26,9 +29,11 @@ class Tpc(Emitter):
         """F_k.tpc.c, F_glue.cpp, F.c and F.h."""
         function = lifted.function
         try:
-            plan = make_plan(lifted, stored_for_lanes)
+            # The host packs views, guards included: kernels read what it packed.
+            packed = tuple(replace(given, when="") for given in lifted.inputs)
+            plan = make_plan(replace(lifted, inputs=packed), stored_for_lanes)
             kernels = _kernels(lifted, plan.steps)
-            host = Host(lifted, plan, kernels)
+            host = unmixed(lambda names: Host(lifted, plan, kernels, names), Host.whole)
         except Refusal as refusal:
             raise Refusal(refusal.reason, function.position, function.name) from refusal
         dtypes = {name: lifted.program.type(name).dtype for kernel in kernels for name in kernel.inputs}

@@ -35,6 +35,7 @@ from tensmith.lifting.source.c_cursor import (
 )
 from tensmith.lifting.source.c_evaluate import evaluate, spelled, value
 from tensmith.lifting.source.c_places import Address, Heap, Pointer
+from tensmith.lifting.source.c_types import U64
 
 
 def count(context: Context, cursor: Cursor, element: Scalar) -> Expr:
@@ -96,7 +97,13 @@ def allocated(context: Context, heap: Heap, element: Scalar, cursor: Cursor) -> 
 
 
 def filled(
-    context: Context, to: Pointer, extent: Expr, new: Expr, where: Position, base: str = "fill"
+    context: Context,
+    to: Pointer,
+    extent: Expr,
+    new: Expr,
+    where: Position,
+    base: str = "fill",
+    unsigned: bool = False,
 ) -> None:
     """A loop that writes `extent` elements from `to` on; `new` may depend on nothing that it writes."""
     if isinstance(to, Address) and len(to.indices) < context.arrays[to.array].rank:
@@ -110,8 +117,12 @@ def filled(
             start = (*before, offset(last, at, where), integer(0, where))
             filled(context, Address(to.array, start), cast(size, I64), new, where, base)
 
-        return repeat(context, rows, where, base, row)
-    repeat(context, extent, where, base, lambda at: context.emit(store_at(context, to, at, new, where)))
+        return repeat(context, rows, where, base, row, unsigned)
+
+    def body(at: Expr) -> None:
+        context.emit(store_at(context, to, at, new, where))
+
+    repeat(context, extent, where, base, body, unsigned)
     return None
 
 
@@ -137,7 +148,9 @@ def stripped(found: Expr) -> Expr:
     return stripped(found.value) if isinstance(found, Cast) and found.type.bits == 64 else found
 
 
-def copied(context: Context, to: Pointer, source: Pointer, extent: Expr, where: Position) -> None:
+def copied(
+    context: Context, to: Pointer, source: Pointer, extent: Expr, where: Position, unsigned: bool = False
+) -> None:
     """A loop that copies elements."""
 
     def body(at: Expr) -> None:
@@ -147,7 +160,7 @@ def copied(context: Context, to: Pointer, source: Pointer, extent: Expr, where: 
         loaded = Load(source.array, (*before, offset(last, at, where)), element, where)
         context.emit(store_at(context, to, at, loaded, where))
 
-    repeat(context, extent, where, "copy", body)
+    repeat(context, extent, where, "copy", body, unsigned)
 
 
 def store_at(context: Context, to: Pointer, at: Expr, new: Expr, where: Position) -> Store:
@@ -159,8 +172,18 @@ def store_at(context: Context, to: Pointer, at: Expr, new: Expr, where: Position
     return Store(to.array, (*before, offset(last, at, where)), cast(new, array.element), where)
 
 
-def repeat(context: Context, extent: Expr, where: Position, base: str, body: Callable[[Expr], None]) -> None:
-    """for (at = 0; at < extent; at++) body(at)."""
+def repeat(
+    context: Context,
+    extent: Expr,
+    where: Position,
+    base: str,
+    body: Callable[[Expr], None],
+    unsigned: bool = False,
+) -> None:
+    """for (at = 0; at < extent; at++) body(at). unsigned: the extent is one of size_t, huge where it is
+    computed from what is negative."""
+    if unsigned:
+        extent = cast(extent, U64)
     at = context.declare("at", I64, integer(0, where), where)
     if not isinstance(extent, Constant):
         extent = context.declare("count", I64, cast(extent, I64), where)

@@ -282,7 +282,7 @@ def memset(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
         new = integer(-1 if byte else 0, position(cursor))
     elif kind == BOOL and byte not in (0, 1):
         raise Refusal("memset of bool to other than 0 and 1: write a loop", position(cursor))
-    filled(context, to, count(context, arguments[2], kind), cast(new, kind), position(cursor))
+    filled(context, to, count(context, arguments[2], kind), cast(new, kind), position(cursor), unsigned=True)
     return to
 
 
@@ -294,7 +294,7 @@ def memcpy(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
         raise Refusal("memcpy between arrays of different types: convert in a loop", position(cursor))
     if cursor.spelling == "memmove" and getattr(to, "array", 0) == getattr(source, "array", 1):
         raise Refusal("memmove inside one array: copy through a second array", position(cursor))
-    copied(context, to, source, count(context, arguments[2], kind), position(cursor))
+    copied(context, to, source, count(context, arguments[2], kind), position(cursor), unsigned=True)
     return to
 
 

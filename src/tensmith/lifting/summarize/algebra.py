@@ -101,7 +101,9 @@ class Algebra:
 
     def __init__(self, symbols: Mapping[str, Poly], alone: frozenset[str] = frozenset()) -> None:
         self.symbols, self.alone = symbols, alone
-        self.claims: list[Poly] = []  # what had to be >= 0 for a conversion to unsigned to keep its value
+        # What had to be >= 0 for a conversion to unsigned to keep its value, and what was known there.
+        self.claims: list[tuple[Poly, Scope]] = []
+        self.here = Scope()  # what the branches around have decided
         self.exact: set[str] = set()  # sizes max(0, e) that stood for e where e may be negative
 
     def poly(self, term: Term, loose: bool = False) -> Poly | None:
@@ -135,9 +137,14 @@ class Algebra:
         """The polynomial, claimed to be >= 0; None where it varies, which no caller can promise."""
         if poly is None or is_open(poly) or any("%" in name for name in poly.symbols()):
             return None
-        self.claims.append(poly)
-        self.exact |= poly.symbols() & self.alone
+        self.claim(poly)
+        self.used(self.here, poly)
         return poly
+
+    def claim(self, poly: Poly) -> None:
+        """Note that a polynomial must be >= 0 here."""
+        if not self.here.proves(poly):
+            self.claims.append((poly, self.here))
 
     def used(self, scope: Scope, *polys: Poly) -> None:
         """Note that parameters were taken for their sizes at a place."""
@@ -243,11 +250,12 @@ class Algebra:
                 a, b = self.poly(left), self._bound(right) if bound and operator == "lt" else self.poly(right)
                 if a is None or b is None or is_open(b - a):
                     return None
+                found = _relation(operator, b - a)
                 if not bound:
-                    self.used(
-                        scope, *(p for side, p in ((left, a), (right, b)) if not isinstance(side, Index))
-                    )
-                return _relation(operator, b - a)
+                    polys = [p for side, p in ((left, a), (right, b)) if not isinstance(side, Index)]
+                    decided = {n for p in polys for n in p.symbols() if not _cut_alike(n, found)}
+                    self.used(scope, *map(Poly.symbol, sorted(decided)))
+                return found
             case Op("not", (inner,), _):
                 return self.negated(inner, scope)
             case Op("and", (left, right), _):
@@ -320,6 +328,16 @@ def _may_wrap(term: Term) -> bool:
 def _by_position(found: Sequence[Conjunction], scope: Scope) -> bool:
     variables = {name for name, _ in scope.ranges} | scope.sizes
     return all(poly.symbols() & variables for conjunction in found for poly in conjunction)
+
+
+def _cut_alike(name: str, found: Sequence[Conjunction]) -> bool:
+    """Whether conditions hold for a negative value of a symbol just where they do for 0: n > 0, n <= 1."""
+    for poly in (poly for conjunction in found for poly in conjunction if name in poly.symbols()):
+        rest = poly.substitute({name: 0}).constant
+        factor = (poly.coefficient(name) or Poly.of(0)).constant
+        if rest is None or not factor or (factor < 0) != (rest >= 0):
+            return False
+    return True
 
 
 def _relation(operator: str, difference: Poly) -> tuple[Conjunction, ...]:

@@ -150,7 +150,7 @@ class Execution:
                 self.function.language != "python" or statement.natural
             ):  # where a negative length is no empty list
                 self.algebra.used(scope, poly)
-                self.algebra.claims.append(poly)
+                self.algebra.claim(poly)
             extents.append(poly)
             self.types[length_symbol(name, axis)] = I64
             state.scalars[length_symbol(name, axis)] = index(poly, I64)
@@ -198,7 +198,11 @@ class Execution:
             end = state.copy()
             for name, contents in end.arrays.items():
                 end.arrays[name] = replace(contents, kept=len(contents.boxes))
-            self.block(body, end, inside)
+            around, self.algebra.here = self.algebra.here, inside
+            try:
+                self.block(body, end, inside)
+            finally:
+                self.algebra.here = around
             ends.append(end)
         Merge(self, condition, scope, then_scope, else_scope, statement.position).into(state, *ends)
 

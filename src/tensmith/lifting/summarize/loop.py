@@ -189,7 +189,7 @@ class _Runner:
             raise self._no_count(f"it ends at equality only, with steps of {bottom}; compare with < instead")
         trips = floor_div(top, Poly.of(bottom))
         if not self.scope.proves(trips):
-            self.run.algebra.claims.append(trips)
+            self.run.algebra.claim(trips)
         return trips
 
     def _while_positive(self, condition: Term) -> Poly:
@@ -221,7 +221,7 @@ class _Runner:
             raise self._no_count("a part of its condition does not change in it; test that before the loop")
         step = -factor
         if step.constant is None and not self.scope.proves(step - 1):
-            self.run.algebra.claims.append(step - 1)
+            self.run.algebra.claim(step - 1)
         elif step.constant is not None and step.constant < 0:
             if self.scope.refutes(start):
                 return Poly.of(0)

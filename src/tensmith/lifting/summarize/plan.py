@@ -118,7 +118,8 @@ class _Making:
         match = _LENGTH.fullmatch(base)
         if match:
             base = f"len_{match[1]}" + (f"_{match[2]}" if match[2] != "0" else "")
-        base = re.sub(r"\W+", "_", base).strip("_")
+        if not base.isidentifier():  # x_ and x are two parameters
+            base = re.sub(r"\W+", "_", base).strip("_")
         exact = solved is not None and poly == Poly.symbol(solved)
         if (
             exact

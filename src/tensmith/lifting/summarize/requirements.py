@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from tensmith.formula.poly import Div, Poly
 from tensmith.lifting.loops import Array, Function, Scalar, Struct
 from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.summarize.algebra import symbols
 from tensmith.lifting.summarize.execute import Execution
 from tensmith.lifting.summarize.grids import divide, split
 from tensmith.lifting.summarize.plan import Plan, at_least_text, display, length_symbol
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import Access, Divisor
+from tensmith.lifting.summarize.wording import under
 from tensmith.lifting.summary import Requirement
-from tensmith.lifting.terms import Argument, Fold, Number, Op, Read, Term, walk
+from tensmith.lifting.terms import Argument, Cases, Fold, Number, Op, Path, Read, Term, walk
 
 
 def requirements(run: Execution, folds: Iterable[Term], written: frozenset[str]) -> tuple[Requirement, ...]:
@@ -32,15 +36,15 @@ def requirements(run: Execution, folds: Iterable[Term], written: frozenset[str])
     return tuple(found.values())
 
 
-def at_least(poly: Poly, plan: Plan) -> Requirement:
-    """poly >= 0; a factor that is never negative is left out."""
+def at_least(poly: Poly, plan: Plan, where: Path = ()) -> Requirement:
+    """poly >= 0 under branches; a factor that is never negative is left out."""
     raw = _shown(poly, plan)
     if len(raw.terms) == 1 and raw.terms[0][1] > 0:
         ((monomial, _),) = raw.terms
         rest = tuple((atom, power) for atom, power in monomial if atom not in plan.never_negative)
         if rest:
             raw = Poly.from_terms({rest: 1})
-    return Requirement("at_least", at_least_text(raw), raw)
+    return Requirement("at_least", under(at_least_text(raw), where), raw, where=where)
 
 
 def _shown(poly: Poly, plan: Plan) -> Poly:
@@ -50,9 +54,9 @@ def _shown(poly: Poly, plan: Plan) -> Poly:
 
 def _claims(run: Execution) -> Iterator[Requirement]:
     scope = Scope(run.plan.never_negative)
-    for poly in dict.fromkeys(run.algebra.claims):
+    for poly, here in dict.fromkeys(run.algebra.claims):
         if not scope.proves(poly) and not any("%" in name or "@" in name for name in poly.symbols()):
-            yield at_least(poly, run.plan)
+            yield at_least(poly, run.plan, _branches(run, here))
     for size in run.plan.sizes:
         if size.symbol in run.algebra.exact:
             yield Requirement("at_least", at_least_text(size.poly), size.poly)
@@ -62,7 +66,7 @@ def _claims(run: Execution) -> Iterator[Requirement]:
 
 
 def _bounds(run: Execution) -> Iterator[Requirement]:
-    lengths: dict[tuple[str, int], list[Poly]] = {}
+    lengths: Lengths = {}
     for access in run.accesses:
         if access.array in run.locals:
             yield from _inside_local(run, access)
@@ -72,12 +76,13 @@ def _bounds(run: Execution) -> Iterator[Requirement]:
             for axis, subscript in enumerate(access.at):
                 yield from _from_zero(run, access, subscript)
                 known = _length_at(run, access, axis)
-                _longest(run, lengths.setdefault((access.array, axis), []), access, subscript, known)
+                if not access.scope.proves(known - 1 - subscript):
+                    _note(run, lengths, access, axis, _highest(access, subscript) + 1)
         else:
             yield from _flat(run, access, type_, lengths)
-    for (array, axis), polys in lengths.items():
-        for poly in polys:
-            yield _length(run, array, axis, poly)
+    for (array, axis), needs in lengths.items():
+        for need in needs:
+            yield _length(run, array, axis, need)
 
 
 def _length_at(run: Execution, access: Access, axis: int) -> Poly:
@@ -88,9 +93,7 @@ def _length_at(run: Execution, access: Access, axis: int) -> Poly:
     return known if all(access.scope.proves(Poly.symbol(s) - 1) for s in cut) else Poly.symbol(name)
 
 
-def _flat(
-    run: Execution, access: Access, type_: Array, lengths: dict[tuple[str, int], list[Poly]]
-) -> Iterator[Requirement]:
+def _flat(run: Execution, access: Access, type_: Array, lengths: Lengths) -> Iterator[Requirement]:
     strides = run.plan.grids[access.array].strides or (Poly.of(1),)
     at = access.at if len(access.at) == len(strides) else split(access.at[0], strides, access.scope)
     if any(isinstance(atom, Div) for poly in at for monomial, _ in poly.terms for atom, _ in monomial):
@@ -103,7 +106,7 @@ def _flat(
             size = divide(strides[axis - 1], strides[axis])[0]
             yield from _below(run, access, subscript, size)
         flat = flat + strides[axis] * _highest(access, subscript)
-    _note(run, lengths.setdefault((access.array, 0), []), flat + 1)
+    _note(run, lengths, access, 0, flat + 1)
 
 
 def _inside_local(run: Execution, access: Access) -> Iterator[Requirement]:
@@ -120,7 +123,7 @@ def _from_zero(run: Execution, access: Access, subscript: Poly) -> Iterator[Requ
     low = access.scope.lower(subscript)
     if low is None or low.constant is not None:
         raise _unbounded(access, f"{display(subscript)} may be negative")
-    yield at_least(low, run.plan)
+    yield at_least(low, run.plan, _around(run, access))
 
 
 def _below(run: Execution, access: Access, subscript: Poly, size: Poly) -> Iterator[Requirement]:
@@ -132,7 +135,7 @@ def _below(run: Execution, access: Access, subscript: Poly, size: Poly) -> Itera
         raise _unbounded(
             access, f"{display(subscript)} may reach {display(size)}, where the array or its row ends"
         )
-    yield at_least(low, run.plan)
+    yield at_least(low, run.plan, _around(run, access))
 
 
 def _highest(access: Access, subscript: Poly) -> Poly:
@@ -142,17 +145,69 @@ def _highest(access: Access, subscript: Poly) -> Poly:
     return high
 
 
-def _longest(run: Execution, lengths: list[Poly], access: Access, subscript: Poly, known: Poly) -> None:
-    if not access.scope.proves(known - 1 - subscript):
-        _note(run, lengths, _highest(access, subscript) + 1)
+@dataclass(frozen=True)
+class Need:
+    """A length that an array needs where branches are taken."""
+
+    poly: Poly
+    where: Path = ()
 
 
-def _note(run: Execution, lengths: list[Poly], poly: Poly) -> None:
+Lengths: TypeAlias = dict[tuple[str, int], list[Need]]
+
+
+def _note(run: Execution, lengths: Lengths, access: Access, axis: int, poly: Poly) -> None:
     """Keep a needed length, unless one kept is as long; drop those that this one exceeds."""
-    if any(_as_long(run, other, poly) for other in lengths):
+    kept, need = lengths.setdefault((access.array, axis), []), Need(poly, _around(run, access))
+    while (other := next((o for o in kept if _otherwise(run, o, need)), None)) is not None:
+        kept.remove(other)  # both branches need it
+        need = Need(poly, tuple(step for step in need.where if step in other.where))
+    if any(_covers(run, other, need) for other in kept):
         return
-    lengths[:] = [other for other in lengths if not _as_long(run, poly, other)]
-    lengths.append(poly)
+    kept[:] = [other for other in kept if not _covers(run, need, other)]
+    kept.append(need)
+
+
+def _covers(run: Execution, one: Need, other: Need) -> bool:
+    """Whether one need holds wherever another does, and is as long."""
+    return set(one.where) <= set(other.where) and _as_long(run, one.poly, other.poly)
+
+
+def _otherwise(run: Execution, one: Need, other: Need) -> bool:
+    """Whether two needs are alike but for which way one branch goes."""
+    a, b = set(one.where) - set(other.where), set(other.where) - set(one.where)
+    return (
+        len(a) == len(b) == 1
+        and {(condition, not holds) for condition, holds in a} == b
+        and _as_long(run, one.poly, other.poly)
+        and _as_long(run, other.poly, one.poly)
+    )
+
+
+def _branches(run: Execution, scope: Scope) -> Path:
+    """The branches around a read that arguments decide, as they were at entry.
+
+    What loops decide is not among them: a requirement that leaves it out is stronger.
+    """
+    return tuple(dict.fromkeys(step for step in scope.path if _by_arguments(run, step[0])))
+
+
+def _around(run: Execution, access: Access) -> Path:
+    """The branches around an access. What is written is there on every path, as the elements that a branch
+    leaves alone are a result too."""
+    return () if access.stored else _branches(run, access.scope)
+
+
+def _by_arguments(run: Execution, condition: Term) -> bool:
+    """Whether a condition is over parameters, and elements of arrays at fixed places."""
+    for part in walk(condition):
+        match part:
+            case Read(array, indices):
+                if array not in run.arrays or any(run.algebra.poly(index) is None for index in indices):
+                    return False
+            case Fold() | Cases():
+                return False
+    return not any(mark in name for name in symbols(condition) for mark in "%@ ?")
 
 
 def _as_long(run: Execution, longer: Poly, shorter: Poly) -> bool:
@@ -170,7 +225,7 @@ def _as_long(run: Execution, longer: Poly, shorter: Poly) -> bool:
 def _claimed(run: Execution) -> Iterator[Poly]:
     """What is required to be >= 0 apart from subscripts."""
     for requirement in (*run.plan.requires, *_claims(run)):
-        if requirement.poly is not None:
+        if requirement.poly is not None and not requirement.where:
             yield requirement.poly
 
 
@@ -179,10 +234,11 @@ def _never(run: Execution) -> frozenset[str]:
     return run.plan.never_negative - {size.symbol for size in run.plan.sizes}
 
 
-def _length(run: Execution, array: str, axis: int, poly: Poly) -> Requirement:
-    raw = _shown(poly, run.plan)
+def _length(run: Execution, array: str, axis: int, need: Need) -> Requirement:
+    raw = _shown(need.poly, run.plan)
     shown = f"len({array}{'[0]' * axis})" if run.arrays[array].memory == "nested" else f"elements of {array}"
-    return Requirement("length", f"{shown} >= {display(raw)}", raw, array, axis)
+    text = under(f"{shown} >= {display(raw)}", need.where)
+    return Requirement("length", text, raw, array, axis, where=need.where)
 
 
 def _unbounded(access: Access, why: str) -> Refusal:
@@ -207,8 +263,8 @@ def _divisors(run: Execution) -> Iterator[Requirement]:
         if _excluded(divisor):
             continue
         if poly is not None and not any("%" in name or "@" in name for name in poly.symbols()):
-            raw = _shown(poly, run.plan)
-            yield Requirement("nonzero", f"{display(raw)} != 0", raw)
+            raw, where = _shown(poly, run.plan), _branches(run, divisor.scope)
+            yield Requirement("nonzero", under(f"{display(raw)} != 0", where), raw, where=where)
         else:
             arrays = [part.array.partition("@")[0] for part in walk(term) if isinstance(part, Read)]
             if not isinstance(_uncast(term), Read):

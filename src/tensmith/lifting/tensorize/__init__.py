@@ -4,6 +4,7 @@ affine     subscripts as polynomials, substitution
 sizes      which polynomials are extents
 build      the program under construction; tensors carry the index variables they vary over
 lower      terms -> tensors: operators, reads, positions, cases, folds (products, windows)
+guards     views that may lie outside of their arrays are read only where they are needed
 outputs    results -> boxes of parameters, and returned values
 """
 
@@ -17,8 +18,9 @@ from tensmith.lifting.lifted import Input, Lifted, View
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.plan import at_least_text
 from tensmith.lifting.summary import Requirement, Summary
-from tensmith.lifting.tensorize import outputs
+from tensmith.lifting.tensorize import guards, outputs
 from tensmith.lifting.tensorize.affine import arrays_read
+from tensmith.lifting.tensorize.guards import guarded
 from tensmith.lifting.tensorize.lower import Lowering
 from tensmith.lifting.tensorize.outputs import Placed
 
@@ -46,7 +48,10 @@ def tensorize(summary: Summary) -> Lifted:
         position = function.position if refusal.position.line == 0 else refusal.position
         raise Refusal(refusal.reason, position, function.name) from refusal
     names = _named(lowering, placed)
-    program = lowering.build.program(function.name, names)
+    requires = [_conditional(lowering, entry) for entry in summary.requires]
+    conditions = tuple(dict.fromkeys(entry.when for entry in requires if entry.when))
+    outputs_ = (*names, *(c for c in conditions if c not in names and c not in lowering.build.inputs))
+    program = guarded(lowering.build, function.name, outputs_, lambda view: _inside(lowering, view))
     inputs = tuple(lowering.build.inputs.values())
     return Lifted(
         function,
@@ -54,7 +59,7 @@ def tensorize(summary: Summary) -> Lifted:
         lowering.sizes.all,
         inputs,
         tuple(replace(p.output, name=name) for name, p in zip(names, placed)),
-        (*summary.requires, *_reaches(lowering, inputs), *_starts(lowering, inputs)),
+        (*requires, *_reaches(lowering, inputs), *_starts(lowering, inputs)),
         (*summary.assumes, *((_MASKED,) if lowering.masked else ())),
         summary.arithmetic,
     )
@@ -73,6 +78,38 @@ def _named(lowering: Lowering, placed: list[Placed]) -> list[str]:
     return names
 
 
+def _conditional(lowering: Lowering, requirement: Requirement) -> Requirement:
+    """A requirement of a branch, with the program's truth value of being there."""
+    if not requirement.where:
+        return requirement
+    return replace(requirement, when=guards.conjunction(lowering, requirement.where).name)
+
+
+def _inside(lowering: Lowering, view: View) -> bool:
+    """Whether a view that holds anything surely lies inside its array, whatever branches are taken."""
+    filled = [lowering.sizes.filled(extent, view.shape) for extent in view.shape]
+    scope = lowering.sizes.scope().knowing(extent - 1 for extent in filled)
+    for axis, (first, steps) in enumerate(zip(view.offset, view.steps)):
+        low = high = first
+        for step, extent in zip(steps, view.shape):
+            if scope.proves(step):
+                high = high + step * (extent - 1)
+            elif scope.proves(-step):
+                low = low + step * (extent - 1)
+            else:
+                return False
+        lengths = [
+            r.poly
+            for r in lowering.summary.requires
+            if (r.kind, r.array, r.axis) == ("length", view.array, axis) and r.poly and not r.where
+        ]
+        lengths.append(Poly.symbol(f"len({view.array}, {axis})"))
+        low, high = (lowering.sizes.filled(poly, view.shape) for poly in (low, high))
+        if not scope.proves(low) or not any(scope.proves(length - 1 - high) for length in lengths):
+            return False
+    return True
+
+
 def _gives_sizes(summary: Summary, array: str) -> bool:
     """Whether a size or a requirement is made of the lengths of an array, which must be given then."""
     polys = [size.poly for size in summary.sizes]
@@ -84,7 +121,7 @@ def _reaches(lowering: Lowering, inputs: tuple[Input, ...]) -> list[Requirement]
     """Lengths that the views of flat arrays need beyond what is required already (masked elements)."""
     found: list[Requirement] = []
     known = list(lowering.summary.requires)
-    for view in (given.view for given in inputs if given.view is not None):
+    for view in (given.view for given in inputs if given.view is not None and not given.when):
         need = _reach(view) if len(view.offset) == 1 else None
         if need is None:
             continue
@@ -105,7 +142,7 @@ def _starts(lowering: Lowering, inputs: tuple[Input, ...]) -> list[Requirement]:
     """What keeps views that hold anything from beginning before their arrays: a[n - 1] where n may be 0."""
     raw = {size.symbol: size.poly for size in lowering.sizes.all}
     found: dict[Poly, Requirement] = {}
-    for view in (given.view for given in inputs if given.view is not None):
+    for view in (given.view for given in inputs if given.view is not None and not given.when):
         if (view.array, view.offset) not in lowering.certain:
             continue
         filled = [extent - 1 for extent in view.shape]

@@ -52,16 +52,15 @@ class Build:
     _names: set[str] = field(default_factory=set)
 
     def program(self, name: str, outputs: Sequence[str]) -> Program:
-        """The finished program, without what no output needs; inputs in the order they were first read."""
+        """The program without what no output needs; inputs in the order they were first read."""
         needed, nodes = set(outputs), []
         for node in reversed(self.nodes):
             if node.output in needed:
                 nodes.append(node)
                 needed.update(node.inputs)
-        self.inputs = {key: value for key, value in self.inputs.items() if key in needed}
         return Program(
             name,
-            {key: self.types[key] for key in self.inputs},
+            {key: self.types[key] for key in self.inputs if key in needed},
             tuple(outputs),
             tuple(reversed(nodes)),
             {key: array for key, array in self.constants.items() if key in needed},

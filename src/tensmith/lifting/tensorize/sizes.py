@@ -43,7 +43,11 @@ class Sizes:
     def scope(self, *polys: Poly) -> Scope:
         """What is known of sizes, of the lengths in some polynomials, and by requirements."""
         lengths = frozenset(n for poly in polys for n in poly.symbols() if n.startswith("len("))
-        bounds = [r.poly for r in self.summary.requires if r.kind == "at_least" and r.poly is not None]
+        bounds = [
+            r.poly
+            for r in self.summary.requires
+            if r.kind == "at_least" and r.poly is not None and not r.where
+        ]
         return Scope(lengths | {size.symbol for size in self.all}).knowing(bounds)
 
     def filled(self, poly: Poly, extents: Sequence[Poly]) -> Poly:

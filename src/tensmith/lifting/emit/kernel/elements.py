@@ -106,7 +106,8 @@ class Elements:
     def _input(self, entry: Input, indices: tuple[Poly, ...]) -> Expr:
         dtype = self.program.type(entry.name).dtype
         if entry.view is not None:
-            return Load(entry.view.array, place(entry.view, indices), dtype, entry.name, indices)
+            when = self.at(entry.when, ()) if entry.when else None
+            return Load(entry.view.array, place(entry.view, indices), dtype, entry.name, indices, when)
         if entry.scalar is not None:
             return Param(entry.scalar, dtype)
         return Position(indices[0], dtype)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tensmith.ctext.expr import Apply, Const, Expr, Fold, Load, Param, outer_folds
+from tensmith.ctext.expr import Apply, Const, Expr, Fold, Load, Param, outer_folds, walk
 from tensmith.formula.poly import Dim, Poly
 from tensmith.ir.ops.sizes import flat_position
 from tensmith.lifting.emit.kernel.plan import Step
@@ -63,13 +63,18 @@ class Sum:
 def find_product(step: Step) -> Product | None:
     """The step as one matrix product, with or without an addend."""
     fold, bias = _fold_and_bias(step.expr)
-    if fold is None or step.scan is not None:
+    if fold is None or step.scan is not None or guarded(step):
         return None
     for axes in _axis_pairs(len(step.variables)):
         found = _product(step, fold, bias, *axes)
         if found is not None:
             return found
     return None
+
+
+def guarded(step: Step) -> bool:
+    """Whether a step reads memory that may not be there, which the mesh would load all the same."""
+    return any(isinstance(expr, Load) and expr.when is not None for expr in walk(step.expr))
 
 
 def stored_for_mesh(step: Step) -> frozenset[str]:

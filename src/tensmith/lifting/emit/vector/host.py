@@ -11,12 +11,12 @@ from dataclasses import replace
 from tensmith.ctext.dialect import CTYPES
 from tensmith.ctext.expr import Load
 from tensmith.ctext.loops import nest_lines
-from tensmith.ctext.names import enclosed
+from tensmith.ctext.names import Names, enclosed
 from tensmith.ctext.scalar import Scope
 from tensmith.formula.poly import Poly, product
 from tensmith.ir.ops.sizes import flat_position
 from tensmith.lifting.emit.c import Source
-from tensmith.lifting.emit.kernel.elements import place
+from tensmith.lifting.emit.kernel.elements import Elements, place
 from tensmith.lifting.emit.kernel.plan import Plan, Step
 from tensmith.lifting.emit.vector.kernel import PARAMETER, Kernel
 from tensmith.lifting.lifted import Lifted
@@ -25,10 +25,10 @@ from tensmith.lifting.lifted import Lifted
 class Host(Source):
     """F.c of a function whose loops run on the device."""
 
-    def __init__(self, lifted: Lifted, plan: Plan, kernels: tuple[Kernel, ...]) -> None:
+    def __init__(self, lifted: Lifted, plan: Plan, kernels: tuple[Kernel, ...], names: Names) -> None:
         self.kernels = kernels
         self._tensors: dict[str, str] = {}
-        super().__init__(lifted, plan)
+        super().__init__(lifted, plan, names)
         unchecked = " (not checked: lanes divide by zero without a trap)"
         for place_, entry in enumerate(lifted.requires):
             if entry.kind == "nonzero":
@@ -96,7 +96,8 @@ class Host(Source):
         entry = next((e for e in self.lifted.inputs if e.name == value), None)
         flat = Poly.of(flat_position(indices, shape))
         if entry is not None and entry.view is not None:
-            source = Load(entry.view.array, place(entry.view, indices), dtype)
+            when = Elements(self.lifted).at(entry.when, ()) if entry.when else None
+            source = Load(entry.view.array, place(entry.view, indices), dtype, when=when)
         else:
             source = Load(value, flat, dtype)
         nest_lines(scope, Step(f"tensor {value}", dtype, variables, shape, flat, source))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tensmith.ctext.expr import Apply, Choose, Expr, Fold, Load, Param, chain, free, outer_folds, walk
-from tensmith.ctext.names import Names, enclosed
+from tensmith.ctext.names import Names, enclosed, unmixed
 from tensmith.lifting.emit.kernel.plan import Step
 from tensmith.lifting.emit.vector.lanes import DIVISION, REGISTERS, Vector, lanes_of
 from tensmith.lifting.refusal import Refusal
@@ -68,16 +68,17 @@ def make_kernel(name: str, step: Step, scalars: dict[str, str]) -> Kernel:
         raise Refusal("a running total goes from element to element, which lanes cannot; use another target")
     if len(step.variables) > 5:
         raise Refusal(f"TPC tensors have at most 5 dimensions, but {len(step.variables)} are needed")
-    return _Writer(name, step, scalars).kernel()
+    written = unmixed(lambda names: _Writer(name, step, scalars, names).kernel(), lambda kernel: kernel.text)
+    return written
 
 
 class _Writer:
     """Builds one kernel."""
 
-    def __init__(self, name: str, step: Step, scalars: dict[str, str]) -> None:
+    def __init__(self, name: str, step: Step, scalars: dict[str, str], names: Names) -> None:
         self.name, self.step = name, step
         self.types = scalars
-        self.names = Names(["main", "tensor", "int5", "start", "end", "at", "out"])
+        self.names = names
         folds = outer_folds(step.expr)
         self.fold = folds[0] if folds else None
         self.folds, self.body = chain(self.fold) if self.fold else ((), step.expr)

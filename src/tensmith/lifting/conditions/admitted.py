@@ -1,0 +1,60 @@
+"""Whether requirements admit more than trivial inputs: a proof about arrays of one element says little.
+
+Every size, every length that is spoken of, and the number of iterations of every outermost loop is asked to
+be 2 at once. Where a solver says that this cannot be, the result says so; it is right all the same.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from tensmith.lifting.conditions.folds import Folds
+from tensmith.lifting.conditions.nodes import Arena, Node
+from tensmith.lifting.conditions.script import Writer
+from tensmith.lifting.conditions.world import World
+from tensmith.lifting.lifted import Lifted
+from tensmith.lifting.summary import Summary
+from tensmith.verify.solve import discharge
+
+_ENOUGH = 2
+
+
+def trivial(summary: Summary, lifted: Lifted) -> tuple[str, ...]:
+    """What is to be said of requirements that admit only trivial inputs; () where they admit others, or
+    where no solver can tell."""
+    world = World(replace(summary, requires=lifted.requires, sizes=lifted.sizes), Folds(Arena()))
+    writer, counted = Writer(world), _counted(world)
+
+    def refuted(names: tuple[str, ...]) -> bool:
+        title = f"{' and '.join(names)} can be {_ENOUGH}"
+        claims = [world.arena.claim(counted[name], world.arena.number(_ENOUGH, "Int")) for name in names]
+        (verdict,) = discharge([writer.satisfiable(claims, title)])
+        return verdict.status == "refuted"
+
+    if not counted or not refuted(tuple(counted)):
+        return ()
+    small = [name for name in counted if refuted((name,))]
+    which = " and ".join(small) or f"one of {', '.join(counted)}"
+    return (f"the requirements admit only inputs where {which} is at most {_ENOUGH - 1}",)
+
+
+def _counted(world: World) -> dict[str, Node]:
+    """How it is said -> what counts elements or iterations."""
+    found = {_said(str(size.poly)): world.scope[size.symbol] for size in world.summary.sizes}
+    for requirement in world.summary.requires:
+        if requirement.kind == "length":
+            name = _said(f"len({requirement.array}, {requirement.axis})")
+            found.setdefault(name, world.length(requirement.array, requirement.axis))
+    for facts in world.summary.loops:
+        if not facts.outer and facts.trips.constant is None:
+            name = f"the number of iterations of the loop at {facts.label.partition('@')[2]}"
+            node = world.poly(facts.trips, world.scope)
+            if node not in found.values():
+                found[name] = node
+    return found
+
+
+def _said(text: str) -> str:
+    """len(a, 0) as len(a), len(a, 1) as len(a[0])."""
+    return re.sub(r"len\(([^,()]+), (\d+)\)", lambda m: f"len({m[1]}{'[0]' * int(m[2])})", text)

@@ -1,0 +1,100 @@
+"""What guards the views of a program: they are read only where something of them is needed.
+
+A view that surely lies inside its array needs no guard. Of the others, `choices` says in which cases an
+output depends on them; these become one truth value of the program, and the input names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tensmith.ir import Node, Program
+from tensmith.lifting.choices import ALWAYS, Cases, Choice, needed
+from tensmith.lifting.lifted import View
+from tensmith.lifting.tensorize.build import Build, Tensor
+from tensmith.lifting.terms import Path
+
+if TYPE_CHECKING:
+    from tensmith.lifting.tensorize.lower import Lowering
+
+
+def guarded(build: Build, name: str, outputs: tuple[str, ...], inside: Callable[[View], bool]) -> Program:
+    """The finished program, in which inputs that are not surely `inside` their arrays have guards.
+
+    Truth values that guards name are outputs after the given ones. Changes `build.inputs`.
+    """
+    program = build.program(name, outputs)
+    cases = needed(program)
+    asked = {
+        given.name: cases[given.name]
+        for given in build.inputs.values()
+        if given.view is not None and cases.get(given.name, ALWAYS) != ALWAYS and not inside(given.view)
+    }
+    conditions = {given: _holds(build, found, cases).name for given, found in asked.items()}
+    named = tuple(v for v in dict.fromkeys(conditions.values()) if v not in (*outputs, *build.inputs))
+    program = build.program(name, (*outputs, *named))
+    build.inputs = {
+        given.name: replace(given, when=conditions.get(given.name, ""))
+        for given in build.inputs.values()
+        if given.name in program.inputs
+    }
+    return replace(program, nodes=_in_order(program, conditions)) if conditions else program
+
+
+def conjunction(lowering: Lowering, path: Path) -> Tensor:
+    """Whether conditions are all as a path has them; each is looked at only where those before it are."""
+    found: list[Choice] = []
+    for condition, side in path:
+        tensor = lowering.lower_guarded(condition)
+        found.append((tensor.name, side))
+    return _case(lowering.build, found)
+
+
+def _holds(build: Build, cases: Cases, known: Mapping[str, Cases]) -> Tensor:
+    """Whether one of the cases holds."""
+    every = [_case(build, sorted(case, key=lambda choice: _depth(choice, known))) for case in cases]
+    every.sort(key=lambda tensor: tensor.name)
+    found = every[0]
+    for other in every[1:]:
+        found = build.elementwise("or", found, other, dtype="bool")
+    return found
+
+
+def _depth(choice: Choice, known: Mapping[str, Cases]) -> tuple[int, str]:
+    """How many choices are made before a condition has a meaning."""
+    return min(map(len, known.get(choice[0], ALWAYS))), choice[0]
+
+
+def _case(build: Build, choices: list[Choice]) -> Tensor:
+    """Whether all choices are made; each is looked at only where those before it are."""
+    (name, side), *rest = choices
+    condition = Tensor(name, "bool")
+    holds = condition if side else build.elementwise("not", condition, dtype="bool")
+    if not rest:
+        return holds
+    never = build.constant(False, "bool")
+    sides = (_case(build, rest), never) if side else (never, _case(build, rest))
+    return build.elementwise("where", condition, *sides, dtype="bool")
+
+
+def _in_order(program: Program, conditions: Mapping[str, str]) -> tuple[Node, ...]:
+    """The nodes so that conditions come before what reads the inputs they guard."""
+    placed: dict[str, Node] = {}
+    producers = program.producers
+    seen: set[str] = set()
+    stack = [(name, False) for name in reversed(program.outputs)]
+    while stack:
+        name, done = stack.pop()
+        node = producers.get(name)
+        if done and node is not None:
+            placed[name] = node
+            continue
+        if name in seen:
+            continue
+        seen.add(name)
+        before = node.inputs if node is not None else (conditions[name],) if name in conditions else ()
+        stack.append((name, True))
+        stack += [(other, False) for other in reversed(before)]
+    return tuple(placed.values())
