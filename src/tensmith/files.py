@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from tensmith import gate
 from tensmith.errors import OutputError
 
 
@@ -25,7 +26,7 @@ def sha256_bytes(data: bytes | memoryview) -> str:
 
 def sha256_file(path: Path) -> str:
     """Hex SHA-256 of a file's contents, read in pieces."""
-    with path.open("rb") as file:
+    with gate.open_file(path, gate.ANY) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

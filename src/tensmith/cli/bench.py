@@ -65,11 +65,10 @@ def bench(
 
 def _onnx_file(path: Path, folder: Path) -> Path:
     """The file that engines load: `path` itself, or what it unpacks to."""
+    from tensmith import gate
     from tensmith.backend.packed import unpack_file
-    from tensmith.errors import ModelError
 
-    if not path.is_file():
-        raise ModelError(f"{path} does not exist or is not a file; check the path")
+    gate.check(path, gate.MODEL)
     if path.suffix != ".packed":
         return path
     unpacked = folder / f"{path.stem}.onnx"

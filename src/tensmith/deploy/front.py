@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tensmith import gate
 from tensmith.errors import MissingExtra, OutputError, UsageError
 from tensmith.evaluate.metric import Metric
 from tensmith.files import sha256_file
@@ -17,7 +18,6 @@ from tensmith.report.schema import validate_front
 if TYPE_CHECKING:
     import pandas
 
-_MOST_BYTES = 64 << 20
 PREFERENCES = {
     "size": lambda m: m["packed_bytes"].value,
     "latency": lambda m: m["latency_ms"].value,
@@ -67,10 +67,8 @@ class Front:
         folder = Path(folder)
         path = folder / "front.json"
         try:
-            if path.stat().st_size > _MOST_BYTES:
-                raise OutputError(f"{path} is too large to be a front; it is damaged")
-            document = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            document = json.loads(gate.read_text(path, gate.FRONT))
+        except (ValueError, RecursionError) as error:
             raise OutputError(
                 f"{folder} holds no readable front.json ({error}); run tensmith compress"
             ) from error

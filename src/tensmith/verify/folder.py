@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tensmith import __version__
+from tensmith import __version__, gate
 from tensmith.backend.packed import unpack
 from tensmith.errors import ModelError, TensmithError, VerificationError
 from tensmith.files import sha256_bytes, sha256_file
@@ -126,7 +126,7 @@ def _files(folder: Path, certificate: Certificate) -> Iterator[Finding]:
 def _unpacked(path: Path, expected: str) -> Finding:
     claim = f"{PACKED} unpacks to {MODEL}, byte for byte"
     try:
-        model = unpack(path.read_bytes())
+        model = unpack(gate.read_bytes(path, gate.PACKED))
     except ModelError as error:
         raise VerificationError(f"{path}: the claim '{claim}' does not hold: {error}") from error
     if sha256_bytes(model) != expected:
