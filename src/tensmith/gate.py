@@ -63,7 +63,13 @@ FRONT = Kind("a run's front.json", OutputError, 64 << 20, "it is damaged", "run 
 REPORT = Kind("a run's report.json", OutputError, 256 << 20, "it is damaged", "run tensmith compress")
 RUN = Kind("a run's database", OutputError, 4 << 30, "choose another --output")
 KEPT = Kind("a file of tensmith's cache", OutputError, 4 << 30, "remove it")
-CERTIFIED = Kind("a file of a certificate", VerificationError)
+ORIGINAL = Kind(
+    "the original model",
+    VerificationError,
+    MODEL.most,
+    "it is another",
+    "give the original model with --original",
+)
 ANY = Kind("a file", OutputError)
 
 

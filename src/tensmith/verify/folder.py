@@ -138,8 +138,7 @@ def _locate(folder: Path, certificate: Certificate, given: Path | None) -> tuple
     """The original file, or why it is not at hand."""
     stated = certificate.original
     if given is not None:
-        if not given.is_file():
-            raise VerificationError(f"there is no file {given}; give the original model with --original")
+        gate.check(given, gate.ORIGINAL)
         if _hash(given) != stated.sha256:
             raise VerificationError(f"{given} is not the original of {folder / NAME}: its SHA-256 differs")
         return given, ""
