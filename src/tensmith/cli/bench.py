@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -47,6 +46,7 @@ def bench(
     from tensmith.errors import UsageError
     from tensmith.evaluate.bench import bench as measure
     from tensmith.evaluate.latency import BUSY
+    from tensmith.files import TemporaryFolder
 
     if not 0 < seconds < float("inf"):
         raise UsageError(f"--seconds is a positive number, not {seconds:g}")
@@ -55,7 +55,7 @@ def bench(
     names = [name.strip() for name in engines.split(",") if name.strip()] if engines is not None else None
     if names == []:
         raise UsageError("--engines names no engine; give some as A,B, or leave it out")
-    with tempfile.TemporaryDirectory(prefix="tensmith-") as folder, progress("reading the models") as tell:
+    with TemporaryFolder() as folder, progress("reading the models") as tell:
         files = {
             _onnx_file(path, Path(folder) / str(n)): path for n, path in enumerate(dict.fromkeys(models))
         }

@@ -66,7 +66,7 @@ def command(
 ) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
     """Registers a function as the command of its name, and gives it --json and --debug.
 
-    `aborted` says what an interrupt that the function does not handle leaves behind.
+    `aborted` says what an interrupt leaves behind that does not say so itself.
     """
 
     def register(function: Callable[..., Answer]) -> Callable[..., Answer]:
@@ -115,7 +115,7 @@ def _sentence(error: BaseException, aborted: str) -> str:
     if isinstance(error, TensmithError):
         return str(error)
     if isinstance(error, KeyboardInterrupt):
-        return f"interrupted; {aborted}"
+        return f"interrupted; {error if error.args else aborted}"
     if isinstance(error, OSError):
         return _system_sentence(error)
     if isinstance(error, MemoryError):

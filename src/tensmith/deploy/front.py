@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tensmith import gate
+from tensmith.deploy.publish import FRONT, point_folder
 from tensmith.errors import MissingExtra, OutputError, UsageError
 from tensmith.evaluate.metric import Metric
 from tensmith.files import sha256_file
@@ -65,7 +66,7 @@ class Front:
     def read(folder: str | Path) -> Front:
         """The front in the output folder of a run; OutputError if there is none or it is damaged."""
         folder = Path(folder)
-        path = folder / "front.json"
+        path = folder / FRONT
         try:
             document = json.loads(gate.read_text(path, gate.FRONT))
         except (ValueError, RecursionError) as error:
@@ -80,7 +81,7 @@ class Front:
                 {name: Metric.from_json(metric) for name, metric in point["metrics"].items()},
                 tuple(point["trail"]),
                 point["files"],
-                folder / "candidates" / f"{number:03d}",
+                point_folder(folder, number, point["files"]),
             )
             for number, point in enumerate(document["points"])
         )

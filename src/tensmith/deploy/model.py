@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from tensmith.engine.base import ENGINES, Session
 from tensmith.engine.compiled import MIXED, NATIVE
 from tensmith.errors import ModelError
 from tensmith.evaluate.accuracy import as_model
-from tensmith.files import write_bytes
+from tensmith.files import TemporaryFolder, write_bytes
 from tensmith.frontend.checked import check_model
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program
@@ -38,7 +37,7 @@ class Model:
     ) -> None:
         self.path = Path(path)
         self._engine, self._threads, self._compiled = engine, threads, compiled
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: TemporaryFolder | None = None
 
     @cached_property
     def onnx_bytes(self) -> bytes:
@@ -57,7 +56,7 @@ class Model:
         """The model loaded into its engine."""
         path = self._compiled or self.path
         if path.suffix == _PACKED_SUFFIX:
-            self._folder = tempfile.TemporaryDirectory(prefix="tensmith-")
+            self._folder = TemporaryFolder()
             path = Path(self._folder.name) / "model.onnx"
             path.write_bytes(self.onnx_bytes)
         if self._compiled is None:
