@@ -42,7 +42,7 @@ def external_files(path: Path, model: onnx.ModelProto) -> set[Path]:
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             location = next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
             file = path.parent / location
-            if not location or not file.resolve().is_relative_to(path.parent.resolve()):
+            if not location or "\0" in location or not file.resolve().is_relative_to(path.parent.resolve()):
                 raise ModelError(f"{path} keeps '{tensor.name}' outside its folder, in {location}; refused")
             files.add(file)
     return files
