@@ -152,7 +152,7 @@ def mutant(number: int) -> bytes:
     else:
         model = onnx.ModelProto.FromString(bytes(data))
         for _ in range(1 if kind == "field" else rng.randrange(2, 8)):
-            _mutate(model, rng)
+            mutate(model, rng)
         return model.SerializeToString()
     return bytes(data)
 
@@ -165,7 +165,7 @@ def _messages(message: Message) -> Iterator[Message]:
                 yield from _messages(item)
 
 
-def _mutate(model: onnx.ModelProto, rng: random.Random) -> None:
+def mutate(model: onnx.ModelProto, rng: random.Random) -> None:
     """Changes one field of one message: removed, repeated, moved, or given another value."""
     message = rng.choice(list(_messages(model)))
     fields = list(message.DESCRIPTOR.fields)

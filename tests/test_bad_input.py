@@ -415,5 +415,5 @@ def test_interrupted_before_anything_was_measured(place: Path, running: subproce
     running.send_signal(signal.SIGINT)
     _, complaints = running.communicate(timeout=TIMEOUT_S)
     assert running.returncode == 130
-    assert complaints.startswith("error: interrupted")
+    assert complaints.startswith("error: interrupted; nothing ")
     assert not (place / "out").exists()

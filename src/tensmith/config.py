@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from tensmith import gate
 from tensmith.errors import UsageError
 
-_MOST_CONFIG_BYTES = 1 << 20
 _TIME_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 _SIZE_UNITS = {
     "b": 1,
@@ -82,10 +82,8 @@ def make_config(**options: Any) -> Config:
 def read_config(path: Path) -> dict[str, Any]:
     """The options in a YAML file; UsageError if it is missing, too large, or not a mapping."""
     try:
-        if path.stat().st_size > _MOST_CONFIG_BYTES:
-            raise UsageError(f"{path} is over 1 MB; a configuration is a short YAML file")
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        document = yaml.safe_load(gate.read_text(path, gate.CONFIG))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UsageError(f"cannot read the configuration {path}: {error}") from error
     if not isinstance(document, dict) or not all(isinstance(key, str) for key in document):
         raise UsageError(f"{path} holds no options; start from the config.yaml of a finished run")

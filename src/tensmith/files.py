@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import glob
 import hashlib
 import os
+import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from tensmith import gate
 from tensmith.errors import OutputError
+
+_LOCK, _YOUNG_S = ".tensmith-lock", 10
 
 
 def user_cache(name: str) -> Path:
@@ -25,8 +32,37 @@ def sha256_bytes(data: bytes | memoryview) -> str:
 
 def sha256_file(path: Path) -> str:
     """Hex SHA-256 of a file's contents, read in pieces."""
-    with path.open("rb") as file:
+    with gate.open_file(path, gate.ANY) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class TemporaryFolder(tempfile.TemporaryDirectory[str]):
+    """A folder that goes away with its process: what a killed one left is swept when the next is made.
+
+    It lies among other temporary files, or beside what it becomes: `prefix` and `folder` as in tempfile. A
+    lock tells the living from the dead, whoever shares the place.
+    """
+
+    def __init__(self, prefix: str = "tensmith-", folder: Path | None = None) -> None:
+        _sweep(prefix, folder or Path(tempfile.gettempdir()))
+        super().__init__(prefix=prefix, dir=folder)
+        self._lock = (Path(self.name) / _LOCK).open("w")
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+    def cleanup(self) -> None:
+        """Removes the folder."""
+        self._lock.close()
+        super().cleanup()
+
+
+def _sweep(prefix: str, folder: Path) -> None:
+    """Removes folders of processes that are gone; those just made may not be locked yet."""
+    for left in folder.glob(f"{glob.escape(prefix)}*/{_LOCK}"):
+        with contextlib.suppress(OSError), left.open("r+") as lock:
+            owned = left.stat()
+            if owned.st_uid == os.geteuid() and time.time() - owned.st_mtime > _YOUNG_S:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(left.parent, ignore_errors=True)
 
 
 @contextlib.contextmanager

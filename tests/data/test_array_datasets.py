@@ -87,7 +87,7 @@ def test_damaged_npz_files_are_refused(tmp_path: Path) -> None:
         path.write_bytes(mutant)
         with pytest.raises(DataError, match=r"d\.npz"):
             open_dataset(f"npz:{path}")
-    with pytest.raises(DataError, match="no such file"):
+    with pytest.raises(DataError, match="does not exist"):
         open_dataset(f"npz:{tmp_path / 'missing.npz'}")
 
 

@@ -110,7 +110,12 @@ def test_a_model_it_cannot_load_is_one_sentence(engine: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(None, "cannot read"), (b"", "empty"), (b"garbage!", "not a complete ONNX"), ("half", "not a complete")],
+    [
+        (None, "does not exist"),
+        (b"", "empty"),
+        (b"garbage!", "not a complete ONNX"),
+        ("half", "not a complete"),
+    ],
 )
 def test_a_damaged_file_is_one_sentence(
     engine: str, content: bytes | str | None, message: str, tmp_path: Path

@@ -37,7 +37,7 @@ def test_missing_file(tmp_path: Path) -> None:
 
 
 def test_folder(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="is not a file; give the path"):
+    with pytest.raises(ModelError, match="is a folder, not a file; give the path"):
         read_onnx(tmp_path)
 
 

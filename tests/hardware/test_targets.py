@@ -76,7 +76,7 @@ def test_sources_are_required(tmp_path: Path) -> None:
 def test_unknown_and_missing_targets(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"unknown target 'toaster'; known: host, .*raspberry-pi-4"):
         load_target("toaster")
-    with pytest.raises(UsageError, match="cannot read the target file"):
+    with pytest.raises(UsageError, match="does not exist; check the path"):
         load_target(tmp_path / "nosuch.toml")
 
 

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import io
 import signal
+import sys
+from typing import Any
+
+import typer
 
 from tensmith.cli.command import app
+from tensmith.cli.terminal import complain
+
+# What typer raises for a wrong option: its own class, or click's where typer is older.
+_Refusal: Any = typer.BadParameter.__mro__[2]
 
 # In the order of `tensmith --help`.
 _COMMANDS = (
@@ -28,7 +37,14 @@ def main() -> None:
     for name in _COMMANDS:
         importlib.import_module(f"tensmith.cli.{name}")
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
+    except _Refusal as error:  # a wrong option, told with the words that were given
+        told = io.StringIO()
+        error.show(told)
+        complain(told.getvalue().rstrip())
+        sys.exit(error.exit_code)
+    except typer.Abort:
+        sys.exit(1)
     finally:
         # The exit code stands: an impatient Ctrl-C while Python shuts down must not replace it by a signal's.
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from tensmith.cli.command import Answer, command
 from tensmith.cli.progress import progress
+from tensmith.cli.terminal import table
 
-if TYPE_CHECKING:
-    from rich.table import Table
+_COLUMNS: tuple[tuple[str, Literal["left", "right"]], ...] = (
+    ("model", "left"),
+    ("engine", "left"),
+    ("latency, ms", "right"),
+    ("ratio", "right"),
+)
 
 
 @command(example="tensmith bench model.onnx out/best/model.packed --threads 1 --seconds 20")
@@ -41,6 +46,7 @@ def bench(
     from tensmith.errors import UsageError
     from tensmith.evaluate.bench import bench as measure
     from tensmith.evaluate.latency import BUSY
+    from tensmith.files import TemporaryFolder
 
     if not 0 < seconds < float("inf"):
         raise UsageError(f"--seconds is a positive number, not {seconds:g}")
@@ -49,7 +55,7 @@ def bench(
     names = [name.strip() for name in engines.split(",") if name.strip()] if engines is not None else None
     if names == []:
         raise UsageError("--engines names no engine; give some as A,B, or leave it out")
-    with tempfile.TemporaryDirectory(prefix="tensmith-") as folder, progress("reading the models") as tell:
+    with TemporaryFolder() as folder, progress("reading the models") as tell:
         files = {
             _onnx_file(path, Path(folder) / str(n)): path for n, path in enumerate(dict.fromkeys(models))
         }
@@ -60,16 +66,15 @@ def bench(
     for row in document["models"]:
         row["path"] = str(files[Path(row["path"])])
     notes = [*([guessed] if guessed else []), *([f"Take care: {BUSY}."] if result.busy else [])]
-    return Answer(document, [_table(document), *(["", *notes] if notes else [])])
+    return Answer(document, [table(_COLUMNS, _rows(document)), *(["", *notes] if notes else [])])
 
 
 def _onnx_file(path: Path, folder: Path) -> Path:
     """The file that engines load: `path` itself, or what it unpacks to."""
+    from tensmith import gate
     from tensmith.backend.packed import unpack_file
-    from tensmith.errors import ModelError
 
-    if not path.is_file():
-        raise ModelError(f"{path} does not exist or is not a file; check the path")
+    gate.check(path, gate.MODEL)
     if path.suffix != ".packed":
         return path
     unpacked = folder / f"{path.stem}.onnx"
@@ -77,25 +82,13 @@ def _onnx_file(path: Path, folder: Path) -> Path:
     return unpacked
 
 
-def _table(document: dict[str, Any]) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for name, justify in (
-        ("model", "left"),
-        ("engine", "left"),
-        ("latency, ms", "right"),
-        ("ratio", "right"),
-    ):
-        table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
+def _rows(document: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     for model in document["models"]:
         for row in model["engines"]:
-            cells = [_metric(row["latency_ms"]), _metric(row["ratio"], "x")]
+            cells = (_metric(row["latency_ms"]), _metric(row["ratio"], "x"))
             if "error" in row:
-                cells = [f"failed: {row['error']}", ""]
-            table.add_row(*map(Text, (model["path"], row["engine"], *cells)))
-    return table
+                cells = (f"failed: {row['error']}", "")
+            yield model["path"], row["engine"], *cells
 
 
 def _metric(metric: dict[str, Any] | None, unit: str = "") -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import inspect
-import json
 import os
 import signal
 import sys
@@ -17,10 +16,10 @@ from typing import Annotated, Any
 import typer
 
 from tensmith import __version__
+from tensmith.cli.terminal import complain, show, show_json
 from tensmith.errors import TensmithError
 
 INTERRUPTED = 130
-_WIDTH_OF_FILES = 160
 
 app = typer.Typer(
     name="tensmith",
@@ -67,7 +66,7 @@ def command(
 ) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
     """Registers a function as the command of its name, and gives it --json and --debug.
 
-    `aborted` says what an interrupt that the function does not handle leaves behind.
+    `aborted` says what an interrupt leaves behind that does not say so itself.
     """
 
     def register(function: Callable[..., Answer]) -> Callable[..., Answer]:
@@ -97,15 +96,15 @@ def _outcome(call: Callable[[], Answer], as_json: bool, debug: bool, aborted: st
     try:
         with _termination_as_interrupt():
             answer = call()
-        _print(answer, as_json)
+        show_json(answer.document) if as_json else show(answer.shown)
         return answer.exit_code
     except BrokenPipeError:  # the reader of our output has gone: nobody is left to tell
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (Exception, KeyboardInterrupt) as error:
         if debug:
-            traceback.print_exc()
-        print(f"error: {' '.join(_sentence(error, aborted).split())}", file=sys.stderr)
+            complain(traceback.format_exc().rstrip())
+        complain(f"error: {' '.join(_sentence(error, aborted).split())}")
         if isinstance(error, KeyboardInterrupt):
             return INTERRUPTED
         return error.exit_code if isinstance(error, TensmithError) else 1
@@ -116,7 +115,7 @@ def _sentence(error: BaseException, aborted: str) -> str:
     if isinstance(error, TensmithError):
         return str(error)
     if isinstance(error, KeyboardInterrupt):
-        return f"interrupted; {aborted}"
+        return f"interrupted; {error if error.args else aborted}"
     if isinstance(error, OSError):
         return _system_sentence(error)
     if isinstance(error, MemoryError):
@@ -148,17 +147,3 @@ def _termination_as_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _print(answer: Answer, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(answer.document, indent=1, default=str))
-        sys.stdout.flush()
-        return
-    from rich.console import Console
-
-    width = None if sys.stdout.isatty() else _WIDTH_OF_FILES
-    console = Console(markup=False, highlight=False, emoji=False, width=width)
-    for item in answer.shown:
-        console.print(item, soft_wrap=isinstance(item, str))
-    sys.stdout.flush()

@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 # Every option is None unless it is given: the defaults are those of tensmith.config.Config.
 
 
-@command(
-    example="tensmith compress model.onnx --data cifar10:DIR --max-drop 0.5 --time-budget 10m",
-    aborted="whatever was measured is kept: go on by repeating the command with --resume",
-)
+@command(example="tensmith compress model.onnx --data cifar10:DIR --max-drop 0.5 --time-budget 10m")
 def compress(
     model: Annotated[
         str | None, typer.Argument(metavar="[MODEL]", help="The .onnx file; may be left out with --config.")

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from tensmith.cli.command import Answer, command
+from tensmith.cli.terminal import table
 
 _SITES_SHOWN = 6
 _REASONS_SHOWN = 12
@@ -99,12 +100,4 @@ def _number(value: float | None) -> str:
 
 
 def _table(names: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Any:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for name in names:
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    return table
+    return table([(name, "left") for name in names], rows)

@@ -10,6 +10,7 @@ import typer
 
 from tensmith.cli.command import Answer, command
 from tensmith.cli.progress import Tell, progress
+from tensmith.cli.terminal import table
 
 if TYPE_CHECKING:
     from tensmith.lifting.auto import Choice
@@ -115,17 +116,12 @@ def _sentences(result: LiftResult) -> Iterator[str]:
 
 
 def _table(choice: Choice) -> Any:
-    from rich.table import Table
-    from rich.text import Text
-
     shapes = ", ".join(
         f"{name} {'x'.join(map(str, shape))}" for name, shape in choice.shapes.items() if shape
     )
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", title_justify="left")
-    table.title = f"timed on {shapes}" if shapes else "timed"
-    for name in ("target", "ms", "ratio", ""):
-        table.add_column(name, justify="right" if name in ("ms", "ratio") else "left")
+    rows = []
     for row in choice.to_json():
         cells = ("", "") if row["ms"] is None else (f"{row['ms']:.4g}", f"{row['ratio']:.3g}x")
-        table.add_row(*map(Text, (row["target"], *cells, row["note"])))
-    return table
+        rows.append((row["target"], *cells, row["note"]))
+    title = f"timed on {shapes}" if shapes else "timed"
+    return table([("target", "left"), ("ms", "right"), ("ratio", "right"), ("", "left")], rows, title)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
+from tensmith.cli.terminal import visible
+
 Tell = Callable[[str], None]
 
 
@@ -24,5 +26,5 @@ def progress(start: str) -> Iterator[Tell]:
     with Progress(
         SpinnerColumn(), TimeElapsedColumn(), words, console=console, transient=True, redirect_stdout=False
     ) as bar:
-        task = bar.add_task(escape(start))
-        yield lambda sentence: bar.update(task, description=escape(sentence))
+        task = bar.add_task(escape(visible(start)))
+        yield lambda sentence: bar.update(task, description=escape(visible(sentence)))

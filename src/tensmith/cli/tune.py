@@ -11,6 +11,7 @@ import typer
 
 from tensmith.cli.command import INTERRUPTED, Answer, command
 from tensmith.cli.progress import progress
+from tensmith.cli.terminal import table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -121,20 +122,14 @@ def _place(rpc: str | None, target: str | None, tell: Tell) -> Iterator[Place]:
 
 
 def _table(document: dict[str, Any]) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    other = any(row["metaschedule"] for row in document["problems"])
-    for name in ("layers", "untuned, us", "tuned, us", *(["MetaSchedule, us"] if other else []), "timed"):
-        table.add_column(name, justify="right")
-    table.add_column("problem and its fastest kernel", overflow="fold")
+    other = ["metaschedule"] if any(row["metaschedule"] for row in document["problems"]) else []
+    names = ("layers", "untuned, us", "tuned, us", *(["MetaSchedule, us"] if other else []), "timed")
+    rows = []
     for row in document["problems"]:
-        keys = ("guess", "best", *(["metaschedule"] if other else []))
-        times = (_microseconds((row[key] or {}).get("microseconds")) for key in keys)
+        times = (_microseconds((row[key] or {}).get("microseconds")) for key in ("guess", "best", *other))
         words = f"{row['problem']}: {row['best']['kernel']}"
-        table.add_row(*map(Text, (str(row["count"]), *times, str(row["timed"]), words)))
-    return table
+        rows.append((str(row["count"]), *times, str(row["timed"]), words))
+    return table([*((name, "right") for name in names), ("problem and its fastest kernel", "left")], rows)
 
 
 def _microseconds(value: float | None) -> str:

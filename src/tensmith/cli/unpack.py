@@ -19,14 +19,12 @@ def unpack(
     force: Annotated[bool, typer.Option("--force", help="Replace DST if it is another file.")] = False,
 ) -> Answer:
     """Write the very ONNX file that was packed and measured. Damaged files are refused."""
+    from tensmith import gate
     from tensmith.backend.packed import unpack as decode
-    from tensmith.errors import ModelError, OutputError
+    from tensmith.errors import OutputError
     from tensmith.files import sha256_bytes, sha256_file, write_bytes
 
-    try:
-        packed = source.read_bytes()
-    except OSError as error:
-        raise ModelError(f"cannot read {source}: {error.strerror}; check the path") from error
+    packed = gate.read_bytes(source, gate.PACKED)
     model = decode(packed)
     place = target if target is not None else source.with_suffix(".onnx")
     if place.is_dir():

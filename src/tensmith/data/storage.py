@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from tensmith import gate
 from tensmith.errors import DataError
 
 PIECE = 1 << 20
@@ -54,15 +55,15 @@ def open_random(path: Path) -> RandomFile:
     """Opens `path`; a `.xz` or `.gz` file is decompressed once, into an unnamed temporary file.
 
     Neither memory nor time grows with which bytes are read later. Raises DataError when the file is missing,
-    damaged, or grows past 200 times its size (a decompression bomb).
+    damaged, or grows as decompression bombs do.
     """
     try:
         if path.suffix not in COMPRESSED_SUFFIXES:
-            return RandomFile(path.open("rb"), str(path))
-        pieces = _xz_pieces(path) if path.suffix == ".xz" else _gzip_pieces(path)
-        return spilled(_bounded(pieces, path), str(path))
-    except FileNotFoundError as error:
-        raise DataError(f"no such file: {path}; check the path given after the dataset's kind") from error
+            return RandomFile(gate.open_file(path, gate.DATA), str(path))
+        with gate.open_file(path, gate.DATA) as file:
+            pieces = _xz_pieces(file) if path.suffix == ".xz" else _gzip_pieces(file)
+            size = os.fstat(file.fileno()).st_size
+            return spilled(gate.bounded(pieces, size, str(path)), str(path))
     except _DAMAGED as error:
         raise DataError(f"{path} is damaged or cut off ({error}); get it again") from error
     except OSError as error:
@@ -88,37 +89,25 @@ def _write(file: IO[bytes], piece: bytes, name: str) -> None:
         raise DataError(f"no room in {where} to decompress {name} ({error.strerror}); set TMPDIR") from error
 
 
-def _bounded(pieces: Iterator[bytes], path: Path) -> Iterator[bytes]:
-    limit, total = (64 << 20) + 200 * path.stat().st_size, 0
-    for piece in pieces:
-        total += len(piece)
-        if total > limit:
-            raise DataError(
-                f"{path} decompresses to more than {limit} bytes; decompress it yourself if you trust it"
-            )
-        yield piece
-
-
-def _gzip_pieces(path: Path) -> Iterator[bytes]:
-    with gzip.open(path, "rb") as file:
-        while piece := file.read(PIECE):
+def _gzip_pieces(file: IO[bytes]) -> Iterator[bytes]:
+    with gzip.open(file, "rb") as plain:
+        while piece := plain.read(PIECE):
             yield piece
 
 
-def _xz_pieces(path: Path) -> Iterator[bytes]:
+def _xz_pieces(file: IO[bytes]) -> Iterator[bytes]:
     """Like lzma.open, with a limit on the decoder's own memory; a file may hold several streams."""
-    with path.open("rb") as file:
-        pending = file.read(PIECE)
-        if not pending:
-            raise EOFError("the file is empty")
-        while pending:
-            decoder = lzma.LZMADecompressor(memlimit=XZ_MEMORY)
-            while not decoder.eof:
-                if decoder.needs_input and not pending and not (pending := file.read(PIECE)):
-                    raise EOFError("the compressed data stops before its end mark")
-                piece, pending = decoder.decompress(pending, PIECE), b""
-                if piece:
-                    yield piece
-            pending = decoder.unused_data.lstrip(b"\0")
-            while not pending and (piece := file.read(PIECE)):  # zeros may stand between streams
-                pending = piece.lstrip(b"\0")
+    pending = file.read(PIECE)
+    if not pending:
+        raise EOFError("the file is empty")
+    while pending:
+        decoder = lzma.LZMADecompressor(memlimit=XZ_MEMORY)
+        while not decoder.eof:
+            if decoder.needs_input and not pending and not (pending := file.read(PIECE)):
+                raise EOFError("the compressed data stops before its end mark")
+            piece, pending = decoder.decompress(pending, PIECE), b""
+            if piece:
+                yield piece
+        pending = decoder.unused_data.lstrip(b"\0")
+        while not pending and (piece := file.read(PIECE)):  # zeros may stand between streams
+            pending = piece.lstrip(b"\0")

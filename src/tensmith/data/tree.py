@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from tensmith import gate
 from tensmith.data.storage import open_random
 from tensmith.errors import DataError
 
@@ -81,7 +82,7 @@ def _folder(root: Path) -> Tree:
         names += [name for file in files if _visible(name := (relative / file).as_posix())]
 
     def read(name: str, limit: int) -> bytes:
-        with (root / name).open("rb") as file:
+        with gate.open_file(root / name, gate.DATA) as file:
             data = file.read(limit + 1)
         if len(data) > limit:
             raise DataError(f"{root}/{name} is larger than {limit} bytes, too large for one sample")

@@ -11,6 +11,7 @@ from typing import IO
 
 from tensmith.config import Config
 from tensmith.deploy.identity import Identity, difference
+from tensmith.deploy.publish import mend
 from tensmith.errors import OutputError
 from tensmith.files import write_text
 from tensmith.search.checkpoint import Checkpoint
@@ -19,6 +20,9 @@ WORK = "work"
 _OURS = "run.sqlite"
 # What a run that was killed before its first candidate leaves behind.
 _LEFTOVERS = {".lock", WORK}
+# What an interrupt leaves behind.
+_KEPT = "whatever was measured is kept: go on by repeating the command with --resume"
+_NOTHING_KEPT = "nothing was measured yet, so nothing is kept"
 
 
 class RunFolder:
@@ -36,8 +40,9 @@ class RunFolder:
         try:
             self.checkpoint = Checkpoint(path / _OURS)
             self._same_run(identity, resume)
-            for built in self.work.iterdir():  # made anew from the plans: not trusted across runs
-                built.unlink()
+            mend(path)
+            shutil.rmtree(self.work)  # made anew from the plans: not trusted across runs
+            self.work.mkdir()
             write_text(path / "config.yaml", config.to_yaml())
         except BaseException:
             if not resume:
@@ -104,6 +109,8 @@ class RunFolder:
         if empty:
             self._withdraw()
         self._lock.close()
+        if kind is KeyboardInterrupt:
+            raise KeyboardInterrupt(_NOTHING_KEPT if empty else _KEPT) from error
 
     def _withdraw(self) -> None:
         """Takes back a folder in which nothing was measured, so that the same command can be given again."""
@@ -112,19 +119,3 @@ class RunFolder:
         shutil.rmtree(self.work, ignore_errors=True)
         with contextlib.suppress(OSError):  # it was there before, with something in it
             self.path.rmdir()
-
-    def fresh(self, name: str) -> Path:
-        """An empty folder beside the final one, to be filled and then put in its place by `publish`."""
-        path = self.path / f".{name}.new"
-        shutil.rmtree(path, ignore_errors=True)
-        path.mkdir(parents=True)
-        return path
-
-    def publish(self, name: str) -> None:
-        """Puts the filled folder in place of the old one; at no moment is neither there for good."""
-        final, new, old = self.path / name, self.path / f".{name}.new", self.path / f".{name}.old"
-        shutil.rmtree(old, ignore_errors=True)
-        if final.exists():
-            final.replace(old)
-        new.replace(final)
-        shutil.rmtree(old, ignore_errors=True)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tensmith import gate
+from tensmith.deploy.publish import FRONT, point_folder
 from tensmith.errors import MissingExtra, OutputError, UsageError
 from tensmith.evaluate.metric import Metric
 from tensmith.files import sha256_file
@@ -17,7 +19,6 @@ from tensmith.report.schema import validate_front
 if TYPE_CHECKING:
     import pandas
 
-_MOST_BYTES = 64 << 20
 PREFERENCES = {
     "size": lambda m: m["packed_bytes"].value,
     "latency": lambda m: m["latency_ms"].value,
@@ -65,12 +66,10 @@ class Front:
     def read(folder: str | Path) -> Front:
         """The front in the output folder of a run; OutputError if there is none or it is damaged."""
         folder = Path(folder)
-        path = folder / "front.json"
+        path = folder / FRONT
         try:
-            if path.stat().st_size > _MOST_BYTES:
-                raise OutputError(f"{path} is too large to be a front; it is damaged")
-            document = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            document = json.loads(gate.read_text(path, gate.FRONT))
+        except (ValueError, RecursionError) as error:
             raise OutputError(
                 f"{folder} holds no readable front.json ({error}); run tensmith compress"
             ) from error
@@ -82,7 +81,7 @@ class Front:
                 {name: Metric.from_json(metric) for name, metric in point["metrics"].items()},
                 tuple(point["trail"]),
                 point["files"],
-                folder / "candidates" / f"{number:03d}",
+                point_folder(folder, number, point["files"]),
             )
             for number, point in enumerate(document["points"])
         )

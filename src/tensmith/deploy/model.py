@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tensmith import gate
 from tensmith.backend.mixed import folder as mixed
 from tensmith.backend.native.emit import loader
 from tensmith.backend.packed import unpack
@@ -16,7 +16,8 @@ from tensmith.engine.base import ENGINES, Session
 from tensmith.engine.compiled import MIXED, NATIVE
 from tensmith.errors import ModelError
 from tensmith.evaluate.accuracy import as_model
-from tensmith.files import write_bytes
+from tensmith.files import TemporaryFolder, write_bytes
+from tensmith.frontend.checked import check_model
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program
 
@@ -36,16 +37,14 @@ class Model:
     ) -> None:
         self.path = Path(path)
         self._engine, self._threads, self._compiled = engine, threads, compiled
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: TemporaryFolder | None = None
 
     @cached_property
     def onnx_bytes(self) -> bytes:
         """The ONNX file, unpacked if need be: exactly the bytes that were measured."""
-        try:
-            data = self.path.read_bytes()
-        except OSError as error:
-            raise ModelError(f"cannot read {self.path}: {error.strerror}; check the path") from error
-        return unpack(data) if self.path.suffix == _PACKED_SUFFIX else data
+        if self.path.suffix == _PACKED_SUFFIX:
+            return unpack(gate.read_bytes(self.path, gate.PACKED))
+        return gate.read_bytes(self.path, gate.MODEL)
 
     @cached_property
     def program(self) -> Program:
@@ -57,9 +56,11 @@ class Model:
         """The model loaded into its engine."""
         path = self._compiled or self.path
         if path.suffix == _PACKED_SUFFIX:
-            self._folder = tempfile.TemporaryDirectory(prefix="tensmith-")
+            self._folder = TemporaryFolder()
             path = Path(self._folder.name) / "model.onnx"
             path.write_bytes(self.onnx_bytes)
+        if self._compiled is None:
+            check_model(path)
         return ENGINES[self._engine].prepare(path, self._threads)
 
     def __call__(self, inputs: np.ndarray[Any, Any] | dict[str, np.ndarray[Any, Any]]) -> Any:
@@ -92,8 +93,11 @@ def load(path: str | Path, engine: str | None = None, threads: int = 1) -> Model
                 f"{path} holds no model.onnx and no model.packed; give the folder of a front point"
             )
         path = found[0]
-    if not path.is_file():
-        raise ModelError(f"{path} does not exist; check the path")
+    if compiled is None:
+        gate.check(path, gate.PACKED if path.suffix == _PACKED_SUFFIX else gate.MODEL)
+    else:
+        for file in compiled.iterdir():
+            gate.check(file, gate.COMPILED)
     model = Model(path, engine, threads, compiled)
     if path.suffix == _PACKED_SUFFIX:
         _ = model.onnx_bytes  # a damaged file is refused now, not at the first call

@@ -13,6 +13,7 @@ from tensmith import __version__
 from tensmith.config import Config
 from tensmith.deploy.folder import RunFolder
 from tensmith.deploy.layers import layer_rows
+from tensmith.deploy.publish import BEST, CANDIDATES, publish, staged
 from tensmith.deploy.settle import Settled, contender_of
 from tensmith.engine.base import ENGINES
 from tensmith.engine.compiled import COMPILING
@@ -43,11 +44,11 @@ def write_run(
 ) -> dict[str, Any]:
     """Writes the folder of a finished run and returns the content of front.json."""
     chosen = best(settled.points, config.prefer)
-    points = _write_points(folder, workshop, checker, settled, chosen)
+    points = _write_points(folder.path, workshop, checker, settled, chosen)
     original = {name: metric.to_json() for name, metric in settled.original.items()}
     baseline = {"engine": BASELINE_ENGINE, "metrics": original}
     front = {"schema": 1, "baseline": baseline, "original": {"metrics": original}, "points": points}
-    write_text(folder.path / "front.json", json.dumps(front, indent=1))
+    publish(folder.path, front)
     report = {
         "front": front,
         "context": _context(config, workshop, settled, chosen, target, data_name),
@@ -57,7 +58,7 @@ def write_run(
         ],
         "layers": layer_rows(workshop, chosen, sensitivity, target),
         "tried": [_tried(candidate, settled) for candidate in tried],
-        "evidence": json.loads((folder.path / "best" / "certificate.json").read_text())["claims"],
+        "evidence": json.loads((folder.path / BEST / "certificate.json").read_text())["claims"],
         "notes": notes,
     }
     write_text(folder.path / "report.json", json.dumps(report))
@@ -68,14 +69,14 @@ def write_run(
 
 
 def _write_points(
-    folder: RunFolder, workshop: Workshop, checker: Checker, settled: Settled, chosen: Candidate
+    out: Path, workshop: Workshop, checker: Checker, settled: Settled, chosen: Candidate
 ) -> list[dict[str, Any]]:
-    """candidates/NNN for each point and best/ for the chosen one, each complete before it is seen."""
-    made = folder.fresh("candidates")
+    """Stages each point and the chosen one as best/; the points as front.json has them."""
+    made = staged(out, CANDIDATES)
     points = []
     for number, candidate in enumerate(settled.points):
         name = f"{number:03d}"
-        files = _write_point(made / name, folder.path / "candidates" / name, workshop, checker, candidate)
+        files = _write_point(made / name, out / CANDIDATES / name, workshop, checker, candidate)
         points.append(
             {
                 "id": candidate.id,
@@ -85,9 +86,7 @@ def _write_points(
                 "files": files,
             }
         )
-    _write_point(folder.fresh("best"), folder.path / "best", workshop, checker, chosen)
-    folder.publish("candidates")
-    folder.publish("best")
+    _write_point(staged(out, BEST), out / BEST, workshop, checker, chosen)
     return points
 
 

@@ -7,11 +7,11 @@ no library: a worker process that measures an engine must hold that engine and n
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tensmith import gate
 from tensmith.errors import EngineError
 
 # onnx.proto, TensorProto.DataType
@@ -42,6 +42,8 @@ _DTYPES = {
 }
 
 _LONGEST_VARINT = 10
+# A graph of so many nodes is beyond the importer's bound, too.
+_MOST_FIELDS = 2_000_000
 _NEGATIVE = 1 << 63
 
 # Field numbers of onnx.proto that are followed; every other field is skipped unread.
@@ -84,16 +86,12 @@ class _Damaged(Exception):
 def read_signature(path: Path) -> Signature:
     """The signature of the ONNX model at `path`; EngineError if it is missing, truncated or not ONNX."""
     try:
-        with (
-            path.open("rb") as file,
-            memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) as view,
-        ):
+        with memoryview(gate.mapped(path, gate.ENGINE_MODEL)) as view:
+            if not view:
+                raise _Damaged("it is empty")
             return _signature(view)
-    except OSError as error:
-        raise EngineError(f"cannot read {path}: {error.strerror or error}") from error
-    except (_Damaged, ValueError) as error:
-        reason = "it is empty" if path.stat().st_size == 0 else str(error)
-        raise EngineError(f"{path} is not a complete ONNX file: {reason}; export or copy it again") from error
+    except (_Damaged, UnicodeDecodeError) as error:
+        raise EngineError(f"{path} is not a complete ONNX file: {error}; export or copy it again") from error
 
 
 def _signature(model: memoryview) -> Signature:
@@ -172,10 +170,12 @@ def _message(value: int | memoryview) -> memoryview:
 
 def _fields(buffer: memoryview) -> Iterator[tuple[int, int | memoryview]]:
     """The (field number, value) pairs of one message; nested messages stay unread views."""
-    at = 0
+    at = count = 0
     while at < len(buffer):
         key, at = _varint(buffer, at)
-        kind = key & 7
+        kind, count = key & 7, count + 1
+        if not key >> 3 or count > _MOST_FIELDS:
+            raise _Damaged("a field has the number 0" if not key >> 3 else f"it has over {count - 1} fields")
         if kind == 0:
             value, at = _varint(buffer, at)
             yield key >> 3, value

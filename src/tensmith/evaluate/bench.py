@@ -13,8 +13,9 @@ import numpy as np
 from tensmith.engine.base import ENGINES, Arrays, available, require
 from tensmith.engine.signature import TensorSpec, read_signature
 from tensmith.engine.worker import Worker
-from tensmith.errors import EngineError, UsageError
+from tensmith.errors import EngineError, ModelError, UsageError
 from tensmith.evaluate.latency import Contender, Latency, summarize, take_turns
+from tensmith.frontend.checked import check_model
 
 _LENGTH = 128
 _FLOATS = ("float16", "float32", "float64")
@@ -92,9 +93,10 @@ def bench(
         for contender in contenders:
             progress(f"loading {contender.name}")
             try:
+                check_model(contender.path)
                 inputs = random_inputs(read_signature(contender.path).inputs, batch, seed, sizes)
                 workers[contender] = stack.enter_context(contender.start(inputs, threads))
-            except EngineError as error:
+            except (EngineError, ModelError) as error:
                 failures[contender] = str(error)
         if not workers:
             raise EngineError(next(iter(failures.values())))

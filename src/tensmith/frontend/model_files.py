@@ -6,22 +6,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
+from tensmith import gate
 from tensmith.errors import ModelError
+from tensmith.frontend.onnx_file import parse_onnx
 
 
 def model_files(path: Path) -> list[Path]:
     """The model file and the external data files it names; ModelError if one lies elsewhere."""
-    return [path, *sorted(_external_files(path, load_skeleton(path)))]
+    return [path, *sorted(external_files(path, load_skeleton(path)))]
 
 
 def load_skeleton(path: Path) -> onnx.ModelProto:
     """The model without its external data; ModelError if it is none."""
-    try:
-        return onnx.load(str(path), load_external_data=False)
-    except (OSError, DecodeError) as error:
-        raise ModelError(f"cannot read {path} as an ONNX model: {error}; export or copy it again") from error
+    return parse_onnx(gate.read_bytes(path, gate.MODEL), str(path))
 
 
 def tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
@@ -37,13 +35,14 @@ def tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
                 yield from tensors(attribute.g)
 
 
-def _external_files(path: Path, model: onnx.ModelProto) -> set[Path]:
+def external_files(path: Path, model: onnx.ModelProto) -> set[Path]:
+    """The external data files that the model at `path` names; ModelError if one lies elsewhere."""
     files = set()
     for tensor in tensors(model.graph):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             location = next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
             file = path.parent / location
-            if not location or not file.resolve().is_relative_to(path.parent.resolve()):
+            if not location or "\0" in location or not file.resolve().is_relative_to(path.parent.resolve()):
                 raise ModelError(f"{path} keeps '{tensor.name}' outside its folder, in {location}; refused")
             files.add(file)
     return files

@@ -17,7 +17,14 @@ from tensmith.frontend.onnx_order import in_order
 from tensmith.frontend.onnx_tensor import ExternalFiles, read_attribute, read_sparse, read_tensor
 from tensmith.frontend.onnx_types import Stated, Symbols, tensor_type
 from tensmith.ir.infer import Facts, infer_node
-from tensmith.ir.onnx_schema import UNKNOWN, misfit, operator_name, schema_default, standard_domain
+from tensmith.ir.onnx_schema import (
+    ELEMENT_TYPES,
+    UNKNOWN,
+    misfit,
+    operator_name,
+    schema_default,
+    standard_domain,
+)
 from tensmith.ir.op import REQUIRED, Node, Op, Typed, find_onnx
 from tensmith.ir.opaque import captures
 from tensmith.ir.program import PRODUCER, PRODUCER_KEY, Origin, Program, constant_facts
@@ -110,6 +117,13 @@ class _Reader:
                 raise ModelError(f"{self.label} lists the output '{name}' twice; export it again")
             if name not in self.facts:
                 raise ModelError(f"{self.label}: no node computes the output '{name}'; export it again")
+            stated = ELEMENT_TYPES.get(self.graph.output[position].type.tensor_type.elem_type)
+            found = self.facts[name].type
+            if stated is not None and found is not None and found.dtype != stated:
+                raise ModelError(
+                    f"{self.label}: output '{name}' is stated as {stated}, but is {found.dtype}; "
+                    "export it again"
+                )
             if self.facts[name].type is None:
                 raise ModelError(
                     f"{self.label}: output '{name}' is not a tensor of a known type; "

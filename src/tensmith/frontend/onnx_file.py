@@ -8,12 +8,11 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
+from tensmith import gate
 from tensmith.errors import ModelError
 from tensmith.frontend.onnx_passes import converted, inlined
 from tensmith.frontend.onnx_valid import check_fields
 from tensmith.ir.onnx_schema import NEWEST_OPSET, OLDEST_OPSET, standard_domain
-
-_PROTOBUF_LIMIT = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -35,24 +34,14 @@ def open_onnx(source: str | Path | bytes | onnx.ModelProto) -> OnnxFile:
     if isinstance(source, onnx.ModelProto):
         return _checked(OnnxFile(source, "the model", None))
     if isinstance(source, bytes):
-        return _checked(OnnxFile(_parse(source, "the model"), "the model", None))
+        return _checked(OnnxFile(parse_onnx(source, "the model"), "the model", None))
     path = Path(source)
-    try:
-        if not path.exists():
-            raise ModelError(f"{path} does not exist; check the path")
-        if not path.is_file():
-            raise ModelError(f"{path} is not a file; give the path of an .onnx file")
-        if path.stat().st_size > _PROTOBUF_LIMIT:
-            raise ModelError(
-                f"{path} is over 2 GB, which ONNX cannot hold in one file; save its weights as external data"
-            )
-        data = path.read_bytes()
-    except OSError as error:
-        raise ModelError(f"cannot read {path}: {error.strerror or error}; check its permissions") from error
-    return _checked(OnnxFile(_parse(data, str(path)), str(path), path.parent))
+    data = gate.read_bytes(path, gate.MODEL)
+    return _checked(OnnxFile(parse_onnx(data, str(path)), str(path), path.parent))
 
 
-def _parse(data: bytes, label: str) -> onnx.ModelProto:
+def parse_onnx(data: bytes, label: str) -> onnx.ModelProto:
+    """The message in the bytes of a file called `label`, unchecked; ModelError if there is none."""
     if not data:
         raise ModelError(f"{label} is empty; export or copy it again")
     model = onnx.ModelProto()

@@ -34,7 +34,7 @@ def converted(model: onnx.ModelProto, version: int, label: str) -> onnx.ModelPro
 
 def inlined(model: onnx.ModelProto, label: str) -> onnx.ModelProto:
     """A model without local functions. Raises ModelError."""
-    _bound_expansion(model, label)
+    bound_expansion(model, label)
     try:
         found = _run(lambda light: onnx.inliner.inline_local_functions(light, convert_version=True), model)
     except Exception as error:  # the inliner raises whatever its C++ throws
@@ -120,7 +120,7 @@ def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".;")
 
 
-def _bound_expansion(model: onnx.ModelProto, label: str) -> None:
+def bound_expansion(model: onnx.ModelProto, label: str) -> None:
     """Refuses functions that call themselves, or whose inlining would not end in reasonable size."""
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
     sizes: dict[tuple[str, str, str], int] = {}

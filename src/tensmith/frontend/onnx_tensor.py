@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, TensorProto
 
+from tensmith import gate
 from tensmith.errors import ModelError
 from tensmith.formula.arith import Array
 from tensmith.ir.onnx_schema import ELEMENT_TYPES, tidy_float
@@ -142,17 +143,10 @@ class ExternalFiles:
             raise ModelError(
                 f"{where} names the external file '{location}', which is outside the model's folder; refused"
             )
-        try:
-            if not path.is_file():
-                raise ModelError(f"{where} lies in {path}, which is missing; put the file beside the model")
-            size = path.stat().st_size
-            with path.open("rb") as file:
-                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
-        except OSError as error:
-            raise ModelError(
-                f"cannot read {path}: {error.strerror or error}; check its permissions"
-            ) from error
-        self._maps[path] = (mapped, size)
+        if not path.exists():
+            raise ModelError(f"{where} lies in {path}, which is missing; put the file beside the model")
+        mapped = gate.mapped(path, gate.WEIGHTS)
+        self._maps[path] = (mapped, len(mapped))
         return self._maps[path]
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from tensmith.errors import MissingExtra, ModelError
+from tensmith.files import TemporaryFolder
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir.program import Program
 
@@ -59,7 +59,7 @@ def read_torch(
     size = sum(p.numel() * p.element_size() for p in (*module.parameters(), *module.buffers()))
     if size <= _IN_MEMORY_BYTES:
         return read_onnx(exported.model_proto)
-    with tempfile.TemporaryDirectory() as folder:
+    with TemporaryFolder() as folder:
         path = Path(folder) / "model.onnx"
         exported.save(path, external_data=True)
         # The weights stay mapped after their file's name is gone.

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
 
+from tensmith import gate
 from tensmith.errors import UsageError
 from tensmith.hardware.energy import HOROWITZ_45NM, EnergyTable
 
@@ -100,7 +101,7 @@ def load_target(name: str | Path) -> Target:
 
         return detect_host()
     if Path(name).suffix == ".toml":
-        return _from_toml(_read(Path(name)), str(name))
+        return _from_toml(gate.read_text(Path(name), gate.TARGET), str(name))
     if str(name) not in target_names():
         known = ", ".join(target_names())
         raise UsageError(f"unknown target '{name}'; known: {known}, or the path of a .toml file")
@@ -108,18 +109,11 @@ def load_target(name: str | Path) -> Target:
     return _from_toml(file.read_text(encoding="utf-8"), f"{name}.toml")
 
 
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read the target file {path}: {error}") from error
-
-
 def _from_toml(text: str, where: str) -> Target:
     try:
         fields: dict[str, Any] = tomllib.loads(text)
         return Target.model_validate(fields)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{where} is not TOML: {error}") from error
     except ValidationError as error:
         first = error.errors()[0]

@@ -16,7 +16,9 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array, Floats
 from tensmith.formula.poly import Dim, Poly, simplify_dim
+from tensmith.ir.domains import check_attributes
 from tensmith.ir.op import Node, Run, Typed
+from tensmith.ir.ops.sizes import is_negative
 from tensmith.ir.types import TensorType
 
 _MAX_KNOWN = 256
@@ -54,15 +56,27 @@ def infer_node(
     if any(fact is not None and fact.type is None for fact in given):
         return tuple(Facts(hints.get(name), None) for name in node.outputs)
     try:
+        check_attributes(node.op, node.attrs)
         types = node.definition.infer(call)
     except ProgramError as error:
         raise ProgramError(f"{node.label}: {error}") from error
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise ProgramError(f"{node.label}: its attributes do not fit its inputs ({error})") from error
+    _check_sizes(node, types)
     types = _named_sizes(node, types)
     values = _known_values(node, call, types)
     merged = tuple(_merge(type_, hints.get(name)) for name, type_ in zip(node.outputs, types))
     return tuple(Facts(type_, value) for type_, value in zip(merged, values))
+
+
+def _check_sizes(node: Node, types: tuple[TensorType | None, ...]) -> None:
+    """ProgramError where an output has a size that is surely negative, or more elements than any memory."""
+    for output, type_ in zip(node.outputs, types):
+        shape = type_.shape if type_ is not None and type_.shape is not None else ()
+        if wrong := [dim for dim in shape if (dim < 0 if isinstance(dim, int) else is_negative(dim))]:
+            raise ProgramError(f"{node.label}: {output} would have the size {wrong[0]}")
+        if math.prod(dim for dim in shape if isinstance(dim, int)) >= _MAX_SIZE:
+            raise ProgramError(f"{node.label}: {output} would have over 2**63 elements")
 
 
 def _named_sizes(node: Node, types: tuple[TensorType | None, ...]) -> tuple[TensorType | None, ...]:
@@ -74,19 +88,11 @@ def _named_sizes(node: Node, types: tuple[TensorType | None, ...]) -> tuple[Tens
     names: dict[str, Poly] = {}
     found = []
     for output, type_ in zip(node.outputs, types):
-        if (
-            type_ is None
-            or type_.shape is None
-            or all(isinstance(d, int) and d < _MAX_SIZE for d in type_.shape)
-        ):
+        if type_ is None or type_.shape is None or type_.static is not None:
             found.append(type_)
             continue
         shape: list[Dim] = []
         for position, dim in enumerate(type_.shape):
-            if isinstance(dim, int) and dim >= _MAX_SIZE:
-                raise ProgramError(
-                    f"node '{node.name or output}' ({node.op}): a size of {output} is over 2**63"
-                )
             if isinstance(dim, Poly):
                 for symbol in sorted(s for s in dim.symbols() if "%" in s):
                     names.setdefault(symbol, Poly.symbol(f"n.{_escaped(output)}.{len(names)}"))

@@ -16,6 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from tensmith import gate
 from tensmith.errors import OutputError
 from tensmith.files import sha256_bytes, sha256_file, user_cache, write_text
 from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel
@@ -170,7 +171,7 @@ def scheduled(problem: Convolution, isa: Isa) -> Scheduled | None:
     if not path.exists():
         return None
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        stored = json.loads(gate.read_text(path, gate.KEPT))
         return Scheduled(problem, isa, str(stored["assembly"]), tuple(map(str, stored["order"])))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise OutputError(f"{path}, a kernel that was searched for, is damaged: remove it") from error

@@ -15,6 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from tensmith import gate
 from tensmith.errors import OutputError
 from tensmith.files import sha256_bytes, user_cache
 from tensmith.hardware.cpu import detect_cpu
@@ -134,6 +135,8 @@ class Timings:
         return self._open()
 
     def _open(self) -> sqlite3.Connection:
+        if self.path.exists():
+            gate.check(self.path, gate.KEPT)
         try:
             database = sqlite3.connect(self.path, timeout=_PATIENCE_SECONDS)
             (version,) = database.execute("PRAGMA user_version").fetchone()

@@ -6,11 +6,10 @@ import json
 from pathlib import Path
 from typing import cast
 
+from tensmith import gate
 from tensmith.errors import OutputError
 from tensmith.report.document import Report
 from tensmith.report.page import render
-
-_MOST_BYTES = 256 << 20
 
 
 def read_report(folder: Path) -> Report:
@@ -18,11 +17,9 @@ def read_report(folder: Path) -> Report:
     path = folder / "report.json"
     advice = "finish the run by `tensmith compress ... --resume`, or run it again"
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise OutputError(f"{path} is too large to be a report; {advice}")
-        document = cast(Report, json.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError as error:
-        raise OutputError(f"{folder} holds no report.json: no run was finished there; {advice}") from error
+        if not path.exists():
+            raise OutputError(f"{folder} holds no report.json: no run was finished there; {advice}")
+        document = cast(Report, json.loads(gate.read_text(path, gate.REPORT)))
     except (OSError, ValueError, RecursionError) as error:
         raise OutputError(f"{path} is damaged ({error}); {advice}") from error
     try:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tensmith import gate
 from tensmith.errors import OutputError
 from tensmith.search.candidate import Candidate
 
@@ -24,6 +25,8 @@ class Checkpoint:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        if path.exists():
+            gate.check(path, gate.RUN)
         try:
             self._db = sqlite3.connect(path, timeout=5.0)
             self._db.execute("PRAGMA journal_mode=WAL")

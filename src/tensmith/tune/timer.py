@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from tensmith.engine.frame import Array
 from tensmith.errors import EngineError
+from tensmith.files import TemporaryFolder
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.alone import text_alone
 from tensmith.kernel.toolchain import compile_library
@@ -26,7 +26,7 @@ class Timer:
 
     def __init__(self, patience: float = PATIENCE_SECONDS) -> None:
         self._patience = patience
-        self._folder = tempfile.TemporaryDirectory(prefix="tensmith-tune-")
+        self._folder = TemporaryFolder()
         self._worker = Worker(("tensmith.tune.serve",), patience)
 
     def __enter__(self) -> Timer:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tensmith import __version__
+from tensmith import __version__, gate
 from tensmith.backend.packed import unpack
 from tensmith.equality.programs import compare_programs
 from tensmith.errors import ModelError, TensmithError, VerificationError
@@ -126,7 +126,7 @@ def _files(folder: Path, certificate: Certificate) -> Iterator[Finding]:
 def _unpacked(path: Path, expected: str) -> Finding:
     claim = f"{PACKED} unpacks to {MODEL}, byte for byte"
     try:
-        model = unpack(path.read_bytes())
+        model = unpack(gate.read_bytes(path, gate.PACKED))
     except ModelError as error:
         raise VerificationError(f"{path}: the claim '{claim}' does not hold: {error}") from error
     if sha256_bytes(model) != expected:
@@ -138,8 +138,7 @@ def _locate(folder: Path, certificate: Certificate, given: Path | None) -> tuple
     """The original file, or why it is not at hand."""
     stated = certificate.original
     if given is not None:
-        if not given.is_file():
-            raise VerificationError(f"there is no file {given}; give the original model with --original")
+        gate.check(given, gate.ORIGINAL)
         if _hash(given) != stated.sha256:
             raise VerificationError(f"{given} is not the original of {folder / NAME}: its SHA-256 differs")
         return given, ""

@@ -7,7 +7,6 @@ session = onnxruntime.InferenceSession("folder/mixed.onnx", options)
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,7 @@ from tensmith.backend.native.choose.choosers import Choosing, estimated
 from tensmith.backend.native.plan import make_plan
 from tensmith.backend.onnx import write_onnx
 from tensmith.errors import EngineError, OutputError
-from tensmith.files import sha256_file
+from tensmith.files import TemporaryFolder, sha256_file
 from tensmith.frontend.model_files import load_skeleton
 from tensmith.ir import Program
 from tensmith.kernel.isa import Isa
@@ -54,7 +53,7 @@ def write_folder(mixed: Mixed, folder: Path) -> None:
     model = with_regions(mixed.program, library.regions, library.digest)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{folder.name}.tmp-", dir=folder.parent) as name:
+        with TemporaryFolder(f".{folder.name}.tmp-", folder.parent) as name:
             made = Path(name) / "made"
             made.mkdir()
             library.build(made / LIBRARY)

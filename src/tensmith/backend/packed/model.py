@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from tensmith import files
+from tensmith import files, gate
 from tensmith.backend.packed import container, derived, wire
 from tensmith.backend.packed.codec import decode_tensor, encode_tensor
 from tensmith.backend.packed.elements import TensorSpec
@@ -72,21 +72,12 @@ def describe(packed: bytes, max_bytes: int = container.MAX_MODEL_BYTES) -> list[
 
 def pack_file(source: Path, target: Path) -> None:
     """Packs the .onnx file `source` into `target`, atomically."""
-    files.write_bytes(target, pack(_read(source)))
+    files.write_bytes(target, pack(gate.read_bytes(source, gate.MODEL)))
 
 
 def unpack_file(source: Path, target: Path) -> None:
     """Unpacks `source` into the .onnx file `target`, atomically."""
-    files.write_bytes(target, unpack(_read(source)))
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ModelError(
-            f"cannot read {path}: {error.strerror or error}; check the path and its permissions"
-        ) from error
+    files.write_bytes(target, unpack(gate.read_bytes(source, gate.PACKED)))
 
 
 def _groups(specs: list[TensorSpec], derivations: list[derived.Derivation]) -> list[list[int]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tensmith import gate
 from tensmith.data.dataset import ALL, Array, Dataset, Part, part_name
 from tensmith.data.opening import reader
 from tensmith.data.parts import ItemPart
@@ -68,7 +69,7 @@ def _class_order(tree: Tree) -> list[str]:
                 return _first_words(tree.text(name), name)
         beside = tree.root.parent / wanted
         if tree.root.is_file() and beside.is_file():
-            return _first_words(beside.read_text(encoding="utf-8", errors="replace"), str(beside))
+            return _first_words(gate.read_bytes(beside, gate.WORDS).decode(errors="replace"), str(beside))
     return []
 
 

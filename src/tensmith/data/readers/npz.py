@@ -7,19 +7,23 @@ from __future__ import annotations
 
 import lzma
 import math
+import os
 import struct
 import zipfile
 import zlib
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
 
+from tensmith import gate
 from tensmith.data.arrays import dataset_of_arrays
 from tensmith.data.dataset import ALL, TEST, TRAIN, VALIDATION, Array, Dataset, Inputs
 from tensmith.data.opening import reader
+from tensmith.data.storage import PIECE, spilled
 from tensmith.errors import DataError
 
 MEMBER_LIMIT = 8 << 30
@@ -42,17 +46,16 @@ def open_npz(path: str, /) -> Dataset:
     """
     file = Path(path).expanduser()
     try:
-        with zipfile.ZipFile(file) as archive:
-            members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+        with gate.open_file(file, gate.DATA) as raw, zipfile.ZipFile(raw) as zipped:
+            archive = _Archive(str(file), raw, zipped)
+            members = archive.members()
             pairs = {
                 part: (
-                    _inputs(file, archive, {name: members[member] for name, member in names.items()}),
-                    _member(file, archive, members[label]) if label in members else None,
+                    _inputs(archive, {name: members[member] for name, member in names.items()}),
+                    archive.array(members[label]) if label in members else None,
                 )
                 for part, (names, label) in _parts(members).items()
             }
-    except FileNotFoundError as error:
-        raise DataError(f"no such file: {file}; check the path given after 'npz:'") from error
     except (OSError, *_DAMAGED) as error:
         raise DataError(f"{file} is not a readable .npz file ({error}); write it with numpy.savez") from error
     if not pairs:
@@ -82,9 +85,9 @@ def _parts(members: Collection[str]) -> dict[str, tuple[dict[str, str], str]]:
     return found
 
 
-def _inputs(file: Path, archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> Inputs:
+def _inputs(archive: _Archive, members: dict[str, zipfile.ZipInfo]) -> Inputs:
     """The array of each input; beside an x only what has as many samples is one."""
-    headers = {name: _header(file, archive, info) for name, info in members.items()}
+    headers = {name: archive.header(info) for name, info in members.items()}
     if "x" in members:
         samples = headers["x"].shape[:1]
         members = {
@@ -92,7 +95,7 @@ def _inputs(file: Path, archive: zipfile.ZipFile, members: dict[str, zipfile.Zip
             for name, info in members.items()
             if name == "x" or (headers[name].shape[:1] == samples and headers[name].dtype.kind in _NUMBERS)
         }
-    return {name: _member(file, archive, info) for name, info in members.items()}
+    return {name: archive.array(info) for name, info in members.items()}
 
 
 class _Header(NamedTuple):
@@ -104,43 +107,59 @@ class _Header(NamedTuple):
     start: int
 
 
-def _header(file: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Header:
-    with archive.open(info) as stream:
-        version = npy.read_magic(stream)
-        read_header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(version)
-        if read_header is None:
+@dataclass(frozen=True)
+class _Archive:
+    """An open archive, called `name` in messages."""
+
+    name: str
+    raw: BinaryIO
+    zipped: zipfile.ZipFile
+
+    def members(self) -> dict[str, zipfile.ZipInfo]:
+        """Each member by its array's name. DataError where they are no archive that NumPy writes."""
+        found = self.zipped.infolist()
+        if any(info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for info in found):
+            raise DataError(f"{self.name} is compressed as NumPy does not; write it with numpy.savez")
+        gate.refuse_growth(sum(info.file_size for info in found), self.size, self.name)
+        return {info.filename.removesuffix(".npy"): info for info in found}
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return os.fstat(self.raw.fileno()).st_size
+
+    def header(self, info: zipfile.ZipInfo) -> _Header:
+        """What the array of a member is."""
+        with self.zipped.open(info) as stream:
+            version = npy.read_magic(stream)
+            read_header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(version)
+            if read_header is None:
+                raise DataError(
+                    f"{self.name}:{info.filename} is of .npy version {version}; save arrays with plain dtypes"
+                )
+            return _Header(*read_header(stream), stream.tell())
+
+    def array(self, info: zipfile.ZipInfo) -> Array:
+        """One array, mapped: from the file where it is stored plain, else from a temporary one."""
+        where = f"{self.name}:{info.filename}"
+        shape, fortran, dtype, start = self.header(info)
+        if dtype.hasobject or dtype.kind not in _NUMBERS:
+            raise DataError(f"{where} holds {dtype}, not numbers; save numeric arrays")
+        size = math.prod(shape) * dtype.itemsize
+        if size != info.file_size - start or size > MEMBER_LIMIT:
             raise DataError(
-                f"{file}:{info.filename} is of .npy version {version}; save arrays with plain dtypes"
+                f"{where} should hold {size} bytes (at most {MEMBER_LIMIT}), has {info.file_size - start}"
             )
-        return _Header(*read_header(stream), stream.tell())
+        order: Literal["F", "C"] = "F" if fortran else "C"
+        if not size:
+            return np.empty(shape, dtype, order)
+        if info.compress_type == zipfile.ZIP_STORED:
+            return np.memmap(self.raw, dtype, "r", self._offset(info) + start, shape, order)
+        with self.zipped.open(info) as stream:
+            plain = spilled(iter(lambda: stream.read(PIECE), b""), where)
+        return np.memmap(plain.stream(), dtype, "r", start, shape, order)
 
-
-def _member(file: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
-    """One array: mapped from the file where it is stored plain, else decompressed into memory."""
-    where = f"{file}:{info.filename}"
-    shape, fortran, dtype, start = _header(file, archive, info)
-    if dtype.hasobject or dtype.kind not in _NUMBERS:
-        raise DataError(f"{where} holds {dtype}, not numbers; save numeric arrays")
-    size = math.prod(shape) * dtype.itemsize
-    if size != info.file_size - start or size > MEMBER_LIMIT:
-        raise DataError(
-            f"{where} should hold {size} bytes (at most {MEMBER_LIMIT}), has {info.file_size - start}"
-        )
-    order: Literal["F", "C"] = "F" if fortran else "C"
-    if info.compress_type == zipfile.ZIP_STORED and size:
-        offset = _data_offset(file, info) + start
-        return np.memmap(file, dtype, "r", offset, shape, order)
-    with archive.open(info) as stream:
-        stream.read(start)
-        data = stream.read(size)
-    if len(data) != size:
-        raise DataError(f"{where} ends early; get the file again")
-    return np.frombuffer(data, dtype).reshape(shape, order=order)
-
-
-def _data_offset(file: Path, info: zipfile.ZipInfo) -> int:
-    """Where a member's bytes start: after its local header, whose lengths differ from the directory's."""
-    with file.open("rb") as raw:
-        raw.seek(info.header_offset + 26)
-        name, extra = struct.unpack("<HH", raw.read(4))
-    return int(info.header_offset) + 30 + int(name) + int(extra)
+    def _offset(self, info: zipfile.ZipInfo) -> int:
+        """Where a member's bytes start: after its local header, whose lengths differ from the directory's."""
+        name, extra = struct.unpack("<HH", os.pread(self.raw.fileno(), 4, info.header_offset + 26))
+        return int(info.header_offset) + 30 + int(name) + int(extra)

@@ -40,6 +40,10 @@ class Attention(Op):
         if q.shape is None or k.shape is None or v.shape is None:
             return tuple(q.with_shape(None) for _ in range(call.n_outputs))
         heads_q, heads = _heads(call.attrs, q.shape, k.shape)
+        for name, shape in (("q_num_heads", q.shape), ("kv_num_heads", k.shape)):
+            stated = call.attrs[name]
+            if stated and len(shape) == 4 and isinstance(shape[1], int) and stated != shape[1]:
+                raise ProgramError(f"{name} is {stated}, but its input has {shape[1]} heads")
         n, h, rows, _ = _split_shape(q.shape, heads_q)
         key, value = _split_shape(k.shape, heads), _split_shape(v.shape, heads)
         length = Poly.of(key[2])

@@ -151,7 +151,14 @@ class ReverseSequence(Op):
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """x's own type."""
-        return (call.type(0),)
+        x, lengths, time = call.type(0), call.ints(1), call.attrs["time_axis"]
+        if {time, call.attrs["batch_axis"]} != {0, 1}:
+            raise ProgramError("one of time_axis and batch_axis is 0, the other is 1")
+        if x.shape is not None and lengths is not None:
+            steps = x.shape[time]
+            if any(length < 0 or (isinstance(steps, int) and length > steps) for length in lengths):
+                raise ProgramError(f"lengths {list(lengths)} are not from 0 to {steps}")
+        return (x,)
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """One gather along time."""

@@ -9,6 +9,7 @@ from tensmith.formula.arith import Arith, Array
 from tensmith.formula.expr import Expr, Formula, compute, guard, inside, total
 from tensmith.formula.poly import Dim, Poly, simplify_dim
 from tensmith.ir.op import Attrs, Op, Run, Symbolic, Typed, op
+from tensmith.ir.ops.convolution import check_window
 from tensmith.ir.ops.sizes import as_ints
 from tensmith.ir.types import Shape, TensorType
 
@@ -106,9 +107,15 @@ class ConvTranspose(Op):
 def transposed_window(attrs: Attrs, spatial: Shape, kernel: Shape) -> tuple[Shape, Shape, Shape, Shape]:
     """(strides, dilations, pads in front, output sizes), with output_shape and auto_pad turned into pads."""
     n = len(kernel)
+    check_window(attrs, kernel)
     strides, dilations = attrs["strides"] or (1,) * n, attrs["dilations"] or (1,) * n
     extra, pads = attrs["output_padding"] or (0,) * n, attrs["pads"] or (0,) * (2 * n)
     mode, wanted = attrs["auto_pad"], attrs["output_shape"]
+    if wanted is not None and len(wanted) != n:
+        raise ProgramError(f"output_shape {wanted} must have {n} numbers for {n} spatial axes")
+    for more, stride, dilation in zip(extra, strides, dilations):
+        if isinstance(stride, int) and isinstance(dilation, int) and more >= max(stride, dilation):
+            raise ProgramError(f"output_padding {extra} must be smaller than strides or dilations")
     full = [
         (Poly.of(spatial[d]) - 1) * strides[d] + extra[d] + (Poly.of(kernel[d]) - 1) * dilations[d] + 1
         for d in range(n)

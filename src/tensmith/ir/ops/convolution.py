@@ -116,6 +116,7 @@ def window_attrs(
     `pads` holds all begins, then all ends, as in ONNX.
     """
     n = len(kernel)
+    check_window(attrs, kernel)
     strides = attrs["strides"] or (1,) * n
     dilations = attrs.get("dilations") or (1,) * n
     mode = attrs.get("auto_pad", "NOTSET")
@@ -130,6 +131,21 @@ def window_attrs(
         begins.append(small if mode == "SAME_UPPER" else large)
         ends.append(large if mode == "SAME_UPPER" else small)
     return strides, dilations, (*begins, *ends)
+
+
+def check_window(attrs: Attrs, kernel: tuple[Any, ...]) -> None:
+    """ProgramError where the attributes of a window have other lengths than its axes need, or contradict."""
+    n = len(kernel)
+    lengths = {"kernel_shape": n, "strides": n, "dilations": n, "pads": 2 * n, "output_padding": n}
+    for name, length in lengths.items():
+        given = attrs.get(name)
+        if given is not None and len(given) != length:
+            raise ProgramError(f"{name} {given} must have {length} numbers for {n} spatial axes")
+    stated = attrs.get("kernel_shape")
+    if stated is not None and any(isinstance(k, int) and k != s for k, s in zip(kernel, stated)):
+        raise ProgramError(f"kernel_shape {stated} is not that of the weights, {kernel}")
+    if str(attrs.get("auto_pad")).startswith("SAME") and any(attrs.get("pads") or ()):
+        raise ProgramError(f"auto_pad {attrs['auto_pad']} and pads {attrs['pads']} contradict each other")
 
 
 def windows(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 import numpy as np
 
+from tensmith.errors import ProgramError
 from tensmith.formula.arith import Arith, Array
 from tensmith.formula.expr import Expr, Formula, compute, reduce
 from tensmith.formula.poly import Poly
@@ -24,8 +26,13 @@ class Cumulative(Op):
     kind: ClassVar[str]
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
-        """x's type."""
-        return (call.type(0),)
+        """x's type; the axis is one number."""
+        x, axis = call.type(0), call.ints(1)
+        if call.type(1).static is not None and math.prod(call.type(1).static or ()) != 1:
+            raise ProgramError(f"axis {call.type(1)} must be one number")
+        if axis is not None and x.shape is not None:
+            normal_axis(axis[0], len(x.shape))
+        return (x,)
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """One slice after the other."""

@@ -13,7 +13,7 @@ from tensmith.formula.expr import Expr, Formula, as_expr, compute, guard, total
 from tensmith.formula.expr import call as opaque
 from tensmith.formula.poly import Dim, Poly
 from tensmith.ir.op import Op, Run, Symbolic, Typed, op
-from tensmith.ir.ops.shared import normal_axis
+from tensmith.ir.ops.shared import check_indices, normal_axis
 from tensmith.ir.ops.sizes import fresh_shape
 from tensmith.ir.types import Shape, TensorType
 
@@ -31,6 +31,7 @@ class Gather(Op):
         if x.shape is None or indices.shape is None:
             return (x.with_shape(None),)
         axis = normal_axis(call.attrs["axis"], len(x.shape))
+        check_indices(call.value(1), x.shape[axis])
         return (x.with_shape((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])),)
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
@@ -82,13 +83,36 @@ class GatherElements(Op):
     """y[.., j, ..] = x[.., indices[.., j, ..], ..] with the index along `axis`. ONNX GatherElements."""
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
-        """The shape of the indices."""
-        return (call.type(0).with_shape(call.type(1).shape),)
+        """The shape of the indices, which lie in x."""
+        x, indices = call.type(0), call.type(1)
+        _check_along_axis(x.shape, indices.shape, call)
+        return (x.with_shape(indices.shape),)
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """One element an index."""
         x, indices = call[0], call[1]
         return (x[axis_subscripts(x, indices, call.attrs["axis"])],)
+
+
+def _check_along_axis(shape: Shape | None, indices: Shape | None, call: Typed) -> None:
+    """ProgramError where indices along an axis do not fit x: rank, other sizes, or a known index."""
+    if shape is None or indices is None:
+        return
+    if len(shape) != len(indices):
+        raise ProgramError(f"indices of rank {len(indices)} for x of rank {len(shape)}")
+    axis = normal_axis(call.attrs["axis"], len(shape))
+    for d, (size, wanted) in enumerate(zip(shape, indices)):
+        if d != axis and isinstance(size, int) and isinstance(wanted, int) and wanted > size:
+            raise ProgramError(f"indices have {wanted} places along axis {d}, where x has {size}")
+    check_indices(call.value(1), shape[axis])
+
+
+def _check_tuples(call: Typed, first: int) -> None:
+    """ProgramError where a known last axis of indices, subscripts into x from axis `first` on, is outside."""
+    shape, value = call.type(0).shape, call.value(1)
+    if shape is not None and value is not None and value.ndim:
+        for place in range(value.shape[-1]):
+            check_indices(value[..., place], shape[first + place])
 
 
 def axis_subscripts(x: Array, indices: Array, axis: int) -> tuple[Array, ...]:
@@ -113,6 +137,9 @@ class GatherND(Op):
             return (x.with_shape(None),)
         if depth + call.attrs["batch_dims"] > len(x.shape):
             raise ProgramError(f"indices {indices} go deeper than x {x}")
+        if depth < 1:
+            raise ProgramError("the last axis of indices has size 0; it names axes of x")
+        _check_tuples(call, call.attrs["batch_dims"])
         return (x.with_shape((*indices.shape[:-1], *x.shape[call.attrs["batch_dims"] + depth :])),)
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
@@ -206,7 +233,11 @@ class OneHot(Op):
             return (values.with_shape(None),)
         axis = normal_axis(call.attrs["axis"], len(indices.shape) + 1)
         depth = call.value(1)
+        if values.static not in (None, (2,)):
+            raise ProgramError(f"values {values} must be two: off and on")
         size: Shape = fresh_shape(1) if depth is None else (depth.reshape(-1).tolist()[0],)
+        if isinstance(size[0], int) and size[0] < 1:
+            raise ProgramError(f"depth is {size[0]}, and must be positive")
         return (values.with_shape((*indices.shape[:axis], *size, *indices.shape[axis:])),)
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
@@ -275,10 +306,15 @@ class TopK(Op):
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """Size k along the axis."""
         x, k = call.type(0), call.value(1)
+        if call.type(1).static not in (None, (1,)):
+            raise ProgramError(f"k {call.type(1)} must be one number")
         if x.shape is None:
             return (x, TensorType("i64", None))[: call.n_outputs]
         axis = normal_axis(call.attrs["axis"], len(x.shape))
         size: Shape = fresh_shape(1) if k is None else (k.reshape(-1).tolist()[0],)
+        whole = x.shape[axis]
+        if isinstance(size[0], int) and isinstance(whole, int) and not 0 <= size[0] <= whole:
+            raise ProgramError(f"k is {size[0]}, of an axis of size {whole}")
         shape = (*x.shape[:axis], *size, *x.shape[axis + 1 :])
         return (x.with_shape(shape), TensorType("i64", shape))[: call.n_outputs]
 

@@ -207,6 +207,8 @@ class MeanVarianceNormalization(Normalization):
         """See the class."""
         x = inputs[0]
         axes = tuple(normal_axis(axis, len(shape_of(x))) for axis in attrs["axes"])
+        if not axes:
+            raise ProgramError("axes are empty; they name what the mean is over")
         mean = average(m, x, axes)
         variance = m.sub(average(m, m.mul(x, x), axes), m.mul(mean, mean))
         deviation = m.add(m.call("sqrt", variance), m.const(single(1e-9), x))

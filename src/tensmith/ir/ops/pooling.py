@@ -51,6 +51,10 @@ class Window:
         strides, dilations, pads = window_attrs(attrs, spatial, kernel)
         n = len(kernel)
         begins, ends = pads[:n], pads[n:]
+        if any(isinstance(pad, int) and pad >= size for pad, size in zip(pads, (*kernel, *kernel))):
+            raise ProgramError(
+                f"pads {pads} must be smaller than the kernel {kernel}: windows would be empty"
+            )
         ceil = bool(attrs["ceil_mode"]) and attrs["auto_pad"] == "NOTSET"
         out = [
             _positions(spatial[d], kernel[d], strides[d], dilations[d], begins[d], ends[d], ceil)

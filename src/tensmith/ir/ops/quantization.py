@@ -107,6 +107,9 @@ class QuantizeLinear(Op):
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """x's shape in the zero point's element type (else output_dtype, else u8)."""
         check_parameters(call)
+        stated = call.attrs["output_dtype"]
+        if stated and call.has(2) and onnx_dtype(stated) != call.type(2).dtype:
+            raise ProgramError(f"output_dtype {onnx_dtype(stated)}, but a zero point of {call.type(2).dtype}")
         return (call.type(0).with_dtype(self._dtype(call.attrs, call.type(2) if call.has(2) else None)),)
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -27,6 +28,20 @@ class AxisMap:
     scale: float
     start: float = 0.0
     end: float = 1.0
+
+
+def _check_lengths(call: Typed, axes: Sequence[int]) -> None:
+    """ProgramError where axes are named twice, or sizes or scales are not positive, one for each."""
+    if not axes or len(set(axes)) != len(axes):
+        raise ProgramError(f"axes {call.attrs['axes']} must name each axis once")
+    for name, index in (("scales", 2), ("sizes", 3)):
+        value = call.value(index)
+        if not _given(call.types, index) or value is None or not value.size:
+            continue
+        if value.size != len(axes):
+            raise ProgramError(f"{value.size} {name} for {len(axes)} axes")
+        if any(not isinstance(item, Poly) and not 0 < item < math.inf for item in value.reshape(-1).tolist()):
+            raise ProgramError(f"{name} {value.tolist()} must be positive")
 
 
 @op(
@@ -73,6 +88,7 @@ class Resize(Op):
             return (x,)
         shape = list(x.shape)
         axes = resized_axes(call.attrs, len(shape))
+        _check_lengths(call, axes)
         cropped = call.attrs["coordinate_transformation_mode"] == "tf_crop_and_resize"
         if _given(call.types, 3):
             symbolic = any(isinstance(shape[axis], Poly) for axis in axes)

@@ -278,6 +278,10 @@ class Flatten(Renaming):
 class Squeeze(Renaming):
     """x without the given axes of size 1; without any axis of size 1 when none are given. ONNX Squeeze."""
 
+    def accepts(self, call: Typed) -> str | None:
+        """Whether an empty list names no axis or all of size 1, the standard leaves open."""
+        return "axes that are empty" if call.has(1) and call.type(1).static == (0,) else None
+
     def target(self, shape: Shape, attrs: Attrs, value: Array | None) -> Shape:
         """The other axes."""
         if value is None:

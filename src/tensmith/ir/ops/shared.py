@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce as fold
 
+import numpy as np
+
 from tensmith.errors import ProgramError
+from tensmith.formula.arith import Array
 from tensmith.formula.expr import Expr, Formula
 from tensmith.formula.poly import Dim, Poly, simplify_dim
 from tensmith.ir.types import Shape
@@ -47,9 +50,20 @@ def normal_axis(axis: int, rank: int) -> int:
     return axis % rank if rank else 0
 
 
+def check_indices(indices: Array | None, size: Dim, what: str = "index") -> None:
+    """ProgramError where a known index (from the back if negative) is outside an axis of a known size."""
+    if indices is None or not isinstance(size, int):
+        return
+    known = [item for item in np.asarray(indices).reshape(-1).tolist() if isinstance(item, int)]
+    if wrong := [item for item in known if not -size <= item < size]:
+        raise ProgramError(f"{what} {wrong[0]} is outside an axis of size {size}")
+
+
 def window_size(size: Dim, kernel: Dim, stride: Dim, dilation: Dim, pad: Dim, ceil: bool = False) -> Dim:
     """Positions of a sliding window: floor((size + pad - dilation*(kernel-1) - 1) / stride) + 1."""
     room = Poly.of(size) + pad - Poly.of(dilation) * (Poly.of(kernel) - 1) - 1
+    if isinstance(lacking := simplify_dim(room), int) and lacking < 0:
+        raise ProgramError(f"a window of {kernel} elements reaches over the end of {size} and padding {pad}")
     if ceil:
         room = room + stride - 1
     return simplify_dim(room // stride + 1)

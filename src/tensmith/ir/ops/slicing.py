@@ -108,6 +108,8 @@ class Split(Op):
             whole = simplify_dim(sum(sizes, Poly.of(0)))
             if isinstance(whole, int) and isinstance(dim, int) and whole != dim:
                 raise ProgramError(f"parts {list(sizes)} do not add up to the size {dim} of the axis")
+            if any(isinstance(size, int) and size < 0 for size in sizes):
+                raise ProgramError(f"part sizes {list(sizes)} are negative")
             if len(sizes) != parts:
                 raise ProgramError(f"{len(sizes)} part sizes for {parts} outputs")
             return sizes
@@ -156,6 +158,8 @@ class Slice(Op):
         if x.shape is None:
             return (x,)
         starts, ends = dims_or_fresh(call, 1), dims_or_fresh(call, 2)
+        if starts is not None and ends is not None and len(starts) != len(ends):
+            raise ProgramError(f"{len(starts)} starts and {len(ends)} ends")
         if starts is None or ends is None or any(call.has(i) and call.value(i) is None for i in (3, 4)):
             return (x.with_shape(fresh_shape(len(x.shape))),)
         axes, steps = self._axes_steps(len(starts), len(x.shape), call.value(3), call.value(4))
@@ -173,6 +177,8 @@ class Slice(Op):
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
         named = tuple(range(count)) if axes is None else as_ints(as_dims(axes))
         strides = (1,) * count if steps is None else as_ints(as_dims(steps))
+        if len({count, len(named), len(strides)}) > 1 or count > rank:
+            raise ProgramError(f"{count} starts, {len(named)} axes and {len(strides)} steps for rank {rank}")
         if 0 in strides:
             raise ProgramError("a slice step is 0")
         return tuple(normal_axis(axis, rank) for axis in named), strides

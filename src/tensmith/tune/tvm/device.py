@@ -7,7 +7,6 @@ crashes or hangs there is skipped; a device that does not answer ends the tuning
 from __future__ import annotations
 
 import signal
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -19,6 +18,7 @@ import numpy as np
 
 from tensmith.engine.frame import Array
 from tensmith.errors import EngineError, TensmithError, UsageError
+from tensmith.files import TemporaryFolder
 from tensmith.hardware.cpu import features_of, model_of, parse_cpuinfo
 from tensmith.hardware.target import Target
 from tensmith.kernel.algorithm import Kernel
@@ -67,7 +67,7 @@ class Device:
         check_packages()
         self.address = address
         self._patience = patience
-        self._folder = tempfile.TemporaryDirectory(prefix="tensmith-tune-")
+        self._folder = TemporaryFolder()
         command = ("tensmith.tune.tvm.remote", *_host_and_port(address))
         self._worker = Worker(command, patience + _NETWORK_SECONDS)
 

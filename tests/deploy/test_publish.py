@@ -1,0 +1,173 @@
+"""Whoever looks while a front is published, or after it was killed there, sees a whole front: old or new."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tensmith.deploy import publish as publishing
+from tensmith.deploy.front import Front
+from tensmith.deploy.publish import mend, publish, staged
+from tensmith.files import sha256_file
+
+KILLED = 9
+
+
+@pytest.fixture
+def old(finished: Path, tmp_path: Path) -> dict[str, Any]:
+    """A run folder `out` with a published front of three points; its document."""
+    document = json.loads((finished / "front.json").read_text())
+    (tmp_path / "out").mkdir()
+    return published(tmp_path / "out", document, ("a", "b", "c"))
+
+
+def published(out: Path, document: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    found = stage(out, document, names)
+    publish(out, found)
+    return found
+
+
+def stage(out: Path, document: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """Stages points whose files hold their name; the last one is best. Returns the new front's document."""
+    points = []
+    folder = staged(out, "candidates")
+    for number, name in enumerate(names):
+        place = folder / f"{number:03d}"
+        fill(place, name, f"candidates {name}")
+        files = {file.name: sha256_file(file) for file in place.iterdir()}
+        points.append(document["points"][0] | {"id": name, "files": files})
+    fill(staged(out, "best"), names[-1], f"best {names[-1]}")
+    return document | {"points": points}
+
+
+def fill(place: Path, model: str, certificate: str) -> None:
+    place.mkdir(exist_ok=True)
+    (place / "model.onnx").write_text(model)
+    (place / "certificate.json").write_text(certificate)
+
+
+def check(out: Path, fronts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Asserts that front.json is one of `fronts`, its points are there and best/ is a whole point."""
+    front = Front.read(out)
+    assert front.document in fronts
+    for point in front.points:
+        assert {file.name: sha256_file(file) for file in point.folder.iterdir()} == point.files
+    name = (out / "best" / "model.onnx").read_text()
+    assert (out / "best" / "certificate.json").read_text() == f"best {name}"
+    return dict(front.document)
+
+
+def killed_at(number: int, act: Callable[[], object]) -> bool:
+    """Runs `act` in a child that is gone at its file operation `number`; False where it has not so many."""
+    child = os.fork()
+    if child == 0:
+        try:
+            _count_down(number)
+            act()
+        finally:
+            os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == KILLED
+
+
+def _count_down(number: int) -> None:
+    """Makes the process exit in place of the file operation `number`."""
+    left = [number]
+
+    def counted(operation: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            if left[0] == 0:
+                os._exit(KILLED)
+            left[0] -= 1
+            return operation(*arguments, **options)
+
+        return call
+
+    for name in ("rename", "replace", "unlink", "rmdir", "mkdir", "fsync", "chmod"):
+        setattr(os, name, counted(getattr(os, name)))
+    publishing._exchanged = counted(publishing._exchanged)
+
+
+def moments(act: Callable[[], object]) -> Iterator[int]:
+    """Each number of a file operation at which `act` was killed, the folder as it was then."""
+    number = 0
+    while killed_at(number, act):
+        yield number
+        number += 1
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+@pytest.mark.parametrize("names", [("d", "e"), ("c", "d", "e", "f"), ("b", "a")])
+def test_killed_at_every_file_operation(
+    old: dict[str, Any],
+    names: tuple[str, ...],
+    exchange: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out, kept = tmp_path / "out", tmp_path / "kept"
+    if not exchange:
+        monkeypatch.setattr(publishing, "_exchanged", lambda one, other: False)
+    new = stage(out, old, names)
+    shutil.copytree(out, kept)
+
+    seen = []
+    for _ in moments(lambda: publish(out, new)):
+        if exchange or (out / "best").exists():  # without an exchange there is a moment between two renames
+            seen.append(check(out, [old, new]))
+        mend(out)
+        assert check(out, [old, new]) == (seen or [old])[-1]
+        assert settled(out)
+        shutil.rmtree(out)
+        shutil.copytree(kept, out)
+    assert old in seen and new in seen and seen == sorted(seen, key=lambda each: each == new)
+    assert check(out, [new]) == new and settled(out)  # the last child was left alone
+
+
+def settled(out: Path) -> bool:
+    """Whether nothing is left over: points are numbered in their order, and best/ is one of them."""
+    document = json.loads((out / "front.json").read_text())
+    models = [
+        (out / "candidates" / f"{n:03d}" / "model.onnx").read_text() for n in range(len(document["points"]))
+    ]
+    return (
+        sorted(each.name for each in out.iterdir()) == ["best", "candidates", "front.json"]
+        and len(list((out / "candidates").iterdir())) == len(models)
+        and models == [point["id"] for point in document["points"]]
+        and (out / "best" / "model.onnx").read_text() in models
+    )
+
+
+def test_killed_while_mending(old: dict[str, Any], tmp_path: Path) -> None:
+    out, kept = tmp_path / "out", tmp_path / "kept"
+    new = stage(out, old, ("d", "e", "f", "g"))
+    assert killed_at(9, lambda: publish(out, new))
+    shutil.copytree(out, kept)
+    for _ in moments(lambda: mend(out)):
+        found = check(out, [old, new])
+        mend(out)
+        assert check(out, [old, new]) == found and settled(out)
+        shutil.rmtree(out)
+        shutil.copytree(kept, out)
+
+
+def test_the_first_front(finished: Path, tmp_path: Path) -> None:
+    """Until front.json is there, no front is."""
+    document = json.loads((finished / "front.json").read_text())
+    out = tmp_path / "out"
+    out.mkdir()
+    new = stage(out, document, ("a", "b"))
+    for _ in moments(lambda: publish(out, new)):
+        if (out / "front.json").exists():
+            assert [point.folder.exists() for point in Front.read(out).points] == [True, True]
+        mend(out)
+        if (out / "front.json").exists():
+            assert check(out, [new]) == new
+        shutil.rmtree(out)
+        out.mkdir()
+        stage(out, document, ("a", "b"))

@@ -1,0 +1,211 @@
+"""Commands as users give them, without the seconds that Python takes to start.
+
+A server process imports tensmith once and forks a child for each command: limited in time and memory, in a
+session of its own, what it prints and leaves behind told apart. What the child started and did not end (an
+orphan) comes to the server, which is its subreaper, and is counted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+_ORPHAN_GRACE_S = 6.0
+MEMORY_BYTES = 4 << 30
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command ended. `code` is negative for a signal, None where it was stopped for its time."""
+
+    code: int | None
+    stdout: str
+    stderr: str
+    orphans: int
+    seconds: float
+
+    @property
+    def sound(self) -> bool:
+        """Whether it worked, or was refused in one sentence."""
+        return self.fault is None
+
+    @property
+    def fault(self) -> str | None:
+        """What no command may do; None where it did nothing of it."""
+        complaint = self.stderr.strip()
+        if self.code is None:
+            return f"no end after {self.seconds:.0f} s"
+        if self.code < 0:
+            return f"died of {signal.Signals(-self.code).name}: {complaint[-300:]}"
+        if self.orphans:
+            return f"left {self.orphans} processes behind"
+        for sign in ("Traceback", "tensmith failed", "<frozen", 'File "'):
+            if sign in complaint or sign in self.stdout:
+                return f"not a sentence: {(complaint or self.stdout)[-500:]}"
+        if self.code and (len(complaint.splitlines()) != 1 or not complaint.startswith("error: ")):
+            return f"exit code {self.code} without one sentence: {complaint[-500:]}"
+        return None
+
+
+class Commands:
+    """A server; calling it runs one command. Use as a context."""
+
+    def __enter__(self) -> Commands:
+        self._server = subprocess.Popen(
+            [sys.executable, str(Path(__file__).resolve())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._server.stdin is not None
+        self._server.stdin.close()
+        self._server.wait()
+
+    def __call__(self, *arguments: str | Path, folder: Path, seconds: float = 60.0) -> Outcome:
+        """`tensmith ARGUMENTS` in `folder`; the command `load` is tensmith.load and one answer."""
+        assert self._server.stdin is not None and self._server.stdout is not None
+        request = {"arguments": [str(a) for a in arguments], "folder": str(folder), "seconds": seconds}
+        print(json.dumps(request), file=self._server.stdin, flush=True)
+        return Outcome(**json.loads(self._server.stdout.readline()))
+
+
+def _serve() -> None:
+    """Answers requests until stdin closes."""
+    ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1)
+    _import_all()
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        print(json.dumps(_answer(json.loads(line))), file=answers, flush=True)
+
+
+def _import_all() -> None:
+    import importlib
+
+    for name in ("numpy", "onnx", "onnxruntime", "rich.console", "rich.table", "tensmith.compression"):
+        importlib.import_module(name)
+    for name in ("backend.native.plan", "backend.native.emit.folder", "backend.mixed.folder", "preview"):
+        importlib.import_module(f"tensmith.{name}")
+    from tensmith.cli import _COMMANDS
+
+    for command in _COMMANDS:
+        importlib.import_module(f"tensmith.cli.{command}")
+    for name in ("evaluate.bench", "explain", "deploy.model", "cli", "verify.folder", "lifting.road"):
+        importlib.import_module(f"tensmith.{name}")
+
+
+def _answer(request: dict[str, Any]) -> dict[str, Any]:
+    start = time.monotonic()
+    with tempfile.TemporaryFile("w+b") as out, tempfile.TemporaryFile("w+b") as err:
+        child = os.fork()
+        if child == 0:
+            _child(request, out.fileno(), err.fileno())
+        code = _ended(child, request["seconds"])
+        seconds = time.monotonic() - start
+        texts = []
+        for file in (out, err):
+            file.seek(0)
+            texts.append(file.read(1 << 20).decode(errors="replace"))
+    return {
+        "code": code, "stdout": texts[0], "stderr": texts[1], "orphans": _end_orphans(), "seconds": seconds
+    }  # fmt: skip
+
+
+def _ended(child: int, seconds: float) -> int | None:
+    """The exit code of a child; it is killed, and None returned, after `seconds`."""
+    descriptor = os.pidfd_open(child)
+    try:
+        in_time = bool(select.select([descriptor], [], [], seconds)[0])
+    finally:
+        os.close(descriptor)
+    if not in_time:
+        os.kill(child, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return code if in_time else None
+
+
+def _end_orphans() -> int:
+    """How many processes outlive the command for longer than workers need to notice; they are ended."""
+    deadline = time.monotonic() + _ORPHAN_GRACE_S
+    while (left := _children()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    for child in left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    return len(left)
+
+
+def _children() -> list[int]:
+    """Children that still run; those that ended are taken off."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+    return list(map(int, listed.split()))
+
+
+def _child(request: dict[str, Any], out: int, err: int) -> None:
+    """Runs the command and never returns."""
+    code = 70
+    try:
+        os.setsid()
+        os.dup2(out, 1)
+        os.dup2(err, 2)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.chdir(request["folder"])
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
+        code = _command(request["arguments"])
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        os._exit(code)
+
+
+def _command(arguments: list[str]) -> int:
+    if arguments[0] != "load":
+        from tensmith.cli import main
+
+        sys.argv = ["tensmith", *arguments]
+        main()
+        return 0
+    from tensmith import load
+    from tensmith.errors import TensmithError
+    from tensmith.evaluate.bench import random_inputs
+
+    try:
+        model = load(arguments[1])
+        model(dict(random_inputs(model.session.inputs)))
+    except TensmithError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    _serve()

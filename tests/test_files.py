@@ -1,0 +1,41 @@
+"""Files are written whole, and what a killed process left among temporary ones is swept."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tensmith import files
+from tensmith.files import TemporaryFolder
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tensmith.files import TemporaryFolder
+folder = TemporaryFolder(folder=Path(sys.argv[1]))
+print(folder.name, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_killed_process_leaves_nothing_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = subprocess.run([sys.executable, "-c", KILLED, tmp_path], stdout=subprocess.PIPE, text=True)
+    left = Path(ended.stdout.strip())
+    assert left.is_dir()
+    monkeypatch.setattr(files, "_YOUNG_S", -1)
+    with TemporaryFolder(folder=tmp_path) as mine:
+        assert not left.exists()
+        with TemporaryFolder(folder=tmp_path):  # the living keep theirs
+            assert Path(mine).is_dir()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_not_ours_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_YOUNG_S", -1)
+    (tmp_path / "tensmith-notes").mkdir()
+    (tmp_path / "tensmith-link").symlink_to("/etc")
+    with TemporaryFolder(folder=tmp_path):
+        assert (tmp_path / "tensmith-notes").is_dir() and (tmp_path / "tensmith-link").is_symlink()

@@ -1,0 +1,213 @@
+"""Files come in by one gate: whatever a path names, a command works or says one sentence, and never waits."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from forked import Commands
+from tensmith import gate
+from tensmith.errors import DataError, ModelError
+
+PACKAGE = Path(gate.__file__).parent
+
+# Where a file is opened beside the gate, and why it may be. (module, what opens) -> reason
+_OWN = "written by this process or by a process of its own"
+_SYSTEM = "the system's own, /proc or /sys"
+_ALONE = "runs without tensmith, and looks for a plain file itself"
+_SHIPPED = "part of the package"
+ELSEWHERE = {
+    "gate.py": "the gate",
+    "files.py": "what was just written is flushed to disk",
+    "backend/mixed/library.py": _SHIPPED,
+    "backend/native/emit/loader.py": _ALONE,
+    "backend/native/toolchain.py": _OWN,
+    "backend/onnx.py": "writes",
+    "cli/command.py": "a closed pipe is replaced by /dev/null",
+    "config.py": "parses what the gate read",
+    "data/opening.py": "asks a reader, each of which asks the gate",
+    "data/storage.py": "decompresses what the gate opened",
+    "data/tree.py": "reads the archive that the gate opened",
+    "data/readers/imagefolder.py": "decodes bytes that the tree read",
+    "data/readers/wav.py": "decodes bytes that the tree read",
+    "data/readers/npz.py": "reads the archive that the gate opened",
+    "deploy/folder.py": "writes the lock",
+    "deploy/write.py": _OWN,
+    "engine/compiled.py": _SHIPPED,
+    "engine/resident.py": _SYSTEM,
+    "engine/stopwatch.py": _SYSTEM,
+    "evaluate/calibrator.py": _OWN,
+    "evaluate/energy.py": _SYSTEM,
+    "hardware/cpu.py": _SYSTEM,
+    "hardware/target.py": _SHIPPED,
+    "kernel/shipped.py": _SHIPPED,
+    "kernel/timings.py": "a database that passed the gate",
+    "lifting/source/c_guard.py": "looks for a plain file and a size itself, with the line of its #include",
+    "lifting/source/python_module.py": "looks for a plain file and a size itself",
+    "report/page.py": _SHIPPED,
+    "report/schema.py": _SHIPPED,
+    "search/checkpoint.py": "a database that passed the gate",
+    "search/workshop.py": _OWN,
+    "tune/tvm/device.py": _SHIPPED,
+    "tune/tvm/remote.py": _OWN,
+    "verify/checker.py": _ALONE,
+    "verify/lift_certificate.py": "scripts that the small checker found to be plain files",
+    "verify/lift_checker.py": _ALONE,
+    "verify/schema.py": "looks for a plain file and a size itself",
+}
+_OPENERS = {"open", "read_bytes", "read_text", "memmap", "fromfile", "loadtxt", "genfromtxt", "ZipFile"}
+_DOTTED = {("np", "load"), ("onnx", "load"), ("sqlite3", "connect"), ("os", "open"), ("json", "load"),
+           ("yaml", "load"), ("tomllib", "load"), ("pickle", "load")}  # fmt: skip
+
+
+def opens(path: Path) -> Iterator[int]:
+    """Lines of a module that open a file by themselves."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Call):
+            continue
+        called = node.func
+        if isinstance(called, ast.Name) and called.id == "open":
+            yield node.lineno
+        elif isinstance(called, ast.Attribute):
+            owner = called.value.id if isinstance(called.value, ast.Name) else ""
+            if owner != "gate" and (called.attr in _OPENERS or (owner, called.attr) in _DOTTED):
+                yield node.lineno
+
+
+def test_nothing_else_opens_files() -> None:
+    found = {str(path.relative_to(PACKAGE)): list(opens(path)) for path in PACKAGE.rglob("*.py")}
+    unknown = {name: lines for name, lines in found.items() if lines and name not in ELSEWHERE}
+    assert unknown == {}, "open by tensmith.gate, or say in this test why not"
+
+
+def test_an_open_is_found(tmp_path: Path) -> None:
+    module = tmp_path / "m.py"
+    module.write_text("open(a)\nPath(a).read_text()\nnp.load(a)\ngate.read_text(a, K)\n")
+    assert list(opens(module)) == [1, 2, 3]
+
+
+# The gate itself
+
+
+def test_sizes_are_bounded_before_anything_is_read(tmp_path: Path) -> None:
+    huge = tmp_path / "huge.onnx"
+    huge.touch()
+    os.truncate(huge, 3 << 30)
+    with pytest.raises(ModelError, match=r"huge.onnx has 3221225472 bytes, and an .onnx file has at most"):
+        gate.read_bytes(huge, gate.MODEL)
+
+
+def test_growth_is_bounded() -> None:
+    assert gate.most_decompressed(13 << 20) < 3 << 30
+    pieces = (bytes(1 << 20) for _ in range(1 << 20))
+    with pytest.raises(DataError, match="as bombs do"):
+        sum(map(len, gate.bounded(pieces, 10, "d.xz")))
+
+
+def test_a_file_that_becomes_a_pipe_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tmp_path / "p")
+    monkeypatch.setattr(gate, "check", lambda path, kind: 0)
+    with pytest.raises(ModelError, match="is a pipe, not a file"):
+        gate.open_file(tmp_path / "p", gate.MODEL)
+
+
+# Every command on every hostile path
+
+
+@pytest.fixture(scope="module")
+def commands() -> Iterator[Commands]:
+    with Commands() as found:
+        yield found
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path.name)
+
+
+def _huge(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 5 << 30)
+
+
+def _unreadable(path: Path) -> None:
+    path.write_bytes(b"secret")
+    path.chmod(0)
+
+
+HOSTILE: dict[str, Callable[[Path], object]] = {
+    "missing": lambda path: None,
+    "folder": Path.mkdir,
+    "pipe": os.mkfifo,
+    "socket": _socket,
+    "zeros": lambda path: path.symlink_to("/dev/zero"),
+    "terminal": lambda path: path.symlink_to("/dev/tty"),
+    "loop": lambda path: path.symlink_to(path.name),
+    "dangling": lambda path: path.symlink_to("nowhere"),
+    "empty": Path.touch,
+    "huge": _huge,
+    "unreadable": _unreadable,
+}
+# {} stands for the hostile path; --data and the model beside it are sound.
+COMMANDS = {
+    "compress a model": ("compress", "{}.onnx", "--data", "npz:tiny.npz", "--output", "out"),
+    "compress --config": ("compress", "--config", "{}.yaml", "--output", "out"),
+    "compress --target": (
+        "compress",
+        "tiny.onnx",
+        "--data",
+        "npz:tiny.npz",
+        "--target",
+        "{}.toml",
+        "--dry-run",
+    ),
+    "dry run": ("compress", "{}.onnx", "--data", "npz:tiny.npz", "--dry-run"),
+    "compile": ("compile", "{}.onnx", "--output", "out"),
+    "compile --target": ("compile", "tiny.onnx", "--target", "{}.toml", "--output", "out"),
+    "bench": ("bench", "{}.onnx", "--seconds", "0.1"),
+    "bench a packed file": ("bench", "{}.packed", "--seconds", "0.1"),
+    "tune": ("tune", "{}.onnx", "--output", "out"),
+    "unpack": ("unpack", "{}.packed", "out.onnx"),
+    "explain": ("explain", "{}.onnx"),
+    "report": ("report", "{}.run"),
+    "verify": ("verify", "{}.run"),
+    "verify --original": ("verify", "done/best", "--original", "{}.onnx"),
+    "lift c": ("lift", "{}.c", "--to", "numpy"),
+    "lift python": ("lift", "{}.py", "--to", "numpy"),
+    "targets": ("targets", "{}.toml"),
+    "load": ("load", "{}.onnx"),
+    "load a packed file": ("load", "{}.packed"),
+    "data npz": ("compress", "tiny.onnx", "--data", "npz:{}.npz", "--dry-run"),
+    "data cifar10": ("compress", "tiny.onnx", "--data", "cifar10:{}.xz", "--dry-run"),
+    "data imagefolder": ("compress", "tiny.onnx", "--data", "imagefolder:{}.tar.gz", "--dry-run"),
+    "data text": ("compress", "tiny.onnx", "--data", "text:{}.txt", "--dry-run"),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_hostile_path_is_one_sentence(
+    name: str, commands: Commands, tiny: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # names of sockets are short
+    for sound in ("tiny.onnx", "tiny.npz"):
+        shutil.copyfile(tiny / sound, tmp_path / sound)
+    (tmp_path / "done").symlink_to(finished)
+    arguments = COMMANDS[name]
+    for kind, make in HOSTILE.items():
+        if kind == "huge" and name.startswith("data"):
+            continue  # data may be as large as it is: it is read in pieces
+        written = next(word for word in arguments if "{}" in word).format(kind)
+        make(tmp_path / written.partition(":")[2] if ":" in written else tmp_path / written)
+        outcome = commands(*(word.format(kind) for word in arguments), folder=tmp_path, seconds=30)
+        assert outcome.fault is None, f"{name}, {kind}: {outcome.fault}"
+        if kind != "unreadable" or os.geteuid():  # root reads all, and finds it damaged
+            assert outcome.code, f"{name} took {kind} for good"
+        assert not (tmp_path / "out").exists(), f"{name}, {kind}"
