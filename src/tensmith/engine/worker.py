@@ -64,6 +64,7 @@ class Worker(Session):
         """Starts the process and loads the file; EngineError if either fails."""
         self.engine, self.path = engine, path
         self._timeout = timeout
+        self._asking = threading.Lock()  # one request at a time is on the way
         module = type(ENGINES[engine]).__module__
         self._log: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
         self._process = subprocess.Popen(
@@ -133,7 +134,7 @@ class Worker(Session):
         if stdin.closed:
             raise EngineError(f"the {self.engine} worker of {self.path} is closed")
         header = {"do": do, "alarm": int(self._timeout) + _ORPHAN_GRACE_S, **request}
-        with self._deadline() as expired:
+        with self._asking, self._deadline() as expired:
             try:
                 write_frame(stdin, header, arrays)  # type: ignore[arg-type]
                 answer, results = read_frame(stdout)  # type: ignore[arg-type]
