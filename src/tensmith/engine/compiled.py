@@ -20,6 +20,7 @@ from pathlib import Path
 import tensmith
 from tensmith.backend.native.choose.precision import refusal
 from tensmith.backend.native.emit import loader
+from tensmith.children import Limits, run
 from tensmith.engine.base import first_line, refuse
 from tensmith.errors import EngineError, ModelError, OutputError
 from tensmith.files import sha256_bytes, sha256_file, user_cache
@@ -106,19 +107,23 @@ def _compile(path: Path, folder: Path, sizes: Mapping[str, int], manner: Manner)
     given = [*manner.words, str(path), str(folder), *words]
     command = [sys.executable, "-m", f"tensmith.backend.{manner.engine}", *given]
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_LONGEST_SECONDS, stdin=subprocess.DEVNULL,
-            check=False, start_new_session=True,  # so that an interrupt of the run is none of the compiler
-        )  # fmt: skip
+        done = run(command, _LONGEST_SECONDS, _limits())
     except subprocess.TimeoutExpired as error:
         raise EngineError(
             f"{manner.engine} cannot load {path}: compiling took over {_LONGEST_SECONDS:g} s"
         ) from error
     except OSError as error:
         raise OutputError(f"{manner.engine} cannot start its compiler: {error.strerror}") from error
-    if done.returncode != 0 and not folder.exists():  # another process may have been faster
-        reason = first_line(RuntimeError(done.stderr or f"the compiler ended with {done.returncode}"))
+    if done.code != 0 and not folder.exists():  # another process may have been faster
+        silent = done.code < 0 or not done.stderr
+        reason = f"the compiler {done.ending}" if silent else first_line(RuntimeError(done.stderr))
         raise EngineError(f"{manner.engine} cannot load {path}: {reason}")
+
+
+def _limits() -> Limits:
+    """Seconds of all processors, and so much address space that only what runs away meets the end of it."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return Limits(_LONGEST_SECONDS * (os.cpu_count() or 1), max(16 << 30, 2 * physical))
 
 
 def _tidy(newest: Path) -> None:

@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tensmith.children import Ended, Limits, run
 from tensmith.errors import EngineError, MissingExtra
 from tensmith.files import atomic_path, sha256_bytes, user_cache
 from tensmith.kernel.isa import Isa
@@ -26,6 +27,8 @@ from tensmith.kernel.isa import Isa
 OPTIMIZED = ("-std=gnu11", "-O2", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math")
 FLAGS = (*OPTIMIZED, "-fPIC", "-fvisibility=hidden")
 LONGEST_SECONDS = 600.0
+# What a compiler may take of memory: many times what the largest of our texts needs.
+MOST_MEMORY = 16 << 30
 _HOSTS = ("cc", "gcc", "clang")
 
 
@@ -139,23 +142,29 @@ def _linked(objects: Sequence[Path], isa: Isa, folder: Path, longest: float) -> 
 def run_compiler(command: tuple[str, ...], folder: str, longest: float = LONGEST_SECONDS) -> str:
     """Standard output of a compiler's command run in `folder`, where zig keeps its own caches too.
 
-    EngineError with its first complaint if it fails, dies or takes over `longest` seconds.
+    It has `longest` seconds and MOST_MEMORY, and ends with this process. EngineError with its first complaint
+    if it fails, dies or takes more.
     """
     shared = str(user_cache("zig"))
     settings = {"ZIG_LOCAL_CACHE_DIR": folder, "ZIG_GLOBAL_CACHE_DIR": shared}
     try:
-        done = subprocess.run(
-            command, cwd=folder, env=os.environ | settings, capture_output=True, text=True,
-            timeout=longest, check=False, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+        limits = Limits(longest, MOST_MEMORY)
+        done = run(command, longest, limits, folder=folder, environment=os.environ | settings)
     except subprocess.TimeoutExpired as error:
         raise EngineError(f"the C compiler {command[0]} did not end within {longest:g} s") from error
     except OSError as error:
         raise EngineError(f"the C compiler {command[0]} cannot be started: {error.strerror}") from error
-    if done.returncode != 0:
-        complaint = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr[-300:])
-        raise EngineError(f"the C compiler {command[0]} failed ({done.returncode}): {complaint.strip()}")
+    if done.code != 0:
+        raise EngineError(f"the C compiler {command[0]} {_complaint(done)}")
     return done.stdout
+
+
+def _complaint(done: Ended) -> str:
+    """Why a compiler failed, in its own words if it has any."""
+    if done.code < 0:
+        return done.ending
+    complaints = [line.strip() for line in done.stderr.splitlines() if "error" in line]
+    return f"failed ({done.code}): {(complaints or [done.stderr[-300:].strip() or 'it says nothing'])[0]}"
 
 
 def _version(command: tuple[str, ...]) -> str:
