@@ -1,21 +1,30 @@
-"""Writing files so that nothing is lost: a temporary name, then an atomic rename."""
+"""Writing files so that nothing is lost: a temporary name, then an atomic rename. Folders that go by
+themselves.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
+import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from tensmith.errors import OutputError
 
+try:
+    import fcntl
+except ImportError:  # no POSIX: nothing tells whose folder has lost its owner
+    fcntl = None  # type: ignore[assignment]
 
-def user_cache(name: str) -> Path:
-    """Where a thing of that name is kept for this user (XDG Base Directory Specification)."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "tensmith" / name
+# The file in a scratch folder that its owner has locked, as long as it lives.
+_OWNER = ".owner"
+# A folder younger than this may be one whose owner is about to lock it.
+_YOUNG_SECONDS = 60.0
 
 
 def sha256_bytes(data: bytes | memoryview) -> str:
@@ -67,3 +76,32 @@ def write_bytes(path: Path, data: bytes) -> None:
 def write_text(path: Path, text: str) -> None:
     """Writes `text` (UTF-8) to `path` atomically."""
     write_bytes(path, text.encode())
+
+
+class Scratch(tempfile.TemporaryDirectory[str]):
+    """A temporary folder that goes even if its process is killed: the next one that makes such a folder
+    removes those whose owners are gone.
+    """
+
+    def __init__(self, purpose: str = "scratch") -> None:
+        _sweep()
+        super().__init__(prefix=f"tensmith-{purpose}-")
+        self._owner = (Path(self.name) / _OWNER).open("wb")
+        if fcntl is not None:
+            fcntl.flock(self._owner, fcntl.LOCK_EX)
+
+    def cleanup(self) -> None:
+        """Removes it now."""
+        self._owner.close()
+        super().cleanup()
+
+
+@functools.cache
+def _sweep() -> None:
+    """Removes scratch folders of ours that nobody has locked, once a process."""
+    for owner in Path(tempfile.gettempdir()).glob(f"tensmith-*/{_OWNER}") if fcntl else ():
+        with contextlib.suppress(OSError), owner.open("rb") as file:
+            found = os.fstat(file.fileno())
+            if found.st_uid == os.geteuid() and time.time() - found.st_mtime > _YOUNG_SECONDS:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(owner.parent)

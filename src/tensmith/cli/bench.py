@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +9,7 @@ import typer
 
 from tensmith.cli.command import Answer, command
 from tensmith.cli.progress import progress
+from tensmith.files import Scratch
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -49,7 +49,7 @@ def bench(
     names = [name.strip() for name in engines.split(",") if name.strip()] if engines is not None else None
     if names == []:
         raise UsageError("--engines names no engine; give some as A,B, or leave it out")
-    with tempfile.TemporaryDirectory(prefix="tensmith-") as folder, progress("reading the models") as tell:
+    with Scratch() as folder, progress("reading the models") as tell:
         files = {
             _onnx_file(path, Path(folder) / str(n)): path for n, path in enumerate(dict.fromkeys(models))
         }

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -17,6 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from tensmith import __version__
+from tensmith.cache import CacheWarning
 from tensmith.errors import TensmithError
 
 INTERRUPTED = 130
@@ -95,7 +97,7 @@ def command(
 def _outcome(call: Callable[[], Answer], as_json: bool, debug: bool, aborted: str) -> int:
     """The exit code of a command; what it found is printed, what went wrong is one sentence on stderr."""
     try:
-        with _termination_as_interrupt():
+        with _termination_as_interrupt(), _warnings_as_sentences():
             answer = call()
         _print(answer, as_json)
         return answer.exit_code
@@ -109,6 +111,22 @@ def _outcome(call: Callable[[], Answer], as_json: bool, debug: bool, aborted: st
         if isinstance(error, KeyboardInterrupt):
             return INTERRUPTED
         return error.exit_code if isinstance(error, TensmithError) else 1
+
+
+@contextlib.contextmanager
+def _warnings_as_sentences() -> Iterator[None]:
+    """What is said of the user's cache is a sentence on stderr; where it comes from is nobody's business."""
+    usual = warnings.formatwarning
+
+    def formatted(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> str:
+        own = issubclass(category, CacheWarning)
+        return f"warning: {message}\n" if own else usual(message, category, *where, **more)
+
+    warnings.formatwarning = formatted
+    try:
+        yield
+    finally:
+        warnings.formatwarning = usual
 
 
 def _sentence(error: BaseException, aborted: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +16,7 @@ from tensmith.engine.base import ENGINES, Session
 from tensmith.engine.compiled import MIXED, NATIVE
 from tensmith.errors import ModelError
 from tensmith.evaluate.accuracy import as_model
-from tensmith.files import write_bytes
+from tensmith.files import Scratch, write_bytes
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program
 
@@ -38,7 +37,7 @@ class Model:
     ) -> None:
         self.path = Path(path)
         self._engine, self._threads, self._compiled = engine, threads, compiled
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: Scratch | None = None
         self._session: Session | None = None
         self._loading = threading.Lock()
 
@@ -67,7 +66,7 @@ class Model:
     def _loaded(self) -> Session:
         path = self._compiled or self.path
         if path.suffix == _PACKED_SUFFIX:
-            self._folder = tempfile.TemporaryDirectory(prefix="tensmith-")
+            self._folder = Scratch()
             path = Path(self._folder.name) / "model.onnx"
             path.write_bytes(self.onnx_bytes)
         return ENGINES[self._engine].prepare(path, self._threads)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import numpy as np
 from tensmith.backend.onnx import write_onnx
 from tensmith.engine.worker import Worker
 from tensmith.errors import EngineError
+from tensmith.files import Scratch
 from tensmith.ir import Program, TensorType, interpret, make_node
 
 _TIMEOUT_S = 60.0
@@ -27,7 +27,7 @@ def self_test(engine: str) -> float:
     sample = {"x": np.linspace(-1, 1, 64, dtype=np.float32).reshape(1, 1, 8, 8)}
     expected = interpret(program, sample)["y"]
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="tensmith-") as folder:
+    with Scratch() as folder:
         path = Path(folder) / "selftest.onnx"
         write_onnx(program, path)
         with Worker(engine, path, timeout=_TIMEOUT_S) as worker:

@@ -8,7 +8,6 @@ of fixed size.
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -24,6 +23,7 @@ from tensmith.engine.base import ENGINES
 from tensmith.engine.resident import release_freed
 from tensmith.errors import ProgramError
 from tensmith.evaluate.accuracy import Model, Preprocess, View, as_model
+from tensmith.files import Scratch
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
 from tensmith.ir.ops.convolution import window_attrs, windows
@@ -51,7 +51,7 @@ class Calibrator:
         self._view, self._samples = view, max(1, samples)
         self._preprocess, self._threads = preprocess, threads
         self._cache: dict[tuple[str, str, str], Any] = {}
-        self._spill = tempfile.TemporaryDirectory(prefix="tensmith-moments-")
+        self._spill = Scratch("moments")
 
     def histograms(self, program: Program, values: Iterable[str]) -> Mapping[str, Histogram]:
         """See Calibration."""
@@ -163,7 +163,7 @@ class Calibrator:
         inner = EXACT["dead_code"].attempt(inner, EVERYWHERE) or inner
         batch = max(1, min(_MOST_BATCH, _BATCH_BYTES // max(1, _bytes_alive(inner))))
         release_freed()
-        with tempfile.TemporaryDirectory(prefix="tensmith-") as folder, ExitStack() as stack:
+        with Scratch() as folder, ExitStack() as stack:
             run: Model = lambda _: {}  # noqa: E731
             if inner.outputs:
                 path = Path(folder) / "inner.onnx"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from tensmith.data.dataset import Inputs
 from tensmith.engine.base import ENGINES
 from tensmith.evaluate.accuracy import Preprocess, as_model
 from tensmith.evaluate.likelihood import log_softmax
+from tensmith.files import Scratch
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.rewrite.calibration import Calibration
@@ -74,7 +74,7 @@ def _reference(
     """Batches of inputs, as many as run in `seconds` with loading the model, and the answers to them."""
     inputs: list[Inputs] = []
     answers: list[Array] = []
-    with tempfile.TemporaryDirectory(prefix="tensmith-") as folder:
+    with Scratch() as folder:
         started = time.monotonic()
         run = _model(program, Path(folder), preprocess, threads)
         for batch in view.batches(8):
@@ -88,7 +88,7 @@ def _reference(
 def _answers(
     program: Program, inputs: list[Inputs], preprocess: Preprocess | None, threads: int
 ) -> Iterator[Array]:
-    with tempfile.TemporaryDirectory(prefix="tensmith-") as folder:
+    with Scratch() as folder:
         run = _model(program, Path(folder), preprocess, threads)
         for batch in inputs:
             yield run(batch)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from tensmith.engine.frame import Array
 from tensmith.errors import EngineError
+from tensmith.files import Scratch
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.alone import text_alone
 from tensmith.kernel.toolchain import compile_library
@@ -26,7 +26,7 @@ class Timer:
 
     def __init__(self, patience: float = PATIENCE_SECONDS) -> None:
         self._patience = patience
-        self._folder = tempfile.TemporaryDirectory(prefix="tensmith-tune-")
+        self._folder = Scratch("tune")
         self._worker = Worker(("tensmith.tune.serve",), patience)
 
     def __enter__(self) -> Timer:
@@ -63,10 +63,8 @@ class Timer:
         self, kernel: Kernel, made: Trial, span: float, back: bool
     ) -> tuple[dict[str, Any], dict[str, Array]]:
         """Seconds, and `back` the target's bytes."""
-        cache = Path(self._folder.name)
-        library = compile_library(
-            text_alone(kernel), kernel.isa, cache=cache, longest=LONGEST_COMPILE_SECONDS
-        )
+        room = Path(self._folder.name)
+        library = compile_library(text_alone(kernel), kernel.isa, room=room, longest=LONGEST_COMPILE_SECONDS)
         request = {
             "library": str(library),
             "target_bytes": made.target_bytes,

@@ -7,7 +7,6 @@ crashes or hangs there is skipped; a device that does not answer ends the tuning
 from __future__ import annotations
 
 import signal
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -19,6 +18,7 @@ import numpy as np
 
 from tensmith.engine.frame import Array
 from tensmith.errors import EngineError, TensmithError, UsageError
+from tensmith.files import Scratch
 from tensmith.hardware.cpu import features_of, model_of, parse_cpuinfo
 from tensmith.hardware.target import Target
 from tensmith.kernel.algorithm import Kernel
@@ -67,7 +67,7 @@ class Device:
         check_packages()
         self.address = address
         self._patience = patience
-        self._folder = tempfile.TemporaryDirectory(prefix="tensmith-tune-")
+        self._folder = Scratch("tune")
         command = ("tensmith.tune.tvm.remote", *_host_and_port(address))
         self._worker = Worker(command, patience + _NETWORK_SECONDS)
 
@@ -113,8 +113,8 @@ class Device:
         return value
 
     def _compiled(self, text: str, isa: Isa) -> str:
-        cache = Path(self._folder.name)
-        return str(compile_library(text, isa, cache=cache, longest=LONGEST_COMPILE_SECONDS))
+        room = Path(self._folder.name)
+        return str(compile_library(text, isa, room=room, longest=LONGEST_COMPILE_SECONDS))
 
     def _ask(
         self, request: Mapping[str, Any], arrays: Mapping[str, Array]
