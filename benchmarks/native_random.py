@@ -159,7 +159,7 @@ def compared(batch: list[Configuration]) -> list[str]:
     isa = batch[0].made.kernel.isa
     text = isa.prelude + "".join(each.made.text(f"entry_{index}") for index, each in enumerate(batch))
     with tempfile.TemporaryDirectory() as folder:
-        library = ctypes.CDLL(str(compile_library(text, isa, cache=Path(folder))))
+        library = ctypes.CDLL(str(compile_library(text, isa, room=Path(folder))))
         return [each.error(getattr(library, f"entry_{index}")) for index, each in enumerate(batch)]
 
 

@@ -1,9 +1,11 @@
-"""Writing files so that nothing is lost: a temporary name, then an atomic rename."""
+"""Writing files so that nothing is lost: a temporary name, then an atomic rename. Folders that go by
+themselves.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import functools
 import glob
 import hashlib
 import os
@@ -16,13 +18,15 @@ from pathlib import Path
 from tensmith import gate
 from tensmith.errors import OutputError
 
-_LOCK, _YOUNG_S = ".tensmith-lock", 10
+try:
+    import fcntl
+except ImportError:  # no POSIX: nothing tells whose folder has lost its owner
+    fcntl = None  # type: ignore[assignment]
 
-
-def user_cache(name: str) -> Path:
-    """Where a thing of that name is kept for this user (XDG Base Directory Specification)."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "tensmith" / name
+# The file in a temporary folder that its owner has locked, as long as it lives.
+_OWNER = ".owner"
+# A folder younger than this may be one whose owner is about to lock it.
+_YOUNG_SECONDS = 10.0
 
 
 def sha256_bytes(data: bytes | memoryview) -> str:
@@ -46,23 +50,25 @@ class TemporaryFolder(tempfile.TemporaryDirectory[str]):
     def __init__(self, prefix: str = "tensmith-", folder: Path | None = None) -> None:
         _sweep(prefix, folder or Path(tempfile.gettempdir()))
         super().__init__(prefix=prefix, dir=folder)
-        self._lock = (Path(self.name) / _LOCK).open("w")
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self._owner = (Path(self.name) / _OWNER).open("wb")
+        if fcntl is not None:
+            fcntl.flock(self._owner, fcntl.LOCK_EX)
 
     def cleanup(self) -> None:
         """Removes the folder."""
-        self._lock.close()
+        self._owner.close()
         super().cleanup()
 
 
+@functools.cache
 def _sweep(prefix: str, folder: Path) -> None:
-    """Removes folders of processes that are gone; those just made may not be locked yet."""
-    for left in folder.glob(f"{glob.escape(prefix)}*/{_LOCK}"):
-        with contextlib.suppress(OSError), left.open("r+") as lock:
-            owned = left.stat()
-            if owned.st_uid == os.geteuid() and time.time() - owned.st_mtime > _YOUNG_S:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(left.parent, ignore_errors=True)
+    """Removes folders of processes that are gone, once a process; those just made may not be locked yet."""
+    for owner in folder.glob(f"{glob.escape(prefix)}*/{_OWNER}") if fcntl is not None else ():
+        with contextlib.suppress(OSError), owner.open("rb") as file:
+            found = os.fstat(file.fileno())
+            if found.st_uid == os.geteuid() and time.time() - found.st_mtime > _YOUNG_SECONDS:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(owner.parent, ignore_errors=True)
 
 
 @contextlib.contextmanager

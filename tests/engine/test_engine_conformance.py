@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +72,30 @@ def test_binding_leaves_run_as_it_was(engine: str, matmul_path: Path) -> None:
     step()
     np.testing.assert_array_equal(session.run({"x": ones})["logits"], before)
     np.testing.assert_array_equal(bound, 0)
+
+
+def test_what_runs_meanwhile_leaves_a_bound_call_as_it_was(engine: str, matmul_path: Path) -> None:
+    session = ENGINES[engine].prepare(matmul_path, 1, sizes={"batch": 1})
+    inputs = [{"x": np.full((1, 16), value, np.float32)} for value in (1, 2)]
+    expected = [session.run(each)["logits"] for each in inputs]
+    steps = [session.bind(each) for each in inputs]
+    for step in steps:
+        step()
+        np.testing.assert_array_equal(session.run(inputs[1])["logits"], expected[1])
+        np.testing.assert_array_equal(session.run(inputs[0])["logits"], expected[0])
+
+
+def test_threads_do_not_disturb_each_other(engine: str, matmul_path: Path) -> None:
+    session = ENGINES[engine].prepare(matmul_path, 2)
+    inputs = [np.random.default_rng(seed).standard_normal((1, 16), np.float32) for seed in range(4)]
+    expected = [session.run({"x": x})["logits"] for x in inputs]
+
+    def wrong(index: int) -> int:
+        answers = (session.run({"x": inputs[index]})["logits"] for _ in range(100))
+        return sum(not np.array_equal(answer, expected[index]) for answer in answers)
+
+    with ThreadPoolExecutor(len(inputs)) as pool:
+        assert list(pool.map(wrong, range(len(inputs)))) == [0, 0, 0, 0]
 
 
 def test_the_signature_keeps_symbols(engine: str, matmul_path: Path) -> None:

@@ -112,7 +112,7 @@ def found(
         kept = replace(target, halo=around, dtype="u8" if bytes_ else "f32")
     epilogue = Epilogue(True, kept, case.activation, how.inner is not None)
     text = kernel.isa.prelude + Fitted(kernel, source, target, epilogue).text("entry")
-    function = ctypes.CDLL(str(compile_library(text, kernel.isa, cache=cache))).entry
+    function = ctypes.CDLL(str(compile_library(text, kernel.isa, room=cache))).entry
     y = aligned(target.size, np.uint8 if how.target else np.float32)
     words = constants(case.problem, kernel.isa, case.weights, how, case.activation is not None)
     r = copy(kept.lay(case.residual)) if kept and case.residual is not None else aligned(1)

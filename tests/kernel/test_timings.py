@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tensmith.cache import CacheWarning
 from tensmith.errors import OutputError
 from tensmith.kernel import Convolution, Kernel, candidates, host_isa, isa_named, timings
 from tensmith.kernel.scheduled import Scheduled
@@ -103,18 +104,38 @@ def test_settled_holds_for_the_same_kernels(path: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"no database at all, but text" * 100, b"SQLite format 3\0" + bytes(4096)]
 )
-def test_a_damaged_database_is_refused_and_left_alone(path: Path, content: bytes) -> None:
+def test_a_damaged_database_counts_for_nothing_and_is_left_alone(
+    path: Path, content: bytes, kernel: Kernel
+) -> None:
     path.write_bytes(content)
+    with pytest.warns(CacheWarning, match=r"timings.sqlite.*damaged.*remove it.*chosen without it"):
+        made = Timings(path)
+    assert made.known([kernel], 0) == {} and made.near(PROBLEM, host_isa(), 0) == []
     with pytest.raises(OutputError, match=r"timings.sqlite.*damaged.*remove it"):
-        Timings(path)
+        made.add(kernel, 0, 1e-6)
     assert path.read_bytes() == content
+
+
+def test_foreign_entries_count_for_nothing(path: Path, kernel: Kernel) -> None:
+    made = Timings(path)
+    made.add(kernel, 0, 1e-6)
+    assert made._db is not None
+    with made._db:
+        made._db.execute("UPDATE timings SET seconds = 'soon'")
+    assert made.known([kernel], 0) == {}
+    for problem in ('{"channels": "many"}', "no JSON", "[]"):
+        with made._db:
+            made._db.execute("UPDATE timings SET problem = ?", (problem,))
+        with pytest.warns(CacheWarning, match="damaged"):
+            assert Timings(path).near(PROBLEM, host_isa(), 0) == []
 
 
 def test_another_schema_is_refused(path: Path) -> None:
     with sqlite3.connect(path) as database:
         database.execute("PRAGMA user_version=99")
-    with pytest.raises(OutputError, match="schema 99"):
-        Timings(path)
+    with pytest.warns(CacheWarning, match="schema 99"):
+        made = Timings(path)
+    assert made.known(candidates(PROBLEM, host_isa()), 0) == {}
 
 
 def test_a_full_disk_loses_no_entry(path: Path, kernel: Kernel) -> None:

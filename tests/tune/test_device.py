@@ -198,4 +198,4 @@ def test_every_algorithm_is_compiled_for_a_device(tmp_path: Path) -> None:
     found = {kernel.name: kernel for shape in asked for kernel in candidates(shape, isa_named("neon"))}
     assert len(found) > len(ALGORITHMS) / 2
     for kernel in found.values():
-        assert compile_library(text_alone(kernel) + remote._c_text("harness"), kernel.isa, cache=tmp_path)
+        assert compile_library(text_alone(kernel) + remote._c_text("harness"), kernel.isa, room=tmp_path)

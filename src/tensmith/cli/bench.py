@@ -11,6 +11,7 @@ import typer
 from tensmith.cli.command import Answer, command
 from tensmith.cli.progress import progress
 from tensmith.cli.terminal import table
+from tensmith.files import TemporaryFolder
 
 _COLUMNS: tuple[tuple[str, Literal["left", "right"]], ...] = (
     ("model", "left"),
@@ -46,7 +47,6 @@ def bench(
     from tensmith.errors import UsageError
     from tensmith.evaluate.bench import bench as measure
     from tensmith.evaluate.latency import BUSY
-    from tensmith.files import TemporaryFolder
 
     if not 0 < seconds < float("inf"):
         raise UsageError(f"--seconds is a positive number, not {seconds:g}")

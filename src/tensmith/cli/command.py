@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -16,6 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from tensmith import __version__
+from tensmith.cache import CacheWarning
 from tensmith.cli.terminal import complain, show, show_json
 from tensmith.errors import TensmithError
 
@@ -94,7 +96,7 @@ def command(
 def _outcome(call: Callable[[], Answer], as_json: bool, debug: bool, aborted: str) -> int:
     """The exit code of a command; what it found is printed, what went wrong is one sentence on stderr."""
     try:
-        with _termination_as_interrupt():
+        with _termination_as_interrupt(), _warnings_as_sentences():
             answer = call()
         show_json(answer.document) if as_json else show(answer.shown)
         return answer.exit_code
@@ -108,6 +110,22 @@ def _outcome(call: Callable[[], Answer], as_json: bool, debug: bool, aborted: st
         if isinstance(error, KeyboardInterrupt):
             return INTERRUPTED
         return error.exit_code if isinstance(error, TensmithError) else 1
+
+
+@contextlib.contextmanager
+def _warnings_as_sentences() -> Iterator[None]:
+    """What is said of the user's cache is a sentence on stderr; where it comes from is nobody's business."""
+    usual = warnings.formatwarning
+
+    def formatted(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> str:
+        own = issubclass(category, CacheWarning)
+        return f"warning: {message}\n" if own else usual(message, category, *where, **more)
+
+    warnings.formatwarning = formatted
+    try:
+        yield
+    finally:
+        warnings.formatwarning = usual
 
 
 def _sentence(error: BaseException, aborted: str) -> str:

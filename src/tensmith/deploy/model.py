@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,8 @@ _COMPILED = {NATIVE: loader.MANIFEST, MIXED: mixed.MODEL}
 class Model:
     """An .onnx or .packed file as a function of arrays; `compiled` is the folder that runs in its place.
 
-    model(x) takes the only input, or name -> array; it returns the only output, or name -> array.
+    model(x) takes the only input, or name -> array; it returns the only output, or name -> array. Any number
+    of threads may call it.
     """
 
     def __init__(
@@ -38,6 +40,8 @@ class Model:
         self.path = Path(path)
         self._engine, self._threads, self._compiled = engine, threads, compiled
         self._folder: TemporaryFolder | None = None
+        self._session: Session | None = None
+        self._loading = threading.Lock()
 
     @cached_property
     def onnx_bytes(self) -> bytes:
@@ -51,9 +55,15 @@ class Model:
         """The model as a TensIR program."""
         return read_onnx(self.path if self.path.suffix != _PACKED_SUFFIX else self.onnx_bytes)
 
-    @cached_property
+    @property
     def session(self) -> Session:
-        """The model loaded into its engine."""
+        """The model loaded into its engine, once."""
+        with self._loading:
+            if self._session is None:
+                self._session = self._loaded()
+        return self._session
+
+    def _loaded(self) -> Session:
         path = self._compiled or self.path
         if path.suffix == _PACKED_SUFFIX:
             self._folder = TemporaryFolder()

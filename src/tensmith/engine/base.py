@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,8 +18,9 @@ Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 
 class Session(ABC):
-    """A loaded model. `inputs` and `outputs` keep the symbolic sizes that the file declares.
+    """A loaded model, which any number of threads may run at once.
 
+    `inputs` and `outputs` keep the symbolic sizes that the file declares.
     `operators` are the names of the operators in the file, as far as the engine tells. `samples` is how many
     the engine was prepared to answer at a time, where the file leaves that open; None: any number.
     """
@@ -35,13 +37,30 @@ class Session(ABC):
     def bind(self, inputs: Arrays) -> Callable[[], object]:
         """A call that repeats one inference on these inputs with the least overhead the engine allows.
 
-        This is what is timed: a deployed program binds its buffers once, too.
+        This is what is timed: a deployed program binds its buffers once, too. Threads that share such a call
+        wait for each other, since it has one set of buffers.
         """
         return lambda: self.run(inputs)
 
     def close(self) -> None:
         """Gives back what the session holds; it is not used afterwards."""
         return None
+
+
+def one_at_a_time(call: Callable[[], object]) -> Callable[[], object]:
+    """A call for which threads wait for each other."""
+    turns: queue.SimpleQueue[None] = queue.SimpleQueue()  # a lock that costs little where nobody waits
+    wait, release = turns.get, turns.put
+    release(None)
+
+    def waiting() -> object:
+        wait()
+        try:
+            return call()
+        finally:
+            release(None)
+
+    return waiting
 
 
 class Engine(Protocol):

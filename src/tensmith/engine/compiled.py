@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -18,11 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tensmith
+from tensmith import cache
 from tensmith.backend.native.choose.precision import refusal
 from tensmith.backend.native.emit import loader
+from tensmith.children import Limits, run
 from tensmith.engine.base import first_line, refuse
 from tensmith.errors import EngineError, ModelError, OutputError
-from tensmith.files import sha256_bytes, sha256_file, user_cache
+from tensmith.files import sha256_bytes, sha256_file
 from tensmith.frontend.model_files import model_files
 from tensmith.kernel import scheduled
 from tensmith.kernel.isa import host_isa
@@ -92,10 +95,14 @@ def load(folder: Path, threads: int = 1) -> loader.Model:
 
 
 def compiled_folder(path: Path, sizes: Mapping[str, int], manner: Manner = Manner()) -> Path:
-    """The folder of an ONNX file for these sizes, from the cache or compiled now."""
-    folder = user_cache("models") / _key(path, sizes, manner)
-    if not folder.exists():
-        _compile(path, folder, sizes, manner)
+    """The folder of an ONNX file for these sizes, from the cache or compiled now.
+
+    What is there and not as it was written is compiled anew.
+    """
+    room, of = cache.user_cache("models"), _of(path, sizes, manner)
+    folder = cache.find(room, of)
+    if folder is None:
+        folder = cache.keep(room, of, lambda made: _compile(path, made, sizes, manner))
         _tidy(folder)
     os.utime(folder)
     return folder
@@ -106,25 +113,29 @@ def _compile(path: Path, folder: Path, sizes: Mapping[str, int], manner: Manner)
     given = [*manner.words, str(path), str(folder), *words]
     command = [sys.executable, "-m", f"tensmith.backend.{manner.engine}", *given]
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_LONGEST_SECONDS, stdin=subprocess.DEVNULL,
-            check=False, start_new_session=True,  # so that an interrupt of the run is none of the compiler
-        )  # fmt: skip
+        done = run(command, _LONGEST_SECONDS, _limits())
     except subprocess.TimeoutExpired as error:
         raise EngineError(
             f"{manner.engine} cannot load {path}: compiling took over {_LONGEST_SECONDS:g} s"
         ) from error
     except OSError as error:
         raise OutputError(f"{manner.engine} cannot start its compiler: {error.strerror}") from error
-    if done.returncode != 0 and not folder.exists():  # another process may have been faster
-        reason = first_line(RuntimeError(done.stderr or f"the compiler ended with {done.returncode}"))
+    if done.code != 0:
+        silent = done.code < 0 or not done.stderr
+        reason = f"the compiler {done.ending}" if silent else first_line(RuntimeError(done.stderr))
         raise EngineError(f"{manner.engine} cannot load {path}: {reason}")
+
+
+def _limits() -> Limits:
+    """Seconds of all processors, and so much address space that only what runs away meets the end of it."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return Limits(_LONGEST_SECONDS * (os.cpu_count() or 1), max(16 << 30, 2 * physical))
 
 
 def _tidy(newest: Path) -> None:
     """Removes the folders used least recently until all together are small enough; never the newest."""
     with contextlib.suppress(OSError):  # another process tidies as well
-        found = sorted(newest.parent.iterdir(), key=lambda folder: folder.stat().st_mtime, reverse=True)
+        found = sorted(cache.entries(newest.parent), key=lambda folder: folder.stat().st_mtime, reverse=True)
         total = 0
         for folder in found:
             total += sum(file.stat().st_size for file in folder.iterdir())
@@ -132,7 +143,7 @@ def _tidy(newest: Path) -> None:
                 shutil.rmtree(folder)
 
 
-def _key(path: Path, sizes: Mapping[str, int], manner: Manner) -> str:
+def _of(path: Path, sizes: Mapping[str, int], manner: Manner) -> dict[str, str]:
     """What a compiled folder depends on: the file and those it names, sizes, this CPU, code and timings."""
     digest = hashlib.sha256()
     try:
@@ -140,11 +151,14 @@ def _key(path: Path, sizes: Mapping[str, int], manner: Manner) -> str:
             digest.update(bytes.fromhex(sha256_file(part)))
     except (ModelError, OSError) as error:
         raise EngineError(f"{manner.engine} cannot load {path}: {error}") from error
-    words = [f"{name}={size}" for name, size in sorted(sizes.items())]
-    words += [manner.engine, *manner.words]
-    flags = " ".join(sorted(loader.cpu_flags()))
-    known = "" if manner.tuning == UNTUNED else _revision(manner.tuning)
-    return sha256_bytes("\0".join((digest.hexdigest(), *words, flags, _code(), known)).encode())[:40]
+    return {
+        "model": digest.hexdigest(),
+        "sizes": json.dumps(dict(sorted(sizes.items()))),
+        "manner": " ".join((manner.engine, *manner.words)),
+        "processor": sha256_bytes(" ".join(sorted(loader.cpu_flags())).encode()),
+        "code": _code(),
+        "timings": "" if manner.tuning == UNTUNED else _revision(manner.tuning),
+    }
 
 
 def _revision(tuning: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,10 +23,14 @@ PRECISIONS = ("f32", "f16")
 
 
 class Machine(ABC):
-    """A plan on a device: its kernels are compiled, its constants there, its arena allocated."""
+    """A plan on a device: its kernels are compiled, its constants there, its arena allocated.
+
+    There is one arena, so calls wait for each other.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
+        self._lock = threading.Lock()
 
     def __call__(self, **inputs: Array) -> dict[str, Array]:
         """One inference."""
@@ -43,6 +48,11 @@ class Machine(ABC):
         results = {name: np.empty(type_.static or (), type_.numpy) for name, type_ in types.items()}
 
         def step() -> None:
+            with self._lock:
+                self.enter()
+                run()
+
+        def run() -> None:
             for name, array in given.items():
                 if array.size:
                     self.send(name, array)
@@ -54,6 +64,10 @@ class Machine(ABC):
                     self.fetch(name, array)
 
         return step, results
+
+    def enter(self) -> None:
+        """What a thread must do before it uses the device."""
+        return None
 
     @abstractmethod
     def send(self, name: str, array: Array) -> None:

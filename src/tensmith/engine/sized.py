@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -14,7 +15,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Compiled(Protocol):
-    """A model of fixed sizes, ready to run."""
+    """A model of fixed sizes, ready to run, by several threads at once too."""
 
     def __call__(self, **inputs: Array) -> dict[str, Array]:
         """One inference."""
@@ -34,13 +35,17 @@ class SizedSession(Session):
         self.operators = signature.operators
         self._build = build
         self._models: dict[tuple[tuple[str, int], ...], Compiled] = {}
+        self._building = threading.Lock()
 
     def load(self, sizes: Mapping[str, int]) -> Compiled:
         """The model for these sizes."""
         key = tuple(sorted(sizes.items()))
-        if key not in self._models:
-            self._models[key] = self._build(sizes)
-        return self._models[key]
+        model = self._models.get(key)
+        if model is None:
+            with self._building:  # once, and not by every thread that waits for it
+                model = self._models.get(key) or self._build(sizes)
+                self._models[key] = model
+        return model
 
     def run(self, inputs: Arrays) -> dict[str, Array]:
         return self.load(sizes_of(self.inputs, inputs))(**inputs)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from tensmith.children import Child, signal_name
 from tensmith.engine.base import ENGINES, Arrays, Session
 from tensmith.engine.frame import read_frame, write_frame
 from tensmith.engine.signature import TensorSpec
@@ -64,15 +64,15 @@ class Worker(Session):
         """Starts the process and loads the file; EngineError if either fails."""
         self.engine, self.path = engine, path
         self._timeout = timeout
+        self._asking = threading.Lock()  # one request at a time is on the way
         module = type(ENGINES[engine]).__module__
         self._log: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
-        self._process = subprocess.Popen(
+        self._process = Child(
             [sys.executable, "-P", "-m", "tensmith.engine.serve", module, engine],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)},
-            start_new_session=True,  # Ctrl-C is for the parent, which closes its workers in order
         )
         try:
             answer, _ = self._ask(
@@ -110,12 +110,8 @@ class Worker(Session):
 
     def close(self) -> None:
         """Ends the process, whatever it is doing."""
-        self._process.kill()
-        self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout, self._log):
-            if stream is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    stream.close()
+        self._process.end()
+        self._log.close()
 
     def __enter__(self) -> Worker:
         return self
@@ -133,7 +129,7 @@ class Worker(Session):
         if stdin.closed:
             raise EngineError(f"the {self.engine} worker of {self.path} is closed")
         header = {"do": do, "alarm": int(self._timeout) + _ORPHAN_GRACE_S, **request}
-        with self._deadline() as expired:
+        with self._asking, self._deadline() as expired:
             try:
                 write_frame(stdin, header, arrays)  # type: ignore[arg-type]
                 answer, results = read_frame(stdout)  # type: ignore[arg-type]
@@ -166,10 +162,7 @@ class Worker(Session):
             return what.format(f"did not answer within {self._timeout:g} s") + "; it was stopped"
         self._process.kill()
         code = self._process.wait()
-        how = f"exit code {code}"
-        if code < 0:
-            with contextlib.suppress(ValueError):
-                how = signal.Signals(-code).name
+        how = signal_name(code) or f"exit code {code}"
         self._log.seek(0, os.SEEK_END)
         self._log.seek(max(0, self._log.tell() - 4096))
         lines = self._log.read().decode(errors="replace").strip().splitlines()

@@ -36,8 +36,10 @@ class Facts:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Facts) or self.type != other.type:
             return False
+        if self.value is other.value:
+            return True
         if self.value is None or other.value is None:
-            return self.value is other.value
+            return False
         return self.value.shape == other.value.shape and bool(np.all(self.value == other.value))
 
 

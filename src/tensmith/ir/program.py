@@ -65,7 +65,7 @@ class Program:
                 raise ProgramError(f"{node.label} reads '{missing[0]}', which nothing before it defines")
             given = tuple(table[name] if name else None for name in node.inputs)
             cached = self._known.get(node)
-            if cached is None or any(a is not b and a != b for a, b in zip(cached[0], given)):
+            if cached is None or cached[0] != given:
                 cached = (given, infer_node(node, given, self.hints))
                 self._known[node] = cached
             for name, fact in zip(node.outputs, cached[1]):

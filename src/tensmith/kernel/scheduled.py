@@ -16,9 +16,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from tensmith import gate
+from tensmith import cache, gate
 from tensmith.errors import OutputError
-from tensmith.files import sha256_bytes, sha256_file, user_cache, write_text
+from tensmith.files import sha256_bytes, sha256_file
 from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel
 from tensmith.kernel.buffer import NO_HALO, Buffer
 from tensmith.kernel.epilogue import Epilogue
@@ -26,7 +26,8 @@ from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import Convolution
 from tensmith.kernel.tiles import read_halo
 
-_VERSION = "1"
+_VERSION = "2"
+_KERNEL = "kernel.json"
 # What the assembler text calls its function, and what starts the names of its own labels.
 FUNCTION, _LABEL = "main_compute_", r"\.L(?=\w)"
 # The arguments of that function, in any order.
@@ -166,36 +167,38 @@ static void {name}({SIGNATURE})
 
 
 def scheduled(problem: Convolution, isa: Isa) -> Scheduled | None:
-    """The kernel that was kept for a problem; OutputError if its file is damaged."""
-    path = _place(problem, isa)
-    if not path.exists():
+    """The kernel that was kept for a problem; a damaged one is none."""
+    entry = cache.find(_room(), _of(problem, isa))
+    if entry is None:
         return None
-    try:
-        stored = json.loads(gate.read_text(path, gate.KEPT))
-        return Scheduled(problem, isa, str(stored["assembly"]), tuple(map(str, stored["order"])))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise OutputError(f"{path}, a kernel that was searched for, is damaged: remove it") from error
+    stored = json.loads(gate.read_text(entry / _KERNEL, gate.KEPT))
+    return Scheduled(problem, isa, str(stored["assembly"]), tuple(map(str, stored["order"])))
 
 
 def keep(kernel: Scheduled) -> None:
     """Stores a kernel for its problem, in place of another one."""
-    document = {"order": kernel.order, "assembly": kernel.assembly}
-    write_text(_place(kernel.problem, kernel.isa), json.dumps(document))
+    document = json.dumps({"order": kernel.order, "assembly": kernel.assembly})
+
+    def make(folder: Path) -> None:
+        folder.mkdir()
+        (folder / _KERNEL).write_text(document, encoding="utf-8")
+
+    cache.keep(_room(), _of(kernel.problem, kernel.isa), make)
 
 
 def revision() -> str:
     """A hash of all kernels that are kept and their names; OutputError if they cannot be read."""
     try:
-        kept = [f"{path.name} {sha256_file(path)}" for path in sorted(_folder().glob("*.json"))]
+        kept = [f"{path.name} {sha256_file(path / _KERNEL)}" for path in sorted(cache.entries(_room()))]
     except OSError as error:
-        raise OutputError(f"cannot read the kernels in {_folder()}: {error.strerror}") from error
+        raise OutputError(f"cannot read the kernels in {_room()}: {error.strerror}") from error
     return sha256_bytes("\n".join(kept).encode())[:32]
 
 
-def _folder() -> Path:
-    return user_cache("metaschedule")
+def _room() -> Path:
+    return cache.user_cache("metaschedule")
 
 
-def _place(problem: Convolution, isa: Isa) -> Path:
-    key = json.dumps([_VERSION, asdict(problem), isa.triple, isa.flags], sort_keys=True)
-    return _folder() / f"{sha256_bytes(key.encode())[:40]}.json"
+def _of(problem: Convolution, isa: Isa) -> dict[str, str]:
+    described = json.dumps(asdict(problem), sort_keys=True)
+    return {"version": _VERSION, "problem": described, "isa": f"{isa.triple} {' '.join(isa.flags)}"}

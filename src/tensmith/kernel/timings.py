@@ -10,14 +10,16 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from tensmith import gate
+from tensmith.cache import CacheWarning, user_cache
 from tensmith.errors import OutputError
-from tensmith.files import sha256_bytes, user_cache
+from tensmith.files import sha256_bytes
 from tensmith.hardware.cpu import detect_cpu
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.alone import code_version
@@ -39,17 +41,25 @@ CREATE TABLE IF NOT EXISTS settled (
 
 
 class Timings:
-    """The database at `path`; it is created by the first `add`. OutputError if it is damaged or full.
+    """The database at `path`; it is created by the first `add`, an OutputError if it is damaged or full.
 
-    `cpu` is the model that kernels run on: this machine's if not said.
+    Who only reads takes a damaged or foreign one for none, with a CacheWarning; who is `writing` too is told
+    at once. `cpu` is the model that kernels run
+    on: this machine's if not said.
     """
 
-    def __init__(self, path: Path | None = None, cpu: str | None = None) -> None:
+    def __init__(self, path: Path | None = None, cpu: str | None = None, *, writing: bool = False) -> None:
         self.path = path or user_cache("timings.sqlite")
         self._cpu = cpu
         self._db: sqlite3.Connection | None = None
+        self._unusable: OutputError | None = None
         if self.path.exists():
-            self._open()
+            try:
+                self._open()
+            except OutputError as error:
+                if writing:
+                    raise
+                self._ignore(error)
 
     def known(self, kernels: Iterable[Kernel], memory: int) -> dict[Kernel, float]:
         """Seconds of those kernels that were timed as they are now."""
@@ -69,7 +79,8 @@ class Timings:
         statement = (
             "SELECT kernel, code, seconds FROM timings WHERE machine = ? AND problem = ? AND memory = ?"
         )
-        return {name: (code, seconds) for name, code, seconds in self._rows(statement, where)}
+        rows = self._rows(statement, where)
+        return {name: (code, seconds) for name, code, seconds in rows if isinstance(seconds, float)}
 
     def near(self, problem: Convolution, isa: Isa, memory: int, most: int = 3) -> list[tuple[float, str]]:
         """(distance, name) of our kernels that were best at the nearest other shapes, the nearest first."""
@@ -78,7 +89,11 @@ class Timings:
             "AND kernel <> ? GROUP BY problem"
         )
         rows = self._rows(statement, (self._machine(isa), memory, Scheduled.name))
-        found = ((distance(problem, _problem(text)), name) for text, name, _ in rows)
+        try:
+            found = [(distance(problem, _problem(text)), str(name)) for text, name, _ in rows]
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            self._ignore(self._damaged(error))
+            return []
         return sorted(near for near in found if 0 < near[0] < math.inf)[:most]
 
     def add(self, kernel: Kernel, memory: int, seconds: float) -> None:
@@ -118,6 +133,8 @@ class Timings:
         return f"{self._cpu or detect_cpu().model}, {isa.name} {' '.join(sorted(isa.features))}"
 
     def _write(self, statement: str, values: tuple[Any, ...]) -> None:
+        if self._unusable is not None:
+            raise self._unusable
         try:
             database = self._db or self._created()
             with database:
@@ -149,6 +166,7 @@ class Timings:
                 database.execute("PRAGMA journal_mode=WAL")
                 database.executescript(f"{_TABLE} PRAGMA user_version={_VERSION};")
             database.execute("PRAGMA synchronous=FULL")
+            database.execute("PRAGMA trusted_schema=OFF")  # a foreign file's views call nothing
             database.execute("SELECT count(*) FROM timings")
         except sqlite3.OperationalError as error:
             raise self._unwritable(error) from error
@@ -163,7 +181,14 @@ class Timings:
         try:
             return self._db.execute(statement, values).fetchall()
         except sqlite3.Error as error:
-            raise self._damaged(error) from error
+            self._ignore(self._damaged(error))
+            return []
+
+    def _ignore(self, reason: OutputError) -> None:
+        """Nothing more is read from it, and nothing is written there."""
+        self.close()
+        self._unusable = reason
+        warnings.warn(f"{reason}; until then kernels are chosen without it", CacheWarning, stacklevel=3)
 
     def _unwritable(self, error: Exception) -> OutputError:
         return OutputError(f"cannot use {self.path}: {error}; what it held is kept: free some space")

@@ -14,18 +14,22 @@ import platform
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tensmith import cache
+from tensmith.children import Ended, Limits, run
 from tensmith.errors import EngineError, MissingExtra
-from tensmith.files import atomic_path, sha256_bytes, user_cache
+from tensmith.files import TemporaryFolder, sha256_bytes
 from tensmith.kernel.isa import Isa
 
 OPTIMIZED = ("-std=gnu11", "-O2", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math")
 FLAGS = (*OPTIMIZED, "-fPIC", "-fvisibility=hidden")
 LONGEST_SECONDS = 600.0
+# What a compiler may take of memory: many times what the largest of our texts needs.
+MOST_MEMORY = 16 << 30
+_LIBRARY = "kernels.so"
 _HOSTS = ("cc", "gcc", "clang")
 
 
@@ -64,17 +68,18 @@ def find_compiler(architecture: str | None = None) -> Compiler:
     raise MissingExtra("compiling kernels without a C compiler on this machine", "native")
 
 
-def compile_library(text: str, isa: Isa, *, cache: Path | None = None, longest: float | None = None) -> Path:
-    """The shared library of C `text` for `isa`, from `cache` (default: the user's) or compiled now.
+def compile_library(text: str, isa: Isa, *, room: Path | None = None, longest: float | None = None) -> Path:
+    """The shared library of C `text` for `isa`, kept in `room` (default: the user's cache) or compiled now.
 
     EngineError with the compiler's first complaint if it fails, dies or takes over `longest` seconds.
     """
-    key = sha256_bytes("\0".join((build_version(isa), text)).encode())
-    path = (cache or user_cache("native")) / f"{key[:40]}.so"
-    if not path.exists():
-        with atomic_path(path) as temporary:
-            link_library([Unit(text)], {}, isa, temporary, longest or LONGEST_SECONDS)
-    return path
+
+    def make(folder: Path) -> None:
+        folder.mkdir()
+        link_library([Unit(text)], {}, isa, folder / _LIBRARY, longest or LONGEST_SECONDS)
+
+    of = {"command": build_version(isa).replace("\0", " "), "text": sha256_bytes(text.encode())}
+    return cache.fetch(room or cache.user_cache("native"), of, make) / _LIBRARY
 
 
 def link_library(
@@ -88,7 +93,7 @@ def link_library(
 
     EngineError with the compiler's first complaint if it fails, dies or takes over `longest` seconds.
     """
-    with tempfile.TemporaryDirectory(prefix="tensmith-cc-") as folder:
+    with TemporaryFolder("tensmith-cc-") as folder:
         for name, content in files.items():
             (Path(folder) / name).write_bytes(content)
         sources = [Path(folder) / f"unit{n}.c" for n in range(len(units))]
@@ -130,7 +135,7 @@ def _linked(objects: Sequence[Path], isa: Isa, folder: Path, longest: float) -> 
     """The shared library of some object files."""
     compiler, _ = _build(isa)
     alone = (*_target(isa), "-nostdlib") if compiler.cross else ("-lm",)
-    built = folder / "kernels.so"
+    built = folder / _LIBRARY
     linking = ("-shared", "-s", "-o", str(built), *map(str, objects), *alone)
     run_compiler((*compiler.command, *linking), str(folder), longest)
     return built
@@ -139,27 +144,33 @@ def _linked(objects: Sequence[Path], isa: Isa, folder: Path, longest: float) -> 
 def run_compiler(command: tuple[str, ...], folder: str, longest: float = LONGEST_SECONDS) -> str:
     """Standard output of a compiler's command run in `folder`, where zig keeps its own caches too.
 
-    EngineError with its first complaint if it fails, dies or takes over `longest` seconds.
+    It has `longest` seconds and MOST_MEMORY, and ends with this process. EngineError with its first complaint
+    if it fails, dies or takes more.
     """
-    shared = str(user_cache("zig"))
+    shared = str(cache.user_cache("zig"))
     settings = {"ZIG_LOCAL_CACHE_DIR": folder, "ZIG_GLOBAL_CACHE_DIR": shared}
     try:
-        done = subprocess.run(
-            command, cwd=folder, env=os.environ | settings, capture_output=True, text=True,
-            timeout=longest, check=False, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+        limits = Limits(longest, MOST_MEMORY)
+        done = run(command, longest, limits, folder=folder, environment=os.environ | settings)
     except subprocess.TimeoutExpired as error:
         raise EngineError(f"the C compiler {command[0]} did not end within {longest:g} s") from error
     except OSError as error:
         raise EngineError(f"the C compiler {command[0]} cannot be started: {error.strerror}") from error
-    if done.returncode != 0:
-        complaint = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr[-300:])
-        raise EngineError(f"the C compiler {command[0]} failed ({done.returncode}): {complaint.strip()}")
+    if done.code != 0:
+        raise EngineError(f"the C compiler {command[0]} {_complaint(done)}")
     return done.stdout
 
 
+def _complaint(done: Ended) -> str:
+    """Why a compiler failed, in its own words if it has any."""
+    if done.code < 0:
+        return done.ending
+    complaints = [line.strip() for line in done.stderr.splitlines() if "error" in line]
+    return f"failed ({done.code}): {(complaints or [done.stderr[-300:].strip() or 'it says nothing'])[0]}"
+
+
 def _version(command: tuple[str, ...]) -> str:
-    with tempfile.TemporaryDirectory(prefix="tensmith-cc-") as folder:
+    with TemporaryFolder("tensmith-cc-") as folder:
         return run_compiler((*command, "--version"), folder, LONGEST_SECONDS).partition("\n")[0]
 
 

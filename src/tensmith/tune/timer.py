@@ -63,10 +63,8 @@ class Timer:
         self, kernel: Kernel, made: Trial, span: float, back: bool
     ) -> tuple[dict[str, Any], dict[str, Array]]:
         """Seconds, and `back` the target's bytes."""
-        cache = Path(self._folder.name)
-        library = compile_library(
-            text_alone(kernel), kernel.isa, cache=cache, longest=LONGEST_COMPILE_SECONDS
-        )
+        room = Path(self._folder.name)
+        library = compile_library(text_alone(kernel), kernel.isa, room=room, longest=LONGEST_COMPILE_SECONDS)
         request = {
             "library": str(library),
             "target_bytes": made.target_bytes,

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
+from tensmith.children import Child
 from tensmith.engine.frame import Array, read_frame, write_frame
 from tensmith.errors import EngineError
 
@@ -29,7 +30,7 @@ class Worker:
     def __init__(self, arguments: tuple[str, ...], patience: float) -> None:
         self._arguments = arguments
         self._patience = patience
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Child | None = None
 
     def __enter__(self) -> Worker:
         return self
@@ -78,15 +79,14 @@ class Worker:
             process.wait(_FAREWELL_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait()
+        process.end()
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _started(self) -> Child:
         if self._process is None:
-            self._process = subprocess.Popen(
+            self._process = Child(
                 [sys.executable, "-P", "-m", *self._arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C is for the parent
             )
         return self._process

@@ -19,7 +19,7 @@ from tensmith.backend.native.emit import folder as folders
 from tensmith.backend.native.emit.header import print_header
 from tensmith.backend.native.emit.source import print_c
 from tensmith.backend.native.plan import Plan, make_plan
-from tensmith.files import user_cache
+from tensmith.cache import user_cache
 from tensmith.ir import Program
 from tensmith.kernel import Isa
 from tensmith.kernel.toolchain import OPTIMIZED

@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,6 +52,77 @@ def test_answers_are_the_interpreter_s(build: Callable[[], Program], threads: in
         for name, expected in interpret(program, {"x": x}).items():
             # As for one thread: a few hundred roundings in a row of numbers near 1.
             np.testing.assert_allclose(found[name], expected, rtol=0, atol=3e-5)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Model:
+    write_folder(plan_of(block(), 1), tmp_path / "model")
+    return Model(tmp_path / "model")
+
+
+def images(count: int) -> list[np.ndarray[Any, Any]]:
+    shape = block().inputs["x"].static
+    return [np.random.default_rng(seed).standard_normal(shape).astype(np.float32) for seed in range(count)]
+
+
+def in_threads(count: int, call: Callable[[int], Any]) -> list[Any]:
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(call, range(count)))
+
+
+def watched(model: Model, look: Callable[[int], None]) -> None:
+    """Lets `look` see the arena of every run while it lasts."""
+    run = model._run
+
+    def looked(*arguments: int) -> int:
+        look(arguments[-1])
+        return run(*arguments)
+
+    model._run = looked
+
+
+def test_calls_that_overlap_have_an_arena_each_and_later_calls_take_those(model: Model) -> None:
+    together, arenas = threading.Barrier(3), []
+
+    def look(arena: int) -> None:
+        arenas.append(arena)
+        together.wait(60)  # here are three runs at once, or the test fails
+
+    watched(model, look)
+    inputs = images(3)
+    for _ in range(2):
+        in_threads(3, lambda index: model(x=inputs[index]))
+    assert len(set(arenas[:3])) == 3
+    assert set(arenas[3:]) == set(arenas[:3])
+
+
+def test_threads_that_share_a_bound_call_wait_for_each_other(model: Model) -> None:
+    inside: list[int] = []
+
+    def look(arena: int) -> None:
+        inside.append(arena)
+        time.sleep(0.001)  # others would come in
+        assert inside == [arena]
+        inside.clear()
+
+    watched(model, look)
+    step, _ = model.bind({"x": images(1)[0]})
+    in_threads(4, lambda _: [step() for _ in range(5)])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_threads_that_call_one_model_get_their_own_answers(threads: int, tmp_path: Path) -> None:
+    write_folder(plan_of(block(), threads), tmp_path / "model")
+    model, inputs = Model(tmp_path / "model"), images(4)
+    expected = [model(x=x) for x in inputs]
+
+    def wrong(index: int) -> int:
+        answers = (model(x=inputs[index]) for _ in range(100))
+        return sum(
+            not np.array_equal(found[name], expected[index][name]) for found in answers for name in found
+        )
+
+    assert in_threads(4, wrong) == [0, 0, 0, 0]
 
 
 def block() -> Program:

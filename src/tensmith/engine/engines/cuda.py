@@ -60,7 +60,7 @@ class CudaMachine(Machine):
         self._context = _first_gpu()
         module = _checked(driver.cuModuleLoadData(compile_ptx(plan.source, _architecture())))
         self._owned: list[int] = []
-        weakref.finalize(self, _release, self._owned)
+        weakref.finalize(self, _release, self._context, self._owned)
         arena = self._allocated(plan.arena_bytes)
         self._addresses = {name: arena + place.start for name, place in plan.places.items()}
         for name, array in plan.constants.items():
@@ -74,6 +74,12 @@ class CudaMachine(Machine):
             )
             for launch in plan.launches
         ]
+
+    def enter(self) -> None:
+        """A context is current in a thread."""
+        from cuda.bindings import driver
+
+        _checked(driver.cuCtxSetCurrent(self._context))
 
     def send(self, name: str, array: Array) -> None:
         from cuda.bindings import driver
@@ -102,9 +108,10 @@ class CudaMachine(Machine):
         return self._owned[-1]
 
 
-def _release(addresses: list[int]) -> None:
+def _release(context: Any, addresses: list[int]) -> None:
     from cuda.bindings import driver
 
+    driver.cuCtxSetCurrent(context)
     for address in addresses:
         driver.cuMemFree(address)
 

@@ -10,7 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.engine.base import Arrays, Session, check_inputs, engine, first_line, refuse, require
+from tensmith.engine.base import (
+    Arrays,
+    Session,
+    check_inputs,
+    engine,
+    first_line,
+    one_at_a_time,
+    refuse,
+    require,
+)
 from tensmith.engine.signature import Signature, read_signature
 from tensmith.errors import EngineError
 
@@ -43,7 +52,7 @@ class OnnxRuntimeSession(Session):
         for name in self._names:
             binding.bind_output(name, "cpu")
         run = self._native.run_with_iobinding
-        return lambda: run(binding)
+        return one_at_a_time(lambda: run(binding))
 
     def close(self) -> None:
         self._native = None

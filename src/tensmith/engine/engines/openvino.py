@@ -14,7 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.engine.base import Arrays, Session, check_inputs, engine, first_line, fix, refuse, require
+from tensmith.engine.base import (
+    Arrays,
+    Session,
+    check_inputs,
+    engine,
+    first_line,
+    fix,
+    one_at_a_time,
+    refuse,
+    require,
+)
 from tensmith.engine.signature import Signature, read_signature
 from tensmith.errors import EngineError
 
@@ -22,35 +32,50 @@ _PRECISIONS = ("f32", "bf16", "f16")
 
 
 class OpenVinoSession(Session):
-    """One compiled model and the one infer request that is reused for every inference."""
+    """One compiled model and the infer requests that no inference is using; a request is made at need."""
 
     def __init__(self, compiled: Any, signature: Signature) -> None:
-        self._request = compiled.create_infer_request()
         self._compiled = compiled
+        self._free: list[Any] = []
         self.inputs, self.outputs = signature.inputs, signature.outputs
         self.operators = signature.operators
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray[Any, Any]]:
-        check_inputs(self.inputs, inputs)
-        try:
-            # The outputs are copied: the request writes its next answer into the same buffers.
-            results = self._request.infer(dict(inputs), share_inputs=True, share_outputs=False)
-        except Exception as error:
-            raise EngineError(f"openvino failed while running: {first_line(error)}") from error
+        request = self._request()
+        results = self._inferred(request, inputs)
+        self._free.append(request)
         return {spec.name: results[index] for index, spec in enumerate(self.outputs)}
 
     def bind(self, inputs: Arrays) -> Callable[[], object]:
+        """Keeps a request to itself: whoever runs meanwhile sets the inputs of another one."""
         import openvino
 
-        self.run(inputs)
+        request = self._request()
+        self._inferred(request, inputs)
         for name, array in inputs.items():
             owned = np.array(array, order="C")
-            self._request.set_tensor(name, openvino.Tensor(owned, shared_memory=True))
-        infer = self._request.infer
-        return lambda: infer(None, share_outputs=True)
+            request.set_tensor(name, openvino.Tensor(owned, shared_memory=True))
+        infer = request.infer
+        return one_at_a_time(lambda: infer(None, share_outputs=True))
 
     def close(self) -> None:
-        self._request = self._compiled = None
+        self._compiled = None
+        self._free.clear()
+
+    def _request(self) -> Any:
+        """One that is free."""
+        try:
+            return self._free.pop()
+        except IndexError:
+            return self._compiled.create_infer_request()
+
+    def _inferred(self, request: Any, inputs: Arrays) -> Any:
+        check_inputs(self.inputs, inputs)
+        try:
+            # The outputs are copied: the request writes its next answer into the same buffers.
+            return request.infer(dict(inputs), share_inputs=True, share_outputs=False)
+        except Exception as error:
+            raise EngineError(f"openvino failed while running: {first_line(error)}") from error
 
 
 @engine

@@ -113,8 +113,8 @@ class Device:
         return value
 
     def _compiled(self, text: str, isa: Isa) -> str:
-        cache = Path(self._folder.name)
-        return str(compile_library(text, isa, cache=cache, longest=LONGEST_COMPILE_SECONDS))
+        room = Path(self._folder.name)
+        return str(compile_library(text, isa, room=room, longest=LONGEST_COMPILE_SECONDS))
 
     def _ask(
         self, request: Mapping[str, Any], arrays: Mapping[str, Array]

@@ -47,10 +47,11 @@ class ModelError(Exception):
 
 
 class Model:
-    """A loaded model. Calls of one model must not overlap: they share its memory.
+    """A loaded model; any number of threads may call it.
 
-    It runs in as many threads as it was compiled for, or in one if it is given fewer `threads`. Between
-    calls they sleep.
+    Calls that overlap have an arena each, made when it is first needed and kept for later calls. A model
+    runs in as many threads as it was compiled for, or in one if it is given fewer `threads`; these serve one
+    call after the other, and sleep between calls.
     """
 
     def __init__(self, folder: str | Path = "", threads: int | None = None) -> None:
@@ -60,7 +61,7 @@ class Model:
         self._weights = _memory(self.manifest["weights_bytes"])
         with (self.folder / WEIGHTS).open("rb") as file:
             file.readinto(self._weights)
-        self._arena = _memory(self.manifest["arena_bytes"])
+        self._arenas = [_arena(self.manifest["arena_bytes"])]  # those that no call is using
         library = ctypes.CDLL(str(self.folder.resolve() / LIBRARY))
         made_for = self.manifest.get("threads", 1)
         alone = made_for == 1 or (threads is not None and threads < made_for)
@@ -75,7 +76,10 @@ class Model:
         return outputs
 
     def bind(self, inputs: dict[str, Any]) -> tuple[Callable[[], None], dict[str, Any]]:
-        """(a call that repeats one inference on these inputs, the arrays it writes its outputs to)."""
+        """(a call that repeats one inference on these inputs, the arrays it writes its outputs to).
+
+        Threads that share such a call wait for each other, since it has one set of arrays.
+        """
         if inputs.keys() != {spec["name"] for spec in self.inputs}:
             wanted = ", ".join(spec["name"] for spec in self.inputs)
             raise ModelError(
@@ -84,14 +88,27 @@ class Model:
         given = [_fitting(spec, inputs[spec["name"]]) for spec in self.inputs]
         results = {spec["name"]: np.empty(spec["shape"], spec["dtype"]) for spec in self.outputs}
         pointers = [_pointers(given), _pointers(list(results.values()))]
-        arguments = (_address(self._weights), *pointers, _address(self._arena))
-        run = self._run
+        weights, (reads, writes) = _address(self._weights), map(ctypes.addressof, pointers)
+        run, arenas, size = self._run, self._arenas, self.manifest["arena_bytes"]
+        turns: queue.SimpleQueue[None] = queue.SimpleQueue()  # a lock that costs little where nobody waits
+        wait, release = turns.get, turns.put
+        release(None)
 
         def step() -> None:
-            if run(*arguments) != 0:
+            wait()
+            try:
+                try:
+                    arena = arenas.pop()
+                except IndexError:  # all are in use
+                    arena = _arena(size)
+                failed = run(weights, reads, writes, arena[0])
+                arenas.append(arena)
+            finally:
+                release(None)
+            if failed:
                 raise ModelError("the model failed while running")
 
-        step.__dict__["kept"] = (given, results, self)  # alive as long as the call is
+        step.__dict__["kept"] = (given, results, pointers, self)  # alive as long as the call is
         return step, results
 
 
@@ -103,10 +120,13 @@ def _entry(library: ctypes.CDLL) -> Callable[..., int]:
 
 
 class _Crew:
-    """Threads that compute the parts of a run with the one that calls; between runs they sleep."""
+    """Threads that compute the parts of a run with the one that calls; between runs they sleep.
+
+    There is one meeting of them at a time, so runs wait for each other.
+    """
 
     def __init__(self, library: ctypes.CDLL, threads: int) -> None:
-        self._threads = threads
+        self._threads, self._lock = threads, threading.Lock()
         self._part = getattr(library, PART_ENTRY)
         self._part.restype = ctypes.c_int
         self._part.argtypes = [
@@ -127,6 +147,10 @@ class _Crew:
             thread.start()
 
     def __call__(self, *arguments: Any) -> int:
+        with self._lock:
+            return self._together(arguments)
+
+    def _together(self, arguments: tuple[Any, ...]) -> int:
         try:
             shared = (self._meeting, self._runs, self._yield)
             self._runs += 1
@@ -235,6 +259,12 @@ def _fitting(spec: dict[str, Any], array: Any) -> Any:
     if list(found.shape) != spec["shape"]:
         raise ModelError(f"input '{spec['name']}' has shape {list(found.shape)}, not {spec['shape']}")
     return found
+
+
+def _arena(size: int) -> tuple[int, mmap.mmap]:
+    """(its address, the memory)."""
+    memory = _memory(size)
+    return _address(memory), memory
 
 
 def _address(memory: mmap.mmap) -> int:

@@ -45,9 +45,18 @@ def is_elementwise(program: Program, node: Node) -> bool:
     return node.opaque is None and (plain or activation_of(program, node) is not None)
 
 
+# The nodes that one expression holds at most, each as often as its text stands there: what a node reads twice
+# would else make a chain's text exponential, and compilers recurse as deep as a text nests.
+MOST_PRINTED = 64
+
+
 @dataclass
 class Expression:
-    """An elementwise tree under construction: C text, leaves, and the nodes it has taken in."""
+    """An elementwise tree under construction: C text, leaves, and the nodes it has taken in.
+
+    `printed` counts these as often as their texts stand in the whole one, `times` is how often the text now
+    made will stand there.
+    """
 
     program: Program
     images: Images
@@ -57,11 +66,14 @@ class Expression:
     sources: list[str] = field(default_factory=list)
     tables: list[Array] = field(default_factory=list)
     taken: list[Node] = field(default_factory=list)
+    printed: int = 0
+    times: int = 1
     _known: dict[str, str] = field(default_factory=dict)
 
     def node(self, node: Node) -> str:
         """The C expression of a node's output."""
         self.taken.append(node)
+        self.printed += self.times
         if node.op == "batch_normalization":
             return self._batch_norm(node)
         if node.op == "dequantize_linear":
@@ -71,7 +83,18 @@ class Expression:
         activation = activation_of(self.program, node)
         if activation is not None:
             return f"({activation.apply(self.value(node.inputs[0]))})"
-        return PLAIN[node.op].format(*map(self.value, node.inputs))
+        return self._plain(node)
+
+    def _plain(self, node: Node) -> str:
+        """An op on one value or two, which may be the same: its text then stands there twice."""
+        texts = {}
+        for name in node.inputs:
+            if name not in texts:
+                count = node.inputs.count(name)
+                self.times *= count
+                texts[name] = self.value(name)
+                self.times //= count
+        return PLAIN[node.op].format(*(texts[name] for name in node.inputs))
 
     def value(self, name: str) -> str:
         """The C expression of a value: a subtree, a leaf, or a number."""
@@ -80,6 +103,7 @@ class Expression:
             return self._constant(name, constant)
         producer = self.program.producers.get(name)
         alone = producer is not None and self.program.uses(name) == 1 and self.may_inline(producer)
+        alone = alone and self.printed + self.times <= MOST_PRINTED
         if alone and producer is not None and images_of(self.program, name) == self.images:
             return self.node(producer)
         return self._leaf(name)

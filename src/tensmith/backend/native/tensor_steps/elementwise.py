@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tensmith.backend.native.activations import activation_of
-from tensmith.backend.native.image_steps.elementwise import PLAIN
+from tensmith.backend.native.image_steps.elementwise import MOST_PRINTED, PLAIN
 from tensmith.backend.native.quantized.grids import grid_of
 from tensmith.backend.native.tensor_steps.operands import Free, Reads, Tensors
 from tensmith.ir import Node
@@ -145,7 +145,8 @@ def _pair_step(tensors: Tensors, node: Node, x: str) -> str:
 
 @dataclass
 class Tree:
-    """A tree of elementwise nodes under construction: it takes in what only it reads, of its own shape.
+    """A tree of elementwise nodes under construction: it takes in what only it reads, of its own shape, up to
+    MOST_PRINTED nodes.
 
     Bytes are worth reading as often as they are needed, so their dequantization is in every tree that reads
     it, and taken by none of them.
@@ -175,17 +176,30 @@ class Tree:
         return expression(value), vector
 
     def _inside(self, value: str, shape: tuple[int, ...]) -> list[Node]:
-        """The nodes of the tree that ends in `value`, the last one first."""
-        node = self.tensors.program.producers.get(value)
-        if node is None or self.tensors.shape(value) != shape or not self.may_inline(node):
-            return []
-        found = [node]
-        for name in dict.fromkeys(filter(None, node.inputs)):
-            producer = self.tensors.program.producers.get(name)
-            repeated = producer is not None and self._repeated(producer)
-            if repeated or self.tensors.program.uses(name) == 1:
-                found += self._inside(name, shape)
+        """The nodes of the tree that ends in `value`, each before what it reads."""
+        found: list[Node] = []
+        printed = 0
+        waiting = [(value, 1)]
+        while waiting:
+            name, times = waiting.pop()
+            node = self.tensors.program.producers.get(name)
+            if node is None or printed + times > MOST_PRINTED:
+                continue
+            if self.tensors.shape(name) != shape or not self.may_inline(node):
+                continue
+            found.append(node)
+            printed += times
+            for read in reversed(list(dict.fromkeys(filter(None, node.inputs)))):
+                producer = self.tensors.program.producers.get(read)
+                repeated = producer is not None and self._repeated(producer)
+                if repeated or self.tensors.program.uses(read) == 1:
+                    waiting.append((read, times * self._times(node, read)))
         return found
+
+    def _times(self, node: Node, value: str) -> int:
+        """How often the text of a value stands in that of a node that reads it."""
+        step = vector_step if in_vectors(self.tensors, node) else _number_step
+        return step(self.tensors, node, lambda name: "\0" if name == value else "").count("\0")
 
     def _repeated(self, node: Node) -> bool:
         return node.op == "dequantize_linear" and self.tensors.program.uses(node.output) > 1
@@ -221,7 +235,7 @@ def curve(tensors: Tensors, value: str, free: Free) -> tuple[Curve, list[Node]] 
         assert number is not None
         return f"splat({literal(number)})"
 
-    while (node := _next(tensors, inside, known, free)) is not None:
+    while len(inside) < MOST_PRINTED and (node := _next(tensors, inside, known, free)) is not None:
         text = vector_step(tensors, node, named)
         known[node.output] = f"t{len(inside)}_"
         lines.append(f"vf {known[node.output]} = {text};")

@@ -1,0 +1,141 @@
+"""What is kept is used only as it was written, and only from a folder that is this user's alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tensmith import cache
+from tensmith.cache import CacheWarning, fetch, find, user_cache
+from tensmith.files import TemporaryFolder, _sweep
+
+OF = {"command": "cc -O2", "text": "abc"}
+
+
+class Maker:
+    """Writes an entry of two files, and counts how often."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, folder: Path) -> None:
+        self.count += 1
+        folder.mkdir()
+        (folder / "library.so").write_bytes(b"machine code")
+        (folder / "notes").write_text("more")
+
+
+@pytest.fixture
+def make() -> Maker:
+    return Maker()
+
+
+def test_an_entry_is_made_once_for_what_it_is_made_of(tmp_path: Path, make: Maker) -> None:
+    first = fetch(tmp_path, OF, make)
+    assert fetch(tmp_path, OF, make) == first == find(tmp_path, OF)
+    assert fetch(tmp_path, OF | {"text": "abd"}, make) != first
+    assert make.count == 2
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda entry: (entry / "library.so").write_bytes(b"other code"),
+        lambda entry: (entry / "library.so").unlink(),
+        lambda entry: (entry / "added").write_text(""),
+        lambda entry: (entry / cache.RECORD).unlink(),
+        lambda entry: (entry / cache.RECORD).write_text("[" * 100),
+        lambda entry: (entry / cache.RECORD).write_text('{"of": {}, "files": {}}'),
+    ],
+    ids=["replaced", "removed", "added", "no record", "broken record", "another record"],
+)
+def test_what_is_not_as_it_was_written_is_made_again(
+    tmp_path: Path, make: Maker, damage: Callable[[Path], object]
+) -> None:
+    entry = fetch(tmp_path, OF, make)
+    damage(entry)
+    assert find(tmp_path, OF) is None
+    assert fetch(tmp_path, OF, make) == entry
+    assert (entry / "library.so").read_bytes() == b"machine code"
+    assert make.count == 2
+    assert [path.name for path in tmp_path.iterdir()] == [entry.name]
+
+
+def test_an_entry_moved_to_another_s_place_is_not_taken_for_it(tmp_path: Path, make: Maker) -> None:
+    other = fetch(tmp_path, OF | {"text": "another"}, make)
+    other.rename(tmp_path / cache._name(OF))
+    assert find(tmp_path, OF) is None
+
+
+def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
+    def fail(folder: Path) -> None:
+        folder.mkdir()
+        raise ValueError
+
+    with pytest.raises(ValueError):
+        fetch(tmp_path, OF, fail)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_cache_is_this_user_s_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert user_cache("native") == tmp_path / "cache" / "tensmith" / "native"
+    assert (tmp_path / "cache" / "tensmith").stat().st_mode & 0o777 == 0o700
+    (tmp_path / "cache" / "tensmith").chmod(0o755)  # as older versions made it
+    assert user_cache("native").parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    ("open_up", "reason"),
+    [
+        (lambda folder, _: folder.chmod(0o777), "others may write to it"),
+        (lambda _, patch: patch.setattr(os, "geteuid", lambda: 12345), "it belongs to user"),
+    ],
+    ids=["writable", "foreign"],
+)
+def test_a_cache_that_others_write_is_not_used(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    open_up: Callable[[Path, pytest.MonkeyPatch], object],
+    reason: str,
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    user_cache("native")
+    open_up(tmp_path / "tensmith", monkeypatch)
+    with pytest.warns(CacheWarning, match=f"tensmith is not used: {reason}"):
+        instead = user_cache("native")
+    assert tmp_path not in instead.parents
+    with warnings.catch_warnings(action="error"):
+        assert user_cache("native") == instead  # said once
+
+
+def test_a_scratch_folder_goes_with_its_owner_even_if_that_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    code = "import sys; from tensmith.files import TemporaryFolder; s = TemporaryFolder('tensmith-x-'); print(s.name, flush=True); input()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )  # fmt: skip
+    assert process.stdout is not None
+    folder = Path(process.stdout.readline().strip())
+    os.utime(folder / ".owner", (0, 0))  # old enough to be looked at
+
+    def sweep() -> None:
+        _sweep.cache_clear()
+        TemporaryFolder().cleanup()
+
+    sweep()
+    assert folder.is_dir()  # its owner lives
+    process.kill()
+    process.communicate()
+    sweep()
+    assert not list(tmp_path.iterdir())
