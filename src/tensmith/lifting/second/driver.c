@@ -79,7 +79,8 @@ static void ts_confine(void) {
     static struct sock_filter code[] = {
         {0x20, 0, 0, 0}, TS_ALLOW(read), TS_ALLOW(write), TS_ALLOW(exit_group), TS_ALLOW(brk), TS_ALLOW(mmap),
         TS_ALLOW(munmap), TS_ALLOW(mremap), TS_ALLOW(mprotect), TS_ALLOW(madvise), TS_ALLOW(futex),
-        TS_ALLOW(rt_sigprocmask), TS_ALLOW(getpid), TS_ALLOW(gettid), {0x06, 0, 0, SECCOMP_RET_ERRNO | 1},
+        TS_ALLOW(rt_sigprocmask), TS_ALLOW(sigaltstack), TS_ALLOW(getpid), TS_ALLOW(gettid),
+        {0x06, 0, 0, SECCOMP_RET_ERRNO | 1},
     };
     struct sock_fprog program = {(unsigned short)(sizeof code / sizeof *code), code};
     prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0);
