@@ -34,7 +34,8 @@ class Checked:
     def __str__(self) -> str:
         if not self.inputs:
             return f"not checked against the running source: {self.why_not}"
-        return f"checked against the {'running' if self.by == 'Python' else 'compiled'} source on {self.inputs} inputs ({self.by})"
+        source = "running" if self.by == "Python" else "compiled"
+        return f"checked against the {source} source on {self.inputs} inputs ({self.by})"
 
     def to_json(self) -> dict[str, Any]:
         """As certificates and `--json` hold it."""
@@ -89,8 +90,8 @@ class SecondReader:
             count = judge.all(Sampler(lifted, 0).boundaries(INPUTS))
         except Difference as difference:
             raise Refusal(
-                f"the lifted program is not what the source computes: {difference.text}; the fault is ours or "
-                "that of an assumption, please report it",
+                f"the lifted program is not what the source computes: {difference.text}; this is a fault of "
+                "ours or of an assumption: please report it",
                 function.position,
             ) from difference
         by = str(getattr(source, "by", ""))

@@ -11,7 +11,10 @@ struct ts_slot {
 };
 
 #ifdef __cplusplus
+#define TS_TABLE extern "C"
 extern "C" {
+#else
+#define TS_TABLE
 #endif
 void ts_uneven(void);
 void *ts_rows(const struct ts_slot *slot, unsigned long element);

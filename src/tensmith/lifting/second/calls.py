@@ -5,7 +5,6 @@ Every scalar and array of `fields` has a slot of its own, the result the last.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tensmith.lifting.loops import Array, Function, Parameter, Scalar, Struct
@@ -140,7 +139,7 @@ def _unqualified(type_: Type) -> str:
     return str(plain(type_).spelling).removeprefix("const ")
 
 
-def table(numbers: Iterator[int] | range) -> str:
+def table(count: int) -> str:
     """The table of calls that the driver reads."""
-    entries = ", ".join(f"call_{number}" for number in numbers)
-    return f"const ts_call ts_calls[] = {{{entries}}};\n"
+    entries = ", ".join(f"call_{number}" for number in range(count))
+    return f"TS_TABLE const ts_call ts_calls[] = {{{entries}}};\n"

@@ -8,6 +8,7 @@ set before anything of a source is there, and a narrower one before it runs.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -53,10 +54,8 @@ def limit(memory: bool) -> None:
     for name, bound in [*wanted, ("AS", MEMORY)] if memory else wanted:
         kind = getattr(resource, f"RLIMIT_{name}", None)
         if kind is not None:
-            try:
+            with contextlib.suppress(ValueError, OSError):
                 resource.setrlimit(kind, (bound, bound))
-            except (ValueError, OSError):
-                pass
 
 
 class _Program(ctypes.Structure):
@@ -107,6 +106,8 @@ def packed(value: Any) -> Any:
         return [packed(part) for part in value]
     if isinstance(value, (bool, int, float)) and type(value) in (bool, int, float):
         return value
+    if isinstance(value, dict):
+        return None  # a struct's fields: arguments, which nobody changes
     if hasattr(value, "dtype") and hasattr(value, "tobytes"):
         return {"dtype": value.dtype.str, "shape": list(value.shape), "bytes": value.tobytes().hex()}
     return None if value is None else {"kind": type(value).__name__}

@@ -108,7 +108,7 @@ class Compiled:
             "#undef main",
             '#include "ts_call.h"',
         ]
-        (folder / unit).write_text("\n".join([*lines, *calls, table(range(len(names)))]))
+        (folder / unit).write_text("\n".join([*lines, *calls, table(len(names))]))
         return Driver(*compiled(folder, unit), list(names))
 
 
@@ -129,7 +129,7 @@ def compiled(folder: Path, unit: str) -> tuple[Path, str]:
         shared = (*compiler.command, *_FLAGS, *compiling)
         try:
             run_compiler((*shared, *standard, "-c", unit, "-o", "unit.o"), str(folder), _COMPILING)
-            driver = _driver(compiler, number)
+            driver = _driver(compiler)
             run_compiler(
                 (*compiler.command, *linking, "unit.o", str(driver), "-o", str(program), *library, "-lm"),
                 str(folder),
@@ -164,7 +164,7 @@ def _works(compiler: Compiler, number: int) -> bool:
                 *compiler.command,
                 *linking,
                 "empty.c",
-                str(_driver(compiler, number)),
+                str(_driver(compiler)),
                 "-o",
                 "program",
             )
@@ -178,8 +178,9 @@ _KEEP: list[tempfile.TemporaryDirectory[str]] = []
 
 
 @functools.cache
-def _driver(compiler: Compiler, number: int) -> Path:
-    """The driver's object file, compiled once in a process."""
+def _driver(compiler: Compiler) -> Path:
+    """The driver's object file, compiled once in a process. It is not sanitized: its hooks would be called
+    for its own sake."""
     _KEEP.append(tempfile.TemporaryDirectory(prefix="tensmith-second-"))
     folder = Path(_KEEP[-1].name)
     for file in ("call.h", "driver.c"):

@@ -160,21 +160,19 @@ def cut(module: Module, name: str) -> str:
                 for table in (module.functions, module.constants):
                     if part.id in table and part.id not in needed:
                         waiting.append((part.id, table[part.id]))  # type: ignore[index]
-    for local, home in module.imports.items():
-        imports.append(_import(local, home))
-    # Constants before functions, in the order of the file.
-    order = sorted(
-        needed, key=lambda key: (key in module.functions, getattr(_node(module, key), "lineno", 0))
-    )
-    body = [ast.fix_missing_locations(needed[key]) for key in order]
-    for node in body:
+    for node in needed.values():
         _unannotated(node)
+    used = {part.id for node in needed.values() for part in ast.walk(node) if isinstance(part, ast.Name)}
+    imports += [_import(local, home) for local, home in module.imports.items() if local in used]
+    # Constants before functions, in the order of the file.
+    order = sorted(needed, key=lambda key: (key in module.functions, _line(module, key)))
+    body = [ast.fix_missing_locations(needed[key]) for key in order]
     future = "from __future__ import annotations"
     return "\n".join([future, *filter(None, imports), *map(ast.unparse, body)]) + "\n"
 
 
-def _node(module: Module, name: str) -> ast.AST:
-    return module.functions[name] if name in module.functions else module.constants[name]
+def _line(module: Module, name: str) -> int:
+    return (module.functions.get(name) or module.constants[name]).lineno
 
 
 def _import(local: str, home: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,7 +15,17 @@ from tensmith.lifting.second.compare import closely, cropped, exactly, identical
 from tensmith.lifting.second.inputs import Draw
 from tensmith.lifting.second.interpreted import Raised
 from tensmith.lifting.second.process import Ended
-from tensmith.lifting.second.values import Divided, Faulty, Meaningless, Source, dtype, fields, short, shown
+from tensmith.lifting.second.values import (
+    Divided,
+    Faulty,
+    Meaningless,
+    Source,
+    dtype,
+    fields,
+    folded,
+    short,
+    shown,
+)
 
 
 class Program(Protocol):
@@ -50,7 +60,7 @@ class Judge:
         self.returns = function.returns is not None
         kinds = [*(self.kinds[name] for name in self.written), *([function.returns] if self.returns else [])]
         self.types = [kind.element if isinstance(kind, Array) else kind for kind in kinds if kind is not None]
-        self.names = [*self.written, "the returned value"]
+        self.names = [*self.written, *(["what it returns"] if self.returns else [])]
         self.values = {r.text for r in self.lifted.requires if r.poly is None}
 
     def all(self, draws: Iterable[Draw]) -> int:
@@ -58,10 +68,22 @@ class Judge:
         for draw in draws:
             if not draw.plan.unmet and not draw.plan.doubtful:
                 try:
-                    self.one(draw)
+                    self.one(self.parted(draw))
                 except Ended:
                     break  # what takes too long is not compared
         return self.compared
+
+    def parted(self, draw: Draw) -> Draw:
+        """The draw with memory of their own for arrays that must not overlap. Python's notes say so of every
+        array that is written."""
+        values = dict(draw.values)
+        pairs = [(r.array, r.other) for r in self.lifted.requires if r.kind == "apart"]
+        if self.lifted.function.language == "python":
+            pairs += [(name, other) for name in self.written for other in values if other != name]
+        for one, other in pairs:
+            if isinstance(values[one], np.ndarray) and values[one] is values[other]:
+                values[other] = values[other].copy()
+        return replace(draw, values=values, arguments=folded(values))
 
     def one(self, draw: Draw) -> None:
         """One input that meets the requirements."""
@@ -106,7 +128,7 @@ class Judge:
         for name, array in arrays.items():
             if any(draw.values[name] is output for output in outputs):
                 continue
-            if not identical(np.asarray(draw.values[name]), array):
+            if array.size and not identical(np.asarray(draw.values[name]), array):
                 raise self.difference(draw, f"the source changes {name}, the program does not")
 
     def same(self, draw: Draw, wanted: Sequence[Any], found: Sequence[Any]) -> None:
