@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,32 +16,10 @@ from tensmith.errors import TensmithError
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Function
 from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.second.checked import Checked
 from tensmith.lifting.second.values import Source
 
 INPUTS = 128  # drawn for one function
-
-
-@dataclass(frozen=True)
-class Checked:
-    """What came of it: on how many inputs program and source agreed, and by what the source ran; or, where
-    it was none, why."""
-
-    inputs: int
-    by: str
-    why_not: str = ""
-
-    def __str__(self) -> str:
-        if not self.inputs:
-            return f"not checked against the running source: {self.why_not}"
-        source = "running" if self.by == "Python" else "compiled"
-        return f"checked against the {source} source on {self.inputs} inputs ({self.by})"
-
-    def to_json(self) -> dict[str, Any]:
-        """As certificates and `--json` hold it."""
-        return {"inputs": self.inputs, "by": self.by, "why_not": self.why_not}
-
-
-NOT_ASKED = Checked(0, "", "it was not run")
 
 
 class SecondReader:
