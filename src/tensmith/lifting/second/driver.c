@@ -15,6 +15,10 @@ static jmp_buf ts_leave;
 
 /* Excluded by what every lift states (no overflow, shifts and conversions in range), by requirements on
    divisors, or by nothing: then the requirements are too weak. */
+void __ubsan_handle_divrem_overflow(void *place, void *dividend, void *divisor) {
+    (void)place, (void)dividend;
+    longjmp(ts_leave, divisor == NULL ? TS_DIVIDED : TS_ASSUMED); /* the values themselves, not where they are */
+}
 #define TS_HOOK(what, why) void __ubsan_handle_##what(void) { longjmp(ts_leave, why); }
 TS_HOOK(add_overflow, TS_ASSUMED)
 TS_HOOK(sub_overflow, TS_ASSUMED)
@@ -22,7 +26,6 @@ TS_HOOK(mul_overflow, TS_ASSUMED)
 TS_HOOK(negate_overflow, TS_ASSUMED)
 TS_HOOK(shift_out_of_bounds, TS_ASSUMED)
 TS_HOOK(float_cast_overflow, TS_ASSUMED)
-TS_HOOK(divrem_overflow, TS_DIVIDED)
 TS_HOOK(out_of_bounds, TS_WRONG)
 TS_HOOK(vla_bound_not_positive, TS_WRONG)
 TS_HOOK(type_mismatch_v1, TS_WRONG)

@@ -12,7 +12,7 @@ import numpy as np
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array
 from tensmith.lifting.second.compare import closely, cropped, exactly, identical, spread
-from tensmith.lifting.second.inputs import Draw
+from tensmith.lifting.second.inputs import Draw, evaluated
 from tensmith.lifting.second.interpreted import Raised
 from tensmith.lifting.second.process import Ended
 from tensmith.lifting.second.values import (
@@ -66,12 +66,18 @@ class Judge:
     def all(self, draws: Iterable[Draw]) -> int:
         """How many inputs were compared. Raises Difference at the first that shows one."""
         for draw in draws:
-            if not draw.plan.unmet and not draw.plan.doubtful:
+            if not draw.plan.unmet and not draw.plan.doubtful and not self.divides(draw):
                 try:
                     self.one(self.parted(draw))
                 except Ended:
                     break  # what takes too long is not compared
         return self.compared
+
+    def divides(self, draw: Draw) -> bool:
+        """Whether a divisor that is required not to be 0 is."""
+        known = draw.plan.known
+        polys = [r.poly for r in self.lifted.requires if r.kind == "nonzero" and r.poly is not None]
+        return any(evaluated(self.lifted, poly, known) == 0 for poly in polys)
 
     def parted(self, draw: Draw) -> Draw:
         """The draw with memory of their own for arrays that must not overlap. Python's notes say so of every
