@@ -86,7 +86,7 @@ def timed(
         (folder / name).mkdir()
         libraries[name] = harness.build(path, functions, folder / name, flags)
     rows = []
-    for result in lift_file(path, targets=()):
+    for result in lift_file(path, targets=(), run=False):
         lifted = result.work.lifted
         if not result.proved or lifted is None:
             continue
