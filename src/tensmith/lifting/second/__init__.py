@@ -23,10 +23,10 @@ INPUTS = 128  # drawn for one function
 
 
 class SecondReader:
-    """The functions of one file, ready to be run beside what they are lifted to."""
+    """The functions of one file, ready to be run beside what they are lifted to, each on `inputs` drawn."""
 
-    def __init__(self, path: Path, functions: Sequence[Function]) -> None:
-        self.path, self.functions = path, functions
+    def __init__(self, path: Path, functions: Sequence[Function], inputs: int = INPUTS) -> None:
+        self.path, self.functions, self.inputs = path, functions, inputs
 
     @functools.cached_property
     def sources(self) -> Mapping[str, Source]:
@@ -64,7 +64,7 @@ class SecondReader:
             return Checked(0, "", str(error))
         judge = Judge(lifted, source, Emitted(programs, function, files))
         try:
-            count = judge.all(Sampler(lifted, 0).boundaries(INPUTS))
+            count = judge.all(Sampler(lifted, 0).boundaries(self.inputs))
         except Difference as difference:
             raise Refusal(
                 f"the lifted program is not what the source computes: {difference.text}; this is a fault of "

@@ -33,7 +33,7 @@ def call_text(number: int, function: Function, cursor: Cursor) -> str:
         writing.argument(parameter, declared.type)
         for parameter, declared in zip(function.parameters, cursor.get_arguments(), strict=True)
     ]
-    called = f"{_qualified(cursor)}({', '.join(given)})"
+    called = f"{'::' if writing.cpp else ''}{_qualified(cursor)}({', '.join(given)})"
     lines = [*writing.before, writing.returned(called, function.returns), *writing.after]
     body = "\n".join(f"    {line}" for line in lines)
     return f"static void call_{number}(struct ts_slot *s, struct ts_slot *result) {{\n{body}\n}}\n"

@@ -51,7 +51,8 @@ class Compiled:
 
     def __init__(self, path: Path, functions: Sequence[Function]) -> None:
         self.source = c_guard.read(path)
-        found = definitions(parse(self.source), path)
+        self.unit = parse(self.source)
+        found = definitions(self.unit, path)
         self.cursors = {cursor.spelling: cursor for cursor in found}
         self.functions = {function.name: function for function in functions}
         self.cpp = language(path) == "c++"
@@ -93,7 +94,7 @@ class Compiled:
         """Functions as one program."""
         folder = self.folder / f"unit{len(self.built)}"
         folder.mkdir(exist_ok=True)
-        files = cut(self.source, [self.cursors[name] for name in names])
+        files = cut(self.source, self.unit, [self.cursors[name] for name in names])
         for file, text in files.items():
             (folder / file).write_text(text, encoding="utf-8")
         for file in ("call.h", "driver.c"):

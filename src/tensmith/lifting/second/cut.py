@@ -11,11 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tensmith.lifting.source.c_cursor import Cursor, descendants, kind
+from tensmith.lifting.source.c_cursor import Cursor, children, descendants, kind
 from tensmith.lifting.source.c_guard import Text
 from tensmith.lifting.source.c_macros import DIRECTIVE
 
 _OUTER = ("TRANSLATION_UNIT", "NAMESPACE", "LINKAGE_SPEC", "UNEXPOSED_DECL")
+_USING = ("USING_DIRECTIVE", "USING_DECLARATION", "NAMESPACE_ALIAS")  # they name things, and do nothing
 _KEPT = ("define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "include")
 _LINE = re.compile(rb"[^\n]*?(?:\\[ \t]*\r?\n[^\n]*?)*(?:\n|\Z)")
 
@@ -57,10 +58,13 @@ class _Cutting:
         return "".join(text for _, text in sorted(pieces))
 
 
-def cut(source: Text, functions: Iterable[Cursor]) -> dict[str, str]:
+def cut(source: Text, unit: Cursor, functions: Iterable[Cursor]) -> dict[str, str]:
     """The texts to be compiled, by file name: the source's own first, its headers after it."""
     texts = {str(path): text.encode() for path, text in [(source.path, source.text), *source.headers.items()]}
     cutting = _Cutting(texts)
+    for cursor in children(unit):
+        if kind(cursor) in _USING:
+            cutting.need(cursor)
     for function in functions:
         cutting.need(function)
     return {Path(file).name: cutting.text(file) for file in texts}
