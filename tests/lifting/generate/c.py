@@ -13,8 +13,10 @@ COUNTS = ("int", "int", "int", "long", "unsigned", "size_t", "short", "uint8_t")
 ARITHMETIC = ("+", "-", "*", "+", "-", "/", "%", "&", "|", "^", "<<", ">>")
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 COMPOUND = ("+=", "-=", "*=", "|=", "&=", "^=")
-HEAD_C = "#include <stdint.h>\n#include <stddef.h>\n#include <stdbool.h>\n#include <math.h>\n#include <stdlib.h>\n#include <string.h>\n"
-HEAD_CPP = "#include <cstdint>\n#include <cstddef>\n#include <cmath>\n#include <cstdlib>\n#include <vector>\n#include <algorithm>\n"
+C_HEADERS = ("stdint.h", "stddef.h", "stdbool.h", "math.h", "stdlib.h", "string.h")
+CPP_HEADERS = ("cstdint", "cstddef", "cmath", "cstdlib", "vector", "algorithm")
+HEAD_C = "".join(f"#include <{header}>\n" for header in C_HEADERS)
+HEAD_CPP = "".join(f"#include <{header}>\n" for header in CPP_HEADERS)
 
 
 def program(seed: int, name: str, cpp: bool = False) -> Generated:

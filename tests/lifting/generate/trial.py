@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -34,8 +35,8 @@ LANGUAGES = {
 @dataclass
 class Tally:
     """What came of programs. different: those proved that differ from their source, with the sentence;
-    unchecked: proved, but the source could not be run, by reason; constructs: how many programs with each were
-    made, and proved."""
+    unchecked: proved, but the source could not be run, by reason; constructs: how many programs with each
+    were made, and proved."""
 
     made: int = 0
     proved: int = 0
@@ -111,6 +112,4 @@ def _name(entry: object) -> str:
 
 def _plain(reason: str) -> str:
     """A reason without names and numbers, so that like ones count together."""
-    import re
-
     return re.sub(r"\d+", "N", re.sub(r"/\S+|'[^']*'|\b\w\b", "_", reason))[:90]

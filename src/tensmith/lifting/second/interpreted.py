@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +106,15 @@ class Foreign:
 
     def __repr__(self) -> str:
         return f"a {self.kind}"
+
+
+def _strange(value: Any) -> Iterator[Foreign]:
+    """What is no number in a result."""
+    if isinstance(value, Foreign):
+        yield value
+    elif isinstance(value, list):
+        for part in value:
+            yield from _strange(part)
 
 
 def _unpacked(value: Any) -> Any:
@@ -241,8 +250,9 @@ class InterpretedFunction:
     def array(self, value: Any, kind: Scalar | Array) -> Any:
         """A result in its inferred type; integers beyond 64 bits are excluded by what a lift states."""
         element = dtype(kind.element if isinstance(kind, Array) else kind)
-        if isinstance(value, Foreign) or value is None:
-            raise Faulty(f"it gives {value!r}")
+        strange = next(_strange(value), None)
+        if strange is not None or value is None:
+            raise Faulty(f"it gives {strange!r}")
         try:
             found = np.asarray(value)
             if found.size and found.dtype.kind not in "biuf":
