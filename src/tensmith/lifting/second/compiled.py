@@ -8,7 +8,7 @@ import shutil
 import struct
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,8 @@ class Compiled:
         driver = self.built[name]
         if isinstance(driver, TensmithError):
             raise driver
-        return CompiledFunction(driver, self.functions[name])
+        other = functools.cache(functools.partial(self.wrapping, name))
+        return CompiledFunction(driver, self.functions[name], other)
 
     def build(self) -> None:
         """Compile all functions together; where that fails, each by itself."""
@@ -90,10 +91,16 @@ class Compiled:
         except TensmithError as error:
             return error
 
-    def driver(self, names: Sequence[str]) -> Driver:
+    def wrapping(self, name: str) -> CompiledFunction | None:
+        """A function compiled once more, to wrap around where it overflows, and with no sanitizer."""
+        try:
+            return CompiledFunction(self.driver([name], wrapping=True), self.functions[name])
+        except TensmithError:
+            return None
+
+    def driver(self, names: Sequence[str], wrapping: bool = False) -> Driver:
         """Functions as one program."""
-        folder = self.folder / f"unit{len(self.built)}"
-        folder.mkdir(exist_ok=True)
+        folder = Path(tempfile.mkdtemp(dir=self.folder))
         files = cut(self.source, self.unit, [self.cursors[name] for name in names])
         for file, text in files.items():
             (folder / file).write_text(text, encoding="utf-8")
@@ -110,7 +117,7 @@ class Compiled:
             '#include "ts_call.h"',
         ]
         (folder / unit).write_text("\n".join([*lines, *calls, table(len(names))]))
-        return Driver(*compiled(folder, unit), list(names))
+        return Driver(*compiled(folder, unit, wrapping), list(names))
 
 
 @functools.cache
@@ -118,16 +125,16 @@ def _text(name: str) -> str:
     return (_HERE / name).read_text()
 
 
-def compiled(folder: Path, unit: str) -> tuple[Path, str]:
-    """The program of a unit and the driver, and by what it was compiled. TensmithError if it does not compile
-    in any way."""
+def compiled(folder: Path, unit: str, wrapping: bool) -> tuple[Path, str]:
+    """The program of a unit and the driver, and by what it was compiled; with what sanitizers there are, or
+    with none and overflow that wraps. TensmithError if it does not compile in any way."""
     compiler = find_compiler()
     standard = ("-std=gnu++17",) if unit.endswith("cpp") else ("-std=gnu11", "-fgnu89-inline")
     library = ("-lc++" if compiler.cross else "-lstdc++",) if unit.endswith("cpp") else ()
     program = folder / "program"
-    for number in range(_usable(compiler), len(_SANITIZERS)):
+    for number in range(len(_SANITIZERS) - 1 if wrapping else _usable(compiler), len(_SANITIZERS)):
         compiling, linking, words = _SANITIZERS[number]
-        shared = (*compiler.command, *_FLAGS, *compiling)
+        shared = (*compiler.command, *_FLAGS, *compiling, *(("-fwrapv",) if wrapping else ()))
         try:
             run_compiler((*shared, *standard, "-c", unit, "-o", "unit.o"), str(folder), _COMPILING)
             driver = _driver(compiler)
@@ -217,8 +224,10 @@ class Driver:
 class CompiledFunction:
     """One function of a driver; see `values.Source`."""
 
-    def __init__(self, driver: Driver, function: Function) -> None:
-        self.driver, self.function, self.by = driver, function, driver.by
+    def __init__(
+        self, driver: Driver, function: Function, other: Callable[[], CompiledFunction | None] = lambda: None
+    ) -> None:
+        self.driver, self.function, self.by, self.other = driver, function, driver.by, other
         self.number = driver.names.index(function.name)
         self.fields = list(fields(function))
 
@@ -253,6 +262,18 @@ class CompiledFunction:
         self.driver.process = None
         raise Faulty("a sanitizer reports memory outside of what it may use")
 
+    def ambiguous(self, arguments: Mapping[str, Any], like: Any, outcome: Outcome) -> bool:
+        """Whether another compilation of the same source gives another outcome: then the call has no meaning,
+        although no sanitizer saw it (compilers fold a - 8 <= 0 to a <= 8 before they look for overflow)."""
+        other = self.other()
+        if other is None:
+            return False
+        try:
+            found = other(arguments, like)
+        except (Meaningless, Faulty, Ended):
+            return False
+        return _bytes(found) != _bytes(outcome)
+
     def outcome(self, process: Process, values: Mapping[str, Any], like: Any) -> Outcome:
         """What the driver answers, where the call ended as it should."""
         arrays: dict[str, np.ndarray[Any, Any]] = {}
@@ -271,6 +292,11 @@ class CompiledFunction:
             return Outcome(np.frombuffer(content[: element.itemsize], element)[0], arrays)
         extents = np.shape(like) if _flat(returns) else shape[: returns.rank]
         return Outcome(np.frombuffer(content, dtype(returns.element)).reshape(extents), arrays)
+
+
+def _bytes(outcome: Outcome) -> list[bytes]:
+    """All of an outcome, bit by bit."""
+    return [np.asarray(part).tobytes() for part in (outcome.value, *outcome.arrays.values())]
 
 
 def _flat(kind: Scalar | Array) -> bool:

@@ -238,6 +238,10 @@ class InterpretedFunction:
         assert not any(isinstance(parameter.type, Struct) for parameter in self.function.parameters)
         return Outcome(None if returns is None else self.array(value, returns), found)
 
+    def ambiguous(self, arguments: Mapping[str, Any], like: Any, outcome: Outcome) -> bool:
+        """Python allows one outcome."""
+        return False
+
     def meaning(self, raised: Raised) -> Exception:
         """Whether an exception is one that the lift assumes away."""
         if raised.kind == "ZeroDivisionError":

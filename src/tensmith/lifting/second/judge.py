@@ -116,8 +116,13 @@ class Judge:
         if found is None:
             given = ", ".join(map(short, wanted))
             raise self.difference(draw, f"the source gives {given}, the program raises {refused}")
-        self.unchanged(draw, outcome.arrays)
-        self.same(draw, wanted, found)
+        try:
+            self.unchanged(draw, outcome.arrays)
+            self.same(draw, wanted, found)
+        except Difference:
+            if self.source.ambiguous(arguments, found[-1] if self.returns else None, outcome):
+                return
+            raise
         self.compared += 1
 
     def guarded(self, raised: Raised) -> bool:

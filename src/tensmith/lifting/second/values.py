@@ -44,6 +44,9 @@ class Source(Protocol):
         Raises Meaningless, Faulty, and Ended where the process of the source is gone.
         """
 
+    def ambiguous(self, arguments: Mapping[str, Any], like: Any, outcome: Outcome) -> bool:
+        """Whether the outcome of a call is one of several that the language allows."""
+
 
 class Record(dict[str, Any]):
     """A struct's fields, as a mapping and as attributes."""
