@@ -172,7 +172,7 @@ def main() -> None:
     if "numpy" in sys.modules:
         sys.modules["numpy"].seterr(all="ignore")
     source, answers = os.fdopen(0), os.fdopen(1, "w")
-    sys.stdout = sys.stderr = None  # type: ignore[assignment]
+    sys.stdout = sys.stderr = None
     answers.write(json.dumps({"confined": confine(loading=False)}) + "\n")
     answers.flush()
     spaces: dict[str, dict[str, Any]] = {}

@@ -25,14 +25,14 @@ Values = np.ndarray[Any, Any]
 def identical(expected: Any, found: Any) -> bool:
     """The same bits in the same shape and type: what nearly all results are."""
     a, b = np.asarray(expected), np.asarray(found)
-    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    return bool(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes())
 
 
 def exactly(expected: Any, found: Any) -> bool:
     """Equal elements, NaN equal to NaN; what has no elements has no shape."""
     expected, found = np.asarray(expected), np.asarray(found)
     if expected.size == 0 or found.size == 0:
-        return expected.size == found.size
+        return bool(expected.size == found.size)
     if expected.shape != found.shape:
         return False
     return bool(np.array_equal(expected, found, equal_nan=expected.dtype.kind == "f"))
@@ -42,7 +42,7 @@ def closely(expected: Any, found: Any, bound: Values | float, scalar: Scalar) ->
     """Equal where infinite or NaN, within the bound where finite."""
     expected, found = np.asarray(expected), np.asarray(found)
     if expected.size == 0 or found.size == 0:
-        return expected.size == found.size
+        return bool(expected.size == found.size)
     if expected.shape != found.shape:
         return False
     limits = np.finfo(dtype(scalar))

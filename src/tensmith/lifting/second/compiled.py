@@ -51,7 +51,8 @@ class Compiled:
 
     def __init__(self, path: Path, functions: Sequence[Function]) -> None:
         self.source = c_guard.read(path)
-        self.unit = parse(self.source)
+        read = parse(self.source)
+        self.unit = read[0] if isinstance(read, tuple) else read
         found = definitions(self.unit, path)
         self.cursors = {cursor.spelling: cursor for cursor in found}
         self.functions = {function.name: function for function in functions}

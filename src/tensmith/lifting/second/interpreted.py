@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -139,16 +140,28 @@ class Interpreted:
     def __init__(self, path: Path, functions: Sequence[Function]) -> None:
         self.module = parse_module(read_text(path), str(path))
         self.functions = {function.name: function for function in functions}
-        self.numpy = any(home.partition(".")[0] == "numpy" for home in self.module.imports.values())
 
     @functools.cached_property
     def interpreter(self) -> Interpreter:
-        return Interpreter(self.numpy)
+        return Interpreter("numpy" in {home.partition(".")[0] for home in self.module.imports.values()})
 
     def __getitem__(self, name: str) -> InterpretedFunction:
         """A function to be called."""
-        self.interpreter.add(name, cut(self.module, name))
-        return InterpretedFunction(self.interpreter, self.functions[name], self.numpy)
+        text = cut(self.module, name)
+        self.interpreter.add(name, text)
+        arguments = self.module.functions[name].args
+        named = [*arguments.posonlyargs, *arguments.args]
+        uses = "numpy" in text
+        arrays = frozenset(each.arg for each in named if _is_array(each.annotation, uses))
+        return InterpretedFunction(self.interpreter, self.functions[name], arrays)
+
+
+def _is_array(annotation: ast.expr | None, uses: bool) -> bool:
+    """Whether a parameter is a NumPy array and no list: as its annotation says, else where NumPy is used."""
+    if annotation is None:
+        return uses
+    words = set(re.findall(r"\w+", ast.unparse(annotation)))
+    return not words & {"list", "List", "Sequence", "tuple"} or bool(words & {"ndarray", "NDArray"})
 
 
 def cut(module: Module, name: str) -> str:
@@ -168,7 +181,7 @@ def cut(module: Module, name: str) -> str:
             if isinstance(part, ast.Name):
                 for table in (module.functions, module.constants):
                     if part.id in table and part.id not in needed:
-                        waiting.append((part.id, table[part.id]))  # type: ignore[index]
+                        waiting.append((part.id, table[part.id]))
     for node in needed.values():
         _unannotated(node)
     used = {part.id for node in needed.values() for part in ast.walk(node) if isinstance(part, ast.Name)}
@@ -211,18 +224,19 @@ class InterpretedFunction:
 
     by = "Python"
 
-    def __init__(self, interpreter: Interpreter, function: Function, arrays: bool) -> None:
+    def __init__(self, interpreter: Interpreter, function: Function, arrays: frozenset[str]) -> None:
         self.interpreter, self.function, self.arrays = interpreter, function, arrays
 
     def __call__(self, arguments: Mapping[str, Any], like: Any = None) -> Outcome:
         listed: dict[int, Any] = {}
 
-        def given(value: Any) -> Any:
-            if isinstance(value, np.ndarray) and not self.arrays:
+        def given(name: str) -> Any:
+            value = arguments[name]
+            if isinstance(value, np.ndarray) and name not in self.arrays:
                 return listed.setdefault(id(value), value.tolist())
             return value
 
-        passed = [given(arguments[parameter.name]) for parameter in self.function.parameters]
+        passed = [given(parameter.name) for parameter in self.function.parameters]
         name = self.function.name
         try:
             value, after = self.interpreter.call(name, name, passed)
