@@ -81,17 +81,6 @@ def renamed(one: str, other: str) -> Callable[[Any], Any]:
     return change
 
 
-def resigned(cast: Any) -> Any:
-    """Casts to unsigned types of 8 and 16 bits taken for signed ones."""
-
-    def damaged(value: Any, kind: Scalar, position: Any = None) -> Any:
-        if kind.kind == "int" and not kind.signed and kind.bits in (8, 16):
-            return cast(cast(value, replace(kind, signed=True), position), kind, position)
-        return cast(value, kind, position)
-
-    return damaged
-
-
 def unsigned_for_signed(cast: Any) -> Any:
     """Values that are cast are first taken for unsigned ones of 8 bits where they go to a signed type."""
 
@@ -155,12 +144,6 @@ MUTANTS = {
     "C short as int": _scalar("SHORT", _int(32), "cast to short", "cast to int16_t"),
     "C long as int": _scalar("LONG", _int(32), "type long", "type int64_t"),
     "C float as double": _scalar("FLOAT", Scalar("float", 64), "type float"),
-    "C no promotion": Mutant(
-        "c", "c_arithmetic", "promoted", lambda _: lambda kind: kind, ("type unsigned char",)
-    ),
-    "C casts to unsigned as to signed": Mutant(
-        "c", "c_arithmetic", "cast", resigned, ("type uint8_t", "cast to unsigned char", "cast to uint8_t")
-    ),
     "C casts to 8 bits as to more": Mutant(
         "c", "c_arithmetic", "cast", unsigned_for_signed,
         ("cast to signed char", "cast to int8_t", "cast to char"),

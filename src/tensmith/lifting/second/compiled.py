@@ -41,6 +41,8 @@ _SANITIZERS = (
     ((), (), "no sanitizers"),
 )
 _FLAGS = ("-O1", "-ffp-contract=off", "-fsigned-char", "-fno-strict-aliasing", "-w", "-D_GLIBCXX_ASSERTIONS")
+# Our C++ headers declare the types of these wherever they are included.
+_TYPES = ("#include <stddef.h>", "#include <stdint.h>")
 _COMPILING, _RUNNING = 30.0, 20.0  # seconds by the clock
 _ASAN = "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=256:quarantine_size_mb=8"
 _DONE, _ASSUMED, _DIVIDED = range(3)  # statuses of driver.c
@@ -112,6 +114,7 @@ class Compiled:
         ]
         unit = f"ts_unit.{'cpp' if self.cpp else 'c'}"
         lines = [
+            *(_TYPES if self.cpp else ()),
             "#define main ts_main",
             f'#include "{self.source.path.name}"',
             "#undef main",

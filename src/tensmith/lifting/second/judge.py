@@ -61,7 +61,7 @@ class Judge:
         kinds = [*(self.kinds[name] for name in self.written), *([function.returns] if self.returns else [])]
         self.types = [kind.element if isinstance(kind, Array) else kind for kind in kinds if kind is not None]
         self.names = [*self.written, *(["what it returns"] if self.returns else [])]
-        self.values = {r.text for r in self.lifted.requires if r.poly is None}
+        self.values = {r.text for r in self.lifted.requires if r.poly is None or r.kind == "nonzero"}
 
     def all(self, draws: Iterable[Draw]) -> int:
         """How many inputs were compared. Raises Difference at the first that shows one."""
