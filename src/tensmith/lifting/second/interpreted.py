@@ -21,10 +21,11 @@ _SECONDS = 20.0  # by the clock
 # Exceptions that what a lift states excludes: in the words of the front end's notes.
 _EXCUSED = {
     "AssertionError": ("the assertion at",),
-    "ValueError": ("arguments for which they are defined", "is not empty"),
+    "ValueError": ("arguments for which they are defined", "is not empty", "shift counts are from"),
     "OverflowError": ("",),
     "MemoryError": ("",),
 }
+_POWERS = "no negative number has a fractional exponent"
 _NUMPY = str(Path(np.__file__).parent.parent)
 
 
@@ -269,6 +270,8 @@ class InterpretedFunction:
         """A result in its inferred type; integers beyond 64 bits are excluded by what a lift states."""
         element = dtype(kind.element if isinstance(kind, Array) else kind)
         strange = next(_strange(value), None)
+        if strange is not None and strange.kind == "complex" and _POWERS in " ".join(self.function.noted):
+            raise Meaningless
         if strange is not None or value is None:
             raise Faulty(f"it gives {strange!r}")
         try:

@@ -28,6 +28,10 @@ from tensmith.lifting.second.values import (
 )
 
 
+# How front ends state that nothing is divided by zero.
+_DIVISORS = ("divisors are not zero", "no float is divided by 0", "no zero a negative one")
+
+
 class Program(Protocol):
     """A lifted function that can be called."""
 
@@ -85,7 +89,8 @@ class Judge:
         arrays = [r.array for r in self.lifted.requires if r.kind == "nonzero" and r.poly is None]
         if any(not np.all(draw.values[name]) for name in arrays):
             return True
-        return any("divisors are not zero" in sentence for sentence in self.lifted.assumes)
+        stated = " ".join(self.lifted.assumes)
+        return any(words in stated for words in _DIVISORS)
 
     def parted(self, draw: Draw) -> Draw:
         """The draw with memory of their own for arrays that must not overlap. Python's notes say so of every
