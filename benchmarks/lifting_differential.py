@@ -71,7 +71,11 @@ def judged(
     path: Path, functions: list[str], names: list[str], folder: Path, count: int
 ) -> list[tuple[str, str, harness.Verdict]]:
     """(target, function, verdict) for the functions of a file."""
-    results = {r.name: r.work.lifted for r in lift_file(path, targets=()) if r.proved and r.name in functions}
+    results = {
+        r.name: r.work.lifted
+        for r in lift_file(path, targets=(), run=False)
+        if r.proved and r.name in functions
+    }
     lifted = {name: found for name, found in results.items() if found is not None}
     library = None if path.suffix == ".py" else harness.build(path, list(lifted), folder)
     code = {name: emitted(name, lifted, folder / name) for name in names}

@@ -21,7 +21,6 @@ from typing import Any
 import harness
 import numpy as np
 from corpus import GROUPS
-from harness_inputs import Record
 from harness_targets import TARGETS
 from lifting_coverage import by_file
 
@@ -34,6 +33,7 @@ from tensmith.lifting.loops import Scalar
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.road import lift_file, standard_steps
 from tensmith.lifting.running import load
+from tensmith.lifting.second.values import Record
 
 SOURCE, NATIVE = "gcc -O3", "gcc -O3 -march=native"
 FLAGS = {SOURCE: ("-O3",), NATIVE: ("-O3", "-march=native")}
@@ -86,7 +86,7 @@ def timed(
         (folder / name).mkdir()
         libraries[name] = harness.build(path, functions, folder / name, flags)
     rows = []
-    for result in lift_file(path, targets=()):
+    for result in lift_file(path, targets=(), run=False):
         lifted = result.work.lifted
         if not result.proved or lifted is None:
             continue

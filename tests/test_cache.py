@@ -120,7 +120,10 @@ def test_a_scratch_folder_goes_with_its_owner_even_if_that_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    code = "import sys; from tensmith.files import TemporaryFolder; s = TemporaryFolder('tensmith-x-'); print(s.name, flush=True); input()"
+    code = (
+        "from tensmith.files import TemporaryFolder\n"
+        "made = TemporaryFolder('tensmith-x-'); print(made.name, flush=True); input()"
+    )
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         env=os.environ | {"TMPDIR": str(tmp_path)},

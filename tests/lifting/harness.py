@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from harness_compare import closely, exactly, identical, spread
-from harness_inputs import SLACK, Draw, Record, Sampler, fields, folded
-from harness_native import Meaningless, Native, Outcome, build, compilers, dtype
+from harness_native import Native, build, compilers
 from harness_targets import Loaded
 
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array, Function
+from tensmith.lifting.second.compare import closely, cropped, exactly, identical, spread
+from tensmith.lifting.second.inputs import SLACK, Draw, Sampler
+from tensmith.lifting.second.values import Meaningless, Outcome, dtype, fields, folded, short, shown
 
 PLAIN = 2  # inputs of a plan that go through plain calls; those after them, through `Loaded.again`
 
@@ -176,13 +177,13 @@ class Trial:
             if expected is None or self.may_refuse(draw):
                 verdict.refused += 1
                 return ""
-            return f"refused {shown(draw)}: {error}"
+            return f"refused {shown(draw.arguments)}: {error}"
         except Exception as error:
-            return f"failed on {shown(draw)}: {type(error).__name__}: {error}"
+            return f"failed on {shown(draw.arguments)}: {type(error).__name__}: {error}"
         if expected is None:
             unmet = draw.plan.unmet
             only = {r.array for r in unmet} <= absent and all(r.kind == "length" for r in unmet)
-            return "" if only else f"accepted {shown(draw)}, against {unmet[0].text}"
+            return "" if only else f"accepted {shown(draw.arguments)}, against {unmet[0].text}"
         verdict.compared += 1
         if len(found) != len(self.types):
             return f"{len(found)} outputs instead of {len(self.types)}"
@@ -203,7 +204,7 @@ class Trial:
             else:
                 same = closely(want, got, 0.0, kind) or closely(want, got, expected.bounds[i], kind)
             if not same:
-                return f"output {i} on {shown(draw)}: {short(want)} expected, {short(got)} found"
+                return f"output {i} on {shown(draw.arguments)}: {short(want)} expected, {short(got)} found"
             if kind.bits is not None and np.asarray(got).dtype != dtype(kind):
                 return f"output {i} is {np.asarray(got).dtype} instead of {dtype(kind)}"
         return ""
@@ -225,34 +226,6 @@ class Trial:
                 if any(not np.ndim(value) and value == 0 and name in words for name, value in values.items()):
                     return True
         return bool(draw.plan.doubtful)
-
-
-def cropped(array: Any, like: Any) -> Any:
-    """The front of an array, of another's extents: what is made where an output is passed as None."""
-    array, like = np.asarray(array), np.asarray(like)
-    if array.ndim == 1 and like.size <= array.size:
-        return array[: like.size].reshape(like.shape)
-    return array[tuple(slice(extent) for extent in like.shape)] if array.ndim == like.ndim else array
-
-
-def shown(draw: Draw) -> str:
-    """Arguments in a line."""
-    parts = []
-    for name, value in draw.arguments.items():
-        if isinstance(value, Record):
-            value = dict(value)
-        parts.append(f"{name}={short(value)}")
-    return ", ".join(parts)
-
-
-def short(value: Any) -> str:
-    """A value in few characters."""
-    if isinstance(value, np.ndarray):
-        text = f"{value.dtype}{list(value.shape)}{np.array2string(value.reshape(-1)[:12], separator=',')}"
-    else:
-        text = repr(value)
-    text = " ".join(text.split())
-    return text if len(text) < 160 else f"{text[:160]}..."
 
 
 __all__ = ["Loaded", "Native", "Verdict", "build", "compilers", "judge", "source_of"]

@@ -14,49 +14,27 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tensmith.lifting.loops import Array, Function, Scalar, Struct
+from tensmith.lifting.second.values import Meaningless, Outcome, dtype
 
 NATIVE = Path(__file__).resolve().parent / "native"
 SANITIZE = (
     "-fsanitize=signed-integer-overflow,integer-divide-by-zero,shift,bounds,float-cast-overflow,vla-bound"
 )
 PROTOTYPE = re.compile(r"^/\* (.*?):\d+:NF \*/ extern (.*?)(\w+) \((.*?)\); /\*", re.MULTILINE)
-DTYPES = {"bool": "bool", "f32": "f4", "f64": "f8"}
 PAD = 8  # elements around every flat array that a function must leave alone
 PADDING = b"\x5a"  # what their bytes are
-
-
-class Meaningless(Exception):
-    """The source language gives this call no meaning."""
 
 
 class Slot(ctypes.Structure):
     """See native/slots.hpp."""
 
     _fields_ = (("data", ctypes.c_void_p), ("shape", ctypes.c_long * 3))
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a call left: its return value (or None), and every array afterwards, by name ("s.x")."""
-
-    value: Any
-    arrays: Mapping[str, np.ndarray[Any, Any]]
-
-
-@functools.cache
-def dtype(scalar: Scalar) -> np.dtype[Any]:
-    """NumPy's type of a machine type; Python's integers are taken to have 64 bits."""
-    name = scalar.name
-    if name in DTYPES:
-        return np.dtype(DTYPES[name])
-    return np.dtype(f"{'i' if scalar.signed else 'u'}{(scalar.bits or 64) // 8}")
 
 
 @functools.cache

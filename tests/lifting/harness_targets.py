@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from harness_inputs import Record, evaluated, fields, flat, folded
-from harness_native import address, dtype
+from harness_native import address
 
 from tensmith.formula.poly import Poly
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array, Scalar
+from tensmith.lifting.second.inputs import evaluated
+from tensmith.lifting.second.values import Record, dtype, fields, flat, folded
 
 
 def known(values: Mapping[str, Any]) -> dict[str, int]:

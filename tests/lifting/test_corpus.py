@@ -52,7 +52,7 @@ def lifted(path: Path) -> File:
     """A file lifted to every target that is installed here, its source compiled."""
     FOLDERS.append(tempfile.TemporaryDirectory(prefix="tensmith-corpus-"))
     folder = Path(FOLDERS[-1].name)
-    results = {result.name: result for result in lift_file(path, targets=())}
+    results = {result.name: result for result in lift_file(path, targets=(), run=False)}
     library = None if path.suffix == ".py" else harness.build(path, list(results), folder)
     return File(path, folder, results, library)
 

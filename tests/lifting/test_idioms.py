@@ -32,7 +32,7 @@ def folder() -> Path:
 
 @functools.cache
 def lifted(path: Path) -> dict[str, LiftResult]:
-    return {result.name: result for result in lift_file(path, targets=())}
+    return {result.name: result for result in lift_file(path, targets=(), run=False)}
 
 
 @functools.cache

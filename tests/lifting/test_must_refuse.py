@@ -23,7 +23,7 @@ FORBIDDEN = forbidden()
 
 @functools.cache
 def results(path: Path) -> dict[str, LiftResult]:
-    return {result.name: result for result in lift_file(path)}
+    return {result.name: result for result in lift_file(path, run=False)}
 
 
 def test_there_are_enough() -> None:
@@ -53,7 +53,7 @@ def compared(case: Forbidden, folder: Path) -> None:
     """Where a lift may be right, it has to be."""
     if not harness.compilers():
         pytest.skip("gcc and g++ are not installed")
-    (result,) = lift_file(case.path, case.function, ["numpy"], folder)
+    (result,) = lift_file(case.path, case.function, ["numpy"], folder, run=False)
     lifted = result.work.lifted
     assert lifted is not None
     library = harness.build(case.path, [case.function], folder)
@@ -125,7 +125,7 @@ def test_malformed_files_are_answered_in_time(name: str, tmp_path: Path) -> None
     path = tmp_path / name
     path.write_text(MALFORMED[name])
     try:
-        found = lift_file(path)
+        found = lift_file(path, run=False)
     except TensmithError as error:
         assert len(str(error)) > 10
     else:
@@ -139,7 +139,7 @@ def test_errors_of_syntax_have_a_place(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_text(MALFORMED[name])
     try:
-        found = lift_file(path)
+        found = lift_file(path, run=False)
     except TensmithError as error:
         assert re.search(r":\d+:\d+", str(error)), error
     else:
@@ -154,7 +154,7 @@ def test_nothing_of_a_file_is_executed(tmp_path: Path) -> None:
         f"def f(n, m=open({str(trace)!r}, 'w')):\n    return n\n"
         f"@open({str(trace)!r}, 'w').write\ndef g(n):\n    return n\n"
     )
-    lift_file(path)
+    lift_file(path, run=False)
     assert not trace.exists()
 
 
@@ -173,7 +173,7 @@ def test_recurrences_without_a_tensor_operation_are_named(step: str, tmp_path: P
     path.write_text(
         f"int f(int n, const int *a) {{ int s = 1; for (int i = 0; i < n; i++) {step}; return s; }}\n"
     )
-    (result,) = lift_file(path)
+    (result,) = lift_file(path, run=False)
     assert result.status == "refused" and RECURRENCES[step] in result.reason
 
 
@@ -190,5 +190,5 @@ def test_why_a_loop_has_no_count_is_said(condition: str, tmp_path: Path) -> None
     path = tmp_path / "f.c"
     loop = f"for (int i = 0; {condition}; i++) s += a[i];"
     path.write_text(f"int f(int n, int m, const int *a) {{ int s = 0; {loop} return s; }}\n")
-    (result,) = lift_file(path)
+    (result,) = lift_file(path, run=False)
     assert result.status == "refused" and CONDITIONS[condition] in result.reason

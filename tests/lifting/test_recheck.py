@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from lifting.corpus import KERNELS
 from tensmith.errors import TensmithError, VerificationError
 from tensmith.lifting.recheck import recheck
 from tensmith.lifting.road import lift_file
-from tensmith.verify.lift_certificate import check
+from tensmith.verify.lift_certificate import NAME, check
 from verify.forgery import FORGERIES, forge
 
 GEMV = """\
@@ -49,18 +50,28 @@ def folder(tmp_path: Path, made: Path) -> Path:
 
 def test_a_certificate_is_what_its_source_gives(made: Path) -> None:
     """Also where the second function of its file is now the only one, in a file of another name."""
-    assert recheck(made / "gemv.cert", made / "gemv.c") == []
-    assert recheck(made / "zeros.cert", made / "gemv.c") == []
+    assert recheck(made / "gemv.cert", made / "gemv.c").problems == ()
+    assert recheck(made / "zeros.cert", made / "gemv.c").problems == ()
     first, second = GEMV.split("\n\n")
     (made / "other.c").write_text("\n" * (first.count("\n") + 2) + second)
-    assert recheck(made / "zeros.cert", made / "other.c") == []
+    assert recheck(made / "zeros.cert", made / "other.c").problems == ()
+
+
+def test_running_the_source_again_gives_the_count(folder: Path, made: Path) -> None:
+    """Without running it, a stated count is neither confirmed nor denied, and that is said."""
+    stated = json.loads((folder / NAME).read_text())["checked"]
+    again = recheck(folder, made / "gemv.c")
+    assert again.problems == () and again.checked.inputs == stated["inputs"] > 50
+    forge(folder, lambda document: document["checked"].update(inputs=100_000))
+    assert "inputs that the source was run on" in recheck(folder, made / "gemv.c").problems[0]
+    assert recheck(folder, made / "gemv.c", run=False).checked.inputs == 0
 
 
 @pytest.mark.parametrize("name", FORGERIES)
 def test_every_forgery_is_found(folder: Path, made: Path, name: str) -> None:
     change, words = FORGERIES[name]
     forge(folder, lambda document: change(folder, document))
-    problems = recheck(folder, made / "gemv.c")
+    problems = recheck(folder, made / "gemv.c", run=False).problems
     assert problems, name
     assert words or check(folder).ok  # then nothing but the source tells
 
@@ -80,7 +91,7 @@ def test_another_source_is_told(folder: Path, tmp_path: Path, old: str, new: str
     assert old in GEMV
     source = tmp_path / "gemv.c"
     source.write_text(GEMV.replace(old, new))
-    problems = recheck(folder, source)
+    problems = recheck(folder, source, run=False).problems
     assert problems and words in problems[0]
 
 
@@ -97,7 +108,7 @@ def test_what_cannot_be_read_is_an_error(folder: Path, tmp_path: Path) -> None:
 )
 def test_other_languages_and_operations(source: str, function: str, tmp_path: Path) -> None:
     (result,) = lift_file(KERNELS / source, function, output=tmp_path)
-    assert result.proved and recheck(tmp_path / f"{function}.cert", KERNELS / source) == []
+    assert result.proved and recheck(tmp_path / f"{function}.cert", KERNELS / source).problems == ()
 
 
 FORMS = {
@@ -119,7 +130,9 @@ FORMS = {
 def test_facts_of_other_forms_are_allowed(name: str, tmp_path: Path) -> None:
     source = tmp_path / "f.c"
     source.write_text(FORMS[name])
-    (result,) = lift_file(source, output=tmp_path)
+    (result,) = lift_file(source, output=tmp_path, run=False)
     assert result.proved, result.reason
     assert check(tmp_path / "f.cert").ok
-    assert all(recheck(tmp_path / "f.cert", source) == [] for _ in range(3))  # always made alike
+    assert all(
+        recheck(tmp_path / "f.cert", source, run=False).problems == () for _ in range(3)
+    )  # always made alike

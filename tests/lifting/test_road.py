@@ -17,6 +17,7 @@ from tensmith.lifting.limit import TimeUp, limited
 from tensmith.lifting.loops import INT, Function, Parameter, Position
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.road import Steps, lift_file, lift_function
+from tensmith.lifting.second.checked import Checked
 from tensmith.verify.obligation import Obligation, Verdict
 
 REQUIRES = (SimpleNamespace(text="n >= 1"), SimpleNamespace(text="n >= 1"))
@@ -50,6 +51,7 @@ def steps(**changed):
         discharge=lambda given: [verdict(entry) for entry in given],
         emit=lambda target, given: Emitted({"f.py": target.encode()}),
         certify=lambda folder, work: [folder / "claims.json"],
+        second=lambda path, functions: SimpleNamespace(check=lambda given: Checked(7, "gcc")),
     )
     return replace(plain, **changed)
 
@@ -62,13 +64,14 @@ def test_every_function_has_its_own_outcome(tmp_path):
     document = json.loads(json.dumps(results[1].to_json()))
     assert list(document) == [
         "name", "status", "reason", "line", "column", "arithmetic", "requires", "assumes", "obligations",
-        "seconds", "program", "files",
+        "checked", "seconds", "program", "files",
     ]  # fmt: skip
     assert document["reason"] == "no loop here; write one" and (document["line"], document["column"]) == (
         9,
         2,
     )
     proved = results[0].to_json()
+    assert proved["checked"] == {"inputs": 7, "by": "gcc", "why_not": ""}
     assert proved["requires"] == ["n >= 1"] and proved["obligations"] == 20
     assert proved["program"] == "program f {}" and proved["arithmetic"] == "integers"
 

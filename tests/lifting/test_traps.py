@@ -48,7 +48,7 @@ REFUSED = {
 def lift(folder: Path, name: str, text: str) -> LiftResult:
     path = folder / name
     path.write_text(text)
-    (result,) = lift_file(path, None, ["numpy"], folder / "lifted")
+    (result,) = lift_file(path, None, ["numpy"], folder / "lifted", run=False)
     return result
 
 
@@ -86,7 +86,7 @@ def test_the_source_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "total.py"
     path.write_text("def total(a):\n    s = 0\n    for x in a:\n        s += x\n    return s\n")
     text = path.read_text()
-    (result,) = lift_file(path, None, ["numpy"], tmp_path)
+    (result,) = lift_file(path, None, ["numpy"], tmp_path, run=False)
     assert result.status == "refused" and "source itself" in result.reason
     assert path.read_text() == text and list(tmp_path.iterdir()) == [path]
 
@@ -94,7 +94,7 @@ def test_the_source_is_not_overwritten(tmp_path: Path) -> None:
 def test_functions_of_one_name_do_not_overwrite_each_other(tmp_path: Path) -> None:
     path = tmp_path / "twice.cpp"
     path.write_text("int f(int n) { return n; }\nint f(float n) { return n; }\n")
-    results = lift_file(path, None, ["numpy"], tmp_path / "lifted")
+    results = lift_file(path, None, ["numpy"], tmp_path / "lifted", run=False)
     assert [result.status for result in results] == ["refused", "refused"]
     assert "named f" in results[0].reason and not (tmp_path / "lifted").exists()
 

@@ -72,7 +72,7 @@ def test_writing_again_leaves_no_old_scripts(tmp_path: Path) -> None:
 def test_what_is_not_proved_gets_no_certificate(tmp_path: Path) -> None:
     summary = gemv()
     verdicts = discharge(obligations(summary))
-    about = Certified("f", {}, {}, "reals", (), (), ())
+    about = Certified("f", {}, {}, "reals", (), (), (), {})
     with pytest.raises(VerificationError, match="is not proved"):
         write_lift_certificate(tmp_path, about, [])
     with pytest.raises(VerificationError, match="is not proved"):

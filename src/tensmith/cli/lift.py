@@ -35,10 +35,14 @@ def lift(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show loop IR, closed forms, invariants and obligations.")
     ] = False,
+    run: Annotated[
+        bool, typer.Option("--run/--no-run", help="Also run each function beside its program, confined.")
+    ] = True,
 ) -> Answer:
     """Turn each function's loops into a tensor program, prove that it computes the same for all inputs and
-    sizes, and write it for a target, with its certificate. The file is never run. Exit code 1 if a function
-    is refused."""
+    sizes, and write it for a target, with its certificate. Each proved function is also cut out of the file
+    and run beside its program on some hundred inputs, in a process that may do nothing else; --no-run leaves
+    that out. Nothing else of the file is ever run. Exit code 1 if a function is refused."""
     from tensmith.errors import UsageError
     from tensmith.lifting.road import emitter_of, lift_file
 
@@ -50,16 +54,16 @@ def lift(
     choices: dict[str, Choice] = {}
     with progress(f"reading {file}") as tell:
         if to == "auto":
-            results, choices = _auto(file, function, folder, sizes, tell)
+            results, choices = _auto(file, function, folder, sizes, tell, run)
         else:
-            results = lift_file(file, function, (to,), folder, tell)
+            results = lift_file(file, function, (to,), folder, tell, run=run)
     document = {"functions": [_document(result, choices.get(result.name)) for result in results]}
     shown = list(_shown(results, choices, explain))
     return Answer(document, shown, int(not all(result.proved for result in results)))
 
 
 def _auto(
-    file: Path, function: str | None, folder: Path, sizes: str, tell: Tell
+    file: Path, function: str | None, folder: Path, sizes: str, tell: Tell, run: bool
 ) -> tuple[list[LiftResult], dict[str, Choice]]:
     """Proves first, then times every target and writes the fastest."""
     from tensmith.lifting.auto import applied, choose, parse_sizes
@@ -68,7 +72,7 @@ def _auto(
     chosen = parse_sizes(sizes)
     steps = standard_steps()
     results, choices = [], {}
-    for result in lift_file(file, function, (), None, tell, steps):
+    for result in lift_file(file, function, (), None, tell, steps, run):
         if result.proved and result.work.lifted is not None:
             choice, files = choose(result.work.lifted, steps, chosen, tell)
             choices[result.name] = choice
@@ -103,6 +107,7 @@ def _sentences(result: LiftResult) -> Iterator[str]:
         return
     proof = f"{result.obligations} obligations, {result.arithmetic}, {result.seconds:.2f} s"
     yield f"{result.name}: proved, {proof}"
+    yield f"  {result.work.checked}"
     for text in result.requires:
         yield f"  requires {text}"
     for text in result.assumes:

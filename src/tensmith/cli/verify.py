@@ -16,6 +16,7 @@ from tensmith.cli.command import Answer, command
 from tensmith.cli.progress import progress
 
 if TYPE_CHECKING:
+    from tensmith.lifting.second.checked import Checked
     from tensmith.verify.lift_certificate import LiftReport
 
 _POINT, _LIFT = "certificate.json", "structure.json"  # what tells one kind from the other
@@ -33,6 +34,9 @@ def verify(
     source: Annotated[
         Path | None, typer.Option(help="The file that a lifted function comes from, to be lifted again.")
     ] = None,
+    run: Annotated[
+        bool, typer.Option("--run/--no-run", help="With --source, run its function beside the program again.")
+    ] = True,
     seconds: Annotated[float, typer.Option(help="Time for the tests over prime fields.")] = 6.0,
     solver: Annotated[str, typer.Option(metavar="z3|cvc5", help="What decides a lift's obligations.")] = "z3",
 ) -> Answer:
@@ -50,7 +54,7 @@ def verify(
     if (folder / _LIFT).exists():
         if original is not None:
             raise UsageError(f"{folder} is of a lifted function; give its file with --source, not --original")
-        return _lift(folder, source, solver)
+        return _lift(folder, source, solver, run)
     if source is not None:
         raise UsageError(f"{folder} is of a front point; give its model with --original, not --source")
     return _point(folder, original, seconds)
@@ -81,21 +85,24 @@ def _point(folder: Path, original: Path | None, seconds: float) -> Answer:
     return Answer(document, [*shown, "", f"{folder}: {verdict}{rest}"], int(not result.ok))
 
 
-def _lift(folder: Path, source: Path | None, solver: str) -> Answer:
+def _lift(folder: Path, source: Path | None, solver: str, run: bool) -> Answer:
     """A lifted function's certificate."""
     from tensmith.errors import UsageError
+    from tensmith.lifting.second.checked import NOT_RUN
     from tensmith.verify.lift_certificate import check
 
     if solver not in ("z3", "cvc5"):
         raise UsageError(f"--solver is z3 or cvc5, not {solver}")
     with progress(f"asking {solver}") as tell:
         report = check(folder, solver)
-        problems = list(report.problems)
+        problems, again = list(report.problems), NOT_RUN
         if source is not None and report.ok:
             from tensmith.lifting.recheck import recheck
 
             tell(f"lifting {report.function} again")
-            problems += recheck(folder, source)
+            found = recheck(folder, source, run)
+            problems += found.problems
+            again = found.checked
     document = {
         "folder": str(folder),
         "ok": not problems,
@@ -107,21 +114,24 @@ def _lift(folder: Path, source: Path | None, solver: str) -> Answer:
         "structural": report.structural,
         "requires": list(report.requires),
         "assumes": list(report.assumes),
+        "checked": again.to_json(),
         "problems": problems,
     }
     shown = [f"requires {text}" for text in report.requires]
     shown += [f"assumes  {text}" for text in report.assumes]
     shown += [f"does not hold: {text}" for text in problems]
-    return Answer(document, [*shown, "", *_verdict(report, problems, source)], int(bool(problems)))
+    return Answer(document, [*shown, "", *_verdict(report, problems, source, again)], int(bool(problems)))
 
 
-def _verdict(report: LiftReport, problems: list[str], source: Path | None) -> Iterator[str]:
+def _verdict(report: LiftReport, problems: list[str], source: Path | None, again: Checked) -> Iterator[str]:
     if problems:
         yield f"{report.function}: a claim is false"
         return
     proof = f"{report.solved} obligations by {report.solver}, {report.structural} by their form"
     if source is None:
         yield f"{report.function}: proved again, {proof}"
-        yield "these obligations hold; that they are the right ones is not checked: give --source"
+        yield "these obligations hold; that they are the right ones is not checked, and the running "
+        yield "source was not asked: give --source"
     else:
         yield f"{report.function}: proved again, {proof}; they are what {source} demands"
+        yield str(again)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from tensmith.lifting.conditions.certify import certified
 from tensmith.lifting.loops import Function
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.road import lift_function, read_source, standard_steps
+from tensmith.lifting.second import SecondReader
+from tensmith.lifting.second.checked import NOT_RUN, Checked
 from tensmith.verify.lift_certificate import NAME, certificate_files, read_structure, window_row
 from tensmith.verify.obligation import Lemma, Obligation, Verdict
 
@@ -27,8 +29,17 @@ Row = Mapping[str, Any]
 _SHOWN = 3
 
 
-def recheck(folder: Path, source: Path) -> list[str]:
-    """Where a certificate says something else than its source gives, as sentences; none where it does not.
+@dataclass(frozen=True)
+class Recheck:
+    """problems: where a certificate says something else than its source gives, as sentences; checked: what
+    running the source again gave."""
+
+    problems: tuple[str, ...]
+    checked: Checked = NOT_RUN
+
+
+def recheck(folder: Path, source: Path, run: bool = True) -> Recheck:
+    """Lifts a certificate's function again and compares; run: the source's function is run again as well.
 
     Raises VerificationError for a folder without a certificate, TensmithError for a source that cannot be
     read.
@@ -38,18 +49,24 @@ def recheck(folder: Path, source: Path) -> list[str]:
     found = [entry for entry in read_source(source) if _name(entry) == name]
     if len(found) != 1:
         many = "several functions" if found else "no function"
-        return [f"{source} has {many} named {name}; give the source that {folder} was made from"]
+        return _wrong(f"{source} has {many} named {name}; give the source that {folder} was made from")
+    reader = SecondReader(source, [entry for entry in found if isinstance(entry, Function)]) if run else None
     try:
-        made = _again(found[0], document)
+        made, checked = _again(found[0], document, reader)
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        return [f"{folder / NAME} is malformed ({type(error).__name__})"]
+        return _wrong(f"{folder / NAME} is malformed ({type(error).__name__})")
     if isinstance(made, str):
-        return [f"{source}: {name} has no proof: {made}"]
+        return _wrong(f"{source}: {name} has no proof: {made}")
     version = document.get("tensmith")
     other = "" if version == __version__ else f" (made by tensmith {version}; this is {__version__})"
-    differing = list(_differences(document, made))
+    differing = [*_differences(document, made), *_miscounted(document.get("checked"), checked)]
     left = f"; {len(differing) - _SHOWN} differences more" if len(differing) > _SHOWN else ""
-    return [f"{folder}: {source} gives another {what}{other}{left}" for what in differing[:_SHOWN]]
+    found_wrong = [f"{folder}: {source} gives another {what}{other}{left}" for what in differing[:_SHOWN]]
+    return Recheck(tuple(found_wrong), checked)
+
+
+def _wrong(problem: str) -> Recheck:
+    return Recheck((problem,))
 
 
 def _name(entry: Function | Refusal) -> str:
@@ -59,8 +76,10 @@ def _name(entry: Function | Refusal) -> str:
 # Making it again
 
 
-def _again(entry: Function | Refusal, document: Row) -> dict[str, Any] | str:
-    """The certificate's structure.json made again, or why there is none."""
+def _again(
+    entry: Function | Refusal, document: Row, reader: SecondReader | None
+) -> tuple[dict[str, Any] | str, Checked]:
+    """The certificate's structure.json made again, or why there is none, and what running it gave."""
     rows = iter(document["obligations"])
 
     def stated(obligations: Sequence[Obligation]) -> list[Verdict]:
@@ -68,12 +87,13 @@ def _again(entry: Function | Refusal, document: Row) -> dict[str, Any] | str:
 
     if isinstance(entry, Function):
         entry = replace(entry, file=document["source"]["file"])  # a source may be renamed
-    work = (result := lift_function(entry, (), steps=replace(standard_steps(), discharge=stated))).work
+    steps = replace(standard_steps(), discharge=stated)
+    work = (result := lift_function(entry, (), steps=steps, reader=reader)).work
     if work.summary is None or work.lifted is None or not result.proved:
-        return result.reason
+        return result.reason, work.checked
     files = certificate_files(certified(work.summary, work.lifted), work.verdicts)
     made: dict[str, Any] = json.loads(files[NAME])
-    return made
+    return made, work.checked
 
 
 def _stated(obligation: Obligation, row: Row) -> Verdict:
@@ -109,7 +129,7 @@ def _lemmas(obligation: Obligation, stated: Sequence[Row]) -> Iterator[tuple[Lem
 def _differences(stated: Row, made: Row) -> Iterator[str]:
     """What a certificate should say otherwise, the obligations one by one."""
     for key in sorted(stated.keys() | made.keys()):
-        if key in ("tensmith", "digest", "obligations") or stated.get(key) == made.get(key):
+        if key in ("tensmith", "digest", "obligations", "checked") or stated.get(key) == made.get(key):
             continue
         yield f"'{key}'"
     ours, theirs = made["obligations"], stated["obligations"]
@@ -118,6 +138,15 @@ def _differences(stated: Row, made: Row) -> Iterator[str]:
     for mine, other in zip(ours, theirs):
         if _told(mine, made) != _told(other, stated):
             yield f"'{mine['name']}'"
+
+
+def _miscounted(stated: Any, made: Checked) -> Iterator[str]:
+    """A count of inputs that running the source again does not give. By which compiler it was, and why it was
+    not done, are not said of this machine."""
+    if not isinstance(stated, Mapping) or type(inputs := stated.get("inputs")) is not int:
+        yield "'checked', which says on how many inputs"
+    elif inputs and made.inputs and inputs != made.inputs:
+        yield f"number of inputs that the source was run on: {made.inputs}, not {inputs}"
 
 
 def _told(row: Row, document: Row) -> Any:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Function
+from tensmith.lifting.second.checked import NOT_RUN, Checked
 from tensmith.lifting.summary import Summary
 from tensmith.verify.obligation import Verdict
 
@@ -21,6 +22,7 @@ class Work:
     summary: Summary | None = None
     lifted: Lifted | None = None
     verdicts: Sequence[Verdict] = ()
+    checked: Checked = NOT_RUN
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ class LiftResult:
             "assumes": list(self.assumes),
             "notes": list(self.notes),
             "obligations": self.obligations,
+            "checked": self.work.checked.to_json(),
             "seconds": round(self.seconds, 4),
             "program": self.program,
             "files": [str(path) for path in self.files],

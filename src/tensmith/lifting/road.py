@@ -1,6 +1,6 @@
 """The lift road: a source file in; for each function a proved tensor program, its files and its certificate.
 
-read -> summarize -> tensorize -> obligations -> discharge -> emit -> certificate
+read -> summarize -> tensorize -> obligations -> discharge -> second reader -> emit -> certificate
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from tensmith.lifting.limit import TimeUp, limited
 from tensmith.lifting.loops import Function, Position
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.result import LiftResult, Work
+from tensmith.lifting.second import SecondReader
 from tensmith.lifting.summary import Summary
 from tensmith.lifting.unproved import unproved
 from tensmith.verify.obligation import Obligation, Verdict
@@ -41,8 +42,9 @@ _C_SUFFIXES = {".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh"}
 class Steps:
     """The parts of the road; see the packages of their names.
 
-    certify writes a folder for a proved function, from its summary, program and verdicts; notes are what must
-    be said of it beside what it requires and assumes.
+    second: the functions of a file, to be run beside what they are lifted to. certify writes a folder for a
+    proved function, from its summary, program and verdicts; notes are what must be said of it beside what it
+    requires and assumes.
     """
 
     read: Callable[[Path], list[Function | Refusal]]
@@ -52,6 +54,7 @@ class Steps:
     discharge: Callable[[Sequence[Obligation]], list[Verdict]]
     emit: Callable[[str, Lifted], Emitted]
     certify: Callable[[Path, Work], list[Path]]
+    second: Callable[[Path, Sequence[Function]], SecondReader]
     notes: Callable[[Summary, Lifted], tuple[str, ...]] = lambda summary, lifted: ()
 
 
@@ -70,6 +73,7 @@ def standard_steps() -> Steps:
         discharge,
         lambda target, lifted: emitter_of(target).emit(lifted),
         _certificate,
+        SecondReader,
         trivial,
     )
 
@@ -106,7 +110,7 @@ def _certificate(folder: Path, work: Work) -> list[Path]:
     from tensmith.lifting.conditions.certify import certify
 
     assert work.summary is not None and work.lifted is not None, "certificates are of proved functions"
-    return certify(folder, work.summary, work.lifted, work.verdicts)
+    return certify(folder, work.summary, work.lifted, work.verdicts, work.checked)
 
 
 def emitter_of(target: str) -> Emitter:
@@ -142,8 +146,11 @@ def lift_file(
     output: Path | None = None,
     progress: Progress | None = None,
     steps: Steps | None = None,
+    run: bool = True,
 ) -> list[LiftResult]:
     """Lifts every function of a file, or the one named, in the order of the file.
+
+    run: whether the source's functions are run beside the programs that are proved (`second`).
 
     With `output`, files are written there (each in a folder of its target's name if there are several
     targets) and certificates beside them. One function's refusal never stops the others. Raises TensmithError
@@ -161,7 +168,9 @@ def lift_file(
         found = named
     names = [_name(entry) for entry in found]
     found = [entry if names.count(_name(entry)) == 1 else _ambiguous(entry) for entry in found]
-    return [lift_function(entry, targets, output, tell, steps) for entry in found]
+    functions = [entry for entry in found if isinstance(entry, Function)]
+    reader = steps.second(path, functions) if run and functions else None
+    return [lift_function(entry, targets, output, tell, steps, reader) for entry in found]
 
 
 def _ambiguous(entry: Function | Refusal) -> Refusal:
@@ -176,8 +185,9 @@ def lift_function(
     output: Path | None = None,
     progress: Progress | None = None,
     steps: Steps | None = None,
+    reader: SecondReader | None = None,
 ) -> LiftResult:
-    """The rest of the road for one function that was read."""
+    """The rest of the road for one function that was read; without a reader, its source is not run."""
     steps = steps or standard_steps()
     began, work = time.perf_counter(), Work()
     name = _name(entry)
@@ -188,7 +198,7 @@ def lift_function(
             raise entry
         work.function = entry
         with numbered_from_zero():
-            result = _lift(entry, targets, steps, work, tell)
+            result = _lift(entry, targets, steps, work, tell, reader)
         if output is not None:
             result = write_result(result, output, steps)
     except Refusal as refusal:
@@ -231,8 +241,15 @@ def _refused(name: str, reason: str, where: Position, work: Work) -> LiftResult:
     )
 
 
-def _lift(function: Function, targets: Sequence[str], steps: Steps, work: Work, tell: Progress) -> LiftResult:
-    """Summary, program, proof and texts of one function."""
+def _lift(
+    function: Function,
+    targets: Sequence[str],
+    steps: Steps,
+    work: Work,
+    tell: Progress,
+    reader: SecondReader | None,
+) -> LiftResult:
+    """Summary, program, proof, second reading and texts of one function."""
     name = function.name
     if not name.isidentifier() or keyword.iskeyword(name) or not _is_name(name):
         raise Refusal(f"{name!r} cannot name a file and a function; rename it", function.position)
@@ -246,6 +263,9 @@ def _lift(function: Function, targets: Sequence[str], steps: Steps, work: Work, 
         notes = steps.notes(summary, lifted)
     if notes:
         work.lifted = lifted = replace(lifted, notes=notes)
+    if reader is not None:
+        tell(f"{name}: beside its source")
+        work.checked = reader.check(lifted)
     tell(f"{name}: {', '.join(targets)}")
     emitted = {target: steps.emit(target, lifted).files for target in targets}
     return LiftResult(

@@ -28,7 +28,8 @@ NAME = lift_checker.NAME
 
 @dataclass(frozen=True)
 class Certified:
-    """What a certificate is about, in the order a reader wants it. tree: the function as JSON."""
+    """What a certificate is about, in the order a reader wants it. tree: the function as JSON; checked: on
+    how many inputs its source was run beside the program, by what, or why not (the word for it is tested)."""
 
     function: str
     tree: Any
@@ -37,6 +38,7 @@ class Certified:
     requires: tuple[str, ...]
     assumes: tuple[str, ...]
     results: tuple[str, ...]
+    checked: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,7 @@ def certificate_files(about: Certified, verdicts: Sequence[Verdict]) -> dict[str
         "requires": list(about.requires),
         "assumes": list(about.assumes),
         "results": list(about.results),
+        "checked": dict(about.checked),
         "source": about.tree,
         "functions": [as_json(prefix) for _, prefix in sorted(writing.functions.items())],
         "facts": [dict(zip(("text", "why", "loop", "of"), line)) for line in writing.facts],

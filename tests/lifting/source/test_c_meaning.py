@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lifting.harness_native import Meaningless, Native, build, compilers, dtype
+from lifting.harness_native import Native, build, compilers
 from lifting.loops_interpreter import Undefined, run
 from tensmith.lifting.loops import Array, Function, Scalar, Struct
+from tensmith.lifting.second.values import Meaningless, dtype
 from tensmith.lifting.source.c import read_c
 
 pytest.importorskip("clang.cindex", reason="libclang is not installed")

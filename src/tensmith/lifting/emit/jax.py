@@ -20,6 +20,7 @@ from tensmith.lifting.emit.rules import (
     integer_helper,
     pad_widths,
     padded_extreme,
+    remainder,
     size,
     transpose,
     typed_reduction,
@@ -170,7 +171,7 @@ class Jax(PythonEmitter):
     table: ClassVar[dict[str, Rule]] = {
         **ARITHMETIC, **functions("jnp"),
         "div": divide(lambda w, node, a, b: call(w.helper("_quotient"))(w, node, [a, b])),
-        "mod": _mod, "pow": call("jnp.power"), "bit_shift": _shift,
+        "mod": remainder(_mod), "pow": call("jnp.power"), "bit_shift": _shift,
         "min": nested("jnp.minimum"), "max": nested("jnp.maximum"), "where": where("jnp.where"),
         "cast": _cast, "einsum": _einsum, "expand": _expand, "transpose": transpose,
         "unsqueeze": index_of, "pad": _pad, "gather": _gather, "cum_sum": _cum_sum, "size": size,

@@ -22,6 +22,7 @@ from tensmith.lifting.emit.rules import (
     integer_helper,
     pad_widths,
     padded_extreme,
+    remainder,
     scalar,
     select_helper,
     size,
@@ -230,7 +231,8 @@ class NumPy(PythonEmitter):
     helper_texts = _HELPERS
     table: ClassVar[dict[str, Rule]] = {
         **ARITHMETIC, **dict.fromkeys(functions("np"), _function),
-        "div": divide(_quotient, single=_single), "mod": _mod, "pow": call("np.power"), "bit_shift": _shift,
+        "div": divide(_quotient, single=_single), "mod": remainder(_mod), "pow": call("np.power"),
+        "bit_shift": _shift,
         "min": nested("np.minimum"), "max": nested("np.maximum"),
         "where": chosen(by_bits(_one, where("np.where"))), "cast": _cast,
         "matmul": _matmul, "einsum": _einsum, "expand": _expand, "transpose": transpose,

@@ -69,6 +69,18 @@ def divide(truncate: Division, floor: Rule | None = None, single: Division | Non
     return rule
 
 
+def remainder(rule: Rule) -> Rule:
+    """a mod b; of integers with a guard that no divisor is 0."""
+
+    def guarded(w: Writer, node: Node, operands: list[Text]) -> Text:
+        if w.type(node.output).dtype[0] not in "iu":
+            return rule(w, node, operands)
+        _nonzero(w, node)
+        return rule(w, node, [operands[0], w.value(node.inputs[1])])
+
+    return guarded
+
+
 def _floored(w: Writer, node: Node) -> str | None:
     """a, where the dividend is a - a mod b: the way a program says floor(a / b)."""
     difference = w.producer(node.inputs[0])
@@ -91,7 +103,7 @@ def _nonzero(w: Writer, node: Node) -> None:
     # Nothing is divided where the quotients have no elements, though the divisor may have some.
     alone = [extent for extent in w.shape(node.output) if extent not in w.shape(divisor)]
     some = [f"{poly(extent, w.names).code} > 0 and " for extent in alone if extent.constant is None]
-    w.refuse_if("".join(some) + zero, required[0] if required else "that no divisor is 0")
+    w.refuse_if("".join(some) + zero, " and ".join(required) or "that no divisor is 0")
 
 
 def _replaced(w: Writer, divisor: str) -> bool:

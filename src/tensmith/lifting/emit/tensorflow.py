@@ -20,6 +20,7 @@ from tensmith.lifting.emit.rules import (
     integer_helper,
     joined,
     pad_widths,
+    remainder,
     size,
     where,
 )
@@ -182,7 +183,7 @@ class TensorFlow(PythonEmitter):
             lambda w, node, a, b: _typed(call("tf.truncatediv"))(w, node, [a, b]),
             _typed(call("tf.math.floordiv")),
         ),
-        "mod": _typed(_mod), "pow": _typed(call("tf.pow")), "bit_shift": _typed(_shift),
+        "mod": remainder(_typed(_mod)), "pow": _typed(call("tf.pow")), "bit_shift": _typed(_shift),
         "bitwise_and": _typed(call("tf.bitwise.bitwise_and")),
         "bitwise_or": _typed(call("tf.bitwise.bitwise_or")),
         "bitwise_xor": _typed(call("tf.bitwise.bitwise_xor")), "bitwise_not": call("tf.bitwise.invert"),

@@ -12,10 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from harness_inputs import fields, flat, folded
-from harness_native import Meaningless, dtype
 
 from tensmith.lifting.loops import Array, Function, Scalar
+from tensmith.lifting.second.values import Meaningless, dtype, fields, flat, folded
 
 SAMPLES = 16  # two inputs whose errors cancel must move apart in one of them
 FUNCTIONS = 8  # roundings of exp and the like beside correctly rounded operations
@@ -26,14 +25,14 @@ Values = np.ndarray[Any, Any]
 def identical(expected: Any, found: Any) -> bool:
     """The same bits in the same shape and type: what nearly all results are."""
     a, b = np.asarray(expected), np.asarray(found)
-    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    return bool(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes())
 
 
 def exactly(expected: Any, found: Any) -> bool:
     """Equal elements, NaN equal to NaN; what has no elements has no shape."""
     expected, found = np.asarray(expected), np.asarray(found)
     if expected.size == 0 or found.size == 0:
-        return expected.size == found.size
+        return bool(expected.size == found.size)
     if expected.shape != found.shape:
         return False
     return bool(np.array_equal(expected, found, equal_nan=expected.dtype.kind == "f"))
@@ -43,7 +42,7 @@ def closely(expected: Any, found: Any, bound: Values | float, scalar: Scalar) ->
     """Equal where infinite or NaN, within the bound where finite."""
     expected, found = np.asarray(expected), np.asarray(found)
     if expected.size == 0 or found.size == 0:
-        return expected.size == found.size
+        return bool(expected.size == found.size)
     if expected.shape != found.shape:
         return False
     limits = np.finfo(dtype(scalar))
@@ -69,14 +68,14 @@ def moved(arguments: Mapping[str, Any], function: Function, rng: np.random.Gener
 
 def spread(
     run: Callable[[Mapping[str, Any], Sequence[Any]], Sequence[Any]],
-    flushed: Callable[[Mapping[str, Any], Sequence[Any]], Sequence[Any]],
+    flushed: Callable[[Mapping[str, Any], Sequence[Any]], Sequence[Any]] | None,
     function: Function,
     arguments: Mapping[str, Any],
     results: Sequence[Any],
 ) -> list[Values]:
     """For each result, how far each element may be from it; NaN where it may be anything.
 
-    flushed: runs the source where results too small for a normal float are 0.
+    flushed: runs the source where results too small for a normal float are 0; None: nobody computes so.
     """
     rng = np.random.default_rng(0)
     base = [np.asarray(result, np.float64) for result in results]
@@ -87,7 +86,7 @@ def spread(
             try:
                 if sample < SAMPLES:
                     others = run(moved(arguments, function, rng), results)
-                else:
+                elif flushed is not None:
                     others = flushed(arguments, results)
             except Meaningless:
                 continue
@@ -97,3 +96,11 @@ def spread(
                 both = np.isnan(base[i]) & np.isnan(np.asarray(other, np.float64))
                 widest[i] = np.maximum(widest[i], np.where(both, 0, far))
         return [(4 + longest) * wide for wide in widest]
+
+
+def cropped(array: Any, like: Any) -> Any:
+    """The front of an array, of another's extents: what is made where an output is passed as None."""
+    array, like = np.asarray(array), np.asarray(like)
+    if array.ndim == 1 and like.size <= array.size:
+        return array[: like.size].reshape(like.shape)
+    return array[tuple(slice(extent) for extent in like.shape)] if array.ndim == like.ndim else array

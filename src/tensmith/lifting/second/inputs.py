@@ -13,25 +13,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from harness_native import dtype
 
 from tensmith.formula.poly import Poly
 from tensmith.lifting.lifted import Lifted
-from tensmith.lifting.loops import Array, Function, Scalar, Struct
+from tensmith.lifting.loops import Array, Scalar
+from tensmith.lifting.second.values import dtype, fields, folded
 from tensmith.lifting.summary import Requirement
 
 SIZES = (0, 1, 2, 3, 5, 17)
 FEWER = (0, 1, 2, 3, 4, 6)  # where loops are deep
 SLACK = (0, 0, 1, 3)  # elements of flat memory beyond those needed
+EDGES = (-2, -1, 0, 1, 2, 5)  # of counts; unsigned ones have no negative edges
 STYLES = ("small", "small", "wide", "ends", "special")
-FINITE = "finite"  # an assumption that speaks of it keeps NaN and infinities away
-
-
-class Record(dict[str, Any]):
-    """A struct's fields, as a mapping and as attributes."""
-
-    def __getattr__(self, name: str) -> Any:
-        return self[name]
+FINITE = ("finite", "-inf")  # an assumption that speaks of them keeps NaN and infinities away
 
 
 @dataclass(frozen=True)
@@ -60,36 +54,6 @@ class Plan:
     absent: bool  # pass None for outputs that are written whole
 
 
-def fields(function: Function) -> Iterator[tuple[str, Scalar | Array]]:
-    """Parameters with those that are structs taken apart: "s.x"."""
-    for parameter in function.parameters:
-        if isinstance(parameter.type, Struct):
-            yield from ((f"{parameter.name}.{name}", kind) for name, kind in parameter.type.fields)
-        else:
-            yield parameter.name, parameter.type
-
-
-def folded(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments by parameter, of values by field; see `fields`."""
-    arguments: dict[str, Any] = {}
-    for name, value in values.items():
-        parameter, _, field = name.partition(".")
-        if field:
-            arguments.setdefault(parameter, Record())[field] = value
-        else:
-            arguments[parameter] = value
-    return arguments
-
-
-def flat(function: Function, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments with structs taken apart."""
-    found = {}
-    for name, _ in fields(function):
-        parameter, _, field = name.partition(".")
-        found[name] = arguments[parameter][field] if field else arguments[parameter]
-    return found
-
-
 def evaluated(lifted: Lifted, poly: Poly, known: Mapping[str, int], plain: bool = False) -> int:
     """A polynomial over parameters, lengths and size symbols."""
     values = dict(known)
@@ -102,6 +66,10 @@ def shape(name: str, kind: Array, known: Mapping[str, int]) -> tuple[int, ...]:
     """The extents of an array parameter as it is passed."""
     rank = kind.rank if kind.memory == "nested" else 1
     return tuple(max(0, known[f"len({name}, {axis})"]) for axis in range(rank))
+
+
+def _is_flat(kind: Scalar | Array) -> bool:
+    return isinstance(kind, Array) and kind.memory == "flat"
 
 
 class Sampler:
@@ -119,7 +87,7 @@ class Sampler:
         self.counts = frozenset().union(*(poly.symbols() for poly in polys)) & self.fields.keys()
         deep = max([0, *(len(v.view.shape) for v in lifted.inputs if v.view)]) > 2 or len(self.counts) > 2
         self.sizes = sizes or (FEWER if deep else SIZES)
-        self.finite = any(FINITE in sentence for sentence in lifted.assumes)
+        self.finite = any(word in sentence for sentence in lifted.assumes for word in FINITE)
 
     def draws(self, count: int, repeat: int) -> Iterator[Draw]:
         """Draws, `repeat` of each plan; scalars alone make plans that are used once."""
@@ -127,18 +95,43 @@ class Sampler:
         for start in range(0, count, repeat if arrays else 1):
             yield from self.planned(self.plan(), min(repeat, count - start) if arrays else 1)
 
-    def plan(self) -> Plan:
-        """The next sizes and scalars; about one plan in twenty ignores the requirements."""
-        style = str(self.rng.choice(STYLES))
+    def boundaries(self, count: int) -> Iterator[Draw]:
+        """At most `count` draws for whoever wants the edges: every count that a requirement or a size speaks
+        of at each of its edges, arrays as long as they must be and no longer; then random plans.
+
+        Draws whose requirements are not met are among them.
+        """
+        edges = [
+            (name, edge) for name in sorted(self.counts) for edge in EDGES if edge >= 0 or self.signed(name)
+        ]
+        each = 2 if 2 * len(edges) <= count // 2 else 1
+        made = 0
+        for number, (name, edge) in enumerate(edges[: count // 2]):
+            style = STYLES[number % len(STYLES)]
+            for draw in self.planned(self.plan(style, {name: edge}), each):
+                made += 1
+                yield draw
+        for draw in self.draws(count - made, 4):
+            yield draw
+
+    def plan(self, style: str = "", fixed: Mapping[str, int] | None = None) -> Plan:
+        """The next sizes and scalars; about one random plan in twenty ignores the requirements.
+
+        fixed: counts that stand, arrays then as long as they must be.
+        """
+        style = style or str(self.rng.choice(STYLES))
         if style == "special" and self.finite:
             style = "wide"
         known = self.symbols(style)
-        if self.rng.random() > 0.05:
+        if fixed is not None:
+            known |= {f"len({name}, 0)": 0 for name, kind in self.fields.items() if _is_flat(kind)}
+            known |= fixed
+        if fixed is not None or self.rng.random() > 0.05:
             for _ in range(12):
                 if not self.repair(known):
                     break
         for name, kind in self.fields.items():
-            if isinstance(kind, Array) and kind.memory == "flat":
+            if _is_flat(kind) and fixed is None:
                 known[f"len({name}, 0)"] += int(self.rng.choice(self.slack))
         readings = [(r, self.meets(r, known), self.meets(r, known, plain=True)) for r in self.lifted.requires]
         scalars = {
@@ -164,6 +157,11 @@ class Sampler:
             if self.rng.random() < 0.15:
                 self.share(values)
             yield Draw(folded(values), values, plan, place)
+
+    def signed(self, name: str) -> bool:
+        """Whether a count may be negative by its type."""
+        kind = self.fields[name]
+        return isinstance(kind, Scalar) and kind.signed
 
     # Sizes
 

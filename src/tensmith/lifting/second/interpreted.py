@@ -1,0 +1,303 @@
+"""Python functions called in a confined process: a source's own, cut out of its file, or emitted NumPy."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensmith.lifting.loops import Array, Function, Scalar, Struct
+from tensmith.lifting.second.process import Ended, Process
+from tensmith.lifting.second.values import Divided, Faulty, Meaningless, Outcome, dtype, fields
+from tensmith.lifting.source.python_module import Module, parse_module, read_text
+
+_SECONDS = 20.0  # by the clock
+# Exceptions that what a lift states excludes: in the words of the front end's notes.
+_EXCUSED = {
+    "AssertionError": ("the assertion at",),
+    "ValueError": ("arguments for which they are defined", "is not empty", "shift counts are from"),
+    "OverflowError": ("",),
+    "MemoryError": ("",),
+}
+_POWERS = "no negative number has a fractional exponent"
+_NUMPY = str(Path(np.__file__).parent.parent)
+
+
+class Raised(Exception):
+    """A call ended with an exception: its class by name, and what it says."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(f"{kind}: {text}")
+        self.kind, self.text = kind, text
+
+
+class Interpreter:
+    """A process that holds Python texts and calls their functions; started anew where a call has ended it."""
+
+    def __init__(self, numpy: bool) -> None:
+        self.wanted = {"modules": ["numpy"], "path": [_NUMPY]} if numpy else {}
+        self.texts: dict[str, str] = {}
+        self.process: Process | None = None
+        self.ready = False
+        self.held: set[str] = set()
+
+    def start(self) -> Process:
+        """The process; the first time, it is not waited for."""
+        if self.process is None:
+            self.process, self.ready = Process(self.wanted, _SECONDS), False
+            self.held.clear()
+        return self.process
+
+    def add(self, space: str, text: str) -> None:
+        """A text whose functions are called by the name of their space."""
+        self.texts[space] = text
+
+    def call(self, space: str, name: str, arguments: Sequence[Any]) -> tuple[Any, list[Any]]:
+        """Value and arguments after a call. Raises Raised, and Ended where the process is gone."""
+        try:
+            process = self.start()
+            if not self.ready:
+                process.line()
+                self.ready = True
+            if space not in self.held:
+                self.ask(process, {"space": space, "text": self.texts[space]})
+                self.held.add(space)
+            first: dict[int, int] = {}
+            same = []
+            for place, value in enumerate(arguments):
+                if (one := first.setdefault(id(value), place)) != place and isinstance(
+                    value, list | np.ndarray
+                ):
+                    same.append((place, one))
+            given = [_packed(value) for value in arguments]
+            answer = self.ask(process, {"space": space, "name": name, "arguments": given, "same": same})
+        except Ended:
+            self.process = None
+            raise
+        return _unpacked(answer["value"]), [_unpacked(part) for part in answer["arguments"]]
+
+    def ask(self, process: Process, request: Mapping[str, Any]) -> Any:
+        process.write((json.dumps(request) + "\n").encode())
+        answer = process.line()
+        if "error" in answer:
+            raise Raised(answer["error"], answer["text"])
+        return answer
+
+
+def _packed(value: Any) -> Any:
+    """See `cell.packed`; structs as their fields, NumPy's scalars as arrays are."""
+    if isinstance(value, dict):
+        return {"fields": {name: _packed(part) for name, part in value.items()}}
+    if isinstance(value, np.ndarray):
+        array = np.ascontiguousarray(value).reshape(value.shape)
+        return {"dtype": array.dtype.str, "shape": list(array.shape), "bytes": array.tobytes().hex()}
+    return value.item() if isinstance(value, np.generic) else value
+
+
+class Foreign:
+    """A result that is neither a number nor an array."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def __repr__(self) -> str:
+        return f"a {self.kind}"
+
+
+def _strange(value: Any) -> Iterator[Foreign]:
+    """What is no number in a result."""
+    if isinstance(value, Foreign):
+        yield value
+    elif isinstance(value, list):
+        for part in value:
+            yield from _strange(part)
+
+
+def _unpacked(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_unpacked(part) for part in value]
+    if isinstance(value, dict) and "kind" in value:
+        return Foreign(str(value["kind"]))
+    if isinstance(value, dict):
+        if np.dtype(value["dtype"]).hasobject:
+            return Foreign("array of objects")
+        data = np.frombuffer(bytes.fromhex(value["bytes"]), value["dtype"])
+        return data.reshape(value["shape"]).copy()
+    return value
+
+
+# The source
+
+
+class Interpreted:
+    """The functions of a Python file, each cut out with its helpers, constants and imports."""
+
+    def __init__(self, path: Path, functions: Sequence[Function]) -> None:
+        self.module = parse_module(read_text(path), str(path))
+        self.functions = {function.name: function for function in functions}
+
+    @functools.cached_property
+    def interpreter(self) -> Interpreter:
+        return Interpreter("numpy" in {home.partition(".")[0] for home in self.module.imports.values()})
+
+    def __getitem__(self, name: str) -> InterpretedFunction:
+        """A function to be called."""
+        text = cut(self.module, name)
+        self.interpreter.add(name, text)
+        arguments = self.module.functions[name].args
+        named = [*arguments.posonlyargs, *arguments.args]
+        uses = "numpy" in text
+        arrays = frozenset(each.arg for each in named if _is_array(each.annotation, uses))
+        return InterpretedFunction(self.interpreter, self.functions[name], arrays)
+
+
+def _is_array(annotation: ast.expr | None, uses: bool) -> bool:
+    """Whether a parameter is a NumPy array and no list: as its annotation says, else where NumPy is used."""
+    if annotation is None:
+        return uses
+    words = set(re.findall(r"\w+", ast.unparse(annotation)))
+    return not words & {"list", "List", "Sequence", "tuple"} or bool(words & {"ndarray", "NDArray"})
+
+
+def cut(module: Module, name: str) -> str:
+    """A function with what it reaches: helpers, constants and imports, as text."""
+    needed: dict[str, ast.stmt] = {}
+    waiting: list[tuple[str, ast.AST]] = [(name, module.functions[name])]
+    imports = ["import math"]
+    while waiting:
+        known, node = waiting.pop()
+        if known in needed:
+            continue
+        if isinstance(node, ast.expr):
+            needed[known] = ast.Assign([ast.Name(known, ast.Store())], node)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            needed[known] = node
+        for part in ast.walk(node):
+            if isinstance(part, ast.Name):
+                for table in (module.functions, module.constants):
+                    if part.id in table and part.id not in needed:
+                        waiting.append((part.id, table[part.id]))
+    for node in needed.values():
+        _unannotated(node)
+    used = {part.id for node in needed.values() for part in ast.walk(node) if isinstance(part, ast.Name)}
+    imports += [_import(local, home) for local, home in module.imports.items() if local in used]
+    # Constants before functions, in the order of the file.
+    order = sorted(needed, key=lambda key: (key in module.functions, _line(module, key)))
+    body = [ast.fix_missing_locations(needed[key]) for key in order]
+    future = "from __future__ import annotations"
+    return "\n".join([future, *filter(None, imports), *map(ast.unparse, body)]) + "\n"
+
+
+def _line(module: Module, name: str) -> int:
+    return (module.functions.get(name) or module.constants[name]).lineno
+
+
+def _import(local: str, home: str) -> str:
+    """An import of math or NumPy; no other module is needed by what is lifted."""
+    parent, _, name = home.rpartition(".")
+    if home.partition(".")[0] not in ("math", "numpy"):
+        return ""
+    return (
+        f"import {home} as {local}"
+        if home in ("math", "numpy")
+        else f"from {parent} import {name} as {local}"
+    )
+
+
+def _unannotated(node: ast.AST) -> None:
+    """Takes annotations, defaults and decorators off: they are computed where a function is defined."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef):
+            part.decorator_list = []
+            part.returns = None
+        elif isinstance(part, ast.arg):
+            part.annotation = None
+
+
+class InterpretedFunction:
+    """One function of a Python source; see `values.Source`. Lists go in, arrays where its file uses NumPy."""
+
+    by = "Python"
+
+    def __init__(self, interpreter: Interpreter, function: Function, arrays: frozenset[str]) -> None:
+        self.interpreter, self.function, self.arrays = interpreter, function, arrays
+
+    def __call__(self, arguments: Mapping[str, Any], like: Any = None) -> Outcome:
+        listed: dict[int, Any] = {}
+
+        def given(name: str) -> Any:
+            value = arguments[name]
+            if isinstance(value, np.ndarray) and name not in self.arrays:
+                return listed.setdefault(id(value), value.tolist())
+            return value
+
+        passed = [given(parameter.name) for parameter in self.function.parameters]
+        name = self.function.name
+        try:
+            value, after = self.interpreter.call(name, name, passed)
+        except Raised as raised:
+            raise self.meaning(raised) from raised
+        kinds = dict(fields(self.function))
+        returns = self.function.returns
+        found = {
+            parameter.name: self.array(one, kinds[parameter.name])
+            for parameter, one in zip(self.function.parameters, after)
+            if isinstance(parameter.type, Array)
+        }
+        assert not any(isinstance(parameter.type, Struct) for parameter in self.function.parameters)
+        return Outcome(None if returns is None else self.array(value, returns), found)
+
+    def ambiguous(self, arguments: Mapping[str, Any], like: Any, outcome: Outcome) -> bool:
+        """Python allows one outcome."""
+        return False
+
+    def meaning(self, raised: Raised) -> Exception:
+        """Whether an exception is one that the lift assumes away."""
+        if raised.kind == "ZeroDivisionError":
+            return Divided()
+        noted = " ".join(self.function.noted)
+        if any(words in noted for words in _EXCUSED.get(raised.kind, ())):
+            return Meaningless()
+        return Faulty(f"it raises {raised}")
+
+    def array(self, value: Any, kind: Scalar | Array) -> Any:
+        """A result in its inferred type; integers beyond 64 bits are excluded by what a lift states."""
+        element = dtype(kind.element if isinstance(kind, Array) else kind)
+        strange = next(_strange(value), None)
+        if strange is not None and strange.kind == "complex" and _POWERS in " ".join(self.function.noted):
+            raise Meaningless
+        if strange is not None or value is None:
+            raise Faulty(f"it gives {strange!r}")
+        try:
+            found = np.asarray(value)
+            if found.size and found.dtype.kind not in "biuf":
+                raise Meaningless if found.dtype == object else Faulty(f"it gives {value!r}")
+            if element.kind in "iu" and found.dtype.kind == "f" and found.size:
+                raise Faulty(f"it gives floats, {value!r}")
+            return found.astype(element)
+        except (OverflowError, ValueError) as error:
+            raise Meaningless from error
+
+
+# The program
+
+
+class Emitted:
+    """A lifted function as NumPy code: what is held against the source."""
+
+    def __init__(self, interpreter: Interpreter, function: Function, files: Mapping[str, bytes]) -> None:
+        self.interpreter, self.name = interpreter, function.name
+        self.parameters = [parameter.name for parameter in function.parameters]
+        interpreter.add(f"lifted {self.name}", files[f"{self.name}.py"].decode())
+
+    def __call__(self, arguments: Mapping[str, Any]) -> list[Any]:
+        """The outputs. Raises Raised, ValueError by kind where a requirement is not met."""
+        given = [arguments[name] for name in self.parameters]
+        value, _ = self.interpreter.call(f"lifted {self.name}", self.name, given)
+        return value if isinstance(value, list) else [value]

@@ -1,0 +1,194 @@
+"""A lifted program held against its source, input by input."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from tensmith.lifting.lifted import Lifted
+from tensmith.lifting.loops import Array
+from tensmith.lifting.second.compare import closely, cropped, exactly, identical, spread
+from tensmith.lifting.second.inputs import Draw, evaluated
+from tensmith.lifting.second.interpreted import Raised
+from tensmith.lifting.second.process import Ended
+from tensmith.lifting.second.values import (
+    Divided,
+    Faulty,
+    Meaningless,
+    Source,
+    dtype,
+    fields,
+    folded,
+    short,
+    shown,
+)
+
+
+# How front ends state that nothing is divided by zero.
+_DIVISORS = ("divisors are not zero", "no float is divided by 0", "no zero a negative one")
+
+
+class Program(Protocol):
+    """A lifted function that can be called."""
+
+    def __call__(self, arguments: Mapping[str, Any]) -> list[Any]:
+        """The outputs: written arrays in parameter order, then the returned value. Raises Raised where a
+        requirement is not met."""
+
+
+@dataclass(frozen=True)
+class Difference(Exception):
+    """An input on which program and source differ, as a sentence."""
+
+    text: str
+
+
+@dataclass
+class Judge:
+    """Holds one lifted function against its source. compared: inputs so far on which both gave the same."""
+
+    lifted: Lifted
+    source: Source
+    program: Program
+    compared: int = 0
+
+    def __post_init__(self) -> None:
+        function = self.lifted.function
+        self.kinds = dict(fields(function))
+        names = {o.view.array for o in self.lifted.outputs if o.view is not None}
+        self.written = [name for name in self.kinds if name in names]
+        self.returns = function.returns is not None
+        kinds = [*(self.kinds[name] for name in self.written), *([function.returns] if self.returns else [])]
+        self.types = [kind.element if isinstance(kind, Array) else kind for kind in kinds if kind is not None]
+        self.names = [*self.written, *(["what it returns"] if self.returns else [])]
+        self.values = {r.text for r in self.lifted.requires if r.poly is None or r.kind == "nonzero"}
+
+    def all(self, draws: Iterable[Draw]) -> int:
+        """How many inputs were compared. Raises Difference at the first that shows one."""
+        for draw in draws:
+            if not draw.plan.unmet and not draw.plan.doubtful and not self.divides(draw):
+                try:
+                    self.one(self.parted(draw))
+                except Ended:
+                    break  # what takes too long is not compared
+        return self.compared
+
+    def divides(self, draw: Draw) -> bool:
+        """Whether a divisor that is required not to be 0 is."""
+        known = draw.plan.known
+        polys = [r.poly for r in self.lifted.requires if r.kind == "nonzero" and r.poly is not None]
+        return any(evaluated(self.lifted, poly, known) == 0 for poly in polys)
+
+    def excused(self, draw: Draw) -> bool:
+        """Whether a division by zero is one that is stated: of an element where none that is read may be 0
+        (programs need not compute quotients that nobody uses, and then do not look), or by Python's note."""
+        arrays = [r.array for r in self.lifted.requires if r.kind == "nonzero" and r.poly is None]
+        if any(not np.all(draw.values[name]) for name in arrays):
+            return True
+        stated = " ".join(self.lifted.assumes)
+        return any(words in stated for words in _DIVISORS)
+
+    def parted(self, draw: Draw) -> Draw:
+        """The draw with memory of their own for arrays that must not overlap. Python's notes say so of every
+        array that is written."""
+        values = dict(draw.values)
+        pairs = [(r.array, r.other) for r in self.lifted.requires if r.kind == "apart"]
+        if self.lifted.function.language == "python":
+            pairs += [(name, other) for name in self.written for other in values if other != name]
+        for one, other in pairs:
+            if isinstance(values[one], np.ndarray) and values[one] is values[other]:
+                values[other] = values[other].copy()
+        return replace(draw, values=values, arguments=folded(values))
+
+    def one(self, draw: Draw) -> None:
+        """One input that meets the requirements."""
+        arguments = draw.arguments
+        found: list[Any] | None = None
+        refused: Raised | None = None
+        try:
+            found = self.program(arguments)
+        except Raised as raised:
+            refused = raised
+        if refused is not None and self.guarded(refused):
+            return
+        try:
+            outcome = self.source(arguments, found[-1] if found and self.returns else None)
+        except Divided:
+            if refused is None and not self.excused(draw):
+                raise self.difference(draw, "the source divides by zero, the program does not") from None
+            return
+        except Meaningless:
+            return
+        except Faulty as fault:
+            raise self.difference(draw, f"the source is at fault within the requirements: {fault}") from fault
+        wanted = self.outputs(outcome)
+        if found is None:
+            given = ", ".join(map(short, wanted))
+            raise self.difference(draw, f"the source gives {given}, the program raises {refused}")
+        try:
+            self.unchanged(draw, outcome.arrays)
+            self.same(draw, wanted, found)
+        except Difference:
+            if self.source.ambiguous(arguments, found[-1] if self.returns else None, outcome):
+                return
+            raise
+        self.compared += 1
+
+    def guarded(self, raised: Raised) -> bool:
+        """Whether an exception is the guard of a requirement on values: no NaN, no divisor of 0."""
+        return raised.kind == "ValueError" and any(text in raised.text for text in self.values)
+
+    def outputs(self, outcome: Any) -> list[Any]:
+        found = [outcome.arrays[name] for name in self.written]
+        return found + ([outcome.value] if self.returns else [])
+
+    def unchanged(self, draw: Draw, arrays: Mapping[str, Any]) -> None:
+        """Raises Difference where the source changes what is no output, and lies in no output's memory."""
+        outputs = [draw.values[name] for name in self.written]
+        for name, array in arrays.items():
+            if any(draw.values[name] is output for output in outputs):
+                continue
+            if array.size and not identical(np.asarray(draw.values[name]), array):
+                raise self.difference(draw, f"the source changes {name}, the program does not")
+
+    def same(self, draw: Draw, wanted: Sequence[Any], found: Sequence[Any]) -> None:
+        """Raises Difference where an output is not what the source gives."""
+        if len(found) != len(wanted):
+            raise self.difference(draw, f"the source gives {len(wanted)} results, the program {len(found)}")
+        bounds = functools.cache(lambda: self.bounds(draw, wanted))
+        for place, (want, got, kind) in enumerate(zip(wanted, found, self.types)):
+            if identical(want, got):
+                continue
+            if not isinstance(got, np.ndarray | np.generic | int | float):
+                same = False
+            elif kind.kind != "float":
+                same = exactly(want, got)
+            else:
+                same = closely(want, got, 0.0, kind) or closely(want, got, bounds()[place], kind)
+            if not same or (kind.bits is not None and np.asarray(got).dtype != dtype(kind)):
+                what = f"for {self.names[place] if place < len(self.written) else self.names[-1]}"
+                raise self.difference(
+                    draw, f"the source gives {short(want)} {what}, the program {short(got)}"
+                )
+
+    def bounds(self, draw: Draw, wanted: Sequence[Any]) -> list[Any]:
+        """How far each output may lie from the source's; see `compare.spread`."""
+
+        def again(arguments: Mapping[str, Any], like: Sequence[Any]) -> list[Any]:
+            returned = like[-1] if self.returns else None
+            try:
+                found = self.outputs(self.source(arguments, returned))
+            except Faulty as fault:
+                raise Meaningless from fault
+            return [cropped(one, other) for one, other in zip(found, like)]
+
+        run: Callable[[Mapping[str, Any], Sequence[Any]], Sequence[Any]] = again
+        return spread(run, None, self.lifted.function, draw.arguments, wanted)
+
+    def difference(self, draw: Draw, what: str) -> Difference:
+        given = shown(draw.arguments)
+        return Difference(f"{what}, for {given}" if given else what)

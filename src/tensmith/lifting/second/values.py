@@ -1,0 +1,115 @@
+"""Arguments and results of a lifted function as NumPy has them, and what a call of the source leaves."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from tensmith.lifting.loops import Array, Function, Scalar, Struct
+
+_DTYPES = {"bool": "bool", "f32": "f4", "f64": "f8"}
+
+
+class Meaningless(Exception):
+    """The source language gives this call no meaning, or it is one that a lift assumes away."""
+
+
+class Divided(Meaningless):
+    """The source divides an integer by zero."""
+
+
+class Faulty(Exception):
+    """The source does what its language forbids and no lift assumes away: it reads outside of its memory."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a call left: its return value (or None), and every array afterwards, by name ("s.x")."""
+
+    value: Any
+    arrays: Mapping[str, np.ndarray[Any, Any]]
+
+
+class Source(Protocol):
+    """A function of a source that can be called."""
+
+    def __call__(self, arguments: Mapping[str, Any], like: Any = None) -> Outcome:
+        """A call on copies of the arguments; two that are one object lie in one place. like: an array of the
+        extents that a returned one has, where the source's language does not say them.
+
+        Raises Meaningless, Faulty, and Ended where the process of the source is gone.
+        """
+
+    def ambiguous(self, arguments: Mapping[str, Any], like: Any, outcome: Outcome) -> bool:
+        """Whether the outcome of a call is one of several that the language allows."""
+
+
+class Record(dict[str, Any]):
+    """A struct's fields, as a mapping and as attributes."""
+
+    def __getattr__(self, name: str) -> Any:
+        return self[name]
+
+
+@functools.cache
+def dtype(scalar: Scalar) -> np.dtype[Any]:
+    """NumPy's type of a machine type; Python's integers are taken to have 64 bits."""
+    name = scalar.name
+    if name in _DTYPES:
+        return np.dtype(_DTYPES[name])
+    return np.dtype(f"{'i' if scalar.signed else 'u'}{(scalar.bits or 64) // 8}")
+
+
+def fields(function: Function) -> Iterator[tuple[str, Scalar | Array]]:
+    """Parameters with those that are structs taken apart: "s.x"."""
+    for parameter in function.parameters:
+        if isinstance(parameter.type, Struct):
+            yield from ((f"{parameter.name}.{name}", kind) for name, kind in parameter.type.fields)
+        else:
+            yield parameter.name, parameter.type
+
+
+def folded(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments by parameter, of values by field; see `fields`."""
+    arguments: dict[str, Any] = {}
+    for name, value in values.items():
+        parameter, _, field = name.partition(".")
+        if field:
+            arguments.setdefault(parameter, Record())[field] = value
+        else:
+            arguments[parameter] = value
+    return arguments
+
+
+def flat(function: Function, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments with structs taken apart."""
+    found = {}
+    for name, _ in fields(function):
+        parameter, _, field = name.partition(".")
+        found[name] = arguments[parameter][field] if field else arguments[parameter]
+    return found
+
+
+def shown(arguments: Mapping[str, Any]) -> str:
+    """Arguments in a line."""
+    parts = []
+    for name, value in arguments.items():
+        parts.append(f"{name} = {short(dict(value) if isinstance(value, Record) else value)}")
+    return ", ".join(parts)
+
+
+def short(value: Any) -> str:
+    """A value in few characters."""
+    if isinstance(value, np.ndarray):
+        front = value.reshape(-1)[:12].tolist() if value.size > 12 else value.tolist()
+        text = f"{front}{' and so on' if value.size > 12 else ''} ({value.dtype})"
+    elif isinstance(value, dict):
+        text = "{" + ", ".join(f"{name}: {short(part)}" for name, part in value.items()) + "}"
+    else:
+        text = repr(value.item() if isinstance(value, np.generic) else value)
+    text = " ".join(text.split())
+    return text if len(text) < 160 else f"{text[:160]}..."

@@ -1,0 +1,1 @@
+"""Random programs, one generator a language: small functions of every construct that a front end models."""

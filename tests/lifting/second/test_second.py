@@ -1,0 +1,176 @@
+"""The second reader: what the front ends misread, its own language tells."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lifting.harness_native import compilers
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.road import lift_file
+from tensmith.lifting.second import SecondReader
+from tensmith.lifting.second.checked import Checked
+from tensmith.lifting.second.interpreted import Interpreter, Raised
+from tensmith.lifting.second.process import Ended
+
+needs_compilers = pytest.mark.skipif(not compilers(), reason="gcc and g++ are not installed")
+
+# A source, and what a front end took it for: as real front ends once did.
+MISREAD = {
+    "a ?: b lost its condition": (
+        "f.c",
+        "int f(int n, const int *a) { int s = 0; for (int i = 0; i < n; i++) s += a[i] ?: 7; return s; }",
+        "int f(int n, const int *a) { int s = 0; for (int i = 0; i < n; i++) s += 7; return s; }",
+    ),
+    "a bit-field of a local struct lost its width": (
+        "f.c",
+        "struct b { unsigned x : 3; }; long f(int n, const unsigned *a) { struct b t; long s = 0; "
+        "for (int i = 0; i < n; i++) { t.x = a[i]; s += t.x; } return s; }",
+        "struct b { unsigned x; }; long f(int n, const unsigned *a) { struct b t; long s = 0; "
+        "for (int i = 0; i < n; i++) { t.x = a[i]; s += t.x; } return s; }",
+    ),
+    "a return before the loop was lost": (
+        "f.c",
+        "float f(int N, const float *X, int incX) { float r = 0; int ix = 0; if (incX <= 0) return 1; "
+        "for (int i = 0; i < N; i++) { r += X[ix]; ix += incX; } return r; }",
+        "float f(int N, const float *X, int incX) { float r = 0; int ix = 0; if (incX <= 0) return 0; "
+        "for (int i = 0; i < N; i++) { r += X[ix]; ix += incX; } return r; }",
+    ),
+    "what an assertion does was lost": (
+        "f.c",
+        "#include <assert.h>\nint f(int n, const int *a, int k) { int s = 0; assert(++k || 1); "
+        "for (int i = 0; i < n; i++) s += a[i]; return s + k; }",
+        "int f(int n, const int *a, int k) { int s = 0; "
+        "for (int i = 0; i < n; i++) s += a[i]; return s + k; }",
+    ),
+    "what an assertion asks was lost": (
+        "f.c",
+        "#include <assert.h>\nint f(int n, const int *a) { assert(n >= 0); int s = 0; "
+        "for (int i = 0; i < n; i++) s += a[i]; return s; }",
+        "int f(int n, const int *a) { int s = 0; for (int i = 0; i < n; i++) s += a[i]; return s; }",
+    ),
+    "memcpy of a negative size": (
+        "f.c",
+        "#include <string.h>\nvoid f(int n, const int *a, int *b) { memcpy(b, a, n * sizeof(int)); }",
+        "void f(int n, const int *a, int *b) { for (int i = 0; i < n; i++) b[i] = a[i]; }",
+    ),
+    "unsigned taken for signed": (
+        "f.cpp",
+        "#include <vector>\nlong f(const std::vector<unsigned> &a) { long s = 0; "
+        "for (unsigned v : a) s += v / 2; return s; }",
+        "#include <vector>\nlong f(const std::vector<unsigned> &a) { long s = 0; "
+        "for (unsigned v : a) s += (int)v / 2; return s; }",
+    ),
+    "a power that is complex": (
+        "f.py",
+        "def f(a: list[float]) -> list[float]:\n    return [x ** 0.5 for x in a]\n",
+        "def f(a: list[float]) -> list[float]:\n    return [abs(x) ** 0.5 for x in a]\n",
+    ),
+    "division that truncates": (
+        "f.py",
+        "def f(a: list[int]) -> list[int]:\n    return [x // 3 for x in a]\n",
+        "def f(a: list[int]) -> list[int]:\n    return [(x + 2) // 3 if x < 0 else x // 3 for x in a]\n",
+    ),
+}
+
+
+@needs_compilers
+@pytest.mark.parametrize("name", MISREAD)
+def test_what_was_misread_is_refused_with_an_input(name: str, tmp_path: Path) -> None:
+    file, source, misread = MISREAD[name]
+    (tmp_path / file).write_text(misread)
+    (result,) = lift_file(tmp_path / file, targets=(), run=False)
+    assert result.proved, result.reason
+    lifted, function = result.work.lifted, result.work.function
+    assert lifted is not None and function is not None
+    assert SecondReader(tmp_path / file, [function]).check(lifted).inputs > 50
+    (tmp_path / file).write_text(source)
+    with pytest.raises(Refusal, match=r"the lifted program is not what the source computes.* for \w+ = "):
+        SecondReader(tmp_path / file, [function]).check(lifted)
+
+
+WEAK = {
+    "f.c": "int f(int n, const int *a) { int s = 0; for (int i = 0; i < n; i++) s += a[i]; return s; }",
+    "f.cpp": "#include <vector>\nint f(int n, const std::vector<int> &a) "
+    "{ int s = 0; for (int i = 0; i < n; i++) s += a[i]; return s; }",
+    "f.py": "def f(n: int, a: list[int]) -> int:\n    s = 0\n    for i in range(n):\n        s += a[i]\n"
+    "    return s\n",
+}
+
+
+@needs_compilers
+@pytest.mark.parametrize("file", WEAK)
+def test_requirements_that_are_too_weak_are_seen(file: str, tmp_path: Path) -> None:
+    (tmp_path / file).write_text(WEAK[file])
+    (result,) = lift_file(tmp_path / file, targets=())
+    assert result.proved and result.work.checked.inputs > 50, result.reason
+    assert result.work.lifted is not None and result.work.function is not None
+    forged = replace(result.work.lifted, requires=())
+    with pytest.raises(Refusal, match="the source is at fault within the requirements"):
+        SecondReader(tmp_path / file, [result.work.function]).check(forged)
+
+
+# What runs
+
+
+OTHERS = """
+#include <stdio.h>
+int counted = 3;
+static const int START = 2;
+#define TWICE(x) ((x) * 2)
+typedef struct { int first; } one;
+int broken(void) { int other_compilers_only = __clang_major__; return other_compilers_only; }
+#ifndef __clang__
+__attribute__((constructor)) static void before(void) { fclose(fopen("WITNESS", "w")); }
+#define SEEN(x) (fopen("WITNESS", "w") ? (x) + 1 : (x))
+#else
+#define SEEN(x) (x)
+#endif
+static int half(int x) { return x / START; }
+int f(int n, const int *a) { int s = 0; for (int i = 0; i < n; i++) s += TWICE(half(SEEN(a[i]))); return s; }
+"""
+
+
+@needs_compilers
+def test_only_the_function_runs_and_it_may_only_compute(tmp_path: Path) -> None:
+    """Other functions of the file are not compiled with it, even if a macro hides them from libclang; what
+    the function itself does beyond computing, the process may not."""
+    witness = tmp_path / "witness"
+    (tmp_path / "f.c").write_text(OTHERS.replace("WITNESS", str(witness)))
+    (result,) = lift_file(tmp_path / "f.c", "f", targets=())
+    assert result.proved and result.work.checked.inputs > 50, result.reason
+    assert not witness.exists()
+
+
+@pytest.mark.parametrize(
+    "statement", ["open(p, 'w')", "__import__('os').mkdir(p)", "__import__('os').fork()"]
+)
+def test_a_python_function_may_only_compute(statement: str, tmp_path: Path) -> None:
+    interpreter = Interpreter(numpy=False)
+    interpreter.add("here", f"def f(p):\n    {statement}\n    return 3\n")
+    path = tmp_path / "made"
+    with pytest.raises((Raised, Ended)):
+        interpreter.call("here", "f", [str(path)])
+    assert not path.exists()
+
+
+def test_what_does_not_compile_stops_no_other_function(tmp_path: Path) -> None:
+    (tmp_path / "f.c").write_text(
+        "#ifdef __clang__\n#define OTHER 1\n#endif\n"
+        "int f(int n, const int *a) { int s = 0; for (int i = 0; i < n; i++) s += a[i]; return s; }\n"
+        "int g(int n, const int *a) { int s = 0; for (int i = 0; i < n; i++) s += a[i] * OTHER; return s; }\n"
+    )
+    f, g = lift_file(tmp_path / "f.c", targets=())
+    assert f.proved and f.work.checked.inputs > 50
+    assert g.proved and g.work.checked.inputs == 0 and "OTHER" in g.work.checked.why_not
+    assert str(g.work.checked).startswith("not checked against the running source: ")
+
+
+def test_it_says_when_it_was_not_done(tmp_path: Path) -> None:
+    (tmp_path / "f.py").write_text(WEAK["f.py"])
+    (result,) = lift_file(tmp_path / "f.py", targets=(), run=False)
+    assert str(result.work.checked) == "not checked against the running source: it was not run"
+    assert result.to_json()["checked"] == {"inputs": 0, "by": "", "why_not": "it was not run"}
+    assert str(Checked(9, "gcc 12.2")) == "checked against the compiled source on 9 inputs (gcc 12.2)"
