@@ -16,6 +16,7 @@ _COMMANDS = (
     "compile",
     "unpack",
     "verify",
+    "sign",
     "explain",
     "report",
     "targets",

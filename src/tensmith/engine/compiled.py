@@ -95,13 +95,14 @@ def compiled_folder(path: Path, sizes: Mapping[str, int], manner: Manner = Manne
     """The folder of an ONNX file for these sizes, from the cache or compiled now."""
     folder = user_cache("models") / _key(path, sizes, manner)
     if not folder.exists():
-        _compile(path, folder, sizes, manner)
+        compile_anew(path, folder, sizes, manner)
         _tidy(folder)
     os.utime(folder)
     return folder
 
 
-def _compile(path: Path, folder: Path, sizes: Mapping[str, int], manner: Manner) -> None:
+def compile_anew(path: Path, folder: Path, sizes: Mapping[str, int], manner: Manner) -> None:
+    """Compiles an ONNX file into a folder that is not there yet; EngineError if it cannot be compiled."""
     words = [f"{name}={size}" for name, size in sizes.items()]
     given = [*manner.words, str(path), str(folder), *words]
     command = [sys.executable, "-m", f"tensmith.backend.{manner.engine}", *given]
@@ -143,11 +144,11 @@ def _key(path: Path, sizes: Mapping[str, int], manner: Manner) -> str:
     words = [f"{name}={size}" for name, size in sorted(sizes.items())]
     words += [manner.engine, *manner.words]
     flags = " ".join(sorted(loader.cpu_flags()))
-    known = "" if manner.tuning == UNTUNED else _revision(manner.tuning)
-    return sha256_bytes("\0".join((digest.hexdigest(), *words, flags, _code(), known)).encode())[:40]
+    known = "" if manner.tuning == UNTUNED else timings_revision(manner.tuning)
+    return sha256_bytes("\0".join((digest.hexdigest(), *words, flags, code_revision(), known)).encode())[:40]
 
 
-def _revision(tuning: str) -> str:
+def timings_revision(tuning: str) -> str:
     """What is known of kernels: their timings, and for MetaSchedule those that are kept."""
     try:
         with contextlib.closing(Timings()) as timings:
@@ -157,7 +158,7 @@ def _revision(tuning: str) -> str:
 
 
 @functools.cache
-def _code() -> str:
+def code_revision() -> str:
     """A hash of the code that compiles."""
     root = Path(tensmith.__file__).parent
     digest = hashlib.sha256(tensmith.__version__.encode())
