@@ -16,6 +16,7 @@ from typing import Any
 from tensmith.config import Config, make_config
 from tensmith.data import Dataset, View
 from tensmith.data.fingerprint import fingerprint
+from tensmith.deploy.again import judged_as
 from tensmith.deploy.folder import WORK, RunFolder
 from tensmith.deploy.front import Front
 from tensmith.deploy.identity import run_identity
@@ -140,6 +141,7 @@ def compress(
                 given.target,
                 run.notes,
                 given.title,
+                judged_as(config, given.title, seen, workshop.task, len(held_out)),
             )
             run.interrupted = interrupted()
     front = Front.read(output)

@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import tensmith
 from command_line import answers, images, tiny_model
+from tensmith.deploy.again import verify_point
 from tensmith.engine import ENGINES
 from tensmith.engine.compiled import MIXED, NATIVE
 
@@ -73,3 +74,12 @@ def test_load_runs_what_was_measured(point: Path) -> None:
     model = tensmith.load(point)
     assert model(np.ones((1, 3, 8, 8), np.float32)).shape == (1, 4)
     assert "libmixed.so" in Path("/proc/self/maps").read_text()
+
+
+def test_verify_compiles_it_again_and_runs_it(point: Path) -> None:
+    result = verify_point(point, point.parents[2] / "branching.onnx")
+    found = {finding.claim: finding for finding in result.findings}
+    for name in ("mixed.onnx", "libmixed.so"):
+        assert found[f"{name} is what model.onnx compiles to"].outcome == "holds"
+    assert found["libmixed.so computes what model.onnx does, but for rounding"].outcome == "holds"
+    assert result.ok

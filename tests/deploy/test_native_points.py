@@ -18,9 +18,10 @@ from command_line import refused
 from command_line import tensmith as command
 from tensmith.backend.native.choose.precision import refusal
 from tensmith.backend.native.emit import loader
+from tensmith.deploy.again import verify_point
 from tensmith.engine import ENGINES
 from tensmith.engine.compiled import NATIVE
-from tensmith.errors import EngineError
+from tensmith.errors import EngineError, VerificationError
 from tensmith.evaluate.latency import Contender
 from tensmith.kernel.isa import host_isa
 from tensmith.search.workshop import Workshop
@@ -58,7 +59,9 @@ def test_the_folder_needs_numpy_alone(point: Path) -> None:
         "print(Model()(x=numpy.ones((1, 3, 8, 8), 'f4'))['y'].tolist())\n"
         "assert not any(name.startswith(('onnx', 'tensmith')) for name in sys.modules)"
     )
-    run = subprocess.run([sys.executable, "-I", "-c", script, str(point)], capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-I", "-B", "-c", script, str(point)], capture_output=True, text=True
+    )
     assert run.returncode == 0, run.stderr
     other = tensmith.load(point, engine="onnxruntime")(np.ones((1, 3, 8, 8), np.float32))
     np.testing.assert_allclose(json.loads(run.stdout), other, rtol=1e-3, atol=1e-2)
@@ -81,8 +84,21 @@ def test_verify_holds_and_an_altered_library_is_refused(point: Path, tiny: Path,
     library = copy / "libmodel.so"
     library.write_bytes(library.read_bytes() + b"\0")
     refused(command(*arguments, folder=tmp_path), 1, "libmodel.so", "SHA-256")
+    with pytest.raises(VerificationError, match=r"libmodel\.so"):
+        tensmith.load(copy)
+    (copy / "certificate.json").unlink()
     with pytest.raises(EngineError, match="altered"):
         _ = tensmith.load(copy).session
+
+
+def test_verify_compiles_it_again_to_the_byte_with_nothing_cached(
+    point: Path, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
+    found = {f.claim: f for f in verify_point(point, tiny / "tiny.onnx").findings}
+    for name in ("libmodel.so", "model.c", "model.h", "model.json", "model.py", "weights.bin"):
+        assert found[f"{name} is what model.onnx compiles to"].outcome == "holds"
+    assert found["libmodel.so computes what model.onnx does, but for rounding"].outcome == "holds"
 
 
 def test_a_native_run_is_resumed(

@@ -22,28 +22,41 @@ if TYPE_CHECKING:
 _POINT, _LIFT = "certificate.json", "structure.json"  # what tells one kind from the other
 
 
-@command(example="tensmith verify out/best --original model.onnx")
+@command(example="tensmith verify out/best --original model.onnx --data cifar10:DIR")
 def verify(
     folder: Annotated[
         Path,
         typer.Argument(metavar="OUT/best|F.cert", help="A front point's folder, or a lift's certificate."),
     ],
-    original: Annotated[
-        Path | None, typer.Option(help="The original model, if it is not where the certificate says.")
-    ] = None,
+    original: Annotated[Path | None, typer.Option(help="The original model, from your own hand.")] = None,
+    data: Annotated[
+        str, typer.Option(metavar="KIND:PATH", help="The data it was judged on, to measure it again.")
+    ] = "",
     source: Annotated[
         Path | None, typer.Option(help="The file that a lifted function comes from, to be lifted again.")
     ] = None,
     run: Annotated[
         bool, typer.Option("--run/--no-run", help="With --source, run its function beside the program again.")
     ] = True,
+    key: Annotated[
+        Path | None, typer.Option(metavar="PUBLIC", help="Whose signature it must have: a public SSH key.")
+    ] = None,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Take the original from you alone; fail if anything is unchecked."),
+    ] = False,
+    run_library: Annotated[
+        bool,
+        typer.Option("--run-library", help="Run a library that could not be made again: a stranger's code."),
+    ] = False,
     seconds: Annotated[float, typer.Option(help="Time for the tests over prime fields.")] = 6.0,
     solver: Annotated[str, typer.Option(metavar="z3|cvc5", help="What decides a lift's obligations.")] = "z3",
 ) -> Answer:
     """Check a point's files against its certificate: hashes, the trail replayed from the original, the proof
-    of every exact rule, and the exact parts over prime fields drawn anew. Of a lifted function: the structure
-    of its proof, every obligation by the solver, and with --source that they are the ones which the source
-    demands. Exit code 1 if a claim is false."""
+    of every exact rule, the exact parts over prime fields drawn anew, lossy steps by their calibration
+    statistics, compiled code by compiling it again; with --data its figures. Of a lifted function: the
+    structure of its proof, every obligation by the solver, and with --source that they are the ones which the
+    source demands. Exit code 1 if a claim is false, with --strict also if one was not checked."""
     from tensmith.errors import UsageError, VerificationError
 
     if not any((folder / name).exists() for name in (_POINT, _LIFT)):
@@ -54,35 +67,69 @@ def verify(
     if (folder / _LIFT).exists():
         if original is not None:
             raise UsageError(f"{folder} is of a lifted function; give its file with --source, not --original")
-        return _lift(folder, source, solver, run)
+        if data or run_library:
+            raise UsageError(f"{folder} is of a lifted function; --data and --run-library are for points")
+        if strict and source is None:
+            raise UsageError("--strict takes the source from your hand; give it with --source")
+        return _signed(_lift(folder, source, solver, run), folder / _LIFT, key)
     if source is not None:
         raise UsageError(f"{folder} is of a front point; give its model with --original, not --source")
-    return _point(folder, original, seconds)
+    if strict and original is None:
+        raise UsageError("--strict takes the original from your hand; give it with --original")
+    return _signed(_point(folder, original, data, seconds, run_library, strict), folder / _POINT, key)
 
 
-def _point(folder: Path, original: Path | None, seconds: float) -> Answer:
+def _signed(answer: Answer, certificate: Path, key: Path | None) -> Answer:
+    """The answer, led by what is known of who made the certificate: damage is one thing, forgery another."""
+    from tensmith.verify.signature import SUFFIX, check_signature, read_digest
+
+    signer, digest = None, read_digest(certificate)
+    if key is not None:
+        signer = check_signature(certificate, digest, key)
+        first = f"signed by {signer}: neither damaged nor forged since, if {key} is theirs"
+    elif certificate.with_name(certificate.name + SUFFIX).exists():
+        first = "signature not checked, as no --key was given: damage would be seen, forgery would not"
+    else:
+        first = "not signed: damage would be seen, forgery would not"
+    document = {**answer.document, "digest": digest, "signed_by": signer, "shown": first}
+    return Answer(document, [first, "", *answer.shown], answer.exit_code)
+
+
+def _point(
+    folder: Path, original: Path | None, data: str, seconds: float, run_library: bool, strict: bool
+) -> Answer:
     """A front point's certificate."""
-    from tensmith.verify.folder import verify_folder
+    from tensmith.deploy.again import verify_point
 
     with progress("reading the certificate") as tell:
-        result = verify_folder(folder, original, seconds=seconds, on_finding=lambda found: tell(found.claim))
+        result = verify_point(
+            folder,
+            original,
+            data,
+            seconds=seconds,
+            run_library=run_library,
+            on_finding=lambda found: tell(found.claim),
+        )
     document = {
         "folder": str(folder),
         "ok": result.ok,
         "complete": result.complete,
+        "unchecked": list(result.unchecked),
         "findings": [
             {"claim": found.claim, "outcome": found.outcome, "detail": found.detail}
             for found in result.findings
         ],
     }
     verdict = "a claim is false" if not result.ok else "no claim is false"
-    unchecked = sum(found.outcome == "not checked" for found in result.findings)
-    rest = f"; {unchecked} could not be checked from the files" if unchecked else ""
+    rest = "all were checked"
+    if result.unchecked:
+        rest = f"{len(result.unchecked)} were not checked: {'; '.join(result.unchecked)}"
     shown = [
         f"{found.outcome:<14} {found.claim}{f' ({found.detail})' if found.detail else ''}"
         for found in result.findings
     ]
-    return Answer(document, [*shown, "", f"{folder}: {verdict}{rest}"], int(not result.ok))
+    failed = not (result.complete if strict else result.ok)
+    return Answer(document, [*shown, "", f"{folder}: {verdict}; {rest}"], int(failed))
 
 
 def _lift(folder: Path, source: Path | None, solver: str, run: bool) -> Answer:
@@ -106,6 +153,7 @@ def _lift(folder: Path, source: Path | None, solver: str, run: bool) -> Answer:
     document = {
         "folder": str(folder),
         "ok": not problems,
+        "complete": not problems and source is not None,
         "function": report.function,
         "source": None if source is None else str(source),
         "solver": report.solver,
@@ -115,6 +163,7 @@ def _lift(folder: Path, source: Path | None, solver: str, run: bool) -> Answer:
         "requires": list(report.requires),
         "assumes": list(report.assumes),
         "checked": again.to_json(),
+        "unchecked": [] if source is not None else ["that the obligations are the ones the source demands"],
         "problems": problems,
     }
     shown = [f"requires {text}" for text in report.requires]

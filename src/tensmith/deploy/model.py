@@ -21,6 +21,8 @@ from tensmith.files import TemporaryFolder, write_bytes
 from tensmith.frontend.checked import check_model
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program
+from tensmith.verify.files import require_certified
+from tensmith.verify.schema import NAME
 
 _PACKED_SUFFIX = ".packed"
 # The file by which one knows a folder that an engine compiled.
@@ -90,9 +92,12 @@ class Model:
 def load(path: str | Path, engine: str | None = None, threads: int = 1) -> Model:
     """The model in an .onnx or .packed file, or in the folder of a front point. ModelError if unreadable.
 
-    engine: by default what a front point was compiled to, elsewhere ONNX Runtime.
+    engine: by default what a front point was compiled to, elsewhere ONNX Runtime. Nothing of a folder with
+    a certificate is used unless it has the hash that is stated there; VerificationError if it has not.
     """
     path = Path(path)
+    if (path / NAME).exists():
+        require_certified(path)
     made_for = next((name for name, file in _COMPILED.items() if (path / file).is_file()), None)
     compiled = path if made_for and engine in (None, made_for) else None
     engine = engine or made_for or "onnxruntime"

@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ from tensmith.deploy.folder import RunFolder
 from tensmith.deploy.layers import layer_rows
 from tensmith.deploy.publish import BEST, CANDIDATES, publish, staged
 from tensmith.deploy.settle import Settled, contender_of
-from tensmith.engine.base import ENGINES
+from tensmith.engine.base import ENGINES, sizes_in
 from tensmith.engine.compiled import COMPILING
 from tensmith.evaluate.metric import Metric, exact
 from tensmith.files import sha256_file, write_text
@@ -25,9 +26,12 @@ from tensmith.report.document import Metrics
 from tensmith.search.candidate import Candidate
 from tensmith.search.front import best
 from tensmith.search.sensitivity import Sensitivity
-from tensmith.search.workshop import BASELINE_ENGINE, Workshop, engine_text
+from tensmith.search.workshop import BASELINE_ENGINE, Workshop, engine_settings, engine_text
 from tensmith.verify.certificate import make_certificate, write_certificate
+from tensmith.verify.library import prepared_in
 from tensmith.verify.runs import Checker
+from tensmith.verify.schema import Deployed, Judged
+from tensmith.verify.statistics import collect, write_statistics
 
 
 def write_run(
@@ -41,10 +45,11 @@ def write_run(
     target: Target,
     notes: list[str],
     data_name: str,
+    judged: Judged | None,
 ) -> dict[str, Any]:
     """Writes the folder of a finished run and returns the content of front.json."""
     chosen = best(settled.points, config.prefer)
-    points = _write_points(folder.path, workshop, checker, settled, chosen)
+    points = _write_points(folder.path, _Writing(workshop, checker, judged, target.name), settled, chosen)
     original = {name: metric.to_json() for name, metric in settled.original.items()}
     baseline = {"engine": BASELINE_ENGINE, "metrics": original}
     front = {"schema": 1, "baseline": baseline, "original": {"metrics": original}, "points": points}
@@ -68,36 +73,43 @@ def write_run(
     return front
 
 
-def _write_points(
-    out: Path, workshop: Workshop, checker: Checker, settled: Settled, chosen: Candidate
-) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class _Writing:
+    """What all points are written with."""
+
+    workshop: Workshop
+    checker: Checker
+    judged: Judged | None
+    target: str
+
+
+def _write_points(out: Path, writing: _Writing, settled: Settled, chosen: Candidate) -> list[dict[str, Any]]:
     """Stages each point and the chosen one as best/; the points as front.json has them."""
     made = staged(out, CANDIDATES)
     points = []
     for number, candidate in enumerate(settled.points):
         name = f"{number:03d}"
-        files = _write_point(made / name, out / CANDIDATES / name, workshop, checker, candidate)
+        files = _write_point(made / name, out / CANDIDATES / name, writing, candidate)
         points.append(
             {
                 "id": candidate.id,
                 "metrics": {key: metric.to_json() for key, metric in candidate.metrics.items()},
                 "engine": engine_text(candidate),
-                "trail": [step.to_json() for step in workshop.build(candidate.plan).trail],
+                "trail": [step.to_json() for step in writing.workshop.build(candidate.plan).trail],
                 "files": files,
             }
         )
-    _write_point(staged(out, BEST), out / BEST, workshop, checker, chosen)
+    _write_point(staged(out, BEST), out / BEST, writing, chosen)
     return points
 
 
-def _write_point(
-    place: Path, final: Path, workshop: Workshop, checker: Checker, candidate: Candidate
-) -> dict[str, str]:
+def _write_point(place: Path, final: Path, writing: _Writing, candidate: Candidate) -> dict[str, str]:
     """Fills `place`, which will become `final`: the model, packed where that is smaller, its certificate.
 
     A point of an engine that compiles also holds what it was compiled to: what runs alone, or a model and a
-    library for ONNX Runtime.
+    library for ONNX Runtime. One with lossy steps holds the statistics that they were made with, if small.
     """
+    workshop = writing.workshop
     place.mkdir(exist_ok=True)
     (source, *data) = model_files(workshop.rebuild(candidate))
     shutil.copyfile(source, place / "model.onnx")
@@ -107,16 +119,34 @@ def _write_point(
         shutil.copytree(workshop.compiled(contender_of(workshop, candidate)), place, dirs_exist_ok=True)
     if packed := workshop.packed(candidate):
         shutil.copyfile(packed, place / "model.packed")
+    statistics = collect(workshop.asked(candidate.plan), workshop.calibration)
+    write_statistics(statistics, place)
     certificate = make_certificate(
-        checker,
+        writing.checker,
         workshop.model,
         workshop.build(candidate.plan).trail,
         {path.name: path for path in sorted(place.iterdir())},
         cast(Metrics, {key: metric.to_json() for key, metric in candidate.metrics.items()}),
         final,
+        statistics=statistics.hashes,
+        deployed=_deployed(place, writing, candidate),
+        judged=writing.judged,
     )
     write_certificate(certificate, place)
     return {file.name: sha256_file(file) for file in sorted(place.iterdir())}
+
+
+def _deployed(place: Path, writing: _Writing, candidate: Candidate) -> Deployed:
+    """What a point is meant to run in, and how it was compiled if it was."""
+    workshop, compiling = writing.workshop, candidate.engine in COMPILING
+    return Deployed(
+        engine=candidate.engine,
+        target=writing.target,
+        settings=engine_settings(candidate.plan.settings),
+        threads=workshop.threads,
+        sizes=sizes_in(place / "model.onnx", workshop.example) if compiling else {},
+        prepared=prepared_in(place),
+    )
 
 
 def _tried(candidate: Candidate, settled: Settled) -> dict[str, Any]:

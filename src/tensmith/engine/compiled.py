@@ -102,13 +102,14 @@ def compiled_folder(path: Path, sizes: Mapping[str, int], manner: Manner = Manne
     room, of = cache.user_cache("models"), _of(path, sizes, manner)
     folder = cache.find(room, of)
     if folder is None:
-        folder = cache.keep(room, of, lambda made: _compile(path, made, sizes, manner))
+        folder = cache.keep(room, of, lambda made: compile_anew(path, made, sizes, manner))
         _tidy(folder)
     os.utime(folder)
     return folder
 
 
-def _compile(path: Path, folder: Path, sizes: Mapping[str, int], manner: Manner) -> None:
+def compile_anew(path: Path, folder: Path, sizes: Mapping[str, int], manner: Manner) -> None:
+    """Compiles an ONNX file into a folder that is not there yet; EngineError if it cannot be compiled."""
     words = [f"{name}={size}" for name, size in sizes.items()]
     given = [*manner.words, str(path), str(folder), *words]
     command = [sys.executable, "-m", f"tensmith.backend.{manner.engine}", *given]
@@ -156,12 +157,12 @@ def _of(path: Path, sizes: Mapping[str, int], manner: Manner) -> dict[str, str]:
         "sizes": json.dumps(dict(sorted(sizes.items()))),
         "manner": " ".join((manner.engine, *manner.words)),
         "processor": sha256_bytes(" ".join(sorted(loader.cpu_flags())).encode()),
-        "code": _code(),
-        "timings": "" if manner.tuning == UNTUNED else _revision(manner.tuning),
+        "code": code_revision(),
+        "timings": "" if manner.tuning == UNTUNED else timings_revision(manner.tuning),
     }
 
 
-def _revision(tuning: str) -> str:
+def timings_revision(tuning: str) -> str:
     """What is known of kernels: their timings, and for MetaSchedule those that are kept."""
     try:
         with contextlib.closing(Timings()) as timings:
@@ -171,7 +172,7 @@ def _revision(tuning: str) -> str:
 
 
 @functools.cache
-def _code() -> str:
+def code_revision() -> str:
     """A hash of the code that compiles."""
     root = Path(tensmith.__file__).parent
     digest = hashlib.sha256(tensmith.__version__.encode())

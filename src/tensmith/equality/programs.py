@@ -28,10 +28,12 @@ of symbolic sizes, only those drawn are tested.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -106,11 +108,10 @@ def compare_programs(
                 return FieldCheck("unknown", seed=seed, reason=f"{node.label} is opaque")
     if left.digest == right.digest:
         return FieldCheck("equal", error_probability=0.0, reason="the same nodes compute them", seed=seed)
-    generator = np.random.default_rng([seed, 0x7E5])
     reason = ""
-    for small, large in sampling.sizes(left, generator):
+    for small, large in _assignments(left, seed):
         try:
-            whole = _Comparison(left, right, small, large, generator, seed)
+            whole = _Comparison(left, right, small, large, seed)
             halves = cut(left, right) if primes is None and whole.hopeless() else None
             if halves is not None:
                 found = replace(whole, left=halves[0], right=halves[1]).run(None, error, seconds / 2)
@@ -120,6 +121,28 @@ def compare_programs(
         except ProgramError as problem:
             reason = str(problem)
     return FieldCheck("unknown", reason=reason, seed=seed)
+
+
+def restated(
+    left: Program, right: Program, seed: int, primes: int, sizes: Mapping[str, int], cuts: int
+) -> FieldCheck | None:
+    """What a test that programs passed has to say of itself, computed again without running it: its primes,
+    degree and probability. None where no test has these sizes or as many cuts."""
+    left, right = sampling.live(left), sampling.live(right)
+    if cuts:
+        halves = cut(left, right)
+        if halves is None or halves[2] != cuts:
+            return None
+        left, right = halves[:2]
+    for small, large in _assignments(left, seed):
+        if small == sizes:
+            with contextlib.suppress(ProgramError):  # these sizes suit no window
+                return replace(_Comparison(left, right, small, large, seed).passed(primes), cuts=cuts)
+    return None
+
+
+def _assignments(program: Program, seed: int) -> Iterator[tuple[dict[str, int], dict[str, int]]]:
+    return sampling.sizes(program, np.random.default_rng([seed, 0x7E5]))
 
 
 def _mismatch(left: Program, right: Program) -> str:
@@ -134,18 +157,17 @@ def _mismatch(left: Program, right: Program) -> str:
     return ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Comparison:
     left: Program
     right: Program
     small: Mapping[str, int]
     large: Mapping[str, int]
-    generator: np.random.Generator
     seed: int
 
     def hopeless(self) -> bool:
         """Whether no number of primes gives a bound, though there is one."""
-        _, chance, reason = self._bound()
+        _, chance, reason = self._bound
         return not reason and chance(_MOST_PRIMES) > _POOR
 
     def run(self, primes: int | None, error: float, seconds: float) -> FieldCheck:
@@ -155,13 +177,18 @@ class _Comparison:
         if output:
             return self._different(output, 1)
         spent = time.perf_counter() - start
-        degree, chance, reason = self._bound()
+        _, chance, _ = self._bound
         count = primes or next((k for k in range(2, _MOST_PRIMES) if chance(k) <= error), _MOST_PRIMES)
         affordable = int((seconds - spent) / max(spent, 1e-3))
         count = count if primes else max(2, min(count, affordable))
         output = self._differs(self.small, count)
         if output:
             return self._different(output, count)
+        return self.passed(count)
+
+    def passed(self, count: int) -> FieldCheck:
+        """What is known once the test with so many primes was passed."""
+        degree, chance, reason = self._bound
         probability = 1.0 if reason else min(1.0, chance(count))
         return FieldCheck(
             "equal", self.primes(count, 0), degree, probability, "", reason, self.seed, dict(self.small)
@@ -186,7 +213,7 @@ class _Comparison:
 
     def _trial(self, assignment: Mapping[str, int], primes: tuple[int, ...], trial: int) -> str:
         seed = (self.seed << 4) + trial
-        whole = sampling.whole_inputs((self.left, self.right), assignment, self.generator)
+        whole = self._whole(assignment, trial)
         inputs = [{**whole, **sampling.residues(self.left, assignment, PrimeField(p, seed))} for p in primes]
         sides = [_outputs(program, inputs, primes, seed) for program in (self.left, self.right)]
         for name in self.left.outputs:
@@ -194,6 +221,7 @@ class _Comparison:
                 return name
         return ""
 
+    @cached_property
     def _bound(self) -> tuple[int, _Chance, str]:
         """(largest degree, chance of a false pass by number of primes, why there is none)."""
         degrees = Degrees()
@@ -206,8 +234,13 @@ class _Comparison:
         chance = _Chance(degrees, worst)
         return chance.degree, chance, reason
 
+    def _whole(self, assignment: Mapping[str, int], trial: int) -> dict[str, Array]:
+        """The integer inputs of a trial: a function of the seed."""
+        generator = np.random.default_rng([self.seed, 0x1D5, trial])
+        return sampling.whole_inputs((self.left, self.right), assignment, generator)
+
     def _sizes(self, program: Program, degrees: Degrees) -> list[Quotient]:
-        inputs = sampling.whole_inputs((self.left, self.right), self.small, self.generator)
+        inputs = self._whole(self.small, 0)
         for name, shape in sampling.shapes(program, self.small).items():
             if program.inputs[name].floating:
                 inputs[name] = degrees.variable(shape)

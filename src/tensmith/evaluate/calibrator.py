@@ -106,7 +106,8 @@ class Calibrator:
 
     def _spill_moments(self, program: Program, sites: list[str], folder: Path) -> None:
         nodes = {site: program.producers[site] for site in sites}
-        generator = np.random.default_rng(0)
+        # One a site: what is drawn for it must not depend on which others are gathered with it.
+        generators = {site: np.random.default_rng(list(site.encode())) for site in sites}
         sums: dict[str, _Sums] = {}
         values = list(dict.fromkeys(node.inputs[0] for node in nodes.values()))
 
@@ -114,7 +115,7 @@ class Calibrator:
             for site, node in nodes.items():
                 share = len(arrays[node.inputs[0]]) / min(self._samples, _MOMENT_SAMPLES)
                 wanted = int(self._positions(program, node) * share)
-                rows = _patches(program, node, arrays[node.inputs[0]], max(1, wanted), generator)
+                rows = _patches(program, node, arrays[node.inputs[0]], max(1, wanted), generators[site])
                 sums.setdefault(site, _Sums()).add(rows)
 
         self._run(program, values, take, _MOMENT_SAMPLES)

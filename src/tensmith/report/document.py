@@ -13,18 +13,20 @@ from tensmith.errors import OutputError
 
 Evidence = Literal["proved", "bounded", "checked", "tested", "measured", "estimated"]
 
-METRICS = (
-    "accuracy",
-    "file_bytes",
-    "packed_bytes",
-    "weight_bytes",
-    "peak_bytes",
-    "latency_ms",
-    "speedup",
-    "size_ratio",
-    "energy_mj",
-    "native_bytes",
-)
+# name -> (units it may have, words that its evidence may have)
+KINDS: dict[str, tuple[tuple[str, ...], tuple[Evidence, ...]]] = {
+    "accuracy": (("%", "nats/token", "score"), ("measured",)),
+    "file_bytes": (("bytes",), ("measured",)),
+    "packed_bytes": (("bytes",), ("measured",)),
+    "weight_bytes": (("bytes",), ("measured",)),
+    "peak_bytes": (("bytes",), ("measured", "estimated")),
+    "latency_ms": (("ms",), ("measured",)),
+    "speedup": (("x",), ("measured",)),
+    "size_ratio": (("x",), ("measured",)),
+    "energy_mj": (("mJ",), ("measured", "estimated")),
+    "native_bytes": (("bytes",), ("measured",)),
+}
+METRICS = tuple(KINDS)
 
 
 class Metric(TypedDict):

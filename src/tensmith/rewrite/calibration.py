@@ -6,8 +6,8 @@ The methods see only this protocol; who runs the program (an engine, floors abov
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 
@@ -94,3 +94,49 @@ class Calibration(Protocol):
 
     def means(self, program: Program, values: Iterable[str]) -> Mapping[str, Array]:
         """Per-channel means (axis 1; the last axis where the rank is below 3) of the named values: [C]."""
+
+
+Kind: TypeAlias = Literal["histogram", "moment", "mean"]
+Statistic: TypeAlias = "Histogram | Moment | Array"
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What a method asked of a calibration: one statistic of one value, or site, of a program."""
+
+    program: Program
+    kind: Kind
+    name: str
+
+    def ask(self, calibration: Calibration) -> Statistic:
+        """The answer."""
+        if self.kind == "moment":
+            return calibration.moment(self.program, self.name)
+        if self.kind == "mean":
+            return calibration.means(self.program, [self.name])[self.name]
+        return calibration.histograms(self.program, [self.name])[self.name]
+
+
+@dataclass
+class Listening:
+    """A calibration that passes questions on to `source` and notes them."""
+
+    source: Calibration
+    asked: list[Question] = field(default_factory=list)
+
+    def histograms(self, program: Program, values: Iterable[str]) -> Mapping[str, Histogram]:
+        """See Calibration."""
+        names = list(values)
+        self.asked += [Question(program, "histogram", name) for name in names]
+        return self.source.histograms(program, names)
+
+    def moment(self, program: Program, site: str) -> Moment:
+        """See Calibration."""
+        self.asked.append(Question(program, "moment", site))
+        return self.source.moment(program, site)
+
+    def means(self, program: Program, values: Iterable[str]) -> Mapping[str, Array]:
+        """See Calibration."""
+        names = list(values)
+        self.asked += [Question(program, "mean", name) for name in names]
+        return self.source.means(program, names)

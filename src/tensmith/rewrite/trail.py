@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tensmith.ir import Program
+from tensmith.rewrite.calibration import Calibration
+from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import EXACT, Rule, Step
 
 Trail: TypeAlias = tuple[Step, ...]
@@ -76,4 +78,14 @@ def replay_exact(
         program = EXACT[step.rule].apply(program, step.site)
         if on_step is not None:
             on_step(step)
+    return program
+
+
+def replay(program: Program, trail: Iterable[Step], calibration: Calibration) -> Program:
+    """The program that a trail leads to, lossy steps in the light of `calibration`."""
+    for step in trail:
+        if step.kind == "lossy":
+            program = apply_lossy(program, step, calibration)
+        else:
+            program = EXACT[step.rule].apply(program, step.site)
     return program

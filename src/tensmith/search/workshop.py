@@ -36,6 +36,7 @@ from tensmith.interrupt import unmissed
 from tensmith.ir import Program
 from tensmith.ir.text import print_program
 from tensmith.kernel.sparse_stream import density
+from tensmith.rewrite.calibration import Calibration, Listening, Question
 from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import EVERYWHERE, EXACT, Step
 from tensmith.rewrite.trail import Traced, exhaust, simplified, simplify
@@ -84,7 +85,7 @@ class Workshop:
     race_seconds: float = 1.5
     pace: Pace = field(default_factory=Pace)
     _native_races: list[float] = field(default_factory=list)
-    _built: dict[str, Traced] = field(default_factory=dict)
+    _built: dict[str, tuple[Traced, tuple[Question, ...]]] = field(default_factory=dict)
 
     # Building
 
@@ -92,22 +93,31 @@ class Workshop:
         """The program of a plan with its whole trail. TensmithError if a step does not fit."""
         if plan == UNTOUCHED:
             return Traced(self.program)
-        return simplified(self._after(plan.steps))
+        return simplified(self._after(plan.steps)[0])
 
-    def _after(self, steps: Sequence[Step]) -> Traced:
-        """The simplified program after some steps; prefixes are shared between plans."""
+    def asked(self, plan: Plan) -> tuple[Question, ...]:
+        """What its lossy steps asked of the calibration."""
+        return () if plan == UNTOUCHED else self._after(plan.steps)[1]
+
+    def _after(self, steps: Sequence[Step]) -> tuple[Traced, tuple[Question, ...]]:
+        """The simplified program after some steps, and what they asked; prefixes are shared between plans."""
         key = Plan(tuple(steps)).key
         if key not in self._built:
-            made = self._stepped(self._after(steps[:-1]), steps[-1]) if steps else simplify(self.program)
+            listening = Listening(self.calibration)
+            if steps:
+                before, asked = self._after(steps[:-1])
+                made = self._stepped(before, steps[-1], listening), (*asked, *listening.asked)
+            else:
+                made = simplify(self.program), ()
             while len(self._built) >= _KEPT_PROGRAMS:
                 self._built.pop(next(k for k in self._built if k != Plan().key))
             self._built[key] = made
         return self._built[key]
 
-    def _stepped(self, before: Traced, step: Step) -> Traced:
+    def _stepped(self, before: Traced, step: Step, calibration: Calibration) -> Traced:
         """One step later; an exact step at EVERYWHERE stands for every site of its rule."""
         if step.kind == "lossy":
-            return before.then(apply_lossy(before.program, step, self.calibration), step)
+            return before.then(apply_lossy(before.program, step, calibration), step)
         rule = EXACT[step.rule]
         if step.site == EVERYWHERE:
             return simplified(exhaust(before, [rule]))

@@ -17,9 +17,23 @@ from tensmith.ir import Program
 from tensmith.report.document import Metrics
 from tensmith.rewrite.rule import Step
 from tensmith.verify.claims import claims
+from tensmith.verify.machine import this_machine
 from tensmith.verify.proofs import RuleProof, prove_rules
 from tensmith.verify.runs import Checker, FoldError, Stretch
-from tensmith.verify.schema import NAME, SCHEMA, Certificate, Figure, Proof, RunCheck, TrailStep, seal
+from tensmith.verify.schema import (
+    NAME,
+    SCHEMA,
+    Certificate,
+    Deployed,
+    Figure,
+    Judged,
+    Proof,
+    RunCheck,
+    TrailStep,
+    seal,
+)
+
+_STOCK = Deployed(engine="onnxruntime")
 
 
 def make_certificate(
@@ -29,11 +43,15 @@ def make_certificate(
     files: Mapping[str, Path],
     metrics: Metrics,
     folder: Path,
+    *,
+    statistics: Mapping[str, str] | None = None,
+    deployed: Deployed = _STOCK,
+    judged: Judged | None = None,
 ) -> dict[str, Any]:
     """The certificate of the files that a trail led to, as JSON.
 
     checker: of the program of the file `original`. files: name in `folder` -> where that file is now.
-    metrics: as in front.json.
+    metrics: as in front.json. statistics: the hashes of what lossy steps asked of the data.
     """
     runs = [run_check(stretch, check) for stretch, check in checker.check(trail)]
     rules = [rule_row(proof) for proof in prove_rules(trail)]
@@ -43,6 +61,7 @@ def make_certificate(
     document = {
         "schema": SCHEMA,
         "tensmith": __version__,
+        "machine": this_machine().model_dump(),
         "original": {
             "name": original.name,
             "relative": Path(relative).as_posix(),
@@ -52,9 +71,12 @@ def make_certificate(
         },
         "files": {name: sha256_file(path) for name, path in sorted(files.items())},
         "trail": [step.model_dump() for step in steps],
+        "statistics": dict(statistics or {}),
         "runs": [run.model_dump() for run in runs],
         "rules": [rule.model_dump() for rule in rules],
-        "claims": [row.model_dump() for row in claims(steps, runs, rules, figures)],
+        "deployed": deployed.model_dump(),
+        "judged": None if judged is None else judged.model_dump(),
+        "claims": [row.model_dump() for row in claims(steps, runs, rules, figures, deployed)],
         "metrics": {name: figure.model_dump() for name, figure in figures.items()},
     }
     sealed = seal(json.loads(json.dumps(document, allow_nan=False)))

@@ -3,7 +3,8 @@
     python -m tensmith.verify.checker FOLDER
 
 Small enough to be read in a few minutes, and importing nothing of tensmith, so that trusting it does not mean
-trusting what made the certificate. It says nothing about the claims themselves.
+trusting what made the certificate. It says nothing about the claims themselves, but that their evidence words
+are possible: primes are primes, and no metric is proved.
 """
 
 from __future__ import annotations
@@ -21,10 +22,18 @@ MAX_BYTES = 32 * 2**20
 _HASH = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _EVIDENCE = ("proved", "bounded", "checked", "tested", "measured", "estimated")
-_PARTS: dict[str, type] = {
-    "schema": int, "tensmith": str, "original": dict, "files": dict, "trail": list, "runs": list,
-    "rules": list, "claims": list, "metrics": dict, "digest": str,
+_METRIC_EVIDENCE = ("measured", "estimated")
+_PARTS: dict[str, type | tuple[type, ...]] = {
+    "schema": int, "tensmith": str, "machine": dict, "original": dict, "files": dict, "trail": list,
+    "statistics": dict, "runs": list, "rules": list, "deployed": dict, "judged": (dict, type(None)),
+    "claims": list, "metrics": dict, "digest": str,
 }  # fmt: skip
+# Beside the files that a certificate lists there are itself and a signature of it.
+_BESIDE = {"certificate.json", "certificate.json.sig"}
+# Tests are made modulo primes of this range. By these bases, strong pseudoprimes below 2**64 are primes
+# (Sinclair 2011).
+_LOWEST, _HIGHEST = 2**20, 2**21
+_BASES = (2, 325, 9375, 28178, 450775, 9780504, 1795265022)
 
 
 def check(folder: Path) -> list[str]:
@@ -42,12 +51,14 @@ def check(folder: Path) -> list[str]:
 
 def form(document: Any) -> list[str]:
     """What is wrong with a certificate's own content."""
+    if isinstance(document, dict) and document.get("schema") == 1:
+        return ["it is of schema 1, which lists less than it claims; compress the model again"]
     if not isinstance(document, dict) or set(document) != set(_PARTS):
         return ["it does not have the parts of a certificate"]
-    mistyped = [name for name, kind in _PARTS.items() if type(document[name]) is not kind]
+    mistyped = [name for name, kind in _PARTS.items() if not isinstance(document[name], kind)]
     if mistyped:
         return [f"'{mistyped[0]}' has the wrong type"]
-    if document["schema"] != 1:
+    if document["schema"] != 2:
         return [f"schema {document['schema']} is not known"]
     if _digest(document) != document["digest"]:
         return ["its content does not have the digest it states: it was edited or damaged"]
@@ -87,7 +98,25 @@ def _trail(document: dict[str, Any]) -> list[str]:
         if not isinstance(run.get("stop"), int) or run["stop"] <= position:
             return [f"the run of steps after step {position} has no end"]
         position = run["stop"]
+        primes = run.get("primes")
+        if not isinstance(primes, list) or len(set(map(str, primes))) < len(primes):
+            return [f"the run that ends with step {position} has no distinct primes"]
+        for prime in primes:
+            if type(prime) is not int or not _LOWEST <= prime < _HIGHEST or not is_prime(prime):
+                return [f"{str(prime)[:40]} is no prime of the range that tests are made with"]
     return [] if position == prefix else ["the runs do not cover the exact beginning of the trail"]
+
+
+def is_prime(number: int) -> bool:
+    """Whether an odd number below 2**64 is prime: Miller and Rabin's test, which for these bases is exact."""
+    if number < 3 or number % 2 == 0:
+        return False
+    twos = ((number - 1) & (1 - number)).bit_length() - 1
+    for base in (b % number for b in _BASES):
+        power = pow(base, (number - 1) >> twos, number)
+        if base and power != 1 and all(pow(power, 2**k, number) != number - 1 for k in range(twos)):
+            return False
+    return True
 
 
 def _claims(document: dict[str, Any]) -> list[str]:
@@ -100,12 +129,18 @@ def _claims(document: dict[str, Any]) -> list[str]:
             not isinstance(rule, dict) or rule.get("verdict") == "not proved" for rule in document["rules"]
         ):
             return [f"the claim {row['claim']!r} rests on a rule that is not proved"]
+    for name, metric in document["metrics"].items():
+        if not isinstance(metric, dict) or metric.get("evidence") not in _METRIC_EVIDENCE:
+            return [f"the metric {name!r} is neither measured nor estimated"]
+    if not document["claims"]:
+        return ["it claims nothing"]
     return []
 
 
 def files(folder: Path, document: dict[str, Any]) -> list[str]:
-    """Files of the certificate that are missing or have other content."""
-    wrong = []
+    """Files of the certificate that are missing or have other content, and files that it does not list."""
+    strangers = {path.name for path in folder.iterdir()} - set(document["files"]) - _BESIDE
+    wrong = [f"{folder / name} is not in the certificate" for name in sorted(strangers)]
     for name, expected in document["files"].items():
         try:
             with _plain(folder / name) as file:

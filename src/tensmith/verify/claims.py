@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
 from tensmith.report.document import Evidence
-from tensmith.verify.schema import Figure, Proof, Row, RunCheck, TrailStep
+from tensmith.verify.schema import Deployed, Figure, Proof, Row, RunCheck, TrailStep
 
 REALS = (
     "Numbers are real numbers: how floating-point arithmetic rounds on the way is not part of the claim.",
@@ -21,6 +21,8 @@ FIELD = (
 PURE = ("Ops are pure functions of their inputs and attributes.",)
 # A false pass below this probability makes a test an exact check.
 CHECKED = 1e-6
+# The engines that run what was compiled from the model, and the library that they run.
+LIBRARIES = {"native": "libmodel.so", "mixed": "libmixed.so"}
 
 
 def claims(
@@ -28,29 +30,75 @@ def claims(
     runs: Sequence[RunCheck],
     rules: Sequence[Proof],
     metrics: Mapping[str, Figure],
+    deployed: Deployed,
 ) -> list[Row]:
-    """Every statement of the certificate with its evidence."""
+    """Every statement of the certificate with its evidence, in order: no other is made."""
     rows = _rule_rows(rules)
     rows += [_fold_row(run) if run.sort == "fold" else _field_row(run) for run in runs]
+    rows += _later_rows(trail, rules)
+    rows += _compiled_rows(deployed)
+    return rows + _metric_rows(metrics)
+
+
+def _later_rows(trail: Sequence[TrailStep], rules: Sequence[Proof]) -> list[Row]:
+    """Lossy steps, and the exact ones after the first of them."""
     prefix = sum(1 for _ in takewhile(lambda step: step.kind == "exact", trail))
-    later = sum(step.kind == "exact" for step in trail[prefix:])
+    lossy = [step.rule for step in trail if step.kind == "lossy"]
+    later = {step.rule for step in trail[prefix:] if step.kind == "exact"}
+    rows = []
+    if lossy:
+        names = ", ".join(sorted(set(lossy)))
+        claim = f"{len(lossy)} lossy steps ({names}) change values."
+        rows.append(_row(claim, "measured", "What they cost is the accuracy of the deployed file."))
     if later:
+        count = sum(step.kind == "exact" for step in trail[prefix:])
+        proved = all(rule.verdict == "proved" for rule in rules if rule.rule in later)
         rows.append(
             _row(
-                f"{later} exact steps after the first lossy one change no value.",
-                "proved" if all(rule.verdict == "proved" for rule in rules) else "tested",
-                "By their rules alone: the program before them is not rebuilt.",
+                f"{count} exact steps after the first lossy one change no value.",
+                "proved" if proved else "tested",
+                f"By their rules alone: {', '.join(sorted(later))}.",
                 REALS,
             )
         )
-    lossy = [step.rule for step in trail if step.kind == "lossy"]
-    figures = _figures(metrics)
-    if lossy:
-        names = ", ".join(sorted(set(lossy)))
-        rows.append(_row(f"{len(lossy)} lossy steps ({names}) change values.", "measured", figures))
-    elif metrics:
-        rows.append(_row("The metrics are those of the deployed file.", "measured", figures))
     return rows
+
+
+def _compiled_rows(deployed: Deployed) -> list[Row]:
+    """What is known of the way from the model to compiled code."""
+    library = LIBRARIES.get(deployed.engine)
+    if library is None:
+        return []
+    claim = f"{library} computes what model.onnx does, but for rounding."
+    kernels = "Kernels and generated C are tested by running them; they are not proved."
+    rows = [_row(claim, "tested", kernels)]
+    if deployed.prepared is None:
+        claim = f"How model.onnx was prepared for {library} is not known step by step."
+        return [*rows, _row(claim, "tested", "Only the whole is.")]
+    for word in ("proved", "checked", "tested"):
+        steps = [each.step for each in deployed.prepared if each.evidence == word]
+        if steps:
+            names = ", ".join(sorted(set(steps)))
+            claim = f"{len(steps)} steps prepare model.onnx for {library} and change no value: {names}."
+            rows.append(_row(claim, word, f"How: see {_MANIFEST}.", REALS if word != "tested" else ()))
+    return rows
+
+
+def _metric_rows(metrics: Mapping[str, Figure]) -> list[Row]:
+    """One row for each evidence word that metrics have."""
+    rows = []
+    for word, claim in _METRIC_CLAIMS.items():
+        figures = {name: metric for name, metric in metrics.items() if metric.evidence == word}
+        if figures:
+            rows.append(_row(claim, word, _figures(figures)))
+    return rows
+
+
+_MANIFEST = "model.json"
+_METRIC_CLAIMS: dict[Evidence, str] = {
+    "measured": "These metrics are of the deployed file, on the machine where it was made.",
+    "estimated": "These metrics are estimates, for no machine in particular.",
+}
 
 
 def _field_row(run: RunCheck) -> Row:

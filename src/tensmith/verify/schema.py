@@ -8,16 +8,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from tensmith.errors import VerificationError
-from tensmith.report.document import Evidence
+from tensmith.report.document import KINDS, Evidence
+from tensmith.verify import checker
 
 NAME = "certificate.json"
-SCHEMA = 1
+SCHEMA = 2
 MAX_BYTES = 32 * 2**20
 
 _Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+_Key = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 _Text = Annotated[str, StringConstraints(max_length=4000)]
 # Names of files beside the certificate: no folders, no way out of the folder.
 _FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$")]
@@ -58,9 +60,9 @@ class RunCheck(_Model):
     digest: _Hash
     verdict: Literal["equal", "different", "unknown", ""] = ""
     primes: list[int] = Field(default=[], max_length=64)
-    degree: int = 0
+    degree: int = Field(default=0, ge=0)
     error_probability: float = Field(default=1.0, ge=0, le=1)
-    seed: int = 0
+    seed: int = Field(default=0, ge=0)
     sizes: dict[str, int] = {}
     cuts: int = Field(default=0, ge=0)
     reason: _Text = ""
@@ -87,7 +89,7 @@ class Row(_Model):
 
 
 class Figure(_Model):
-    """A measured metric, as in front.json."""
+    """A metric, as in front.json: its value lies in its interval."""
 
     value: float
     low: float
@@ -95,20 +97,93 @@ class Figure(_Model):
     unit: _Text
     evidence: Evidence
 
+    @model_validator(mode="after")
+    def _in_order(self) -> Figure:
+        if not self.low <= self.value <= self.high:
+            raise ValueError(f"{self.value} does not lie in {self.low}..{self.high}")
+        return self
+
+
+class Judged(_Model):
+    """How accuracy was measured: whoever has the data measures it again.
+
+    fingerprint: of the data (data.fingerprint). The numbers of samples are those that the splits were drawn
+    by; `judged` is how many of the held-out ones were used. preprocess: a name or MEAN/STD, "" for none.
+    """
+
+    name: _Text
+    fingerprint: _Hash
+    seed: int = Field(ge=0)
+    calibration_samples: int = Field(ge=1)
+    search_samples: int = Field(ge=1)
+    held_out_samples: int | None = Field(ge=1)
+    judged: int = Field(ge=1)
+    measure: Literal["accuracy", "agreement", "loss"]
+    preprocess: _Text
+
+
+class Prepared(_Model):
+    """A step on the way from model.onnx to compiled code, and how it is known to be right."""
+
+    step: _Text
+    evidence: Literal["proved", "checked", "tested"]
+
+
+class Deployed(_Model):
+    """What the point is meant to run in and on, at which sizes.
+
+    prepared: None where it is not known, or where nothing was compiled.
+    """
+
+    engine: _Text
+    target: _Text = "host"
+    settings: dict[str, _Text] = {}
+    threads: int = Field(default=1, ge=1)
+    sizes: dict[str, int] = {}
+    prepared: list[Prepared] | None = Field(default=None, max_length=10_000)
+
+
+class Machine(_Model):
+    """What the numbers of a replay and the code of a compilation depend on, beside their inputs."""
+
+    numpy: _Text
+    cpu: _Text
+    features: _Hash
+    compiler: _Text
+    timings: _Text
+    code: _Hash
+
 
 class Certificate(_Model):
-    """`digest` is the SHA-256 of everything else, so that an edited certificate is noticed."""
+    """`digest` is the SHA-256 of everything else, so that an edited certificate is noticed.
 
-    schema_: Literal[1] = Field(alias="schema")
+    statistics: key (statistics.key_of) -> hash, of all that lossy steps asked of calibration data.
+    """
+
+    schema_: Literal[2] = Field(alias="schema")
     tensmith: _Text
+    machine: Machine
     original: OriginalFile
     files: dict[_FileName, _Hash] = Field(min_length=1, max_length=100)
     trail: list[TrailStep] = Field(max_length=100_000)
+    statistics: dict[_Key, _Hash] = Field(max_length=10_000)
     runs: list[RunCheck] = Field(max_length=10_000)
     rules: list[Proof] = Field(max_length=10_000)
+    deployed: Deployed
+    judged: Judged | None
     claims: list[Row] = Field(max_length=1000)
     metrics: dict[str, Figure] = Field(max_length=100)
     digest: _Hash
+
+    @model_validator(mode="after")
+    def _kinds(self) -> Certificate:
+        for name, figure in self.metrics.items():
+            units, words = KINDS.get(name, ((), ()))
+            if figure.unit not in units or figure.evidence not in words:
+                raise ValueError(f"no metric is '{name}' in '{figure.unit}', {figure.evidence}")
+        if "accuracy" not in self.metrics and any(step.kind == "lossy" for step in self.trail):
+            raise ValueError("it has lossy steps, and says nothing of the accuracy that is left")
+        return self
 
 
 def seal(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,6 +208,8 @@ def read_certificate(path: Path) -> Certificate:
         raise VerificationError(f"{path} is over {MAX_BYTES >> 20} MB, which no certificate is; refused")
     try:
         document = json.loads(data, parse_constant=_no_constant)
+        if isinstance(document, dict) and document.get("schema") == 1:
+            raise ValueError("it is of schema 1, which lists less than it claims; compress the model again")
         found = Certificate.model_validate(document)
     except (ValueError, RecursionError) as error:
         raise VerificationError(f"{path} is not a certificate of schema {SCHEMA}: {_first(error)}") from error
@@ -140,6 +217,8 @@ def read_certificate(path: Path) -> Certificate:
         raise VerificationError(
             f"{path} was edited or damaged: its content does not have the digest it states"
         )
+    if wrong := checker.form(document):
+        raise VerificationError(f"{path}: {wrong[0]}")
     return found
 
 

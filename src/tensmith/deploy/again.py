@@ -1,0 +1,220 @@
+"""`tensmith verify` for a front point: its figures measured again, from its files and, if given, its data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from tensmith.config import Config
+from tensmith.data import Dataset, Splits, open_dataset, parse_preprocess, split
+from tensmith.data.fingerprint import fingerprint
+from tensmith.engine.base import sizes_in
+from tensmith.engine.compiled import COMPILING
+from tensmith.engine.worker import Worker
+from tensmith.errors import EngineError, VerificationError
+from tensmith.evaluate import size
+from tensmith.evaluate.calibrator import Calibrator
+from tensmith.evaluate.energy import program_energy
+from tensmith.evaluate.latency import Contender, compare
+from tensmith.evaluate.memory import measure_memory
+from tensmith.evaluate.metric import Metric
+from tensmith.evaluate.outcome import Outcome
+from tensmith.evaluate.task import Task
+from tensmith.files import sha256_file
+from tensmith.frontend.model_files import model_files
+from tensmith.frontend.onnx import read_onnx
+from tensmith.hardware import detect_cpu, load_target
+from tensmith.search.workshop import BASELINE_ENGINE, example_inputs
+from tensmith.verify.files import MODEL, PACKED
+from tensmith.verify.finding import Finding, VerifyResult
+from tensmith.verify.folder import verify_folder
+from tensmith.verify.schema import NAME, Certificate, Deployed, Figure, Judged
+
+_LATENCY_SECONDS = 3.0
+# What a device needs of a compiled point, as `native_bytes` counts it.
+_SHIPPED = {"native": ("libmodel.so", "weights.bin", "model.json"), "mixed": ("libmixed.so", "mixed.onnx")}
+
+
+def verify_point(
+    folder: Path,
+    original: Path | None = None,
+    data: str = "",
+    *,
+    seconds: float = 30.0,
+    run_library: bool = False,
+    on_finding: Callable[[Finding], None] | None = None,
+) -> VerifyResult:
+    """Every claim of a front point's certificate, checked again; `data` is "KIND:PATH". Raises as
+    `verify_folder` does, and VerificationError for data that is not what the point was judged on."""
+    again = MeasuredAgain(Path(folder), data)
+    return verify_folder(
+        folder, original, seconds=seconds, again=again, run_library=run_library, on_finding=on_finding
+    )
+
+
+def judged_as(config: Config, name: str, seen: str, task: Task, judged: int) -> Judged | None:
+    """How a run judged its points, for others to repeat it; None by a function of the user's."""
+    if task.evaluation is not None or task.measure == "score":
+        return None
+    return Judged(
+        name=name,
+        fingerprint=seen,
+        seed=config.seed,
+        calibration_samples=config.calibration_samples,
+        search_samples=config.search_samples,
+        held_out_samples=config.held_out_samples,
+        judged=judged,
+        measure=task.measure,
+        preprocess=getattr(task.preprocess, "name", ""),
+    )
+
+
+@dataclass(frozen=True)
+class MeasuredAgain:
+    """Measures what it can of a point; see verify.folder.Again."""
+
+    folder: Path
+    data: str
+
+    @cached_property
+    def _dataset(self) -> Dataset:
+        return open_dataset(self.data)
+
+    def _splits(self, judged: Judged) -> Splits:
+        """The splits of the data as they were; VerificationError if it is other data."""
+        dataset = self._dataset
+        drawn = split(
+            dataset, judged.calibration_samples, judged.search_samples, judged.held_out_samples, judged.seed
+        )
+        if fingerprint(drawn, dataset.task == "classification") != judged.fingerprint:
+            raise VerificationError(f"{self.data} is not the data of {self.folder / NAME}, or it has changed")
+        return drawn
+
+    def calibration(self, certificate: Certificate) -> Calibrator | None:
+        """Statistics of the calibration split."""
+        judged = certificate.judged
+        if not self.data or judged is None:
+            return None
+        view = self._splits(judged).calibration
+        return Calibrator(view, len(view), _task(judged).preprocess, detect_cpu().cores)
+
+    def figures(self, certificate: Certificate, original: Path | None) -> Iterator[Finding]:
+        """A finding for every metric: sizes from the files, all else from the data."""
+        counted = _counted(self.folder, certificate, original)
+        measured, why = self._measured(certificate, original)
+        for name, figure in certificate.metrics.items():
+            claim = f"{name} is {_shown(figure)}"
+            if name in counted:
+                same = counted[name] == figure.value == figure.low == figure.high
+                detail = "counted again" if same else f"counted again: {counted[name]:.6g}"
+                yield Finding(claim, "holds" if same else "does not hold", detail)
+            elif name in measured:
+                yield _compared(name, claim, figure, measured[name])
+            else:
+                yield Finding(claim, "not checked", why)
+
+    def _measured(self, certificate: Certificate, original: Path | None) -> tuple[Mapping[str, Metric], str]:
+        """What is measured here, and why not all is."""
+        judged, model = certificate.judged, self.folder / MODEL
+        if not self.data or original is None or not model.is_file():
+            return {}, "give the original with --original and the data with --data"
+        if judged is None:
+            return {}, "it was judged by a function of the user's"
+        try:
+            return dict(self._here(certificate.deployed, judged, original, model)), "not measured here"
+        except EngineError as error:
+            return {}, str(error)[:300]
+
+    def _here(
+        self, deployed: Deployed, judged: Judged, original: Path, model: Path
+    ) -> Iterator[tuple[str, Metric]]:
+        """What a file does in its engine on this machine. What compiles compiles it again: no library of the
+        folder is run."""
+        splits, task, program = self._splits(judged), _task(judged), read_onnx(original)
+        example = example_inputs(program, splits.search, task)
+        settings = tuple(sorted(deployed.settings.items()))
+        first, point = Contender(BASELINE_ENGINE, original), Contender(deployed.engine, model, settings)
+        if first.engine == point.engine and not settings and sha256_file(model) == sha256_file(original):
+            point = first  # which would be timed against itself
+        view = splits.held_out.take(judged.judged)
+
+        def judge(contender: Contender, reference: Outcome | None) -> Outcome:
+            compiling = contender.engine in COMPILING
+            sizes = sizes_in(contender.path, example) if compiling else None
+            threads = deployed.threads if compiling else detect_cpu().cores
+            given = dict(contender.settings)
+            worker = Worker(contender.engine, contender.path, threads, sizes=sizes, timeout=600.0, **given)
+            with worker:
+                return task.outcome(worker, view, reference)
+
+        yield "accuracy", judge(point, judge(first, None)).metric()
+        turns = list(dict.fromkeys((first, point)))
+        *_, latency = compare(turns, example, deployed.threads, _LATENCY_SECONDS, judged.seed)
+        yield "latency_ms", latency.latency
+        yield "speedup", latency.ratio
+        yield "peak_bytes", measure_memory(point, example, deployed.threads).running
+        energy = program_energy(read_onnx(model), load_target(deployed.target), sizes_in(model, example))
+        yield "energy_mj", energy
+
+
+def _task(judged: Judged) -> Task:
+    return Task(judged.measure, parse_preprocess(judged.preprocess) if judged.preprocess else None)
+
+
+def _counted(folder: Path, certificate: Certificate, original: Path | None) -> dict[str, float]:
+    """The sizes that the files at hand have."""
+    model, packed = folder / MODEL, folder / PACKED
+    found: dict[str, float] = {}
+    if model.is_file():
+        found["file_bytes"] = size.file_bytes(model).value
+        found["weight_bytes"] = size.weight_bytes(model).value
+    if PACKED not in certificate.files and "file_bytes" in found:
+        found["packed_bytes"] = found["file_bytes"]
+    elif packed.is_file():
+        found["packed_bytes"] = packed.stat().st_size
+    if original is not None and "packed_bytes" in found:
+        whole = sum(file.stat().st_size for file in model_files(original))
+        found["size_ratio"] = whole / found["packed_bytes"]
+    shipped = [folder / name for name in _SHIPPED.get(certificate.deployed.engine, ())]
+    if shipped and all(path.is_file() for path in shipped):
+        found["native_bytes"] = sum(path.stat().st_size for path in shipped)
+    return found
+
+
+def _compared(name: str, claim: str, stated: Figure, found: Metric) -> Finding:
+    """A figure against what was measured here.
+
+    Accuracy on the same samples is the same number, and so is its interval, but for ties and rounding, which
+    other engines and machines decide otherwise: these move far fewer answers than another draw of samples
+    would, so what is stated must lie in the interval found here, and its own must be as wide.
+    Estimates are computed, not drawn. Latency and memory are one machine's on one day: agreement confirms
+    them, disagreement refutes nothing.
+    """
+    here = f"here {found}"
+    if stated.evidence != found.evidence:
+        return Finding(claim, "not checked", here)
+    if stated.evidence == "estimated" and name == "energy_mj":
+        near = all(
+            abs(a - b) <= 0.01 * a
+            for a, b in ((found.value, stated.value), (found.low, stated.low), (found.high, stated.high))
+        )
+        return Finding(claim, "holds" if near else "does not hold", here)
+    if name == "accuracy":
+        ours, theirs = (found.value, found.low, found.high), (stated.value, stated.low, stated.high)
+        width = stated.high - stated.low
+        near = (
+            found.low <= stated.value <= found.high
+            and 0.5 <= (width + 1e-9) / (found.high - found.low + 1e-9) <= 2
+        )
+        same = all(abs(a - b) <= 1e-6 * max(1.0, abs(a)) for a, b in zip(ours, theirs))
+        holds = stated.unit == found.unit and (same or (near and stated.value != found.value))
+        return Finding(claim, "holds" if holds else "does not hold", here)
+    label = f"{here} on {detect_cpu().model}"
+    overlap = stated.low <= found.high and found.low <= stated.high
+    return Finding(claim, "holds" if overlap else "not checked", label)
+
+
+def _shown(figure: Figure) -> str:
+    return f"{figure.value:.6g} [{figure.low:.6g}, {figure.high:.6g}] {figure.unit}".strip()

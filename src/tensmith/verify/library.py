@@ -1,0 +1,171 @@
+"""Compiled code against its model: compiled again, compared byte for byte, and only then run.
+
+To run a library is to run whatever its author put there. So a stranger's is run if it is, to the byte, what
+this machine's own compiler makes of the model, or if the user asks for it.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensmith.engine.base import ENGINES
+from tensmith.engine.compiled import Manner, compile_anew
+from tensmith.engine.worker import Worker
+from tensmith.equality.sampling import shapes, whole_inputs
+from tensmith.errors import TensmithError, VerificationError
+from tensmith.frontend.onnx import read_onnx
+from tensmith.ir import Program
+from tensmith.verify.claims import LIBRARIES
+from tensmith.verify.finding import Finding
+from tensmith.verify.machine import other_toolchain
+from tensmith.verify.schema import NAME, Certificate, Deployed, Prepared
+
+MANIFEST = "model.json"
+# What a compiled folder adds to a point.
+FILES = {
+    "native": (MANIFEST, "libmodel.so", "main.c", "model.c", "model.h", "model.py", "weights.bin"),
+    "mixed": ("libmixed.so", "mixed.onnx"),
+}
+_MOST_MANIFEST_BYTES = 1 << 24
+_SAMPLES = 16
+# Inputs are drawn around zero, as wide as networks usually want them, from normalized numbers to raw bytes.
+_SCALES = (0.3, 1.0, 30.0, 255.0)
+# Of the largest output: sums in another order, functions of other libraries; or a few steps of eight bits.
+_ROUNDING, _QUANTIZED = 2e-3, 0.1
+_REBUILT = "is what model.onnx compiles to"
+
+
+def prepared_in(folder: Path) -> list[Prepared] | None:
+    """What a compiled folder says of the steps that prepared its model; None where it says nothing."""
+    path = folder / MANIFEST
+    if not path.is_file() or path.stat().st_size > _MOST_MANIFEST_BYTES:
+        return None
+    try:
+        rows = json.loads(path.read_bytes())["prepared"]
+        return [Prepared(step=row["step"], evidence=row["evidence"]) for row in rows]
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return None
+
+
+def check_library(folder: Path, certificate: Certificate, run: bool) -> Iterator[Finding]:
+    """Findings about what was compiled. run: the library is run though it is not what this machine makes."""
+    deployed = certificate.deployed
+    if deployed.engine not in ENGINES:
+        raise VerificationError(f"{NAME} names the engine '{deployed.engine[:100]}', which does not exist")
+    library = LIBRARIES.get(deployed.engine)
+    if library is None:
+        if deployed.prepared is not None or deployed.sizes:
+            raise VerificationError(f"{NAME} says how code was compiled, but {deployed.engine} compiles none")
+        return
+    if (folder / library).is_file() and deployed.prepared != prepared_in(folder):
+        raise VerificationError(f"{NAME} does not say of the model's preparation what {MANIFEST} says")
+    found = list(_compared(folder, certificate))
+    yield from found
+    claim = f"{library} computes what model.onnx does, but for rounding"
+    if run or all(finding.outcome == "holds" for finding in found):
+        yield _ran(folder, deployed, claim)
+    else:
+        why = "it was not run: it is not known to be what the model compiles to; --run-library runs it"
+        yield Finding(claim, "not checked", why)
+
+
+def _compared(folder: Path, certificate: Certificate) -> Iterator[Finding]:
+    """One finding a file of the folder, or one for all where the model cannot be compiled here."""
+    deployed = certificate.deployed
+    names = FILES[deployed.engine]
+    with tempfile.TemporaryDirectory(prefix="tensmith-") as place:
+        made = Path(place) / "made"
+        try:
+            manner = Manner.of(deployed.engine, folder / "model.onnx", deployed.settings, deployed.threads)
+            compile_anew(folder / "model.onnx", made, deployed.sizes, manner)
+        except TensmithError as error:
+            for name in names:
+                yield Finding(f"{name} {_REBUILT}", "not checked", str(error)[:300])
+            return
+        otherwise = other_toolchain(certificate.machine)
+        for name in names:
+            yield _same(name, folder / name, made / name, otherwise)
+
+
+def _same(name: str, given: Path, made: Path, otherwise: str) -> Finding:
+    claim = f"{name} {_REBUILT}"
+    if not given.is_file():
+        return Finding(claim, "not checked", "the file is not in the folder")
+    ours, theirs = made.read_bytes(), given.read_bytes()
+    if ours == theirs:
+        return Finding(claim, "holds", "compiled again, byte for byte")
+    if name == MANIFEST and _essence(ours) == _essence(theirs):
+        return Finding(claim, "holds", "compiled again; the tests of its preparation drew other numbers")
+    if otherwise:
+        return Finding(claim, "not checked", f"it comes out otherwise here; {otherwise}")
+    return Finding(claim, "does not hold", "this machine's compiler makes another file of the model")
+
+
+def _essence(data: bytes) -> Any:
+    """A manifest without the figures of tests that time limits; None if it is none."""
+    try:
+        document = json.loads(data)
+        rows = [(row["step"], row["evidence"]) for row in document.pop("prepared")]
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        return data
+    return document, rows
+
+
+# Running it
+
+
+def _ran(folder: Path, deployed: Deployed, claim: str) -> Finding:
+    """The library against ONNX Runtime on random inputs, each in a process of its own."""
+    tolerance = _ROUNDING
+    try:
+        program = read_onnx(folder / "model.onnx")
+        if any(array.dtype.itemsize == 1 for array in program.constants.values()) or deployed.settings:
+            tolerance = _QUANTIZED
+        with (
+            Worker("onnxruntime", folder / "model.onnx", sizes=deployed.sizes) as reference,
+            Worker(deployed.engine, folder, deployed.threads) as worker,
+        ):
+            worst, answers = 0.0, set()
+            for number in range(_SAMPLES):
+                inputs = _random_inputs(program, deployed.sizes, number)
+                expected = reference.run(inputs)
+                answers.add(b"".join(array.tobytes() for array in expected.values()))
+                worst = max(worst, _distance(expected, worker.run(inputs)))
+    except TensmithError as error:
+        return Finding(claim, "not checked", str(error)[:300])
+    if len(answers) < 2:
+        return Finding(claim, "not checked", "the model answers all random inputs alike")
+    holds = worst <= tolerance
+    detail = f"{_SAMPLES} random inputs; at most {worst:.1e} of the largest output apart"
+    return Finding(claim, "holds" if holds else "does not hold", detail)
+
+
+def _random_inputs(program: Program, sizes: Mapping[str, int], seed: int) -> dict[str, np.ndarray[Any, Any]]:
+    generator = np.random.default_rng(seed)
+    found = whole_inputs((program,), sizes, generator)
+    for name, shape in shapes(program, sizes).items():
+        if name not in found:
+            wide = _SCALES[seed % len(_SCALES)] * generator.standard_normal(shape)
+            found[name] = wide.astype(program.inputs[name].numpy)
+    return found
+
+
+def _distance(reference: Mapping[str, Any], found: Mapping[str, Any]) -> float:
+    """How far outputs are apart, by the largest of each; infinite where they differ in more than value."""
+    worst = 0.0
+    for name, expected in reference.items():
+        if name not in found or found[name].shape != expected.shape:
+            return float("inf")
+        ours, theirs = expected.astype(np.float64), found[name].astype(np.float64)
+        with np.errstate(all="ignore"):
+            apart = np.where(ours == theirs, 0.0, np.abs(ours - theirs))
+        if apart.size:
+            most = float(np.max(np.abs(ours), where=np.isfinite(ours), initial=0.0))
+            worst = max(worst, float(np.nan_to_num(apart.max(), nan=np.inf)) / (most or 1.0))
+    return worst

@@ -1,0 +1,62 @@
+"""What a replay's rounding and a compilation's code depend on beside what they are given: this machine."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from tensmith.engine.compiled import TUNED, code_revision, timings_revision
+from tensmith.errors import TensmithError
+from tensmith.files import sha256_bytes
+from tensmith.hardware import detect_cpu
+from tensmith.kernel.isa import host_isa
+from tensmith.kernel.toolchain import build_version
+from tensmith.verify.schema import Machine
+
+_ARITHMETIC = ("numpy", "cpu", "features")
+_TOOLCHAIN = ("compiler", "cpu", "features", "timings", "code")
+_WORDS = {
+    "numpy": "another NumPy",
+    "cpu": "another CPU",
+    "features": "another CPU",
+    "compiler": "another C compiler",
+    "timings": "other timings of kernels",
+    "code": "another tensmith",
+}
+
+
+@functools.cache
+def this_machine() -> Machine:
+    """As a certificate states it. `timings` are those that `tensmith tune` keeps, `code` is what compiles."""
+    cpu = detect_cpu()
+    known = " ".join((*sorted(cpu.features), *map(str, cpu.cache_bytes)))
+    try:
+        compiler = build_version(host_isa()).replace("\0", " ")
+        timings = timings_revision(TUNED)
+    except TensmithError:
+        compiler = timings = ""
+    return Machine(
+        numpy=np.__version__,
+        cpu=cpu.model,
+        features=sha256_bytes(known.encode()),
+        compiler=compiler,
+        timings=timings,
+        code=code_revision(),
+    )
+
+
+def other_arithmetic(stated: Machine) -> str:
+    """Why numbers may round otherwise here than where a certificate was made; "" if they may not."""
+    return _difference(stated, _ARITHMETIC)
+
+
+def other_toolchain(stated: Machine) -> str:
+    """Why the same model may be compiled to other code here; "" if it may not."""
+    return _difference(stated, _TOOLCHAIN)
+
+
+def _difference(stated: Machine, fields: tuple[str, ...]) -> str:
+    here = this_machine()
+    found = [_WORDS[name] for name in fields if getattr(stated, name) != getattr(here, name)]
+    return f"it was made with {' and '.join(dict.fromkeys(found))}" if found else ""

@@ -1,0 +1,208 @@
+"""The calibration statistics that lossy steps were made with: hashed, and kept where they are small.
+
+With them, or with others of the same hashes, a trail replays to the very file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import math
+import zipfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from tensmith.errors import ProgramError, VerificationError
+from tensmith.formula.arith import Array
+from tensmith.ir import Program
+from tensmith.rewrite.calibration import Calibration, Histogram, Kind, Moment, Question, Statistic
+
+FILE = "calibration.npz"
+# More than this is not kept beside a model: the data gives it again.
+MOST_BYTES = 8 << 20
+_MOST_ENTRIES = 10_000
+
+
+def key_of(program: Program, kind: Kind, name: str) -> str:
+    """What a statistic is stored under."""
+    return hashlib.sha256("\0".join((program.digest, kind, name)).encode()).hexdigest()[:32]
+
+
+def arrays_of(statistic: Statistic) -> dict[str, Array]:
+    """A statistic as arrays by name, without loss."""
+    if isinstance(statistic, Histogram):
+        return {"histogram": np.concatenate([[statistic.low, statistic.high], statistic.counts])}
+    if isinstance(statistic, Moment):
+        narrow = statistic.second.astype(np.float32)
+        second = narrow if np.array_equal(narrow, statistic.second) else statistic.second
+        return {"first": statistic.first, "second": second, "count": np.array(statistic.count, np.int64)}
+    return {"mean": statistic}
+
+
+def digest_of(arrays: Mapping[str, Array]) -> str:
+    """SHA-256 of a statistic's arrays, types and shapes included."""
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Hashes by key, and all arrays by key, or none where they are too large to be kept."""
+
+    hashes: Mapping[str, str]
+    arrays: Mapping[str, Mapping[str, Array]]
+
+
+def collect(asked: Iterable[Question], calibration: Calibration) -> Statistics:
+    """The answers to all that was asked."""
+    hashes: dict[str, str] = {}
+    kept: dict[str, Mapping[str, Array]] = {}
+    total = 0
+    for question in asked:
+        key = key_of(question.program, question.kind, question.name)
+        if key in hashes:
+            continue
+        arrays = arrays_of(question.ask(calibration))
+        hashes[key] = digest_of(arrays)
+        total += sum(array.nbytes for array in arrays.values())
+        kept = {**kept, key: arrays} if total <= MOST_BYTES else {}
+    return Statistics(hashes, kept)
+
+
+def write_statistics(statistics: Statistics, folder: Path) -> None:
+    """Writes the file, if anything is kept."""
+    if statistics.arrays:
+        named = {
+            f"{key}.{name}": a for key, arrays in statistics.arrays.items() for name, a in arrays.items()
+        }
+        np.savez_compressed(folder / FILE, allow_pickle=False, **named)
+
+
+def read_statistics(path: Path) -> Kept:
+    """The statistics in a file that may be a stranger's: bounded, no pickles. VerificationError if wrong."""
+    found: dict[str, dict[str, Array]] = {}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            if sum(m.file_size for m in members) > 2 * MOST_BYTES or len(members) > _MOST_ENTRIES:
+                raise ValueError(f"it holds more than {MOST_BYTES >> 20} MB")
+            for member in members:
+                with archive.open(member) as file:
+                    data = file.read(member.file_size)
+                key, _, name = member.filename.removesuffix(".npy").partition(".")
+                found.setdefault(key, {})[name] = _array(data)
+    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError, EOFError) as error:
+        raise VerificationError(f"{path} holds no calibration statistics: {error}") from error
+    return Kept(found)
+
+
+def _array(data: bytes) -> Array:
+    """The array of an .npy file, whose header may lie; ValueError if it does."""
+    stream = io.BytesIO(data)
+    version = np.lib.format.read_magic(stream)
+    if version != (1, 0):
+        raise ValueError(f"unknown version {version}")
+    shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+    body = data[stream.tell() :]
+    if dtype.kind not in "fi" or len(body) != math.prod(shape) * dtype.itemsize:
+        raise ValueError("an array does not have the size it states")
+    return np.frombuffer(body, dtype).reshape(shape, order="F" if fortran else "C")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A calibration that answers from arrays by key; ProgramError for what they do not hold."""
+
+    arrays: Mapping[str, Mapping[str, Array]]
+
+    def histograms(self, program: Program, values: Iterable[str]) -> Mapping[str, Histogram]:
+        """See Calibration."""
+        found = {}
+        for name in values:
+            array = self._array(program, "histogram", name, "histogram")
+            found[name] = Histogram(float(array[0]), float(array[1]), array[2:])
+        return found
+
+    def moment(self, program: Program, site: str) -> Moment:
+        """See Calibration."""
+        first, second, count = (
+            self._array(program, "moment", site, part) for part in ("first", "second", "count")
+        )
+        return Moment(first, second.astype(np.float64), int(count))
+
+    def means(self, program: Program, values: Iterable[str]) -> Mapping[str, Array]:
+        """See Calibration."""
+        return {name: self._array(program, "mean", name, "mean") for name in values}
+
+    def _array(self, program: Program, kind: Kind, name: str, part: str) -> Array:
+        arrays = self.arrays.get(key_of(program, kind, name), {})
+        if part not in arrays:
+            raise ProgramError(f"the {kind} of '{name}' is not among the statistics that are kept")
+        return arrays[part]
+
+
+@dataclass
+class Compared:
+    """A calibration whose answers are held against stated hashes, and against those that are `kept`.
+
+    other: what has another hash, or none; far: what of that is not near the kept one.
+    """
+
+    source: Calibration
+    hashes: Mapping[str, str]
+    kept: Kept | None = None
+    met: set[str] = field(default_factory=set)
+    other: list[str] = field(default_factory=list)
+    far: list[str] = field(default_factory=list)
+
+    def histograms(self, program: Program, values: Iterable[str]) -> Mapping[str, Histogram]:
+        """See Calibration."""
+        found = self.source.histograms(program, values)
+        for name, histogram in found.items():
+            self._compare(program, "histogram", name, histogram)
+        return found
+
+    def moment(self, program: Program, site: str) -> Moment:
+        """See Calibration."""
+        found = self.source.moment(program, site)
+        self._compare(program, "moment", site, found)
+        return found
+
+    def means(self, program: Program, values: Iterable[str]) -> Mapping[str, Array]:
+        """See Calibration."""
+        found = self.source.means(program, values)
+        for name, mean in found.items():
+            self._compare(program, "mean", name, mean)
+        return found
+
+    def _compare(self, program: Program, kind: Kind, name: str, statistic: Statistic) -> None:
+        key = key_of(program, kind, name)
+        self.met.add(key)
+        arrays = arrays_of(statistic)
+        if self.hashes.get(key) != digest_of(arrays):
+            self.other.append(f"the {kind} of '{name}'")
+            if self.kept is not None and not _near(arrays, self.kept.arrays.get(key, {})):
+                self.far.append(f"the {kind} of '{name}'")
+
+
+def _near(ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> bool:
+    """Whether two statistics are of the same data.
+
+    Engines round otherwise on other machines: by 1e-6 of a value and less, and a value that lies beside the
+    border of two bins moves to the other. Batches of another size draw other positions for a moment. All of
+    it together is far less than a hundredth of extremes and counts, or a tenth of moments.
+    """
+    if ours.keys() != theirs.keys() or any(ours[n].shape != theirs[n].shape for n in ours):
+        return False
+    if "histogram" in ours:
+        (a, b), (c, d) = ours["histogram"][:2], theirs["histogram"][:2]
+        moved = np.abs(np.cumsum(ours["histogram"][2:] - theirs["histogram"][2:])).max()
+        ends = max(abs(a - c), abs(b - d)) <= 0.01 * max(abs(a), abs(b))
+        return bool(ends and moved <= 0.01 * ours["histogram"][2:].sum())
+    return all(np.linalg.norm(ours[n] - theirs[n]) <= 0.1 * np.linalg.norm(ours[n]) for n in ours)

@@ -1,0 +1,205 @@
+"""Certificates of exact, lossy and native points hold, and forgeries of them are noticed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import forgery_points as forgery
+import numpy as np
+import points
+import pytest
+from forgery_points import Alteration
+
+import tensmith
+from tensmith.deploy.again import verify_point
+from tensmith.engine import ENGINES
+from tensmith.engine.compiled import NATIVE
+from tensmith.errors import ProgramError, VerificationError
+from tensmith.verify import library
+from tensmith.verify.finding import VerifyResult
+from tensmith.verify.statistics import FILE, MOST_BYTES, Statistics, read_statistics
+
+needs_compiler = pytest.mark.skipif(bool(ENGINES[NATIVE].missing()), reason="no C compiler is installed")
+KINDS = ["exact", "lossy", pytest.param("native", marks=needs_compiler)]
+# Fields that are altered in tests; all of them, in every way, are in benchmarks/forge.py.
+_FIELDS = 40
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """original.onnx, data.npz and points; for reading only."""
+    folder = tmp_path_factory.mktemp("points")
+    points.write_original(folder)
+    points.write_point(folder, "exact", points.exact_trail)
+    points.write_point(folder, "lossy", points.lossy_trail)
+    if not ENGINES[NATIVE].missing():
+        points.write_point(folder, "native", points.lossy_trail, NATIVE)
+    return folder
+
+
+@pytest.fixture
+def compile_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The native point's model is compiled to the folder that is there; it has the hash that it had."""
+    wanted = (root / "native" / "model.onnx").read_bytes() if (root / "native").exists() else b""
+
+    def compiled(model: Path, folder: Path, *_: object) -> None:
+        assert model.read_bytes() == wanted
+        shutil.copytree(root / "native", folder)
+
+    monkeypatch.setattr(library, "compile_anew", compiled)
+
+
+def unchecked(result: VerifyResult) -> list[str]:
+    return [claim.split(" is ")[0] for claim in result.unchecked]
+
+
+# What holds
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_point_holds_and_what_needs_the_data_is_said(root: Path, kind: str) -> None:
+    result = verify_point(root / kind, root / "original.onnx")
+    assert result.ok and not result.complete
+    statistics = [] if kind == "exact" else ["the calibration statistics are those of the data"]
+    assert unchecked(result) == [*statistics, "accuracy", "latency_ms"]
+
+
+def test_with_the_data_all_is_checked_but_a_latency_of_another_machine(root: Path) -> None:
+    result = verify_point(root / "lossy", root / "original.onnx", f"npz:{root / 'data.npz'}")
+    assert result.ok and set(unchecked(result)) <= {"latency_ms"}
+
+
+def test_other_data_is_refused(root: Path, tmp_path: Path) -> None:
+    """Labels in another order are other data."""
+    with np.load(root / "data.npz") as data:
+        np.savez(tmp_path / "other.npz", x=data["x"], y=data["y"][::-1])
+    with pytest.raises(VerificationError, match="is not the data of"):
+        verify_point(root / "lossy", root / "original.onnx", f"npz:{tmp_path / 'other.npz'}")
+
+
+def test_an_accuracy_that_the_data_does_not_give_is_false(root: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(root / "lossy", tmp_path / "lossy"))
+    stated = json.loads((folder / forgery.NAME).read_text())["metrics"]["accuracy"]
+    assert stated["value"] < 100
+    forgery.edit(folder, lambda d: d["metrics"]["accuracy"].update(value=100.0, high=100.0))
+    result = verify_point(folder, root / "original.onnx", f"npz:{root / 'data.npz'}")
+    false = [finding.claim for finding in result.findings if finding.outcome == "does not hold"]
+    assert false == [f"accuracy is 100 [{stated['low']:.6g}, 100] %"]
+
+
+def test_without_the_statistics_lossy_steps_are_not_checked_and_the_data_gives_them_again(
+    root: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(root / "lossy", tmp_path / "lossy"))
+    (folder / FILE).unlink()
+    result = verify_point(folder, root / "original.onnx")
+    assert result.ok and "model.onnx is what the trail leads to" in result.unchecked
+    again = verify_point(folder, root / "original.onnx", f"npz:{root / 'data.npz'}")
+    assert "model.onnx is what the trail leads to" not in again.unchecked and again.ok
+
+
+@needs_compiler
+def test_a_library_that_is_not_what_the_model_compiles_to_is_not_run(
+    root: Path, tmp_path: Path, compile_once: None
+) -> None:
+    source, built, ran = tmp_path / "c.c", tmp_path / "c.so", tmp_path / "ran"
+    code = f'__attribute__((constructor)) void f(void) {{ fopen("{ran}", "w"); }}'
+    source.write_text(f"#include <stdio.h>\n{code}{forgery.CONSTANT_FUNCTION}")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", built, source], check=True)
+    folder = Path(shutil.copytree(root / "native", tmp_path / "native"))
+    (swap, *_) = forgery.of_libraries(built)
+    swap.act(folder)
+    result = verify_point(folder, root / "original.onnx")
+    assert not result.ok and not ran.exists()
+    assert any(claim.startswith("libmodel.so computes") for claim in result.unchecked)
+    asked = verify_point(folder, root / "original.onnx", run_library=True)
+    assert ran.exists() and not any(claim.startswith("libmodel.so computes") for claim in asked.unchecked)
+
+
+def test_a_folder_is_loaded_only_as_it_was_certified(root: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(root / "lossy", tmp_path / "lossy"))
+    assert tensmith.load(folder)(np.zeros((1, 3, 8, 8), np.float32)).shape == (1, 4)
+    (folder / "model.onnx").write_bytes((root / "exact" / "model.onnx").read_bytes())
+    with pytest.raises(VerificationError, match=r"model\.onnx"):
+        tensmith.load(folder)
+
+
+# What is forged
+
+
+def noticed(root: Path, tmp_path: Path, kind: str, alterations: list[Alteration]) -> None:
+    original = root / "original.onnx"
+
+    def verify(folder: Path) -> VerifyResult:
+        return verify_point(folder, original, seconds=1)
+
+    genuine = verify(root / kind)
+    for number, alteration in enumerate(alterations):
+        copy = Path(shutil.copytree(root / kind, tmp_path / str(number)))
+        assert forgery.judge(copy, alteration, genuine, verify) != "MISSED", alteration
+
+
+@pytest.mark.parametrize("kind", ["exact", "lossy"])
+def test_whole_forgeries_are_noticed(root: Path, tmp_path: Path, kind: str) -> None:
+    noticed(root, tmp_path, kind, [*forgery.by_name(root / "original.onnx")])
+
+
+@pytest.mark.parametrize("kind", ["exact", "lossy"])
+def test_altered_files_are_noticed(root: Path, tmp_path: Path, kind: str) -> None:
+    noticed(root, tmp_path, kind, [*forgery.files(root / kind)])
+
+
+@pytest.mark.parametrize("kind", ["exact", "lossy"])
+def test_altered_fields_are_noticed(root: Path, tmp_path: Path, kind: str) -> None:
+    every = [*forgery.fields(json.loads((root / kind / forgery.NAME).read_text()))]
+    noticed(root, tmp_path, kind, random.Random(0).sample(every, _FIELDS))
+
+
+@needs_compiler
+def test_altered_code_is_noticed(root: Path, tmp_path: Path, compile_once: None) -> None:
+    altered: list[Callable[[Path], None]] = []
+    for alteration in forgery.files(root / NATIVE):
+        code = alteration.place in library.FILES[NATIVE]
+        if code and alteration.what.endswith(("zeroed, hashes remade", "flipped, hashes remade")):
+            altered.append(alteration.act)
+    assert len(altered) == 2 * len(library.FILES[NATIVE])
+    for number, act in enumerate(altered):
+        copy = Path(shutil.copytree(root / NATIVE, tmp_path / str(number)))
+        act(copy)
+        with contextlib.suppress(VerificationError):
+            assert not verify_point(copy, root / "original.onnx", seconds=1).ok
+
+
+# Statistics of a stranger
+
+
+def test_statistics_are_bounded_and_hold_no_pickles(tmp_path: Path) -> None:
+    path = tmp_path / FILE
+    np.savez_compressed(path, a=np.zeros(3 * MOST_BYTES // 8 * 2))
+    with pytest.raises(VerificationError, match="more than 8 MB"):
+        read_statistics(path)
+    np.savez(path, a=np.array([{}], object))
+    with pytest.raises(VerificationError, match="size it states"):
+        read_statistics(path)
+    path.write_bytes(b"PK")
+    with pytest.raises(VerificationError, match="no calibration statistics"):
+        read_statistics(path)
+
+
+def test_what_is_not_kept_is_said(root: Path) -> None:
+    kept = read_statistics(root / "lossy" / FILE)
+    program, _ = points.exact_trail(root)
+    with pytest.raises(ProgramError, match="not among the statistics"):
+        kept.moment(program.program, "nowhere")
+
+
+def test_large_statistics_are_hashed_and_not_kept(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    monkeypatch.setattr("tensmith.verify.statistics.MOST_BYTES", 1000)
+    _, statistics = points.lossy_trail(root)
+    assert statistics == Statistics(statistics.hashes, {}) and len(statistics.hashes) == 3
