@@ -68,7 +68,7 @@ def _file_constant(scope: Scope, node: ast.expr) -> Value:
     expressions = admit(node)
     with scope.outside():
         found = value(scope, node)
-    if expressions - scope.visited:
+    if not scope.visited.issuperset(expressions):
         raise Refusal("a constant of the file is not understood; pass it as a parameter", place(node))
     if isinstance(found, ArrayRef):
         scope.constant_arrays.add(found.name)

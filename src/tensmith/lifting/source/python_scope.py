@@ -85,7 +85,7 @@ class Code:
     rebound: Names  # names its statements assign
     once: Names  # names they assign in one place only
     locals: Names  # parameters and every name assigned anywhere, reached or not: Python's scope
-    expressions: frozenset[ast.AST]  # what has to be read
+    expressions: tuple[ast.AST, ...]  # what has to be read
 
     @staticmethod
     def of(module: Module, function: ast.FunctionDef, given: dict[str, AnyKind] | None = None) -> Code:
@@ -186,7 +186,7 @@ class Scope:
 
     def check_visited(self, code: Code) -> None:
         """A Refusal at the first expression of a lowered function that no handler read."""
-        left = code.expressions - self.visited
+        left = [node for node in code.expressions if node not in self.visited]
         if left:
             first = min(left, key=lambda node: (place(node).line, place(node).column))
             raise Refusal(

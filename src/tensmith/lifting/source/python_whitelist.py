@@ -245,10 +245,12 @@ ELSEWHERE = {
 }
 
 
-def admit(root: ast.AST) -> frozenset[ast.AST]:
-    """The expressions that a handler has to read, of a function or of a constant's value; a Refusal at the
-    first node or field that is refused or not listed."""
-    found: set[ast.AST] = set()
+def admit(root: ast.AST) -> tuple[ast.AST, ...]:
+    """The expressions of a function or of a constant's value that a handler has to read, outer ones first.
+
+    Raises a Refusal at the first node or field that is refused or not listed.
+    """
+    found: list[ast.AST] = []
     stack = [(root, place(root))]
     while stack:
         node, where = stack.pop()
@@ -258,9 +260,9 @@ def admit(root: ast.AST) -> frozenset[ast.AST]:
         if isinstance(rule.verdict, Refused):
             raise Refusal(rule.verdict.sentence, where)
         if isinstance(node, ast.expr):
-            found.add(node)
+            found.append(node)
         stack += reversed([(part, _place(part, where)) for part in _children(node, rule, where)])
-    return frozenset(found)
+    return tuple(found)
 
 
 def _kind(node: ast.AST) -> str:
