@@ -10,7 +10,13 @@ import pytest
 import tensmith
 from tensmith.lifting.road import lift_file
 
-BACK = "def back(a: list[int]) -> int:\n    s = 0\n    for i in range(len(a)):\n        s += a[-i]\n    return s\n"
+BACK = """
+def back(a: list[int]) -> int:
+    s = 0
+    for i in range(len(a)):
+        s += a[-i]
+    return s
+"""
 NOTE = "the requirements admit only inputs where len(a) is at most 1"
 FORWARD = BACK.replace("a[-i]", "a[i]")
 
@@ -44,7 +50,7 @@ def test_the_certificate_says_it_too(tmp_path):
     [
         FORWARD,
         BACK.replace("a[-i]", "a[len(a) - 1 - i]"),
-        "def f(n: int, a: list[int]) -> int:\n    s = 0\n    for i in range(n):\n        s += a[i]\n    return s\n",
+        FORWARD.replace("def back(", "def back(n: int, ").replace("len(a)", "n"),
         "def f(a: list[int]) -> int:\n    return a[0] if len(a) > 0 else 0\n",
     ],
 )
