@@ -9,7 +9,7 @@ import numpy as np
 
 from tensmith.ir import interpret
 from tensmith.ir.types import DTYPES
-from tensmith.lifting.lifted import Lifted, View
+from tensmith.lifting.lifted import Input, Lifted, View
 
 
 def sizes(lifted: Lifted, arguments: Mapping[str, Any]) -> dict[str, int]:
@@ -23,7 +23,7 @@ def sizes(lifted: Lifted, arguments: Mapping[str, Any]) -> dict[str, int]:
     return values
 
 
-def places(view: View, values: Mapping[str, int]) -> tuple[np.ndarray, ...]:
+def places(view: View, values: Mapping[str, int], guarded: bool = False) -> tuple[np.ndarray, ...]:
     """Subscripts of a view's elements."""
     shape = [extent.evaluate(values) for extent in view.shape]
     grids = np.indices(shape)
@@ -32,9 +32,19 @@ def places(view: View, values: Mapping[str, int]) -> tuple[np.ndarray, ...]:
         place = np.full(shape, offset.evaluate(values))
         for step, grid in zip(row, grids):
             place = place + step.evaluate(values) * grid
-        assert np.all(place >= 0), f"{view} begins before its array"
+        assert guarded or np.all(place >= 0), f"{view} begins before its array"
         found.append(place)
     return tuple(found)
+
+
+def read(item: Input, array: np.ndarray, values: Mapping[str, int]) -> np.ndarray:
+    """The elements of a view; of one that is guarded, anything in the place of those that are not there."""
+    assert item.view is not None
+    if not item.when:
+        return array[places(item.view, values)]
+    padded = np.pad(array, [(0, 1)] * array.ndim)
+    found = places(item.view, values, guarded=True)
+    return padded[tuple(np.clip(place, 0, size) for place, size in zip(found, array.shape))]
 
 
 def run(lifted: Lifted, arguments: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -44,7 +54,7 @@ def run(lifted: Lifted, arguments: Mapping[str, Any]) -> dict[str, np.ndarray]:
     for item in lifted.inputs:
         dtype = DTYPES[lifted.program.inputs[item.name].dtype]
         if item.view is not None:
-            given[item.name] = arguments[item.view.array][places(item.view, values)]
+            given[item.name] = read(item, arguments[item.view.array], values)
         elif item.positions is not None:
             given[item.name] = np.arange(item.positions.evaluate(values))
         else:

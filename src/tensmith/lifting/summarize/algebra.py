@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from tensmith.formula.expr import fresh
 from tensmith.formula.poly import Poly, floor_div
@@ -140,6 +141,15 @@ class Algebra:
         self.claim(poly)
         self.used(self.here, poly)
         return poly
+
+    @contextmanager
+    def inside(self, scope: Scope) -> Iterator[None]:
+        """Claims made inside hold where a branch is taken."""
+        around, self.here = self.here, scope
+        try:
+            yield
+        finally:
+            self.here = around
 
     def claim(self, poly: Poly) -> None:
         """Note that a polynomial must be >= 0 here."""

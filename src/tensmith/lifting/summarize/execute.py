@@ -198,11 +198,8 @@ class Execution:
             end = state.copy()
             for name, contents in end.arrays.items():
                 end.arrays[name] = replace(contents, kept=len(contents.boxes))
-            around, self.algebra.here = self.algebra.here, inside
-            try:
+            with self.algebra.inside(inside):
                 self.block(body, end, inside)
-            finally:
-                self.algebra.here = around
             ends.append(end)
         Merge(self, condition, scope, then_scope, else_scope, statement.position).into(state, *ends)
 
@@ -213,7 +210,8 @@ class Execution:
             (True, self.algebra.positional(condition, scope)),
             (False, self.algebra.negated(condition, scope)),
         ):
-            inside = scope.knowing(found[0]) if found is not None and len(found) == 1 else scope
+            left = [case for case in found or () if not any(map(scope.refutes, case))]
+            inside = scope.knowing(left[0]) if len(left) == 1 else scope
             result.append(inside.after(condition, holds))
         return result[0], result[1]
 
@@ -238,7 +236,10 @@ class Execution:
             case Apply("select", (condition, then, otherwise), type_):
                 chosen = self.evaluate(condition, state, scope)
                 then_scope, else_scope = self.branches(chosen, scope)
-                a, b = self.evaluate(then, state, then_scope), self.evaluate(otherwise, state, else_scope)
+                with self.algebra.inside(then_scope):
+                    a = self.evaluate(then, state, then_scope)
+                with self.algebra.inside(else_scope):
+                    b = self.evaluate(otherwise, state, else_scope)
                 return self.algebra.select(chosen, a, b, scope)
             case Apply(operator, arguments, type_, position):
                 terms = [self.evaluate(argument, state, scope) for argument in arguments]
