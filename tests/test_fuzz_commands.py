@@ -31,7 +31,7 @@ def test_hostile_models_work_or_are_refused_in_one_sentence(commands: Commands) 
     first = random.Random(2).randrange(10**6)
     found = {
         (number, name): outcome.fault
-        for number in range(first, first + 12)
+        for number in range(first, first + 8)
         for name, outcome in fuzz_commands.check(number, commands)
     }
     assert {place: fault for place, fault in found.items() if fault} == {}
@@ -73,5 +73,5 @@ def test_negative_sizes_are_open_ones(commands: Commands, tmp_path: Path) -> Non
 
 
 def test_no_line_of_a_traceback_is_an_engine_error() -> None:
-    told = 'Traceback (most recent call last):\n  File "<frozen runpy>", line 198, in run\nValueError: no such op\n'
+    told = 'Traceback (most recent call last):\n  File "<frozen runpy>", line 198\nValueError: no such op\n'
     assert first_line(RuntimeError(told)) == "ValueError: no such op"

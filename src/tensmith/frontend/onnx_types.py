@@ -61,10 +61,9 @@ def tensor_type(proto: onnx.TypeProto, symbols: Symbols, name: str = "") -> Tens
         return None
     if not proto.tensor_type.HasField("shape"):
         return TensorType(element, None)
-    dims = enumerate(proto.tensor_type.shape.dim)
-    return TensorType(
-        element, tuple(symbols.dim(dim, f"{name}.{axis}" if name else "") for axis, dim in dims)
-    )
+    dims = proto.tensor_type.shape.dim
+    places = (f"{name}.{axis}" if name else "" for axis in range(len(dims)))
+    return TensorType(element, tuple(map(symbols.dim, dims, places)))
 
 
 class Stated:
