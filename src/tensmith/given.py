@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tensmith.backend.onnx import write_onnx
 from tensmith.config import Config
 from tensmith.data import (
@@ -25,10 +23,11 @@ from tensmith.data import (
 )
 from tensmith.deploy.identity import file_identity
 from tensmith.engine.base import ENGINES, available
-from tensmith.errors import DataError, ModelError, UsageError
+from tensmith.errors import DataError, UsageError
 from tensmith.evaluate.likelihood import log_likelihoods
 from tensmith.evaluate.task import Task, choose_measure
 from tensmith.formula.arith import Array
+from tensmith.frontend.checked import working
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import INT8_DOT, Target, detect_cpu, load_target
 from tensmith.ir import Program
@@ -107,14 +106,6 @@ def _exported(module: Any, example_inputs: Any) -> Program:
             "the module takes them; or give the path of an .onnx file"
         )
     return read_torch(module, example_inputs)
-
-
-def working(program: Program, name: str) -> Program:
-    """The program itself; ModelError if its weights hold NaN or infinity."""
-    for weight, array in program.constants.items():
-        if array.dtype.kind == "f" and not np.isfinite(array).all() and array.size > 1:
-            raise ModelError(f"{name}: weight '{weight}' holds NaN or infinity; export a model that works")
-    return program
 
 
 def _engines(config: Config) -> tuple[str, ...]:

@@ -45,10 +45,12 @@ def with_batch(model: Path, batch: int, sizes: Mapping[str, int] | None = None) 
     from tensmith.engine.base import sizes_of
     from tensmith.engine.signature import read_signature
     from tensmith.evaluate.bench import check_sizes, random_inputs
+    from tensmith.frontend.checked import working
     from tensmith.frontend.onnx import read_onnx
 
     if batch < 1:
         raise UsageError("--batch is a whole number from 1")
     specs = read_signature(model).inputs
     check_sizes(specs, sizes or {})
-    return fixed(read_onnx(model), sizes_of(specs, random_inputs(specs, batch, sizes=sizes)))
+    program = working(read_onnx(model), str(model), masks=True)
+    return fixed(program, sizes_of(specs, random_inputs(specs, batch, sizes=sizes)))

@@ -132,6 +132,8 @@ def refuse(name: str, settings: Mapping[str, str]) -> None:
 def first_line(error: BaseException) -> str:
     """The one sentence of an engine's exception that says what is wrong."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if any(line.startswith("Traceback ") for line in lines):  # of a process of the engine's own
+        return lines[-1][:300].rstrip(".")
     bullets = [line.removeprefix("-- ") for line in lines if line.startswith("-- ")]
     preamble = ("Exception from", "Check '")
     telling = [line for line in lines if not line.startswith(preamble) and not line.endswith(":")]

@@ -138,6 +138,8 @@ def as_model(session: Session, preprocess: Preprocess | None = None) -> Model:
     def run(samples: Inputs) -> dict[str, Array]:
         named = _named(session.inputs, samples, preprocess)
         count = sample_count(named)
+        if not count:
+            raise DataError("there are no samples to answer; give at least one")
         if fixed is None or count == fixed:
             return _run(session, named)
         parts = [_run(session, part) for part in _in_parts(named, count, fixed)]

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from tensmith import gate
+from tensmith.errors import ModelError
 from tensmith.frontend.model_files import external_files
 from tensmith.frontend.onnx_file import parse_onnx
 from tensmith.frontend.onnx_passes import bound_expansion
 from tensmith.frontend.onnx_valid import check_fields
+from tensmith.ir import Program
 
 
 def check_model(path: Path) -> None:
@@ -26,3 +30,15 @@ def check_model(path: Path) -> None:
     bound_expansion(model, str(path))
     for file in external_files(path, model):
         gate.check(file, gate.WEIGHTS)
+
+
+def working(program: Program, name: str, masks: bool = False) -> Program:
+    """The program itself; ModelError if its weights hold NaN or infinity.
+
+    masks: minus infinity may stand in them, as in constants that are added to hide what is not to be seen.
+    """
+    for weight, array in program.constants.items():
+        wrong = array.dtype.kind == "f" and array.size > 1 and not np.isfinite(array).all()
+        if wrong and not (masks and not np.isnan(array).any() and not np.isposinf(array).any()):
+            raise ModelError(f"{name}: weight '{weight}' holds NaN or infinity; export a model that works")
+    return program

@@ -100,7 +100,7 @@ class _Reader:
         for value in self.graph.input:
             if value.name in self.constants:
                 continue
-            type_ = tensor_type(value.type, self.symbols)
+            type_ = tensor_type(value.type, self.symbols, value.name)
             if type_ is None:
                 raise ModelError(
                     f"{self.label}: input '{value.name}' is not a tensor of a known type; "

@@ -39,23 +39,31 @@ class Symbols:
         self._taken.add(name)
         return name
 
-    def dim(self, proto: onnx.TensorShapeProto.Dimension) -> Dim:
-        """One size; a negative one means unknown, as some exporters write it."""
+    def dim(self, proto: onnx.TensorShapeProto.Dimension, place: str = "") -> Dim:
+        """One size; a negative one means unknown, as some exporters write it.
+
+        `place` names a size that has no name.
+        """
         if proto.dim_param:
             return self.named(proto.dim_param)
         if proto.HasField("dim_value") and proto.dim_value >= 0:
             return proto.dim_value
-        return self.fresh()
+        return self.named(place) if place else self.fresh()
 
 
-def tensor_type(proto: onnx.TypeProto, symbols: Symbols) -> TensorType | None:
-    """The type a file states; None for sequences, maps, optionals and unknown element types."""
+def tensor_type(proto: onnx.TypeProto, symbols: Symbols, name: str = "") -> TensorType | None:
+    """The type a file states; None for sequences, maps, optionals and unknown element types.
+
+    Sizes without a name are called INPUT.AXIS, as engines do, where `name` says the input.
+    """
     element = ELEMENT_TYPES.get(proto.tensor_type.elem_type) if proto.HasField("tensor_type") else None
     if element is None:
         return None
     if not proto.tensor_type.HasField("shape"):
         return TensorType(element, None)
-    return TensorType(element, tuple(map(symbols.dim, proto.tensor_type.shape.dim)))
+    dims = proto.tensor_type.shape.dim
+    places = (f"{name}.{axis}" if name else "" for axis in range(len(dims)))
+    return TensorType(element, tuple(map(symbols.dim, dims, places)))
 
 
 class Stated:

@@ -91,7 +91,11 @@ class Plan:
 
 
 def fixed(program: Program, sizes: dict[str, int]) -> Program:
-    """The program at fixed sizes of its symbols."""
+    """The program at fixed sizes of its symbols; EngineError where one is not among `sizes`."""
+    named = {symbol for type_ in program.inputs.values() for dim in type_.shape or ()
+             if not isinstance(dim, int) for symbol in dim.symbols()}  # fmt: skip
+    if missing := sorted(named - sizes.keys()):
+        raise EngineError(f"the size '{missing[0]}' is not known; name the sizes of inputs by plain words")
 
     def concrete(type_: TensorType) -> TensorType:
         if type_.shape is None:
