@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy as np
 
-TESTS = Path(__file__).resolve().parents[1] / "tests"
-sys.path[:0] = [str(TESTS), str(TESTS / "backend" / "native")]
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "tests" / room) for room in ("", "backend/native")]
 
 from sanitized import MEMORY, THREADS, UNOPTIMIZED, sanitized
 from test_native_graphs import Graph
