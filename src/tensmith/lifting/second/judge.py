@@ -27,7 +27,6 @@ from tensmith.lifting.second.values import (
     shown,
 )
 
-
 # How front ends state that nothing is divided by zero.
 _DIVISORS = ("divisors are not zero", "no float is divided by 0", "no zero a negative one")
 
