@@ -66,7 +66,7 @@ MISREAD = {
     "a power that is complex": (
         "f.py",
         "def f(a: list[float]) -> list[float]:\n    return [x ** 0.5 for x in a]\n",
-        "def f(a: list[float]) -> list[float]:\n    return [abs(x) ** 0.5 for x in a]\n",
+        "def f(a: list[float]) -> list[float]:\n    return [abs(x) for x in a]\n",
     ),
     "division that truncates": (
         "f.py",
