@@ -166,3 +166,18 @@ def test_values_of_a_model_may_have_the_names_that_passes_give(name: str) -> Non
     after = road.prepared(program)[0]
     x = {"x": np.random.default_rng(0).normal(size=(1, 6, 5, 7)).astype(np.float32)}
     np.testing.assert_allclose(interpret(after, x)["z"], interpret(program, x)["z"], atol=1e-4)
+
+
+@pytest.mark.parametrize("depth", [8, 16, 64])
+def test_attention_is_equal_up_to_the_rounding_of_its_scale(depth: int) -> None:
+    """The root of the scale is no number of 32 bits, and large scores make much of it."""
+    net = Net(1, 12, 2 * depth)
+    program = net.program(net.add("attention", "x", "x", "x", q_num_heads=2, kv_num_heads=2))
+    passes = {one.step: one.evidence for one in road.prepared(program)[1]}
+    assert passes["decompose"] in ("checked", "tested")
+
+    def other_scale(program: Program) -> Program:
+        constants = {n: a * np.float32(1.001) if "scale" in n else a for n, a in program.constants.items()}
+        return replace(program, constants=constants, _known={})
+
+    assert compare_changes(program, other_scale(road.PASSES["decompose"](program))).different
