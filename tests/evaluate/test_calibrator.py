@@ -77,6 +77,16 @@ def test_moments_of_patches(found: Calibrator) -> None:
     np.testing.assert_allclose(second, channels.T @ channels / len(channels), **CLOSE)
 
 
+def test_what_is_drawn_for_a_layer_does_not_depend_on_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a replay finds the moment again, though it asks for other layers, or in another order."""
+    for name in ("_FEWEST_POSITIONS", "_MOST_POSITIONS"):
+        monkeypatch.setattr(calibrator, name, 7)
+    view = View(as_dataset((SAMPLES, None)).part("all"), np.arange(len(SAMPLES)))
+    alone, after = (Calibrator(view, 10, None, 1) for _ in range(2))
+    after.moment(network(), "h")  # which gathers y as well
+    np.testing.assert_array_equal(alone.moment(network(), "y").second, after.moment(network(), "y").second)
+
+
 def test_only_layers_have_moments(found: Calibrator) -> None:
     with pytest.raises(ProgramError, match="'r' is not the output"):
         found.moment(network(), "r")
