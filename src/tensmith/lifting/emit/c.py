@@ -35,7 +35,7 @@ class C(Emitter):
     def emit(self, lifted: Lifted) -> Emitted:
         """F.c and F.h."""
         plan = make_plan(lifted)
-        source = unmixed(lambda names: Source(lifted, plan, names), Source.whole)
+        source = unmixed(lambda names: Source(lifted, plan, names), Source.own)
         name = lifted.function.name
         return Emitted({f"{name}.c": source.text().encode(), f"{name}.h": source.header().encode()})
 
@@ -63,9 +63,9 @@ class Source:
         parts = [self._includes(), constants and f"{constants}\n", helpers, self._sentences()]
         return "".join(parts) + "\n".join(self._body) + "\n"
 
-    def whole(self) -> str:
-        """F.h and F.c."""
-        return self.header() + self.text()
+    def own(self) -> str:
+        """What F is made of, and what stands beside it: names that its parameters must not have."""
+        return "\n".join([*self._body, *self.unit.helpers, "TENSMITH_RESTRICT"])
 
     def header(self) -> str:
         """F.h, which says all that a caller must know."""

@@ -5,6 +5,8 @@ There is no such hardware here: the code is checked on a functional model of the
 
 from __future__ import annotations
 
+import re
+
 from tensmith.ctext.dialect import CTYPES
 from tensmith.ctext.expr import Expr, Load
 from tensmith.ctext.loops import nest_lines
@@ -30,7 +32,7 @@ class Gemmini(Emitter):
     def emit(self, lifted: Lifted) -> Emitted:
         """F.c and F.h."""
         plan = make_plan(lifted, stored_for_mesh)
-        source = unmixed(lambda names: MeshSource(lifted, plan, names), MeshSource.whole)
+        source = unmixed(lambda names: MeshSource(lifted, plan, names), MeshSource.own)
         name = lifted.function.name
         files = {f"{name}.c": source.text().encode(), f"{name}.h": source.header().encode()}
         return Emitted(files, tuple(note for note in source.notes() if note))
@@ -59,6 +61,11 @@ class MeshSource(Source):
         if any(isinstance(job, Sum) for job in self.jobs):
             parts.append(text.SUM)
         return "\n\n".join([head, "\n\n".join(part.rstrip() for part in parts), rest])
+
+    def own(self) -> str:
+        """Also the functions that drive the mesh."""
+        beside = re.findall(r"^\w[^;={]*?\b(\w+)\(", self.text(), re.MULTILINE)
+        return " ".join([super().own(), *(name for name in beside if name != self.signature.function)])
 
     def notes(self) -> list[str]:
         """What runs where, for the header."""

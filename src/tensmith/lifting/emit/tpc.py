@@ -33,7 +33,7 @@ class Tpc(Emitter):
             packed = tuple(replace(given, when="") for given in lifted.inputs)
             plan = make_plan(replace(lifted, inputs=packed), stored_for_lanes)
             kernels = _kernels(lifted, plan.steps)
-            host = unmixed(lambda names: Host(lifted, plan, kernels, names), Host.whole)
+            host = unmixed(lambda names: Host(lifted, plan, kernels, names), Host.own)
         except Refusal as refusal:
             raise Refusal(refusal.reason, function.position, function.name) from refusal
         dtypes = {name: lifted.program.type(name).dtype for kernel in kernels for name in kernel.inputs}
