@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "tests" / room) for room in ("", "backend/native")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "backend" / "native"))
 
 from sanitized import MEMORY, THREADS, UNOPTIMIZED, sanitized
 from test_native_graphs import Graph
