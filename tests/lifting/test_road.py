@@ -63,8 +63,8 @@ def test_every_function_has_its_own_outcome(tmp_path):
     assert results[0].files == (tmp_path / "f.py", tmp_path / "f.cert" / "claims.json")
     document = json.loads(json.dumps(results[1].to_json()))
     assert list(document) == [
-        "name", "status", "reason", "line", "column", "arithmetic", "requires", "assumes", "obligations",
-        "checked", "seconds", "program", "files",
+        "name", "status", "reason", "line", "column", "arithmetic", "requires", "assumes", "notes",
+        "obligations", "checked", "seconds", "program", "files",
     ]  # fmt: skip
     assert document["reason"] == "no loop here; write one" and (document["line"], document["column"]) == (
         9,
