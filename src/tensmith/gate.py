@@ -12,8 +12,8 @@ import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from tensmith.errors import (
     DataError,
@@ -81,7 +81,7 @@ def check(path: Path, kind: Kind) -> int:
         raise _unreadable(path, kind, error) from error
 
 
-def open_file(path: Path, kind: Kind) -> BinaryIO:
+def open_file(path: Path, kind: Kind) -> BufferedReader:
     """Opens a regular file of `kind` for reading; its error where that cannot be."""
     check(path, kind)  # opening a device may already do something
     try:
