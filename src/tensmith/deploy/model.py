@@ -111,7 +111,7 @@ def load(path: str | Path, engine: str | None = None, threads: int = 1) -> Model
     if compiled is None:
         gate.check(path, gate.PACKED if path.suffix == _PACKED_SUFFIX else gate.MODEL)
     else:
-        for file in compiled.iterdir():
+        for file in (each for each in compiled.iterdir() if not each.is_dir()):
             gate.check(file, gate.COMPILED)
     model = Model(path, engine, threads, compiled)
     if path.suffix == _PACKED_SUFFIX:
