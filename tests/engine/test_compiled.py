@@ -38,6 +38,16 @@ def test_a_file_is_compiled_once_until_a_kernel_was_timed(model: Path) -> None:
     assert untuned.manifest["kernels"] == compiled.load(first).manifest["kernels"]
 
 
+def test_a_replaced_library_is_compiled_again_and_never_run(model: Path) -> None:
+    folder = compiled.compiled_folder(model, {})
+    whole = (folder / "libmodel.so").read_bytes()
+    (folder / "libmodel.so").write_bytes(b"not what was compiled")
+    libraries = list((folder.parents[1] / "native").glob("*/kernels.so"))
+    libraries[0].write_bytes(b"nor is this")
+    assert compiled.compiled_folder(model, {}) == folder
+    assert (folder / "libmodel.so").read_bytes() == libraries[0].read_bytes() == whole
+
+
 def test_the_engine_takes_the_setting(model: Path) -> None:
     inputs = conv_relu()[1]
     answers = [

@@ -18,7 +18,7 @@ from tensmith.backend.native.choose.choosers import estimated
 from tensmith.backend.native.choose.measured import metascheduled
 from tensmith.backend.native.emit.loader import Model
 from tensmith.engine import ENGINES
-from tensmith.errors import EngineError, OutputError
+from tensmith.errors import EngineError
 from tensmith.kernel import Convolution, Epilogue, host_isa
 from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.scheduled import ARGUMENTS, FUNCTION, Scheduled, keep, revision, scheduled
@@ -112,12 +112,13 @@ def test_the_revision_tells_kept_kernels_apart(private_cache: Path) -> None:
     assert revision() == seen[2]
 
 
-def test_a_damaged_kernel_is_refused(private_cache: Path) -> None:
+def test_a_replaced_kernel_is_none(private_cache: Path) -> None:
     keep(stub(problem()))
-    (path,) = (private_cache / "metaschedule").iterdir()
-    path.write_text('{"order": ["source"], "assembly": ""}')
-    with pytest.raises(OutputError, match="damaged: remove it"):
-        scheduled(problem(), ISA)
+    assert scheduled(problem(), ISA) is not None
+    (entry,) = (private_cache / "metaschedule").iterdir()
+    path = entry / "kernel.json"
+    path.write_text(path.read_text().replace(FUNCTION, "another"))
+    assert scheduled(problem(), ISA) is None
 
 
 def test_a_search_that_dies_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

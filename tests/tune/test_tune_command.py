@@ -86,7 +86,7 @@ def test_a_damaged_database_is_refused(tiny: Path, tmp_path: Path, private_cache
         tensmith("tune", tiny / "tiny.onnx", folder=tmp_path), 1, "timings.sqlite", "damaged", "remove it"
     )
     bench = tensmith("bench", tiny / "tiny.onnx", "--engines", "native", folder=tmp_path)
-    refused(bench, 1, "timings.sqlite", "damaged")
+    assert bench.returncode == 0, bench.stderr  # who only reads it does without
 
 
 @pytest.mark.parametrize(("options", "word"), [

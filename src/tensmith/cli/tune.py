@@ -110,14 +110,14 @@ def _place(rpc: str | None, target: str | None, tell: Tell) -> Iterator[Place]:
 
     if rpc is None:
         with Timer() as timer:
-            yield Place(host_isa(), Timings(), timer.seconds, shipped(host_isa()))
+            yield Place(host_isa(), Timings(writing=True), timer.seconds, shipped(host_isa()))
         return
     named = load_target(target) if target is not None else None
     with Device(rpc) as device:
         tell(f"connecting to {rpc}")
         found = device.describe()
         isa = found.isa(named)
-        yield Place(isa, Timings(cpu=found.model), device.seconds, shipped(isa))
+        yield Place(isa, Timings(cpu=found.model, writing=True), device.seconds, shipped(isa))
 
 
 def _table(document: dict[str, Any]) -> Table:

@@ -106,12 +106,15 @@ class RegisterTiles(Kernel):
 
 T = TypeVar("T", bound=RegisterTiles)
 
+# More than any register file has places for.
+_MOST_POSITIONS = 1024
+
 
 def tilings(problem: Convolution, vector: int, fits: Callable[[int, int], bool]) -> Iterator[tuple[int, int]]:
     """(positions, blocks) of every tile that fits the registers, for vectors of so many filters."""
     filter_blocks = -(-wide_groups(problem, vector)[2] // vector)
     for blocks in range(1, min(filter_blocks, _MOST_BLOCKS) + 1):
-        for positions in range(1, math.prod(problem.output) + 1):
+        for positions in range(1, min(math.prod(problem.output), _MOST_POSITIONS) + 1):
             if fits(positions, blocks):
                 yield positions, blocks
 

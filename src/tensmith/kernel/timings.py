@@ -42,11 +42,12 @@ CREATE TABLE IF NOT EXISTS settled (
 class Timings:
     """The database at `path`; it is created by the first `add`, an OutputError if it is damaged or full.
 
-    Reading takes a damaged or foreign one for none, with a CacheWarning. `cpu` is the model that kernels run
+    Who only reads takes a damaged or foreign one for none, with a CacheWarning; who is `writing` too is told
+    at once. `cpu` is the model that kernels run
     on: this machine's if not said.
     """
 
-    def __init__(self, path: Path | None = None, cpu: str | None = None) -> None:
+    def __init__(self, path: Path | None = None, cpu: str | None = None, *, writing: bool = False) -> None:
         self.path = path or user_cache("timings.sqlite")
         self._cpu = cpu
         self._db: sqlite3.Connection | None = None
@@ -55,6 +56,8 @@ class Timings:
             try:
                 self._open()
             except OutputError as error:
+                if writing:
+                    raise
                 self._ignore(error)
 
     def known(self, kernels: Iterable[Kernel], memory: int) -> dict[Kernel, float]:

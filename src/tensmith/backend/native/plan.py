@@ -125,6 +125,9 @@ def make_plan(
     images = {name: images_of(program, name) for name in values - rows.keys()}
     images |= {name: rows_of(program, value) for name, value in rows.items()}
     images |= {name: Images(1, size, 1, 1) for name, size in tensors.tables.items()}
+    for name, sizes in images.items():  # before anybody walks over what cannot be
+        if math.prod(sizes) >= _MOST_ELEMENTS:
+            raise EngineError(f"'{name}' has {math.prod(sizes)} elements; native takes tensors up to 2^31")
     dtypes = {name: program.type(value).dtype for name, value in rows.items()}
     dtypes |= dict.fromkeys(tensors.tables, "f32")
     total = sum(constant.nbytes for constant in program.constants.values())
@@ -149,9 +152,9 @@ def _memory(layout: Layout, program: Program) -> tuple[dict[str, Place], dict[in
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     spans: dict[str, Span] = {}
-    for name, images in layout.images.items():
-        if name in layout.block and math.prod(images) >= _MOST_ELEMENTS:
-            raise EngineError(f"'{name}' has {math.prod(images)} elements; native takes tensors up to 2^31")
+    for name in layout.block:
+        if (size := layout.buffer(name).size) >= _MOST_ELEMENTS:
+            raise EngineError(f"'{name}' takes {size} elements with its pads; native takes up to 2^31")
     for index, action in enumerate(layout.actions):
         phase = phases[index]
         for value in action.values:
