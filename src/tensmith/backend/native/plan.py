@@ -157,9 +157,6 @@ def _memory(layout: Layout, program: Program) -> tuple[dict[str, Place], dict[in
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     spans: dict[str, Span] = {}
-    for name in layout.block:
-        if (size := layout.buffer(name).size) >= _MOST_ELEMENTS:
-            raise EngineError(f"'{name}' takes {size} elements with its pads; native takes up to 2^31")
     for index, action in enumerate(layout.actions):
         phase = phases[index]
         for value in action.values:
@@ -168,6 +165,9 @@ def _memory(layout: Layout, program: Program) -> tuple[dict[str, Place], dict[in
             last[root] = phase
         if action.work.scratch_bytes:
             spans[f"scratch {index}"] = Span(action.work.scratch_bytes, phase, phase)
+    for root in first:
+        if (size := layout.buffer(root).size) >= _MOST_ELEMENTS:
+            raise EngineError(f"'{root}' takes {size} elements with its pads; native takes up to 2^31")
     stride = {
         root: layout.buffer(root).bytes
         if root in layout.tight  # seen as one tensor, so that images follow each other without gaps
