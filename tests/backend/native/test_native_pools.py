@@ -10,7 +10,7 @@ from native_programs import Net, answers
 
 WINDOWS = [
     {"kernel_shape": (3, 4), "strides": (2, 3), "pads": (1, 2, 2, 1)},
-    {"kernel_shape": (2, 3), "dilations": (3, 2), "pads": (1, 3, 2, 0)},
+    {"kernel_shape": (2, 3), "dilations": (3, 2), "pads": (1, 2, 1, 0)},
     {"kernel_shape": (9, 11), "strides": (3, 2), "pads": (8, 10, 8, 10)},
     {"kernel_shape": (40, 40), "strides": (40, 40), "pads": (20, 18, 20, 18), "ceil_mode": 1},
     {"kernel_shape": (3, 3), "strides": (5, 5), "pads": (2, 2, 2, 2), "ceil_mode": 1},
