@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from tensmith import __version__
+from tensmith import __version__, cache
 from tensmith.config import Config
 from tensmith.deploy.folder import RunFolder
 from tensmith.deploy.layers import layer_rows
@@ -116,7 +116,8 @@ def _write_point(place: Path, final: Path, writing: _Writing, candidate: Candida
     for file in data:
         shutil.copyfile(file, place / file.name)
     if candidate.engine in COMPILING:
-        shutil.copytree(workshop.compiled(contender_of(workshop, candidate)), place, dirs_exist_ok=True)
+        made = workshop.compiled(contender_of(workshop, candidate))
+        shutil.copytree(made, place, dirs_exist_ok=True, ignore=shutil.ignore_patterns(cache.RECORD))
     if packed := workshop.packed(candidate):
         shutil.copyfile(packed, place / "model.packed")
     statistics = collect(workshop.asked(candidate.plan), workshop.calibration)
