@@ -6,34 +6,36 @@ from typing import ClassVar
 
 from tensmith.ir import Node
 from tensmith.lifting.emit import emitter
-from tensmith.lifting.emit.expression import ARITHMETIC, PRODUCT, Rule, Text, call, infix, nested
+from tensmith.lifting.emit.array_rules import (
+    cast,
+    einsum,
+    expand,
+    flat_helper,
+    gather,
+    mod,
+    pad,
+    places_helper,
+    reduction,
+    shift,
+)
+from tensmith.lifting.emit.expression import ARITHMETIC, Rule, Text, call, nested
 from tensmith.lifting.emit.python_frame import PythonEmitter, view_places
-from tensmith.lifting.emit.python_text import extents
 from tensmith.lifting.emit.python_writer import Writer
 from tensmith.lifting.emit.rules import (
-    axes_of,
     axis_of_sum,
     divide,
-    fill,
     functions,
     index_of,
     integer_helper,
-    pad_widths,
-    padded_extreme,
     remainder,
     size,
     transpose,
-    typed_reduction,
     where,
 )
 from tensmith.lifting.lifted import View
 
 _HELPERS = {
-    "_flat": '''
-        def _flat(name, value, dtype):
-            """The elements of a flat array; see _array."""
-            return _array(name, value, dtype).reshape(-1)
-    ''',
+    "_flat": flat_helper,
     "_holds": '''
         def _holds(condition):
             """Whether a condition holds, or may hold: inside jax.jit it is not known."""
@@ -70,12 +72,7 @@ _HELPERS = {
 
             return run
     ''',
-    "_places": '''
-        def _places(offset, shape, steps):
-            """offset + i * steps[0] + j * steps[1] + ... for every (i, j, ...) of the shape."""
-            grids = np.indices(shape, sparse=True)
-            return sum((grid * step for grid, step in zip(grids, steps)), start=np.asarray(offset))
-    ''',
+    "_places": places_helper,
     "_placed": '''
         def _placed(array, value):
             """The array with the value as its front; the value alone where it is all of it."""
@@ -92,47 +89,6 @@ _HELPERS = {
 }
 
 
-def _cast(w: Writer, node: Node, operands: list[Text]) -> Text:
-    dtype = w.type(node.output).dtype
-    if operands[0].literal:
-        return w.target.typed(operands[0], dtype)
-    return Text(f"{operands[0].atom}.astype({w.target.dtype(dtype)})")
-
-
-def _reduction(method: str) -> Rule:
-    def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
-        code, arguments = operands[0].atom, [axes_of(w, node, "axis")]
-        pad = padded_extreme(w, node)
-        if pad is not None and pad_widths(w, pad) is None:
-            arguments.append(f"initial={fill(w, pad)}")
-        if method in ("sum", "prod") and w.type(node.output).dtype[0] in "iu":
-            code, dtype = typed_reduction(w, node, operands[0])
-            arguments.append(f"dtype={dtype}")
-        return Text(f"{code}.{method}({', '.join(filter(None, arguments))})")
-
-    return rule
-
-
-def _pad(w: Writer, node: Node, operands: list[Text]) -> Text:
-    ends = pad_widths(w, node)
-    if ends is None:
-        return operands[0]
-    widths = ", ".join(f"(0, {end})" for end in ends)
-    widths = widths if len(ends) == 1 else f"[{widths}]"
-    return Text(f"jnp.pad({operands[0].code}, {widths}, constant_values={fill(w, node)})")
-
-
-def _expand(w: Writer, node: Node, operands: list[Text]) -> Text:
-    shape = extents(w.shape(node.output), w.names)
-    if operands[0].literal:
-        return Text(f"jnp.full({shape}, {operands[0].code}, {w.target.dtype(w.type(node.output).dtype)})")
-    return Text(f"jnp.broadcast_to({operands[0].code}, {shape})")
-
-
-def _einsum(w: Writer, node: Node, operands: list[Text]) -> Text:
-    return Text(f'jnp.einsum("{node.attrs["equation"]}", {", ".join(o.code for o in operands)})')
-
-
 def _cum_sum(w: Writer, node: Node, operands: list[Text]) -> Text:
     axis, dtype = axis_of_sum(w, node), w.target.dtype(w.type(node.output).dtype)
     total = f"jnp.cumsum({operands[0].code}, axis={axis}, dtype={dtype})"
@@ -142,21 +98,6 @@ def _cum_sum(w: Writer, node: Node, operands: list[Text]) -> Text:
     padded = ", ".join("(1, 0)" if a == axis else "(0, 0)" for a in range(len(w.shape(node.output))))
     padded = padded if "), (" not in padded else f"[{padded}]"
     return Text(f"jnp.pad({total}, {padded})[{lead}:-1]")
-
-
-def _gather(w: Writer, node: Node, operands: list[Text]) -> Text:
-    return Text(f"jnp.take({operands[0].code}, {operands[1].code}, axis={node.attrs['axis']})")
-
-
-def _mod(w: Writer, node: Node, operands: list[Text]) -> Text:
-    if node.attrs["fmod"]:
-        return call("jnp.fmod")(w, node, operands)
-    return infix("%", PRODUCT)(w, node, operands)
-
-
-def _shift(w: Writer, node: Node, operands: list[Text]) -> Text:
-    left = node.attrs["direction"] == "LEFT"
-    return call("jnp.left_shift" if left else "jnp.right_shift")(w, node, operands)
 
 
 @emitter
@@ -171,12 +112,12 @@ class Jax(PythonEmitter):
     table: ClassVar[dict[str, Rule]] = {
         **ARITHMETIC, **functions("jnp"),
         "div": divide(lambda w, node, a, b: call(w.helper("_quotient"))(w, node, [a, b])),
-        "mod": remainder(_mod), "pow": call("jnp.power"), "bit_shift": _shift,
+        "mod": remainder(mod), "pow": call("jnp.power"), "bit_shift": shift,
         "min": nested("jnp.minimum"), "max": nested("jnp.maximum"), "where": where("jnp.where"),
-        "cast": _cast, "einsum": _einsum, "expand": _expand, "transpose": transpose,
-        "unsqueeze": index_of, "pad": _pad, "gather": _gather, "cum_sum": _cum_sum, "size": size,
-        "reduce_sum": _reduction("sum"), "reduce_prod": _reduction("prod"),
-        "reduce_max": _reduction("max"), "reduce_min": _reduction("min"),
+        "cast": cast, "einsum": einsum, "expand": expand, "transpose": transpose,
+        "unsqueeze": index_of, "pad": pad, "gather": gather, "cum_sum": _cum_sum, "size": size,
+        "reduce_sum": reduction("sum"), "reduce_prod": reduction("prod"),
+        "reduce_max": reduction("max"), "reduce_min": reduction("min"),
     }  # fmt: skip
 
     def typed(self, number: Text, dtype: str) -> Text:

@@ -6,9 +6,9 @@ from typing import ClassVar
 
 from tensmith.ir import Node
 from tensmith.lifting.emit import emitter
+from tensmith.lifting.emit.array_rules import cast, expand, flat_helper, gather, pad, shift
 from tensmith.lifting.emit.expression import ARITHMETIC, PRODUCT, Rule, Text, call, infix, nested
 from tensmith.lifting.emit.python_frame import PythonEmitter, view_places
-from tensmith.lifting.emit.python_text import extents
 from tensmith.lifting.emit.python_writer import Writer
 from tensmith.lifting.emit.rules import (
     axes_of,
@@ -29,11 +29,7 @@ from tensmith.lifting.emit.rules import (
 from tensmith.lifting.lifted import View
 
 _HELPERS = {
-    "_flat": '''
-        def _flat(name, value, dtype):
-            """The elements of a flat array; see _array."""
-            return _array(name, value, dtype).reshape(-1)
-    ''',
+    "_flat": flat_helper,
     "_array": '''
         def _array(name, value, dtype, rank=None):
             """The value as an array of the source's element type."""
@@ -144,13 +140,6 @@ _HELPERS = {
 }
 
 
-def _cast(w: Writer, node: Node, operands: list[Text]) -> Text:
-    dtype = w.type(node.output).dtype
-    if operands[0].literal:
-        return w.target.typed(operands[0], dtype)
-    return Text(f"{operands[0].atom}.astype({w.target.dtype(dtype)})")
-
-
 def _axes(w: Writer, node: Node) -> str:
     """The reduced axes as a tuple."""
     axes = axes_of(w, node, "axis").removeprefix("axis=") or "None"
@@ -178,23 +167,6 @@ def _extreme(method: str) -> Rule:
     return rule
 
 
-def _pad(w: Writer, node: Node, operands: list[Text]) -> Text:
-    ends = pad_widths(w, node)
-    if ends is None:
-        return operands[0]
-    widths = ", ".join(f"(0, {end})" for end in ends)
-    widths = widths if len(ends) == 1 else f"[{widths}]"
-    filling = w.target.typed(Text(fill(w, node)), w.type(node.output).dtype).code
-    return Text(f"mx.pad({operands[0].code}, {widths}, constant_values={filling})")
-
-
-def _expand(w: Writer, node: Node, operands: list[Text]) -> Text:
-    shape = extents(w.shape(node.output), w.names)
-    if operands[0].literal:
-        return Text(f"mx.full({shape}, {operands[0].code}, {w.target.dtype(w.type(node.output).dtype)})")
-    return Text(f"mx.broadcast_to({operands[0].code}, {shape})")
-
-
 def _matmul(w: Writer, node: Node, operands: list[Text]) -> Text:
     if w.type(node.output).dtype[0] == "f":
         return infix("@", PRODUCT)(w, node, operands)
@@ -215,21 +187,12 @@ def _cum_sum(w: Writer, node: Node, operands: list[Text]) -> Text:
     return Text(f"mx.cumsum({operands[0].code}, axis={axis_of_sum(w, node)}{more})")
 
 
-def _gather(w: Writer, node: Node, operands: list[Text]) -> Text:
-    return Text(f"mx.take({operands[0].code}, {operands[1].code}, axis={node.attrs['axis']})")
-
-
 def _mod(w: Writer, node: Node, operands: list[Text]) -> Text:
     a, b = operands
     if not node.attrs["fmod"]:
         return infix("%", PRODUCT)(w, node, operands)
     a, b = (w.assigned(name) if not o.literal else o for name, o in zip(node.inputs, operands))
     return Text(f"{a.within(PRODUCT)} - {b.atom} * {w.helper('_quotient')}({a.code}, {b.code})", 3)
-
-
-def _shift(w: Writer, node: Node, operands: list[Text]) -> Text:
-    left = node.attrs["direction"] == "LEFT"
-    return call("mx.left_shift" if left else "mx.right_shift")(w, node, operands)
 
 
 def _precise(function: str, single: str = "") -> Rule:
@@ -255,10 +218,10 @@ class Mlx(PythonEmitter):
         **ARITHMETIC, **functions("mx"), "exp": _precise("exp", "_exp_single"),
         "sin": _precise("sin"), "cos": _precise("cos"),
         "div": divide(lambda w, node, a, b: call(w.helper("_quotient"))(w, node, [a, b])),
-        "mod": remainder(_mod), "pow": call("mx.power"), "bit_shift": _shift,
+        "mod": remainder(_mod), "pow": call("mx.power"), "bit_shift": shift,
         "min": nested("mx.minimum"), "max": nested("mx.maximum"), "where": where("mx.where"),
-        "cast": _cast, "matmul": _matmul, "einsum": _einsum, "expand": _expand, "transpose": transpose,
-        "unsqueeze": index_of, "pad": _pad, "gather": _gather, "cum_sum": _cum_sum, "size": size,
+        "cast": cast, "matmul": _matmul, "einsum": _einsum, "expand": expand, "transpose": transpose,
+        "unsqueeze": index_of, "pad": pad, "gather": gather, "cum_sum": _cum_sum, "size": size,
         "reduce_sum": _total("sum", 0), "reduce_prod": _total("prod", 1),
         "reduce_max": _extreme("max"), "reduce_min": _extreme("min"),
     }  # fmt: skip
@@ -266,6 +229,10 @@ class Mlx(PythonEmitter):
     def typed(self, number: Text, dtype: str) -> Text:
         """A 0-d array."""
         return Text(f"mx.array({number.code}, {self.dtype(dtype)})")
+
+    def filling(self, number: str, dtype: str) -> str:
+        """Of the array's type."""
+        return self.typed(Text(number), dtype).code
 
     def transposed(self, code: str, order: tuple[int, ...]) -> str:
         """See PythonEmitter."""

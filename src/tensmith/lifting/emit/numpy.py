@@ -6,37 +6,28 @@ from typing import ClassVar
 
 from tensmith.ir import Node
 from tensmith.lifting.emit import emitter
+from tensmith.lifting.emit.array_rules import cast, expand, flat_helper, gather, mod, pad, reduction, shift
 from tensmith.lifting.emit.expression import ARITHMETIC, PRODUCT, Rule, Text, call, infix, nested
 from tensmith.lifting.emit.python_frame import PythonEmitter
-from tensmith.lifting.emit.python_text import extents
 from tensmith.lifting.emit.python_writer import Writer
 from tensmith.lifting.emit.rules import (
-    axes_of,
     axis_of_sum,
     by_bits,
     chosen,
     divide,
-    fill,
     functions,
     index_of,
     integer_helper,
-    pad_widths,
-    padded_extreme,
     remainder,
     scalar,
     select_helper,
     size,
     transpose,
-    typed_reduction,
     where,
 )
 
 _HELPERS = {
-    "_flat": '''
-        def _flat(name, value, dtype):
-            """The elements of a flat array; see _array."""
-            return _array(name, value, dtype).reshape(-1)
-    ''',
+    "_flat": flat_helper,
     "_array": '''
         def _array(name, value, dtype, rank=None):
             """The value as an array of the source's element type, not copied where it is one."""
@@ -108,43 +99,6 @@ _HELPERS = {
 }
 
 
-def _cast(w: Writer, node: Node, operands: list[Text]) -> Text:
-    dtype = w.type(node.output).dtype
-    if operands[0].literal:
-        return w.target.typed(operands[0], dtype)
-    return Text(f"{operands[0].atom}.astype({w.target.dtype(dtype)})")
-
-
-def _reduction(method: str) -> Rule:
-    def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
-        given, code, arguments = node.inputs[0], operands[0].atom, [axes_of(w, node, "axis")]
-        pad = padded_extreme(w, node)
-        if pad is not None and pad_widths(w, pad) is None:
-            arguments.append(f"initial={fill(w, pad)}")
-        if method in ("sum", "prod") and w.type(given).dtype[0] in "iu":
-            code, dtype = typed_reduction(w, node, operands[0])
-            arguments.append(f"dtype={dtype}")
-        return Text(f"{code}.{method}({', '.join(filter(None, arguments))})")
-
-    return rule
-
-
-def _pad(w: Writer, node: Node, operands: list[Text]) -> Text:
-    ends = pad_widths(w, node)
-    if ends is None:
-        return operands[0]
-    widths = ", ".join(f"(0, {end})" for end in ends)
-    widths = widths if len(ends) == 1 else f"[{widths}]"
-    return Text(f"np.pad({operands[0].code}, {widths}, constant_values={fill(w, node)})")
-
-
-def _expand(w: Writer, node: Node, operands: list[Text]) -> Text:
-    shape = extents(w.shape(node.output), w.names)
-    if not w.type(node.inputs[0]).dims:
-        return Text(f"np.full({shape}, {operands[0].code}, {w.target.dtype(w.type(node.output).dtype)})")
-    return Text(f"np.broadcast_to({operands[0].code}, {shape})")
-
-
 def _matmul(w: Writer, node: Node, operands: list[Text]) -> Text:
     """BLAS knows floats alone; vectors of integers go through einsum, whose loops are vectorised."""
     dtype, ranks = w.type(node.output).dtype, [len(w.shape(name)) for name in node.inputs]
@@ -173,10 +127,6 @@ def _cum_sum(w: Writer, node: Node, operands: list[Text]) -> Text:
     return Text(f"np.cumsum({operands[0].code}, axis={axis}, dtype={dtype})")
 
 
-def _gather(w: Writer, node: Node, operands: list[Text]) -> Text:
-    return Text(f"np.take({operands[0].code}, {operands[1].code}, axis={node.attrs['axis']})")
-
-
 def _quotient(w: Writer, node: Node, a: Text, b: Text) -> Text:
     """float64 quotients of 32-bit integers lie on the right side of every whole number."""
     dtype = w.type(node.output).dtype
@@ -196,16 +146,6 @@ def _one(w: Writer, condition: Text, dtype: str) -> str:
     if dtype in ("i8", "u8"):
         return f"{condition.atom}.view({w.target.dtype(dtype)})"
     return f"{condition.atom}.astype({w.target.dtype(dtype)})"
-
-
-def _mod(w: Writer, node: Node, operands: list[Text]) -> Text:
-    if node.attrs["fmod"]:
-        return call("np.fmod")(w, node, operands)
-    return infix("%", PRODUCT)(w, node, operands)
-
-
-def _shift(w: Writer, node: Node, operands: list[Text]) -> Text:
-    return call("np.left_shift" if node.attrs["direction"] == "LEFT" else "np.right_shift")(w, node, operands)
 
 
 def _function(w: Writer, node: Node, operands: list[Text]) -> Text:
@@ -231,19 +171,23 @@ class NumPy(PythonEmitter):
     helper_texts = _HELPERS
     table: ClassVar[dict[str, Rule]] = {
         **ARITHMETIC, **dict.fromkeys(functions("np"), _function),
-        "div": divide(_quotient, single=_single), "mod": remainder(_mod), "pow": call("np.power"),
-        "bit_shift": _shift,
+        "div": divide(_quotient, single=_single), "mod": remainder(mod), "pow": call("np.power"),
+        "bit_shift": shift,
         "min": nested("np.minimum"), "max": nested("np.maximum"),
-        "where": chosen(by_bits(_one, where("np.where"))), "cast": _cast,
-        "matmul": _matmul, "einsum": _einsum, "expand": _expand, "transpose": transpose,
-        "unsqueeze": index_of, "pad": _pad, "gather": _gather, "cum_sum": _cum_sum, "size": size,
-        "reduce_sum": _reduction("sum"), "reduce_prod": _reduction("prod"),
-        "reduce_max": _reduction("max"), "reduce_min": _reduction("min"),
+        "where": chosen(by_bits(_one, where("np.where"))), "cast": cast,
+        "matmul": _matmul, "einsum": _einsum, "expand": expand, "transpose": transpose,
+        "unsqueeze": index_of, "pad": pad, "gather": gather, "cum_sum": _cum_sum, "size": size,
+        "reduce_sum": reduction("sum"), "reduce_prod": reduction("prod"),
+        "reduce_max": reduction("max"), "reduce_min": reduction("min"),
     }  # fmt: skip
 
     def typed(self, number: Text, dtype: str) -> Text:
         """np.int32(n)."""
         return Text(f"{self.dtype(dtype)}({number.code})")
+
+    def fills(self, writer: Writer, name: str, value: Text) -> bool:
+        """Of any single number."""
+        return not writer.type(name).dims
 
     def fresh(self, writer: Writer, name: str) -> str:
         """Views are copied."""

@@ -72,6 +72,14 @@ class PythonEmitter(Emitter):
     def typed(self, number: Text, dtype: str) -> Text:
         """A Python number as a scalar of the element type."""
 
+    def filling(self, number: str, dtype: str) -> str:
+        """A Python number as a pad takes it."""
+        return number
+
+    def fills(self, writer: Writer, name: str, value: Text) -> bool:
+        """Whether expanding a value is filling an array with it, rather than a view."""
+        return value.literal
+
     def stays(self, writer: Writer, scalar: Input) -> bool:
         """Whether a scalar parameter stays a Python number, which takes the element type of what it meets."""
         return False

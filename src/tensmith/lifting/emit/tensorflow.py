@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from tensmith.ir import Node
 from tensmith.lifting.emit import emitter
+from tensmith.lifting.emit.array_rules import einsum, places_helper
 from tensmith.lifting.emit.expression import ARITHMETIC, BITS, Rule, Text, call, nested
 from tensmith.lifting.emit.python_frame import PythonEmitter, view_places
 from tensmith.lifting.emit.python_text import extents
@@ -47,12 +48,7 @@ _HELPERS = {
             return tensor
     ''',
     "_integer": integer_helper,
-    "_places": '''
-        def _places(offset, shape, steps):
-            """offset + i * steps[0] + j * steps[1] + ... for every (i, j, ...) of the shape."""
-            grids = np.indices(shape, sparse=True)
-            return sum((grid * step for grid, step in zip(grids, steps)), start=np.asarray(offset))
-    ''',
+    "_places": places_helper,
     "_grids": '''
         def _grids(*subscripts):
             """Subscripts of every element, in a last axis."""
@@ -135,10 +131,6 @@ def _matmul(w: Writer, node: Node, operands: list[Text]) -> Text:
     return Text(f"{w.helper('_matmul')}({a}, {b})")
 
 
-def _einsum(w: Writer, node: Node, operands: list[Text]) -> Text:
-    return Text(f'tf.einsum("{node.attrs["equation"]}", {", ".join(o.code for o in operands)})')
-
-
 def _cum_sum(w: Writer, node: Node, operands: list[Text]) -> Text:
     more = ", exclusive=True" if node.attrs["exclusive"] else ""
     return Text(f"tf.cumsum({operands[0].code}, axis={axis_of_sum(w, node)}{more})")
@@ -190,7 +182,7 @@ class TensorFlow(PythonEmitter):
         "and": call("tf.logical_and"), "or": call("tf.logical_or"), "xor": call("tf.math.logical_xor"),
         "not": call("tf.logical_not"), "equal": _typed(call("tf.equal")),
         "min": _typed(nested("tf.minimum")), "max": _typed(nested("tf.maximum")),
-        "where": _typed(where("tf.where")), "cast": _cast, "matmul": _matmul, "einsum": _einsum,
+        "where": _typed(where("tf.where")), "cast": _cast, "matmul": _matmul, "einsum": einsum,
         "expand": _expand, "transpose": _transpose, "unsqueeze": index_of, "pad": _pad, "gather": _gather,
         "cum_sum": _cum_sum, "size": size,
         "reduce_sum": _reduction("reduce_sum"), "reduce_prod": _reduction("reduce_prod"),

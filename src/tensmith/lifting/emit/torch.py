@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from tensmith.ir import Node, Program
 from tensmith.lifting.emit import emitter
+from tensmith.lifting.emit.array_rules import einsum
 from tensmith.lifting.emit.expression import ARITHMETIC, COMPARISON, PRODUCT, Rule, Text, call, infix, nested
 from tensmith.lifting.emit.factor import factors
 from tensmith.lifting.emit.python_frame import PythonEmitter
@@ -197,10 +198,6 @@ def _matmul(w: Writer, node: Node, operands: list[Text]) -> Text:
     return Text(f"{w.helper('_product')}({operands[0].code}, {operands[1].code})")
 
 
-def _einsum(w: Writer, node: Node, operands: list[Text]) -> Text:
-    return Text(f'torch.einsum("{node.attrs["equation"]}", {", ".join(o.code for o in operands)})')
-
-
 def _cum_sum(w: Writer, node: Node, operands: list[Text]) -> Text:
     axis = axis_of_sum(w, node)
     if node.attrs["exclusive"]:
@@ -379,7 +376,7 @@ class Torch(PythonEmitter):
         "mod": remainder(_tensors(_mod)), "pow": call("torch.pow"), "bit_shift": _tensors(_shift),
         "min": _tensors(nested("torch.minimum")), "max": _tensors(nested("torch.maximum")),
         "where": chosen(by_bits(_one, where("torch.where"))), "cast": _cast, "matmul": _matmul,
-        "einsum": _einsum, "expand": _expand, "transpose": transpose, "unsqueeze": index_of, "pad": _pad,
+        "einsum": einsum, "expand": _expand, "transpose": transpose, "unsqueeze": index_of, "pad": _pad,
         "gather": _gather, "cum_sum": _cum_sum, "size": size, "reduce_sum": _total,
         "reduce_max": _extreme("amax"), "reduce_min": _extreme("amin"),
         "reduce_prod": lambda w, node, operands: Text(
