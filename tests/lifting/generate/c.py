@@ -98,6 +98,7 @@ class Function(Generator):
         order = list(self.parameters)
         if self.often(0.3):
             self.chance.shuffle(order)
+            order.sort(key=lambda text: "[n][m]" in text)  # n and m stand before what they measure
         return f"{static}{returns} {self.name}({', '.join(order)})"
 
     # What stands before the function

@@ -24,6 +24,7 @@ from tensmith.lifting.source.c_arithmetic import integer
 from tensmith.lifting.source.c_context import Context, Frame
 from tensmith.lifting.source.c_cursor import Cursor, identity, key, position, type_kind
 from tensmith.lifting.source.c_declarations import extents
+from tensmith.lifting.source.c_evaluate import keep_defined
 from tensmith.lifting.source.c_places import (
     Address,
     AddressOf,
@@ -166,6 +167,7 @@ def first_open(context: Context, cursor: Cursor, found: Shape) -> tuple[Expr | N
     if found.memory == "nested":
         return (None,) * found.rank
     known = extents(context, cursor, found)
+    keep_defined(context, known[0], position(cursor))
     return (None, *known[1:])
 
 

@@ -12,7 +12,17 @@ from tensmith.lifting.source.c_arithmetic import apply, cast, integer, offset
 from tensmith.lifting.source.c_assignment import store, updated
 from tensmith.lifting.source.c_context import Context
 from tensmith.lifting.source.c_cursor import Cursor, constant, identity, position
-from tensmith.lifting.source.c_evaluate import address, condition, load, place, place_type, spelled, value
+from tensmith.lifting.source.c_evaluate import (
+    address,
+    condition,
+    discarded,
+    keep_defined,
+    load,
+    place,
+    place_type,
+    spelled,
+    value,
+)
 from tensmith.lifting.source.c_heap import copied, count, filled, repeat, store_at
 from tensmith.lifting.source.c_memory import same_array
 from tensmith.lifting.source.c_places import Address, ElementPlace, Heap, Null, Pointer, ScalarPlace, Value
@@ -245,6 +255,8 @@ def assumption(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Val
 def expected(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
     """__builtin_expect(x, c) is x."""
     found = [value(context, argument) for argument in arguments]
+    for other in found[1:]:
+        keep_defined(context, other, position(cursor))
     return found[0]
 
 
@@ -252,16 +264,15 @@ def expected(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value
 def aligned(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
     """__builtin_assume_aligned(p, n) is p."""
     for argument in arguments[1:]:
-        value(context, argument)
+        discarded(context, argument)
     return address(context, arguments[0])
 
 
 @library("prefetch")
 def prefetch(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
     """__builtin_prefetch(p) only asks for time; its arguments are computed."""
-    address(context, arguments[0])
-    for argument in arguments[1:]:
-        value(context, argument)
+    for argument in arguments:
+        discarded(context, argument)
     return None
 
 
@@ -274,6 +285,7 @@ def pointee(context: Context, pointer: Pointer, cursor: Cursor) -> Scalar:
 @library("memset")
 def memset(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
     to, new = address(context, arguments[0]), value(context, arguments[1])
+    keep_defined(context, new, position(cursor))  # also where no element is written
     kind = pointee(context, to, cursor)
     byte = int(new.value) & 255 if isinstance(new, Constant) else None
     if kind.bits != 8 and byte != 0 and not (byte == 255 and kind.kind == "int"):

@@ -16,6 +16,7 @@ from tensmith.lifting.source.c_evaluate import (
     element,
     evaluate,
     expression,
+    keep_defined,
     not_null,
     spelled,
     value,
@@ -92,6 +93,7 @@ def same_array(context: Context, cursor: Cursor, a: Pointer, b: Pointer) -> tupl
     """The last subscripts of two pointers into one array (and one row of it)."""
     if isinstance(a, Address) and isinstance(b, Address) and a.array == b.array:
         if [*map(unplaced, a.indices[:-1])] == [*map(unplaced, b.indices[:-1])]:
+            keep_defined(context, Address(a.array, a.indices[:-1]), position(cursor))
             return a.indices[-1], b.indices[-1]
         reason = f"`{spelled(cursor)}` compares pointers into different rows of {a.array}"
         raise Refusal(f"{reason}: compare subscripts", position(cursor))
@@ -104,6 +106,8 @@ def compared(context: Context, cursor: Cursor, sign: str, left: Cursor, right: C
     if isinstance(a, Null) or isinstance(b, Null):
         if sign not in ("eq", "ne"):
             raise Refusal(f"`{spelled(cursor)}` orders the null pointer", position(cursor))
+        for pointer in (a, b):
+            keep_defined(context, pointer, position(cursor))
         return not_null(context, cursor, sign == "ne")
     first, second = same_array(context, cursor, a, b)
     first, second = cast(first, I64), cast(second, I64)
