@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from tensmith.lifting import assumptions
 from tensmith.lifting.loops import BOOL, Array, Cast, Constant, Expr, Load, Position, Scalar, Variable
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import cast, defined_everywhere, integer, truth
@@ -181,7 +182,7 @@ def element(context: Context, pointer: Pointer, cursor: Cursor) -> Place:
 
 
 def not_null(context: Context, cursor: Cursor, result: bool) -> Expr:
-    context.note("pointers are not null")
+    context.note(assumptions.POINTERS())
     return Constant(result, BOOL, position(cursor))
 
 

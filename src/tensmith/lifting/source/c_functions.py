@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tensmith.lifting import assumptions
 from tensmith.lifting.limit import Deadline
 from tensmith.lifting.loops import (
     I64,
@@ -150,7 +151,7 @@ def parameter(context: Context, frame: Frame, cursor: Cursor, number: int) -> Pa
         array = Array(kind_of, 1, "flat", (integer(1, where),))
         context.arrays[name] = array
         context.bound[at] = ElementPlace(name, (integer(0, where),))
-        context.note(f"{name}, a reference, is an array of one element")
+        context.note(assumptions.REFERENCE(name))
         return Parameter(name, array, where)
     if kind_of is not None:
         context.types[name] = kind_of
@@ -190,7 +191,7 @@ def vector_parameter(context: Context, frame: Frame, cursor: Cursor, name: str, 
     context.arrays[name] = array
     context.bound[at] = Region(name)
     if found.rank > 1:
-        context.note(f"the rows of {name} have equal lengths")
+        context.note(assumptions.ROWS(name))
     if not by_reference and at in frame.written:
         context.bound[at] = duplicate(context, Region(name), name, where)
     return Parameter(name, array, where)

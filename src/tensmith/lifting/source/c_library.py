@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TypeAlias
 
+from tensmith.lifting import assumptions
 from tensmith.lifting.loops import BOOL, F64, I64, Apply, Assign, Constant, Expr, Position, Scalar
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import apply, cast, integer, offset
@@ -161,7 +162,7 @@ def lround(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
 @library("fma", "fmaf")
 def fma(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
     a, b, c = (value(context, argument) for argument in arguments)
-    context.note("fma rounds once in the source")
+    context.note(assumptions.FUSED())
     where = position(cursor)
     return apply("add", (apply("mul", (a, b), a.type, where), c), a.type, where)
 
@@ -247,7 +248,7 @@ def assumption(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Val
         return None
     if isinstance(found, Constant):
         raise Refusal("an assertion that never holds: nothing can be lifted behind it", where)
-    context.note(f"at line {where.line}, {text(found)} (an assertion of the source)")
+    context.note(assumptions.C_ASSERTION(where.line, text(found)))
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from tensmith.lifting import assumptions
 from tensmith.lifting.loops import BOOL, I64, Apply, Constant, Expr
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import cast, offset, unplaced
@@ -185,7 +186,7 @@ def retyped(context: Context, pointer: Pointer, cursor: Cursor) -> Pointer:
     if pointer.array in context.bytes and is_zero(pointer.indices):
         context.arrays[pointer.array] = replace(array, element=wanted)
         context.bytes.discard(pointer.array)
-        context.note(f"{pointer.array} points to {wanted}")
+        context.note(assumptions.POINTEE(pointer.array, wanted))
         return pointer
     reason = f"`{spelled(cursor)}` reads {array.element} memory as {wanted}"
     raise Refusal(f"{reason}: declare {pointer.array} with the type of its elements", position(cursor))

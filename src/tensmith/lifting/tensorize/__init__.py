@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from tensmith.formula.poly import Poly
 from tensmith.ir import Node
+from tensmith.lifting import assumptions
 from tensmith.lifting.lifted import Input, Lifted, View
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.plan import at_least_text
@@ -25,8 +26,6 @@ from tensmith.lifting.tensorize.lower import Lowering
 from tensmith.lifting.tensorize.outputs import Placed
 
 __all__ = ["tensorize"]
-
-_MASKED = "elements outside a triangle are finite: they are multiplied by 0"
 
 
 def tensorize(summary: Summary) -> Lifted:
@@ -60,7 +59,7 @@ def tensorize(summary: Summary) -> Lifted:
         inputs,
         tuple(replace(p.output, name=name) for name, p in zip(names, placed)),
         (*requires, *_reaches(lowering, inputs), *_starts(lowering, inputs)),
-        (*summary.assumes, *((_MASKED,) if lowering.masked else ())),
+        (*summary.assumes, *((assumptions.MASKED(),) if lowering.masked else ())),
         summary.arithmetic,
     )
 
