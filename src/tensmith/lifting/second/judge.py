@@ -80,12 +80,6 @@ class Judge:
         polys = [r.poly for r in self.lifted.requires if r.kind == "nonzero" and r.poly is not None]
         return any(evaluated(self.lifted, poly, known) == 0 for poly in polys)
 
-    def excused(self, draw: Draw) -> bool:
-        """Whether a division by zero is one that is stated: of an element where none that is read may be 0
-        (programs need not compute quotients that nobody uses, and then do not look)."""
-        arrays = [r.array for r in self.lifted.requires if r.kind == "nonzero" and r.poly is None]
-        return any(not np.all(draw.values[name]) for name in arrays)
-
     def parted(self, draw: Draw) -> Draw:
         """The draw with memory of their own for arrays that must not overlap, by a requirement or by what is
         assumed of all that are written."""
@@ -112,7 +106,7 @@ class Judge:
         try:
             outcome = self.source(arguments, found[-1] if found and self.returns else None)
         except Divided:
-            if refused is None and not self.excused(draw):
+            if refused is None:
                 raise self.difference(draw, "the source divides by zero, the program does not") from None
             return
         except Meaningless:
