@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import functools
 import json
 import re
@@ -189,7 +190,7 @@ def cut(module: Module, name: str) -> str:
         if isinstance(node, ast.expr):
             needed[known] = ast.Assign([ast.Name(known, ast.Store())], node)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            needed[known] = node
+            needed[known] = copy.deepcopy(node)  # it is changed, and others ask for its annotations
         for part in ast.walk(node):
             if isinstance(part, ast.Name):
                 for table in (module.functions, module.constants):
