@@ -98,6 +98,7 @@ class Function(Generator):
         order = list(self.parameters)
         if self.often(0.3):
             self.chance.shuffle(order)
+            order.sort(key=lambda text: "[n][m]" in text)  # n and m stand before what they measure
         return f"{static}{returns} {self.name}({', '.join(order)})"
 
     # What stands before the function
@@ -146,8 +147,8 @@ class Function(Generator):
     def literal(self, whole: bool) -> str:
         if not whole:
             self.use("float literal")
-            return self.pick("0.5", "2.0f", "-1.5", "3.", "1e2", "0.25f")
-        form = self.pick("{}", "{}", "{}", "{}u", "{}L", "0x{:x}", "'{}'", "-{}")
+            return self.pick("0.5", "2.0f", "(-1.5)", "3.", "1e2", "0.25f")
+        form = self.pick("{}", "{}", "{}", "{}u", "{}L", "0x{:x}", "'{}'", "(-{})")
         value = self.chance.randrange(0, 10)
         self.use(f"literal {form}")
         return form.format(value)
@@ -182,9 +183,10 @@ class Function(Generator):
             self.use(f"unary {operator}")
             return f"({operator}{a()})"
         if form == 3 and whole:
-            return f"({self.condition(depth - 1)})"
-        if form == 4 and self.helpers:
-            name, count, integer = self.of(self.helpers)
+            return f"({self.condition(depth - 1, number=False)})"
+        callees = [helper for helper in self.helpers if helper[2] or not whole]
+        if form == 4 and callees:
+            name, count, integer = self.of(callees)
             self.use("call")
             return f"{name}({', '.join(a(integer) for _ in range(count))})"
         if form == 5:
@@ -223,7 +225,8 @@ class Function(Generator):
             return f"{space}{name}({a()}, {a()})"
         return f"{space}pow({a()}, 2)" if name == "pow" else f"{space}{name}({a()})"
 
-    def condition(self, depth: int) -> str:
+    def condition(self, depth: int, number: bool = True) -> str:
+        """number: whether one will do, of whatever type."""
         form = self.chance.randrange(8)
         if depth > 0 and form == 0:
             operator = self.pick("&&", "||")
@@ -233,7 +236,7 @@ class Function(Generator):
             self.use("condition !")
             return f"!({self.condition(depth - 1)})"
         whole = self.often(0.7)
-        if form == 2:
+        if form == 2 and number:
             self.use("number as condition")
             return self.expression(depth - 1, whole)
         operator = self.of(COMPARISONS)
@@ -467,13 +470,16 @@ class Function(Generator):
     def structs(self) -> tuple[str, list[str]]:
         self.use("struct parameter")
         kind, name = self.type(), f"struct S_{self.name}"
-        self.before.append(
-            f"{name} {{ int n; {kind} *v; {self.pick('int k;', 'double k;', 'short k; int unused;')} }};"
-        )
+        last = self.pick("int k;", "double k;", "short k; int unused;")
+        self.before.append(f"{name} {{ int n; {kind} *v; {last} }};")
         pointer = self.often(0.5)
         access = "s->" if pointer else "s."
         self.parameters += [f"{self.pick('const ', '')}{name} {'*' if pointer else ''}s"]
-        self.reads += [(f"{access}v[i]", kind not in FLOATS), (f"{access}k", True), ("i", True)]
+        self.reads += [
+            (f"{access}v[i]", kind not in FLOATS),
+            (f"{access}k", last != "double k;"),
+            ("i", True),
+        ]
         total = self.type(0.4)
         body = [
             line.replace("s ", "t ", 1) if line.startswith("s ") else line

@@ -84,9 +84,10 @@ def trial(language: str, made: Sequence[Generated], folder: Path, inputs: int = 
         if len(made) == 1:
             tally.refused[_plain(str(error))] += 1
             return tally
-        for program in made:
-            tally.add(trial(language, [program], folder, inputs))
-        tally.made = len(made)
+        halves = made[: len(made) // 2], made[len(made) // 2 :]
+        tally = Tally()
+        for half in halves:
+            tally.add(trial(language, half, folder, inputs))
         return tally
     results = [lift_function(entry, ()) for entry in found]
     proved = [result for result in results if result.proved]

@@ -174,3 +174,55 @@ def test_it_says_when_it_was_not_done(tmp_path: Path) -> None:
     assert str(result.work.checked) == "not checked against the running source: it was not run"
     assert result.to_json()["checked"] == {"inputs": 0, "by": "", "why_not": "it was not run"}
     assert str(Checked(9, "gcc 12.2")) == "checked against the compiled source on 9 inputs (gcc 12.2)"
+
+
+def test_arrays_stay_arrays_where_only_an_annotation_says_so(tmp_path: Path) -> None:
+    """int16 arrays wrap around where lists of numbers do not."""
+    (tmp_path / "f.py").write_text(
+        "import numpy as np\ndef f(a: np.ndarray[tuple[int], np.dtype[np.int16]]):\n"
+        "    s = 0\n    for i in range(len(a)):\n        s += abs(i * a[i])\n    return s\n"
+    )
+    (result,) = lift_file(tmp_path / "f.py", targets=())
+    assert result.proved and result.work.checked.inputs > 50, result.reason
+
+
+@needs_compilers
+def test_names_of_the_caller_meet_none_of_the_source(tmp_path: Path) -> None:
+    (tmp_path / "f.c").write_text("int s(int n) { return n / 3; }\nint result(int n) { return s(n); }")
+    for result in lift_file(tmp_path / "f.c", targets=()):
+        assert result.proved and result.work.checked.inputs > 50, result.reason
+
+
+# Differences that generated programs have shown.
+SHOWN = {
+    "f.c": (
+        "struct S { int n; double x; }; unsigned long f(struct S s) "
+        "{ unsigned long t = 0; for (int i = 0; i < s.n; i++) t += i; return t; }"
+    ),
+    "g.c": (
+        "#include <math.h>\ndouble f(int n, double x) "
+        "{ double t = 0; for (int i = 0; i < n; i++) t += 1 / floor(x); return t; }"
+    ),
+    "h.c": (
+        "void f(int n, const int *a, const int *b, int *c) "
+        "{ for (int i = 0; i < n; i++) if (a[i] > 0) c[i] = a[i] % b[i]; else c[i] = 0; }"
+    ),
+    "f.py": "def f(a: list[float]) -> list[float]:\n    return [abs(v ** 0.5) % 2.0 for v in a]\n",
+}
+
+
+@needs_compilers
+@pytest.mark.parametrize("file", SHOWN)
+def test_program_and_source_agree(file: str, tmp_path: Path) -> None:
+    (tmp_path / file).write_text(SHOWN[file])
+    (result,) = lift_file(tmp_path / file, targets=())
+    assert result.proved and result.work.checked.inputs > 30, result.reason
+
+
+@needs_compilers
+def test_a_quotient_that_nobody_uses_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "f.c").write_text(
+        "void f(int n, const int *b, int *c) { for (int i = 0; i < n; i++) { (void)(1 / b[i]); c[i] = 1; } }"
+    )
+    (result,) = lift_file(tmp_path / "f.c", targets=())
+    assert not result.proved and "a quotient that nobody uses" in result.reason

@@ -197,6 +197,19 @@ def size(w: Writer, node: Node, operands: list[Text]) -> Text:
     return Text(text.code, text.level, literal=True)
 
 
+def as_tensor(w: Writer, value: str, text: Text) -> Text:
+    """The text of a value that is cast: a plain integer, of sizes alone, in its type first."""
+    return w.target.typed(text, w.type(value).dtype) if _is_plain(w, value) else text
+
+
+def _is_plain(w: Writer, value: str) -> bool:
+    node = w.producer(value)
+    if node is None:
+        return w.constant(value) is not None and scalar(w, value)
+    arithmetic = node.op in ("add", "sub", "mul", "div", "mod", "neg") and w.type(value).dtype[0] in "iu"
+    return node.op == "size" or (arithmetic and all(_is_plain(w, each) for each in node.inputs))
+
+
 def scalar(w: Writer, value: str) -> bool:
     """Whether a value has no axes."""
     return not w.shape(value)

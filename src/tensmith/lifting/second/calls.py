@@ -36,7 +36,7 @@ def call_text(number: int, function: Function, cursor: Cursor) -> str:
     called = f"{'::' if writing.cpp else ''}{_qualified(cursor)}({', '.join(given)})"
     lines = [*writing.before, writing.returned(called, function.returns), *writing.after]
     body = "\n".join(f"    {line}" for line in lines)
-    return f"static void call_{number}(struct ts_slot *s, struct ts_slot *result) {{\n{body}\n}}\n"
+    return f"static void call_{number}(struct ts_slot *ts_s, struct ts_slot *ts_result) {{\n{body}\n}}\n"
 
 
 def _qualified(cursor: Cursor) -> str:
@@ -63,7 +63,7 @@ class _Writing:
 
     def slot(self) -> str:
         self.slots += 1
-        return f"s[{self.slots - 1}]"
+        return f"ts_s[{self.slots - 1}]"
 
     def argument(self, parameter: Parameter, type_: Type) -> str:
         """The expression that is passed for a parameter."""
@@ -125,10 +125,10 @@ class _Writing:
         if type_ is None:
             return f"{called};"
         if isinstance(type_, Scalar):
-            return f"*({self.name(type_)} *)result->data = {called};"
+            return f"*({self.name(type_)} *)ts_result->data = {called};"
         if self.cpp and type_.memory == "nested":
-            return f"ts_store({called}, *result);"
-        return f"__builtin_memcpy(result->data, {called}, (unsigned long)result->bytes);"
+            return f"ts_store({called}, *ts_result);"
+        return f"__builtin_memcpy(ts_result->data, {called}, (unsigned long)ts_result->bytes);"
 
 
 def _is_enum(type_: Type) -> bool:

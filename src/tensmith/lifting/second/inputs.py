@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tensmith.formula.poly import Poly
+from tensmith.lifting.assumptions import Excuse, excused
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array, Scalar
 from tensmith.lifting.second.values import dtype, fields, folded
@@ -25,7 +26,6 @@ FEWER = (0, 1, 2, 3, 4, 6)  # where loops are deep
 SLACK = (0, 0, 1, 3)  # elements of flat memory beyond those needed
 EDGES = (-2, -1, 0, 1, 2, 5)  # of counts; unsigned ones have no negative edges
 STYLES = ("small", "small", "wide", "ends", "special")
-FINITE = ("finite", "-inf")  # an assumption that speaks of them keeps NaN and infinities away
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Sampler:
         self.counts = frozenset().union(*(poly.symbols() for poly in polys)) & self.fields.keys()
         deep = max([0, *(len(v.view.shape) for v in lifted.inputs if v.view)]) > 2 or len(self.counts) > 2
         self.sizes = sizes or (FEWER if deep else SIZES)
-        self.finite = any(word in sentence for sentence in lifted.assumes for word in FINITE)
+        self.finite = Excuse.NOT_FINITE in excused(lifted.assumes)
 
     def draws(self, count: int, repeat: int) -> Iterator[Draw]:
         """Draws, `repeat` of each plan; scalars alone make plans that are used once."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import functools
 import json
 import re
@@ -12,20 +13,32 @@ from typing import Any
 
 import numpy as np
 
+from tensmith.lifting.assumptions import Excuse, excused
 from tensmith.lifting.loops import Array, Function, Scalar, Struct
 from tensmith.lifting.second.process import Ended, Process
 from tensmith.lifting.second.values import Divided, Faulty, Meaningless, Outcome, dtype, fields
 from tensmith.lifting.source.python_module import Module, parse_module, read_text
+from tensmith.lifting.summarize.finish import assumed
 
 _SECONDS = 20.0  # by the clock
-# Exceptions that what a lift states excludes: in the words of the front end's notes.
+# Exceptions, and what of the things that a lift assumes excludes them.
 _EXCUSED = {
-    "AssertionError": ("the assertion at",),
-    "ValueError": ("arguments for which they are defined", "is not empty", "shift counts are from"),
-    "OverflowError": ("",),
-    "MemoryError": ("",),
+    "AssertionError": Excuse.ASSERTION,
+    "ValueError": Excuse.DOMAIN,
+    "OverflowError": Excuse.OVERFLOW,
+    "ZeroDivisionError": Excuse.DIVISION,
+    "Complex": Excuse.COMPLEX,
 }
-_POWERS = "no negative number has a fractional exponent"
+# A power that is no real number ends the call: behind it, abs and others would make it one again.
+_POWER = """
+class Complex(Exception):
+    pass
+def {name}(base, exponent):
+    found = base ** exponent
+    if isinstance(found, complex):
+        raise Complex("a power that is no real number")
+    return found
+"""
 _NUMPY = str(Path(np.__file__).parent.parent)
 
 
@@ -177,21 +190,53 @@ def cut(module: Module, name: str) -> str:
         if isinstance(node, ast.expr):
             needed[known] = ast.Assign([ast.Name(known, ast.Store())], node)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            needed[known] = node
+            needed[known] = copy.deepcopy(node)  # it is changed, and others ask for its annotations
         for part in ast.walk(node):
             if isinstance(part, ast.Name):
                 for table in (module.functions, module.constants):
                     if part.id in table and part.id not in needed:
                         waiting.append((part.id, table[part.id]))
+    power = "power"
+    while any(power in ast.dump(node) for node in needed.values()):
+        power += "_"
     for node in needed.values():
         _unannotated(node)
     used = {part.id for node in needed.values() for part in ast.walk(node) if isinstance(part, ast.Name)}
     imports += [_import(local, home) for local, home in module.imports.items() if local in used]
     # Constants before functions, in the order of the file.
     order = sorted(needed, key=lambda key: (key in module.functions, _line(module, key)))
-    body = [ast.fix_missing_locations(needed[key]) for key in order]
+    body = [ast.fix_missing_locations(_RealPowers(power).visit(needed[key])) for key in order]
     future = "from __future__ import annotations"
-    return "\n".join([future, *filter(None, imports), *map(ast.unparse, body)]) + "\n"
+    texts = [future, *filter(None, imports), _POWER.format(name=power), *map(ast.unparse, body)]
+    return "\n".join(texts) + "\n"
+
+
+class _RealPowers(ast.NodeTransformer):
+    """Powers as calls of a function that raises where Python has a complex number."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        self.generic_visit(node)
+        return self.call(node.left, node.right) if isinstance(node.op, ast.Pow) else node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id == "pow" and len(node.args) == 2:
+            return self.call(*node.args)
+        return node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:
+        """The statement as it is, and a look at what it left."""
+        self.generic_visit(node)
+        if not isinstance(node.op, ast.Pow):
+            return [node]
+        left = ast.parse(ast.unparse(node.target), mode="eval").body
+        return [node, ast.Expr(self.call(left, ast.Constant(1)))]
+
+    def call(self, base: ast.expr, exponent: ast.expr) -> ast.expr:
+        return ast.Call(ast.Name(self.name, ast.Load()), [base, exponent], [])
 
 
 def _line(module: Module, name: str) -> int:
@@ -227,6 +272,7 @@ class InterpretedFunction:
 
     def __init__(self, interpreter: Interpreter, function: Function, arrays: frozenset[str]) -> None:
         self.interpreter, self.function, self.arrays = interpreter, function, arrays
+        self.excuses = excused(assumed(function))
 
     def __call__(self, arguments: Mapping[str, Any], like: Any = None) -> Outcome:
         listed: dict[int, Any] = {}
@@ -259,10 +305,9 @@ class InterpretedFunction:
 
     def meaning(self, raised: Raised) -> Exception:
         """Whether an exception is one that the lift assumes away."""
-        if raised.kind == "ZeroDivisionError":
+        if raised.kind == "ZeroDivisionError" and "integer" in raised.text:
             return Divided()
-        noted = " ".join(self.function.noted)
-        if any(words in noted for words in _EXCUSED.get(raised.kind, ())):
+        if raised.kind == "MemoryError" or _EXCUSED.get(raised.kind) in self.excuses:
             return Meaningless()
         return Faulty(f"it raises {raised}")
 
@@ -270,8 +315,6 @@ class InterpretedFunction:
         """A result in its inferred type; integers beyond 64 bits are excluded by what a lift states."""
         element = dtype(kind.element if isinstance(kind, Array) else kind)
         strange = next(_strange(value), None)
-        if strange is not None and strange.kind == "complex" and _POWERS in " ".join(self.function.noted):
-            raise Meaningless
         if strange is not None or value is None:
             raise Faulty(f"it gives {strange!r}")
         try:

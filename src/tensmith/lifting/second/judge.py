@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tensmith.lifting.assumptions import Excuse, excused
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array
 from tensmith.lifting.second.compare import closely, cropped, exactly, identical, spread
@@ -26,9 +27,6 @@ from tensmith.lifting.second.values import (
     short,
     shown,
 )
-
-# How front ends state that nothing is divided by zero.
-_DIVISORS = ("divisors are not zero", "no float is divided by 0", "no zero a negative one")
 
 
 class Program(Protocol):
@@ -82,21 +80,12 @@ class Judge:
         polys = [r.poly for r in self.lifted.requires if r.kind == "nonzero" and r.poly is not None]
         return any(evaluated(self.lifted, poly, known) == 0 for poly in polys)
 
-    def excused(self, draw: Draw) -> bool:
-        """Whether a division by zero is one that is stated: of an element where none that is read may be 0
-        (programs need not compute quotients that nobody uses, and then do not look), or by Python's note."""
-        arrays = [r.array for r in self.lifted.requires if r.kind == "nonzero" and r.poly is None]
-        if any(not np.all(draw.values[name]) for name in arrays):
-            return True
-        stated = " ".join(self.lifted.assumes)
-        return any(words in stated for words in _DIVISORS)
-
     def parted(self, draw: Draw) -> Draw:
-        """The draw with memory of their own for arrays that must not overlap. Python's notes say so of every
-        array that is written."""
+        """The draw with memory of their own for arrays that must not overlap, by a requirement or by what is
+        assumed of all that are written."""
         values = dict(draw.values)
         pairs = [(r.array, r.other) for r in self.lifted.requires if r.kind == "apart"]
-        if self.lifted.function.language == "python":
+        if Excuse.ALIASING in excused(self.lifted.assumes):
             pairs += [(name, other) for name in self.written for other in values if other != name]
         for one, other in pairs:
             if isinstance(values[one], np.ndarray) and values[one] is values[other]:
@@ -117,7 +106,7 @@ class Judge:
         try:
             outcome = self.source(arguments, found[-1] if found and self.returns else None)
         except Divided:
-            if refused is None and not self.excused(draw):
+            if refused is None:
                 raise self.difference(draw, "the source divides by zero, the program does not") from None
             return
         except Meaningless:

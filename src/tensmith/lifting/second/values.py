@@ -19,7 +19,7 @@ class Meaningless(Exception):
 
 
 class Divided(Meaningless):
-    """The source divides an integer by zero."""
+    """The source divides an integer by zero, which no assumption excuses."""
 
 
 class Faulty(Exception):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator as python
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from tensmith.lifting.loops import (
@@ -171,6 +171,19 @@ def defined_everywhere(value: Expr) -> bool:
                 return False
             return all(map(defined_everywhere, arguments))
     return True
+
+
+def surely(value: Expr) -> Iterator[Expr]:
+    """The parts of an expression that are computed whatever its conditions choose."""
+    yield value
+    match value:
+        case Cast(inner, _, _):
+            yield from surely(inner)
+        case Apply("select", (condition, _, _), _, _):
+            yield from surely(condition)
+        case Apply(_, parts, _, _) | Load(_, parts, _, _):
+            for part in parts:
+                yield from surely(part)
 
 
 def unplaced(value: Expr) -> Expr:

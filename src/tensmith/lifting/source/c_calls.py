@@ -6,11 +6,20 @@ from functools import partial
 
 from tensmith.lifting.loops import Constant
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.c_arithmetic import cast
+from tensmith.lifting.source.c_arithmetic import cast, surely, unplaced
 from tensmith.lifting.source.c_context import Context, Frame
 from tensmith.lifting.source.c_cursor import Cursor, children, identity, key, kind, position, type_kind
 from tensmith.lifting.source.c_declarations import held
-from tensmith.lifting.source.c_evaluate import address, evaluate, expression, load, spelled, value
+from tensmith.lifting.source.c_evaluate import (
+    address,
+    computed,
+    evaluate,
+    expression,
+    keep_defined,
+    load,
+    spelled,
+    value,
+)
 from tensmith.lifting.source.c_library import call_library, in_library
 from tensmith.lifting.source.c_places import (
     PointerPlace,
@@ -158,7 +167,16 @@ def inlined(context: Context, cursor: Cursor, definition: Cursor, arguments: lis
     try:
         if direct:
             context.see(statements[0])
-            return returned(context, children(statements[0])[0], definition)
+            with context.block() as inside:
+                result = returned(context, children(statements[0])[0], definition)
+            used = {unplaced(each) for part in computed(result) for each in surely(part)}
+            for _, given in bindings:
+                for part in computed(given):
+                    if unplaced(part) not in used:
+                        keep_defined(context, part, where)
+            for made in inside:
+                context.emit(made)
+            return result
         outer, before = (context.later, context.reads), len(context.out)
         context.later, context.reads = [], set()
         result = function_body(context, frame, name)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from tensmith.lifting.loops import BOOL, Array, Cast, Constant, Expr, Load, Scalar, Variable
+from tensmith.lifting import assumptions
+from tensmith.lifting.loops import BOOL, Array, Cast, Constant, Expr, Load, Position, Scalar, Variable
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.c_arithmetic import cast, integer, truth
+from tensmith.lifting.source.c_arithmetic import cast, defined_everywhere, integer, truth
 from tensmith.lifting.source.c_context import Context
-from tensmith.lifting.source.c_cursor import Cursor, kind, position, type_kind
+from tensmith.lifting.source.c_cursor import Cursor, bare, children, kind, operator, position, type_kind
 from tensmith.lifting.source.c_places import (
     Address,
     AddressOf,
@@ -89,6 +90,7 @@ def condition(context: Context, cursor: Cursor) -> Expr:
     if isinstance(found, ScalarPlace | ElementPlace):
         found = load(context, found, cursor)
     if isinstance(found, PointerPlace | Address | AddressOf | Region):
+        keep_defined(context, found, position(cursor))
         return not_null(context, cursor, True)
     if is_number(found):
         return truth(found)
@@ -132,6 +134,38 @@ def load(context: Context, source: ScalarPlace | ElementPlace, cursor: Cursor) -
     return Load(source.array, source.indices, context.arrays[source.array].element, position(cursor))
 
 
+def discarded(context: Context, cursor: Cursor) -> None:
+    """Evaluate an expression whose value nobody uses: it must be defined all the same."""
+    found = evaluate(context, cursor)
+    if isinstance(found, ElementPlace) and names_element(cursor):
+        found = load(context, found, cursor)
+    keep_defined(context, found, position(cursor))
+
+
+def names_element(cursor: Cursor) -> bool:
+    """Whether an expression that names an element reads it, as an assignment to one does not."""
+    cursor = bare(cursor)
+    while kind(cursor) == "BINARY_OPERATOR" and operator(cursor) == ",":
+        cursor = bare(children(cursor)[1])
+    if kind(cursor) == "UNARY_OPERATOR":
+        return operator(cursor) == "*"
+    return kind(cursor) in ("ARRAY_SUBSCRIPT_EXPR", "MEMBER_REF_EXPR", "CALL_EXPR")
+
+
+def keep_defined(context: Context, found: Value, where: Position) -> None:
+    """Let a value that is computed and not used, or a place that is named, be needed to be defined."""
+    for part in computed(found):
+        if not defined_everywhere(part):
+            context.declare("unused", part.type, part, where)
+
+
+def computed(found: Value) -> tuple[Expr, ...]:
+    """The numbers behind a value: itself, or the subscripts of a place."""
+    if isinstance(found, ElementPlace | Region | Address):
+        return found.indices
+    return (found,) if is_number(found) else ()
+
+
 def place_type(context: Context, target: ScalarPlace | ElementPlace) -> Scalar:
     return target.type if isinstance(target, ScalarPlace) else context.arrays[target.array].element
 
@@ -148,7 +182,7 @@ def element(context: Context, pointer: Pointer, cursor: Cursor) -> Place:
 
 
 def not_null(context: Context, cursor: Cursor, result: bool) -> Expr:
-    context.note("pointers are not null")
+    context.note(assumptions.POINTERS())
     return Constant(result, BOOL, position(cursor))
 
 

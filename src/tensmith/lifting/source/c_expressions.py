@@ -25,6 +25,7 @@ from tensmith.lifting.source.c_evaluate import (
     condition,
     converted,
     decayed,
+    discarded,
     element,
     evaluate,
     expression,
@@ -98,13 +99,15 @@ def conversion(context: Context, cursor: Cursor) -> Value:
     if len(inner) != 1 or (kind(cursor) == "UNEXPOSED_EXPR" and not same_text(cursor, inner[0])):
         reason = "is not understood" if inner else "leaves something out"
         raise Refusal(f"`{spelled(cursor)}` {reason}: write it in plainer terms", position(cursor))
+    if cursor.type.get_canonical().kind.name == "VOID":
+        return discarded(context, inner[0])
     found = evaluate(context, inner[0])
     decays = is_array(cursor.type) and cursor.type.get_canonical() != inner[0].type.get_canonical()
     if is_pointer(cursor.type) or decays:
         return retyped(context, decayed(context, found, cursor), cursor)
     wanted = scalar(cursor.type)
     if wanted is None:
-        return None if cursor.type.get_canonical().kind.name == "VOID" else found
+        return found
     if isinstance(found, ScalarPlace | ElementPlace):
         if place_type(context, found) == wanted:
             return found
@@ -191,7 +194,7 @@ def binary(context: Context, cursor: Cursor) -> Value:
     if sign in ("&&", "||"):
         return converted(logical(context, cursor, sign, left, right), cursor)
     if sign == ",":
-        evaluate(context, left)
+        discarded(context, left)
         context.settle()
         return evaluate(context, right)
     if sign == "=":
@@ -280,13 +283,13 @@ def conditional(context: Context, cursor: Cursor) -> Value:
 
 
 def discard(context: Context, cursor: Cursor) -> None:
-    """An expression statement: only what it does counts."""
+    """An expression statement: what it does counts, and that its value is defined."""
     with context.full_expression():
         if kind(cursor) in EFFECTLESS:
             check_type(cursor)
             context.see(cursor)
             return
-        evaluate(context, cursor)
+        discarded(context, cursor)
 
 
 EFFECTLESS = ("INTEGER_LITERAL", "DECL_REF_EXPR")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tensmith.lifting import assumptions
 from tensmith.lifting.limit import Deadline
 from tensmith.lifting.loops import (
     I64,
@@ -24,6 +25,7 @@ from tensmith.lifting.source.c_arithmetic import integer
 from tensmith.lifting.source.c_context import Context, Frame
 from tensmith.lifting.source.c_cursor import Cursor, identity, key, position, type_kind
 from tensmith.lifting.source.c_declarations import extents
+from tensmith.lifting.source.c_evaluate import keep_defined
 from tensmith.lifting.source.c_places import (
     Address,
     AddressOf,
@@ -149,7 +151,7 @@ def parameter(context: Context, frame: Frame, cursor: Cursor, number: int) -> Pa
         array = Array(kind_of, 1, "flat", (integer(1, where),))
         context.arrays[name] = array
         context.bound[at] = ElementPlace(name, (integer(0, where),))
-        context.note(f"{name}, a reference, is an array of one element")
+        context.note(assumptions.REFERENCE(name))
         return Parameter(name, array, where)
     if kind_of is not None:
         context.types[name] = kind_of
@@ -166,6 +168,7 @@ def first_open(context: Context, cursor: Cursor, found: Shape) -> tuple[Expr | N
     if found.memory == "nested":
         return (None,) * found.rank
     known = extents(context, cursor, found)
+    keep_defined(context, known[0], position(cursor))
     return (None, *known[1:])
 
 
@@ -188,7 +191,7 @@ def vector_parameter(context: Context, frame: Frame, cursor: Cursor, name: str, 
     context.arrays[name] = array
     context.bound[at] = Region(name)
     if found.rank > 1:
-        context.note(f"the rows of {name} have equal lengths")
+        context.note(assumptions.ROWS(name))
     if not by_reference and at in frame.written:
         context.bound[at] = duplicate(context, Region(name), name, where)
     return Parameter(name, array, where)

@@ -6,13 +6,24 @@ import math
 from collections.abc import Callable
 from typing import TypeAlias
 
+from tensmith.lifting import assumptions
 from tensmith.lifting.loops import BOOL, F64, I64, Apply, Assign, Constant, Expr, Position, Scalar
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import apply, cast, integer, offset
 from tensmith.lifting.source.c_assignment import store, updated
 from tensmith.lifting.source.c_context import Context
 from tensmith.lifting.source.c_cursor import Cursor, constant, identity, position
-from tensmith.lifting.source.c_evaluate import address, condition, load, place, place_type, spelled, value
+from tensmith.lifting.source.c_evaluate import (
+    address,
+    condition,
+    discarded,
+    keep_defined,
+    load,
+    place,
+    place_type,
+    spelled,
+    value,
+)
 from tensmith.lifting.source.c_heap import copied, count, filled, repeat, store_at
 from tensmith.lifting.source.c_memory import same_array
 from tensmith.lifting.source.c_places import Address, ElementPlace, Heap, Null, Pointer, ScalarPlace, Value
@@ -151,7 +162,7 @@ def lround(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
 @library("fma", "fmaf")
 def fma(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
     a, b, c = (value(context, argument) for argument in arguments)
-    context.note("fma rounds once in the source")
+    context.note(assumptions.FUSED())
     where = position(cursor)
     return apply("add", (apply("mul", (a, b), a.type, where), c), a.type, where)
 
@@ -237,7 +248,7 @@ def assumption(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Val
         return None
     if isinstance(found, Constant):
         raise Refusal("an assertion that never holds: nothing can be lifted behind it", where)
-    context.note(f"at line {where.line}, {text(found)} (an assertion of the source)")
+    context.note(assumptions.C_ASSERTION(where.line, text(found)))
     return None
 
 
@@ -245,6 +256,8 @@ def assumption(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Val
 def expected(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
     """__builtin_expect(x, c) is x."""
     found = [value(context, argument) for argument in arguments]
+    for other in found[1:]:
+        keep_defined(context, other, position(cursor))
     return found[0]
 
 
@@ -252,16 +265,15 @@ def expected(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value
 def aligned(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
     """__builtin_assume_aligned(p, n) is p."""
     for argument in arguments[1:]:
-        value(context, argument)
+        discarded(context, argument)
     return address(context, arguments[0])
 
 
 @library("prefetch")
 def prefetch(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
     """__builtin_prefetch(p) only asks for time; its arguments are computed."""
-    address(context, arguments[0])
-    for argument in arguments[1:]:
-        value(context, argument)
+    for argument in arguments:
+        discarded(context, argument)
     return None
 
 
@@ -274,6 +286,7 @@ def pointee(context: Context, pointer: Pointer, cursor: Cursor) -> Scalar:
 @library("memset")
 def memset(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
     to, new = address(context, arguments[0]), value(context, arguments[1])
+    keep_defined(context, new, position(cursor))  # also where no element is written
     kind = pointee(context, to, cursor)
     byte = int(new.value) & 255 if isinstance(new, Constant) else None
     if kind.bits != 8 and byte != 0 and not (byte == 255 and kind.kind == "int"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from tensmith.lifting import assumptions
 from tensmith.lifting.loops import BOOL, I64, Apply, Constant, Expr
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import cast, offset, unplaced
@@ -16,6 +17,7 @@ from tensmith.lifting.source.c_evaluate import (
     element,
     evaluate,
     expression,
+    keep_defined,
     not_null,
     spelled,
     value,
@@ -92,6 +94,7 @@ def same_array(context: Context, cursor: Cursor, a: Pointer, b: Pointer) -> tupl
     """The last subscripts of two pointers into one array (and one row of it)."""
     if isinstance(a, Address) and isinstance(b, Address) and a.array == b.array:
         if [*map(unplaced, a.indices[:-1])] == [*map(unplaced, b.indices[:-1])]:
+            keep_defined(context, Address(a.array, a.indices[:-1]), position(cursor))
             return a.indices[-1], b.indices[-1]
         reason = f"`{spelled(cursor)}` compares pointers into different rows of {a.array}"
         raise Refusal(f"{reason}: compare subscripts", position(cursor))
@@ -104,6 +107,8 @@ def compared(context: Context, cursor: Cursor, sign: str, left: Cursor, right: C
     if isinstance(a, Null) or isinstance(b, Null):
         if sign not in ("eq", "ne"):
             raise Refusal(f"`{spelled(cursor)}` orders the null pointer", position(cursor))
+        for pointer in (a, b):
+            keep_defined(context, pointer, position(cursor))
         return not_null(context, cursor, sign == "ne")
     first, second = same_array(context, cursor, a, b)
     first, second = cast(first, I64), cast(second, I64)
@@ -181,7 +186,7 @@ def retyped(context: Context, pointer: Pointer, cursor: Cursor) -> Pointer:
     if pointer.array in context.bytes and is_zero(pointer.indices):
         context.arrays[pointer.array] = replace(array, element=wanted)
         context.bytes.discard(pointer.array)
-        context.note(f"{pointer.array} points to {wanted}")
+        context.note(assumptions.POINTEE(pointer.array, wanted))
         return pointer
     reason = f"`{spelled(cursor)}` reads {array.element} memory as {wanted}"
     raise Refusal(f"{reason}: declare {pointer.array} with the type of its elements", position(cursor))

@@ -33,7 +33,7 @@ from tensmith.lifting.source.c_cursor import (
     position,
 )
 from tensmith.lifting.source.c_declarations import declare
-from tensmith.lifting.source.c_evaluate import address, condition, evaluate, value
+from tensmith.lifting.source.c_evaluate import address, condition, evaluate, keep_defined, value
 from tensmith.lifting.source.c_expressions import discard, sequenced
 from tensmith.lifting.source.c_places import Address, Region, Value
 from tensmith.lifting.source.c_pragmas import harmless_attribute
@@ -185,6 +185,8 @@ def ways(context: Context, test: Expr, first: list[Cursor], second: list[Cursor]
     with context.block() as otherwise:
         run(context, second)
     context.pointers = context.joined([end, context.pointers])
+    if not then and not otherwise:
+        keep_defined(context, test, where)
     for made in split(test, tuple(then), tuple(otherwise), where):
         context.emit(made)
 

@@ -157,7 +157,8 @@ def duplicate(context: Context, source: Region, name: str, where: Position) -> R
         raise Refusal("memory that is not a vector is copied: copy the elements in a loop", where)
     copy = replace(array, rank=rank, extents=(None,) * rank, written=True)
     sizes = tuple(
-        cast(Length(source.array, axis, U64, where), I64) for axis in range(len(source.indices), array.rank)
+        cast(Length(source.array, axis, U64, where, source.indices), I64)
+        for axis in range(len(source.indices), array.rank)
     )
     unique = context.array(name, copy)
     zero = cast(Constant(0, I64, where), array.element)
@@ -200,8 +201,8 @@ def region_of(context: Context, cursor: Cursor) -> Region:
 
 
 def length(region: Region, where: Position) -> Expr:
-    """size(): of a row, the common length of all rows."""
-    return Length(region.array, len(region.indices), U64, where)
+    """size(): of a row, which must be there, the common length of all rows."""
+    return Length(region.array, len(region.indices), U64, where, region.indices)
 
 
 def item(context: Context, cursor: Cursor, region: Region, at: Expr) -> Value:
@@ -287,9 +288,11 @@ def is_empty(context: Context, name: str) -> bool:
     return isinstance(zero, Constant) and zero.value == 0
 
 
-def nothing(context: Context, cursor: Cursor, region: Region, arguments: list[Cursor]) -> Value:
-    """reserve: no effect on values, but its argument is computed."""
-    value(context, arguments[0])
+def reserve(context: Context, cursor: Cursor, region: Region, arguments: list[Cursor]) -> Value:
+    """reserve: no effect on values, but room for less than no element cannot be had."""
+    where, array = position(cursor), context.arrays[region.array]
+    room = replace(array, rank=1, extents=(None,))
+    context.emit(Allocate(context.array("room", room), room, (count(context, arguments[0]),), None, where))
     return None
 
 
@@ -310,5 +313,5 @@ METHODS: dict[str, Method] = {
     "resize": resize,
     "assign": resize,
     "clear": resize,
-    "reserve": nothing,
+    "reserve": reserve,
 }

@@ -13,6 +13,7 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
 from tensmith.errors import UsageError
+from tensmith.lifting import assumptions
 from tensmith.lifting.limit import Deadline
 from tensmith.lifting.loops import (
     INT,
@@ -97,7 +98,7 @@ def _lower(
     scope.check_visited(code)
     returns = _finish(scope, found, function)
     if function.args.defaults:
-        scope.note("default values of parameters are not kept: pass every argument")
+        scope.note(assumptions.DEFAULTS())
     written = set(_written(scope.statements))
     parameters = []
     for argument in (*function.args.posonlyargs, *function.args.args):
@@ -168,18 +169,18 @@ def _state_distinct(scope: Scope, code: Code, written: set[str]) -> None:
     arrays = {name: kind for name, kind in code.types.parameters.items() if isinstance(kind, ArrayKind)}
     for name, kind in arrays.items():
         if name in written and len(arrays) > 1:
-            scope.note(f"{name} is no other argument under a second name")
+            scope.note(assumptions.OTHER_NAME(name))
         if name in written and kind.rank > 1 and not kind.numpy:
-            scope.note(f"no two rows of {name} are one list")
+            scope.note(assumptions.ONE_LIST(name))
 
 
 def _state_types(scope: Scope, code: Code) -> None:
     """What NumPy does to a value that does not fit its type, and what arrays without a type hold."""
     if _narrows(tuple(scope.statements), set()):
-        scope.note("Python's integers fit in the NumPy types that they meet (NumPy raises elsewhere)")
+        scope.note(assumptions.NARROWED())
     for name, kind in code.types.parameters.items():
         if isinstance(kind, ArrayKind) and kind.numpy and kind.element.weak:
-            scope.note(f"{name} is an array of {'int64' if kind.element == PY_INT else kind.element}")
+            scope.note(assumptions.ELEMENTS(name, "int64" if kind.element == PY_INT else kind.element))
 
 
 def _narrows(node: object, seen: set[int]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from tensmith.lifting import assumptions
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python_module import place
 from tensmith.lifting.source.python_scope import Scope
@@ -35,4 +36,4 @@ def assertion(scope: Scope, statement: ast.Assert) -> None:
             raise Refusal(
                 "what an assertion calls or assigns may change something; compute it on a line before", where
             )
-    scope.note(f"the assertion at {place(statement)} holds")
+    scope.note(assumptions.ASSERTION(place(statement)))

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from functools import reduce
 
+from tensmith.lifting import assumptions
 from tensmith.lifting.loops import Constant
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source import python_arithmetic as arithmetic
@@ -26,7 +27,6 @@ from tensmith.lifting.source.python_kinds import PY_BOOL, read_dtype
 from tensmith.lifting.source.python_module import place
 from tensmith.lifting.source.python_scope import Number, Scope, Value, array, lowers, number
 
-_DEFINED = "functions of math get arguments for which they are defined (Python raises elsewhere)"
 _INFINITE = re.compile(r"\s*[+-]?(inf|infinity)\s*", re.IGNORECASE)
 _IN_OUT = {"print", "input", "open", "exec", "eval", "__import__"}
 
@@ -110,7 +110,7 @@ def _float_operator(scope: Scope, node: ast.Call, called: str) -> Value:
     (argument,) = _arguments(scope, node, 1)
     if called.startswith("math."):
         if called not in names.TOTAL:
-            scope.note(_DEFINED)
+            scope.note(assumptions.DEFINED())
         plain = arithmetic.to_float(argument, place(node))
         return arithmetic.apply_float(names.FLOAT_OPERATORS[called], plain, place(node))
     return arithmetic.apply_float(names.FLOAT_OPERATORS[called], argument, place(node), strong=True)
@@ -175,7 +175,7 @@ def _power(scope: Scope, node: ast.Call, called: str) -> Value:
     base, exponent = _arguments(scope, node, 2)
     if called == "math.pow":
         base = arithmetic.to_float(base, where)
-        scope.note(_DEFINED)
+        scope.note(assumptions.DEFINED())
     if called == "numpy.power":
         return arithmetic.power(base, exponent, where, numpy=True)
     return raised(scope, base, exponent, where)
@@ -183,7 +183,7 @@ def _power(scope: Scope, node: ast.Call, called: str) -> Value:
 
 def _hypot(scope: Scope, node: ast.Call, called: str) -> Value:
     where = place(node)
-    scope.note("what hypot takes is finite, and its square does not overflow")
+    scope.note(assumptions.HYPOTENUSE())
     first, second = (arithmetic.binary("mul", side, side, where) for side in _arguments(scope, node, 2))
     return arithmetic.apply_float("sqrt", arithmetic.binary("add", first, second, where), where)
 
@@ -193,7 +193,7 @@ def _logarithm(scope: Scope, node: ast.Call, called: str) -> Value:
     where = place(node)
     (argument,) = _arguments(scope, node, 1)
     if called.startswith("math."):
-        scope.note(_DEFINED)
+        scope.note(assumptions.DEFINED())
         argument = arithmetic.to_float(argument, where)
     top = arithmetic.apply_float("log", argument, where, strong=not called.startswith("math."))
     bottom = arithmetic.apply_float(
@@ -219,7 +219,7 @@ def _total(scope: Scope, node: ast.Call, called: str) -> Value:
     found = total(scope, node, node.args[0], number(scope, first) if first is not None else None)
     if called != "math.fsum":
         return found
-    scope.note(_DEFINED)
+    scope.note(assumptions.DEFINED())
     return arithmetic.to_float(found, place(node))
 
 

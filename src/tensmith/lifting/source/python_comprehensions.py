@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 
+from tensmith.lifting import assumptions
 from tensmith.lifting.loops import BOOL, INT, Assign, Constant, Expr, Variable
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source import python_arithmetic as arithmetic
@@ -222,7 +223,7 @@ def extreme(scope: Scope, node: ast.Call, source: ast.expr, largest: bool) -> Nu
         scope.visit(generator)
     run = iteration(scope, generator.generators[0].iter if generator else source)
     if run.ranged:
-        scope.note(f"what {'max' if largest else 'min'} runs over at {where} is not empty")
+        scope.note(assumptions.RANGE("max" if largest else "min", where))
 
     def element(counter: Expr) -> Number:
         item = run.item(counter, where)

@@ -6,6 +6,7 @@ import ast
 import math
 from functools import reduce
 
+from tensmith.lifting import assumptions
 from tensmith.lifting.loops import Apply, Assign, Constant, Expr, If, Load, Position, Statement, Variable
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source import python_arithmetic as arithmetic
@@ -183,17 +184,17 @@ def raised(scope: Scope, base: Number, exponent: Number, where: Position) -> Num
     if isinstance(value, int) and value < 0:
         divisor_raises(scope, arithmetic.to_float(base, where), base, where)
     if not whole and base.kind.weak and exponent.kind.weak:
-        scope.note("no negative number has a fractional exponent, and no zero a negative one (Python raises)")
+        scope.note(assumptions.POWERS())
     elif not whole:
-        scope.note("no base of a fractional exponent is -inf")
+        scope.note(assumptions.POWER_BASE())
     if found.kind.weak and found.kind.scalar.kind == "float":
-        scope.note("powers of floats do not overflow (Python raises)")
+        scope.note(assumptions.POWER_SIZE())
     return found
 
 
 def _shift_raises(scope: Scope, count: Number, where: Position) -> None:
     if not isinstance(count.expr, Constant):
-        scope.note("shift counts are from 0 to 63 (Python raises below)")
+        scope.note(assumptions.SHIFTS())
     elif not 0 <= count.expr.value < 64:
         raise Refusal(f"a shift by {count.expr.value} cannot be lifted; shift by 0 to 63", where)
 
@@ -202,7 +203,7 @@ def _whole_quotient(scope: Scope, left: Number, right: Number, where: Position) 
     """// and % of floats are floors of quotients, which infinities do not have."""
     divisor_raises(scope, left, right, where)
     if "float" in (left.kind.scalar.kind, right.kind.scalar.kind):
-        scope.note("the floats that // and % take are finite")
+        scope.note(assumptions.QUOTIENTS())
 
 
 def divisor_raises(scope: Scope, left: Number, right: Number, where: Position) -> None:
@@ -212,7 +213,7 @@ def divisor_raises(scope: Scope, left: Number, right: Number, where: Position) -
             raise Refusal("a division by 0 raises; leave it out", where)
         return
     if left.kind.weak and right.kind.weak and "float" in (left.kind.scalar.kind, right.kind.scalar.kind):
-        scope.note("divisors are not zero (Python raises there)")
+        scope.note(assumptions.DIVISORS())
 
 
 @lowers(ast.UnaryOp)

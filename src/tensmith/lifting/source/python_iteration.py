@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from tensmith.lifting import assumptions
 from tensmith.lifting.loops import BOOL, INT, Apply, Assign, Constant, Declare, Expr, Loop, Position, Variable
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python_arithmetic import binary, constant, convert, floor_divide
@@ -197,7 +198,7 @@ def bind(scope: Scope, target: ast.expr, item: Item, own: bool = False) -> None:
             parts: tuple[Item, ...] = tuple(
                 scope.load(item, Constant(n, INT, where), where) for n in range(len(target.elts))
             )
-            scope.note(f"the rows of {item.name} have {len(parts)} elements")
+            scope.note(assumptions.PARTS(item.name, len(parts)))
         elif isinstance(item, tuple):
             parts = item
         else:

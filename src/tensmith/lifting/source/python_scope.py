@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
+from tensmith.lifting import assumptions
 from tensmith.lifting.limit import Deadline
 from tensmith.lifting.loops import (
     INT,
@@ -312,7 +313,7 @@ class Scope:
             raise Refusal(f"{array.name} has no axis {axis}; it has {array.kind.rank}", position)
         whole = len(array.prefix) + axis
         if whole and not array.kind.numpy and array.name not in self.home:
-            self.note(f"the rows of {array.name} have equal length")
+            self.note(assumptions.LISTS(array.name))
         return Number(Length(array.name, whole, INT, position, array.prefix), Kind(INT))
 
     def touch(self, found: Value, position: Position) -> None:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from tensmith.formula.expr import fresh
 from tensmith.formula.poly import Poly
+from tensmith.lifting import assumptions
 from tensmith.lifting.loops import NOWHERE, Apply, Cast, Expr, Function, Loop, Position, Scalar
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import symbols
@@ -44,7 +45,7 @@ def finish(run: Execution, state: State, returned: Expr | str | None) -> Summary
         results,
         arithmetic_of(run.function),
         requirements(run, terms, written),
-        _assumptions(run.function),
+        assumed(run.function),
         dict(run.locals),
     )
 
@@ -171,18 +172,19 @@ def _scalars(function: Function) -> Iterator[Scalar]:
     return (node for node in _nodes(function) if isinstance(node, Scalar))
 
 
-def _assumptions(function: Function) -> tuple[str, ...]:
+def assumed(function: Function) -> tuple[str, ...]:
+    """What every result for a function assumes of it, what its front end notes first."""
     scalars = set(_scalars(function))
     found = list(function.noted)
     if any(scalar.kind == "float" for scalar in scalars):
-        found.append("floats as reals: rounding and the order of additions may differ")
+        found.append(assumptions.REALS())
     if any(isinstance(node, Cast) and _truncates(node) for node in _nodes(function)):
-        found.append("floats that become integers fit in their type")
+        found.append(assumptions.TRUNCATED())
     if function.language == "python":
         if any(isinstance(node, Apply) and node.operator == "div" for node in _nodes(function)):
-            found.append("no float is divided by 0, which raises in Python")
+            found.append(assumptions.FLOAT_DIVISORS())
         if any(scalar.kind == "int" for scalar in scalars):
-            found.append("integers fit in 64 bits")
+            found.append(assumptions.INTEGERS())
     elif any(scalar.kind == "int" and scalar.signed for scalar in scalars):
-        found.append("signed arithmetic of the source does not overflow")
+        found.append(assumptions.SIGNED())
     return tuple(dict.fromkeys(found))

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from tensmith.formula.poly import Poly
 from tensmith.ir import Node
+from tensmith.lifting import assumptions
 from tensmith.lifting.lifted import Input, Lifted, View
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.plan import at_least_text
@@ -25,8 +26,6 @@ from tensmith.lifting.tensorize.lower import Lowering
 from tensmith.lifting.tensorize.outputs import Placed
 
 __all__ = ["tensorize"]
-
-_MASKED = "elements outside a triangle are finite: they are multiplied by 0"
 
 
 def tensorize(summary: Summary) -> Lifted:
@@ -47,6 +46,7 @@ def tensorize(summary: Summary) -> Lifted:
     except Refusal as refusal:
         position = function.position if refusal.position.line == 0 else refusal.position
         raise Refusal(refusal.reason, position, function.name) from refusal
+    _check_divisors(lowering)
     names = _named(lowering, placed)
     requires = [_conditional(lowering, entry) for entry in summary.requires]
     conditions = tuple(dict.fromkeys(entry.when for entry in requires if entry.when))
@@ -60,9 +60,17 @@ def tensorize(summary: Summary) -> Lifted:
         inputs,
         tuple(replace(p.output, name=name) for name, p in zip(names, placed)),
         (*requires, *_reaches(lowering, inputs), *_starts(lowering, inputs)),
-        (*summary.assumes, *((_MASKED,) if lowering.masked else ())),
+        (*summary.assumes, *((assumptions.MASKED(),) if lowering.masked else ())),
         summary.arithmetic,
     )
+
+
+def _check_divisors(lowering: Lowering) -> None:
+    """Refuse what asks of elements not to be 0 and divides by none of them where emitted code could look."""
+    for name in sorted(lowering.asked - lowering.checked):
+        reason = f"whether an element of {name} that it divides by is 0 is not seen where it is lifted"
+        function = lowering.summary.function
+        raise Refusal(f"{reason}: leave out a quotient that nobody uses", function.position, function.name)
 
 
 def _named(lowering: Lowering, placed: list[Placed]) -> list[str]:

@@ -20,7 +20,8 @@ from tensmith.ir.onnx_schema import ELEMENT_CODES
 from tensmith.ir.op import OPS
 from tensmith.ir.types import DTYPES
 from tensmith.lifting.lifted import Input, View
-from tensmith.lifting.loops import Scalar
+from tensmith.lifting.loops import NOWHERE, Scalar
+from tensmith.lifting.refusal import Refusal
 
 
 @dataclass(frozen=True)
@@ -114,8 +115,12 @@ class Build:
         return Tensor(given.name, type_.dtype, axes)
 
     def constant(self, value: Any, dtype: str) -> Tensor:
-        """A constant of any shape that varies over no index."""
-        array = np.asarray(value, dtype=DTYPES[dtype])
+        """A constant of any shape that varies over no index. Raises Refusal where its type cannot hold it."""
+        try:
+            array = np.asarray(value, dtype=DTYPES[dtype])
+        except OverflowError:
+            reason = f"it computes with {value}, which {dtype} cannot hold (an unsigned number that wraps?)"
+            raise Refusal(f"{reason}; use a wider or signed type", NOWHERE) from None
 
         def make() -> Tensor:
             name = self.name("c")

@@ -47,8 +47,9 @@ def bounds_of(conditions: Sequence[Poly], extents: Mapping[str, Poly]) -> tuple[
 
 def lower(lowering: Lowering, term: Cases) -> Tensor:
     """The tensor of a choice by position: the last case first, the earlier ones over it."""
-    value = lowering.lower_guarded(term.otherwise)
-    for conditions, chosen in reversed(term.cases):
+    masks = [positions.mask(lowering, conditions) for conditions, _ in term.cases]
+    value = lowering.lower_guarded(term.otherwise, *((mask, False) for mask in masks))
+    for place, (conditions, chosen) in reversed([*enumerate(term.cases)]):
         bounds = bounds_of(conditions, lowering.build.extents)
         zero = isinstance(term.otherwise, Number) and term.otherwise.value == 0 and len(term.cases) == 1
         if bounds is not None and arrays_read(chosen):
@@ -56,10 +57,10 @@ def lower(lowering: Lowering, term: Cases) -> Tensor:
             if zero:
                 return inside
         else:
-            inside = lowering.lower_guarded(chosen)
-        mask = positions.mask(lowering, conditions)
+            before = tuple((mask, False) for mask in masks[:place])
+            inside = lowering.lower_guarded(chosen, *before, (masks[place], True))
         dtype = dtype_of(term.type)
-        value = lowering.build.elementwise("where", mask, inside, value, dtype=dtype)
+        value = lowering.build.elementwise("where", masks[place], inside, value, dtype=dtype)
     return value
 
 
@@ -76,7 +77,7 @@ def _in_box(lowering: Lowering, value: Term, bounds: tuple[Bounds, ...]) -> Tens
         extent = lowering.sizes.extent(high - (bound.low or 0))
         build.insert(inner[bound.variable], extent, before=bound.variable)
     moved = {b.variable: Poly.symbol(inner[b.variable]) + (b.low or 0) for b in bounds}
-    tensor = lowering.lower(substitute(value, moved))
+    tensor = lowering.lower_elsewhere(substitute(value, moved))
     for bound in bounds:
         if inner[bound.variable] in tensor.axes:
             tensor = _spread(lowering, tensor, inner[bound.variable], bound)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import TypeAlias
 
 from tensmith.formula.expr import fresh
 from tensmith.formula.poly import Poly
@@ -17,12 +18,17 @@ from tensmith.lifting.tensorize.reads import variables_of, view_of
 from tensmith.lifting.tensorize.sizes import Sizes
 from tensmith.lifting.terms import Argument, Cases, Fold, Index, Number, Op, Read, Term
 
+# A condition, and what it is where something is chosen.
+Chosen: TypeAlias = tuple[Tensor, bool]
+
 
 @dataclass
 class Lowering:
     """The program so far, and the terms already lowered.
 
     guarded: inside a branch of a selection, where a divisor may be 0 at positions that are not chosen.
+    choices: what is chosen there, as far as it is known over the index variables at hand.
+    checked: arrays whose elements are divisors that emitted code looks at, wherever they are divided by.
     masked: inside a sum over fewer positions than are computed, whose other elements are multiplied by 0.
     certain: arrays and offsets of the views that are read whatever a selection chooses.
     boxes: index variables of the boxes that are written.
@@ -31,13 +37,17 @@ class Lowering:
     summary: Summary
     build: Build = field(default_factory=Build)
     guarded: bool = False
+    choices: tuple[Chosen, ...] = ()
+    checked: set[str] = field(default_factory=set)
     masked: bool = False
     certain: set[tuple[str, tuple[Poly, ...]]] = field(default_factory=set)
     boxes: list[str] = field(default_factory=list)
-    _done: dict[tuple[Term, bool], Tensor] = field(default_factory=dict)
+    _done: dict[tuple[Term, bool, tuple[Chosen, ...]], Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.sizes = Sizes(self.summary)
+        entries = self.summary.requires
+        self.asked = frozenset(r.array for r in entries if r.kind == "nonzero" and r.poly is None)
         self.build.parameters = frozenset(p.name for p in self.summary.function.parameters)
 
     def index(self, variable: str, extent: Poly) -> Poly:
@@ -63,18 +73,27 @@ class Lowering:
 
     def lower(self, term: Term) -> Tensor:
         """The tensor of a term."""
-        key = (term, self.guarded)
+        key = (term, self.guarded, self.choices)
         if key not in self._done:
             self._done[key] = self._lower(term)
         return self._done[key]
 
-    def lower_guarded(self, term: Term) -> Tensor:
-        """The tensor of a term whose value is not used at every position."""
-        before, self.guarded = self.guarded, True
+    def lower_guarded(self, term: Term, *choices: Chosen) -> Tensor:
+        """The tensor of a term whose value is not used at every position, but where choices are made."""
+        before = self.guarded, self.choices
+        self.guarded, self.choices = True, (*self.choices, *choices)
         try:
             return self.lower(term)
         finally:
-            self.guarded = before
+            self.guarded, self.choices = before
+
+    def lower_elsewhere(self, term: Term) -> Tensor:
+        """The tensor of a term over other index variables than those that choices are known over."""
+        before, self.choices = self.choices, ()
+        try:
+            return self.lower(term)
+        finally:
+            self.choices = before
 
     def _lower(self, term: Term) -> Tensor:
         match term:

@@ -10,6 +10,7 @@ import numpy as np
 
 from tensmith.lifting.loops import Scalar
 from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.tensorize.affine import arrays_read
 from tensmith.lifting.tensorize.build import Tensor, dtype_of
 from tensmith.lifting.terms import Number, Op, Term, infinite
 
@@ -64,11 +65,21 @@ def _not_equal(lowering: Lowering, term: Op) -> Tensor:
 
 
 def _divisor(lowering: Lowering, term: Term) -> Tensor:
-    """The divisor; where its value may not be used, 1 in the place of 0."""
+    """The divisor; where its value may not be used, 1 in its place, or in the place of 0."""
     tensor = lowering.lower(term)
-    if not lowering.guarded or isinstance(term, Number) or tensor.dtype[0] not in "iu":
+    if isinstance(term, Number) or tensor.dtype[0] not in "iu":
         return tensor
-    build = lowering.build
+    build, asked = lowering.build, lowering.asked & set(arrays_read(term))
+    if not lowering.guarded or (asked and lowering.choices):
+        lowering.checked |= asked
+    if not lowering.guarded:
+        return tensor
+    if asked and lowering.choices:
+        one = build.constant(1, tensor.dtype)
+        for condition, side in reversed(lowering.choices):
+            sides = (tensor, one) if side else (one, tensor)
+            tensor = build.elementwise("where", condition, *sides, dtype=tensor.dtype)
+        return tensor
     zero = build.elementwise("equal", tensor, build.constant(0, tensor.dtype), dtype="bool")
     return build.elementwise("where", zero, build.constant(1, tensor.dtype), tensor, dtype=tensor.dtype)
 
@@ -125,7 +136,7 @@ def _select(lowering: Lowering, term: Op) -> Tensor:
     if (extreme := _extreme(condition, a, b)) is not None:
         return lowering.build.elementwise(extreme, lowering.lower(a), lowering.lower(b))
     mask = lowering.lower(condition)
-    chosen = [lowering.lower_guarded(part) for part in (a, b)]
+    chosen = [lowering.lower_guarded(part, (mask, side)) for part, side in ((a, True), (b, False))]
     return lowering.build.elementwise("where", mask, *chosen, dtype=chosen[0].dtype)
 
 

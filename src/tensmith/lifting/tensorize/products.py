@@ -51,14 +51,19 @@ def _sum(lowering: Lowering, over: tuple[str, ...], body: Term, mask: tuple[Poly
         tensors = _masked(lowering, tensors, over, mask, dtype)
     outside = [t for t in tensors if not set(t.axes) & set(over)]
     inside = [t for t in tensors if set(t.axes) & set(over)]
-    for variable in over:  # not varied over: that many equal terms
-        if not any(variable in t.axes for t in inside):
-            outside.append(build.size(build.extents[variable], dtype))
+    equal = [v for v in over if not any(v in t.axes for t in inside)]  # that many equal terms
+    known = all(t.name in build.constants for t in tensors)
+    outside += [build.size(build.extents[variable], dtype) for variable in equal]
     over = tuple(v for v in over if any(v in t.axes for t in inside))
     if dtype[0] == "f":
         inside, outside = _distributed(lowering, inside, outside)
     value = [contract(lowering, inside, over, dtype)] if inside else []
-    return fold_left(lambda a, b: build.elementwise("mul", a, b), [*outside, *value])
+    found = fold_left(lambda a, b: build.elementwise("mul", a, b), [*outside, *value])
+    for variable in equal if dtype[0] == "f" and not known else ():  # no infinite term is no term
+        count, one = build.size(build.extents[variable], "i64"), build.constant(1, "i64")
+        some = build.elementwise("greater_or_equal", count, one, dtype="bool")
+        found = build.elementwise("where", some, found, build.constant(0.0, dtype), dtype=dtype)
+    return found
 
 
 def _distributed(
