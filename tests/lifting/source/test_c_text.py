@@ -79,7 +79,7 @@ std::vector<int> sums(const std::vector<std::vector<int>> &a) {
     4    while row_at < i64(len(a)):  # row@4:5
     5      s: u32 = 0
     6      x_at: i64 = 0
-    6      while x_at < i64(len(a, 1)):  # x@6:9
+    6      while x_at < i64(len(a[row_at], 1)):  # x@6:9
     6        x: i32 = a[row_at, x_at]
     7        s = u32(s + u32(x))
     6        x_at = x_at + 1

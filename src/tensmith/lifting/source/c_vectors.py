@@ -200,8 +200,8 @@ def region_of(context: Context, cursor: Cursor) -> Region:
 
 
 def length(region: Region, where: Position) -> Expr:
-    """size(): of a row, the common length of all rows."""
-    return Length(region.array, len(region.indices), U64, where)
+    """size(): of a row, the common length of all rows; the row has to be there."""
+    return Length(region.array, len(region.indices), U64, where, region.indices)
 
 
 def item(context: Context, cursor: Cursor, region: Region, at: Expr) -> Value:
