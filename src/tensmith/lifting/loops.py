@@ -50,6 +50,14 @@ I32, I64, F32, F64 = Scalar("int", 32), Scalar("int", 64), Scalar("float", 32), 
 INT, BOOL = Scalar("int", None), Scalar("bool", 8, False)
 
 
+def may_share(one: Scalar, other: Scalar) -> bool:
+    """Whether C allows memory of one type to be read or written as another: as the signed or unsigned type of
+    its size, or as characters (C11 6.5p7, C++17 [basic.lval])."""
+    if one.kind == other.kind and one.bits == other.bits:
+        return True
+    return any(each.kind == "int" and each.bits == 8 for each in (one, other))
+
+
 @dataclass(frozen=True)
 class Array:
     """The type of an array.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from tensmith.formula.poly import Poly
 from tensmith.lifting.conditions.folds import Folds
 from tensmith.lifting.conditions.nodes import Arena, Node
 from tensmith.lifting.conditions.script import Writer
@@ -41,7 +42,16 @@ def trivial(summary: Summary, lifted: Lifted) -> tuple[str, ...]:
 
 def _counted(world: World) -> dict[str, Node]:
     """How it is said -> what counts elements or iterations."""
-    found = {_said(str(size.poly)): world.scope[size.symbol] for size in world.summary.sizes}
+    found: dict[str, Node] = {}
+    own = {size.symbol for size in world.summary.sizes if size.poly != Poly.symbol(size.symbol)}
+    for size in world.summary.sizes:
+        if not size.poly.symbols() & own:  # a part of a range, cut off by branches, may well be one element
+            found[_said(str(size.poly))] = world.scope[size.symbol]
+    for poly in [*(size.poly for size in world.summary.sizes), *(loop.trips for loop in world.summary.loops)]:
+        for name in poly.symbols() - own:  # 2 of 4*n say nothing of 2 of n
+            factor = poly.coefficient(name)
+            if factor is not None and factor.constant is not None and factor.constant > 1:
+                found.setdefault(_said(name), world.poly(Poly.symbol(name), world.scope))
     for requirement in world.summary.requires:
         if requirement.kind == "length":
             name = _said(f"len({requirement.array}, {requirement.axis})")

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tensmith.errors import ProgramError
 from tensmith.formula.poly import Poly
 from tensmith.lifting.assumptions import Excuse, excused
 from tensmith.lifting.lifted import Lifted
@@ -58,8 +59,16 @@ def evaluated(lifted: Lifted, poly: Poly, known: Mapping[str, int], plain: bool 
     """A polynomial over parameters, lengths and size symbols."""
     values = dict(known)
     for size in lifted.sizes:  # a later size may be over earlier ones
-        values[size.symbol] = max(0, int(size.poly.evaluate({**values, **known})))
-    return int(poly.evaluate({**values, **known} if plain else values))
+        values[size.symbol] = max(0, _at(size.poly, {**values, **known}))
+    return _at(poly, {**values, **known} if plain else values)
+
+
+def _at(poly: Poly, values: Mapping[str, int]) -> int:
+    """A polynomial's value; 0 where it divides by 0, by a step that another requirement asks not to be."""
+    try:
+        return int(poly.evaluate(values))
+    except ProgramError:
+        return 0
 
 
 def shape(name: str, kind: Array, known: Mapping[str, int]) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from tensmith.lifting.loops import (
     Return,
     Scalar,
     Struct,
+    may_share,
 )
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source import c_calls, c_loops  # noqa: F401  (they register their handlers)
@@ -39,6 +40,7 @@ from tensmith.lifting.source.c_places import (
 )
 from tensmith.lifting.source.c_pragmas import Hazard
 from tensmith.lifting.source.c_records import plain_fields
+from tensmith.lifting.source.c_sequence import writes
 from tensmith.lifting.source.c_statements import function_body
 from tensmith.lifting.source.c_types import (
     Shape,
@@ -81,6 +83,7 @@ def lower(
         result = function_body(context, frame, name)
         returns = finish(context, result, where)
     everything = (*context.hoisted, *statements)
+    note_shared(context, parameters, made, writes(everything))
     check_defined(everything, made)
     check_account(context, hazards)
     final = tuple(settled(context, each) for each in made)
@@ -88,6 +91,28 @@ def lower(
     return Function(
         name, final, returns, everything, "c" if language == "c" else "c++", file, where, tuple(context.notes)
     )
+
+
+def note_shared(
+    context: Context, cursors: Sequence[Cursor], made: Sequence[Parameter], changed: set[str]
+) -> None:
+    """What is said of memory that callers could pass twice, where a write to one name changes another.
+
+    Numbers behind references and in structs of the caller are read as if they never changed, rows of a
+    pointer to pointers as if each were its own. (Two arrays: `Requirement`s of kind "apart".)
+    """
+    arrays = {name: array for name, array in context.arrays.items() if name in changed - context.local}
+    for cursor, each in zip(cursors, made, strict=True):
+        if is_reference(cursor.type) or is_pointer(cursor.type):
+            kinds = [each.type] if isinstance(each.type, Scalar) else []
+            if isinstance(each.type, Struct):
+                kinds = [kind_of for _, kind_of in each.type.fields if isinstance(kind_of, Scalar)]
+            if any(may_share(kind_of, array.element) for kind_of in kinds for array in arrays.values()):
+                context.note(f"{each.name} does not lie in memory that is written")
+    vectors = {each.name for cursor, each in zip(cursors, made) if vector_element(cursor.type) is not None}
+    for name, array in arrays.items():
+        if array.memory == "nested" and array.rank > 1 and name not in vectors:
+            context.note(f"the rows of {name} do not overlap")
 
 
 def check_prototype(definition: Cursor, where: Position) -> None:

@@ -182,14 +182,14 @@ def repeat(
 ) -> None:
     """for (at = 0; at < extent; at++) body(at). unsigned: the extent is one of size_t, huge where it is
     computed from what is negative."""
-    if unsigned:
-        extent = cast(extent, U64)
-    at = context.declare("at", I64, integer(0, where), where)
+    kind_of = U64 if unsigned else I64
+    at = context.declare("at", kind_of, cast(integer(0, where), kind_of), where)
+    extent = cast(extent, kind_of)
     if not isinstance(extent, Constant):
-        extent = context.declare("count", I64, cast(extent, I64), where)
-    step = Assign(at.name, apply("add", (at, integer(1, where)), I64, where), where)
+        extent = context.declare("count", kind_of, extent, where)
+    step = Assign(at.name, apply("add", (at, cast(integer(1, where), kind_of)), kind_of, where), where)
     with context.block() as inside:
         body(at)
         context.emit(step)
-    test = Apply("lt", (at, cast(extent, I64)), BOOL, where)
+    test = Apply("lt", (at, extent), BOOL, where)
     context.emit(Loop(test, tuple(inside), context.label(base, where), where))

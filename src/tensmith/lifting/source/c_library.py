@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from tensmith.lifting import assumptions
-from tensmith.lifting.loops import BOOL, F64, I64, Apply, Assign, Constant, Expr, Position, Scalar
+from tensmith.lifting.loops import BOOL, F64, I64, Apply, Assign, Cast, Constant, Expr, Position, Scalar
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import apply, cast, integer, offset
 from tensmith.lifting.source.c_assignment import store, updated
@@ -27,7 +27,7 @@ from tensmith.lifting.source.c_evaluate import (
 from tensmith.lifting.source.c_heap import copied, count, filled, repeat, store_at
 from tensmith.lifting.source.c_memory import same_array
 from tensmith.lifting.source.c_places import Address, ElementPlace, Heap, Null, Pointer, ScalarPlace, Value
-from tensmith.lifting.source.c_types import scalar
+from tensmith.lifting.source.c_types import U64, scalar
 from tensmith.lifting.source.text import text
 
 Library: TypeAlias = Callable[[Context, Cursor, list[Cursor]], Value]
@@ -189,8 +189,11 @@ def least_or_greatest(context: Context, cursor: Cursor, arguments: list[Cursor])
 
 @library("clamp")
 def clamp(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    """std::clamp, which is undefined where its bounds are not in order (C++17 [alg.clamp])."""
     found, low, high = (value(context, argument) for argument in arguments)
     where = position(cursor)
+    if not (isinstance(low, Constant) and isinstance(high, Constant) and low.value <= high.value):
+        context.note(f"the bounds of clamp at line {where.line} are in order")
     return ordered("min", ordered("max", found, low, where), high, where)
 
 
@@ -305,18 +308,33 @@ def memcpy(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
     kind = pointee(context, to, cursor)
     if pointee(context, source, cursor) != kind:
         raise Refusal("memcpy between arrays of different types: convert in a loop", position(cursor))
-    if cursor.spelling == "memmove" and getattr(to, "array", 0) == getattr(source, "array", 1):
-        raise Refusal("memmove inside one array: copy through a second array", position(cursor))
+    refuse_shifting(to, source, cursor)
     copied(context, to, source, count(context, arguments[2], kind), position(cursor), unsigned=True)
     return to
 
 
+def refuse_shifting(to: Pointer, source: Pointer, cursor: Cursor) -> None:
+    """Refuse a copy inside one array: where the ranges overlap, what is read may have been written."""
+    if getattr(to, "array", 0) == getattr(source, "array", 1):
+        reason = f"{cursor.spelling} inside one array: copy through a second array, or write a loop"
+        raise Refusal(reason, position(cursor))
+
+
 def span(context: Context, cursor: Cursor, first: Cursor, last: Cursor) -> tuple[Address, Expr]:
-    """A range of iterators: where it begins, how many elements it has."""
+    """A range of iterators: where it begins, how many elements it has, unsigned: it is required not to end
+    before it begins (C++17 [iterator.requirements.general])."""
     start, stop = address(context, first), address(context, last)
     low, high = same_array(context, cursor, start, stop)
     assert isinstance(start, Address)
-    return start, offset(high, low, position(cursor), "sub")
+    if isinstance(low, Constant) and low.value == 0:
+        return start, high
+    return start, apply("sub", (unsigned(high), unsigned(low)), U64, position(cursor))
+
+
+def unsigned(found: Expr) -> Expr:
+    """A number as size_t: one that was size_t before its conversion to a subscript is that again."""
+    inner = found.value if isinstance(found, Cast) and found.value.type == U64 else found
+    return cast(inner, U64)
 
 
 @library("fill", "fill_n")
@@ -328,7 +346,7 @@ def fill(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
     else:
         start, extent = span(context, cursor, arguments[0], arguments[1])
     kept = context.declare("filling", new.type, new, position(cursor))
-    filled(context, start, extent, kept, position(cursor))
+    filled(context, start, extent, kept, position(cursor), unsigned=cursor.spelling == "fill")
     return None
 
 
@@ -338,7 +356,8 @@ def copy(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
     to = address(context, arguments[2])
     if pointee(context, to, cursor) != pointee(context, start, cursor):
         raise Refusal("copy between arrays of different types: convert in a loop", position(cursor))
-    copied(context, to, start, extent, position(cursor))
+    refuse_shifting(to, start, cursor)
+    copied(context, to, start, extent, position(cursor), unsigned=True)
     return None
 
 
@@ -353,7 +372,7 @@ def iota(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
         new = apply("add", (first, cast(at, first.type)), first.type, where)
         context.emit(store_at(context, start, at, new, where))
 
-    repeat(context, extent, where, "iota", body)
+    repeat(context, extent, where, "iota", body, unsigned=True)
     return None
 
 
@@ -380,5 +399,5 @@ def accumulate(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Val
         added = loaded[0] if len(loaded) == 1 else updated(loaded[0], "mul", loaded[1], where)
         context.emit(Assign(total.name, cast(updated(total, "add", added, where), total.type), where))
 
-    repeat(context, spans[0][1], where, cursor.spelling, body)
+    repeat(context, spans[0][1], where, cursor.spelling, body, unsigned=True)
     return total

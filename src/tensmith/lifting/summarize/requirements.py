@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tensmith.formula.poly import Div, Poly
-from tensmith.lifting.loops import Array, Function, Scalar, Struct
+from tensmith.lifting.loops import Array, Function, Scalar, Struct, may_share
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import symbols
 from tensmith.lifting.summarize.execute import Execution
@@ -335,7 +335,7 @@ def _apart(run: Execution, written: frozenset[str]) -> Iterator[Requirement]:
     names = list(parameters)
     for n, name in enumerate(names):
         for other in names[n + 1 :]:
-            if parameters[name].element == parameters[other].element and {name, other} & written:
+            if may_share(parameters[name].element, parameters[other].element) and {name, other} & written:
                 yield Requirement("apart", f"{name} and {other} do not overlap", None, name, 0, other)
 
 
