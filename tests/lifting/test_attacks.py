@@ -1,6 +1,7 @@
 """Held-out attacks: functions by someone who was not there when the front ends were built.
 
-Each is refused, or agrees with its source wherever what is stated holds. Of those under STATED a lift would be
+Each is refused, or agrees with its source wherever what is stated holds. Of those under STATED a lift
+would be
 right only with the words beside them.
 """
 
@@ -25,7 +26,10 @@ C_HEADERS = ("limits", "math", "stddef", "stdint", "stdlib", "string", "float")
 CPP_HEADERS = ("algorithm", "array", "cmath", "cstdint", "cstdlib", "cstring", "limits", "numeric", "vector")
 C = "".join(f"#include <{name}.h>\n" for name in C_HEADERS)
 CPP = "".join(f"#include <{name}>\n" for name in CPP_HEADERS)
-LOOP = "void @(int n, const {} *a, const {} *b, {} *o, int k, double h) {{ for (int i = 0; i < n; i++) o[i] = {}; }}"
+LOOP = (
+    "void @(int n, const {} *a, const {} *b, {} *o, int k, double h) "
+    "{{ for (int i = 0; i < n; i++) o[i] = {}; }}"
+)
 LIST = """def @(a: list[{0}], b: list[{0}], k: {1}) -> list[{2}]:
     n = len(a)
     r = []
