@@ -11,7 +11,6 @@ from tensmith.lifting.emit.python_frame import PythonEmitter, view_places
 from tensmith.lifting.emit.python_text import extents
 from tensmith.lifting.emit.python_writer import Writer
 from tensmith.lifting.emit.rules import (
-    as_tensor,
     axes_of,
     axis_of_sum,
     divide,
@@ -149,8 +148,7 @@ def _cast(w: Writer, node: Node, operands: list[Text]) -> Text:
     dtype = w.type(node.output).dtype
     if operands[0].literal:
         return w.target.typed(operands[0], dtype)
-    given = as_tensor(w, node.inputs[0], operands[0])
-    return Text(f"{given.atom}.astype({w.target.dtype(dtype)})")
+    return Text(f"{operands[0].atom}.astype({w.target.dtype(dtype)})")
 
 
 def _axes(w: Writer, node: Node) -> str:

@@ -100,7 +100,8 @@ def conversion(context: Context, cursor: Cursor) -> Value:
         reason = "is not understood" if inner else "leaves something out"
         raise Refusal(f"`{spelled(cursor)}` {reason}: write it in plainer terms", position(cursor))
     if cursor.type.get_canonical().kind.name == "VOID":
-        return discarded(context, inner[0])
+        discarded(context, inner[0])
+        return None
     found = evaluate(context, inner[0])
     decays = is_array(cursor.type) and cursor.type.get_canonical() != inner[0].type.get_canonical()
     if is_pointer(cursor.type) or decays:
