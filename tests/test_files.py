@@ -25,7 +25,8 @@ def test_a_killed_process_leaves_nothing_for_long(tmp_path: Path, monkeypatch: p
     ended = subprocess.run([sys.executable, "-c", KILLED, tmp_path], stdout=subprocess.PIPE, text=True)
     left = Path(ended.stdout.strip())
     assert left.is_dir()
-    monkeypatch.setattr(files, "_YOUNG_S", -1)
+    monkeypatch.setattr(files, "_YOUNG_SECONDS", -1)
+    files._sweep.cache_clear()
     with TemporaryFolder(folder=tmp_path) as mine:
         assert not left.exists()
         with TemporaryFolder(folder=tmp_path):  # the living keep theirs
@@ -34,7 +35,8 @@ def test_a_killed_process_leaves_nothing_for_long(tmp_path: Path, monkeypatch: p
 
 
 def test_what_is_not_ours_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_YOUNG_S", -1)
+    monkeypatch.setattr(files, "_YOUNG_SECONDS", -1)
+    files._sweep.cache_clear()
     (tmp_path / "tensmith-notes").mkdir()
     (tmp_path / "tensmith-link").symlink_to("/etc")
     with TemporaryFolder(folder=tmp_path):

@@ -14,11 +14,11 @@ BACK = """
 def back(a: list[int]) -> int:
     s = 0
     for i in range(len(a)):
-        s += a[-i]
+        s += a[2 * i]
     return s
 """
 NOTE = "the requirements admit only inputs where len(a) is at most 1"
-FORWARD = BACK.replace("a[-i]", "a[i]")
+FORWARD = BACK.replace("a[2 * i]", "a[i]")
 
 
 def lifted(tmp_path, text, suffix=".py", targets=("numpy", "c", "onnx")):
@@ -49,7 +49,7 @@ def test_the_certificate_says_it_too(tmp_path):
     "text",
     [
         FORWARD,
-        BACK.replace("a[-i]", "a[len(a) - 1 - i]"),
+        BACK.replace("a[2 * i]", "a[len(a) - 1 - i]"),
         FORWARD.replace("def back(", "def back(n: int, ").replace("len(a)", "n"),
         "def f(a: list[int]) -> int:\n    return a[0] if len(a) > 0 else 0\n",
     ],
@@ -69,7 +69,7 @@ def test_in_c_the_number_of_iterations_is_named(subscript, tmp_path):
 def back(a):
     s = 0
     for i in range(len(a)):
-        s += a[-i]
+        s += a[2 * i]
     return s
 
 

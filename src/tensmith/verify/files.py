@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from tensmith import gate
 from tensmith.backend.packed import unpack
 from tensmith.errors import ModelError, VerificationError
 from tensmith.files import sha256_bytes, sha256_file
@@ -74,7 +75,7 @@ def _with_a_role(folder: Path, certificate: Certificate) -> set[str]:
 def _unpacked(path: Path, expected: str) -> Finding:
     claim = f"{PACKED} unpacks to {MODEL}, byte for byte"
     try:
-        model = unpack(path.read_bytes())
+        model = unpack(gate.read_bytes(path, gate.PACKED))
     except ModelError as error:
         raise VerificationError(f"{path}: the claim '{claim}' does not hold: {error}") from error
     if sha256_bytes(model) != expected:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tensmith import gate
 from tensmith.engine.base import ENGINES
 from tensmith.engine.compiled import Manner, compile_anew
 from tensmith.engine.worker import Worker
@@ -47,7 +48,7 @@ def prepared_in(folder: Path) -> list[Prepared] | None:
     if not path.is_file() or path.stat().st_size > _MOST_MANIFEST_BYTES:
         return None
     try:
-        rows = json.loads(path.read_bytes())["prepared"]
+        rows = json.loads(gate.read_bytes(path, gate.COMPILED))["prepared"]
         return [Prepared(step=row["step"], evidence=row["evidence"]) for row in rows]
     except (KeyError, TypeError, ValueError, RecursionError):
         return None
@@ -97,7 +98,7 @@ def _same(name: str, given: Path, made: Path, otherwise: str) -> Finding:
     claim = f"{name} {_REBUILT}"
     if not given.is_file():
         return Finding(claim, "not checked", "the file is not in the folder")
-    ours, theirs = made.read_bytes(), given.read_bytes()
+    ours, theirs = (gate.read_bytes(path, gate.COMPILED) for path in (made, given))
     if ours == theirs:
         return Finding(claim, "holds", "compiled again, byte for byte")
     if name == MANIFEST and _essence(ours) == _essence(theirs):

@@ -524,7 +524,8 @@ class Function(Generator):
         self.inputs(1)
         whole = kind not in FLOATS
         self.reads.append((f"w[{self.chance.randrange(size)}]", whole))
-        filled = ", ".join(self.literal(whole) for _ in range(size))
+        cast = f"({kind})" if self.cpp else ""  # in C++ a list may not narrow
+        filled = ", ".join(f"{cast}{self.literal(whole)}" for _ in range(size))
         self.parameters.append(f"{kind} *out")
         body = [f"out[i] = {self.expression(2, whole)};"]
         return self.header("void"), [

@@ -207,6 +207,9 @@ SHOWN = {
         "void f(int n, const int *a, const int *b, int *c) "
         "{ for (int i = 0; i < n; i++) if (a[i] > 0) c[i] = a[i] % b[i]; else c[i] = 0; }"
     ),
+    "g.py": "def f(a: list[float]) -> list[int]:\n    out = []\n    for i, v in enumerate(a):\n"
+    "        if (i + i) != int(v):\n            t = (not i)\n        else:\n            t = (i * i)\n"
+    "        out.append(t)\n    return out\n",
     "f.py": "def f(a: list[float]) -> list[float]:\n    return [abs(v ** 0.5) % 2.0 for v in a]\n",
 }
 

@@ -51,7 +51,8 @@ class Window:
         strides, dilations, pads = window_attrs(attrs, spatial, kernel)
         n = len(kernel)
         begins, ends = pads[:n], pads[n:]
-        if any(isinstance(pad, int) and pad >= size for pad, size in zip(pads, (*kernel, *kernel))):
+        wide = zip(pads, (*kernel, *kernel))
+        if any(isinstance(pad, int) and isinstance(size, int) and pad >= size for pad, size in wide):
             raise ProgramError(
                 f"pads {pads} must be smaller than the kernel {kernel}: windows would be empty"
             )

@@ -6,7 +6,7 @@ from tensmith.ir import Node
 from tensmith.lifting.emit.expression import PRODUCT, Rule, Text, call, infix
 from tensmith.lifting.emit.python_text import extents
 from tensmith.lifting.emit.python_writer import Writer
-from tensmith.lifting.emit.rules import as_tensor, axes_of, fill, pad_widths, padded_extreme, typed_reduction
+from tensmith.lifting.emit.rules import axes_of, fill, pad_widths, padded_extreme, typed_reduction
 
 flat_helper = '''
         def _flat(name, value, dtype):
@@ -27,7 +27,7 @@ def cast(w: Writer, node: Node, operands: list[Text]) -> Text:
     dtype = w.type(node.output).dtype
     if operands[0].literal:
         return w.target.typed(operands[0], dtype)
-    return Text(f"{as_tensor(w, node.inputs[0], operands[0]).atom}.astype({w.target.dtype(dtype)})")
+    return Text(f"{operands[0].atom}.astype({w.target.dtype(dtype)})")
 
 
 def reduction(method: str) -> Rule:

@@ -213,7 +213,8 @@ class Writer:
             "or",
             "not",
         )
-        if node.op == "cast" and dtype[0] in "iu" and self.ranges[node.inputs[0]].inside(self.ranges[name]):
+        whole = node.op == "cast" and dtype[0] in "iu" and self.type(node.inputs[0]).dtype[0] in "iu"
+        if whole and self.ranges[node.inputs[0]].inside(self.ranges[name]):
             return self._plain(node.inputs[0])
         if not exact and not (node.op in ("add", "sub", "mul", "neg") and dtype in ("i32", "i64")):
             return None

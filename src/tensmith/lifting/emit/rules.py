@@ -56,7 +56,10 @@ def divide(truncate: Division, floor: Rule | None = None, single: Division | Non
         b = w.value(node.inputs[1])
         whole = floor or infix("//", PRODUCT)
         if (floored := _floored(w, node)) is not None:
-            return whole(w, node, [w.value(floored), b])
+            top = w.value(floored)
+            if top.literal and b.literal:  # sizes: the quotient is of the type that others take it for
+                top = w.target.typed(top, w.type(floored).dtype)
+            return whole(w, node, [top, b])
         found = [w.ranges[name] for name in node.inputs]
         small = -found[0].low < _SINGLE and found[0].high < _SINGLE
         small = small and w.type(node.output).dtype not in ("i64", "u64")
@@ -195,19 +198,6 @@ def size(w: Writer, node: Node, operands: list[Text]) -> Text:
     extent = product(w.shape(node.inputs[0]))
     text = poly(Poly.of(extent), w.names)
     return Text(text.code, text.level, literal=True)
-
-
-def as_tensor(w: Writer, value: str, text: Text) -> Text:
-    """The text of a value that is cast: a plain integer, of sizes alone, in its type first."""
-    return w.target.typed(text, w.type(value).dtype) if _is_plain(w, value) else text
-
-
-def _is_plain(w: Writer, value: str) -> bool:
-    node = w.producer(value)
-    if node is None:
-        return w.constant(value) is not None and scalar(w, value)
-    arithmetic = node.op in ("add", "sub", "mul", "div", "mod", "neg") and w.type(value).dtype[0] in "iu"
-    return node.op == "size" or (arithmetic and all(_is_plain(w, each) for each in node.inputs))
 
 
 def scalar(w: Writer, value: str) -> bool:

@@ -12,7 +12,6 @@ from tensmith.lifting.emit.python_frame import PythonEmitter, view_places
 from tensmith.lifting.emit.python_text import extents
 from tensmith.lifting.emit.python_writer import Writer
 from tensmith.lifting.emit.rules import (
-    as_tensor,
     axes_of,
     axis_of_sum,
     divide,
@@ -84,8 +83,7 @@ def _cast(w: Writer, node: Node, operands: list[Text]) -> Text:
     dtype = w.type(node.output).dtype
     if operands[0].literal:
         return w.target.typed(operands[0], dtype)
-    given = as_tensor(w, node.inputs[0], operands[0])
-    return Text(f"tf.cast({given.code}, {w.target.dtype(dtype)})")
+    return Text(f"tf.cast({operands[0].code}, {w.target.dtype(dtype)})")
 
 
 def _reduction(function: str, join: str = "") -> Rule:

@@ -13,7 +13,6 @@ from tensmith.lifting.emit.python_frame import PythonEmitter
 from tensmith.lifting.emit.python_text import extents
 from tensmith.lifting.emit.python_writer import Writer
 from tensmith.lifting.emit.rules import (
-    as_tensor,
     axes_of,
     axis_of_sum,
     by_bits,
@@ -137,8 +136,7 @@ def _cast(w: Writer, node: Node, operands: list[Text]) -> Text:
     dtype = w.type(node.output).dtype
     if operands[0].literal:
         return w.target.typed(operands[0], dtype)
-    given = as_tensor(w, node.inputs[0], operands[0])
-    return Text(f"{given.atom}.to({w.target.dtype(dtype)})")
+    return Text(f"{operands[0].atom}.to({w.target.dtype(dtype)})")
 
 
 def _total(w: Writer, node: Node, operands: list[Text]) -> Text:

@@ -97,6 +97,7 @@ class Sampler:
         deep = max([0, *(len(v.view.shape) for v in lifted.inputs if v.view)]) > 2 or len(self.counts) > 2
         self.sizes = sizes or (FEWER if deep else SIZES)
         self.finite = Excuse.NOT_FINITE in excused(lifted.assumes)
+        self.real = Excuse.COMPLEX in excused(lifted.assumes)
 
     def draws(self, count: int, repeat: int) -> Iterator[Draw]:
         """Draws, `repeat` of each plan; scalars alone make plans that are used once."""
@@ -240,7 +241,8 @@ class Sampler:
             return self.rng.random(shape) < 0.5
         if kind.kind == "int":
             return self.integers(kind, shape, style)
-        return np.asarray(self.floats(shape, style)).astype(dtype(kind))
+        found = np.asarray(self.floats(shape, style)).astype(dtype(kind))
+        return np.abs(found) if self.real and self.rng.random() < 0.7 else found  # roots of them are real
 
     def integers(self, kind: Scalar, shape: tuple[int, ...], style: str) -> np.ndarray[Any, Any]:
         """Integers of a type; unbounded ones stay where their products fit in 64 bits."""

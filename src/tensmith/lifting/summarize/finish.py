@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Literal
 
@@ -20,7 +20,7 @@ from tensmith.lifting.summarize.requirements import array_parameters, requiremen
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import State, undefined_name
 from tensmith.lifting.summary import LoopFacts, Result, Summary, Written
-from tensmith.lifting.terms import Cases, Term
+from tensmith.lifting.terms import Argument, Cases, Fold, Number, Read, Term, walk
 
 
 def finish(run: Execution, state: State, returned: Expr | str | None) -> Summary:
@@ -45,12 +45,20 @@ def finish(run: Execution, state: State, returned: Expr | str | None) -> Summary
         results,
         arithmetic_of(run.function),
         requirements(run, terms, written),
-        assumed(run.function),
+        (*assumed(run.function), *_compared(terms)),
         dict(run.locals),
     )
 
 
 # Results
+
+
+def _compared(terms: Iterable[Term]) -> tuple[str, ...]:
+    """Computed floats may be NaN though no input is: inf - inf."""
+    folds = (part for term in terms for part in walk(term) if isinstance(part, Fold))
+    floats = (f for f in folds if f.kind in ("max", "min") and f.type.kind == "float")
+    computed = any(not isinstance(fold.body, Read | Argument | Number) for fold in floats)
+    return (assumptions.COMPARED(),) if computed else ()
 
 
 def _results(run: Execution, state: State, returned: Expr | str | None) -> Iterator[Result]:
