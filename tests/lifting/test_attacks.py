@@ -1,8 +1,13 @@
 """Held-out attacks: functions by someone who was not there when the front ends were built.
 
+<<<<<<< HEAD
 Each is refused, or agrees with its source wherever what is stated holds. Of those under STATED a lift
 would be
 right only with the words beside them.
+=======
+Each is refused, or agrees with its source wherever what is stated holds. Without the words of stated.txt a
+lift would be wrong for inputs that their languages allow.
+>>>>>>> k-attacks
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ from tensmith.lifting.road import lift_file
 from tensmith.lifting.second import SecondReader
 
 TABLES = Path(__file__).parent / "attacks"
-INPUTS = 12
+INPUTS = 8
 TYPES = {
     "i8": "signed char", "u8": "unsigned char", "i16": "short", "u16": "unsigned short", "i32": "int",
     "u32": "unsigned", "i64": "long", "u64": "unsigned long", "f32": "float", "f64": "double", "b": "_Bool",
@@ -97,6 +102,27 @@ def test_c_that_is_proved_agrees_with_the_compiled_source(tmp_path: Path) -> Non
 @pytest.mark.skipif(not compilers(), reason="gcc and g++ are not installed")
 def test_cpp_that_is_proved_agrees_with_the_compiled_source(tmp_path: Path) -> None:
     assert agreeing(*lifted(tmp_path, ".cpp", CPP, functions("cpp.txt"))) >= 70
+
+
+def test_what_a_lift_takes_for_granted_is_stated(tmp_path: Path) -> None:
+    pairs = [line.split(" : ", 1) for line in table("stated.txt")]
+    _, results = lifted(tmp_path, ".cpp", CPP, [text for _, text in pairs])
+    for (words, text), result in zip(pairs, results, strict=True):
+        said = result.requires + result.assumes + result.notes if result.proved else (result.reason,)
+        assert any(words in part for part in said), (text, said)
+
+
+@pytest.mark.skipif(not compilers(), reason="gcc and g++ are not installed")
+def test_steps_that_may_be_zero_do_not_end_the_reading(tmp_path: Path) -> None:
+    text = "void @(int n, const int *a, int *o, int k) { for (int i = 0; i < n; i += k) o[i] = a[i]; }"
+    path, results = lifted(tmp_path, ".c", "", [text])
+    assert "k >= 1" in results[0].requires and agreeing(path, results) == 1
+
+
+def test_a_branch_that_picks_one_element_is_no_trivial_input(tmp_path: Path) -> None:
+    text = "void @(int n, int *a, int k) { for (int i = 0; i < n; i++) if (i == k) a[i] = 7; }"
+    (result,) = lifted(tmp_path, ".c", "", [text])[1]
+    assert result.proved and not result.notes
 
 
 def test_python_that_is_proved_agrees_with_the_running_source(tmp_path: Path) -> None:
