@@ -1,13 +1,7 @@
 """Held-out attacks: functions by someone who was not there when the front ends were built.
 
-<<<<<<< HEAD
-Each is refused, or agrees with its source wherever what is stated holds. Of those under STATED a lift
-would be
-right only with the words beside them.
-=======
 Each is refused, or agrees with its source wherever what is stated holds. Without the words of stated.txt a
 lift would be wrong for inputs that their languages allow.
->>>>>>> k-attacks
 """
 
 from __future__ import annotations

@@ -108,11 +108,11 @@ def note_shared(
             if isinstance(each.type, Struct):
                 kinds = [kind_of for _, kind_of in each.type.fields if isinstance(kind_of, Scalar)]
             if any(may_share(kind_of, array.element) for kind_of in kinds for array in arrays.values()):
-                context.note(f"{each.name} does not lie in memory that is written")
+                context.note(assumptions.OUTSIDE(each.name))
     vectors = {each.name for cursor, each in zip(cursors, made) if vector_element(cursor.type) is not None}
     for name, array in arrays.items():
         if array.memory == "nested" and array.rank > 1 and name not in vectors:
-            context.note(f"the rows of {name} do not overlap")
+            context.note(assumptions.ROWS_APART(name))
 
 
 def check_prototype(definition: Cursor, where: Position) -> None:

@@ -193,7 +193,7 @@ def clamp(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
     found, low, high = (value(context, argument) for argument in arguments)
     where = position(cursor)
     if not (isinstance(low, Constant) and isinstance(high, Constant) and low.value <= high.value):
-        context.note(f"the bounds of clamp at line {where.line} are in order")
+        context.note(assumptions.CLAMPED(where.line))
     return ordered("min", ordered("max", found, low, where), high, where)
 
 
