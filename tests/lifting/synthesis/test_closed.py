@@ -52,7 +52,7 @@ def test_search_lifts_what_derivation_refuses(name: str, tmp_path: Path) -> None
     function = read(tmp_path, LIFTED[name])
     with pytest.raises(Refusal, match="iteration before"):
         summarize(function)
-    summary = complete(widened(function), Search(seconds=20))
+    summary = complete(widened(function), Search(seconds=60))
     assert summary is not None
     chance = random.Random(name)
     for _ in range(20):

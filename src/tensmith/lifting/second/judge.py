@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import fields as fields_of
 from typing import Any, Protocol
 
 import numpy as np
 
 from tensmith.lifting.assumptions import Excuse, excused
 from tensmith.lifting.lifted import Lifted
-from tensmith.lifting.loops import Array
+from tensmith.lifting.loops import Array, Function, Position, Scalar
 from tensmith.lifting.second.compare import closely, cropped, exactly, identical, spread
 from tensmith.lifting.second.inputs import Draw, evaluated
 from tensmith.lifting.second.interpreted import Raised
@@ -44,6 +45,21 @@ class Difference(Exception):
     text: str
 
 
+def narrowest_float(function: Function) -> Scalar | None:
+    """The narrowest float that a function computes in; its sums are rounded so, whatever they become."""
+    found: list[Scalar] = []
+    stack: list[Any] = [function.parameters, function.returns, function.body]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Scalar):
+            found += [part] if part.kind == "float" else []
+        elif isinstance(part, tuple | list):
+            stack.extend(part)
+        elif is_dataclass(part) and not isinstance(part, Position):
+            stack.extend(getattr(part, field.name) for field in fields_of(part))
+    return min(found, key=lambda scalar: scalar.bits or 64, default=None)
+
+
 @dataclass
 class Judge:
     """Holds one lifted function against its source. compared: inputs so far on which both gave the same."""
@@ -62,6 +78,7 @@ class Judge:
         kinds = [*(self.kinds[name] for name in self.written), *([function.returns] if self.returns else [])]
         self.types = [kind.element if isinstance(kind, Array) else kind for kind in kinds if kind is not None]
         self.names = [*self.written, *(["what it returns"] if self.returns else [])]
+        self.narrowest = narrowest_float(function)
         self.values = {r.text for r in self.lifted.requires if r.poly is None or r.kind == "nonzero"}
 
     def all(self, draws: Iterable[Draw]) -> int:
@@ -79,6 +96,12 @@ class Judge:
         known = draw.plan.known
         polys = [r.poly for r in self.lifted.requires if r.kind == "nonzero" and r.poly is not None]
         return any(evaluated(self.lifted, poly, known) == 0 for poly in polys)
+
+    def zeros_stated(self, draw: Draw) -> bool:
+        """Whether an array holds a 0 of which it is required that none that is read is 0: outside of what was
+        proved, and programs need not look where nobody uses the quotient."""
+        arrays = [r.array for r in self.lifted.requires if r.kind == "nonzero" and r.poly is None]
+        return any(not np.all(draw.values[name]) for name in arrays)
 
     def parted(self, draw: Draw) -> Draw:
         """The draw with memory of their own for arrays that must not overlap, by a requirement or by what is
@@ -106,7 +129,7 @@ class Judge:
         try:
             outcome = self.source(arguments, found[-1] if found and self.returns else None)
         except Divided:
-            if refused is None:
+            if refused is None and not self.zeros_stated(draw):
                 raise self.difference(draw, "the source divides by zero, the program does not") from None
             return
         except Meaningless:
@@ -148,6 +171,8 @@ class Judge:
         if len(found) != len(wanted):
             raise self.difference(draw, f"the source gives {len(wanted)} results, the program {len(found)}")
         bounds = functools.cache(lambda: self.bounds(draw, wanted))
+        sums = sum(np.size(value) for value in draw.values.values() if isinstance(value, np.ndarray))
+        rounding = (4 + sums) * float(np.finfo(dtype(self.narrowest)).eps) if self.narrowest else 0.0
         for place, (want, got, kind) in enumerate(zip(wanted, found, self.types)):
             if identical(want, got):
                 continue
@@ -156,7 +181,10 @@ class Judge:
             elif kind.kind != "float":
                 same = exactly(want, got)
             else:
-                same = closely(want, got, 0.0, kind) or closely(want, got, bounds()[place], kind)
+                own = rounding * np.max(
+                    np.abs(np.asarray(want, np.float64)), initial=0.0, where=np.isfinite(want)
+                )
+                same = closely(want, got, own, kind) or closely(want, got, bounds()[place] + own, kind)
             if not same or (kind.bits is not None and np.asarray(got).dtype != dtype(kind)):
                 what = f"for {self.names[place] if place < len(self.written) else self.names[-1]}"
                 raise self.difference(
