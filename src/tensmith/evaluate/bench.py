@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -158,7 +159,7 @@ def _random(
     if spec.shape is None:
         raise EngineError(f"input '{spec.name}' has no declared shape, so nothing fitting can be made up")
     shape = [size if isinstance(size, int) else sizes[size] for size in spec.shape]
-    if np.prod(shape, dtype=np.float64) > _MOST_ELEMENTS:
+    if math.prod(max(1, size) for size in shape) > _MOST_ELEMENTS:  # NumPy counts so, a size of 0 or not
         raise EngineError(f"input '{spec.name}' has shape {shape}, too large to make up")
     if spec.dtype in _FLOATS:
         return generator.standard_normal(shape).astype(spec.dtype)
