@@ -19,10 +19,10 @@ import numpy as np
 
 from tensmith.formula.expr import Formula, compute, tensor
 from tensmith.formula.poly import Dim, Poly
-from tensmith.ir import Node, Program
+from tensmith.ir import Program
 from tensmith.ir.op import Attrs
 from tensmith.rewrite.pattern import PatternRule, claim
-from tensmith.rewrite.rule import EXACT, Edit, Obligation
+from tensmith.rewrite.rule import EXACT, Obligation
 from tensmith.rewrite.term import (
     Case,
     Elements,
@@ -49,7 +49,7 @@ _NEUTRAL = {"pads": 0, "strides": 1, "dilations": 1}
 class Instance:
     """Symbolic shapes of variables, and attributes of captures: integers are conditions, symbols are free.
 
-    dims: how many sizes a `*S` stands for. lower: least values of symbols, 1 where nothing is said.
+    dims: how many sizes a `*S` stands for. lower: least values of symbols, 0 where nothing is said.
     values: of variables that are known, as axes are: arrays, or a number that is every element.
     sample: attributes that are no conditions. example: neither are its shapes; the law says where it holds.
     """
@@ -66,7 +66,7 @@ class Instance:
 
 Given: TypeAlias = Sequence[Instance]
 
-# Elements of equal places, and one operand broadcast along either axis.
+# Tensors of one shape: elementwise laws hold for any, as they are about one element.
 MATRIX: Given = (Instance("matrix", {"": "M N"}),)
 
 
@@ -120,18 +120,18 @@ class Law(PatternRule):
                 break
         return reason
 
-    def rewrite(self, program: Program, node: Node) -> Edit | str:
-        """The edit, where the value replaced keeps its type."""
-        found = super().rewrite(program, node)
-        alias = found.alias.get(node.output) if isinstance(found, Edit) else None
-        if alias is not None and program.facts[alias].type != program.facts[node.output].type:
-            return "the value would change its type or shape"
-        return found
-
     def attempt(self, program: Program, site: str) -> Program | None:
-        """The program after the edit, where the value replaced keeps its type."""
-        after = super().attempt(program, site)
-        return after if after is None or after.facts[site].type == program.facts[site].type else None
+        """The program after the edit, where whoever read the value reads one of the same type."""
+        edit = self._edit(program, site)
+        if isinstance(edit, str):
+            return None
+        after = program.edit(remove=edit.remove, add=edit.add, constants=edit.constants, alias=edit.alias)
+        kept = after.facts[edit.alias.get(site, site)].type == program.facts[site].type
+        return after if kept else None
+
+    def applies(self, program: Program, site: str) -> bool:
+        """Whether there is an edit that keeps the type."""
+        return self.attempt(program, site) is not None
 
     def cases(self) -> Iterator[Case]:
         """Every instance, with every choice of values, ones in front of a shape kept and left out."""
