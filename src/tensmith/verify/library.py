@@ -7,7 +7,6 @@ this machine's own compiler makes of the model, or if the user asks for it.
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from tensmith.engine.compiled import Manner, compile_anew
 from tensmith.engine.worker import Worker
 from tensmith.equality.sampling import shapes, whole_inputs
 from tensmith.errors import TensmithError, VerificationError
+from tensmith.files import TemporaryFolder
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program
 from tensmith.verify.claims import LIBRARIES
@@ -80,7 +80,7 @@ def _compared(folder: Path, certificate: Certificate) -> Iterator[Finding]:
     """One finding a file of the folder, or one for all where the model cannot be compiled here."""
     deployed = certificate.deployed
     names = FILES[deployed.engine]
-    with tempfile.TemporaryDirectory(prefix="tensmith-") as place:
+    with TemporaryFolder() as place:
         made = Path(place) / "made"
         try:
             manner = Manner.of(deployed.engine, folder / "model.onnx", deployed.settings, deployed.threads)

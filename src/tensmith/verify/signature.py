@@ -12,11 +12,10 @@ import json
 import re
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
 from tensmith.errors import UsageError, VerificationError
-from tensmith.files import write_bytes
+from tensmith.files import TemporaryFolder, write_bytes
 
 SUFFIX = ".sig"
 NAMESPACE = "certificate@tensmith"
@@ -51,7 +50,7 @@ def check_signature(document: Path, digest: str, public: Path) -> str:
     if not signature.is_file() or signature.stat().st_size > _MOST_BYTES:
         raise VerificationError(f"{document} is not signed: there is no {signature.name} beside it")
     text = _public_key(public)
-    with tempfile.TemporaryDirectory(prefix="tensmith-") as folder:
+    with TemporaryFolder() as folder:
         allowed = Path(folder) / "allowed"
         allowed.write_text(f"{_SIGNER} {' '.join(text.split()[:2])}\n", encoding="utf-8")
         command = ["-Y", "verify", "-n", NAMESPACE, "-f", str(allowed), "-I", _SIGNER]
