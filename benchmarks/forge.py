@@ -1,6 +1,6 @@
 """Forges certificates in every field and file, and says what `tensmith verify` notices.
 
-    python benchmarks/forge.py [--every 1]
+    python benchmarks/forge.py [--every 1] [--output FILE]
 
 Four certificates are altered, one thing at a time and consistently (digest, hashes and rows made anew): of an
 exact point, of a lossy one, of a native one, and of a lifted function. Every alteration must be refused, be
@@ -17,19 +17,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[0] = str(ROOT / "tests")
-sys.path.insert(1, str(ROOT / "tests" / "verify"))
+sys.path[1:1] = [str(ROOT / "tests"), str(ROOT / "tests" / "verify")]
 
 import forgery as lift_forgery  # noqa: E402
 import forgery_points as forgery  # noqa: E402
+import parts  # noqa: E402
 import points  # noqa: E402
 
 from tensmith.cli.lift import lift  # noqa: E402
@@ -40,6 +38,14 @@ from tensmith.verify import library  # noqa: E402
 from tensmith.verify.lift_certificate import check  # noqa: E402
 
 OUTCOMES = ("refused", "false", "unchecked", "not claimed", "MISSED")
+
+
+# How points of a kind are made: their trail, their engine.
+KINDS = {
+    "exact": (points.exact_trail, "onnxruntime"),
+    "lossy": (points.lossy_trail, "onnxruntime"),
+    "native": (points.lossy_trail, "native"),
+}
 
 
 def once(function: Callable[..., Any], files: Callable[..., Iterator[Path]]) -> Callable[..., Any]:
@@ -79,34 +85,28 @@ def constant_library(place: Path) -> Path:
     return built
 
 
-def of_points(root: Path, every: int) -> Iterator[tuple[str, str, str, str]]:
-    """(point, place, alteration, outcome) of every alteration of the three kinds of points."""
+def of_point(root: Path, kind: str, every: int) -> Iterator[tuple[str, str, str]]:
+    """(place, alteration, outcome) of every alteration of a point of a kind."""
     points.write_original(root)
     original = root / "original.onnx"
-    compile_once(root)
-    kinds = {
-        "exact": (points.exact_trail, "onnxruntime"),
-        "lossy": (points.lossy_trail, "onnxruntime"),
-        "native": (points.lossy_trail, "native"),
-    }
-    for kind, (trail, engine) in kinds.items():
-        folder = points.write_point(root, kind, trail, engine)
-        genuine = verify_point(folder, original)
-        assert genuine.ok, genuine
-        alterations = [
-            *forgery.by_name(original),
-            *(forgery.of_libraries(constant_library(root)) if engine == "native" else ()),
-            *forgery.files(folder),
-            *list(forgery.fields(json.loads((folder / forgery.NAME).read_text())))[::every],
-        ]
-        for alteration in alterations:
-            copy = Path(shutil.copytree(folder, root / "copy" / kind))
-            outcome = forgery.judge(
-                copy, alteration, genuine, lambda place: verify_point(place, original, seconds=1)
-            )
-            shutil.rmtree(root / "copy")
-            if outcome != "same":
-                yield kind, alteration.place, alteration.what, outcome
+    trail, engine = KINDS[kind]
+    folder = points.write_point(root, kind, trail, engine)
+    genuine = verify_point(folder, original)
+    assert genuine.ok, genuine
+    alterations = [
+        *forgery.by_name(original),
+        *(forgery.of_libraries(constant_library(root)) if engine == "native" else ()),
+        *forgery.files(folder),
+        *list(forgery.fields(json.loads((folder / forgery.NAME).read_text())))[::every],
+    ]
+    for alteration in alterations:
+        copy = Path(shutil.copytree(folder, root / "copy" / kind))
+        outcome = forgery.judge(
+            copy, alteration, genuine, lambda place: verify_point(place, original, seconds=1)
+        )
+        shutil.rmtree(root / "copy")
+        if outcome != "same":
+            yield alteration.place, alteration.what, outcome
 
 
 # Of a lift, what an alteration may pass as.
@@ -120,7 +120,7 @@ def dot(a: list[float], b: list[float], n: int):
 """
 
 
-def of_lift(root: Path, every: int) -> Iterator[tuple[str, str, str, str]]:
+def of_lift(root: Path, every: int) -> Iterator[tuple[str, str, str]]:
     """The same of a lifted function, whose source is given."""
     source = root / "k.py"
     source.write_text(SOURCE)
@@ -143,12 +143,12 @@ def of_lift(root: Path, every: int) -> Iterator[tuple[str, str, str, str]]:
 
         refused = lift_forgery.forge(copy, change)
         place = ".".join(map(str, path))
-        yield "lift", place, what, "refused" if refused else _of_source(copy, source, place)
+        yield place, what, "refused" if refused else _of_source(copy, source, place)
         shutil.rmtree(copy)
     for name in sorted(path.name for path in folder.iterdir()):
         copy = Path(shutil.copytree(folder, root / "copy"))
         (copy / name).write_bytes((copy / name).read_bytes() + b" ")
-        yield "lift", name, "one byte longer", _of_source(copy, source, name)
+        yield name, "one byte longer", _of_source(copy, source, name)
         shutil.rmtree(copy)
 
 
@@ -159,27 +159,36 @@ def _of_source(folder: Path, source: Path, place: str) -> str:
     return "not claimed" if place in LIFT_NOT_CLAIMED or place.endswith(".json") else "MISSED"
 
 
+def altered(kind: str, root: Path, every: int) -> parts.Found:
+    """How alterations of a certificate of a kind end, and those that are missed."""
+    outcomes: Counter[str] = Counter()
+    missed = []
+    folder = root / kind
+    folder.mkdir()
+    for where, what, outcome in of_lift(folder, every) if kind == "lift" else of_point(folder, kind, every):
+        outcomes[outcome] += 1
+        missed += [f"{kind}: {where}, {what}"] if outcome == "MISSED" else []
+    return parts.Found({kind: outcomes}, tuple(missed))
+
+
 def main() -> int:
     """Prints a table and what was missed."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--every", type=int, default=1, help="Alter every so many of the fields.")
-    arguments = parser.parse_args()
-    began = time.monotonic()
-    table: Counter[tuple[str, str]] = Counter()
-    with tempfile.TemporaryDirectory(prefix="tensmith-forge-") as place:
-        root = Path(place)
-        for kind, where, what, outcome in chain(
-            of_lift(root, arguments.every), of_points(root, arguments.every)
-        ):
-            table[kind, outcome] += 1
-            if outcome == "MISSED":
-                print(f"MISSED  {kind}: {where}, {what}", flush=True)
-    kinds = list(dict.fromkeys(kind for kind, _ in table))
+    parts.add_output(parser)
+    options = parser.parse_args()
+    settings = {"bench": "forge", "every": options.every}
+    kinds = {kind: kind for kind in ("lift", *KINDS)}
+    with tempfile.TemporaryDirectory(prefix="tensmith-forge-") as name:
+        compile_once(Path(name))
+        work = functools.partial(altered, root=Path(name), every=options.every)
+        document = parts.run(kinds, work, options.output, settings)
+    table = document["counts"]
     print(f"{'':<8}" + "".join(f"{name:>13}" for name in OUTCOMES))
-    for kind in kinds:
-        print(f"{kind:<8}" + "".join(f"{table[kind, name]:>13}" for name in OUTCOMES))
-    print(f"{sum(table.values())} alterations in {time.monotonic() - began:.0f} s")
-    return int(any(name == "MISSED" for _, name in table))
+    for kind in table:
+        print(f"{kind:<8}" + "".join(f"{table[kind].get(name, 0):>13}" for name in OUTCOMES))
+    print(f"{sum(sum(row.values()) for row in table.values())} alterations: {parts.summary(document)}")
+    return int(bool(document["wrong"]))
 
 
 if __name__ == "__main__":

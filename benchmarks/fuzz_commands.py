@@ -1,6 +1,6 @@
 """Gives mutated and generated ONNX files to compile, bench and load: each works or says one sentence.
 
-    python benchmarks/fuzz_commands.py [files] [first number]
+    python benchmarks/fuzz_commands.py [files] [first number] [--output FILE]
 
 Every file is made from a number, so a failure is repeated by `write(number, FOLDER)`. A command has 60 s and
 4 GiB; a hang, an orphan, a traceback, a signal or more than one sentence is a failure (tests/forked.py).
@@ -8,14 +8,14 @@ Every file is made from a number, so a failure is repeated by `write(number, FOL
 
 from __future__ import annotations
 
+import argparse
 import random
 import shutil
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -26,11 +26,13 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[0:0] = [str(ROOT / "tests"), str(ROOT / "benchmarks")]
 
 import fuzz_importer  # noqa: E402 - found by the path above
+import parts  # noqa: E402
 
 from command_line import tiny_model  # noqa: E402
 from forked import Commands, Outcome  # noqa: E402
 
 FLOAT = TensorProto.FLOAT
+PART = 20  # files
 COMMANDS = (
     ("load", "m.onnx"),
     ("bench", "m.onnx", "--seconds", "0.05", "--engines", "onnxruntime"),
@@ -229,38 +231,42 @@ def write(number: int, folder: Path) -> None:
 
 def check(number: int, commands: Commands) -> list[tuple[str, Outcome]]:
     """(command, outcome) of the file of a number."""
-    found = []
+    outcomes = []
     with tempfile.TemporaryDirectory() as name:
         write(number, Path(name))
         for arguments in COMMANDS:
-            found.append((arguments[0], commands(*arguments, folder=Path(name))))
+            outcomes.append((arguments[0], commands(*arguments, folder=Path(name))))
             shutil.rmtree(Path(name) / "out", ignore_errors=True)
-    return found
+    return outcomes
 
 
-def run(count: int, first: int = 0) -> tuple[Counter[str], dict[str, str]]:
-    """How often each command worked and refused, and every failure."""
-    totals: Counter[str] = Counter()
-    failures: dict[str, str] = {}
+def found(numbers: range, commands: Commands) -> parts.Found:
+    """How often each command worked and was refused, and every failure."""
+    counts: Counter[str] = Counter()
+    wrong = []
+    for number in numbers:
+        for name, outcome in check(number, commands):
+            counts[f"{name} {'refused' if outcome.code else 'worked'}"] += 1
+            if outcome.fault:
+                wrong.append(f"{number} {name}: {outcome.fault}")
+    return parts.Found(counts, tuple(wrong))
+
+
+def main() -> int:
+    """Prints totals and every failure; 1 if there are any."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("files", nargs="?", type=int, default=5000)
+    parser.add_argument("first", nargs="?", type=int, default=0, help="number")
+    parts.add_output(parser)
+    options = parser.parse_args()
+    end = options.first + options.files
+    every = {str(start): range(start, min(start + PART, end)) for start in range(options.first, end, PART)}
     with Commands() as commands:
-        for number in range(first, first + count):
-            for name, outcome in check(number, commands):
-                totals[f"{name} {'refused' if outcome.code else 'worked'}"] += 1
-                if outcome.fault:
-                    failures[f"{number} {name}"] = outcome.fault
-                    print(f"  {number} {name}: {outcome.fault}", flush=True)
-    return totals, failures
-
-
-def main() -> None:
-    """Prints totals and every failure; exit status 1 if there are any."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 5000
-    first = int(sys.argv[2]) if len(sys.argv) > 2 else 0
-    start = time.perf_counter()
-    totals, failures = run(count, first)
-    print(f"{count} files in {time.perf_counter() - start:.0f} s: {dict(totals)}, {len(failures)} failures")
-    sys.exit(bool(failures))
+        work = partial(found, commands=commands)
+        document = parts.run(every, work, options.output, {"bench": "fuzz_commands"})
+    print(f"{options.files} files, {document['counts']}: {parts.summary(document)}")
+    return int(bool(document["wrong"]))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,6 +1,6 @@
 """Kills a small run at many moments: every file is whole, front.json and candidates/ agree, --resume goes on.
 
-    python benchmarks/kills.py [moments] [seed]
+    python benchmarks/kills.py [moments] [seed] [--output FILE]
 
 Two thirds of the kills are SIGKILL at a random time of `tensmith compress` on the tiny model of the tests; in
 one third the process ends in place of a random file operation of publishing (tests/deploy/test_publish.py).
@@ -8,6 +8,7 @@ one third the process ends in place of a random file operation of publishing (te
 
 from __future__ import annotations
 
+import argparse
 import json
 import random
 import shutil
@@ -16,12 +17,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[0:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "deploy")]
+
+import parts  # noqa: E402 - found beside this file
 
 from command_line import QUICK, command, environment, write_sample  # noqa: E402 - found by the path above
 from tensmith.deploy.front import Front  # noqa: E402
@@ -44,6 +49,7 @@ from tensmith.cli import main
 main()
 """
 _OPERATIONS = 24
+PART = 20  # kills in one folder, one after the other
 
 
 def faults(out: Path) -> Iterator[str]:
@@ -96,20 +102,24 @@ def kill(
     return f"{after:.2f} s"
 
 
-def run(moments: int, seed: int = 0) -> list[str]:
-    """Every fault that was found."""
-    rng, found = random.Random(seed), []
+def killed(moments: range, seed: int) -> parts.Found:
+    """Every fault that was found in one folder."""
+    rng, found = random.Random(f"{seed} {moments.start}"), []
+    kinds: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_sample(folder)
         start = time.monotonic()
         subprocess.run(command(*RUN), cwd=folder, env=environment(), check=True, capture_output=True)
         seconds = time.monotonic() - start
-        for moment in range(moments):
+        for moment in moments:
             if rng.random() < 0.3:  # else the run goes on with what the last kill left
                 shutil.rmtree(folder / "out", ignore_errors=True)
             again = ("--resume",) if (folder / "out" / "run.sqlite").exists() else ()
-            words = kill(folder, (*RUN, *again), rng, moment % 3 == 0, seconds)
+            publishing = moment % 3 == 0
+            words = kill(folder, (*RUN, *again), rng, publishing, seconds)
+            kinds["while publishing" if publishing else "at a time"] += 1
+            kinds["resumed"] += bool(again)
             found += [f"{moment}, {words}: {fault}" for fault in faults(folder / "out")]
         again = ("--resume",) if (folder / "out" / "run.sqlite").exists() else ()
         last = subprocess.run(
@@ -118,16 +128,25 @@ def run(moments: int, seed: int = 0) -> list[str]:
         found += [f"at last: {last.stderr}"] if last.returncode else []
         found += [f"at last: {fault}" for fault in faults(folder / "out")]
         left = [each.name for each in (folder / "out").iterdir() if each.name.endswith((".new", ".old"))]
-        return found + [f"left over: {each}" for each in left]
+        return parts.Found(kinds, (*found, *(f"left over: {each}" for each in left)))
 
 
-def main() -> None:
-    """Prints every fault; exit status 1 if there are any."""
-    moments = int(sys.argv[1]) if len(sys.argv) > 1 else 200
-    found = run(moments, int(sys.argv[2]) if len(sys.argv) > 2 else 0)
-    print(f"{moments} kills, {len(found)} faults", *found, sep="\n")
-    sys.exit(bool(found))
+def main() -> int:
+    """Prints every fault; 1 if there are any."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("moments", nargs="?", type=int, default=200)
+    parser.add_argument("seed", nargs="?", type=int, default=0)
+    parts.add_output(parser)
+    options = parser.parse_args()
+    every = {
+        str(start): range(start, min(start + PART, options.moments))
+        for start in range(0, options.moments, PART)
+    }
+    settings = {"bench": "kills", "seed": options.seed}
+    document = parts.run(every, partial(killed, seed=options.seed), options.output, settings)
+    print(f"{options.moments} kills {document['counts']}: {parts.summary(document)}")
+    return int(bool(document["wrong"]))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,6 +1,6 @@
 """Generated C under the sanitizers, on random graphs and on networks: 0 reports, answers as ONNX Runtime's.
 
-    python benchmarks/native_sanitized.py [MODEL...] [--count 2000] [--seed 0] [--optimize]
+    python benchmarks/native_sanitized.py [MODEL...] [--count 2000] [--seed 0] [--optimize] [--output FILE]
 
 Each program is planned for 1, 2 or 3 threads and run with every array, the weights and the arena in a heap
 block of exactly its size, under the address and undefined behaviour sanitizers; what is cut for threads runs
@@ -10,10 +10,11 @@ under the thread sanitizer, too. MODELs are ONNX files; sizes that they leave op
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "backend" / "native"))
 
+import parts
 from sanitized import MEMORY, THREADS, UNOPTIMIZED, sanitized
 from test_native_graphs import Graph
 
@@ -54,15 +56,41 @@ def drawn(program: Program, seed: int) -> dict[str, Array]:
     return found
 
 
-def complaint(program: Program, threads: int, seed: int, level: tuple[str, ...]) -> str:
-    """What is wrong with a program's C; "" if nothing is."""
-    plan = make_plan(program, host_isa(), threads=threads)
+@dataclass(frozen=True)
+class Case:
+    """What is compiled: a file, or a random graph by its number; for so many threads."""
+
+    source: Path | int
+    threads: int
+
+    def __str__(self) -> str:
+        name = self.source if isinstance(self.source, Path) else f"graph {self.source}"
+        return f"{name} in {self.threads} threads"
+
+    @property
+    def program(self) -> Program:
+        return network(self.source) if isinstance(self.source, Path) else Graph(self.source).program
+
+
+def judged(case: Case, level: tuple[str, ...]) -> parts.Found:
+    """What a case comes to."""
+    try:
+        program = case.program
+        plan = make_plan(program, host_isa(), threads=case.threads)
+        found = complaint(program, plan, case.source if isinstance(case.source, int) else 0, level)
+    except TensmithError as error:
+        return parts.Found({"not planned": 1}, (f"{case}: {error}",))
+    return parts.Found({f"in {plan.threads} threads": 1}, (f"{case}: {found}",) if found else ())
+
+
+def complaint(program: Program, plan: Plan, seed: int, level: tuple[str, ...]) -> str:
+    """What is wrong with the C of a program's plan; "" if nothing is."""
     inputs = drawn(program, seed)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         found, report = sanitized(plan, inputs, folder, MEMORY + level)
         if not report and plan.threads > 1:
-            report = raced(plan, inputs, folder, level)
+            report = sanitized(plan, inputs, folder, THREADS + level, runs=3)[1]
         if report:
             return report
         write_onnx(program, folder / "model.onnx")
@@ -77,19 +105,12 @@ def complaint(program: Program, threads: int, seed: int, level: tuple[str, ...])
     return ""
 
 
-def raced(plan: Plan, inputs: dict[str, Array], folder: Path, level: tuple[str, ...]) -> str:
-    """What the thread sanitizer reports."""
-    return sanitized(plan, inputs, folder, THREADS + level, runs=3)[1]
-
-
-def cases(models: list[Path], seed: int, count: int) -> Iterator[tuple[str, Program, int]]:
-    """(what it is, program, threads)."""
+def cases(models: list[Path], seed: int, count: int) -> Iterator[Case]:
+    """Every model in 1 to 3 threads, every graph in one number of them."""
     for path in models:
-        for threads in (1, 2, 3):
-            yield f"{path.name} in {threads} threads", network(path), threads
+        yield from (Case(path, threads) for threads in (1, 2, 3))
     for number in range(seed, seed + count):
-        threads = number % 3 + 1
-        yield f"graph {number} in {threads} threads", Graph(number).program, threads
+        yield Case(number, number % 3 + 1)
 
 
 def main() -> int:
@@ -99,21 +120,14 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=2000, help="random graphs")
     parser.add_argument("--seed", type=int, default=0, help="of the first one")
     parser.add_argument("--optimize", action="store_true", help="compile as it is shipped, at -O2")
+    parts.add_output(parser)
     options = parser.parse_args()
-    level = () if options.optimize else UNOPTIMIZED
-    done = wrong = 0
-    began = time.monotonic()
-    for what, program, threads in cases(options.models, options.seed, options.count):
-        try:
-            found = complaint(program, threads, options.seed, level)
-        except TensmithError as error:
-            found = str(error)
-        done, wrong = done + 1, wrong + bool(found)
-        if found:
-            print(f"{what}: {found}", flush=True)
-        print(f"{done:6} run, {wrong} wrong", end="\r", file=sys.stderr, flush=True)
-    print(f"{done} programs in {time.monotonic() - began:.0f} s, {wrong} reported or wrong", flush=True)
-    return 1 if wrong else 0
+    work = functools.partial(judged, level=() if options.optimize else UNOPTIMIZED)
+    every = {str(case): case for case in cases(options.models, options.seed, options.count)}
+    settings = {"bench": "native_sanitized", "optimize": options.optimize}
+    document = parts.run(every, work, options.output, settings)
+    print(f"{len(document['done'])} programs {document['counts']}: {parts.summary(document)}")
+    return 1 if document["wrong"] else 0
 
 
 if __name__ == "__main__":

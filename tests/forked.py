@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import json
 import os
 import resource
@@ -100,6 +101,7 @@ def _serve() -> None:
 
 
 def _import_all() -> None:
+    """All that commands import and find out about this machine, so that no child does it again."""
     import importlib
 
     for name in ("numpy", "onnx", "onnxruntime", "rich.console", "rich.table", "tensmith.compression"):
@@ -112,6 +114,20 @@ def _import_all() -> None:
         importlib.import_module(f"tensmith.cli.{command}")
     for name in ("evaluate.bench", "explain", "deploy.model", "cli", "verify.folder", "lifting.road"):
         importlib.import_module(f"tensmith.{name}")
+    for name in ("rich.progress", "pydantic.type_adapter", "typer._adapters", "tensmith.cli.sizes"):
+        importlib.import_module(name)
+    from tensmith.engine import ENGINES
+    from tensmith.hardware.host import detect_host
+    from tensmith.kernel.algorithm import ALGORITHMS
+    from tensmith.kernel.toolchain import find_compiler, has_compiler
+    from tensmith.rewrite.rule import EXACT
+
+    for table in (ENGINES, ALGORITHMS, EXACT):
+        list(table)
+    detect_host()
+    if has_compiler():
+        find_compiler()
+    gc.freeze()  # a collection in a child would copy every page
 
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:

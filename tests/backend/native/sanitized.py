@@ -6,6 +6,7 @@ it several times, in one thread or in as many as it was cut for, and the outputs
 
 from __future__ import annotations
 
+import functools
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,16 +18,20 @@ from tensmith.backend.native.emit.header import print_header
 from tensmith.backend.native.emit.source import print_c
 from tensmith.backend.native.plan import Plan
 from tensmith.children import Ended, run
+from tensmith.files import TemporaryFolder
 from tensmith.kernel.toolchain import OPTIMIZED, find_compiler
 
 Array = np.ndarray[Any, Any]
 
-MEMORY = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+# Accesses through null and beyond an object are the address sanitizer's; to check twice takes a fifth longer.
+MEMORY = (
+    *("-fsanitize=address,undefined", "-fno-sanitize=null,object-size"),
+    *("-fno-sanitize-recover=all", "-fno-omit-frame-pointer"),
+)
 THREADS = ("-fsanitize=thread",)
 # What they report does not depend on it, and it compiles five times as fast.
 UNOPTIMIZED = ("-O0",)
-# Kernels read and write vectors where C has floats, which is what they are: aligned or not, of any type.
-_FLAGS = ("-g1", "-w", "-fno-strict-aliasing", "-fno-sanitize=alignment")
+_FLAGS = ("-g1", "-w", "-fno-strict-aliasing")
 _LONGEST_SECONDS = 300.0
 
 _MAIN = """
@@ -88,6 +93,21 @@ int main(int count, char **paths)
 """
 
 
+# For the thread sanitizer: who arrives late sees what others did after the meeting, and would count as being
+# after it. So nobody goes on before all have left; how they know is relaxed, which orders nothing.
+_STRICT = """
+static int meet(unsigned long *meeting, unsigned long all, void (*yield)(void));
+static int strictly_meet(unsigned long *meeting, unsigned long all, void (*yield)(void))
+{
+    static unsigned long left;
+    int ended = meet(meeting, all, yield);
+    __atomic_fetch_add(&left, 1, __ATOMIC_RELAXED);
+    while (__atomic_load_n(&left, __ATOMIC_RELAXED) < all) yield();
+    return ended;
+}
+"""
+
+
 def has_sanitizers() -> bool:
     """Whether the compiler here has them."""
     compiler = find_compiler()
@@ -105,7 +125,10 @@ def sanitized(
 ) -> tuple[dict[str, Array], str]:
     """(outputs of a plan compiled with a sanitizer, what that complains about: "" if it does not)."""
     program = plan.program
-    (folder / "model.c").write_text(print_c(plan), encoding="utf-8")
+    text = print_c(plan)
+    if flags[: len(THREADS)] == THREADS:
+        text = _STRICT + text.replace("meet(meeting, before", "strictly_meet(meeting, before")
+    (folder / "model.c").write_text(text, encoding="utf-8")
     (folder / "model.h").write_text(print_header(plan), encoding="utf-8")
     (folder / "main.c").write_text(f"#define RUNS {runs}\n{_MAIN}", encoding="utf-8")
     plan.weights.tofile(folder / "weights")
@@ -115,7 +138,10 @@ def sanitized(
         words.append(f"in{index}")
     written = [f"out{index}" for index in range(len(program.outputs))]
     options = (*OPTIMIZED, *plan.isa.flags, *_FLAGS, *flags)
-    command = (*find_compiler().command, *options, "main.c", "model.c", "-o", "model", "-lm", "-lpthread")
+    includes = [line for line in plan.isa.prelude.splitlines() if line.startswith("#include")]
+    header = ("-include", str(Path(_precompiled("\n".join(includes), options).name) / "all.h"))
+    files = ("main.c", "model.c", "-o", "model", "-lm", "-lpthread")
+    command = (*find_compiler().command, *options, *header, *files)
     built = run(command, _LONGEST_SECONDS, folder=folder)
     if built.code:
         return {}, f"it does not compile: {_first(built)}"
@@ -128,6 +154,16 @@ def sanitized(
         for path, type_ in zip(written, types)
     ]
     return dict(zip(program.outputs, arrays)), ""
+
+
+@functools.cache
+def _precompiled(includes: str, options: tuple[str, ...]) -> TemporaryFolder:
+    """A folder with all.h, read by the compiler once for all models: intrinsics are most of a small one."""
+    folder = TemporaryFolder("tensmith-header-")
+    (Path(folder.name) / "all.h").write_text(f"{includes}\n", encoding="utf-8")
+    command = (*find_compiler().command, *options, "all.h", "-o", "all.h.gch")
+    run(command, _LONGEST_SECONDS, folder=Path(folder.name))
+    return folder
 
 
 def _first(done: Ended) -> str:

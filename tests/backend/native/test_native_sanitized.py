@@ -10,6 +10,7 @@ import pytest
 from sanitized import MEMORY, THREADS, UNOPTIMIZED, has_sanitizers, sanitized
 from test_native_graphs import Graph
 
+from tensmith.backend.native.emit.source import print_c
 from tensmith.backend.native.plan import Plan, make_plan
 from tensmith.ir import interpret
 from tensmith.kernel import host_isa
@@ -43,3 +44,24 @@ def test_an_arena_that_is_too_small_is_noticed(tmp_path: Path) -> None:
     plan = planned(3, 1)
     small = replace(plan, arena_bytes=plan.arena_bytes // 2)
     assert "heap-buffer-overflow" in sanitized(small, {"x": image(plan)}, tmp_path, MEMORY + UNOPTIMIZED)[1]
+
+
+# A fault planted in a step's C, at the beginning of each: which sanitizer says what.
+FAULTS = {
+    "volatile int most = 2147483647; most = most + 1;": (MEMORY, "signed integer overflow"),
+    "volatile int by = 40; (void)(1 << by);": (MEMORY, "shift exponent 40"),
+    "*(volatile int *)0 = 1;": (MEMORY, "SEGV"),
+    "volatile char few[3]; volatile int at = 3; few[at] = 1;": (MEMORY, "out of bounds"),
+    "static float held[4]; volatile int at = 4; (&held[0])[at] = 1;": (MEMORY, "global-buffer-overflow"),
+    "((volatile char *)arena)[-1] = 1;": (MEMORY, "heap-buffer-overflow"),
+    "((char *)arena)[0]++;": (THREADS, "data race"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_reported(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = "    (void)weights; (void)inputs; (void)outputs; (void)arena;\n"
+    monkeypatch.setattr("sanitized.print_c", lambda plan: print_c(plan).replace(begin, f"{begin}{fault}\n"))
+    plan, (flags, words) = planned(2, 3), FAULTS[fault]
+    assert plan.threads == 3
+    assert words in sanitized(plan, {"x": image(plan)}, tmp_path, flags + UNOPTIMIZED)[1]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from lifting.generate import c, python
 from lifting.generate.program import Generated
@@ -47,12 +46,6 @@ class Tally:
     unchecked: Counter[str] = field(default_factory=Counter)
     different: list[tuple[str, str]] = field(default_factory=list)
     constructs: dict[str, list[int]] = field(default_factory=dict)
-
-    @staticmethod
-    def of(row: Mapping[str, Any]) -> Tally:
-        """A tally that was written as JSON."""
-        counters = {name: Counter(row[name]) for name in ("refused", "unchecked")}
-        return Tally(**{**row, **counters})
 
     def add(self, other: Tally) -> None:
         """Count another's programs too."""

@@ -1,0 +1,62 @@
+"""Long benches go on where they were stopped, and say of which commits their counts are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import parts
+import pytest
+
+SETTINGS = {"bench": "test"}
+
+
+class Counting:
+    """Work that remembers what it was given, and ends the program at a part."""
+
+    def __init__(self, last: int | None = None) -> None:
+        self.given: list[int] = []
+        self.last = last
+
+    def __call__(self, part: int) -> parts.Found:
+        if part == self.last:
+            raise KeyboardInterrupt
+        self.given.append(part)
+        return parts.Found({"made": 1, "by": {"odd": part % 2}}, (f"{part} is 3",) if part == 3 else ())
+
+
+def run(work: Counting, output: Path | None, count: int = 5) -> parts.Document:
+    return parts.run({f"part {n}": n for n in range(count)}, work, output, SETTINGS)
+
+
+def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
+    output = tmp_path / "folder" / "found.json"
+    with pytest.raises(KeyboardInterrupt):
+        run(Counting(last=2), output)
+    assert json.loads(output.read_text())["done"] == ["part 0", "part 1"]
+    rest = Counting()
+    document = run(rest, output)
+    assert rest.given == [2, 3, 4] and document == json.loads(output.read_text())
+    assert document["counts"] == {"made": 5, "by": {"odd": 2}} and document["wrong"] == ["3 is 3"]
+    assert [entry["parts"] for entry in document["runs"]] == [2, 3]
+    assert run(Counting(), output) == document
+    assert run(Counting(), output, count=6)["counts"]["made"] == 6
+
+
+def test_without_output_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(Counting(), None)["counts"]["made"] == 5
+    assert not list(tmp_path.iterdir())
+
+
+def test_other_settings_are_refused(tmp_path: Path) -> None:
+    output = tmp_path / "found.json"
+    run(Counting(), output)
+    with pytest.raises(SystemExit, match="of other settings"):
+        parts.run({"part 0": 0}, Counting(), output, {"bench": "another"})
+
+
+def test_every_run_says_its_commit_and_processor() -> None:
+    (entry,) = run(Counting(), None)["runs"]
+    assert entry["commit"] and entry["cpu"] and entry["seconds"] >= 0
+    assert entry["commit"] in parts.summary(run(Counting(), None))
