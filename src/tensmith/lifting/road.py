@@ -78,17 +78,19 @@ def standard_steps() -> Steps:
     )
 
 
-def derive_or_search(function: Function) -> Summary:
-    """The closed forms of a function by derivation, else by search; a refusal is that of derivation."""
+def derive_or_search(function: Function, seconds: float = 1.0) -> Summary:
+    """The closed forms of a function by derivation, else by a search of some seconds; a refusal is that of
+    derivation."""
     from tensmith.lifting.summarize import summarize
 
     try:
         return summarize(function)
     except Refusal:
         from tensmith.lifting.synthesis import complete
+        from tensmith.lifting.synthesis.grammar import Search
 
         try:
-            found = complete(function, usable=_becomes_a_program)
+            found = complete(function, Search(seconds=seconds), _becomes_a_program)
         except TimeUp:
             found = None
         if found is None:

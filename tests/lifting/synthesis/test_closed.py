@@ -86,4 +86,4 @@ def test_what_is_not_usable_is_blocked(tmp_path: Path) -> None:
 
 def test_functions_that_are_derived_have_no_holes(tmp_path: Path) -> None:
     source = "int f(int n, const int *a) { int s = 0; for (int i = 0; i < n; i++) s += a[i]; return s; }"
-    assert complete(read(tmp_path, source)) is None
+    assert complete(read(tmp_path, source), Search(seconds=1)) is None

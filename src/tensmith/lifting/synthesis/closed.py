@@ -38,7 +38,6 @@ from tensmith.lifting.terms import Cases, Fold, Index, Op, Read, Term, parts, wa
 from tensmith.verify.obligation import Verdict
 from tensmith.verify.solve import discharge
 
-QUICK = Search(seconds=1.0)
 _STEPS = 6  # iterations of a run
 _RING = frozenset(("add", "sub", "mul"))  # always there: a closed form needs them where the loop had none
 _FRESH = re.compile(r"[\w.]+%\d+")
@@ -46,7 +45,7 @@ _FRESH = re.compile(r"[\w.]+%\d+")
 
 def complete(
     function: Function,
-    search: Search = QUICK,
+    search: Search,
     usable: Callable[[Summary], bool] = lambda _: True,
 ) -> Summary | None:
     """The summary of a function that derivation refuses, its holes filled by search and all of it proved.
