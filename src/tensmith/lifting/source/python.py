@@ -129,7 +129,9 @@ def _bind_parameters(scope: Scope, frame: Frame, code: Code) -> None:
             scope.steady.add(name)
         elif code.types.variables[name] != kind:  # the name holds something wider later
             variable = code.types.variables[name]
-            if isinstance(variable, Kind):
+            if isinstance(variable, Kind) and variable.scalar == kind.scalar:
+                local = Local(name, variable)
+            elif isinstance(variable, Kind):
                 local = _widened(scope, local, variable, code.function)
         frame.names[name] = local
 

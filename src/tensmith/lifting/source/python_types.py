@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from tensmith.lifting.loops import NOWHERE, Position
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.python_kinds import PY_FLOAT, PY_INT, AnyKind, ArrayKind, Kind, promote
+from tensmith.lifting.source.python_kinds import PY_FLOAT, PY_INT, AnyKind, ArrayKind, Kind, join
 
 _DEEPEST = 6
 _MOST_ROUNDS = 200
@@ -211,7 +211,7 @@ class Cells:
         root = cell.root()
         if kind is None or root.fixed or root.element is not None:
             return False
-        joined = kind if root.kind is None else promote(root.kind, kind)
+        joined = kind if root.kind is None else join(root.kind, kind)
         changed, root.kind = joined != root.kind, joined
         return changed
 
@@ -228,7 +228,7 @@ class Cells:
             root, rank = root.element.root(), rank + 1
             if rank > _DEEPEST:
                 raise Refusal("a list holds itself; use lists of numbers", cell.position)
-        kind = root.kind or PY_INT
+        kind = join(root.kind, PY_INT) if root.kind and root.kind.small else root.kind or PY_INT
         return ArrayKind(kind, rank, numpy) if rank else kind
 
 
