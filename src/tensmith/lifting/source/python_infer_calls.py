@@ -155,15 +155,16 @@ def total_of(inference: Inference, node: ast.Call, whole: Cell, *more: Cell, cal
     return inference.same(node, [element, *more], lambda kinds: _sum(called, *kinds))
 
 
-def _sum(called: str | None, element: Kind, start: Kind = literal(0)) -> Kind:
+def _sum(called: str | None, element: Kind, *start: Kind) -> Kind:
     """numpy.sum adds integers in 64 bits, math.fsum floats, sum in their own type from a start that may be
     all there is."""
     if called == "math.fsum":
         return PY_FLOAT
-    found = arithmetic(element, start)
+    first = start[0] if start else literal(0)
+    found = arithmetic(first, element)
     if called == "numpy.sum" and not found.weak and found.scalar.kind == "int":
         return DTYPES["int64" if found.scalar.signed else "uint64"]
-    return found if called == "numpy.sum" else join(start, found)
+    return found if called == "numpy.sum" else join(first, found)
 
 
 def filled(inference: Inference, node: ast.Call, called: str, scope: TypeScope) -> Cell:
