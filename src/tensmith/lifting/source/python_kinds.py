@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from itertools import product
 from typing import Any, TypeAlias
@@ -44,11 +44,15 @@ class Kind:
 
 @dataclass(frozen=True)
 class ArrayKind:
-    """A list of (lists of) numbers, or a NumPy array; rank is the number of subscripts."""
+    """A list of (lists of) numbers, or a NumPy array; rank is the number of subscripts.
+
+    taken: the type of the elements is what it is taken to be; nobody says it.
+    """
 
     element: Kind
     rank: int
     numpy: bool = False
+    taken: bool = field(default=False, compare=False)
 
     @property
     def row(self) -> ArrayKind | Kind:
