@@ -39,6 +39,18 @@ LIST = """def @(a: list[{0}], b: list[{0}], k: {1}) -> list[{2}]:
     return r
 """
 
+ARRAY = """def @(
+    a: np.ndarray[tuple[int], np.dtype[np.{0}]], b: np.ndarray[tuple[int], np.dtype[np.{1}]], k: {2}
+):
+    n = a.shape[0]
+    r = np.zeros(n, dtype=np.{3})
+    for i in range(n):
+        x = a[i]
+        y = b[i]
+        r[i] = {4}
+    return r
+"""
+
 
 def table(name: str, between: str = "\n") -> list[str]:
     """The entries of a table, without its first."""
@@ -122,3 +134,26 @@ def test_a_branch_that_picks_one_element_is_no_trivial_input(tmp_path: Path) -> 
 def test_python_that_is_proved_agrees_with_the_running_source(tmp_path: Path) -> None:
     texts = elements("python_elements.txt", LIST, {}) + table("python.txt", "\n\n")
     assert agreeing(*lifted(tmp_path, ".py", "import math\n\n", texts)) >= 170
+
+
+def test_numpy_that_is_proved_agrees_with_the_running_source(tmp_path: Path) -> None:
+    head = "import math\n\nimport numpy as np\n\n"
+    texts = [*elements("numpy_elements.txt", ARRAY, {}), *table("numpy.txt", "\n\n")]
+    assert agreeing(*lifted(tmp_path, ".py", head, texts)) >= 110
+
+
+SEVERAL_KINDS = "def f(a: np.ndarray[tuple[int], np.dtype[np.uint8]], k: int):\n    return {}\n"
+
+
+@pytest.mark.parametrize(
+    "expression", ["max(a[0], 5) * 100", "(a[0] if k > 0 else 7) * 100", "(a[0] or k) - 1", "sum(a) - 1"]
+)
+def test_a_value_that_wraps_on_some_paths_alone_is_refused(expression: str, tmp_path: Path) -> None:
+    (result,) = lifted(tmp_path, ".py", "import numpy as np\n", [SEVERAL_KINDS.format(expression)])[1]
+    assert "NumPy's u8 or Python's int, by the path taken" in result.reason
+
+
+@pytest.mark.parametrize("expression", ["max(a[0], -9)", "max(a[0], k)", "min(a[0], 300) * 100"])
+def test_an_extreme_of_elements_and_numbers_of_python_is_exact(expression: str, tmp_path: Path) -> None:
+    path, results = lifted(tmp_path, ".py", "import numpy as np\n", [SEVERAL_KINDS.format(expression)])
+    assert agreeing(path, results) == 1

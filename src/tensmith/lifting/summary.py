@@ -82,7 +82,7 @@ class Requirement:
     """A precondition, checked at run time by what is emitted.
 
     "at_least": poly >= 0; "equal": poly == 0; "length": the array has at least poly elements along an axis;
-    "nonzero": no divisor that is read is 0 (term); "ordered": no NaN in the array (comparisons decide);
+    "nonzero": no divisor that is read is 0 (term); "ordered": no NaN in the array or scalar;
     "apart": two arrays do not overlap (C pointers; nothing to check where values are passed). poly is over
     parameters and lengths as they are given, never over sizes, even where a size has a parameter's name.
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from lifting.harness_native import compilers
@@ -12,7 +16,9 @@ from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.road import lift_file
 from tensmith.lifting.second import SecondReader
 from tensmith.lifting.second.checked import Checked
+from tensmith.lifting.second.inputs import Draw, Plan
 from tensmith.lifting.second.interpreted import Interpreter, Raised
+from tensmith.lifting.second.judge import Difference, Judge
 from tensmith.lifting.second.process import Ended
 
 needs_compilers = pytest.mark.skipif(not compilers(), reason="gcc and g++ are not installed")
@@ -207,6 +213,15 @@ SHOWN = {
         "void f(int n, const int *a, const int *b, int *c) "
         "{ for (int i = 0; i < n; i++) if (a[i] > 0) c[i] = a[i] % b[i]; else c[i] = 0; }"
     ),
+    "i.c": (
+        "float f(int n, const long *a) { float s = 0; for (int i = 0; i < n; i++) s += a[i]; return s; }"
+    ),
+    "f.cpp": (
+        "namespace m { template <class T> static T twice(T x) { return x + x; } }\n"
+        "template <> int m::twice<int>(int x) { return 3 * x; }\n"
+        "long f(int n, const int *a, const long *b) "
+        "{ long s = 0; for (int i = 0; i < n; i++) s += m::twice(a[i]) + m::twice(b[i]); return s; }"
+    ),
     "g.py": "def f(a: list[float]) -> list[int]:\n    out = []\n    for i, v in enumerate(a):\n"
     "        if (i + i) != int(v):\n            t = (not i)\n        else:\n            t = (i * i)\n"
     "        out.append(t)\n    return out\n",
@@ -218,8 +233,53 @@ SHOWN = {
 @pytest.mark.parametrize("file", SHOWN)
 def test_program_and_source_agree(file: str, tmp_path: Path) -> None:
     (tmp_path / file).write_text(SHOWN[file])
-    (result,) = lift_file(tmp_path / file, targets=())
+    *_, result = lift_file(tmp_path / file, targets=())
     assert result.proved and result.work.checked.inputs > 30, result.reason
+
+
+@needs_compilers
+def test_a_scalar_that_must_be_no_nan_is_checked(tmp_path: Path) -> None:
+    """The source keeps s where x is NaN, a minimum does not."""
+    (tmp_path / "f.c").write_text(
+        "float f(int n, float x) { float s = 0; for (int i = 0; i < n; i++) s = x < s ? x : s; return s; }"
+    )
+    (result,) = lift_file(tmp_path / "f.c", targets=("numpy", "c"))
+    assert result.proved and result.work.checked.inputs > 30, result.reason
+    assert result.requires == ("no NaN in x",)
+    called: dict[str, Any] = {}
+    exec(result.emitted["numpy"]["f.py"], called)
+    with pytest.raises(ValueError, match="f requires no NaN in x"):
+        called["f"](3, math.nan)
+    assert b"if (x != x) return 1;" in result.emitted["c"]["f.c"]
+
+
+# How far apart floats may be.
+
+
+@pytest.mark.parametrize(("roundings", "same"), [(1, True), (-1, True), (4, False), (-4, False)])
+def test_a_sum_may_be_off_by_its_roundings_and_no_more(roundings: int, same: bool, tmp_path: Path) -> None:
+    """A sum of n numbers of one sign in any order is off by n roundings at most."""
+    (tmp_path / "f.py").write_text(
+        "def f(a: list[float]) -> float:\n    s = 0.0\n    for v in a:\n        s += v\n    return s\n"
+    )
+    (result,) = lift_file(tmp_path / "f.py", targets=(), run=False)
+    lifted, function = result.work.lifted, result.work.function
+    assert lifted is not None and function is not None
+    source = SecondReader(tmp_path / "f.py", [function]).sources["f"]
+    values = {"a": np.linspace(1, 2, 40)}
+    off = 1 + roundings * 40 * np.finfo(np.float64).eps
+
+    def program(arguments: Mapping[str, Any]) -> list[Any]:
+        return [np.float64(sum(arguments["a"].tolist()) * off)]
+
+    judge = Judge(lifted, source, program)
+    draw = Draw(values, values, Plan({}, {}, "small", (), (), False), 0)
+    if same:
+        judge.one(draw)
+        assert judge.compared == 1
+    else:
+        with pytest.raises(Difference):
+            judge.one(draw)
 
 
 @needs_compilers

@@ -221,6 +221,10 @@ class Source:
         return f"{text} {sign} 0"
 
     def _ordered(self, scope: Scope, requirement: Requirement, number: int) -> None:
+        if requirement.array in self.signature.scalars:
+            name = self.signature.scalars[requirement.array]
+            scope.line(f"if ({name} != {name}) return {number};")
+            return
         array = self.unit.buffers[requirement.array]
         index = self.unit.names.fresh("i")
         found = self.unit.names.fresh("unordered")

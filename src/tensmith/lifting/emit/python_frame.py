@@ -342,7 +342,7 @@ def _guard(target: PythonEmitter, writer: Writer, requirement: Requirement, name
         writer.refuse_if(when + given + short, requirement.text)
     elif kind == "ordered":
         for read in writer.lifted.inputs:
-            if read.view is not None and read.view.array == array:
+            if array == (read.scalar if read.view is None else read.view.array):
                 writer.refuse_if(target.any_nan(writer.assigned(read.name).code), requirement.text)
 
 

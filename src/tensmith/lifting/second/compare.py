@@ -8,12 +8,14 @@ runs with results below the smallest normal float as 0, as TensorFlow and XLA co
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import is_dataclass
 from typing import Any
 
 import numpy as np
 
-from tensmith.lifting.loops import Array, Function, Scalar
+from tensmith.lifting.loops import Array, Function, Position, Scalar
 from tensmith.lifting.second.values import Meaningless, dtype, fields, flat, folded
 
 SAMPLES = 16  # two inputs whose errors cancel must move apart in one of them
@@ -53,16 +55,41 @@ def closely(expected: Any, found: Any, bound: Values | float, scalar: Scalar) ->
     return bool(np.all(near | (a == b) | (np.isnan(a) & np.isnan(b)) | np.isnan(room)))
 
 
-def moved(arguments: Mapping[str, Any], function: Function, rng: np.random.Generator) -> dict[str, Any]:
-    """The arguments with every float multiplied by 1 plus or minus one rounding of its type."""
+def narrowest_rounding(function: Function) -> float:
+    """The epsilon of the narrowest float that a function computes in, as which its sums are rounded whatever
+    they become; 0 where it computes in none."""
+    found: list[Scalar] = []
+    stack: list[Any] = [function.parameters, function.returns, function.body]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Scalar):
+            found += [part] if part.kind == "float" else []
+        elif isinstance(part, tuple | list):
+            stack.extend(part)
+        elif is_dataclass(part) and not isinstance(part, Position):
+            stack.extend(getattr(part, field.name) for field in dataclasses.fields(part))
+    return max((float(np.finfo(dtype(scalar)).eps) for scalar in found), default=0.0)
+
+
+def moved(
+    arguments: Mapping[str, Any], function: Function, rng: np.random.Generator, eps: float
+) -> dict[str, Any]:
+    """The arguments with every float multiplied by 1 plus or minus one rounding of its type, every integer by
+    one, eps, of the narrowest float that the function computes in."""
     values = flat(function, arguments)
     for name, kind in fields(function):
         scalar = kind.element if isinstance(kind, Array) else kind
+        if scalar.kind == "bool":
+            continue
+        value, type_ = np.asarray(values[name], dtype(scalar)), dtype(scalar)
+        up = rng.random(value.shape) < 0.5
         if scalar.kind == "float":
-            type_ = dtype(scalar)
-            factor = 1 + np.finfo(type_).eps * np.sign(rng.random(np.shape(values[name])) - 0.5)
-            found = np.asarray(values[name] * factor, type_)
-            values[name] = found if isinstance(kind, Array) else found.item()
+            found = np.asarray(value * (1 + np.finfo(type_).eps * np.where(up, 1, -1)), type_)
+        else:
+            limits, step = np.iinfo(type_), (np.abs(value.astype(np.float64)) * eps).astype(type_)
+            higher, lower = np.minimum(value, limits.max - step), np.maximum(value, limits.min + step)
+            found = np.where(up, higher + step, lower - step)
+        values[name] = found if isinstance(kind, Array) else found.item()
     return folded(values)
 
 
@@ -77,7 +104,7 @@ def spread(
 
     flushed: runs the source where results too small for a normal float are 0; None: nobody computes so.
     """
-    rng = np.random.default_rng(0)
+    rng, eps = np.random.default_rng(0), narrowest_rounding(function)
     base = [np.asarray(result, np.float64) for result in results]
     widest = [np.zeros(result.shape) for result in base]
     longest = max([1, *(np.size(a) for a in arguments.values() if isinstance(a, np.ndarray))])
@@ -85,7 +112,7 @@ def spread(
         for sample in range(SAMPLES + 1):
             try:
                 if sample < SAMPLES:
-                    others = run(moved(arguments, function, rng), results)
+                    others = run(moved(arguments, function, rng, eps), results)
                 elif flushed is not None:
                     others = flushed(arguments, results)
             except Meaningless:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tensmith.lifting.source.c_cursor import Cursor, children, descendants, kind
+from tensmith.lifting.source.c_cursor import Cursor, children, descendants, kind, template
 from tensmith.lifting.source.c_guard import Text
 from tensmith.lifting.source.c_macros import DIRECTIVE
 
@@ -45,7 +45,8 @@ class _Cutting:
             for inner in descendants(top):
                 other = inner.referenced
                 if other is not None:
-                    waiting += [part for part in (other, other.canonical, other.get_definition()) if part]
+                    parts = (other, other.canonical, other.get_definition(), template(other))
+                    waiting += [part for part in parts if part]
 
     def text(self, file: str) -> str:
         """What is needed of a file, and its directives."""

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass, replace
-from dataclasses import fields as fields_of
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from tensmith.lifting.assumptions import Excuse, excused
 from tensmith.lifting.lifted import Lifted
-from tensmith.lifting.loops import Array, Function, Position, Scalar
-from tensmith.lifting.second.compare import closely, cropped, exactly, identical, spread
+from tensmith.lifting.loops import Array
+from tensmith.lifting.second.compare import closely, cropped, exactly, identical, narrowest_rounding, spread
 from tensmith.lifting.second.inputs import Draw, evaluated
 from tensmith.lifting.second.interpreted import Raised
 from tensmith.lifting.second.process import Ended
@@ -45,21 +44,6 @@ class Difference(Exception):
     text: str
 
 
-def narrowest_float(function: Function) -> Scalar | None:
-    """The narrowest float that a function computes in; its sums are rounded so, whatever they become."""
-    found: list[Scalar] = []
-    stack: list[Any] = [function.parameters, function.returns, function.body]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, Scalar):
-            found += [part] if part.kind == "float" else []
-        elif isinstance(part, tuple | list):
-            stack.extend(part)
-        elif is_dataclass(part) and not isinstance(part, Position):
-            stack.extend(getattr(part, field.name) for field in fields_of(part))
-    return min(found, key=lambda scalar: scalar.bits or 64, default=None)
-
-
 @dataclass
 class Judge:
     """Holds one lifted function against its source. compared: inputs so far on which both gave the same."""
@@ -78,7 +62,7 @@ class Judge:
         kinds = [*(self.kinds[name] for name in self.written), *([function.returns] if self.returns else [])]
         self.types = [kind.element if isinstance(kind, Array) else kind for kind in kinds if kind is not None]
         self.names = [*self.written, *(["what it returns"] if self.returns else [])]
-        self.narrowest = narrowest_float(function)
+        self.eps = narrowest_rounding(function)
         self.values = {r.text for r in self.lifted.requires if r.poly is None or r.kind == "nonzero"}
 
     def all(self, draws: Iterable[Draw]) -> int:
@@ -172,7 +156,7 @@ class Judge:
             raise self.difference(draw, f"the source gives {len(wanted)} results, the program {len(found)}")
         bounds = functools.cache(lambda: self.bounds(draw, wanted))
         sums = sum(np.size(value) for value in draw.values.values() if isinstance(value, np.ndarray))
-        rounding = (4 + sums) * float(np.finfo(dtype(self.narrowest)).eps) if self.narrowest else 0.0
+        rounding = (4 + sums) * self.eps
         for place, (want, got, kind) in enumerate(zip(wanted, found, self.types)):
             if identical(want, got):
                 continue

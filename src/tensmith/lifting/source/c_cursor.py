@@ -151,6 +151,11 @@ def initializer(cursor: Cursor) -> Cursor | None:
     return found
 
 
+def template(cursor: Cursor) -> Cursor | None:
+    """The template that a function or class was made from."""
+    return clang().conf.lib.clang_getSpecializedCursorTemplate(cursor)
+
+
 def bare(cursor: Cursor) -> Cursor:
     """The expression inside parentheses and implicit conversions."""
     while kind(cursor) in ("PAREN_EXPR", "UNEXPOSED_EXPR"):

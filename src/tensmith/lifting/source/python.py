@@ -34,7 +34,7 @@ from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python_arithmetic import convert
 from tensmith.lifting.source.python_comprehensions import copy
 from tensmith.lifting.source.python_inline import plain_function
-from tensmith.lifting.source.python_kinds import PY_INT, AnyKind, ArrayKind, Kind
+from tensmith.lifting.source.python_kinds import AnyKind, ArrayKind, Kind
 from tensmith.lifting.source.python_module import Module, SourceError, parse_module, place, read_text
 from tensmith.lifting.source.python_scope import ArrayRef, Code, Frame, Local, Number, Scope, Value
 from tensmith.lifting.source.python_statements import block
@@ -129,7 +129,9 @@ def _bind_parameters(scope: Scope, frame: Frame, code: Code) -> None:
             scope.steady.add(name)
         elif code.types.variables[name] != kind:  # the name holds something wider later
             variable = code.types.variables[name]
-            if isinstance(variable, Kind):
+            if isinstance(variable, Kind) and variable.scalar == kind.scalar:
+                local = Local(name, variable)
+            elif isinstance(variable, Kind):
                 local = _widened(scope, local, variable, code.function)
         frame.names[name] = local
 
@@ -179,8 +181,10 @@ def _state_types(scope: Scope, code: Code) -> None:
     if _narrows(tuple(scope.statements), set()):
         scope.note(assumptions.NARROWED())
     for name, kind in code.types.parameters.items():
-        if isinstance(kind, ArrayKind) and kind.numpy and kind.element.weak:
-            scope.note(assumptions.ELEMENTS(name, "int64" if kind.element == PY_INT else kind.element))
+        if isinstance(kind, ArrayKind) and kind.taken:
+            scope.note(
+                assumptions.ELEMENTS(name, "int64" if kind.element.scalar.kind == "int" else kind.element)
+            )
 
 
 def _narrows(node: object, seen: set[int]) -> bool:

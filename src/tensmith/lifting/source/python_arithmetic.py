@@ -27,11 +27,15 @@ from tensmith.lifting.source.python_kinds import (
     PY_INT,
     Kind,
     arithmetic,
+    compared,
+    join,
+    literal,
     promote,
     quotient,
 )
 from tensmith.lifting.source.python_scope import Number
 
+TRUTHS = "NumPy's truth values are no numbers; convert them by int()"
 _LARGEST_POWER = 16
 
 
@@ -66,8 +70,15 @@ def fits(value: int, to: Scalar) -> bool:
     """Whether an integer lies in the range of a machine type."""
     if to.bits is None:
         return True
-    low = -(1 << (to.bits - 1)) if to.signed else 0
-    return low <= value < low + (1 << to.bits)
+    low, high = limits(to)
+    return low <= value <= high
+
+
+def limits(scalar: Scalar) -> tuple[int, int]:
+    """The least and the greatest integer of a machine type."""
+    assert scalar.bits is not None
+    low = -(1 << (scalar.bits - 1)) if scalar.signed else 0
+    return low, low + (1 << scalar.bits) - 1
 
 
 def convert(number: Number, to: Kind, position: Position) -> Expr:
@@ -97,10 +108,10 @@ def binary(operator: str, left: Number, right: Number, position: Position) -> Nu
 def _machine(operator: str, kind: Kind, operands: Sequence[Number], position: Position) -> Number:
     """An operator that NumPy wraps in its own width; narrow operands are widened and the result cut."""
     scalar = kind.scalar
-    if all(operand.kind.scalar.kind == "bool" for operand in operands) and not all(
-        operand.kind.weak for operand in operands
-    ):
-        raise Refusal("NumPy's truth values are no numbers; convert them by int()", position)
+    truths = [{one for one in operand.kind.kinds if one.scalar.kind == "bool"} for operand in operands]
+    if all(truths) and not set().union(*truths) <= {PY_BOOL}:
+        raise Refusal(TRUTHS, position)
+    check_settled(kind, position)
     narrow = scalar.kind == "int" and scalar.bits is not None and scalar.bits < 32
     work = I32 if narrow else scalar
     values = tuple(cast(convert(operand, kind, position), work, position) for operand in operands)
@@ -108,6 +119,15 @@ def _machine(operator: str, kind: Kind, operands: Sequence[Number], position: Po
     if narrow or (scalar.kind == "int" and scalar.bits is not None and not scalar.signed):
         result = Cast(result, scalar, position)
     return Number(result, kind)
+
+
+def check_settled(kind: Kind, position: Position) -> None:
+    """Refuses to compute in one kind or another by the path taken: 8 bits wrap, Python's integers do not."""
+    if not kind.settled:
+        names = " or ".join(sorted(f"{'Python' if one.weak else 'NumPy'}'s {one}" for one in kind.among))
+        raise Refusal(
+            f"this computes with {names}, by the path taken; convert by int() or a type of NumPy", position
+        )
 
 
 def negate(number: Number, position: Position) -> Number:
@@ -191,7 +211,9 @@ def _repeated(base: Number, times: int, position: Position) -> Number:
 def apply_float(operator: str, number: Number, position: Position, strong: bool = False) -> Number:
     """A function of one float; integers become f64 first."""
     kind = number.kind
-    if not kind.weak and kind.scalar.kind != "float" and (kind.scalar.bits or 64) < 32:
+    if any(
+        not one.weak and one.scalar.kind != "float" and (one.scalar.bits or 64) < 32 for one in kind.kinds
+    ):
         raise Refusal("NumPy takes this of 8 and 16 bits in half precision; convert it by float()", position)
     if kind.scalar.kind != "float":
         kind = Kind(F64, not strong)
@@ -204,18 +226,28 @@ def absolute(number: Number, position: Position) -> Number:
 
 def compare(operator: str, left: Number, right: Number, position: Position) -> Number:
     """A comparison: Python's are exact between integers and floats, which f64 keeps up to 2^53."""
+    result = compared(left.kind, right.kind)
+    left, right = _as_compared(left), _as_compared(right)
     kind = promote(left.kind, right.kind)
     if PY_BOOL in (left.kind, right.kind) and kind.scalar.kind == "bool":
         kind = PY_INT if operator in ("lt", "le", "gt", "ge") else kind
-    if kind.scalar.kind == "int" and left.kind.weak != right.kind.weak and not _fit(kind, left, right):
+    if kind.scalar.kind == "int" and left.kind.weak != right.kind.weak and not fit(kind, left, right):
         kind = PY_INT  # NumPy compares with Python's integers exactly
     first, second = convert(left, kind, position), convert(right, kind, position)
     if operator in ("gt", "ge"):
         first, second, operator = second, first, {"gt": "lt", "ge": "le"}[operator]
-    return Number(Apply(operator, (first, second), BOOL, position), PY_BOOL)
+    return Number(Apply(operator, (first, second), BOOL, position), result)
 
 
-def _fit(kind: Kind, *numbers: Number) -> bool:
+def _as_compared(number: Number) -> Number:
+    """A number of one of several kinds as one that holds them all: comparisons are exact."""
+    kind = number.kind
+    if not kind.among:
+        return number
+    return Number(number.expr, PY_INT if kind.scalar == INT else Kind(kind.scalar, kind.weak))
+
+
+def fit(kind: Kind, *numbers: Number) -> bool:
     """Whether Python's integers among the numbers are literals that the kind holds."""
     return all(
         isinstance(number.expr, Constant) and fits(int(number.expr.value), kind.scalar)
@@ -268,7 +300,23 @@ def may_fail(expr: Expr) -> bool:
 
 def choose(condition: Expr, then: Number, otherwise: Number, position: Position) -> Number:
     """then if condition else otherwise."""
-    kind = promote(then.kind, otherwise.kind)
+    return select(condition, then, otherwise, _one_of(then, otherwise), position)
+
+
+def _one_of(*numbers: Number) -> Kind:
+    """The kind of what is one of several numbers."""
+    return join(
+        *(
+            literal(number.expr.value)
+            if isinstance(number.expr, Constant) and number.kind.weak
+            else number.kind
+            for number in numbers
+        )
+    )
+
+
+def select(condition: Expr, then: Number, otherwise: Number, kind: Kind, position: Position) -> Number:
+    """One of two numbers as a number of some kind."""
     values = (condition, convert(then, kind, position), convert(otherwise, kind, position))
     return Number(Apply("select", values, kind.scalar, position), kind)
 
@@ -284,7 +332,9 @@ def larger(left: Number, right: Number, position: Position, python: bool = True)
 
 
 def _extreme(operator: str, left: Number, right: Number, position: Position, python: bool) -> Number:
-    kind = promote(left.kind, right.kind)
+    kind = _one_of(left, right) if python else promote(left.kind, right.kind)
+    if python and isinstance(right.expr, Constant) and _is_no_bound(operator, left.kind, right.expr.value):
+        return left
     if kind.scalar.kind == "float" and python:
         better = compare("lt" if operator == "min" else "gt", right, left, position)
         return choose(better.expr, right, left, position)
@@ -292,6 +342,14 @@ def _extreme(operator: str, left: Number, right: Number, position: Position, pyt
         kind = PY_INT
     values = (convert(left, kind, position), convert(right, kind, position))
     return Number(Apply(operator, values, kind.scalar, position), kind)
+
+
+def _is_no_bound(operator: str, kind: Kind, bound: float) -> bool:
+    """Whether no integer of a machine type lies beyond a bound."""
+    if kind.among or kind.scalar.kind != "int" or kind.scalar.bits is None:
+        return False
+    low, high = limits(kind.scalar)
+    return bound >= high if operator == "min" else bound <= low
 
 
 def beyond(left: Number, right: Number, largest: bool, position: Position) -> Number:
@@ -302,7 +360,7 @@ def beyond(left: Number, right: Number, largest: bool, position: Position) -> Nu
     behind = compare("lt" if largest else "gt", left, right, position)
     absent = compare("ne", left, left, position)
     either = Apply("or", (behind.expr, absent.expr), BOOL, position)
-    return choose(either, right, left, position)
+    return select(either, right, left, kind, position)
 
 
 def to_integer(number: Number, how: str, position: Position) -> Number:

@@ -23,7 +23,7 @@ from tensmith.lifting.source.python_comprehensions import (
 )
 from tensmith.lifting.source.python_expressions import raised
 from tensmith.lifting.source.python_inline import inline
-from tensmith.lifting.source.python_kinds import PY_BOOL, read_dtype
+from tensmith.lifting.source.python_kinds import DTYPES, PY_BOOL, promote, read_dtype
 from tensmith.lifting.source.python_module import place
 from tensmith.lifting.source.python_scope import Number, Scope, Value, array, lowers, number
 
@@ -159,15 +159,20 @@ def _extreme(scope: Scope, node: ast.Call, called: str) -> Value:
 
 def _clip(scope: Scope, node: ast.Call, called: str) -> Value:
     where = place(node)
-    value, low, high = _arguments(scope, node, 3)
+    numbers = _arguments(scope, node, 3)
+    kind = reduce(promote, (each.kind for each in numbers))
+    if kind.scalar.kind == "int" and not arithmetic.fit(kind, *numbers):  # a bound beyond a type is none
+        numbers = [arithmetic.to_integer(each, "trunc", where) for each in numbers]
+    value, low, high = numbers
     raised = arithmetic.larger(value, low, where, False)
-    return arithmetic.smaller(raised, high, where, False)
+    return arithmetic.to_kind(arithmetic.smaller(raised, high, where, False), kind, where)
 
 
 def _where(scope: Scope, node: ast.Call, called: str) -> Value:
     where = place(node)
     condition, then, otherwise = _arguments(scope, node, 3)
-    return arithmetic.choose(arithmetic.truth(condition, where), then, otherwise, where)
+    kind = promote(then.kind, otherwise.kind)
+    return arithmetic.select(arithmetic.truth(condition, where), then, otherwise, kind, where)
 
 
 def _power(scope: Scope, node: ast.Call, called: str) -> Value:
@@ -236,7 +241,8 @@ def _truth(scope: Scope, node: ast.Call, called: str) -> Value:
     if len(node.args) != 1 or node.keywords:
         raise Refusal(f"{called} is lifted over one list alone; write the loop", place(node))
     _no_generator(node, called)
-    return all_or_any(scope, node, node.args[0], called.endswith("all"))
+    found = all_or_any(scope, node, node.args[0], called.endswith("all"))
+    return Number(found.expr, DTYPES["bool"]) if called.startswith("numpy.") else found
 
 
 _SCALARS: dict[str | None, Rule] = {

@@ -11,7 +11,7 @@ from tensmith.lifting.loops import Apply, Assign, Constant, Expr, If, Load, Posi
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source import python_arithmetic as arithmetic
 from tensmith.lifting.source.python_comprehensions import filled, row_copy
-from tensmith.lifting.source.python_kinds import PY_BOOL, PY_INT
+from tensmith.lifting.source.python_kinds import PY_BOOL, PY_INT, join
 from tensmith.lifting.source.python_module import place
 from tensmith.lifting.source.python_names import FLOAT_CONSTANTS
 from tensmith.lifting.source.python_scope import (
@@ -228,29 +228,36 @@ def _unary(scope: Scope, node: ast.UnaryOp) -> Value:
         case ast.Invert():
             if inner.kind.scalar.kind != "int":
                 raise Refusal("bits of a value that is no integer are asked for; use integers", where)
+            arithmetic.check_settled(inner.kind, where)
             if isinstance(inner.expr, Constant):
                 return arithmetic.constant(~int(inner.expr.value), where)
             if inner.kind.weak:  # -x - 1
                 one = arithmetic.constant(1, where)
                 return arithmetic.binary("sub", arithmetic.negate(inner, where), one, where)
             return Number(Apply("bnot", (inner.expr,), inner.kind.scalar, where), inner.kind)
-    return inner if inner.kind != PY_BOOL else arithmetic.to_integer(inner, "trunc", where)
+    if inner.kind.scalar.kind != "bool":
+        return inner
+    if not inner.kind.weak:
+        raise Refusal(arithmetic.TRUTHS, where)
+    return arithmetic.to_integer(inner, "trunc", where)
 
 
 @lowers(ast.Compare)
 def _compare(scope: Scope, node: ast.Compare) -> Value:
     where = place(node)
     left = number(scope, node.left)
-    found: Expr | None = None
+    found: Number | None = None
     for operator, comparator in zip(node.ops, node.comparators):
         if type(operator) not in _COMPARISONS:
             raise Refusal("is and in cannot be lifted; compare numbers by == and <", where)
         right = number(scope, comparator)
-        step = arithmetic.compare(_COMPARISONS[type(operator)], left, right, where).expr
-        found = step if found is None else arithmetic.both(found, step, where)
-        left = right
+        step = arithmetic.compare(_COMPARISONS[type(operator)], left, right, where)
+        if found is not None:
+            both = arithmetic.both(found.expr, step.expr, where)
+            step = Number(both, join(found.kind, step.kind))
+        left, found = right, step
     assert found is not None
-    return Number(found, PY_BOOL)
+    return found
 
 
 @lowers(ast.BoolOp)
@@ -269,8 +276,8 @@ def _logic(scope: Scope, node: ast.BoolOp) -> Value:
             else:
                 found = chosen(scope, held, found, other, ([], inside), where)
         elif found.kind.scalar.kind == "bool" and other.kind.scalar.kind == "bool":
-            join = arithmetic.both if isinstance(node.op, ast.And) else arithmetic.either
-            found = Number(join(first, other.expr, where), PY_BOOL)
+            logical = arithmetic.both if isinstance(node.op, ast.And) else arithmetic.either
+            found = Number(logical(first, other.expr, where), join(found.kind, other.kind))
         elif isinstance(node.op, ast.And):
             found = arithmetic.choose(first, other, found, where)
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TypeAlias
 
 from tensmith.lifting.refusal import Refusal
@@ -16,6 +17,9 @@ from tensmith.lifting.source.python_kinds import (
     AnyKind,
     Kind,
     arithmetic,
+    compared,
+    join,
+    literal,
     promote,
     quotient,
     read_annotation,
@@ -244,8 +248,12 @@ class Inference:
                     return self.cells.new(place(node), PY_BOOL)
                 return self.same(node, [inner], lambda kinds: arithmetic(kinds[0], kinds[0]))
             case ast.Compare(left, _, comparators):
-                self.cells.relate(*(self.expression(part, scope) for part in (left, *comparators)))
-                return self.cells.new(place(node), PY_BOOL)
+                parts = [self.expression(part, scope) for part in (left, *comparators)]
+                self.cells.relate(*parts)
+                result = self.cells.new(place(node))
+                return self.cells.rule(
+                    result, parts, lambda kinds: join(*(compared(*pair) for pair in pairwise(kinds)))
+                )
             case ast.BoolOp(_, values):
                 return self.joined(node, values, scope)
             case ast.IfExp(test, then, otherwise):
@@ -287,11 +295,9 @@ class Inference:
         return inside
 
     def constant(self, value: object, node: ast.expr) -> Cell:
-        if isinstance(value, bool):
-            return self.cells.new(place(node), PY_BOOL)
         if isinstance(value, float):
             return self.float(node)
-        return self.cells.new(place(node), PY_INT if isinstance(value, int) else None)
+        return self.cells.new(place(node), literal(value) if isinstance(value, int) else None)
 
     def float(self, node: ast.AST) -> Cell:
         """A value that is a float whatever the parameters are, which demands floats beside it."""

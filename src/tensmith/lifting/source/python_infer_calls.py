@@ -15,6 +15,8 @@ from tensmith.lifting.source.python_kinds import (
     PY_INT,
     Kind,
     arithmetic,
+    join,
+    literal,
     promote,
     read_dtype,
 )
@@ -65,7 +67,7 @@ def scalar_call(inference: Inference, node: ast.Call, called: str, arguments: li
         return new(place(node), PY_INT)
     if called in names.TRUTHS and len(arguments) == 1:
         inference.cells.element(arguments[0])
-        return new(place(node), PY_BOOL)
+        return new(place(node), DTYPES["bool"] if called.startswith("numpy.") else PY_BOOL)
     if called in ("float", "bool"):
         return inference.float(node) if called == "float" else new(place(node), PY_BOOL)
     if called in names.POWERS and len(arguments) == 2:
@@ -75,6 +77,8 @@ def scalar_call(inference: Inference, node: ast.Call, called: str, arguments: li
         return inference.power(arguments[0], arguments[1], node)
     if called in names.ABSOLUTE or called in names.SQUARES:
         return inference.same(node, arguments[:1], lambda kinds: arithmetic(kinds[0], kinds[0]))
+    if called in ("min", "max"):
+        return inference.same(node, arguments, lambda kinds: join(*kinds))
     if called in (*names.SMALLEST, *names.LARGEST, "numpy.clip"):
         return inference.same(node, arguments, promoted)
     if called in names.CHOICES and len(arguments) == 3:
@@ -99,7 +103,7 @@ def method(inference: Inference, node: ast.Call, function: ast.Attribute, scope:
         return result
     elif function.attr == "sum":
         receiver.root().numpy = True
-        return total_of(inference, node, receiver, numpy=True)
+        return total_of(inference, node, receiver, called="numpy.sum")
     return inference.cells.new(place(node))
 
 
@@ -142,21 +146,25 @@ def total(inference: Inference, node: ast.Call, scope: TypeScope) -> Cell:
         inference.expression(node.args[0], scope),
         *(inference.expression(argument, scope) for argument in node.args[1:]),
         *(inference.expression(word.value, scope) for word in node.keywords),
-        numpy=inference.module.callee(node.func) == "numpy.sum",
+        called=inference.module.callee(node.func),
     )
 
 
-def total_of(inference: Inference, node: ast.Call, whole: Cell, *more: Cell, numpy: bool) -> Cell:
+def total_of(inference: Inference, node: ast.Call, whole: Cell, *more: Cell, called: str | None) -> Cell:
     element = inference.cells.element(whole)
-    return inference.same(node, [element, *more], lambda kinds: _sum(promoted(kinds), numpy))
+    return inference.same(node, [element, *more], lambda kinds: _sum(called, *kinds))
 
 
-def _sum(kind: Kind, numpy: bool) -> Kind:
-    """numpy.sum adds integers in 64 bits, sum in their own type."""
-    found = arithmetic(kind, PY_INT)
-    if numpy and not found.weak and found.scalar.kind == "int":
+def _sum(called: str | None, element: Kind, *start: Kind) -> Kind:
+    """numpy.sum adds integers in 64 bits, math.fsum floats, sum in their own type from a start that may be
+    all there is."""
+    if called == "math.fsum":
+        return PY_FLOAT
+    first = start[0] if start else literal(0)
+    found = arithmetic(first, element)
+    if called == "numpy.sum" and not found.weak and found.scalar.kind == "int":
         return DTYPES["int64" if found.scalar.signed else "uint64"]
-    return found
+    return found if called == "numpy.sum" else join(first, found)
 
 
 def filled(inference: Inference, node: ast.Call, called: str, scope: TypeScope) -> Cell:

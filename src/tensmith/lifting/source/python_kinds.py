@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import reduce
+from itertools import product
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,22 +17,42 @@ from tensmith.lifting.refusal import Refusal
 
 @dataclass(frozen=True)
 class Kind:
-    """A number. Python's own are weak: beside a NumPy number they take its type."""
+    """A number. Python's own are weak: beside a NumPy number they take its type.
+
+    among: the kinds of which it has one, by the path taken; `scalar` holds all of them. small: a literal
+    that every type of integers holds.
+    """
 
     scalar: Scalar
     weak: bool = True
+    among: frozenset[Kind] = frozenset()
+    small: bool = False
 
     def __str__(self) -> str:
         return self.scalar.name
 
+    @property
+    def settled(self) -> bool:
+        """Whether computing in `scalar` is computing in whatever kind it has: none of several wraps."""
+        return not self.among or all(map(_never_wraps, self.among))
+
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        """The kinds that it may have."""
+        return self.among or frozenset({self})
+
 
 @dataclass(frozen=True)
 class ArrayKind:
-    """A list of (lists of) numbers, or a NumPy array; rank is the number of subscripts."""
+    """A list of (lists of) numbers, or a NumPy array; rank is the number of subscripts.
+
+    taken: the type of the elements is what it is taken to be; nobody says it.
+    """
 
     element: Kind
     rank: int
     numpy: bool = False
+    taken: bool = field(default=False, compare=False)
 
     @property
     def row(self) -> ArrayKind | Kind:
@@ -44,6 +67,7 @@ class ArrayKind:
 AnyKind: TypeAlias = Kind | ArrayKind
 
 PY_BOOL, PY_INT, PY_FLOAT = Kind(BOOL), Kind(INT), Kind(F64)
+_SMALL = Kind(INT, small=True)
 _WEAK = (PY_BOOL, PY_INT, PY_FLOAT)
 
 DTYPES: dict[str, Kind] = {
@@ -63,8 +87,46 @@ DTYPES: dict[str, Kind] = {
 }
 
 
-def promote(left: Kind, right: Kind) -> Kind:
-    """The kind that holds either: NumPy's rules, Python's where both are Python's."""
+def join(*kinds: Kind) -> Kind:
+    """The kind of what has one of some kinds."""
+    among: frozenset[Kind] = frozenset().union(*(kind.kinds for kind in kinds))
+    among = among - {_SMALL} if PY_INT in among else among
+    if len(among) == 1:
+        return next(iter(among))
+    whole = reduce(_both, sorted(map(_plain, among), key=lambda kind: (kind.weak, kind.scalar.name)))
+    if all(kind.scalar.kind == "float" for kind in among):
+        return whole
+    wraps = whole.scalar.kind == "int" and not all(map(_never_wraps, among))
+    return Kind(INT if wraps and len(among - {_SMALL}) > 1 else whole.scalar, whole.weak, among)
+
+
+def literal(value: float) -> Kind:
+    """The kind of a literal of Python."""
+    if isinstance(value, bool):
+        return PY_BOOL
+    return PY_FLOAT if isinstance(value, float) else _SMALL if 0 <= value < 128 else PY_INT
+
+
+def _plain(kind: Kind) -> Kind:
+    return PY_INT if kind == _SMALL else kind
+
+
+def _never_wraps(kind: Kind) -> bool:
+    """Whether arithmetic is that of numbers; integers fit in 64 bits."""
+    return kind.weak or kind.scalar.kind != "int" or kind == DTYPES["int64"]
+
+
+Rule = Callable[[Kind, Kind], Kind]
+
+
+def _of_each(rule: Rule) -> Rule:
+    """A rule for numbers that have one of several kinds."""
+    return lambda left, right: join(
+        *(rule(*pair) for pair in product(map(_plain, left.kinds), map(_plain, right.kinds)))
+    )
+
+
+def _both(left: Kind, right: Kind) -> Kind:
     if left.weak and right.weak:
         return _WEAK[max(_WEAK.index(left), _WEAK.index(right))]
     if left.weak or right.weak:
@@ -80,16 +142,20 @@ def promote(left: Kind, right: Kind) -> Kind:
     return DTYPES[both.name]
 
 
-def arithmetic(left: Kind, right: Kind) -> Kind:
-    """The kind of left + right: truth values count as 0 and 1."""
-    both = promote(left, right)
+def _arithmetic(left: Kind, right: Kind) -> Kind:
+    both = _both(left, right)
     return PY_INT if both.scalar.kind == "bool" else both
 
 
-def quotient(left: Kind, right: Kind) -> Kind:
-    """The kind of left / right: a float."""
-    both = promote(left, right)
+def _quotient(left: Kind, right: Kind) -> Kind:
+    both = _both(left, right)
     return both if both.scalar.kind == "float" else Kind(F64, both.weak)
+
+
+promote = _of_each(_both)  # in what NumPy compares two numbers; Python's rules where both are Python's
+compared = _of_each(lambda left, right: PY_BOOL if left.weak and right.weak else DTYPES["bool"])
+arithmetic = _of_each(_arithmetic)  # of left + right: truth values count as 0 and 1
+quotient = _of_each(_quotient)  # of left / right: a float
 
 
 def _dtype(kind: Kind) -> np.dtype[Any]:

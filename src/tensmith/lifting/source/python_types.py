@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from tensmith.lifting.loops import NOWHERE, Position
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.python_kinds import PY_FLOAT, PY_INT, AnyKind, ArrayKind, Kind, promote
+from tensmith.lifting.source.python_kinds import DTYPES, PY_FLOAT, PY_INT, AnyKind, ArrayKind, Kind, join
 
 _DEEPEST = 6
 _MOST_ROUNDS = 200
@@ -31,7 +31,8 @@ class Cell:
     parameter: bool = False
     pinned: bool = False
     demanded: bool = False
-    numpy: bool = False
+    numpy: bool = False  # an array of NumPy, or an element of one
+    taken: bool = False  # nobody says of what type the elements of this array of NumPy are
     listed: bool = False  # made by a display or comprehension, or annotated as a list
     leaf: Kind | None = None  # of an array of any rank: the kind of its numbers
     same: Cell | None = None  # merged into
@@ -113,10 +114,14 @@ class Cells:
         self._fix_leaves()
         self._spread_pins()
         self._spread_demand()
+        self._spread_numpy()
         for cell in self.all:
             root = cell.root()
             if root.parameter and root.element is None and root.kind is None:
-                root.kind = PY_FLOAT if root.demanded and not root.pinned else PY_INT
+                real = root.demanded and not root.pinned
+                root.kind = PY_FLOAT if real else PY_INT
+                if root.numpy:
+                    root.kind, root.fixed, root.taken = DTYPES["float64" if real else "int64"], True, True
         self._spread_kinds()
 
     def _share(self) -> None:
@@ -195,6 +200,14 @@ class Cells:
                     root.demanded = True
                     work.append(root)
 
+    def _spread_numpy(self) -> None:
+        for cell in self.all:
+            root = cell.root()
+            while root.element is not None:
+                inner = root.element.root()
+                inner.numpy |= root.numpy
+                root = inner
+
     def _spread_kinds(self) -> None:
         for _ in range(_MOST_ROUNDS):
             changed = False
@@ -211,7 +224,7 @@ class Cells:
         root = cell.root()
         if kind is None or root.fixed or root.element is not None:
             return False
-        joined = kind if root.kind is None else promote(root.kind, kind)
+        joined = kind if root.kind is None else join(root.kind, kind)
         changed, root.kind = joined != root.kind, joined
         return changed
 
@@ -228,8 +241,8 @@ class Cells:
             root, rank = root.element.root(), rank + 1
             if rank > _DEEPEST:
                 raise Refusal("a list holds itself; use lists of numbers", cell.position)
-        kind = root.kind or PY_INT
-        return ArrayKind(kind, rank, numpy) if rank else kind
+        kind = join(root.kind, PY_INT) if root.kind and root.kind.small else root.kind or PY_INT
+        return ArrayKind(kind, rank, numpy, root.taken) if rank else kind
 
 
 @dataclass(frozen=True)
