@@ -16,7 +16,6 @@ from tensmith.lifting.loops import Apply, Expr, Scalar
 from tensmith.lifting.terms import Cases, Fold, Index, Op, Term
 
 _LARGEST_POWER = 8
-ASSUMED = "sizes and positions fit in the signed types they are converted to"
 
 
 def sort_of(type_: Scalar) -> Sort:
@@ -203,9 +202,12 @@ def cast(arena: Arena, node: Node, source: Scalar, target: Scalar, fits: bool) -
         value = node.constant
         return arena.number(int(value), "Int") if value is not None else arena.app("trunc", "Int", (node,))
     inner, outer = limits(source), limits(target)
-    if outer is None or (target.signed and outer[1] >= 2**31 - 1 and position(node)):
-        return node  # see ASSUMED
+    if outer is None or (source.bits is None and target.signed and outer[1] >= 2**31 - 1 and position(node)):
+        return node  # what fits no NumPy type raises in Python: `assumptions.NARROWED`
     if fits and inner is not None and outer[0] <= inner[0] and inner[1] <= outer[1]:
+        return node
+    rooms = arena.shift(node, -outer[0]), arena.shift(arena.scale(node, -1), outer[1])
+    if all(map(arena.never_negative, rooms)):
         return node
     return wrap(arena, node, target)
 

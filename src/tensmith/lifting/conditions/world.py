@@ -82,7 +82,9 @@ class World:
             node = self.arena.symbol(f"size.{size.symbol}", "Int", natural=True)
             poly = self.sizes[node] = self.poly(size.poly, {**self.scope, **parameters})
             self.scope[size.symbol] = node
-            if not self.arena.never_negative(poly):
+            if self.arena.never_negative(poly):
+                self.arena.assume(self.arena.sub(poly, node))
+            else:
                 poly = self.arena.ite(self.arena.ge(poly, self.zero), poly, self.zero)
                 self.arena.assume(self.arena.sub(node, self.sizes[node]))
             self.state(self.arena.eq(node, poly), "size")

@@ -136,9 +136,12 @@ class _Making:
 
 
 def at_least_text(poly: Poly) -> str:
-    """poly >= 0 as people write it: "n >= 2", "lda >= n"."""
+    """poly >= 0 as people write it: "n >= 2", "lda >= n", "n <= 9"."""
     above = Poly.from_terms({m: c for m, c in poly.terms if c > 0 and m})
     below = Poly.from_terms({m: -c for m, c in poly.terms if c < 0 or not m})
+    if not above.terms:
+        constant = dict(poly.terms).get((), 0)
+        return f"{display(below + constant)} <= {constant}"
     return f"{display(above)} >= {display(below)}"
 
 
