@@ -234,11 +234,11 @@ class Elements:
 
     def _exact(self, node: Node, type_: Scalar) -> Node:
         arena = self.world.arena
-        if node.op == "ite" and node not in self.world.exact:
+        if node.op == "ite" and (node, type_) not in self.world.exact:
             condition, a, b = node.args
             return arena.ite(condition, self._exact(a, type_), self._exact(b, type_))
-        known = node.op != "poly" or node.constant is not None or node in self.world.exact
-        return node if known or operators.position(node) else operators.wrap(arena, node, type_)
+        known = node.op != "poly" or node.constant is not None or (node, type_) in self.world.exact
+        return node if known else operators.wrap(arena, node, type_)
 
     def _op_identity(self, step: Step, indices: At, dtype: str) -> Node:
         return self.at(step.inputs[0], indices)

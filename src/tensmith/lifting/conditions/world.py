@@ -61,7 +61,9 @@ class World:
     facts: list[Node] = field(default_factory=list)
     reasons: dict[Node, Literal["type", "size"]] = field(default_factory=dict)
     requirements: dict[Node, str] = field(default_factory=dict)  # with how they are shown
-    exact: set[Node] = field(default_factory=set)  # what terms compute, which does not overflow
+    exact: set[tuple[Node, Scalar]] = field(
+        default_factory=set
+    )  # what terms compute, which does not overflow
     _about: dict[Node, list[Node]] = field(default_factory=dict)
     ranges: dict[Node, Node] = field(default_factory=dict)  # counters and lengths -> their upper bounds
     counted: dict[Node, str] = field(default_factory=dict)  # counter -> its loop
@@ -264,6 +266,7 @@ class World:
                 return operators.constant(self.arena, value, type_)
             case Index(poly, type_):
                 node = self.poly(poly, scope)
+                self.exact.add((node, type_))
                 return self.arena.real(node) if type_.kind == "float" else node
             case Argument(name, _):
                 if name not in self.scalars:
@@ -277,7 +280,7 @@ class World:
             case Op(operator, arguments, type_):
                 nodes = [self.term(argument, scope) for argument in arguments]
                 applied = operators.apply(self.arena, operator, nodes, type_)
-                self.exact.add(applied)
+                self.exact.add((applied, type_))
                 return applied
             case Fold():
                 return self._fold(term, scope)
