@@ -140,14 +140,16 @@ class Algebra:
                 found = self.poly(inner, loose)
                 if found is None or not _narrows(inner.type, term.type):
                     return found if signed or loose else self._claimed(found)
-                if is_open(found) or (loose and self._counted(found)):
+                if loose:
+                    return found if self._counted(found) else None
+                if is_open(found):
                     return found
-                return None if loose or _varies(found) else self._fitted(found, term.type, self.here)
+                return None if _varies(found) else self._fitted(found, term.type, self.here)
         return None
 
     def _counted(self, poly: Poly) -> bool:
-        """Whether it is made of sizes, lengths and counters alone, none of them data."""
-        return all("%" in name or "(" in name or name in self.sizes for name in poly.symbols())
+        """Whether it is made of sizes, lengths and what loops count alone, none of them data."""
+        return all(name in self.sizes or any(mark in name for mark in "%@(") for name in poly.symbols())
 
     def _fitted(self, poly: Poly, type_: Scalar, scope: Scope) -> Poly | None:
         """The polynomial, required to lie in a signed type; None where callers cannot promise that."""
@@ -274,7 +276,9 @@ class Algebra:
             return scope.proves(value.poly)
         if not _narrows(value.type, type_):
             return True
-        return self._counted(value.poly) and self._fitted(value.poly, type_, scope) is not None
+        if is_open(value.poly) or not self._counted(value.poly):
+            return False
+        return self._fitted(value.poly, type_, scope) is not None
 
     def _natural(self, term: Term, scope: Scope) -> Poly | None:
         """The position that a term is, where it is surely not negative."""
