@@ -79,10 +79,10 @@ REFUSED = {
 }  # fmt: skip
 
 
-def lift(folder: Path, name: str, text: str) -> LiftResult:
+def lift(folder: Path, name: str, text: str, function: str | None = None) -> LiftResult:
     path = folder / name
     path.write_text(text)
-    (result,) = lift_file(path, None, ["numpy"], folder / "lifted", run=False)
+    (result,) = lift_file(path, function, ["numpy"], folder / "lifted", run=False)
     return result
 
 
@@ -90,7 +90,7 @@ def lift(folder: Path, name: str, text: str) -> LiftResult:
 def test_lifted_rightly(name: str, tmp_path: Path) -> None:
     if name.endswith(".c") and not harness.compilers():
         pytest.skip("gcc and g++ are not installed")
-    result = lift(tmp_path, name, RIGHT[name])
+    result = lift(tmp_path, name, RIGHT[name], Path(name).stem)
     assert result.status == "proved", result.reason
     lifted, path = result.work.lifted, tmp_path / name
     assert lifted is not None

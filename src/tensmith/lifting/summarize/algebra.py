@@ -138,6 +138,8 @@ class Algebra:
                 return None if found is None else floor_div(found, Poly.of(bottom))
             case Op("cast", (inner,), Scalar("int", bits, signed)) if bits is None or bits >= 32:
                 found = self.poly(inner, loose)
+                if loose and found is not None and (inner.type.bits or 0) > (bits or 64):
+                    return found if self._counted(found) else None
                 if found is None or not _narrows(inner.type, term.type):
                     return found if signed or loose else self._claimed(found)
                 if loose:
