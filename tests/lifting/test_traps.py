@@ -36,7 +36,41 @@ RIGHT = {
     "    for (int i = 0; i < n; i++) c[i] = fminf(a[i], b[i]);\n}\n",
     "greatest.c": "#include <math.h>\nfloat greatest(int n, const float *a) {\n    float m = 0;\n"
     "    for (int i = 0; i < n; i++) m = fmaxf(m, a[i]);\n    return m;\n}\n",
+    # Conversions of scalars wrap.
+    **{
+        f"{name}.c": f"#include <stdint.h>\nstatic int as_int(uint32_t p) {{ return p; }}\n"
+        f"long {name}({type_} x, int n) {{\n    long k = 0; int c = 0;\n"
+        f"    for (int i = 0; i < n; i++) {statement}\n    return k + c * 0;\n}}\n"
+        for name, type_, statement in (
+            ("declared", "uint32_t", "{ int d = x; k += d; }"),
+            ("assigned", "uint32_t", "k += (c = x);"),
+            ("cast_to_int", "uint32_t", "k += (int)x;"),
+            ("returned", "uint32_t", "k += as_int(x);"),
+            ("narrowed", "int64_t", "{ int d = x; k += d; }"),
+            ("to_short", "int", "{ short d = x; k += d; }"),
+            ("to_char", "int64_t", "{ char d = x; k += d; }"),
+            ("to_unsigned", "int64_t", "{ unsigned d = x; k += d; }"),
+            ("to_long", "uint64_t", "{ long d = x; k += d % 7; }"),
+            ("beside_positions", "uint32_t", "k += (int)(x + i);"),
+        )
+    },
 }
+# Sizes and positions that are converted are required to fit.
+REQUIRED = {
+    "void bound(uint32_t n, int64_t *a) { int m = n; for (int i = 0; i < m; i++) a[i] += m; }":
+        ("n <= 2147483647", "elements of a >= n"),
+    "void signed_bound(int64_t n, int *a) { int m = n; for (int i = 0; i < m; i++) a[i] = 0; }":
+        ("n >= -2147483648", "n <= 2147483647", "elements of a >= n"),
+    "void positions(uint64_t n, int *a) { for (uint64_t i = 0; i < n; i++) a[i] = i; }":
+        ("n <= 2147483648", "elements of a >= n"),
+    "int subscript(uint32_t x, const int *a) { return a[(int)x]; }":
+        ("x <= 2147483647", "elements of a >= x + 1"),
+    "void branch(uint32_t x, int n, int *a) { int c = x; for (int i = 0; i < n; i++) if (c > i) a[i] = 0; }":
+        ("x <= 2147483647", "elements of a >= n"),
+    "float mean(size_t n, const float *a) {"
+    " float s = 0; for (size_t i = 0; i < n; i++) s += a[i]; return s / (int)n; }":
+        ("elements of a >= n",),
+}  # fmt: skip
 REFUSED = {
     "unordered.c": ("#include <math.h>\nfloat unordered(int n, const float *a) {\n    float m = NAN;\n"
     "    for (int i = 0; i < n; i++) if (a[i] > m) m = a[i];\n    return m;\n}\n", "NaN"),
@@ -45,10 +79,10 @@ REFUSED = {
 }  # fmt: skip
 
 
-def lift(folder: Path, name: str, text: str) -> LiftResult:
+def lift(folder: Path, name: str, text: str, function: str | None = None) -> LiftResult:
     path = folder / name
     path.write_text(text)
-    (result,) = lift_file(path, None, ["numpy"], folder / "lifted", run=False)
+    (result,) = lift_file(path, function, ["numpy"], folder / "lifted", run=False)
     return result
 
 
@@ -56,7 +90,7 @@ def lift(folder: Path, name: str, text: str) -> LiftResult:
 def test_lifted_rightly(name: str, tmp_path: Path) -> None:
     if name.endswith(".c") and not harness.compilers():
         pytest.skip("gcc and g++ are not installed")
-    result = lift(tmp_path, name, RIGHT[name])
+    result = lift(tmp_path, name, RIGHT[name], Path(name).stem)
     assert result.status == "proved", result.reason
     lifted, path = result.work.lifted, tmp_path / name
     assert lifted is not None
@@ -65,6 +99,13 @@ def test_lifted_rightly(name: str, tmp_path: Path) -> None:
     (verdict,) = harness.judge(lifted, source, {"numpy": Numpy(lifted, tmp_path / "lifted")}, 200).values()
     assert not verdict.wrong, verdict.wrong[0]
     assert verdict.compared > 100
+
+
+@pytest.mark.parametrize("text", REQUIRED)
+def test_sizes_that_are_converted_are_required_to_fit(text: str, tmp_path: Path) -> None:
+    result = lift(tmp_path, "sized.c", f"#include <stddef.h>\n#include <stdint.h>\n{text}\n")
+    assert result.status == "proved", result.reason
+    assert result.requires == REQUIRED[text]
 
 
 @pytest.mark.parametrize("name", REFUSED)

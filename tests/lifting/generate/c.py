@@ -13,6 +13,14 @@ COUNTS = ("int", "int", "int", "long", "unsigned", "size_t", "short", "uint8_t")
 ARITHMETIC = ("+", "-", "*", "+", "-", "/", "%", "&", "|", "^", "<<", ">>")
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 COMPOUND = ("+=", "-=", "*=", "|=", "&=", "^=")
+DIVIDING = ("/=", "%=", ">>=")
+# Types that are promoted, and one of their width with the other sign.
+NARROW = {
+    **dict.fromkeys(("signed char", "int8_t", "char"), "unsigned char"),
+    **dict.fromkeys(("unsigned char", "uint8_t"), "signed char"),
+    **dict.fromkeys(("short", "int16_t"), "unsigned short"),
+    **dict.fromkeys(("unsigned short", "uint16_t"), "short"),
+}
 C_HEADERS = ("stdint.h", "stddef.h", "stdbool.h", "math.h", "stdlib.h", "string.h")
 CPP_HEADERS = ("cstdint", "cstddef", "cmath", "cstdlib", "vector", "algorithm")
 HEAD_C = "".join(f"#include <{header}>\n" for header in C_HEADERS)
@@ -43,7 +51,7 @@ class Function(Generator):
     def write(self) -> str:
         shape = self.pick(
             *(self.map, self.map, self.reduce, self.reduce, self.walk, self.matrix, self.branches),
-            *(self.scan_flag, self.structs, self.switched, self.local_array, self.several),
+            *(self.scan_flag, self.structs, self.switched, self.converted, self.local_array, self.several),
             *((self.vectors, self.vectors, self.ranges) if self.cpp else (self.bits,)),
         )
         if self.often(0.25):
@@ -243,6 +251,16 @@ class Function(Generator):
         self.use(f"comparison {operator}")
         return f"{self.expression(depth - 1, whole)} {operator} {self.expression(depth - 1, whole)}"
 
+    def dividing(self, place: str, kind: str) -> str:
+        """A compound assignment that promotes both sides where they are narrow."""
+        operator = self.of(DIVIDING)
+        self.use(f"{'narrow' if kind in NARROW else 'element'} {operator}")
+        if operator == ">>=":
+            return f"{place} >>= {self.chance.randrange(0, 8)};"
+        other = NARROW[kind] if kind in NARROW and self.often(0.7) else self.of(tuple(NARROW))
+        right = self.pick("({})3", "({})-3", "({})-7", "({})100").format(other)
+        return f"{place} {operator} {right};"
+
     # Loops
 
     def loop(self, index: str, bound: str, body: list[str], kind: str = "int") -> list[str]:
@@ -321,10 +339,14 @@ class Function(Generator):
             body.append(f"{self.pick('', 'const ')}{local} t = {self.expression(2, local not in FLOATS)};")
             self.use("local variable")
             self.reads.append(("t", local not in FLOATS))
+            if local not in FLOATS and not body[-1].startswith("const ") and self.often(0.4):
+                body.append(self.dividing("t", local))
         if self.often(0.2):
             operator = self.of(COMPOUND) if whole and out not in FLOATS else self.pick("+=", "-=", "*=")
             self.use(f"element {operator}")
             body.append(f"out[i] {operator} {self.expression(2, whole and out not in FLOATS)};")
+        elif out not in FLOATS and self.often(0.5 if out in NARROW else 0.1):
+            body.append(self.dividing("out[i]", out))
         else:
             body.append(f"out[i] = {self.expression(3, whole)};")
         return self.header("void"), [*self.guard(), *self.loop("i", "n", body, kind)]
@@ -556,6 +578,27 @@ class Function(Generator):
         total = self.pick("int", "unsigned", "long")
         text = [f"{total} s = 0, k = 0;", "int c = 0;", *self.loop("i", "n", lines, kind)]
         return self.header(total), [*text, "return s + k + c;"]
+
+    def converted(self) -> tuple[str, list[str]]:
+        """A scalar in another type of integers, alone and beside elements."""
+        self.use("scalar converted")
+        count = self.count()
+        source, kind = (self.pick(self.of(INTEGERS), "int", "unsigned", "long") for _ in range(2))
+        total = self.pick("long", "int64_t", "double", self.of(INTEGERS))
+        self.parameters.append(f"{source} x")
+        form = self.pick("local", "cast", "assignment", "function")
+        self.use(f"scalar converted by a {form}")
+        first = [f"{kind} c = {'x' if form == 'local' else '0'};", f"{total} s = 0;"]
+        value = {"local": "c", "cast": f"({kind})x", "assignment": "(c = x)"}.get(form, f"{self.name}_as(x)")
+        if form == "function":
+            self.before.append(f"static {kind} {self.name}_as({source} p) {{ return p; }}")
+        if self.often(0.5):
+            body = [f"s += {value};"]
+            return self.header(total), [*first, *self.loop("i", "n", body, count), "return s;"]
+        self.array("a", "i", written=True)
+        operator = self.pick("=", "+=", "=")
+        body = [f"a[i] {operator} {value} {self.pick('', '', '+ i', '* i', '- (int)i')};"]
+        return self.header("void"), [*first, *self.loop("i", "n", body, count)]
 
     # C++
 

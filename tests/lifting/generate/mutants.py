@@ -22,6 +22,7 @@ import tensmith.lifting.source
 from lifting.generate.program import Generated
 from lifting.generate.trial import LANGUAGES, trial
 from tensmith.lifting.loops import Apply, Scalar
+from tensmith.lifting.source.c_arithmetic import cast
 
 PART, PARTS = 12, 4  # programs that are lifted together, and how often at most
 
@@ -92,6 +93,32 @@ def unsigned_for_signed(cast: Any) -> Any:
     return damaged
 
 
+def in_left_type(updated: Any) -> Any:
+    """A compound assignment without promotion: its right side goes to the type of its left one."""
+    return lambda old, sign, by, where: updated(old, sign, cast(by, old.type, where), where)
+
+
+def unsigned_left(updated: Any) -> Any:
+    """A compound assignment to a signed place taken for one to an unsigned place."""
+
+    def damaged(old: Any, sign: str, by: Any, where: Any) -> Any:
+        kind = replace(old.type, signed=False) if old.type.kind == "int" else old.type
+        return updated(cast(old, kind, where), sign, by, where)
+
+    return damaged
+
+
+def kept_as_int(cast: Any) -> Any:
+    """Values of unsigned types of 32 bits keep their value where they go to int."""
+
+    def damaged(value: Any, kind: Scalar, position: Any = None) -> Any:
+        if kind == Scalar("int", 32) and value.type == Scalar("int", 32, False):
+            return replace(value, type=kind)
+        return cast(value, kind, position)
+
+    return damaged
+
+
 def _binary(one: str, other: str, *constructs: str) -> Mutant:
     return Mutant("c", "c_cursor", "BINARY", swapped(one, other), constructs)
 
@@ -147,6 +174,13 @@ MUTANTS = {
     "C casts to 8 bits as to more": Mutant(
         "c", "c_arithmetic", "cast", unsigned_for_signed,
         ("cast to signed char", "cast to int8_t", "cast to char"),
+    ),
+    "C op= in the type of its left side": Mutant(
+        "c", "c_assignment", "updated", in_left_type, ("narrow /=", "narrow %=")
+    ),
+    "C >>= of an unsigned left side": Mutant("c", "c_assignment", "updated", unsigned_left, ("narrow >>=",)),
+    "C conversions to int dropped": Mutant(
+        "c", "c_arithmetic", "cast", kept_as_int, ("scalar converted",)
     ),
     "C a > b as b <= a": Mutant(
         "c", "c_expressions", "FLIPPED", entry(gt="le", ge="lt"), ("comparison >",)

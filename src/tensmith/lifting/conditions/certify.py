@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tensmith.lifting.conditions.operators import ASSUMED
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.second.checked import NOT_RUN, Checked
 from tensmith.lifting.summary import Summary
@@ -30,7 +29,7 @@ def certified(summary: Summary, lifted: Lifted, checked: Checked = NOT_RUN) -> C
         {"summary": digest(replace(summary, function=function)), "program": lifted.program.digest},
         summary.arithmetic,
         tuple(dict.fromkeys(requirement.text for requirement in lifted.requires)),
-        tuple(dict.fromkeys((*lifted.assumes, ASSUMED, *(f"note: {text}" for text in lifted.notes)))),
+        tuple(dict.fromkeys((*lifted.assumes, *(f"note: {text}" for text in lifted.notes)))),
         tuple(result.name for result in summary.results),
         checked.to_json(),
     )

@@ -28,7 +28,7 @@ from tensmith.lifting.conditions.nodes import Node, Sort
 from tensmith.lifting.conditions.state import At
 from tensmith.lifting.conditions.world import Malformed, Scope, World
 from tensmith.lifting.lifted import Lifted, View
-from tensmith.lifting.loops import Scalar
+from tensmith.lifting.loops import I32, Scalar
 
 # TensIR's elementwise ops, and the operators of the loop language that they are.
 _ELEMENTWISE = {
@@ -229,16 +229,18 @@ class Elements:
 
     def _solid(self, name: str, node: Node) -> Node:
         """An i32 that leaves the ring: as it is if it is read, or if the summary computes it too."""
-        dtype = self.dtype(name)
-        return self._exact(node, scalar_of(dtype)) if dtype == "i32" else node
+        return self._exact(node) if self.dtype(name) == "i32" else node
 
-    def _exact(self, node: Node, type_: Scalar) -> Node:
+    def _exact(self, node: Node) -> Node:
         arena = self.world.arena
-        if node.op == "ite" and node not in self.world.exact:
+        known = self.world.exact.get(operators.unwrapped(arena, node, 32))
+        if known is not None:
+            return known
+        if node.op == "ite":
             condition, a, b = node.args
-            return arena.ite(condition, self._exact(a, type_), self._exact(b, type_))
-        known = node.op != "poly" or node.constant is not None or node in self.world.exact
-        return node if known or operators.position(node) else operators.wrap(arena, node, type_)
+            return arena.ite(condition, self._exact(a), self._exact(b))
+        read = node.op != "poly" or node.constant is not None
+        return node if read else operators.wrap(arena, node, I32)
 
     def _op_identity(self, step: Step, indices: At, dtype: str) -> Node:
         return self.at(step.inputs[0], indices)

@@ -16,7 +16,6 @@ from tensmith.lifting.loops import Apply, Expr, Scalar
 from tensmith.lifting.terms import Cases, Fold, Index, Op, Term
 
 _LARGEST_POWER = 8
-ASSUMED = "sizes and positions fit in the signed types they are converted to"
 
 
 def sort_of(type_: Scalar) -> Sort:
@@ -203,9 +202,12 @@ def cast(arena: Arena, node: Node, source: Scalar, target: Scalar, fits: bool) -
         value = node.constant
         return arena.number(int(value), "Int") if value is not None else arena.app("trunc", "Int", (node,))
     inner, outer = limits(source), limits(target)
-    if outer is None or (target.signed and outer[1] >= 2**31 - 1 and position(node)):
-        return node  # see ASSUMED
+    if outer is None or (source.bits is None and target.signed and outer[1] >= 2**31 - 1 and position(node)):
+        return node  # what fits no NumPy type raises in Python: `assumptions.NARROWED`
     if fits and inner is not None and outer[0] <= inner[0] and inner[1] <= outer[1]:
+        return node
+    rooms = arena.shift(node, -outer[0]), arena.shift(arena.scale(node, -1), outer[1])
+    if all(map(arena.never_negative, rooms)):
         return node
     return wrap(arena, node, target)
 
@@ -217,23 +219,29 @@ def wrap(arena: Arena, node: Node, target: Scalar) -> Node:
     value = node.constant
     if value is not None:
         return arena.number((value - low) % modulus + low, "Int")
-    unwrapped = {
+    bare = unwrapped(arena, node, target.bits)
+    if bare is not node and (node.op != "app" or node.args[0] != f"wrap.{target.name}"):
+        return wrap(arena, bare, target)
+    return node if bare is not node else arena.app(f"wrap.{target.name}", "Int", (node,))
+
+
+def unwrapped(arena: Arena, node: Node, bits: int) -> Node:
+    """The integer without wraps to at least so many bits: the same modulo 2^bits."""
+    inside = {
         atom: atom.args[1]
         for atoms, _ in monomials(node)
         for atom in atoms
-        if atom.op == "app" and atom.args[0].startswith("wrap.") and int(atom.args[0][6:]) >= target.bits
+        if atom.op == "app" and atom.args[0].startswith("wrap.") and int(atom.args[0][6:]) >= bits
     }
-    if not unwrapped:
-        return arena.app(f"wrap.{target.name}", "Int", (node,))
-    if node in unwrapped and node.args[0] == f"wrap.{target.name}":
+    if not inside:
         return node
     total = arena.number(0, "Int")
     for atoms, coefficient in monomials(node):
         product = arena.number(coefficient, "Int")
         for atom in atoms:
-            product = arena.mul(product, unwrapped.get(atom, atom))
+            product = arena.mul(product, inside.get(atom, atom))
         total = arena.add(total, product)
-    return wrap(arena, total, target)
+    return total
 
 
 def fits(value: Expr | Term) -> bool:

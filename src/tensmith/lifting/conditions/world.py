@@ -12,6 +12,7 @@ from tensmith.lifting.conditions.folds import Folds
 from tensmith.lifting.conditions.nodes import Arena, Node, monomials, walk
 from tensmith.lifting.conditions.operators import sort_of
 from tensmith.lifting.loops import (
+    I32,
     Apply,
     Array,
     Cast,
@@ -61,7 +62,8 @@ class World:
     facts: list[Node] = field(default_factory=list)
     reasons: dict[Node, Literal["type", "size"]] = field(default_factory=dict)
     requirements: dict[Node, str] = field(default_factory=dict)  # with how they are shown
-    exact: set[Node] = field(default_factory=set)  # what terms compute, which does not overflow
+    # The i32 that terms compute, which do not overflow, by their values modulo 2^32.
+    exact: dict[Node, Node] = field(default_factory=dict)
     _about: dict[Node, list[Node]] = field(default_factory=dict)
     ranges: dict[Node, Node] = field(default_factory=dict)  # counters and lengths -> their upper bounds
     counted: dict[Node, str] = field(default_factory=dict)  # counter -> its loop
@@ -82,10 +84,15 @@ class World:
             node = self.arena.symbol(f"size.{size.symbol}", "Int", natural=True)
             poly = self.sizes[node] = self.poly(size.poly, {**self.scope, **parameters})
             self.scope[size.symbol] = node
-            if not self.arena.never_negative(poly):
+            if self.arena.never_negative(poly):
+                self.arena.assume(self.arena.sub(poly, node))
+            else:
                 poly = self.arena.ite(self.arena.ge(poly, self.zero), poly, self.zero)
                 self.arena.assume(self.arena.sub(node, self.sizes[node]))
             self.state(self.arena.eq(node, poly), "size")
+        for node, kind in self.scalars.values():
+            if (limits := operators.limits(kind)) is not None:
+                self._bound(self.arena.shift(self.arena.scale(node, -1), limits[1]))
         # Requirements are stated over the parameters themselves; elsewhere a size's symbol is the size.
         self.stated = {**self.scope, **parameters}
         for requirement in self.summary.requires:
@@ -135,7 +142,7 @@ class World:
         match requirement.kind:
             case "at_least":
                 self.requirements[self.arena.claim(poly, self.zero)] = requirement.text
-                self.arena.assume(poly)
+                self._bound(poly)
             case "equal":
                 self.requirements[self.arena.eq(poly, self.zero)] = requirement.text
                 self.arena.assume(poly, self.arena.scale(poly, -1))
@@ -149,6 +156,14 @@ class World:
                     self.requirements[self.arena.claim(length, poly)] = requirement.text
                     longest = [poly, *(size for size, raw in self.sizes.items() if raw is poly)]
                     self.arena.assume(*(self.arena.sub(length, least) for least in longest))
+
+    def _bound(self, poly: Node) -> None:
+        """Assumes that a polynomial is >= 0; what bounds a parameter from above bounds its size."""
+        self.arena.assume(poly)
+        for size, raw in self.sizes.items():
+            room = self.arena.add(poly, raw).constant
+            if room is not None and room >= 0:
+                self.arena.assume(self.arena.sub(self.arena.number(room, "Int"), size))
 
     def _claim(self, requirement: Requirement, poly: Node) -> Node:
         """What a requirement says of a polynomial."""
@@ -262,7 +277,7 @@ class World:
                 return operators.constant(self.arena, value, type_)
             case Index(poly, type_):
                 node = self.poly(poly, scope)
-                return self.arena.real(node) if type_.kind == "float" else node
+                return self.arena.real(node) if type_.kind == "float" else self._computed(node, type_)
             case Argument(name, _):
                 if name not in self.scalars:
                     raise Malformed(f"there is no scalar parameter '{name}'")
@@ -274,9 +289,7 @@ class World:
                 return operators.cast(self.arena, node, value.type, type_, operators.fits(value))
             case Op(operator, arguments, type_):
                 nodes = [self.term(argument, scope) for argument in arguments]
-                applied = operators.apply(self.arena, operator, nodes, type_)
-                self.exact.add(applied)
-                return applied
+                return self._computed(operators.apply(self.arena, operator, nodes, type_), type_)
             case Fold():
                 return self._fold(term, scope)
             case Cases(cases, otherwise, _):
@@ -285,6 +298,12 @@ class World:
                     result = self.arena.ite(self.at_least(conditions, scope), self.term(value, scope), result)
                 return result
         raise Malformed(f"{term!r} is no term")
+
+    def _computed(self, node: Node, type_: Scalar) -> Node:
+        """What a term computes, kept where a program may compute it too."""
+        if type_ == I32:
+            self.exact[operators.unwrapped(self.arena, node, 32)] = node
+        return node
 
     def _fold(self, term: Fold, scope: Scope) -> Node:
         if term.kind not in ("sum", "prod", "max", "min"):

@@ -100,10 +100,17 @@ def renamed(fold: Fold) -> Fold:
 class Algebra:
     """Terms over integer parameters that polynomials write in size symbols: `symbols`, name -> polynomial."""
 
-    def __init__(self, symbols: Mapping[str, Poly], alone: frozenset[str] = frozenset()) -> None:
-        self.symbols, self.alone = symbols, alone
+    def __init__(
+        self,
+        symbols: Mapping[str, Poly],
+        alone: frozenset[str] = frozenset(),
+        sizes: frozenset[str] = frozenset(),
+    ) -> None:
+        self.symbols, self.alone, self.sizes = symbols, alone, sizes
         # What had to be >= 0 for a conversion to unsigned to keep its value, and what was known there.
         self.claims: list[tuple[Poly, Scope]] = []
+        # What had to be >= 0 for a size or position to keep its value in a narrower signed type.
+        self.fits: list[tuple[Poly, Scope]] = []
         self.here = Scope()  # what the branches around have decided
         self.exact: set[str] = set()  # sizes max(0, e) that stood for e where e may be negative
 
@@ -131,12 +138,38 @@ class Algebra:
                 return None if found is None else floor_div(found, Poly.of(bottom))
             case Op("cast", (inner,), Scalar("int", bits, signed)) if bits is None or bits >= 32:
                 found = self.poly(inner, loose)
-                return found if signed or loose else self._claimed(found)
+                if loose and found is not None and (inner.type.bits or 0) > (bits or 64):
+                    return found if self._counted(found) else None
+                if found is None or not _narrows(inner.type, term.type):
+                    return found if signed or loose else self._claimed(found)
+                if loose:
+                    return found if self._counted(found) else None
+                if is_open(found):
+                    return found
+                return None if _varies(found) else self._fitted(found, term.type, self.here)
         return None
+
+    def _counted(self, poly: Poly) -> bool:
+        """Whether it is made of sizes, lengths and what loops count alone, none of them data."""
+        return all(name in self.sizes or any(mark in name for mark in "%@(") for name in poly.symbols())
+
+    def _fitted(self, poly: Poly, type_: Scalar, scope: Scope) -> Poly | None:
+        """The polynomial, required to lie in a signed type; None where callers cannot promise that."""
+        assert type_.bits is not None
+        largest = 2 ** (type_.bits - 1) - 1
+        cut = any(not scope.proves(Poly.symbol(n) - 1) for n in poly.symbols() & self.alone - self.exact)
+        above, below = poly + largest + 1, -poly + largest
+        lows = [
+            scope.lower(room) for room in (above, below) if not scope.proves(room) or (cut and room is above)
+        ]
+        if any(low is None for low in lows):
+            return None
+        self.fits += [(low, scope) for low in lows if low is not None]
+        return poly
 
     def _claimed(self, poly: Poly | None) -> Poly | None:
         """The polynomial, claimed to be >= 0; None where it varies, which no caller can promise."""
-        if poly is None or is_open(poly) or any("%" in name for name in poly.symbols()):
+        if poly is None or _varies(poly):
             return None
         self.claim(poly)
         self.used(self.here, poly)
@@ -183,7 +216,11 @@ class Algebra:
 
     def _merge(self, operator: str, arguments: tuple[Term, ...], scope: Scope) -> Poly | None:
         """The polynomial that an integer operator on positions gives."""
+        fits = len(self.fits)
         polys = [found for found in map(self.poly, arguments) if found is not None]
+        if len(self.fits) > fits:
+            del self.fits[fits:]
+            return None  # data of a narrower type
         if len(polys) != len(arguments) or any(is_open(poly) for poly in polys):
             return None
         for argument, poly in zip(arguments, polys):
@@ -224,7 +261,7 @@ class Algebra:
         if type_.kind == "float" and infinite(value):
             return infinity(infinite(value) > 0, type_)
         if type_.kind == "int" and (type_.bits is None or type_.bits >= 32):
-            if isinstance(value, Index) and (type_.signed or scope.proves(value.poly)):
+            if isinstance(value, Index) and self._kept(value, type_, scope):
                 return Index(value.poly, type_)
             if source == type_ and (position := self._natural(value, scope)) is not None:
                 return Index(position, type_)
@@ -235,12 +272,23 @@ class Algebra:
                 return self.cast(inner, type_, scope)
         return Op("cast", (value,), type_)
 
+    def _kept(self, value: Index, type_: Scalar, scope: Scope) -> bool:
+        """Whether a position is one in another type, where it may be required to fit."""
+        if not type_.signed:
+            return scope.proves(value.poly)
+        if not _narrows(value.type, type_):
+            return True
+        if is_open(value.poly) or not self._counted(value.poly):
+            return False
+        return self._fitted(value.poly, type_, scope) is not None
+
     def _natural(self, term: Term, scope: Scope) -> Poly | None:
         """The position that a term is, where it is surely not negative."""
-        claims, exact = len(self.claims), set(self.exact)
+        claims, fits, exact = len(self.claims), len(self.fits), set(self.exact)
         poly = self.poly(term)
-        if poly is None or is_open(poly) or len(self.claims) > claims or not scope.proves(poly):
-            del self.claims[claims:]
+        claimed = len(self.claims) > claims or len(self.fits) > fits
+        if poly is None or is_open(poly) or claimed or not scope.proves(poly):
+            del self.claims[claims:], self.fits[fits:]
             self.exact = exact
             return None
         self.used(scope, poly)
@@ -324,6 +372,17 @@ def cases(found: Sequence[tuple[Conjunction, Term]], otherwise: Term, scope: Sco
     while kept and kept[-1][1] == otherwise:
         kept.pop()
     return Cases(tuple(kept), otherwise, otherwise.type) if kept else otherwise
+
+
+def _varies(poly: Poly) -> bool:
+    """Whether it names counters or what variables hold at a loop's head."""
+    return is_open(poly) or any("%" in name for name in poly.symbols())
+
+
+def _narrows(source: Scalar, target: Scalar) -> bool:
+    """Whether a position in one integer type may be none in a signed one. Memory ends before 2^63, and what
+    fits no NumPy type raises in Python."""
+    return target.signed and target.bits == 32 and source.bits is not None and not widens(source, target)
 
 
 def _may_wrap(term: Term) -> bool:

@@ -69,7 +69,7 @@ class Execution:
     scouting: int = 0
 
     def __post_init__(self) -> None:
-        self.algebra = Algebra(self.plan.symbols, self.plan.alone)
+        self.algebra = Algebra(self.plan.symbols, self.plan.alone, frozenset(self.plan.raw))
         self.raw = self.plan.raw
 
     # Running

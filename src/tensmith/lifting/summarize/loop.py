@@ -113,7 +113,7 @@ class _Runner:
     def _scout(self, candidates: Sequence[str]) -> bool:
         """Run the body once without arrays; whether a candidate turned out to be a counter."""
         run = self.run
-        marks = len(run.found), len(run.extents), len(run.algebra.claims)
+        marks = len(run.found), len(run.extents), len(run.algebra.claims), len(run.algebra.fits)
         exact = set(run.algebra.exact)
         run.scouting += 1
         end = self._head()
@@ -124,7 +124,12 @@ class _Runner:
         finally:
             run.scouting -= 1
             run.algebra.exact = exact
-            del run.found[marks[0] :], run.extents[marks[1] :], run.algebra.claims[marks[2] :]
+            del (
+                run.found[marks[0] :],
+                run.extents[marks[1] :],
+                run.algebra.claims[marks[2] :],
+                run.algebra.fits[marks[3] :],
+            )
         news = False
         for name in candidates:
             after = run.algebra.poly(end.scalars[name], loose=True)

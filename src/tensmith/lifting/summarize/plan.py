@@ -136,9 +136,12 @@ class _Making:
 
 
 def at_least_text(poly: Poly) -> str:
-    """poly >= 0 as people write it: "n >= 2", "lda >= n"."""
+    """poly >= 0 as people write it: "n >= 2", "lda >= n", "n <= 9"."""
     above = Poly.from_terms({m: c for m, c in poly.terms if c > 0 and m})
     below = Poly.from_terms({m: -c for m, c in poly.terms if c < 0 or not m})
+    if not above.terms:
+        constant = dict(poly.terms).get((), 0)
+        return f"{display(below + constant)} <= {constant}"
     return f"{display(above)} >= {display(below)}"
 
 
@@ -147,7 +150,7 @@ def display(poly: Poly) -> str:
     above = Poly.from_terms({m: c for m, c in poly.terms if c > 0})
     below = Poly.from_terms({m: -c for m, c in poly.terms if c < 0})
     minus = "".join(f" - {Poly.from_terms({m: c})}" for m, c in below.terms)
-    text = ((str(above) if above.terms or not minus else "") + minus).strip()
+    text = str(above) + minus if above.terms or not minus else minus.replace(" - ", "-", 1)
     text = re.sub(r"len\(([^,()]+), (\d+)\)", lambda m: f"len({m[1]}{'[0]' * int(m[2])})", text)
     return _QUOTIENT.sub(lambda m: f"({m[1] if ' ' not in m[1] else f'({m[1]})'} // {m[2]})", text)
 

@@ -54,8 +54,10 @@ def _shown(poly: Poly, plan: Plan) -> Poly:
 
 def _claims(run: Execution) -> Iterator[Requirement]:
     scope = Scope(run.plan.never_negative)
-    for poly, here in dict.fromkeys(run.algebra.claims):
-        if not scope.proves(poly) and not any("%" in name or "@" in name for name in poly.symbols()):
+    for poly, here in dict.fromkeys((*run.algebra.claims, *run.algebra.fits)):
+        if (not scope.proves(poly) or poly.symbols() & run.algebra.alone) and not any(
+            "%" in name or "@" in name for name in poly.symbols()
+        ):
             yield at_least(poly, run.plan, _branches(run, here))
     for size in run.plan.sizes:
         if size.symbol in run.algebra.exact:
