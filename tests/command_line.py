@@ -1,11 +1,12 @@
-"""The real command line in a process of its own, and a model with data small enough to run it often."""
+"""The command line as users have it, and a model with data small enough to run it often."""
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import json
 import os
-import resource
 import sqlite3
 import subprocess
 import sys
@@ -19,30 +20,32 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
+from forked import Commands
+
 # A run that is over in seconds: one engine, few samples, hardly any time.
 QUICK = ("--engines", "onnxruntime", "--time-budget", "1s", "--preprocess", "raw")
 TIMEOUT_S = 180
 Array = np.ndarray[Any, Any]
 
 
+@functools.cache
+def commands() -> Commands:
+    """The server of this process, which starts at the first command and ends with the tests."""
+    server = Commands()
+    atexit.register(server.__exit__, None, None, None)
+    return server.__enter__()
+
+
 def tensmith(
     *arguments: str | Path, folder: Path, file_limit: int | None = None
 ) -> subprocess.CompletedProcess[str]:
     """`tensmith ARGUMENTS` in `folder`; `file_limit` is the largest file in bytes it may write."""
-
-    def limit() -> None:
-        if file_limit is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
-
-    return subprocess.run(
-        command(*arguments),
-        cwd=folder,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        preexec_fn=limit,
-    )
+    outcome = commands()(
+        *arguments, folder=folder, seconds=TIMEOUT_S, file_limit=file_limit, memory=None,
+        environment=environment(),
+    )  # fmt: skip
+    assert outcome.code is not None, outcome.fault
+    return subprocess.CompletedProcess(arguments, outcome.code, outcome.stdout, outcome.stderr)
 
 
 @contextlib.contextmanager

@@ -1,10 +1,12 @@
-"""What every test shares: the evaluation data, and a hypothesis profile without deadlines."""
+"""What every test shares: the evaluation data, commands, and a hypothesis profile without deadlines."""
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -17,6 +19,14 @@ settings.load_profile("tensmith")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays until the end: no later collection of garbage goes through it."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
+
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -27,6 +37,14 @@ def data_dir() -> Path:
     if not path.is_dir():
         pytest.skip(f"no evaluation data at {path}; set TENSMITH_DATA to its folder")
     return path
+
+
+@pytest.fixture(scope="session")
+def commands() -> Any:
+    """Commands as users give them; see forked."""
+    import command_line
+
+    return command_line.commands()
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -82,10 +83,21 @@ class Commands:
         self._server.stdin.close()
         self._server.wait()
 
-    def __call__(self, *arguments: str | Path, folder: Path, seconds: float = 60.0) -> Outcome:
-        """`tensmith ARGUMENTS` in `folder`; the command `load` is tensmith.load and one answer."""
+    def __call__(
+        self, *arguments: str | Path, folder: Path, seconds: float = 60.0, file_limit: int | None = None,
+        memory: int | None = MEMORY_BYTES, environment: Mapping[str, str] | None = None,
+    ) -> Outcome:  # fmt: skip
+        """`tensmith ARGUMENTS` in `folder`; the command `load` is tensmith.load and one answer.
+
+        file_limit: the largest file in bytes it may write; memory: the most bytes it may have, None for any;
+        environment: instead of this process's.
+        """
         assert self._server.stdin is not None and self._server.stdout is not None
-        request = {"arguments": [str(a) for a in arguments], "folder": str(folder), "seconds": seconds}
+        request = {
+            "arguments": [str(a) for a in arguments], "folder": str(folder), "seconds": seconds,
+            "limits": {resource.RLIMIT_DATA: memory, resource.RLIMIT_FSIZE: file_limit},
+            "environment": dict(os.environ if environment is None else environment),
+        }  # fmt: skip
         print(json.dumps(request), file=self._server.stdin, flush=True)
         return Outcome(**json.loads(self._server.stdout.readline()))
 
@@ -190,7 +202,11 @@ def _child(request: dict[str, Any], out: int, err: int) -> None:
         os.dup2(err, 2)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.chdir(request["folder"])
-        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
+        os.environ.clear()
+        os.environ.update(request["environment"])
+        for kind, limit in request["limits"].items():
+            if limit is not None:
+                resource.setrlimit(int(kind), (limit, limit))
         code = _command(request["arguments"])
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +18,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 import fuzz_commands
 
 from tensmith.engine.base import first_line
-
-
-@pytest.fixture(scope="module")
-def commands() -> Iterator[Commands]:
-    with Commands() as found:
-        yield found
 
 
 def test_hostile_models_work_or_are_refused_in_one_sentence(commands: Commands) -> None:

@@ -126,12 +126,6 @@ def test_a_file_that_becomes_a_pipe_is_not_waited_for(
 # Every command on every hostile path
 
 
-@pytest.fixture(scope="module")
-def commands() -> Iterator[Commands]:
-    with Commands() as found:
-        yield found
-
-
 def _socket(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(path.name)

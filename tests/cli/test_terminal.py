@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +15,6 @@ from tensmith.cli import terminal
 
 HOSTILE = "a\x1b[2J\x07\r\u202eb\x9b\u2028c"
 MODEL = f"m{HOSTILE}.onnx"
-
-
-@pytest.fixture(scope="module")
-def commands() -> Iterator[Commands]:
-    with Commands() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

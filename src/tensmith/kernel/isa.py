@@ -49,7 +49,7 @@ class Isa:
     def prelude(self) -> str:
         """Types and functions that every kernel may use."""
         return _PRELUDE.format(
-            headers=_HEADERS[self.architecture] if self.name != "generic" else "",
+            header=self.header,
             bytes=self.bytes,
             maximum=self.maximum,
             minimum=self.minimum,
@@ -59,6 +59,11 @@ class Isa:
             bfloats=bfloat_functions(self.name, self.features),
             halves=half_functions(self.name, self.bytes, self.features),
         )
+
+    @property
+    def header(self) -> str:
+        """The line that includes what the compiler knows of its instructions; "" if nothing is needed."""
+        return _HEADERS[self.architecture] if self.name != "generic" else ""
 
     @property
     def architecture(self) -> str:
@@ -103,7 +108,7 @@ _PRELUDE = """\
 #include <stdint.h>
 #include <string.h>
 #include <math.h>
-{headers}
+{header}
 #define UNROLL _Pragma("GCC unroll 64")
 #define UNROLL_4 _Pragma("GCC unroll 4")
 #define FETCH(p) __builtin_prefetch(p)
