@@ -20,6 +20,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that share what a fixture of their module makes run in one process: it is made once."""
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None and isinstance(item, pytest.Function):
+            makers = item._fixtureinfo.name2fixturedefs.values()
+            if any(maker[-1].scope == "module" for maker in makers):
+                item.add_marker(pytest.mark.xdist_group(item.module.__name__))
+
+
 def pytest_collection_finish() -> None:
     """What was imported and collected stays until the end: no later collection of garbage goes through it."""
     gc.collect()

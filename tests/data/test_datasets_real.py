@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,11 @@ from tensmith.data import Preprocess, View, candidates, choose, open_dataset, sp
 from tensmith.data.dataset import Dataset
 from tensmith.evaluate.likelihood import log_likelihoods
 
-pytestmark = pytest.mark.data
+# One process decompresses a file once for all of these.
+pytestmark = [pytest.mark.data, pytest.mark.xdist_group("datasets_real")]
 
 
+@functools.cache
 def opened(data_dir: Path, spec: str) -> Dataset:
     kind, _, path = spec.partition(":")
     if not (data_dir / path.partition("?")[0]).exists():

@@ -17,6 +17,9 @@ from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.result import LiftResult
 from tensmith.lifting.road import emitter_of, lift_file
 
+# What is lifted once serves all of them.
+pytestmark = pytest.mark.xdist_group(__name__)
+
 INPUTS = {"numpy": 200, "c": 60, "torch": 30}
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "lifting"
 FILES = [*sorted(path for path in (KERNELS / "idioms").iterdir() if path.is_file()), *EXAMPLES.glob("*.c")]

@@ -18,6 +18,9 @@ from tensmith.errors import TensmithError
 from tensmith.lifting.result import LiftResult
 from tensmith.lifting.road import lift_file
 
+# What is lifted once serves all of them.
+pytestmark = pytest.mark.xdist_group(__name__)
+
 FORBIDDEN = forbidden()
 
 

@@ -24,6 +24,9 @@ from tensmith.lifting.tensorize import tensorize
 from tensmith.verify.obligation import Obligation
 from tensmith.verify.solve import discharge
 
+# What is lifted once serves all of them.
+pytestmark = pytest.mark.xdist_group(__name__)
+
 # One of each kind: maps, bytes, selections, folds, maxima, matrices, loop orders, triangles, pointer walks,
 # lists that grow, scans, windows, gathers, divisions that floor.
 CHOSEN = [

@@ -17,6 +17,9 @@ from tensmith.lifting.source.c import read_c
 from tensmith.lifting.source.python import read_python
 from tensmith.lifting.summarize import summarize
 
+# What is lifted once serves all of them.
+pytestmark = pytest.mark.xdist_group(__name__)
+
 INPUTS = 14
 # What an assumption, and no requirement, keeps out: rows of no row, conversions of what does not fit.
 ASSUMED = ("without rows", "has no place in", "division by zero")
