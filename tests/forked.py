@@ -213,6 +213,7 @@ def _child(request: dict[str, Any], out: int, err: int) -> None:
     except BaseException:
         traceback.print_exc()
     finally:
+        gc.collect()  # closes what the command left open, as the end of a process does
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):
                 stream.flush()
