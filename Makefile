@@ -21,8 +21,9 @@ demo: $(VENV)/.for-demo
 test: $(VENV)/.for-test
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --timeout 600
+	@$(BIN)/mypy > $(VENV)/types.txt & types=$$!; \
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --timeout 600; tests=$$?; \
+	wait $$types; types=$$?; cat $(VENV)/types.txt; exit $$((tests | types))
 
 bench: $(VENV)/.for-bench
 	$(BIN)/python benchmarks/run.py

@@ -63,3 +63,12 @@ def test_no_compiler_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
             find_compiler("mips")
     finally:
         find_compiler.cache_clear()
+
+
+def test_a_header_that_was_parsed_before_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = host_isa().prelude + "vf twice(vf x) { return x + x; }"
+    first = compile_library(text, host_isa(), room=tmp_path / "first").read_bytes()
+    monkeypatch.setattr(toolchain, "_parsed", lambda *_: tmp_path / "gone.h")
+    assert compile_library(text, host_isa(), room=tmp_path / "second").read_bytes() == first

@@ -128,7 +128,9 @@ def _compiled(unit: Unit, isa: Isa, source: Path, longest: float) -> Path:
     compiled = source.with_suffix(".o")
     source.write_text(unit.text, encoding="utf-8")
     if isa.header and isa.header in unit.text and not compiler.cross and "clang" not in compiler.version:
-        arguments = (*arguments, "-include", str(_parsed(compiler, arguments, isa.header)))
+        parsed = _parsed(compiler, arguments, isa.header)
+        if parsed.is_file():  # the user may have emptied the cache since
+            arguments = (*arguments, "-include", str(parsed))
     command = (*compiler.command, *arguments, "-c", "-o", str(compiled), str(source))
     run_compiler(command, str(source.parent), longest)
     return compiled
@@ -136,7 +138,7 @@ def _compiled(unit: Unit, isa: Isa, source: Path, longest: float) -> Path:
 
 @functools.cache
 def _parsed(compiler: Compiler, arguments: tuple[str, ...], header: str) -> Path:
-    """A file that says `header`, beside which gcc finds what parsing that gives: half of a kernel's time."""
+    """A file that says `header`, beside which gcc finds it parsed: that is half of what a kernel takes."""
 
     def make(folder: Path) -> None:
         folder.mkdir()
