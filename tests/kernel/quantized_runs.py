@@ -123,10 +123,16 @@ def found(
     return target.read(y)
 
 
-def within_one_rarely(bytes_: Array, expected: Array) -> None:
-    """Equal but for bytes one unit off, as few as there are numbers near a half; floats by 1e-5."""
+def within_one_rarely(bytes_: Array, expected: Array, inner: Grid | None = None) -> None:
+    """Equal but for bytes one unit off, as few as there are numbers near a half; floats by 1e-5.
+
+    Floats that were on a grid on the way may be off by one of its steps, as rarely.
+    """
     if bytes_.dtype == np.float32:
-        assert np.all(abs(bytes_ - expected) <= 1e-5 * (abs(expected).max() + 1e-9))
+        off = abs(bytes_ - expected) > 1e-5 * (abs(expected).max() + 1e-9)
+        assert np.count_nonzero(off) <= (2 + 1e-3 * off.size if inner else 0)
+        if inner:
+            assert np.all(abs(bytes_ - expected)[off] <= 1.5 * inner.scale)  # hard_swish is no steeper
         return
     error = abs(bytes_.astype(np.float64) - expected)
     assert error.max(initial=0) <= 1
