@@ -283,6 +283,23 @@ def test_a_sum_may_be_off_by_its_roundings_and_no_more(roundings: int, same: boo
 
 
 @needs_compilers
+def test_a_sum_of_doubles_in_a_float_is_off_by_roundings_of_floats(tmp_path: Path) -> None:
+    """Terms that nearly cancel: what is off is as large as they are, not as their sum."""
+    (tmp_path / "f.c").write_text(
+        "float f(int n, const double *v) { float t = 0; for (int i = 0; i < n; i++) t += v[i]; return t; }"
+    )
+    (result,) = lift_file(tmp_path / "f.c", targets=(), run=False)
+    lifted, function = result.work.lifted, result.work.function
+    assert lifted is not None and function is not None
+    source = SecondReader(tmp_path / "f.c", [function]).sources["f"]
+    v = np.array([1000.1, 2.3, -1000.2])
+    values = {"n": len(v), "v": v}
+    judge = Judge(lifted, source, lambda arguments: [np.float32(arguments["v"].sum())])
+    judge.one(Draw(values, values, Plan({}, {}, "small", (), (), False), 0))
+    assert judge.compared == 1
+
+
+@needs_compilers
 def test_a_quotient_that_nobody_uses_is_refused(tmp_path: Path) -> None:
     (tmp_path / "f.c").write_text(
         "void f(int n, const int *b, int *c) { for (int i = 0; i < n; i++) { (void)(1 / b[i]); c[i] = 1; } }"

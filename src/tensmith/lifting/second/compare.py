@@ -74,8 +74,8 @@ def narrowest_rounding(function: Function) -> float:
 def moved(
     arguments: Mapping[str, Any], function: Function, rng: np.random.Generator, eps: float
 ) -> dict[str, Any]:
-    """The arguments with every float multiplied by 1 plus or minus one rounding of its type, every integer by
-    one, eps, of the narrowest float that the function computes in."""
+    """The arguments with every number multiplied by 1 plus or minus one rounding: of its own type, or eps, of
+    the narrowest float that the function computes in, where that is coarser."""
     values = flat(function, arguments)
     for name, kind in fields(function):
         scalar = kind.element if isinstance(kind, Array) else kind
@@ -84,7 +84,8 @@ def moved(
         value, type_ = np.asarray(values[name], dtype(scalar)), dtype(scalar)
         up = rng.random(value.shape) < 0.5
         if scalar.kind == "float":
-            found = np.asarray(value * (1 + np.finfo(type_).eps * np.where(up, 1, -1)), type_)
+            rounding = max(eps, float(np.finfo(type_).eps))
+            found = np.asarray(value * (1 + rounding * np.where(up, 1, -1)), type_)
         else:
             limits, step = np.iinfo(type_), (np.abs(value.astype(np.float64)) * eps).astype(type_)
             higher, lower = np.minimum(value, limits.max - step), np.maximum(value, limits.min + step)
