@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import reduce as join
 
 import numpy as np
@@ -373,23 +374,24 @@ class Elements:
         arena, world = self.world.arena, self.world
         match expr:
             case formula.Num(number):
-                return arena.number(number, sort)
+                return arena.number(Fraction(number), sort)
             case formula.Size(poly):
                 node = world.poly(poly, scope)
                 return arena.real(node) if sort == "Real" else node
             case formula.Read(name, indices):
                 return self.at(name, [world.poly(index, scope) for index in indices])
-            case formula.Add(args):
+            case formula.Call("add", args):
                 return arena.add(*(self._expression(arg, scope, sort) for arg in args))
-            case formula.Mul(args):
+            case formula.Call("mul", args):
                 return join(arena.mul, [self._expression(arg, scope, sort) for arg in args])
             case formula.Pow(base, exponent) if exponent.denominator == 1:
                 inner = self._expression(base, scope, sort)
                 power = arena.power(inner, abs(exponent.numerator))
                 return power if exponent > 0 else operators.inverse(arena, power)
-            case formula.Guard(conditions, body):
+            case formula.Choose(conditions, then, otherwise):
                 inside = world.at_least(conditions, scope)
-                return arena.ite(inside, self._expression(body, scope, sort), arena.number(0, sort))
+                sides = (self._expression(side, scope, sort) for side in (then, otherwise))
+                return arena.ite(inside, *sides)
             case formula.Reduce(_, var, extent, body) if extent == 1:
                 return self._expression(body, {**scope, var: world.zero}, sort)
             case formula.Reduce():

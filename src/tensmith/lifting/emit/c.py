@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tensmith.ctext.dialect import CTYPES
-from tensmith.ctext.expr import Const
 from tensmith.ctext.loops import nest_lines
 from tensmith.ctext.names import Names, enclosed, literal, unmixed
 from tensmith.ctext.scalar import Scope, Unit
@@ -102,7 +101,7 @@ class Source:
             identifier = self.unit.buffers[name]
             if f"{identifier}[" not in body:
                 continue
-            elements = ", ".join(literal(Const(item, dtype)) for item in array.reshape(-1).tolist())
+            elements = ", ".join(literal(item, dtype) for item in array.reshape(-1).tolist())
             yield f"static const {CTYPES[dtype]} {identifier}[{array.size}] = {{{elements}}};"
 
     def _sentences(self) -> str:

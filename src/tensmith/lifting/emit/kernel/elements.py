@@ -11,12 +11,11 @@ from functools import reduce as fold_left
 
 import numpy as np
 
-from tensmith.ctext.expr import PICKED, Apply, Choose, Const, Expr, Let, Load, Param, Position
 from tensmith.ctext.typed import Bounds, Typing
 from tensmith.errors import ProgramError
 from tensmith.formula import expr as formula
 from tensmith.formula.bounds import Ranges
-from tensmith.formula.expr import fresh
+from tensmith.formula.expr import PICKED, Call, Choose, Expr, Let, Num, Read, Size, fresh
 from tensmith.formula.poly import Div, Poly
 from tensmith.ir.infer import Facts
 from tensmith.ir.op import Node, Symbolic
@@ -30,14 +29,16 @@ from tensmith.lifting.refusal import Refusal
 # TensIR's elementwise ops whose operands have one type, and the operator each is.
 PLAIN = {
     "add": "add", "sub": "sub", "mul": "mul", "div": "div", "neg": "neg", "abs": "abs", "sign": "sign",
-    "less": "lt", "greater": "gt", "less_or_equal": "le", "greater_or_equal": "ge", "equal": "eq",
+    "less": "less", "greater": "greater", "less_or_equal": "less_equal",
+    "greater_or_equal": "greater_equal", "equal": "equal",
     "and": "and", "or": "or", "xor": "xor", "not": "not", "where": "where", "pow": "pow", "isnan": "isnan",
-    "bitwise_and": "band", "bitwise_or": "bor", "bitwise_xor": "bxor", "bitwise_not": "bnot",
+    "bitwise_and": "bitwise_and", "bitwise_or": "bitwise_or", "bitwise_xor": "bitwise_xor",
+    "bitwise_not": "bitwise_not",
     "exp": "exp", "log": "log", "sqrt": "sqrt", "sin": "sin", "cos": "cos", "tan": "tan", "tanh": "tanh",
     "floor": "floor", "ceil": "ceil", "round": "round", "erf": "erf", "asin": "asin", "acos": "acos",
     "atan": "atan", "sinh": "sinh", "cosh": "cosh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh",
 }  # fmt: skip
-_MANY = {"max": "max", "min": "min", "sum": "add"}
+_MANY = {"max": "maximum", "min": "minimum", "sum": "add"}
 CUMULATIVE = {"cum_sum": "sum", "cum_prod": "prod"}
 
 
@@ -55,10 +56,13 @@ def place(view: View, indices: Sequence[Poly]) -> Poly:
 
 
 class Elements:
-    """The elements of a program's values; those of `stored` are read from buffers named like the values."""
+    """The elements of a program's values; those of `stored` are read from buffers named like the values.
 
-    def __init__(self, lifted: Lifted, stored: frozenset[str] = frozenset()) -> None:
-        self.lifted, self.stored = lifted, stored
+    flat: whether reads are of row-major memory, with one subscript, or of values at positions.
+    """
+
+    def __init__(self, lifted: Lifted, stored: frozenset[str] = frozenset(), flat: bool = True) -> None:
+        self.lifted, self.stored, self.flat = lifted, stored, flat
         self.program = lifted.program
         self.facts: Mapping[str, Facts] = lifted.program.facts
         self.inputs: Mapping[str, Input] = {entry.name: entry for entry in lifted.inputs}
@@ -84,9 +88,7 @@ class Elements:
         key = (value, tuple(map(self._simplified, indices)))
         if key not in self._made:
             if value in self.stored:
-                dtype = self.program.type(value).dtype
-                index = Poly.of(flat_position(key[1], self.shape(value)))
-                self._made[key] = Load(value, index, dtype, value, key[1])
+                self._made[key] = self._load(value, key[1])
             else:
                 self._made[key] = self.define(value, key[1])
         return self._made[key]
@@ -105,20 +107,25 @@ class Elements:
 
     def _input(self, entry: Input, indices: tuple[Poly, ...]) -> Expr:
         dtype = self.program.type(entry.name).dtype
-        if entry.view is not None:
+        if entry.view is not None and self.flat:
             when = self.at(entry.when, ()) if entry.when else None
-            return Load(entry.view.array, place(entry.view, indices), dtype, entry.name, indices, when)
-        if entry.scalar is not None:
-            return Param(entry.scalar, dtype)
-        return Position(indices[0], dtype)
+            return Read(entry.view.array, (place(entry.view, indices),), dtype, when)
+        if entry.view is not None:
+            return self._load(entry.name, indices)
+        return Size(indices[0], dtype) if entry.scalar is None else Read(entry.scalar, (), dtype)
+
+    def _load(self, value: str, indices: tuple[Poly, ...]) -> Expr:
+        """An element of dense memory."""
+        at = (Poly.of(flat_position(indices, self.shape(value))),) if self.flat else indices
+        return Read(value, at or (Poly.of(0),), self.program.type(value).dtype)
 
     def _constant(self, value: str, indices: tuple[Poly, ...]) -> Expr:
         array, dtype = self.program.constants[value], self.program.type(value).dtype
         fixed = [index.constant for index in indices]
         if array.size == 1 or all(index is not None for index in fixed):
             element = array.reshape(-1)[0] if array.size == 1 else array[tuple(fixed)]
-            return Const(float(element) if dtype[0] == "f" else element.item(), dtype)
-        return Load(value, Poly.of(flat_position(indices, array.shape)), dtype, value, indices)
+            return Num(float(element) if dtype[0] == "f" else element.item(), dtype)
+        return self._load(value, indices)
 
     # Nodes
 
@@ -128,10 +135,10 @@ class Elements:
         rule: Callable[..., Expr] | None = getattr(self, f"_{node.op}", None)
         dtype = self.program.type(value).dtype
         if node.op in PLAIN:
-            return Apply(PLAIN[node.op], self._reads(node, indices), dtype, value)
+            return Call(PLAIN[node.op], self._reads(node, indices), dtype, value)
         if node.op in _MANY:
             args = self._reads(node, indices)
-            return fold_left(lambda a, b: Apply(_MANY[node.op], (a, b), dtype, value), args)
+            return fold_left(lambda a, b: Call(_MANY[node.op], (a, b), dtype, value), args)
         if rule is not None:
             return rule(node, indices, dtype)
         return self._by_formula(node, indices, dtype, value)
@@ -151,32 +158,32 @@ class Elements:
     def _cast(self, node: Node, indices: tuple[Poly, ...], dtype: str) -> Expr:
         inner = self.at(node.inputs[0], indices)
         target = onnx_dtype(node.attrs["to"])
-        if isinstance(inner, Position) and target[0] in "iu" and target.endswith("64"):
-            return Position(inner.poly, target)
-        return inner if inner.dtype == target else Apply("cast", (inner,), target, node.output)
+        if isinstance(inner, Size) and target[0] in "iu" and target.endswith("64"):
+            return Size(inner.poly, target)
+        return inner if inner.type == target else Call("cast", (inner,), target, node.output)
 
     def _mod(self, node: Node, indices: tuple[Poly, ...], dtype: str) -> Expr:
-        operator = "tmod" if node.attrs["fmod"] else "fmod"
-        return Apply(operator, self._reads(node, indices), dtype, node.output)
+        operator = "fmod" if node.attrs["fmod"] else "mod"
+        return Call(operator, self._reads(node, indices), dtype, node.output)
 
     def _bit_shift(self, node: Node, indices: tuple[Poly, ...], dtype: str) -> Expr:
-        operator = "shl" if node.attrs["direction"] == "LEFT" else "shr"
-        return Apply(operator, self._reads(node, indices), dtype, node.output)
+        operator = "left_shift" if node.attrs["direction"] == "LEFT" else "right_shift"
+        return Call(operator, self._reads(node, indices), dtype, node.output)
 
     def _shape(self, node: Node, indices: tuple[Poly, ...], dtype: str) -> Expr:
         sizes = self.shape(node.inputs[0])[node.attrs["start"] or 0 : node.attrs["end"]]
         which = indices[0].constant if len(sizes) > 1 else 0
         if which is None:
             raise self.refuse("a shape is read at a position known only at run time; use another target")
-        return Position(sizes[which], dtype)
+        return Size(sizes[which], dtype)
 
     def _size(self, node: Node, indices: tuple[Poly, ...], dtype: str) -> Expr:
-        return Position(fold_left(lambda a, b: a * b, self.shape(node.inputs[0]), Poly.of(1)), dtype)
+        return Size(fold_left(lambda a, b: a * b, self.shape(node.inputs[0]), Poly.of(1)), dtype)
 
     def _constant_of_shape(self, node: Node, indices: tuple[Poly, ...], dtype: str) -> Expr:
         given = node.attrs["value"]
         element = 0.0 if given is None else np.asarray(given).reshape(-1)[0].item()
-        return Const(element, dtype)
+        return Num(element, dtype)
 
     def _concat(self, node: Node, indices: tuple[Poly, ...], dtype: str) -> Expr:
         """The part that holds the position; parts are tried in order."""
@@ -207,17 +214,17 @@ class Elements:
         inner = indices[axis : axis + width]
         index = self.at(chosen, inner)
         around = (indices[:axis], indices[axis + width :])
-        known = index.poly if isinstance(index, Position) else None
-        if isinstance(index, Const):
+        known = index.poly if isinstance(index, Size) else None
+        if isinstance(index, Num):
             known = Poly.of(int(index.value)) + (self.shape(x)[axis] if index.value < 0 else 0)
         if known is not None:
             return self.at(x, (*around[0], known, *around[1]))
         symbol = fresh(PICKED)
-        size = Position(self.shape(x)[axis], "i64")
-        wide = index if index.dtype == "i64" else Apply("cast", (index,), "i64", node.output)
-        behind = Apply("lt", (wide, Const(0, "i64")), "bool", node.output)
-        back = Apply("add", (wide, size), "i64", node.output)
-        position = Apply("where", (behind, back, wide), "i64", node.output)
+        size = Size(self.shape(x)[axis], "i64")
+        wide = index if index.type == "i64" else Call("cast", (index,), "i64", node.output)
+        behind = Call("less", (wide, Num(0, "i64")), "bool", node.output)
+        back = Call("add", (wide, size), "i64", node.output)
+        position = Call("where", (behind, back, wide), "i64", node.output)
         self.bounds.ranges = self.bounds.ranges.having([(symbol, self.shape(x)[axis])])
         read = self.at(x, (*around[0], Poly.symbol(symbol), *around[1]))
         return Let(symbol, position, read, dtype)
@@ -234,7 +241,7 @@ class Elements:
         for place, extent, begin, end in zip(source, self.shape(x), begins, ends):
             bounds += [place] if begin != 0 else []
             bounds += [extent - 1 - place] if end != 0 else []
-        fill = self.at(node.inputs[2], ()) if len(node.inputs) > 2 and node.inputs[2] else Const(0, dtype)
+        fill = self.at(node.inputs[2], ()) if len(node.inputs) > 2 and node.inputs[2] else Num(0, dtype)
         return Choose(tuple(bounds), self.at(x, source), fill, dtype) if bounds else self.at(x, source)
 
     # Formulas

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tensmith.ctext.expr import Apply, Choose, Expr, Fold, chain, parts, walk
 from tensmith.ctext.loops import EXPENSIVE, Nest, Scan
+from tensmith.formula.expr import Call, Choose, Expr, Reduce
 from tensmith.formula.poly import Poly
+from tensmith.formula.walk import chain, free_variables, is_reduction, parts, walk
 from tensmith.ir.op import Node
 from tensmith.ir.ops.shared import normal_axis
 from tensmith.ir.ops.sizes import flat_position
@@ -52,12 +53,12 @@ class Plan:
 Rule = Callable[[Step], frozenset[str]]
 
 
-def make_plan(lifted: Lifted, rule: Rule = lambda step: frozenset()) -> Plan:
-    """The plan of a lifted function. Raises Refusal where an op has no loop form."""
+def make_plan(lifted: Lifted, rule: Rule = lambda step: frozenset(), flat: bool = True) -> Plan:
+    """The plan of a lifted function; `flat` is that of Elements. Refusal where an op has no loop form."""
     program = lifted.program
     stored = frozenset(node.output for node in program.nodes if node.op in CUMULATIVE)
     while True:
-        steps = tuple(_steps(Elements(lifted, stored)))
+        steps = tuple(_steps(Elements(lifted, stored, flat)))
         wanted = _to_store(steps).union(*map(rule, steps)) - stored
         if not wanted:
             ordered = [name for node in program.nodes for name in node.outputs if name in stored]
@@ -134,9 +135,9 @@ def _to_store(steps: tuple[Step, ...]) -> frozenset[str]:
     instances: dict[str, set[int]] = {}
     for step in steps:
         for expr in walk(step.expr):
-            costly = isinstance(expr, Fold) or (isinstance(expr, Apply) and expr.op in EXPENSIVE)
-            if costly and isinstance(expr, Fold | Apply) and expr.value:
-                instances.setdefault(expr.value, set()).add(id(expr))
+            costly = is_reduction(expr) or (isinstance(expr, Call) and expr.function in EXPENSIVE)
+            if costly and isinstance(expr, Reduce | Call) and expr.of:
+                instances.setdefault(expr.of, set()).add(id(expr))
         found |= _recomputed(step)
     inner = {id(fold) for step in steps for fold in _inside_chains(step.expr)}
     for value, ids in instances.items():
@@ -145,10 +146,10 @@ def _to_store(steps: tuple[Step, ...]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _inside_chains(root: Expr) -> Iterator[Fold]:
+def _inside_chains(root: Expr) -> Iterator[Reduce]:
     """Folds that are the body of a fold of the same value: one reduction over several axes."""
     for expr in walk(root):
-        if isinstance(expr, Fold) and isinstance(expr.body, Fold) and expr.body.value == expr.value:
+        if isinstance(expr, Reduce) and isinstance(expr.body, Reduce) and expr.body.of == expr.of:
             yield expr.body
 
 
@@ -162,13 +163,13 @@ def _recomputed(step: Step) -> set[str]:
         if key in seen:
             return
         seen.add(key)
-        if isinstance(expr, Fold):
-            depends = [loop in expr.free for loop in loops]
+        if isinstance(expr, Reduce):
+            depends = [loop in free_variables(expr) for loop in loops]
             prefix = all(depends[: sum(depends)])
-            if expr.value != within and (not prefix or (lazy and not all(depends))):
-                found.add(expr.value)
+            if expr.of != within and (not prefix or (lazy and not all(depends))):
+                found.add(expr.of)
             folds, body = chain(expr)
-            visit(body, (*loops, *(fold.var for fold in folds)), False, expr.value)
+            visit(body, (*loops, *(fold.var for fold in folds)), False, expr.of)
             return
         inner_lazy = lazy or isinstance(expr, Choose)
         for part in parts(expr):
