@@ -137,7 +137,7 @@ class Meaning:
                 found = self.scalars[name]
                 return float(found) if type_.kind == "float" else found
             case Read(array, indices, _):
-                return self.element(array, [self.value(index, symbols) for index in indices], symbols)
+                return self.element(array, [index.evaluate(symbols) for index in indices], symbols)
             case Op("select", (condition, a, b), _):
                 return self.value(a if self.value(condition, symbols) else b, symbols)
             case Op("cast", (inner,), type_):

@@ -20,7 +20,7 @@ i, j, p = (Poly.symbol(f"{name}%0") for name in "ijp")
 
 
 def at(array: str, *indices: Poly | int, type: Scalar = I32) -> Read:
-    return Read(array, tuple(Index(Poly.of(index), I32) for index in indices), type)
+    return Read(array, tuple(map(Poly.of, indices)), type)
 
 
 def number(value: float, type: Scalar = I32) -> Number:
@@ -141,7 +141,7 @@ def term(claim: Summary, value: Term, here: Mapping[str, Any], arrays: Mapping[s
         case Argument(name, _):
             return arrays[name]
         case Read(array, indices, _):
-            return arrays[array][_place(claim, array, [int(inner(x)) for x in indices], here)].item()
+            return arrays[array][_place(claim, array, [int(x.evaluate(here)) for x in indices], here)].item()
         case Op("select", (condition, a, b), _):
             return inner(a if inner(condition) else b)
         case Op("cast", (part,), type_):

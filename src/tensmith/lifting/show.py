@@ -164,7 +164,7 @@ def term(found: Term) -> str:
         case Argument(name, _):
             return name
         case Read(array, indices, _):
-            return f"{array}[{', '.join(map(term, indices))}]"
+            return f"{array}[{', '.join(map(str, indices))}]"
         case Op("cast", (value,), type_):
             return f"{type_}({term(value)})"
         case Op("inf"):

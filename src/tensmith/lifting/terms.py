@@ -45,7 +45,7 @@ class Read:
     """An element of a parameter array at entry (locals and later states are substituted away)."""
 
     array: str
-    indices: tuple[Term, ...]
+    indices: tuple[Poly, ...]
     type: Scalar
 
 
@@ -107,14 +107,26 @@ def infinite(term: Term) -> int:
 def parts(term: Term) -> tuple[Term, ...]:
     """The terms directly inside."""
     match term:
-        case Read(_, indices, _):
-            return indices
         case Op(_, arguments, _):
             return arguments
         case Fold(_, _, _, body, start, _):
             return (body, start)
         case Cases(cases, otherwise, _):
             return (*(value for _, value in cases), otherwise)
+    return ()
+
+
+def polys(term: Term) -> tuple[Poly, ...]:
+    """The polynomials directly inside."""
+    match term:
+        case Index(poly, _):
+            return (poly,)
+        case Read(_, indices, _):
+            return indices
+        case Fold(_, _, extent, _, _, _):
+            return (extent,)
+        case Cases(cases, _, _):
+            return tuple(poly for conditions, _ in cases for poly in conditions)
     return ()
 
 
@@ -131,7 +143,7 @@ def rebuild(term: Term, parts_to: Callable[[Term], Term], poly_to: Callable[[Pol
         case Index(poly, _):
             return replace(term, poly=poly_to(poly))
         case Read(_, indices, _):
-            return replace(term, indices=tuple(map(parts_to, indices)))
+            return replace(term, indices=tuple(map(poly_to, indices)))
         case Op(_, arguments, _):
             return replace(term, arguments=tuple(map(parts_to, arguments)))
         case Fold(_, _, extent, body, start, _):

@@ -283,7 +283,7 @@ class World:
                     raise Malformed(f"there is no scalar parameter '{name}'")
                 return self.scalars[name][0]
             case Read(array, indices, _):
-                return self.read(array, tuple(self.term(index, scope) for index in indices))
+                return self.read(array, tuple(self.poly(index, scope) for index in indices))
             case Op("cast", (value,), type_):
                 node = self.term(value, scope)
                 return operators.cast(self.arena, node, value.type, type_, operators.fits(value))

@@ -22,6 +22,7 @@ from tensmith.lifting.terms import (
     Term,
     infinite,
     infinity,
+    polys,
     rebuild,
     walk,
 )
@@ -48,17 +49,9 @@ def symbols(term: Term) -> frozenset[str]:
     """Every name inside: arguments, arrays, symbols of polynomials."""
     found: set[str] = set()
     for part in walk(term):
-        match part:
-            case Index(poly, _):
-                found |= poly.symbols()
-            case Argument(name, _) | Read(name, _, _):
-                found.add(name)
-            case Fold(_, _, extent, _, _, _):
-                found |= extent.symbols()
-            case Cases(cases, _, _):
-                for conditions, _ in cases:
-                    for poly in conditions:
-                        found |= poly.symbols()
+        found = found.union(*(poly.symbols() for poly in polys(part)))
+        if isinstance(part, Argument | Read):
+            found.add(part.name if isinstance(part, Argument) else part.array)
     return frozenset(found)
 
 

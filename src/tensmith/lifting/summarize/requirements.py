@@ -204,8 +204,8 @@ def _by_arguments(run: Execution, condition: Term) -> bool:
     """Whether a condition is over parameters, and elements of arrays at fixed places."""
     for part in walk(condition):
         match part:
-            case Read(array, indices):
-                if array not in run.arrays or any(run.algebra.poly(index) is None for index in indices):
+            case Read(array):
+                if array not in run.arrays:
                     return False
             case Fold() | Cases():
                 return False

@@ -21,7 +21,7 @@ from tensmith.lifting.summarize.reasons import in_vain
 from tensmith.lifting.summarize.recurrence import Recurrence, Step
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import Found, undefined
-from tensmith.lifting.summarize.stores import Stores, subscript
+from tensmith.lifting.summarize.stores import Stores
 from tensmith.lifting.summary import LoopFacts, Written
 from tensmith.lifting.terms import Argument, Cases, Fold, Index, Op, Read, Term
 
@@ -230,9 +230,7 @@ class Solver:
             case Argument(name) if name.endswith(self.iteration.suffix):
                 return self.scalar(name.removesuffix(self.iteration.suffix))
             case Read(array, indices, _) if array.endswith(self.iteration.suffix):
-                return self.stores.read(
-                    array.removesuffix(self.iteration.suffix), tuple(map(subscript, indices)), scope
-                )
+                return self.stores.read(array.removesuffix(self.iteration.suffix), indices, scope)
             case Index(poly, type_):
                 return self._position(poly, type_, scope)
             case Op("select", (condition, then, otherwise), _):

@@ -6,7 +6,6 @@ is proved as any other. What is not proved is blocked, and the next is tried.
 
 from __future__ import annotations
 
-import itertools
 import random
 import re
 from collections.abc import Callable, Iterator
@@ -34,7 +33,7 @@ from tensmith.lifting.synthesis.grammar import (
     operators_of,
     well_typed,
 )
-from tensmith.lifting.terms import Cases, Fold, Index, Op, Read, Term, parts, walk
+from tensmith.lifting.terms import Cases, Fold, Op, Read, Term, parts, polys, walk
 from tensmith.verify.obligation import Verdict
 from tensmith.verify.solve import discharge
 
@@ -229,12 +228,5 @@ def _visible(term: Term) -> Iterator[Term]:
 def _counts(term: Term) -> Iterator[str]:
     """Names that polynomials inside take for numbers of iterations, sizes and positions."""
     for part in walk(term):
-        polys: list[Poly] = []
-        if isinstance(part, Index):
-            polys.append(part.poly)
-        elif isinstance(part, Fold):
-            polys.append(part.extent)
-        elif isinstance(part, Cases):
-            polys += itertools.chain.from_iterable(conditions for conditions, _ in part.cases)
-        for poly in polys:
+        for poly in polys(part):
             yield from poly.symbols()

@@ -16,7 +16,7 @@ from tensmith.lifting.tensorize.build import Tensor
 from tensmith.lifting.tensorize.lower import Lowering
 from tensmith.lifting.tensorize.reads import view_of
 from tensmith.lifting.tensorize.sizes import Sizes
-from tensmith.lifting.terms import Cases, Index, Number, Read, Term
+from tensmith.lifting.terms import Cases, Number, Read, Term
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,7 @@ def _ascending(written: Written) -> Written:
 
 def _over(part: Written, earlier: Sequence[Written], result: Result) -> Term:
     """The value where a part is written, elsewhere in its box what the array held by then."""
-    index = Scalar("int", 64)
-    held: Term = Read(result.name, tuple(Index(at, index) for at in part.at), result.type)
+    held: Term = Read(result.name, part.at, result.type)
     inside = [Poly.symbol(v) for v in part.indices]
     inside += [extent - 1 - Poly.symbol(v) for v, extent in zip(part.indices, part.extents)]
     for other in earlier:
