@@ -1,8 +1,8 @@
 """Terms: the typed scalar language of closed forms.
 
-What a variable or an array element holds, as a function of the arguments at entry: no state, no loops. A
-subscript or position is a polynomial (`Poly`) over index variables, sizes and integer parameters where it is
-affine enough to be one, wrapped as `Index`; everything else has a machine type.
+What a variable or an array element holds, as a function of the arguments at entry: no state, no loops.
+Subscripts are polynomials (`Poly`) over index variables, sizes and integer parameters; so is a value where it
+can be one, as an `Index`. Every term has a machine type.
 """
 
 from __future__ import annotations
@@ -75,15 +75,16 @@ class Fold:
 
 
 @dataclass(frozen=True)
-class Cases:
-    """The first value whose conditions (all polynomials >= 0) hold, else `otherwise`: chosen by position."""
+class Choose:
+    """`then` where every condition is >= 0, else `otherwise`: chosen by position."""
 
-    cases: tuple[tuple[tuple[Poly, ...], Term], ...]
+    conditions: tuple[Poly, ...]
+    then: Term
     otherwise: Term
     type: Scalar
 
 
-Term: TypeAlias = Number | Index | Argument | Read | Op | Fold | Cases
+Term: TypeAlias = Number | Index | Argument | Read | Op | Fold | Choose
 # Conditions, and whether they hold.
 Path: TypeAlias = tuple[tuple[Term, bool], ...]
 
@@ -111,8 +112,8 @@ def parts(term: Term) -> tuple[Term, ...]:
             return arguments
         case Fold(_, _, _, body, start, _):
             return (body, start)
-        case Cases(cases, otherwise, _):
-            return (*(value for _, value in cases), otherwise)
+        case Choose(_, then, otherwise, _):
+            return (then, otherwise)
     return ()
 
 
@@ -125,8 +126,8 @@ def polys(term: Term) -> tuple[Poly, ...]:
             return indices
         case Fold(_, _, extent, _, _, _):
             return (extent,)
-        case Cases(cases, _, _):
-            return tuple(poly for conditions, _ in cases for poly in conditions)
+        case Choose(conditions, _, _, _):
+            return conditions
     return ()
 
 
@@ -148,7 +149,6 @@ def rebuild(term: Term, parts_to: Callable[[Term], Term], poly_to: Callable[[Pol
             return replace(term, arguments=tuple(map(parts_to, arguments)))
         case Fold(_, _, extent, body, start, _):
             return replace(term, extent=poly_to(extent), body=parts_to(body), start=parts_to(start))
-        case Cases(cases, otherwise, _):
-            found = tuple((tuple(map(poly_to, conditions)), parts_to(value)) for conditions, value in cases)
-            return replace(term, cases=found, otherwise=parts_to(otherwise))
+        case Choose(conditions, then, otherwise, type_):
+            return Choose(tuple(map(poly_to, conditions)), parts_to(then), parts_to(otherwise), type_)
     return term

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import NOWHERE, Position, Scalar
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import Conjunction, cases, substitute
+from tensmith.lifting.summarize.algebra import Conjunction, choice, substitute
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.terms import Read, Term
 
@@ -110,11 +110,11 @@ def lookup(
         inside = scope.knowing(conditions)
         value = substitute(value_of(box, inside) if value_of else box.value, values)
         if not conditions:
-            return cases(found, value, around)
+            return choice(found, value, around)
         found.append((conditions, value))
         if len(conditions) == 1:
             scope = scope.knowing((-conditions[0] - 1,))
-    return cases(found, below(at, scope, position), around)
+    return choice(found, below(at, scope, position), around)
 
 
 def meet(

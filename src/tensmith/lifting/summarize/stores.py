@@ -15,7 +15,7 @@ from tensmith.formula.expr import fresh
 from tensmith.formula.poly import Div, Poly
 from tensmith.lifting.loops import I64
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import cases, substitute, symbols
+from tensmith.lifting.summarize.algebra import choice, substitute, symbols
 from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.grids import unswept
 from tensmith.lifting.summarize.iteration import Circle, Iteration
@@ -218,7 +218,7 @@ class Stores:
         scope = self.iteration.inside.binding(*body.ranges).knowing(body.where)
         if place.active:
             scope = self._elements(place)
-            value = cases([(self._active(place), value)], Argument(own, value.type), scope)
+            value = choice([(self._active(place), value)], Argument(own, value.type), scope)
         elif own not in symbols(value):
             return substitute(self.resolve(value, scope), {self.iteration.counter: self.iteration.t - 1})
         step = Recurrence(own, start, self.iteration.run.algebra, scope).step(value)

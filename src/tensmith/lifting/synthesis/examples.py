@@ -39,7 +39,7 @@ from tensmith.lifting.loops import (
     Variable,
 )
 from tensmith.lifting.summary import Summary
-from tensmith.lifting.terms import Argument, Cases, Fold, Index, Number, Op, Read, Term
+from tensmith.lifting.terms import Argument, Choose, Fold, Index, Number, Op, Read, Term
 
 Value: TypeAlias = Any  # an int, a bool or a Fraction
 _LONGEST = 10_000  # statements of one run
@@ -155,11 +155,9 @@ class World:
                 for k in range(self.number(extent, bound)):
                     found = join(found, self.value(body, {**bound, var: k}))
                 return found
-            case Cases(cases, otherwise, _):
-                for conditions, part in cases:
-                    if all(self.number(poly, bound) >= 0 for poly in conditions):
-                        return self.value(part, bound)
-                return self.value(otherwise, bound)
+            case Choose(conditions, then, otherwise, _):
+                chosen = all(self.number(poly, bound) >= 0 for poly in conditions)
+                return self.value(then if chosen else otherwise, bound)
         raise Undefined
 
     def number(self, poly: Poly, bound: Mapping[str, int]) -> int:

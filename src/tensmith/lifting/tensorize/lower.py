@@ -15,7 +15,7 @@ from tensmith.lifting.tensorize.affine import substitute
 from tensmith.lifting.tensorize.build import Build, Tensor, dtype_of
 from tensmith.lifting.tensorize.reads import variables_of, view_of
 from tensmith.lifting.tensorize.sizes import Sizes
-from tensmith.lifting.terms import Argument, Cases, Fold, Index, Number, Op, Read, Term
+from tensmith.lifting.terms import Argument, Choose, Fold, Index, Number, Op, Read, Term
 
 # A condition, and what it is where something is chosen.
 Chosen: TypeAlias = tuple[Tensor, bool]
@@ -108,7 +108,7 @@ class Lowering:
                 return operators.lower(self, term)
             case Fold():
                 return folds.lower(self, term)
-            case Cases():
+            case Choose():
                 return cases.lower(self, term)
 
     def number(self, value: Fraction, type_: Scalar) -> Tensor:
