@@ -12,8 +12,8 @@ from tensmith.formula.functions import EXTREMES
 
 _WRAP = {"add": "+", "sub": "-", "mul": "*"}
 FLOOR = "floor_div"
-# What C calls functions that have longer names here.
-_NAMES = {"maximum": "max", "minimum": "min", "mod": "fmod", "fmod": "tmod"}
+# C has shorter names for these.
+_NAMES = {"maximum": "max", "minimum": "min"}
 
 
 def helper_name(op: str, dtype: str) -> str:
