@@ -14,7 +14,7 @@ from tensmith.ctext.names import Names, enclosed, literal, unmixed
 from tensmith.ctext.scalar import Scope, Unit
 from tensmith.formula.poly import Poly, product
 from tensmith.lifting.emit import Emitted, Emitter, emitter
-from tensmith.lifting.emit.kernel.elements import Elements, least
+from tensmith.lifting.emit.kernel.elements import KernelElements, least
 from tensmith.lifting.emit.kernel.parameters import length_symbol
 from tensmith.lifting.emit.kernel.plan import Plan, make_plan, output_key
 from tensmith.lifting.emit.signature import Signature
@@ -194,7 +194,7 @@ class Source:
         return self.requirements.index(text) + 1
 
     def _checks(self, scope: Scope) -> None:
-        elements = Elements(self.lifted)
+        elements = KernelElements(self.lifted)
         numbered = enumerate(self.lifted.requires, 1)
         for number, requirement in sorted(
             numbered, key=lambda entry: len(entry[1].where)

@@ -15,9 +15,10 @@ from tensmith.formula.expr import Call, Choose, Expr, Reduce
 from tensmith.formula.poly import Poly
 from tensmith.formula.walk import chain, free_variables, is_reduction, parts, walk
 from tensmith.ir.op import Node
+from tensmith.ir.ops.cumulative import Cumulative
 from tensmith.ir.ops.shared import normal_axis
 from tensmith.ir.ops.sizes import flat_position
-from tensmith.lifting.emit.kernel.elements import CUMULATIVE, Elements, place
+from tensmith.lifting.emit.kernel.elements import KernelElements, place
 from tensmith.lifting.lifted import Lifted, Output
 
 # Expressions of one loop nest above this size would not compile in reasonable time.
@@ -54,11 +55,11 @@ Rule = Callable[[Step], frozenset[str]]
 
 
 def make_plan(lifted: Lifted, rule: Rule = lambda step: frozenset(), flat: bool = True) -> Plan:
-    """The plan of a lifted function; `flat` is that of Elements. Refusal where an op has no loop form."""
+    """The plan of a lifted function; `flat` as in KernelElements. Refusal where an op has no loop form."""
     program = lifted.program
-    stored = frozenset(node.output for node in program.nodes if node.op in CUMULATIVE)
+    stored = frozenset(node.output for node in program.nodes if _cumulative(node))
     while True:
-        steps = tuple(_steps(Elements(lifted, stored, flat)))
+        steps = tuple(_steps(KernelElements(lifted, stored, flat)))
         wanted = _to_store(steps).union(*map(rule, steps)) - stored
         if not wanted:
             ordered = [name for node in program.nodes for name in node.outputs if name in stored]
@@ -66,7 +67,7 @@ def make_plan(lifted: Lifted, rule: Rule = lambda step: frozenset(), flat: bool 
         stored |= wanted
 
 
-def _steps(elements: Elements) -> Iterator[Step]:
+def _steps(elements: KernelElements) -> Iterator[Step]:
     lifted = elements.lifted
     for node in elements.program.nodes:
         if node.output in elements.stored:
@@ -85,7 +86,7 @@ def _steps(elements: Elements) -> Iterator[Step]:
         yield Step(buffer, elements.program.type(output.name).dtype, names, kept, index, expr, output=output)
 
 
-def _variables(elements: Elements, extents: tuple[Poly, ...]) -> tuple[Poly, ...]:
+def _variables(elements: KernelElements, extents: tuple[Poly, ...]) -> tuple[Poly, ...]:
     """A loop variable for each extent, 0 where there is only one position."""
     return tuple(Poly.of(0) if extent == 1 else elements.variable("i", extent) for extent in extents)
 
@@ -96,9 +97,15 @@ def _looped(indices: tuple[Poly, ...], extents: tuple[Poly, ...]) -> tuple[tuple
     return tuple(name for name, _ in kept), tuple(extent for _, extent in kept)
 
 
-def _stored(elements: Elements, node: Node) -> Step:
+def _cumulative(node: Node) -> Cumulative | None:
+    """The op of a node that joins the elements along an axis one by one."""
+    found = node.definition if node.opaque is None else None
+    return found if isinstance(found, Cumulative) else None
+
+
+def _stored(elements: KernelElements, node: Node) -> Step:
     extents = elements.shape(node.output)
-    scans = node.op in CUMULATIVE
+    scans = _cumulative(node)
     indices = (
         tuple(elements.variable("i", extent) for extent in extents)
         if scans
@@ -106,12 +113,12 @@ def _stored(elements: Elements, node: Node) -> Step:
     )
     dtype, scan = elements.program.type(node.output).dtype, None
     if scans:
-        axis = elements.facts[node.inputs[1]].value
+        axis = elements.program.facts[node.inputs[1]].value
         if axis is None:
-            raise elements.refuse("a running total runs along an axis known only at run time")
+            raise elements.refused("a running total runs along an axis known only at run time")
         place = normal_axis(int(axis.reshape(-1)[0]), len(extents))
         attrs = node.attrs
-        scan = Scan(CUMULATIVE[node.op], place, bool(attrs["exclusive"]), bool(attrs["reverse"]))
+        scan = Scan(scans.kind, place, bool(attrs["exclusive"]), bool(attrs["reverse"]))
         expr = elements.at(node.inputs[0], indices)
     else:
         expr = elements.define(node.output, indices)
@@ -121,9 +128,9 @@ def _stored(elements: Elements, node: Node) -> Step:
     return Step(node.output, dtype, names, kept, index, expr, scan)
 
 
-def _check_size(elements: Elements, expr: Expr) -> None:
+def _check_size(elements: KernelElements, expr: Expr) -> None:
     if sum(1 for _ in walk(expr)) > _LARGEST:
-        raise elements.refuse("the function is one expression of too many terms; split it into loops")
+        raise elements.refused("the function is one expression of too many terms; split it into loops")
 
 
 # What must be stored

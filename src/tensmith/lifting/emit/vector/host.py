@@ -16,7 +16,7 @@ from tensmith.formula.expr import Read
 from tensmith.formula.poly import Poly, product
 from tensmith.ir.ops.sizes import flat_position
 from tensmith.lifting.emit.c import Source
-from tensmith.lifting.emit.kernel.elements import Elements, place
+from tensmith.lifting.emit.kernel.elements import KernelElements, place
 from tensmith.lifting.emit.kernel.plan import Plan, Step
 from tensmith.lifting.emit.vector.kernel import PARAMETER, Kernel
 from tensmith.lifting.lifted import Lifted
@@ -96,7 +96,7 @@ class Host(Source):
         entry = next((e for e in self.lifted.inputs if e.name == value), None)
         flat = Poly.of(flat_position(indices, shape))
         if entry is not None and entry.view is not None:
-            when = Elements(self.lifted).at(entry.when, ()) if entry.when else None
+            when = KernelElements(self.lifted).at(entry.when, ()) if entry.when else None
             source = Read(entry.view.array, (place(entry.view, indices),), dtype, when)
         else:
             source = Read(value, (flat,), dtype)
