@@ -10,13 +10,12 @@ import numpy as np
 
 from tensmith.backend.device.dialect import OPENCL
 from tensmith.ctext.dialect import DEVICE, PLAIN_C, Dialect
-from tensmith.ctext.expr import Expr, Load
 from tensmith.ctext.loops import Nest, nest_lines
 from tensmith.ctext.names import Names
 from tensmith.ctext.scalar import Scope, Unit
 from tensmith.ctext.typed import Bounds, Typing
 from tensmith.formula.bounds import Ranges
-from tensmith.formula.expr import Formula
+from tensmith.formula.expr import Expr, Formula, Read
 from tensmith.formula.poly import Poly
 from tensmith.ir.ops.sizes import flat_position
 from tensmith.ir.types import DTYPES
@@ -39,7 +38,7 @@ def dtype_of(array: Array) -> str:
 
 def result_type(formula: Formula, tensors: Tensors) -> str:
     """Floats as floats, all else as 64-bit integers."""
-    return "f32" if _typing(formula, tensors)[0].number(formula.body).dtype[0] == "f" else "i64"
+    return "f32" if _typing(formula, tensors)[0].number(formula.body).type[0] == "f" else "i64"
 
 
 def _typing(formula: Formula, tensors: Tensors) -> tuple[Typing, Bounds]:
@@ -47,7 +46,7 @@ def _typing(formula: Formula, tensors: Tensors) -> tuple[Typing, Bounds]:
 
     def read(name: str, indices: tuple[Poly, ...]) -> Expr:
         at = Poly.of(flat_position(indices, tensors[name].shape))
-        return Load(name, bounds.ranges.simplify(at), dtype_of(tensors[name]))
+        return Read(name, (bounds.ranges.simplify(at),), dtype_of(tensors[name]))
 
     return Typing(read, ValueError, bounds), bounds
 

@@ -12,7 +12,19 @@ from hypothesis import strategies as st
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Floats, PrimeField
 from tensmith.formula.evaluate import evaluate
-from tensmith.formula.expr import Formula, Num, Pow, call, compute, guard, inside, reduce, tensor, total
+from tensmith.formula.expr import (
+    Choose,
+    Formula,
+    Num,
+    Pow,
+    call,
+    compute,
+    guard,
+    inside,
+    reduce,
+    tensor,
+    total,
+)
 from tensmith.formula.poly import Poly
 
 P = 2097143
@@ -48,6 +60,12 @@ def test_padding_reads_zero_outside() -> None:
     t = tensor("x", 4)
     shifted = compute((6,), lambda i: guard(inside(i - 1, 4), t[i - 1]))
     assert list(evaluate(shifted, {"x": x}, {}, Floats())) == [0, 0, 1, 2, 3, 0]
+
+
+def test_a_choice_reads_one_side_only() -> None:
+    t = tensor("x", 4)
+    there_and_back = compute((6,), lambda i: Choose((3 - i,), t[i], t[5 - i]))
+    assert list(evaluate(there_and_back, {"x": np.arange(4.0)}, {}, Floats())) == [0, 1, 2, 3, 1, 0]
 
 
 def test_reading_outside_without_a_guard_is_an_error() -> None:

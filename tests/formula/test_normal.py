@@ -8,9 +8,21 @@ from fractions import Fraction
 import pytest
 
 from tensmith.formula.bounds import Ranges
-from tensmith.formula.expr import Expr, Formula, Pow, call, compute, guard, reduce, tensor, total
+from tensmith.formula.expr import (
+    Choose,
+    Expr,
+    Formula,
+    Pow,
+    call,
+    compute,
+    guard,
+    reduce,
+    tensor,
+    total,
+)
 from tensmith.formula.normal import equal
 from tensmith.formula.poly import Poly
+from tensmith.formula.smt import prove_equal
 
 K, M, N, P = map(Poly.symbol, "KMNP")
 
@@ -36,7 +48,7 @@ def beside(a: Formula, b: Formula) -> Formula:
 
 
 A, B, C = tensor("a", M, K), tensor("b", K, N), tensor("c", N, P)
-D = tensor("d", K, N)
+D, E = tensor("d", K, N), tensor("e", M, K)
 
 
 def test_products_associate_distribute_and_transpose() -> None:
@@ -52,6 +64,19 @@ def test_what_only_looks_alike_is_not_equal() -> None:
     assert not equal(square, transpose(square))
     assert not equal(beside(B, D), beside(D, B))
     assert not equal(matmul(A, B), matmul(A, D))
+
+
+def test_a_choice_is_one_side_or_the_other() -> None:
+    def chosen(then: Formula, otherwise: Formula) -> Formula:
+        return compute((M, K), lambda i, j: Choose((i - 1, j - 2), then[i, j], otherwise[i, j]))
+
+    both = compute(
+        (M, K),
+        lambda i, j: guard([i - 1, j - 2], A[i, j]) + guard([i - 1, 1 - j], E[i, j]) + guard([-i], E[i, j]),
+    )
+    assert equal(chosen(A, E), both) and prove_equal(chosen(A, E), both)
+    assert equal(chosen(A, A), A)
+    assert not equal(chosen(A, E), chosen(E, A))
 
 
 def test_sizes_must_agree_too() -> None:

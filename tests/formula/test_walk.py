@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from tensmith.formula.expr import Num, Read, as_expr, call, compute, guard, tensor, total
+from tensmith.formula.expr import Num, Read, as_expr, call, compute, guard, rebuilt, tensor, total
 from tensmith.formula.poly import Poly
-from tensmith.formula.walk import free_variables, parts, reads, rebuilt
+from tensmith.formula.walk import free_variables, parts, reads
 
 AT, N = Poly.symbol("i"), Poly.symbol("N")
 X, W = tensor("x", N), tensor("w", 3)

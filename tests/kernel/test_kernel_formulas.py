@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from tensmith.formula.expr import Add, Expr, Formula, Reduce, compute, substitute
+from tensmith.formula.expr import Call, Expr, Formula, Reduce, compute, substitute
 from tensmith.formula.poly import Poly
 from tensmith.kernel import Convolution, Isa, isa_named
 from tensmith.kernel.algorithm import ALGORITHMS, Kernel
@@ -127,7 +127,7 @@ def taps_spelled(formula: Formula, taps: int) -> Formula:
             return expr
         if expr.extent != taps:
             return replace(expr, body=spelled(expr.body))
-        return Add(tuple(spelled(substitute(expr.body, {expr.var: Poly.of(n)})) for n in range(taps)))
+        return Call("add", tuple(spelled(substitute(expr.body, {expr.var: Poly.of(n)})) for n in range(taps)))
 
     return replace(formula, body=spelled(formula.body))
 

@@ -17,7 +17,7 @@ from lifting.loops_interpreter import Machine, Memory, copied
 from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import F64, Array, Function, Loop, Scalar, Statement, Struct
 from tensmith.lifting.summary import Summary, Written
-from tensmith.lifting.terms import Argument, Cases, Fold, Index, Number, Op, Read, Term
+from tensmith.lifting.terms import Argument, Choose, Fold, Index, Number, Op, Read, Term
 
 
 def widened(node: Any) -> Any:
@@ -137,7 +137,7 @@ class Meaning:
                 found = self.scalars[name]
                 return float(found) if type_.kind == "float" else found
             case Read(array, indices, _):
-                return self.element(array, [self.value(index, symbols) for index in indices], symbols)
+                return self.element(array, [index.evaluate(symbols) for index in indices], symbols)
             case Op("select", (condition, a, b), _):
                 return self.value(a if self.value(condition, symbols) else b, symbols)
             case Op("cast", (inner,), type_):
@@ -149,11 +149,9 @@ class Meaning:
                 for step in range(extent.evaluate(symbols)):
                     found = OPERATORS[_JOIN[kind]](found, self.value(body, {**symbols, var: step}))
                 return found
-            case Cases(cases, otherwise, _):
-                for conditions, chosen in cases:
-                    if all(poly.evaluate(symbols) >= 0 for poly in conditions):
-                        return self.value(chosen, symbols)
-                return self.value(otherwise, symbols)
+            case Choose(conditions, then, otherwise, _):
+                chosen = all(poly.evaluate(symbols) >= 0 for poly in conditions)
+                return self.value(then if chosen else otherwise, symbols)
 
     def element(self, array: str, at: Sequence[int], symbols: Mapping[str, int]) -> Any:
         """An element at the function's entry."""

@@ -20,7 +20,7 @@ from tensmith.ir import Program
 from tensmith.lifting.lifted import Lifted, View
 from tensmith.lifting.loops import Array, Struct
 from tensmith.lifting.summary import Requirement, Summary, Written
-from tensmith.lifting.terms import Argument, Cases, Fold, Index, Number, Op, Read, Term
+from tensmith.lifting.terms import Argument, Choose, Fold, Index, Number, Op, Read, Term
 
 Path = tuple[Any, ...]
 
@@ -53,7 +53,7 @@ def put(node: Any, path: Path, new: Any) -> Any:
 
 def places(node: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     """Every node of a claim that may be changed, with its place."""
-    if isinstance(node, Poly | Number | Index | Argument | Read | Op | Fold | Cases | Written | Requirement):
+    if isinstance(node, Poly | Number | Index | Argument | Read | Op | Fold | Choose | Written | Requirement):
         yield path, node
     if isinstance(node, Poly):
         return
@@ -128,8 +128,8 @@ def changes(node: Any, summary: Summary, chance: random.Random) -> list[Any]:
                 Fold(kind, var, extent - 1, body, start, type_),
                 start, body_at_zero(node),
             ]  # fmt: skip
-        case Cases(cases, otherwise, type_):
-            return [otherwise, cases[0][1], Cases(cases, cases[0][1], type_)]
+        case Choose(_, then, otherwise, _):
+            return [otherwise, then]
         case Written(indices, extents, places_, value, where):
             found = [Written(indices, extents, places_, value)] if where else []
             found.append(Written(indices, tuple(e - 1 for e in extents), places_, value, where))

@@ -12,7 +12,7 @@ import numpy as np
 from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import F32, I32, Array, Function, Parameter, Scalar
 from tensmith.lifting.summary import Grid, Requirement, Result, Size, Summary, Written
-from tensmith.lifting.terms import Argument, Cases, Fold, Index, Number, Op, Read, Term
+from tensmith.lifting.terms import Argument, Choose, Fold, Index, Number, Op, Read, Term
 
 U8 = Scalar("int", 8, False)
 n, m, k = map(Poly.symbol, "nmk")
@@ -20,7 +20,7 @@ i, j, p = (Poly.symbol(f"{name}%0") for name in "ijp")
 
 
 def at(array: str, *indices: Poly | int, type: Scalar = I32) -> Read:
-    return Read(array, tuple(Index(Poly.of(index), I32) for index in indices), type)
+    return Read(array, tuple(map(Poly.of, indices)), type)
 
 
 def number(value: float, type: Scalar = I32) -> Number:
@@ -141,7 +141,7 @@ def term(claim: Summary, value: Term, here: Mapping[str, Any], arrays: Mapping[s
         case Argument(name, _):
             return arrays[name]
         case Read(array, indices, _):
-            return arrays[array][_place(claim, array, [int(inner(x)) for x in indices], here)].item()
+            return arrays[array][_place(claim, array, [int(x.evaluate(here)) for x in indices], here)].item()
         case Op("select", (condition, a, b), _):
             return inner(a if inner(condition) else b)
         case Op("cast", (part,), type_):
@@ -154,11 +154,9 @@ def term(claim: Summary, value: Term, here: Mapping[str, Any], arrays: Mapping[s
             for step in range(extent.evaluate(here)):
                 found = join(found, inner(body, **{var: step}))
             return found
-        case Cases(cases, otherwise, _):
-            for conditions, chosen in cases:
-                if all(condition.evaluate(here) >= 0 for condition in conditions):
-                    return inner(chosen)
-            return inner(otherwise)
+        case Choose(conditions, then, otherwise, _):
+            chosen = all(condition.evaluate(here) >= 0 for condition in conditions)
+            return inner(then if chosen else otherwise)
 
 
 def _cast(value: Any, type_: Scalar) -> Any:
@@ -272,13 +270,13 @@ KERNELS: dict[str, Summary] = {
     ),
     "padded": summary(
         "padded", {"a": vector(), "b": vector(), "n": I32},
-        {"b": box(total(p, Poly.of(3), Cases((((i + p - 1, n - i - p), at("a", i + p - 1)),),
-            number(0), I32)), (i, n))},
+        {"b": box(total(p, Poly.of(3), Choose((i + p - 1, n - i - p), at("a", i + p - 1), number(0), I32)),
+            (i, n))},
     ),
     "edges": summary(
         "edges", {"a": vector(), "b": vector(), "n": I32},
-        {"b": box(Cases((((i - 1, n - 2 - i), op("add", at("a", i - 1), at("a", i + 1))),),
-            at("a", i), I32), (i, n))},
+        {"b": box(Choose((i - 1, n - 2 - i), op("add", at("a", i - 1), at("a", i + 1)), at("a", i), I32),
+            (i, n))},
     ),
     "prefix": summary(
         "prefix", {"a": vector(), "b": vector(), "n": I32},

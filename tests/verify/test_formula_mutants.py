@@ -13,7 +13,7 @@ from tensmith.errors import ProgramError
 from tensmith.formula import walk
 from tensmith.formula.arith import Floats
 from tensmith.formula.evaluate import evaluate
-from tensmith.formula.expr import Add, Call, Expr, Guard, Mul, Num, Pow, Read, Reduce
+from tensmith.formula.expr import Call, Choose, Expr, Num, Pow, Read, Reduce, rebuilt
 from tensmith.formula.normal import explain_difference
 from tensmith.rewrite.rule import EXACT, Obligation
 from tensmith.verify.rules import counterexample
@@ -29,22 +29,21 @@ def mutants(expr: Expr) -> Iterator[Expr]:
     for place, part in enumerate(inside):
         for changed in mutants(part):
             seen = iter(range(len(inside)))
-            yield walk.rebuilt(expr, lambda e, p=place, c=changed, s=seen: c if next(s) == p else e)
+            yield rebuilt(expr, lambda e, p=place, c=changed, s=seen: c if next(s) == p else e)
 
 
 def _here(expr: Expr) -> Iterator[Expr]:
     match expr:
-        case Add(args) | Mul(args):
+        case Call("add" | "mul", args):
             yield from (replace(expr, args=args[:i] + args[i + 1 :]) for i in range(len(args)) if args[1:])
         case Read(name, indices):
             yield from (Read(name, (*indices[:i], at + 1, *indices[i + 1 :])) for i, at in enumerate(indices))
             if len(indices) > 1 and indices[0] != indices[1]:
                 yield Read(name, (indices[1], indices[0], *indices[2:]))
-        case Guard(conditions, body):
-            yield from (Guard((*conditions[:i], *conditions[i + 1 :]), body) for i in range(len(conditions)))
-            yield from (
-                Guard((*conditions[:i], c + 1, *conditions[i + 1 :]), body) for i, c in enumerate(conditions)
-            )
+        case Choose(conditions):
+            for i, c in enumerate(conditions):
+                yield replace(expr, conditions=(*conditions[:i], *conditions[i + 1 :]))
+                yield replace(expr, conditions=(*conditions[:i], c + 1, *conditions[i + 1 :]))
         case Reduce(kind, var, extent, body):
             yield Reduce(kind, var, extent + 1, body)
             yield Reduce("prod" if kind == "sum" else "sum", var, extent, body)

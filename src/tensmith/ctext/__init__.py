@@ -1,7 +1,6 @@
 """Formulas as C: what everything written in C, OpenCL C or CUDA C from formulas shares.
 
-expr     scalars as typed expressions
-typed    formulas as those: in which arithmetic each number is computed
+typed    machine types for formulas: in which arithmetic each number is computed
 dialect  what the languages write differently
 names    identifiers, literals, subscripts
 scalar   expressions as C expressions and statements

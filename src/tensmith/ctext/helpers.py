@@ -8,14 +8,17 @@ through all functions of floats.
 from __future__ import annotations
 
 from tensmith.ctext.dialect import Dialect
+from tensmith.formula.functions import EXTREMES
 
 _WRAP = {"add": "+", "sub": "-", "mul": "*"}
 FLOOR = "floor_div"
+# C has shorter names for these.
+_NAMES = {"maximum": "max", "minimum": "min"}
 
 
 def helper_name(op: str, dtype: str) -> str:
     """The name of a helper: add_i32; positions are divided by FLOOR."""
-    return op if op == FLOOR else f"{op}_{dtype}"
+    return op if op == FLOOR else f"{_NAMES.get(op, op)}_{dtype}"
 
 
 def helper_text(op: str, dtype: str, dialect: Dialect, prefix: str, noted: bool) -> str:
@@ -37,8 +40,8 @@ def helper_text(op: str, dtype: str, dialect: Dialect, prefix: str, noted: bool)
         return f"{head}({t} a) {{ return ({t})(0u - ({u})a); }}"
     if op == "abs":
         return f"{head}({t} a) {{ return a < 0 ? ({t})(0u - ({u})a) : a; }}"
-    if op in ("max", "min"):
-        sign = ">" if op == "max" else "<"
+    if op in EXTREMES:
+        sign = ">" if op == "maximum" else "<"
         nan = " || a != a" if floating else ""
         return f"{head}({t} a, {t} b) {{ return a {sign} b{nan} ? a : b; }}"
     if op == "sign":
@@ -50,7 +53,7 @@ def helper_text(op: str, dtype: str, dialect: Dialect, prefix: str, noted: bool)
             f"    for ({u} left = b < 0 ? 0 : ({u})b; left; left >>= 1, base *= base)\n"
             f"        if (left & 1) result *= base;\n    return ({t})result;\n}}"
         )
-    if op == "fmod" and floating:
+    if op == "mod" and floating:
         return (
             f"{head}({t} a, {t} b)\n{{\n    const {t} rest = fmod{suffix}(a, b);\n"
             f"    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;\n}}"
@@ -67,11 +70,11 @@ def _division(op: str, dtype: str, head: str, t: str, u: str, noted: bool) -> st
     )
     body = {
         "div": f"    return ({t})(a / b);",
-        "tmod": f"    return ({t})(a % b);",
-        "fmod": f"    const {t} rest = ({t})(a % b);\n"
+        "fmod": f"    return ({t})(a % b);",
+        "mod": f"    const {t} rest = ({t})(a % b);\n"
         f"    return rest != 0 && (rest < 0) != (b < 0) ? ({t})(rest + b) : rest;",
     }[op]
-    if op == "fmod" and dtype[0] == "u":
+    if op == "mod" and dtype[0] == "u":
         body = f"    return ({t})(a % b);"
     zero = "    if (b == 0) {\n        *zero = 1;\n        return 0;\n    }\n"
     zero = zero if noted else "    if (b == 0) return 0;\n"

@@ -7,28 +7,24 @@ keeps a block of sums along the axis that does run along memory: for each k, for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tensmith.ctext.dialect import Dialect
-from tensmith.ctext.expr import (
-    PICKED,
-    Apply,
-    Choose,
-    Const,
-    Expr,
-    Fold,
-    Let,
-    Load,
+from tensmith.ctext.names import enclosed, literal
+from tensmith.ctext.scalar import Scope, Unit, lazy, uses
+from tensmith.formula.expr import PICKED, Call, Choose, Expr, Let, Read, Reduce
+from tensmith.formula.functions import JOINS
+from tensmith.formula.poly import Poly
+from tensmith.formula.walk import (
     chain,
-    free,
-    outer_folds,
+    free_variables,
+    is_reduction,
+    loads,
+    outer_reductions,
     parts,
     walk,
 )
-from tensmith.ctext.names import enclosed, literal
-from tensmith.ctext.scalar import Scope, Unit, lazy, uses
-from tensmith.formula.poly import Poly
 
 BLOCK = 64
 # Functions that cost more than to store what they return.
@@ -137,16 +133,16 @@ def hoist(scope: Scope, root: Expr, inside: Sequence[str]) -> None:
         if id(expr) in seen or scope.find(expr) is not None:
             return
         seen.add(id(expr))
-        if not blocked & free(expr) and _worth(expr) and not lazy(expr):
+        if not blocked & free_variables(expr) and _worth(expr) and not lazy(expr):
             scope.used = scope_used
             scope.keep(expr, scope._value(expr), "t")
             return
         if isinstance(expr, Let):
             visit(expr.position, blocked)
             return
-        if isinstance(expr, Choose) or (isinstance(expr, Apply) and expr.op == "where" and lazy(expr)):
+        if _chooses(expr):
             return
-        inner = blocked | {expr.var} if isinstance(expr, Fold) else blocked
+        inner = blocked | {expr.var} if isinstance(expr, Reduce) else blocked
         for part in parts(expr):
             visit(part, inner)
 
@@ -155,10 +151,15 @@ def hoist(scope: Scope, root: Expr, inside: Sequence[str]) -> None:
 
 def _worth(expr: Expr) -> bool:
     """Whether a compiler may not move it out of a loop itself, or it takes a loop of its own."""
-    return isinstance(expr, Fold) or (
-        isinstance(expr, Apply)
-        and (expr.op in EXPENSIVE or (expr.op in ("sqrt", "div") and expr.dtype[0] == "f"))
+    return isinstance(expr, Reduce) or (
+        isinstance(expr, Call)
+        and (expr.function in EXPENSIVE or (expr.function in ("sqrt", "div") and expr.type[0] == "f"))
     )
+
+
+def _chooses(expr: Expr) -> bool:
+    """Whether only one side of it may be evaluated."""
+    return isinstance(expr, Choose) or (isinstance(expr, Call) and expr.function == "where" and lazy(expr))
 
 
 # Sums
@@ -167,50 +168,49 @@ def _worth(expr: Expr) -> bool:
 def beginning(kind: str, dtype: str, dialect: Dialect) -> str:
     """The value of a fold over nothing."""
     if kind in ("sum", "prod"):
-        return literal(Const(0 if kind == "sum" else 1, dtype), dialect)
+        return literal(0 if kind == "sum" else 1, dtype, dialect)
     low = kind == "max"
     if dtype[0] == "f":
         return "-INFINITY" if low else "INFINITY"
     if dtype == "bool":
-        return literal(Const(not low, dtype), dialect)
+        return literal(not low, dtype, dialect)
     bits = int(dtype[1:])
     least, most = (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype[0] == "i" else (0, (1 << bits) - 1)
-    return literal(Const(least if low else most, dtype), dialect)
+    return literal(least if low else most, dtype, dialect)
 
 
 def join(unit: Unit, kind: str, dtype: str, total: str, term: str) -> str:
     """The statement that takes one more term into a total."""
     if kind in ("max", "min"):
         if dtype[0] == "f" and not unit.checked:
-            return f"{total} = {unit.helper(kind, dtype)}({total}, {term});"
+            return f"{total} = {unit.helper(JOINS[kind], dtype)}({total}, {term});"
         unit.uses_math = unit.uses_math or dtype[0] == "f"
         sign = ">" if kind == "max" else "<"
         return f"{total} = {enclosed(term)} {sign} {total} ? {enclosed(term)} : {total};"
-    op = "add" if kind == "sum" else "mul"
     if dtype[0] == "f" or dtype in ("u32", "u64"):
-        return f"{total} {'+' if op == 'add' else '*'}= {term};"
-    return f"{total} = {unit.helper(op, dtype)}({total}, {term});"
+        return f"{total} {'+' if kind == 'sum' else '*'}= {term};"
+    return f"{total} = {unit.helper(JOINS[kind], dtype)}({total}, {term});"
 
 
-def _start(scope: Scope, fold: Fold) -> str:
-    return beginning(fold.kind, fold.dtype, scope.unit.dialect)
+def _start(scope: Scope, fold: Reduce) -> str:
+    return beginning(fold.kind, fold.type, scope.unit.dialect)
 
 
-def _join(scope: Scope, fold: Fold, total: str, term: str) -> str:
-    return join(scope.unit, fold.kind, fold.dtype, total, term)
+def _join(scope: Scope, fold: Reduce, total: str, term: str) -> str:
+    return join(scope.unit, fold.kind, fold.type, total, term)
 
 
-def _term(scope: Scope, fold: Fold, body: Expr) -> str:
+def _term(scope: Scope, fold: Reduce, body: Expr) -> str:
     """One term; a term read twice has a name."""
     text = scope.value(body)
     return scope.keep(body, text) if fold.kind in ("max", "min") and "[" in text else text
 
 
-def fold_loop(scope: Scope, fold: Fold) -> str:
+def fold_loop(scope: Scope, fold: Reduce) -> str:
     """A fold as a loop of its own; the name of its total."""
     scope.unit.extents[fold.var] = fold.extent
     total = scope.unit.names.fresh("total")
-    ctype = scope.unit.type(fold.dtype)
+    ctype = scope.unit.type(fold.type)
     hoist(scope, fold.body, [fold.var])
     if _runs_along_memory(scope, fold):
         _lanes(scope, fold, total)
@@ -223,21 +223,21 @@ def fold_loop(scope: Scope, fold: Fold) -> str:
     return total
 
 
-def _runs_along_memory(scope: Scope, fold: Fold) -> bool:
+def _runs_along_memory(scope: Scope, fold: Reduce) -> bool:
     """Whether neighbouring terms are neighbours in memory, so that lanes may each sum their share."""
     constant = fold.extent.constant
     short = constant is not None and constant < _SHORT
-    left = list(_reachable([fold.body], lambda expr: scope.find(expr) is not None))
-    nested = any(isinstance(expr, Fold | Choose) for expr in left)
-    strides = [_stride(load, fold.var) for load in left if isinstance(load, Load)]
+    left = [e for e in walk(fold.body, lambda e: scope.find(e) is not None) if scope.find(e) is None]
+    nested = any(isinstance(expr, Reduce | Choose) for expr in left)
+    strides = [_stride(load, fold.var) for load in left if isinstance(load, Read) and load.indices]
     regular = all(stride in (0, 1) for stride in strides) and 1 in strides
-    return fold.dtype[0] == "f" and not short and not nested and regular and not lazy(fold.body)
+    return fold.type[0] == "f" and not short and not nested and regular and not lazy(fold.body)
 
 
-def _lanes(scope: Scope, fold: Fold, total: str) -> None:
+def _lanes(scope: Scope, fold: Reduce, total: str) -> None:
     """Sixteen (or eight) partial folds side by side, joined at the end."""
-    count = 16 if fold.dtype == "f32" else 8
-    names, ctype = scope.unit.names, scope.unit.type(fold.dtype)
+    count = 16 if fold.type == "f32" else 8
+    names, ctype = scope.unit.names, scope.unit.type(fold.type)
     lanes, lane, k = names.fresh("lanes"), names.fresh("lane"), names.fresh("k")
     extent = enclosed(scope.poly(fold.extent))
     scope.line(f"{ctype} {lanes}[{count}];")
@@ -265,7 +265,7 @@ def _lanes(scope: Scope, fold: Fold, total: str) -> None:
 class Blocked:
     """The innermost part of a nest whose folds are kept for BLOCK neighbours along one axis."""
 
-    def __init__(self, axis: int, folds: Sequence[Fold], start: str, width: str) -> None:
+    def __init__(self, axis: int, folds: Sequence[Reduce], start: str, width: str) -> None:
         self.axis, self.folds, self.start, self.width = axis, folds, start, width
 
     def emit(self, scope: Scope, step: Nest) -> None:
@@ -288,11 +288,11 @@ class Blocked:
         inner.variables[variable] = f"({self.start} + {lane})"
         return inner, lane, f"for ({scope.index} {lane} = 0; {lane} < {self.width}; {lane}++)"
 
-    def _sum(self, scope: Scope, fold: Fold, variable: str, name: str) -> None:
+    def _sum(self, scope: Scope, fold: Reduce, variable: str, name: str) -> None:
         folds, body = chain(fold)
         scope.unit.extents |= {each.var: each.extent for each in folds}
         lane = scope.unit.names.fresh("lane")
-        scope.line(f"{scope.unit.type(fold.dtype)} {name}[{BLOCK}];")
+        scope.line(f"{scope.unit.type(fold.type)} {name}[{BLOCK}];")
         start = _start(scope, fold)
         scope.line(f"for ({scope.index} {lane} = 0; {lane} < {BLOCK}; {lane}++) {name}[{lane}] = {start};")
         opened: list[tuple[Scope, str, Scope]] = []
@@ -314,7 +314,7 @@ def _blocked(scope: Scope, step: Nest, axis: int) -> None:
     """A nest in blocks along one axis: the blocks outermost where nothing else is kept per row."""
     folds = _full_folds(step, step.variables[axis])
     others = [place for place in range(len(step.variables)) if place != axis]
-    alone = len(folds) == len(outer_folds(step.expr))
+    alone = len(folds) == len(outer_reductions(step.expr))
     names = scope.unit.names
     start, width = names.fresh("start"), names.fresh("width")
     blocked = Blocked(axis, folds, start, width)
@@ -345,67 +345,45 @@ class _Whole(Blocked):
         scope.block(self._head, inner)
 
 
-def _reachable(roots: list[Expr], stop: Callable[[Expr], bool]) -> Iterator[Expr]:
-    """Expressions inside some roots, each once, without those where one stops and what is inside them."""
-    seen: set[int] = set()
-    stack = list(roots)
-    while stack:
-        expr = stack.pop()
-        if id(expr) not in seen and not stop(expr):
-            seen.add(id(expr))
-            yield expr
-            stack.extend(parts(expr))
-
-
-def _unfolded(root: Expr) -> Iterator[Expr]:
-    """Expressions outside any fold."""
-    return _reachable([root], lambda expr: isinstance(expr, Fold))
-
-
-def _full_folds(step: Nest, variable: str) -> list[Fold]:
+def _full_folds(step: Nest, variable: str) -> list[Reduce]:
     """Outer folds that vary with a loop variable."""
-    return [fold for fold in outer_folds(step.expr) if variable in free(fold)]
+    return [fold for fold in outer_reductions(step.expr) if variable in free_variables(fold)]
 
 
 def _block_axis(step: Nest) -> int | None:
     """The axis to keep blocks of sums along: where its neighbours are nearer in memory than the terms are."""
-    if not step.variables or any(isinstance(expr, Choose) for expr in _unfolded(step.expr)):
-        return None
-    if any(isinstance(expr, Apply) and expr.op == "where" and lazy(expr) for expr in _unfolded(step.expr)):
+    if not step.variables or any(map(_chooses, walk(step.expr, is_reduction))):
         return None
     last = len(step.variables) - 1
     full = _full_folds(step, step.variables[last])
     if not full:
         return None
     folds, body = chain(full[0])
-    if any(isinstance(expr, Fold) for expr in walk(body)):
+    if any(map(is_reduction, walk(body))):
         return None
-    only = len(outer_folds(step.expr)) == 1
+    only = len(outer_reductions(step.expr)) == 1
     choices = [axis for axis in range(len(step.variables)) if axis == last or only]
-    varying = [axis for axis in reversed(choices) if step.variables[axis] in free(full[0])]
+    varying = [axis for axis in reversed(choices) if step.variables[axis] in free_variables(full[0])]
     costs = {axis: _cost(body, step.variables[axis]) for axis in varying}
     best = min(costs, key=lambda axis: costs[axis])
     return best if costs[best] < _cost(body, folds[-1].var) else None
 
 
-def _loads(root: Expr) -> Iterator[Load]:
-    return (expr for expr in walk(root) if isinstance(expr, Load))
-
-
-def _stride(load: Load, variable: str) -> int | None:
+def _stride(load: Read, variable: str) -> int | None:
     """How far apart neighbours along a variable lie in memory; None where that is far or not constant."""
-    symbols = load.index.symbols()
+    (index,) = load.indices
+    symbols = index.symbols()
     if any(symbol.startswith(PICKED) for symbol in symbols):
         return None
     if variable not in symbols:
         return 0
-    factor = load.index.coefficient(variable)
+    factor = index.coefficient(variable)
     return None if factor is None else factor.constant
 
 
 def _cost(body: Expr, variable: str) -> int:
     """Loads a step along a variable needs: none where it stays, one line for many where it is the next."""
-    strides = [_stride(load, variable) for load in _loads(body)]
+    strides = [_stride(load, variable) for load in loads(body)]
     return sum(0 if stride == 0 else 1 if stride in (1, -1) else 8 for stride in strides)
 
 
@@ -422,7 +400,7 @@ def _scan(scope: Scope, step: Nest) -> None:
         inner, head = _open(current, step.variables[place], step.extents[place])
         opened.append((current, head, inner))
         current = inner
-    fold = Fold(scan.kind, "", step.extents[axis], step.expr, step.dtype)
+    fold = Reduce(scan.kind, "", step.extents[axis], step.expr, step.dtype)
     total = current.unit.names.fresh("total")
     current.line(f"{current.unit.type(step.dtype)} {total} = {_start(scope, fold)};")
     inner, head = _open(current, step.variables[axis], step.extents[axis])

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from tensmith.ctext.dialect import C, Dialect
-from tensmith.ctext.expr import Const
+from tensmith.formula.expr import Number
 from tensmith.formula.poly import Div, Poly
 
 # What C gives a meaning whatever a text says: keywords, entry points, and what compilers define unasked.
@@ -94,9 +94,8 @@ def unmixed(make: Callable[[Names], Made], text: Callable[[Made], str]) -> Made:
     return make(Names(word for word in words if not word.endswith(_MARK)))
 
 
-def literal(const: Const, dialect: Dialect = C) -> str:
-    """A number as C writes it, exactly."""
-    value, dtype = const.value, const.dtype
+def literal(value: Number, dtype: str, dialect: Dialect = C) -> str:
+    """A number of a type as C writes it, exactly."""
     if dtype == "bool":
         return ("true" if value else "false") if dialect.types["bool"] == "bool" else str(int(value))
     if dtype[0] == "f":

@@ -10,33 +10,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tensmith.ctext.dialect import C, Dialect
-from tensmith.ctext.expr import (
-    Apply,
-    Choose,
-    Const,
-    Expr,
-    Fold,
-    Let,
-    Load,
-    Param,
-    Position,
-    parts,
-    walk,
-)
 from tensmith.ctext.helpers import FLOOR, helper_name, helper_text
 from tensmith.ctext.names import Names, enclosed, is_atom, literal, poly_text
 from tensmith.formula.bounds import Ranges
+from tensmith.formula.expr import Call, Choose, Expr, Let, Num, Read, Reduce, Size
+from tensmith.formula.functions import DIVISIONS, REAL, ROUNDINGS
 from tensmith.formula.poly import Div, Poly
+from tensmith.formula.walk import parts, walk
 
-_INFIX = {"and": "&&", "or": "||", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "xor": "!="}
-_BITS = {"band": "&", "bor": "|", "bxor": "^"}
+_INFIX = {
+    "and": "&&", "or": "||", "xor": "!=", "equal": "==", "less": "<", "less_equal": "<=", "greater": ">",
+    "greater_equal": ">=",
+}  # fmt: skip
+_BITS = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
 _PLAIN = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
-_LIBRARY = frozenset({
-    "exp", "log", "log1p", "sqrt", "sin", "cos", "tan", "tanh", "floor", "ceil", "trunc", "erf", "asin",
-    "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "pow",
-})  # fmt: skip
-_LIBRARY_NAMES = {"round": "rint", "abs": "fabs", "tmod": "fmod"}
-_DIVISIONS = frozenset({"div", "tmod", "fmod"})
+# Functions of floats in <math.h>, which has other names for two of them.
+_LIBRARY = REAL | ROUNDINGS | {"pow", "abs", "fmod"}
+_LIBRARY_NAMES = {"round": "rint", "abs": "fabs"}
 _WIDEST = 72
 
 
@@ -145,7 +135,7 @@ class Scope:
         """Names a value, unless it has a name already."""
         if not is_atom(text) or "(" in text:
             name = self.unit.names.fresh(base)
-            self.line(f"const {self.unit.type(expr.dtype)} {name} = {text};")
+            self.line(f"const {self.unit.type(expr.type)} {name} = {text};")
             text = name
         self.known[id(expr)] = text
         return text
@@ -162,39 +152,39 @@ class Scope:
         if found is not None:
             return found
         text = self._text(expr)
-        shared = self.used.get(id(expr), 0) > 1 and not isinstance(expr, Const | Param | Position)
+        shared = self.used.get(id(expr), 0) > 1 and not _plain(expr)
         if shared or len(text) > _WIDEST:
             return self.keep(expr, text)
         return text
 
     def _text(self, expr: Expr) -> str:
         match expr:
-            case Const():
-                return literal(expr, self.unit.dialect)
-            case Param(name=name):
+            case Num(value, dtype):
+                return literal(value, dtype, self.unit.dialect)
+            case Read(name, ()):
                 return self.unit.scalars[name]
-            case Position(poly=poly, dtype=dtype):
+            case Size(poly, dtype):
                 text = self.poly(poly)
                 plain = self.unit.type(dtype) == self.unit.dialect.index
                 return text if plain else f"({self.unit.type(dtype)}){enclosed(text)}"
-            case Let(symbol=symbol, position=position, body=body):
+            case Let(symbol, position, body):
                 self.variables[symbol] = self.keep(position, self._value(position), "at")
                 return self._value(body)
-            case Load(buffer=buffer, index=index, when=when):
+            case Read(buffer, (index,), when=when):
                 element = self.unit.element(buffer, self.poly(index))
                 return element if when is None else f"{enclosed(self._value(when))} ? {element} : 0"
-            case Choose(conditions=conditions, then=then, otherwise=otherwise):
+            case Choose(conditions, then, otherwise):
                 test = " && ".join(f"{enclosed(self.poly(condition))} >= 0" for condition in conditions)
-                return self._either(test, then, otherwise, expr.dtype)
-            case Fold():
+                return self._either(test, then, otherwise, expr.type)
+            case Reduce():
                 return self.fold(expr)
-            case Apply(op="where", args=(condition, then, otherwise)) if lazy(then) or lazy(otherwise):
-                return self._either(self._value(condition), then, otherwise, expr.dtype)
-            case Apply():
-                return self._apply(expr)
-        raise TypeError(f"not an expression: {expr!r}")
+            case Call("where", (condition, then, otherwise)) if lazy(then) or lazy(otherwise):
+                return self._either(self._value(condition), then, otherwise, expr.type)
+            case Call():
+                return self._call(expr)
+        raise TypeError(f"not a typed expression of flat memory: {expr!r}")
 
-    def fold(self, fold: Fold) -> str:
+    def fold(self, fold: Reduce) -> str:
         """A sum or extreme: the loops are those of `loops`."""
         from tensmith.ctext.loops import fold_loop
 
@@ -216,9 +206,9 @@ class Scope:
             self.block(head, scope)
         return name
 
-    def _apply(self, expr: Apply) -> str:
-        op, dtype = expr.op, expr.dtype
-        source = expr.args[-1].dtype
+    def _call(self, expr: Call) -> str:
+        op, dtype = expr.function, expr.type
+        source = expr.args[-1].type
         args = [self._value(arg) for arg in expr.args]
         atoms = [enclosed(arg) for arg in args]
         unit, floating, ctype = self.unit, source[0] == "f", self.unit.type(dtype)
@@ -234,31 +224,31 @@ class Scope:
             return f"{atoms[0]} != {atoms[0]}"
         if op in _BITS:
             return f"({ctype})({atoms[0]} {_BITS[op]} {atoms[1]})"
-        if op == "bnot":
+        if op == "bitwise_not":
             return f"({ctype})~{atoms[0]}"
-        if op in ("shl", "shr"):
+        if op in ("left_shift", "right_shift"):
             return self._shift(op, dtype, atoms)
         if floating and op == "neg":
             return f"-{atoms[0]}"
         if floating and op in _PLAIN:
             return f"{atoms[0]} {_PLAIN[op]} {atoms[1]}"
-        if floating and (op in _LIBRARY or op in _LIBRARY_NAMES):
+        if floating and op in _LIBRARY:
             unit.uses_math = True
             name = _LIBRARY_NAMES.get(op, op) + ("f" if source == "f32" and unit.dialect.suffixed else "")
             return f"{name}({', '.join(args)})"
         if dtype in ("u32", "u64") and op in ("add", "sub", "mul"):
             return f"{atoms[0]} {_PLAIN[op]} {atoms[1]}"
         unit.uses_math = unit.uses_math or floating
-        if op in ("div", "tmod") and _safe(expr.args[1]):
+        if op in ("div", "fmod") and _safe(expr.args[1]):
             return f"({ctype})({atoms[0]} {'/' if op == 'div' else '%'} {atoms[1]})"
-        if op in _DIVISIONS and not floating:
+        if op in DIVISIONS and not floating:
             unit.divides = True
             args += ["&zero"] if unit.checked else []
         return f"{unit.helper(op, source)}({', '.join(args)})"
 
     def _shift(self, op: str, dtype: str, atoms: list[str]) -> str:
         ctype = self.unit.type(dtype)
-        if op == "shr":
+        if op == "right_shift":
             return f"({ctype})({atoms[0]} >> {atoms[1]})"
         wide = self.unit.dialect.unsigned.format(max(32, int(dtype[1:])))
         return f"({ctype})(({wide}){atoms[0]} << {atoms[1]})"
@@ -276,13 +266,18 @@ def uses(root: Expr) -> dict[int, int]:
 def lazy(root: Expr) -> bool:
     """Whether an expression may only be evaluated where it is wanted."""
     return any(
-        isinstance(expr, Apply)
-        and expr.op in _DIVISIONS
-        and expr.dtype[0] in "iu"
+        isinstance(expr, Call)
+        and expr.function in DIVISIONS
+        and expr.type[0] in "iu"
         and not _safe(expr.args[1])
         for expr in walk(root)
     )
 
 
+def _plain(expr: Expr) -> bool:
+    """Whether it is written again where it is used again."""
+    return isinstance(expr, Num | Size) or (isinstance(expr, Read) and not expr.indices)
+
+
 def _safe(divisor: Expr) -> bool:
-    return isinstance(divisor, Const) and divisor.value not in (0, -1)
+    return isinstance(divisor, Num) and divisor.value not in (0, -1)

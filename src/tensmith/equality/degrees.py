@@ -23,7 +23,8 @@ from functools import reduce as fold
 
 import numpy as np
 
-from tensmith.formula.arith import POSITIVE, Array
+from tensmith.formula.arith import Array
+from tensmith.formula.functions import POSITIVE
 
 
 @dataclass(frozen=True)

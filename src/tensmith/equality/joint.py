@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from tensmith.errors import ProgramError
-from tensmith.formula.arith import POSITIVE, Array, PrimeField, scramble
+from tensmith.formula.arith import Array, PrimeField, scramble
+from tensmith.formula.functions import EXTREMES, MIRRORED, POSITIVE
 from tensmith.ir import Program
 from tensmith.ir.interpreter import interpret
 
@@ -77,7 +78,7 @@ class JointField(PrimeField):
 
     def call(self, function: str, *args: Array) -> Array:
         """A random function; maximum and minimum are symmetric, and the identity of equal numbers."""
-        if function in ("maximum", "minimum"):
+        if function in EXTREMES:
             a, b = np.broadcast_arrays(*args)
             first, second = np.minimum(a, b), np.maximum(a, b)
             value = self._shared(function, self._hash(function, first, second))
@@ -89,8 +90,8 @@ class JointField(PrimeField):
         """Random booleans, the same in every field; equality where all residues are equal."""
         if relation == "equal":
             return self._all(np.asarray(a == b))
-        if relation in ("greater", "greater_equal"):
-            relation, a, b = {"greater": "less", "greater_equal": "less_equal"}[relation], b, a
+        if relation in MIRRORED:
+            relation, a, b = MIRRORED[relation], b, a
         return np.asarray(
             self._combined(f"{relation}/truth", self._hash(relation, a, b)) >> np.uint64(63) == 1
         )

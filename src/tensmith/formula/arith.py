@@ -17,6 +17,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tensmith.formula.functions import EXTREMES, MIRRORED, POSITIVE
+
 Array: TypeAlias = npt.NDArray[Any]
 
 
@@ -77,9 +79,6 @@ FUNCTIONS: dict[str, Any] = {
     "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor,
     "bitwise_not": np.bitwise_not, "left_shift": np.left_shift, "right_shift": np.right_shift,
 }  # fmt: skip
-
-# Functions that are positive on the reals are random functions without a zero: one may divide by them.
-POSITIVE = frozenset({"exp", "sqrt"})
 
 _LOWEST, _HIGHEST = -1200, 1100
 
@@ -244,8 +243,8 @@ class PrimeField:
         return np.asarray(np.max(hashed, axis=axis, keepdims=keepdims))
 
     def call(self, function: str, *args: Array) -> Array:
-        """A random function named `function`; maximum and minimum are symmetric and idempotent."""
-        if function in ("maximum", "minimum"):
+        """A random function of that name; extremes are symmetric and idempotent, some never 0."""
+        if function in EXTREMES:
             a, b = np.broadcast_arrays(*args)
             first, second = np.minimum(a, b), np.maximum(a, b)
             return np.where(first == second, first, self._mix(function, first, second))
@@ -257,8 +256,8 @@ class PrimeField:
         """Random booleans, except that `equal` is equality and mirrored relations agree."""
         if relation == "equal":
             return np.asarray(a == b)
-        if relation in ("greater", "greater_equal"):
-            relation, a, b = {"greater": "less", "greater_equal": "less_equal"}[relation], b, a
+        if relation in MIRRORED:
+            relation, a, b = MIRRORED[relation], b, a
         return np.asarray(self._mix(relation, a, b) & 1 == 1)
 
     def random(self, name: str, shape: tuple[int, ...]) -> Array:

@@ -19,14 +19,13 @@ import numpy as np
 
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Arith, Array
-from tensmith.formula.expr import Add, Call, Expr, Formula, Guard, Mul, Num, Pow, Read, Reduce, Size
+from tensmith.formula.expr import Call, Choose, Expr, Formula, Num, Pow, Read, Reduce, Size
+from tensmith.formula.functions import PREDICATES, RELATIONS
 from tensmith.formula.poly import Poly
-from tensmith.formula.scalars import PREDICATES, as_truth
+from tensmith.formula.scalars import as_truth
 
 # Variable -> its values, an array with one long axis (or a number, for a size).
 Scope: TypeAlias = Mapping[str, Any]
-
-_RELATIONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equal"})
 
 
 def evaluate(formula: Formula, tensors: Mapping[str, Array], sizes: Mapping[str, int], arith: Arith) -> Array:
@@ -64,23 +63,22 @@ class _Evaluator:
         """`expr` over the axes of `scope` (at most `rank` of them); `live` is where reads must be valid."""
         match expr:
             case Num(number):
-                return self._number(number)
+                return self._number(Fraction(number))
             case Size(poly):
                 return self._integer(np.asarray(poly.evaluate(scope)))
             case Read(name, indices):
                 return self._read(self.tensors[name], indices, scope, live)
-            case Add(args):
+            case Call("add", args):
                 return fold(self.arith.add, [self.value(arg, scope, rank, live) for arg in args])
-            case Mul(args):
+            case Call("mul", args):
                 return fold(self.arith.mul, [self.value(arg, scope, rank, live) for arg in args])
             case Pow(base, exponent):
                 return self._power(self.value(base, scope, rank, live), exponent)
-            case Guard(conditions, body):
-                holds = fold(
-                    np.logical_and, [np.asarray(c.evaluate(scope)) >= 0 for c in conditions], np.asarray(True)
-                )
-                inner = self.value(body, scope, rank, np.logical_and(live, holds))
-                return np.where(holds, inner, np.zeros((), dtype=inner.dtype))
+            case Choose(conditions, then, otherwise):
+                tests = [np.asarray(c.evaluate(scope)) >= 0 for c in conditions]
+                holds = fold(np.logical_and, tests, np.asarray(True))
+                sides = ((then, live & holds), (otherwise, live & ~holds))
+                return np.where(holds, *(self.value(side, scope, rank, where) for side, where in sides))
             case Reduce():
                 return self._reduce(expr, scope, rank, live)
             case Call(function, args):
@@ -142,7 +140,7 @@ class _Evaluator:
         return reduce_axis(self.arith, expr.kind, np.broadcast_to(padded, (extent, *padded.shape[1:])), 0)
 
     def _call(self, function: str, args: list[Array]) -> Array:
-        if function in _RELATIONS:
+        if function in RELATIONS:
             return self._integer(self.arith.compare(function, *args).astype(np.int64))
         if function == "where":
             return np.where(args[0].astype(bool), args[1], args[2])

@@ -1,4 +1,4 @@
-"""The formula language: a tensor is its index formula.
+"""The language of scalar expressions: a tensor is its index formula.
 
     matmul(a, b)[i, j] = sum(k < K, a[i, k] * b[k, j])
 
@@ -6,9 +6,16 @@ is written
 
     compute((a.shape[0], b.shape[1]), lambda i, j: total(K, lambda k: a[i, k] * b[k, j]))
 
-A scalar expression is one of seven nodes. Subscripts, sizes and guards are polynomials (`Poly`); values are
-real numbers. A guard `[p >= 0]` is 1 where the polynomial is not negative and 0 elsewhere, which is all that
-padding, concatenation and selection by position need; selection by value is an opaque call.
+A scalar expression is one of eight nodes. Subscripts, sizes and what is chosen by position are polynomials
+(`Poly`). A node keeps its operator's name (`functions` lists them) and has no meaning of its own: whoever
+reads it knows in which arithmetic.
+
+Every node may have a machine type ("f32", "i64", "bool"). Formulas of ops have none: their values are real
+numbers, sums and products have any number of terms, and there is no Let. What is printed as C has a type
+everywhere (`ctext.typed` fills them in); its operators take what they take in C, one or two operands.
+
+Formulas are equal by structure. Where an object that is met twice is a value that is used twice, tables go by
+`id`.
 """
 
 from __future__ import annotations
@@ -16,7 +23,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TypeAlias, Union
 
@@ -27,18 +34,19 @@ Scalar: TypeAlias = Union["Expr", Poly, int, float, Fraction]
 
 
 class Expr:
-    """A scalar expression; arithmetic operators build larger ones."""
+    """A scalar expression, of a machine type or of "", none; arithmetic operators build larger ones."""
 
     __slots__ = ()
+    type: str
 
     def __add__(self, other: Scalar) -> Expr:
-        return Add((self, as_expr(other)))
+        return Call("add", (self, as_expr(other)))
 
     def __mul__(self, other: Scalar) -> Expr:
-        return Mul((self, as_expr(other)))
+        return Call("mul", (self, as_expr(other)))
 
     def __neg__(self) -> Expr:
-        return Mul((Num(Fraction(-1)), self))
+        return Call("mul", (MINUS_ONE, self))
 
     def __sub__(self, other: Scalar) -> Expr:
         return self + -as_expr(other)
@@ -64,9 +72,10 @@ class Expr:
 
 @dataclass(frozen=True)
 class Num(Expr):
-    """A rational constant."""
+    """A rational constant; of a machine type also -0.0, an infinity or NaN, as a float."""
 
-    value: Fraction
+    value: Number
+    type: str = ""
 
 
 @dataclass(frozen=True)
@@ -74,28 +83,20 @@ class Size(Expr):
     """An integer polynomial used as a value (a size, or a position)."""
 
     poly: Poly
+    type: str = ""
 
 
 @dataclass(frozen=True)
 class Read(Expr):
-    """One element of a named tensor."""
+    """One element of a named tensor; without subscripts, a scalar by its name.
+
+    Where `when` is false, nothing is read, and the value is 0.
+    """
 
     tensor: str
     indices: tuple[Poly, ...]
-
-
-@dataclass(frozen=True)
-class Add(Expr):
-    """A sum of expressions."""
-
-    args: tuple[Expr, ...]
-
-
-@dataclass(frozen=True)
-class Mul(Expr):
-    """A product of expressions."""
-
-    args: tuple[Expr, ...]
+    type: str = ""
+    when: Expr | None = None
 
 
 @dataclass(frozen=True)
@@ -104,35 +105,63 @@ class Pow(Expr):
 
     base: Expr
     exponent: Fraction
+    type: str = ""
 
 
 @dataclass(frozen=True)
-class Guard(Expr):
-    """`body` where every condition is >= 0, else 0."""
+class Choose(Expr):
+    """`then` where every condition is >= 0, else `otherwise`: chosen by position; the other may be undefined.
+
+    Padding, concatenation and selection by position need no more; selection by value is a call.
+    """
 
     conditions: tuple[Poly, ...]
-    body: Expr
+    then: Expr
+    otherwise: Expr
+    type: str = ""
 
 
 @dataclass(frozen=True)
 class Reduce(Expr):
-    """kind (sum, max, min, prod) of `body` for var = 0 .. extent-1."""
+    """kind (sum, max, min, prod) of `body` for var = 0 .. extent-1; `of` as in Call."""
 
     kind: str
     var: str
     extent: Poly
     body: Expr
+    type: str = ""
+    of: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
 class Call(Expr):
-    """An opaque scalar function: equal arguments give equal values, and nothing more is known.
+    """A scalar function: equal arguments give equal values.
 
-    `max` and `min` are commutative, associative and idempotent; the normal form knows that.
+    Normal forms know "add" and "mul", and that "maximum" and "minimum" are commutative, associative and
+    idempotent; to them all others are opaque. `of` may name the value of a program whose element this is.
     """
 
     function: str
     args: tuple[Expr, ...]
+    type: str = ""
+    of: str = field(default="", compare=False)
+
+
+# What the symbols of Let begin with.
+PICKED = "picked"
+
+
+@dataclass(frozen=True)
+class Let(Expr):
+    """`body`, in whose subscripts a symbol of its own stands for a computed position."""
+
+    symbol: str
+    position: Expr
+    body: Expr
+    type: str = ""
+
+
+ZERO, MINUS_ONE = Num(Fraction(0)), Num(Fraction(-1))
 
 
 def as_expr(value: Scalar) -> Expr:
@@ -215,7 +244,7 @@ def total(extents: Sequence[Dim] | Dim, element: Callable[..., Scalar]) -> Expr:
 
 def guard(conditions: Sequence[Poly], body: Scalar) -> Expr:
     """`body` where all of `conditions` are >= 0, else 0."""
-    return Guard(tuple(conditions), as_expr(body))
+    return Choose(tuple(conditions), as_expr(body), ZERO)
 
 
 def inside(index: Dim, size: Dim) -> tuple[Poly, Poly]:
@@ -225,32 +254,33 @@ def inside(index: Dim, size: Dim) -> tuple[Poly, Poly]:
 
 
 def call(function: str, *args: Scalar) -> Expr:
-    """An opaque function of scalars."""
+    """A function of scalars."""
     return Call(function, tuple(map(as_expr, args)))
 
 
+def rebuilt(expr: Expr, part: Callable[[Expr], Expr], poly: Callable[[Poly], Poly] = lambda p: p) -> Expr:
+    """The expression with its direct parts and polynomials replaced; what it binds is the caller's care."""
+    match expr:
+        case Size(size, type):
+            return Size(poly(size), type)
+        case Read(name, indices, type, when):
+            return Read(name, tuple(map(poly, indices)), type, when and part(when))
+        case Pow(base, exponent, type):
+            return Pow(part(base), exponent, type)
+        case Choose(conditions, then, otherwise, type):
+            return Choose(tuple(map(poly, conditions)), part(then), part(otherwise), type)
+        case Reduce(kind, var, extent, body, type, of):
+            return Reduce(kind, var, poly(extent), part(body), type, of)
+        case Call(function, args, type, of):
+            return Call(function, tuple(map(part, args)), type, of)
+        case Let(symbol, position, body, type):
+            return Let(symbol, part(position), part(body), type)
+    return expr
+
+
 def substitute(expr: Expr, values: Mapping[str, Poly]) -> Expr:
-    """`expr` with index variables replaced in every subscript, size and guard.
+    """`expr` with index variables replaced in every subscript, size and condition.
 
     Bound variables are fresh by construction, so nothing is captured.
     """
-    match expr:
-        case Num():
-            return expr
-        case Size(poly):
-            return Size(poly.substitute(values))
-        case Read(name, indices):
-            return Read(name, tuple(index.substitute(values) for index in indices))
-        case Add(args):
-            return Add(tuple(substitute(arg, values) for arg in args))
-        case Mul(args):
-            return Mul(tuple(substitute(arg, values) for arg in args))
-        case Pow(base, exponent):
-            return Pow(substitute(base, values), exponent)
-        case Guard(conditions, body):
-            return Guard(tuple(c.substitute(values) for c in conditions), substitute(body, values))
-        case Reduce(kind, var, extent, body):
-            return Reduce(kind, var, extent.substitute(values), substitute(body, values))
-        case Call(function, args):
-            return Call(function, tuple(substitute(arg, values) for arg in args))
-    raise TypeError(f"not an expression: {expr!r}")
+    return rebuilt(expr, lambda part: substitute(part, values), lambda poly: poly.substitute(values))

@@ -12,11 +12,11 @@ from dataclasses import replace
 from fractions import Fraction
 
 from tensmith.formula.bounds import OUTPUT, Ranges
-from tensmith.formula.expr import Add, Call, Expr, Formula, Guard, Mul, Num, Pow, Read, Reduce, Size, fresh
+from tensmith.formula.expr import Call, Choose, Expr, Formula, Num, Pow, Read, Reduce, Size, fresh
+from tensmith.formula.functions import EXTREMES
 from tensmith.formula.poly import Poly
 from tensmith.formula.sums import found, joined, parted, shifted, solved
 from tensmith.formula.terms import (
-    LATTICE,
     ONE,
     Atom,
     CallAtom,
@@ -34,6 +34,7 @@ from tensmith.formula.terms import (
     rename_normal,
     symbols,
 )
+from tensmith.formula.walk import chain
 
 
 def normalize(expr: Expr, ranges: Ranges) -> Normal:
@@ -67,19 +68,19 @@ def explain_difference(left: Formula, right: Formula, ranges: Ranges | None = No
 def _expand(expr: Expr, ranges: Ranges) -> list[Term]:
     match expr:
         case Num(value):
-            return [Term(value)] if value else []
+            return [Term(Fraction(value))] if value else []
         case Size(poly):
             return _expand_size(poly)
         case Read(name, indices):
             return [Term(factors=((ReadAtom(name, indices), ONE),))]
-        case Add(args):
+        case Call("add", args):
             return [term for arg in args for term in _expand(arg, ranges)]
-        case Mul(args):
+        case Call("mul", args):
             return _product([_expand(arg, ranges) for arg in args])
         case Pow(base, exponent):
             return _power(base, exponent, ranges)
-        case Guard(conditions, body):
-            return [replace(t, guards=t.guards | set(conditions)) for t in _expand(body, ranges)]
+        case Choose(conditions, then, otherwise):
+            return _choice(conditions, _expand(then, ranges), _expand(otherwise, ranges))
         case Reduce("sum", var, extent, body):
             inner = ranges.having(((var, extent),))
             return [replace(t, bound=((var, extent), *t.bound)) for t in _expand(body, inner)]
@@ -96,6 +97,13 @@ def _expand_size(poly: Poly) -> list[Term]:
         factors = tuple((SizeAtom(Poly(((((a, 1),), 1),))), Fraction(power)) for a, power in monomial)
         terms.append(Term(Fraction(coefficient), factors=in_order(factors)))
     return terms
+
+
+def _choice(conditions: tuple[Poly, ...], then: list[Term], otherwise: list[Term]) -> list[Term]:
+    """[all hold] * then, and otherwise where the first one that fails is this one, for each of them."""
+    cases = [(set(conditions), then)]
+    cases += [({*conditions[:n], -1 - condition}, otherwise) for n, condition in enumerate(conditions)]
+    return [replace(term, guards=term.guards | guards) for guards, terms in cases for term in terms]
 
 
 def _product(parts: list[list[Term]]) -> list[Term]:
@@ -133,26 +141,23 @@ def _power(base: Expr, exponent: Fraction, ranges: Ranges) -> list[Term]:
 
 
 def _reduction(expr: Reduce, ranges: Ranges) -> ReduceAtom:
-    bound: list[tuple[str, Poly]] = []
-    body: Expr = expr
-    while isinstance(body, Reduce) and body.kind == expr.kind:
-        bound.append((body.var, body.extent))
-        body = body.body
+    nested, body = chain(expr)
+    bound = tuple((each.var, each.extent) for each in nested)
     inner = normalize(body, ranges.having(bound))
     # One level above what the body's own sums are named by, so that neither captures the other.
     level = inner.height + 1
-    names, renamed = canonical_names(tuple(bound), level, lambda n: rename_normal(inner, n).text)
+    names, renamed = canonical_names(bound, level, lambda n: rename_normal(inner, n).text)
     return ReduceAtom(expr.kind, names, rename_normal(inner, renamed))
 
 
 def _call(function: str, args: tuple[Expr, ...], ranges: Ranges) -> list[Term]:
     normals = [normalize(arg, ranges) for arg in args]
-    if function in LATTICE:
-        return _lattice(function, normals)
+    if function in EXTREMES:
+        return _extreme(function, normals)
     return [Term(factors=((CallAtom(function, tuple(normals)), ONE),))]
 
 
-def _lattice(function: str, args: list[Normal]) -> list[Term]:
+def _extreme(function: str, args: list[Normal]) -> list[Term]:
     """maximum and minimum: associative, commutative, idempotent."""
     flat: dict[str, Normal] = {}
     for arg in args:
@@ -165,7 +170,7 @@ def _lattice(function: str, args: list[Normal]) -> list[Term]:
     if len(constants) > 1:
         pick = max if function == "maximum" else min
         kept = pick(constants, key=lambda n: n.terms[0].coefficient if n.terms else Fraction(0))
-        return _lattice(function, [n for n in flat.values() if n not in constants] + [kept])
+        return _extreme(function, [n for n in flat.values() if n not in constants] + [kept])
     ordered = tuple(flat[text] for text in sorted(flat))
     return [Term(factors=((CallAtom(function, ordered), ONE),))]
 

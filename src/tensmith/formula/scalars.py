@@ -12,12 +12,9 @@ import numpy as np
 
 from tensmith.formula.arith import Array
 from tensmith.formula.expr import Expr, Scalar, as_expr, call
+from tensmith.formula.functions import MIRRORED
 
 T = TypeVar("T")
-
-# Functions whose values are truth values.
-PREDICATES = frozenset({"isnan", "isinf", "isposinf", "isneginf"})
-_MIRRORED = {"greater": "less", "greater_equal": "less_equal"}
 
 
 class Scalars(Protocol[T]):
@@ -67,8 +64,8 @@ class Expressions:
 
     def compare(self, relation: str, a: Expr, b: Expr) -> Expr:
         """1 where the relation holds, else 0; a > b is written b < a."""
-        if relation in _MIRRORED:
-            return call(_MIRRORED[relation], b, a)
+        if relation in MIRRORED:
+            return call(MIRRORED[relation], b, a)
         return call(relation, a, b)
 
 

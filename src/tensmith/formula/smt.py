@@ -16,12 +16,10 @@ import z3
 
 from tensmith.formula.bounds import OUTPUT, Ranges
 from tensmith.formula.expr import (
-    Add,
     Call,
+    Choose,
     Expr,
     Formula,
-    Guard,
-    Mul,
     Num,
     Pow,
     Read,
@@ -30,6 +28,7 @@ from tensmith.formula.expr import (
     substitute,
 )
 from tensmith.formula.poly import Div, Poly
+from tensmith.formula.walk import free_variables
 
 
 def prove_equal(left: Formula, right: Formula, ranges: Ranges | None = None, timeout_ms: int = 5000) -> bool:
@@ -94,20 +93,20 @@ class _Writer:
         """An expression as a real term."""
         match expr:
             case Num(number):
-                return _rational(number)
+                return _rational(Fraction(number))
             case Size(poly):
                 return z3.ToReal(self.integer(poly))
             case Read(name, indices):
                 return _apply(f"read.{name}", [self.integer(i) for i in indices], z3.IntSort())
-            case Add(args):
+            case Call("add", args):
                 return z3.Sum([self.value(arg) for arg in args])
-            case Mul(args):
+            case Call("mul", args):
                 return z3.Product([self.value(arg) for arg in args])
             case Pow(base, exponent):
                 return self._power(self.value(base), exponent)
-            case Guard(conditions, body):
+            case Choose(conditions, then, otherwise):
                 holds = z3.And(*(self.integer(c) >= 0 for c in conditions))
-                return z3.If(holds, self.value(body), z3.RealVal(0))
+                return z3.If(holds, self.value(then), self.value(otherwise))
             case Reduce(kind, var, extent, body):
                 return self._reduction(kind, var, extent, body)
             case Call(function, args):
@@ -138,7 +137,7 @@ class _Writer:
         text = z3.simplify(self.value(inner), som=True).sexpr()
         self.indices.discard(depth)
         size = self.integer(extent)
-        free = sorted(_free_symbols(inner) - {depth})
+        free = sorted(free_variables(inner) - {depth})
         key = f"{kind}.{text}"
         number = self.reductions.setdefault(key, len(self.reductions))
         return _apply(f"reduce.{number}", [size, *(self._symbol(n) for n in free)], z3.IntSort())
@@ -172,20 +171,3 @@ def _apply(name: str, args: Sequence[Any], sort: Any) -> Any:
     if not args:
         return z3.Real(name)
     return z3.Function(f"{name}/{len(args)}", *([sort] * len(args)), z3.RealSort())(*args)
-
-
-def _free_symbols(expr: Expr) -> set[str]:
-    match expr:
-        case Size(poly):
-            return set(poly.symbols())
-        case Read(_, indices):
-            return {name for index in indices for name in index.symbols()}
-        case Add(args) | Mul(args) | Call(_, args):
-            return set().union(*map(_free_symbols, args))
-        case Pow(base, _):
-            return _free_symbols(base)
-        case Guard(conditions, body):
-            return {name for c in conditions for name in c.symbols()} | _free_symbols(body)
-        case Reduce(_, var, extent, body):
-            return (set(extent.symbols()) | _free_symbols(body)) - {var}
-    return set()

@@ -10,13 +10,13 @@ from functools import cached_property
 from typing import TypeAlias, Union
 
 from tensmith.formula.bounds import CANONICAL
+from tensmith.formula.functions import EXTREMES
 from tensmith.formula.poly import Poly
 
 Bound: TypeAlias = tuple[tuple[str, Poly], ...]
 Atom: TypeAlias = Union["ReadAtom", "SizeAtom", "CallAtom", "ReduceAtom", "GroupAtom"]
 
 ONE = Fraction(1)
-LATTICE = {"maximum": "max", "minimum": "min"}
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ def _map_atom(atom: Atom, change: Callable[[Poly], Poly]) -> Atom:
             return SizeAtom(change(poly))
         case CallAtom(function, args):
             changed = [_map_normal(arg, change) for arg in args]
-            if function in LATTICE:
+            if function in EXTREMES:
                 changed.sort(key=lambda n: n.text)
             return CallAtom(function, tuple(changed))
         case ReduceAtom(kind, bound, body):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from tensmith.formula.expr import Add, Call, Expr, Formula, Guard, Mul, Pow, Read, Reduce, Size
+from tensmith.formula.expr import Call, Choose, Expr, Formula, Let, Pow, Read, Reduce, Size
+from tensmith.formula.poly import Poly
 
 _NONE: frozenset[str] = frozenset()
 
@@ -12,29 +13,53 @@ _NONE: frozenset[str] = frozenset()
 def parts(expr: Expr) -> tuple[Expr, ...]:
     """The expressions directly inside."""
     match expr:
-        case Add(args) | Mul(args) | Call(_, args):
+        case Call(_, args):
             return args
-        case Pow(inner, _) | Guard(_, inner) | Reduce(_, _, _, inner):
+        case Pow(inner, _) | Reduce(_, _, _, inner):
             return (inner,)
+        case Choose(_, then, otherwise):
+            return then, otherwise
+        case Let(_, position, body):
+            return position, body
+        case Read(when=when) if when is not None:
+            return (when,)
     return ()
 
 
-def rebuilt(expr: Expr, function: Callable[[Expr], Expr]) -> Expr:
-    """The expression with `function` applied to those directly inside."""
-    match expr:
-        case Add(args):
-            return Add(tuple(map(function, args)))
-        case Mul(args):
-            return Mul(tuple(map(function, args)))
-        case Call(name, args):
-            return Call(name, tuple(map(function, args)))
-        case Pow(base, exponent):
-            return Pow(function(base), exponent)
-        case Guard(conditions, body):
-            return Guard(conditions, function(body))
-        case Reduce(kind, var, extent, body):
-            return Reduce(kind, var, extent, function(body))
-    return expr
+def walk(root: Expr, closed: Callable[[Expr], bool] = lambda expr: False) -> Iterator[Expr]:
+    """The expression and all inside it, each object once; what is inside a closed one is not met."""
+    seen: set[int] = set()
+    stack = [root]
+    while stack:
+        expr = stack.pop()
+        if id(expr) not in seen:
+            seen.add(id(expr))
+            yield expr
+            if not closed(expr):
+                stack.extend(reversed(parts(expr)))
+
+
+def loads(root: Expr) -> Iterator[Read]:
+    """The reads with subscripts inside, each object once."""
+    return (expr for expr in walk(root) if isinstance(expr, Read) and expr.indices)
+
+
+def chain(reduction: Reduce) -> tuple[tuple[Reduce, ...], Expr]:
+    """Directly nested reductions of one kind, outermost first, and the body of the last."""
+    found = [reduction]
+    while isinstance(found[-1].body, Reduce) and found[-1].body.kind == reduction.kind:
+        found.append(found[-1].body)
+    return tuple(found), found[-1].body
+
+
+def outer_reductions(root: Expr) -> list[Reduce]:
+    """Reductions that stand in no other, each object once."""
+    return [expr for expr in walk(root, is_reduction) if isinstance(expr, Reduce)]
+
+
+def is_reduction(expr: Expr) -> bool:
+    """Whether it is one."""
+    return isinstance(expr, Reduce)
 
 
 def reads(expr: Expr) -> Iterator[Read]:
@@ -51,7 +76,7 @@ def ranks(expr: Expr) -> dict[str, int]:
 
 
 def functions(expr: Expr) -> frozenset[str]:
-    """The names of the opaque functions inside."""
+    """The names of the functions inside."""
     own = frozenset({expr.function}) if isinstance(expr, Call) else _NONE
     return own.union(*map(functions, parts(expr)))
 
@@ -59,17 +84,30 @@ def functions(expr: Expr) -> frozenset[str]:
 def size_names(formula: Formula) -> frozenset[str]:
     """The symbolic sizes that a tensor depends on."""
     inside = free_variables(formula.body) - set(formula.indices)
-    return inside.union(*(dim.symbols() for dim in formula.shape))
+    return inside | _symbols(formula.shape)
 
 
 def free_variables(expr: Expr) -> frozenset[str]:
-    """The index variables and sizes that the value depends on; not those that reductions bind."""
+    """The index variables and sizes that the value depends on; not those that are bound inside."""
+    known: frozenset[str] | None = expr.__dict__.get("_free")
+    if known is None:
+        known = expr.__dict__["_free"] = _free(expr)
+    return known
+
+
+def _free(expr: Expr) -> frozenset[str]:
     found = _NONE.union(*map(free_variables, parts(expr)))
     match expr:
-        case Read(_, polys) | Guard(polys, _):
-            return found.union(*(poly.symbols() for poly in polys))
+        case Read(_, polys) | Choose(polys, _, _):
+            return found | _symbols(polys)
         case Size(poly):
             return poly.symbols()
         case Reduce(_, var, extent, _):
             return (found - {var}) | extent.symbols()
+        case Let(symbol, position, body):
+            return free_variables(position) | (free_variables(body) - {symbol})
     return found
+
+
+def _symbols(polys: Iterable[Poly]) -> frozenset[str]:
+    return _NONE.union(*(poly.symbols() for poly in polys))

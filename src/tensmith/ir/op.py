@@ -16,7 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias, TypeVar, Union
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, Union
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from tensmith.formula.arith import Arith, Array
 from tensmith.formula.expr import Formula
 from tensmith.ir.types import TensorType
 from tensmith.registry import Registry
+
+if TYPE_CHECKING:
+    from tensmith.ir.elements import Elements
 
 Attr: TypeAlias = Union[
     int, float, str, bytes, "tuple[int, ...]", "tuple[float, ...]", "tuple[str, ...]", Array, None
@@ -153,6 +156,13 @@ class Op(ABC):
     def formula(self, call: Symbolic) -> tuple[Formula, ...]:
         """Index formulas of the outputs."""
         raise ProgramError(f"op '{self.name}' has no formula")
+
+    def element(self, m: Elements[Any, Any], node: Node, at: tuple[Any, ...]) -> Any:
+        """The element of the output at subscripts, in an algebra `m`; None: as the formula says.
+
+        For what formulas do not tell: element types, a choice among parts, subscripts that are computed.
+        """
+        return None
 
     def cost(self, call: Typed, outputs: tuple[TensorType | None, ...]) -> int:
         """Multiply-adds of the op at the given static types; 0 for data movement and elementwise ops."""

@@ -8,7 +8,7 @@ from fractions import Fraction
 from tensmith.lifting import loops
 from tensmith.lifting.result import LiftResult
 from tensmith.lifting.summary import LoopFacts, Result, Summary, Written
-from tensmith.lifting.terms import Argument, Cases, Fold, Index, Number, Op, Read, Term
+from tensmith.lifting.terms import Argument, Choose, Fold, Index, Number, Op, Read, Term
 from tensmith.verify.obligation import Verdict
 
 _INFIX = {
@@ -164,7 +164,7 @@ def term(found: Term) -> str:
         case Argument(name, _):
             return name
         case Read(array, indices, _):
-            return f"{array}[{', '.join(map(term, indices))}]"
+            return f"{array}[{', '.join(map(str, indices))}]"
         case Op("cast", (value,), type_):
             return f"{type_}({term(value)})"
         case Op("inf"):
@@ -173,12 +173,10 @@ def term(found: Term) -> str:
             return _applied(operator, [term(argument) for argument in arguments])
         case Fold(kind_, var, extent, body, start, _):
             return f"{kind_}({var} < {extent}: {term(body)}; from {term(start)})"
-        case Cases(cases, otherwise, _):
-            parts = [
-                f"{term(value)} if {' and '.join(f'{poly} >= 0' for poly in conditions)}"
-                for conditions, value in cases
-            ]
-            return f"({' else '.join((*parts, term(otherwise)))})"
+        case Choose(conditions, then, otherwise, _):
+            test, other = " and ".join(f"{poly} >= 0" for poly in conditions), term(otherwise)
+            other = other[1:-1] if isinstance(otherwise, Choose) else other
+            return f"({term(then)} if {test} else {other})"
 
 
 # Obligations.

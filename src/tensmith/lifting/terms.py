@@ -1,8 +1,8 @@
 """Terms: the typed scalar language of closed forms.
 
-What a variable or an array element holds, as a function of the arguments at entry: no state, no loops. A
-subscript or position is a polynomial (`Poly`) over index variables, sizes and integer parameters where it is
-affine enough to be one, wrapped as `Index`; everything else has a machine type.
+What a variable or an array element holds, as a function of the arguments at entry: no state, no loops.
+Subscripts are polynomials (`Poly`) over index variables, sizes and integer parameters; so is a value where it
+can be one, as an `Index`. Every term has a machine type.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Read:
     """An element of a parameter array at entry (locals and later states are substituted away)."""
 
     array: str
-    indices: tuple[Term, ...]
+    indices: tuple[Poly, ...]
     type: Scalar
 
 
@@ -75,15 +75,16 @@ class Fold:
 
 
 @dataclass(frozen=True)
-class Cases:
-    """The first value whose conditions (all polynomials >= 0) hold, else `otherwise`: chosen by position."""
+class Choose:
+    """`then` where every condition is >= 0, else `otherwise`: chosen by position."""
 
-    cases: tuple[tuple[tuple[Poly, ...], Term], ...]
+    conditions: tuple[Poly, ...]
+    then: Term
     otherwise: Term
     type: Scalar
 
 
-Term: TypeAlias = Number | Index | Argument | Read | Op | Fold | Cases
+Term: TypeAlias = Number | Index | Argument | Read | Op | Fold | Choose
 # Conditions, and whether they hold.
 Path: TypeAlias = tuple[tuple[Term, bool], ...]
 
@@ -107,14 +108,26 @@ def infinite(term: Term) -> int:
 def parts(term: Term) -> tuple[Term, ...]:
     """The terms directly inside."""
     match term:
-        case Read(_, indices, _):
-            return indices
         case Op(_, arguments, _):
             return arguments
         case Fold(_, _, _, body, start, _):
             return (body, start)
-        case Cases(cases, otherwise, _):
-            return (*(value for _, value in cases), otherwise)
+        case Choose(_, then, otherwise, _):
+            return (then, otherwise)
+    return ()
+
+
+def polys(term: Term) -> tuple[Poly, ...]:
+    """The polynomials directly inside."""
+    match term:
+        case Index(poly, _):
+            return (poly,)
+        case Read(_, indices, _):
+            return indices
+        case Fold(_, _, extent, _, _, _):
+            return (extent,)
+        case Choose(conditions, _, _, _):
+            return conditions
     return ()
 
 
@@ -131,12 +144,11 @@ def rebuild(term: Term, parts_to: Callable[[Term], Term], poly_to: Callable[[Pol
         case Index(poly, _):
             return replace(term, poly=poly_to(poly))
         case Read(_, indices, _):
-            return replace(term, indices=tuple(map(parts_to, indices)))
+            return replace(term, indices=tuple(map(poly_to, indices)))
         case Op(_, arguments, _):
             return replace(term, arguments=tuple(map(parts_to, arguments)))
         case Fold(_, _, extent, body, start, _):
             return replace(term, extent=poly_to(extent), body=parts_to(body), start=parts_to(start))
-        case Cases(cases, otherwise, _):
-            found = tuple((tuple(map(poly_to, conditions)), parts_to(value)) for conditions, value in cases)
-            return replace(term, cases=found, otherwise=parts_to(otherwise))
+        case Choose(conditions, then, otherwise, type_):
+            return Choose(tuple(map(poly_to, conditions)), parts_to(then), parts_to(otherwise), type_)
     return term

@@ -20,7 +20,7 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array, Floats
 from tensmith.formula.evaluate import evaluate
-from tensmith.formula.expr import Add, Expr, Formula, Scalar, call, compute, guard
+from tensmith.formula.expr import Call, Expr, Formula, Scalar, call, compute, guard
 from tensmith.formula.poly import Dim, Poly
 from tensmith.ir.op import OPS, Attrs, Node, Symbolic
 from tensmith.ir.ops.shared import broadcast_read, broadcast_shapes
@@ -514,6 +514,6 @@ def constant(value: Array) -> Formula:
 
     def element(*at: Poly) -> Expr:
         here = (([p for i, n in zip(at, cell) for p in (i - n, n - i)], item) for cell, item in cells)
-        return Add(tuple(guard(conditions, item) for conditions, item in here))
+        return Call("add", tuple(guard(conditions, item) for conditions, item in here))
 
     return compute(value.shape, element)

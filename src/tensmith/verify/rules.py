@@ -13,7 +13,7 @@ from tensmith.errors import ProgramError
 from tensmith.formula import walk
 from tensmith.formula.arith import PrimeField
 from tensmith.formula.evaluate import evaluate
-from tensmith.formula.expr import Add, Call, Expr, Formula, Guard, Mul, Pow, Reduce, substitute
+from tensmith.formula.expr import Expr, Formula, Reduce, rebuilt, substitute
 from tensmith.formula.normal import explain_difference
 from tensmith.formula.poly import Poly
 from tensmith.formula.smt import prove_equal
@@ -86,16 +86,9 @@ def without_unit_loops(formula: Formula) -> Formula:
 
 
 def _without_unit_loops(expr: Expr) -> Expr:
-    match expr:
-        case Reduce(_, var, extent, body) if extent == 1:
-            return _without_unit_loops(substitute(body, {var: Poly.of(0)}))
-        case Reduce(body=body) | Guard(body=body):
-            return replace(expr, body=_without_unit_loops(body))
-        case Pow(base, exponent):
-            return Pow(_without_unit_loops(base), exponent)
-        case Add(args) | Mul(args) | Call(args=args):
-            return replace(expr, args=tuple(map(_without_unit_loops, args)))
-    return expr
+    if isinstance(expr, Reduce) and expr.extent == 1:
+        return _without_unit_loops(substitute(expr.body, {expr.var: Poly.of(0)}))
+    return rebuilt(expr, _without_unit_loops)
 
 
 def judge_rule(rule: Rule) -> Iterator[Judgement]:

@@ -31,7 +31,7 @@ ZERO = Poly.of(0)
 
 
 def read(array: str, *at: Poly, type: Scalar = I32) -> Read:
-    return Read(array, tuple(Index(place, I32) for place in at), type)
+    return Read(array, at, type)
 
 
 def number(value: float, type: Scalar = I32) -> Number:

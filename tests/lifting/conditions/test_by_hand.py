@@ -35,7 +35,7 @@ from tensmith.formula.poly import Poly
 from tensmith.lifting.conditions import obligations
 from tensmith.lifting.loops import I32
 from tensmith.lifting.summary import LoopFacts, Requirement, Size, Summary, Written
-from tensmith.lifting.terms import Argument, Index, Read
+from tensmith.lifting.terms import Argument, Read
 from tensmith.verify.obligation import Verdict
 from tensmith.verify.solve import discharge
 
@@ -109,7 +109,7 @@ WRONG: dict[str, Change] = {
     "no fact of a counter": (vadd, ("loops", 0, "scalars"), {}, {"exit", "definedness", "bounds"}),
     "the wrong matrix entry": (
         gemv, ("results", 0, "written", 0, "value", "body", "arguments", 0, "indices"),
-        (Index(k, I32), Index(x, I32)), {"post"},
+        (k, x), {"post"},
     ),
     "another constant": (
         blend, ("results", 0, "written", 0, "value", "arguments", 1), number(254, U8), {"post"},
@@ -152,7 +152,7 @@ FORM: dict[str, tuple[Callable[[], Summary], tuple[Any, ...], Any, str]] = {
         vadd, ("loops",), (*vadd().loops, LoopFacts("k@9:9", "q", (), n, {}, {})), "has no loop k@9:9",
     ),
     "an array that is not there": (
-        vadd, ("results", 0, "written", 0, "value"), Read("c", (Index(x, I32),), I32), "reads 'c'",
+        vadd, ("results", 0, "written", 0, "value"), Read("c", (x,), I32), "reads 'c'",
     ),
     "a symbol that is not there": (
         vadd, ("results", 0, "written", 0, "extents"), (Poly.symbol("q"),), "named 'q'",

@@ -173,6 +173,13 @@ def test_what_lanes_cannot_say_is_refused(lifted: Lifted, reason: str) -> None:
         EMITTERS["tpc"].emit(lifted)
 
 
+def test_glue_says_of_every_tensor_what_is_read_of_it() -> None:
+    glue = EMITTERS["tpc"].emit(samples.variance(F32)).files["variance_glue.cpp"].decode()
+    for kernel in glue.split("\nclass ")[1:]:
+        for place in range(kernel.count("in_defs->inputTensors[") // 2):
+            assert f"inputTensorAccessPattern[{place}]" in kernel
+
+
 def test_sources_name_only_public_intrinsics() -> None:
     text = EMITTERS["tpc"].emit(samples.softmax()).files["softmax_2.tpc.c"].decode()
     assert "v_f32_ld_tnsr_b(" in text

@@ -28,7 +28,7 @@ from tensmith.lifting.loops import (
 )
 from tensmith.lifting.summarize import summarize
 from tensmith.lifting.summary import Summary, Written
-from tensmith.lifting.terms import Argument, Cases, Fold, Number, Op, Read, Term
+from tensmith.lifting.terms import Argument, Choose, Fold, Number, Op, Read, Term
 
 n = Poly.symbol("n")
 ZERO = c(0)
@@ -180,7 +180,7 @@ def test_a_triangle_is_a_box_with_a_mask() -> None:
 def test_a_store_under_a_condition_on_the_counter_is_masked() -> None:
     body = If(less(v("i"), v("k")), (store("a", v("i"), c(1)),), (store("a", v("i"), c(2)),))
     summary = summarize(function({"a": flat(), "n": I32, "k": I32}, *loop("i", ZERO, v("n"), body)))
-    assert isinstance(only(summary).value, Cases)
+    assert isinstance(only(summary).value, Choose)
     agrees(summary)
 
 
@@ -255,7 +255,7 @@ def test_what_a_swapped_temporary_holds_is_the_value_of_the_iteration_before() -
     )
     summary = summarize(made)
     value = only(summary).value
-    assert isinstance(value, Op) and isinstance(value.arguments[1], Cases)
+    assert isinstance(value, Op) and isinstance(value.arguments[1], Choose)
     agrees(summary)
 
 

@@ -16,7 +16,7 @@ from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.memory import Box, Contents, apart, covers, meet
 from tensmith.lifting.summarize.normal import normal
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.terms import Cases, Index, Read
+from tensmith.lifting.terms import Choose, Index, Read
 
 a, b, i, j, n, m = map(Poly.symbol, ("a", "b", "i", "j", "n", "m"))
 SIZES = Scope(frozenset({"m", "n"}))
@@ -39,7 +39,7 @@ def test_an_element_is_found_in_the_box_that_wrote_it() -> None:
 def test_where_it_is_not_known_the_position_decides() -> None:
     state = EMPTY.written(box(i, indices=("i",), extents=(n,)), SIZES)
     found = state.read((j,), SIZES.binding(("j", m)), NOWHERE)
-    assert isinstance(found, Cases) and found.cases[0][0] == (n - 1 - j,)
+    assert isinstance(found, Choose) and found.conditions == (n - 1 - j,)
     assert isinstance(found.otherwise, Read)
 
 

@@ -11,7 +11,7 @@ from tensmith.lifting.loops import BOOL, F32, F64, I32, Scalar
 from tensmith.lifting.summarize.algebra import Algebra
 from tensmith.lifting.summarize.recurrence import Recurrence, Step
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.terms import Argument, Cases, Fold, Number, Op, Term
+from tensmith.lifting.terms import Argument, Choose, Fold, Number, Op, Term
 
 U8 = Scalar("int", 8, False)
 v, e, start = Argument("v", I32), Argument("e", I32), Number(Fraction(5), I32)
@@ -42,7 +42,7 @@ def step(term: Term, first: Term = start) -> Step | None:
         (op("select", op("lt", v, e, type=BOOL), e, v), "max", e),
         (op("select", op("lt", e, v, type=BOOL), e, v), "min", e),
         (op("select", op("le", v, e, type=BOOL), v, e), "min", e),
-        (Cases((((Poly.symbol("n"),), op("add", v, e)),), v, I32), "sum", e),
+        (Choose((Poly.symbol("n"),), op("add", v, e), v, I32), "sum", e),
     ],
 )
 def test_a_step_is_recognised(term: Term, kind: str, operand: Term) -> None:

@@ -9,6 +9,8 @@ from lifting import lifted_interpreter
 from lifting.summaries import KERNELS, evaluate
 from tensmith.ir.text import parse_program, print_program
 from tensmith.lifting.loops import Array
+from tensmith.lifting.source.c import read_c
+from tensmith.lifting.summarize import summarize
 from tensmith.lifting.summary import Summary
 from tensmith.lifting.tensorize import tensorize
 
@@ -70,3 +72,11 @@ def test_sums_of_products_are_products_of_matrices():
 
 def test_shifted_reads_are_views():
     assert ops("stencil") == ["add", "add"]
+
+
+def test_a_maximum_from_the_first_element_on_is_one_reduction(tmp_path):
+    assert ops("greatest") == ["reduce_max"]
+    loop = "for (int i = 1; i < n; i++) if (x[i] > m) m = x[i];"
+    (tmp_path / "f.c").write_text(f"float f(const float *x, int n) {{ float m = x[0]; {loop} return m; }}")
+    (function,) = read_c(tmp_path / "f.c")
+    assert [node.op for node in tensorize(summarize(function)).program.nodes] == ["reduce_max"]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tensmith.backend.device.definitions import Axes, ranges_of, tidy
 from tensmith.backend.device.fusion import Group, split_axis
 from tensmith.backend.device.reductions import Fold
-from tensmith.formula.expr import Expr, Guard, Mul, Read, fresh
+from tensmith.formula.expr import Call, Choose, Expr, Read, fresh
 from tensmith.formula.poly import Div, Poly
 from tensmith.formula.walk import free_variables, parts
 
@@ -51,9 +51,11 @@ def contraction(group: Group) -> Contraction | None:
 
 
 def _factors(fold: Fold | None) -> tuple[Expr, Expr] | None:
-    if fold is None or fold.kind != "sum" or not isinstance(fold.body, Mul) or len(fold.body.args) != 2:
-        return None
-    return fold.body.args
+    if fold is not None and fold.kind == "sum":
+        match fold.body:
+            case Call("mul", (left, right)):
+                return left, right
+    return None
 
 
 def _grouped(group: Group) -> Group:
@@ -87,7 +89,7 @@ def _divisions(expr: Expr) -> Iterator[Div]:
     polys: tuple[Poly, ...] = ()
     if isinstance(expr, Read):
         polys = expr.indices
-    elif isinstance(expr, Guard):
+    elif isinstance(expr, Choose):
         polys = expr.conditions
     for poly in polys:
         yield from (atom for monomial, _ in poly.terms for atom, _ in monomial if isinstance(atom, Div))

@@ -16,20 +16,22 @@ import numpy as np
 from tensmith.errors import EngineError, ProgramError
 from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import (
-    Add,
+    ZERO,
+    Call,
+    Choose,
     Expr,
     Formula,
-    Guard,
     Num,
     Read,
     Reduce,
     Size,
     compute,
     fresh,
+    rebuilt,
     substitute,
 )
 from tensmith.formula.poly import Poly
-from tensmith.formula.walk import reads, rebuilt
+from tensmith.formula.walk import reads
 from tensmith.ir import Node, Program, interpret
 from tensmith.ir.op import Symbolic
 from tensmith.ir.ops.sizes import flat_position
@@ -103,19 +105,19 @@ def tidy(expr: Expr, ranges: Ranges) -> Expr:
         case Size(poly):
             number = ranges.simplify(poly)
             return Size(number) if number.constant is None else Num(Fraction(number.constant))
-        case Guard(conditions, body):
+        case Choose(conditions, then, otherwise):
             simpler = [ranges.simplify(condition) for condition in conditions]
             if any(ranges.never_negative(-condition - 1) for condition in simpler):
-                return Num(Fraction(0))
+                return tidy(otherwise, ranges)
             left = tuple(c for c in simpler if not ranges.never_negative(c))
-            return Guard(left, tidy(body, ranges)) if left else tidy(body, ranges)
+            return Choose(left, tidy(then, ranges), tidy(otherwise, ranges)) if left else tidy(then, ranges)
         case Reduce(kind, var, extent, body):
             if extent == 1:
                 return tidy(substitute(body, {var: Poly.of(0)}), ranges)
             return Reduce(kind, var, extent, tidy(body, ranges.having([(var, extent)])))
-        case Add(args):
-            terms = [term for term in (tidy(arg, ranges) for arg in args) if term != Num(Fraction(0))]
-            return Add(tuple(terms)) if len(terms) > 1 else (*terms, Num(Fraction(0)))[0]
+        case Call("add", args):
+            terms = [term for term in (tidy(arg, ranges) for arg in args) if term != ZERO]
+            return Call("add", tuple(terms)) if len(terms) > 1 else (*terms, ZERO)[0]
     return rebuilt(expr, lambda part: tidy(part, ranges))
 
 

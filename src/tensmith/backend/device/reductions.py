@@ -18,9 +18,9 @@ from tensmith.backend.device.definitions import Array, Axes, Definition, Definit
 from tensmith.errors import EngineError
 from tensmith.formula.arith import Floats
 from tensmith.formula.evaluate import evaluate
-from tensmith.formula.expr import Call, Expr, Formula, Read, Reduce, substitute
+from tensmith.formula.expr import Call, Expr, Formula, Read, Reduce, rebuilt, substitute
 from tensmith.formula.poly import Poly
-from tensmith.formula.walk import free_variables, reads, rebuilt
+from tensmith.formula.walk import chain, free_variables, reads
 
 # What stands in a body for the reduction that its kernel computes.
 FOLDED = Call("folded", ())
@@ -122,12 +122,12 @@ class _Separation:
     def _opened(self, expr: Reduce, scope: Axes) -> Fold:
         """Directly nested reductions of one kind as one, the reductions inside taken out."""
         axes: Axes = ()
-        body: Expr = expr
-        while isinstance(body, Reduce) and body.kind == expr.kind:
-            extent = body.extent.constant
+        nested, body = chain(expr)
+        for each in nested:
+            extent = each.extent.constant
             if extent is None:
                 raise EngineError(f"{self.definition.label} adds up varying numbers of elements on no device")
-            axes, body = (*axes, (body.var, extent)), body.body
+            axes = (*axes, (each.var, extent))
         return Fold(expr.kind, axes, self._without(body, (*scope, *axes), False))
 
 

@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 from tensmith.backend.device.definitions import ranges_of
 from tensmith.backend.device.reductions import FOLDED, Element
 from tensmith.ctext.dialect import DEVICE
-from tensmith.ctext.expr import Expr, Load, Param
 from tensmith.ctext.names import Names
 from tensmith.ctext.scalar import Scope, Unit
 from tensmith.ctext.typed import Bounds, Typing
 from tensmith.errors import EngineError
-from tensmith.formula import expr as formula
 from tensmith.formula.bounds import Ranges
+from tensmith.formula.expr import Expr, Read
 from tensmith.formula.poly import Poly
 
 # What the three shapes of kernel call their variables; and i0, i1..., k0, v0, x0 up to this many.
@@ -48,7 +47,7 @@ class Text(Typing):
 
         super().__init__(self._element, refuse, Bounds(ranges))
         self.names: dict[str, str] = {}
-        self.variables: dict[str, Param] = {}
+        self.variables: dict[str, Read] = {}
         self._scalars: dict[str, str] = {}
         taken = [*_WORDS.split(), *(f"{letter}{n}" for letter in "ikvx" for n in range(_MOST))]
         self.unit = _Arguments(
@@ -58,7 +57,7 @@ class Text(Typing):
 
     def declare(self, value: str, name: str, dtype: str) -> None:
         """Says that a variable of the kernel holds a value."""
-        self.variables[value] = Param(name, dtype)
+        self.variables[value] = Read(name, (), dtype)
         self._scalars[name] = name
 
     def block(self) -> Scope:
@@ -66,9 +65,9 @@ class Text(Typing):
         return Scope(self.unit, depth=0)
 
     def _element(self, name: str, indices: tuple[Poly, ...]) -> Expr:
-        return self.variables.get(name) or Load(name, indices[0], computed_type(self.unit.stored[name]))
+        return self.variables.get(name) or Read(name, indices, computed_type(self.unit.stored[name]))
 
-    def _number(self, expr: formula.Expr) -> Expr:
+    def _number(self, expr: Expr) -> Expr:
         return self.variables[FOLDED.function] if expr == FOLDED else super()._number(expr)
 
 

@@ -19,25 +19,25 @@ from tensmith.ir.ops.shared import broadcast_read, broadcast_shapes
 from tensmith.ir.ops.sizes import lower_bound
 
 
-@elementwise("Add", commutative=True)
+@elementwise("Add", function="add", commutative=True)
 def add(m: Scalars[T], a: T, b: T) -> T:
     """y = a + b."""
     return m.add(a, b)
 
 
-@elementwise("Sub")
+@elementwise("Sub", function="sub")
 def sub(m: Scalars[T], a: T, b: T) -> T:
     """y = a - b."""
     return m.sub(a, b)
 
 
-@elementwise("Mul", commutative=True)
+@elementwise("Mul", function="mul", commutative=True)
 def mul(m: Scalars[T], a: T, b: T) -> T:
     """y = a * b."""
     return m.mul(a, b)
 
 
-@elementwise("Neg")
+@elementwise("Neg", function="neg")
 def neg(m: Scalars[T], x: T) -> T:
     """y = 0 - x."""
     return m.sub(m.const(0, x), x)
@@ -52,6 +52,8 @@ def reciprocal(m: Scalars[T], x: T) -> T:
 @op("div", onnx="Div")
 class Div(Elementwise):
     """y = a / b; integers are divided towards zero. ONNX Div. The formula is real division."""
+
+    function = "div"
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """Real division, truncated division of integers, floor division of sizes (never negative)."""
@@ -72,8 +74,12 @@ class Div(Elementwise):
 class Mod(Elementwise):
     """y = a mod b with the sign of b (fmod = 0), or C's fmod with the sign of a (fmod = 1). ONNX Mod."""
 
+    def scalar(self, attrs: Attrs) -> str:
+        """By the sign of the remainder."""
+        return "fmod" if attrs["fmod"] else "mod"
+
     def _apply(self, m: Any, attrs: Attrs, *args: Any) -> Any:
-        return m.call("fmod" if attrs["fmod"] else "mod", *args)
+        return m.call(self.scalar(attrs), *args)
 
 
 # Exponents whose power is a product, a quotient or a root.
@@ -91,6 +97,8 @@ def _plain_power(m: Scalars[T], x: T, exponent: Fraction) -> T:
 @op("pow", onnx="Pow")
 class Pow(Elementwise):
     """y = base ** exponent in base's element type; plain constant exponents are products. ONNX Pow."""
+
+    function = "pow"
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """NumPy's power; in a field a plain uniform exponent is recognised by its residue."""
@@ -121,7 +129,7 @@ class Pow(Elementwise):
         return (compute(broadcast_shapes(base.shape, exponent.shape), element),)
 
 
-@elementwise("Sum", commutative=True)
+@elementwise("Sum", function="add", commutative=True)
 def sum(m: Scalars[T], *terms: T) -> T:
     """y = a + b + ..., of any number of tensors."""
     return fold(m.add, terms)
@@ -156,13 +164,13 @@ def _smaller(a: Dim, b: Dim) -> Dim:
     return b if _larger(a, b) is a else a
 
 
-@elementwise("Max", commutative=True, base=Extreme)
+@elementwise("Max", function="maximum", commutative=True, base=Extreme)
 def max(m: Scalars[T], *terms: T) -> T:
     """y = max(a, b, ...), of any number of tensors."""
     return fold(lambda a, b: m.call("maximum", a, b), terms)
 
 
-@elementwise("Min", commutative=True, base=Extreme)
+@elementwise("Min", function="minimum", commutative=True, base=Extreme)
 def min(m: Scalars[T], *terms: T) -> T:
     """y = min(a, b, ...), of any number of tensors."""
     return fold(lambda a, b: m.call("minimum", a, b), terms)
@@ -180,7 +188,7 @@ def _function(name: str, onnx: str) -> None:
         return m.call(name, x)
 
     meaning.__doc__ = f"y = {name}(x)."
-    elementwise(onnx, name)(meaning)
+    elementwise(onnx, name, function=name)(meaning)
 
 
 for _onnx in (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx.numpy_helper
@@ -12,9 +12,12 @@ from tensmith.formula.arith import Arith, Array
 from tensmith.formula.expr import Expr, Formula, compute
 from tensmith.formula.poly import Poly
 from tensmith.formula.scalars import EXPRESSIONS
-from tensmith.ir.op import REQUIRED, Attrs, Op, Run, Symbolic, Typed, op
+from tensmith.ir.op import REQUIRED, Attrs, Node, Op, Run, Symbolic, Typed, op
 from tensmith.ir.ops.sizes import onnx_dtype
 from tensmith.ir.types import DTYPES, TensorType
+
+if TYPE_CHECKING:
+    from tensmith.ir.elements import Elements, I, V
 
 _SATURATING = ("f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz")
 
@@ -86,6 +89,10 @@ class Cast(Op):
         was_float = source is not None and source.floating
         dtype = onnx_dtype(call.attrs["to"])
         return (convert(call[0], dtype, arith, was_float, call.attrs),)
+
+    def element(self, m: Elements[V, I], node: Node, at: tuple[I, ...]) -> V:
+        """x, converted."""
+        return m.cast(m.at(node.inputs[0], at), node)
 
     def formula(self, call: Symbolic) -> tuple[Formula, ...]:
         """x, x != 0, or trunc(x)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -11,10 +11,13 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Arith, Array
 from tensmith.formula.expr import Expr, Formula, compute, reduce
 from tensmith.formula.poly import Poly
-from tensmith.ir.op import Op, Run, Symbolic, Typed, op
+from tensmith.ir.op import Node, Op, Run, Symbolic, Typed, op
 from tensmith.ir.ops.shared import normal_axis
 from tensmith.ir.ops.sizes import select
 from tensmith.ir.types import TensorType
+
+if TYPE_CHECKING:
+    from tensmith.ir.elements import Elements, I, V
 
 
 class Cumulative(Op):
@@ -66,6 +69,20 @@ class Cumulative(Op):
             return reduce(self.kind, (x.shape[axis],), term)
 
         return (compute(x.shape, element),)
+
+    def element(self, m: Elements[V, I], node: Node, at: tuple[I, ...]) -> V | None:
+        """The elements up to the subscript, or from it on, with or without its own."""
+        x, given = node.inputs[0], m.program.facts[node.inputs[1]].value
+        if given is None:
+            return None
+        axis, own = normal_axis(int(given.reshape(-1)[0]), len(at)), 0 if node.attrs["exclusive"] else 1
+        first, count = m.zero, m.plus(at[axis], m.index(own))
+        if node.attrs["reverse"]:
+            first = m.plus(at[axis], m.index(1 - own))
+            count = m.minus(m.index(m.dims(x)[axis]), first)
+        return m.fold(
+            self.kind, count, lambda k: m.at(x, (*at[:axis], m.plus(first, k), *at[axis + 1 :])), node
+        )
 
 
 @op("cum_sum", onnx="CumSum", attributes={"exclusive": 0, "reverse": 0})

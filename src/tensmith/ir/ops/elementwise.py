@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar
+from functools import reduce as fold
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -20,11 +21,16 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Arith, Array
 from tensmith.formula.expr import Expr, Formula, compute
 from tensmith.formula.scalars import EXPRESSIONS
-from tensmith.ir.op import Attrs, Op, Run, Symbolic, Typed, op
+from tensmith.ir.op import Attrs, Node, Op, Run, Symbolic, Typed, op
 from tensmith.ir.ops.shared import broadcast_read, broadcast_shapes
 from tensmith.ir.tensors import widen
 from tensmith.ir.types import TensorType
 
+if TYPE_CHECKING:
+    from tensmith.ir.elements import Elements
+
+V = TypeVar("V")
+I = TypeVar("I")  # noqa: E741
 Meaning = TypeVar("Meaning", bound=Callable[..., Any])
 
 
@@ -40,6 +46,10 @@ class Elementwise(Op):
     """
 
     meaning: ClassVar[Callable[..., Any]]
+    # The scalar function (`formula.functions`) that the meaning is, of two at a time where it takes many;
+    # "" where it is made of several.
+    function: ClassVar[str] = ""
+    many: ClassVar[bool] = False
     result: ClassVar[str | None] = None
     like: ClassVar[int] = 0
 
@@ -66,6 +76,20 @@ class Elementwise(Op):
 
         return (compute(shape, element),)
 
+    def element(self, m: Elements[V, I], node: Node, at: tuple[I, ...]) -> V | None:
+        """The scalar function of the operands."""
+        function = self.scalar(node.attrs)
+        if not function or not m.knows(function):
+            return None
+        args = m.operands(node, at)
+        if self.many:
+            return fold(lambda a, b: m.apply(function, (a, b), node), args)
+        return m.apply(function, args, node)
+
+    def scalar(self, attrs: Attrs) -> str:
+        """`function`, where attributes choose it."""
+        return self.function
+
     def _apply(self, m: Any, attrs: Attrs, *args: Any) -> Any:
         given = {name: _rounded(attrs[name]) for name in self.attributes}
         return type(self).meaning(m, *args, **given)
@@ -79,6 +103,7 @@ def elementwise(
     onnx: str,
     name: str | None = None,
     *,
+    function: str = "",
     result: str | None = None,
     like: int = 0,
     commutative: bool = False,
@@ -94,6 +119,8 @@ def elementwise(
             "__doc__": f"{meaning.__doc__ or onnx} ONNX {onnx}.",
             "__module__": meaning.__module__,
             "meaning": staticmethod(meaning),
+            "function": function,
+            "many": any(p.kind is p.VAR_POSITIONAL for p in parameters),
             "result": result,
             "like": like,
             "commutative": commutative,
@@ -111,6 +138,10 @@ class Identity(Elementwise):
 
     moves = renames = True
     meaning = staticmethod(lambda m, x: x)
+
+    def element(self, m: Elements[V, I], node: Node, at: tuple[I, ...]) -> V:
+        """x."""
+        return m.at(node.inputs[0], at)
 
 
 @op("dropout", onnx="Dropout", attributes={"seed": None})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,10 +13,13 @@ from tensmith.formula.arith import Arith, Array
 from tensmith.formula.expr import Expr, Formula, as_expr, compute, guard, total
 from tensmith.formula.expr import call as opaque
 from tensmith.formula.poly import Dim, Poly
-from tensmith.ir.op import Op, Run, Symbolic, Typed, op
+from tensmith.ir.op import Node, Op, Run, Symbolic, Typed, op
 from tensmith.ir.ops.shared import check_indices, normal_axis
 from tensmith.ir.ops.sizes import fresh_shape
 from tensmith.ir.types import Shape, TensorType
+
+if TYPE_CHECKING:
+    from tensmith.ir.elements import Elements, I, V
 
 # Constant index tensors up to this size are spelled out in a formula.
 _SPELLED = 64
@@ -59,6 +63,14 @@ class Gather(Op):
             return total(size, lambda k: opaque("equal", index + behind, k) * read(k))
 
         return (compute((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), element),)
+
+    def element(self, m: Elements[V, I], node: Node, at: tuple[I, ...]) -> V:
+        """The element at the index read."""
+        x, indices = node.inputs
+        axis, width = normal_axis(node.attrs["axis"], len(m.dims(x))), len(m.dims(indices))
+        index = m.at(indices, at[axis : axis + width])
+        before, behind = at[:axis], at[axis + width :]
+        return m.pick(node, index, m.dims(x)[axis], lambda i: m.at(x, (*before, i, *behind)))
 
 
 def _spelled(indices: Array, place: Sequence[Poly], size: Poly, read: Callable[[Dim], Expr]) -> Expr:

@@ -63,7 +63,10 @@ def _comparison(onnx: str, name: str, relation: str, sign: str) -> None:
         return m.compare(relation, a, b)
 
     meaning.__doc__ = f"y = a {sign} b."
-    elementwise(onnx, name, result="bool", commutative=relation == "equal", base=Comparison)(meaning)
+    declare = elementwise(
+        onnx, name, function=relation, result="bool", commutative=relation == "equal", base=Comparison
+    )
+    declare(meaning)
 
 
 _comparison("Equal", "equal", "equal", "==")
@@ -84,37 +87,37 @@ class Logical(Elementwise):
 _LOGICAL = {"not": np.logical_not, "and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 
 
-@elementwise("Not", "not", result="bool", base=Logical)
+@elementwise("Not", "not", function="not", result="bool", base=Logical)
 def negation(m: Scalars[T], a: T) -> T:
     """y = 1 - a."""
     return m.sub(m.const(1, a), a)
 
 
-@elementwise("And", "and", result="bool", commutative=True, base=Logical)
+@elementwise("And", "and", function="and", result="bool", commutative=True, base=Logical)
 def conjunction(m: Scalars[T], a: T, b: T) -> T:
     """y = a b."""
     return m.mul(a, b)
 
 
-@elementwise("Or", "or", result="bool", commutative=True, base=Logical)
+@elementwise("Or", "or", function="or", result="bool", commutative=True, base=Logical)
 def disjunction(m: Scalars[T], a: T, b: T) -> T:
     """y = a + b - a b."""
     return m.sub(m.add(a, b), m.mul(a, b))
 
 
-@elementwise("Xor", "xor", result="bool", commutative=True, base=Logical)
+@elementwise("Xor", "xor", function="xor", result="bool", commutative=True, base=Logical)
 def exclusive(m: Scalars[T], a: T, b: T) -> T:
     """y = a + b - 2 a b."""
     return m.sub(m.add(a, b), m.mul(m.const(2, a), m.mul(a, b)))
 
 
-@elementwise("Where", like=1)
+@elementwise("Where", function="where", like=1)
 def where(m: Scalars[T], condition: T, a: T, b: T) -> T:
     """y = a where the condition holds, else b."""
     return choose(condition, a, b)
 
 
-@elementwise("IsNaN", "isnan", result="bool")
+@elementwise("IsNaN", "isnan", function="isnan", result="bool")
 def isnan(m: Scalars[T], x: T) -> T:
     """y = whether x is NaN."""
     return predicate(m, "isnan", x)
@@ -143,7 +146,7 @@ def _bitwise(onnx: str, name: str) -> None:
         return m.call(name, *args)
 
     meaning.__doc__ = f"y = {name.removeprefix('bitwise_')} of the bits."
-    elementwise(onnx, name, commutative=name != "bitwise_not")(meaning)
+    elementwise(onnx, name, function=name, commutative=name != "bitwise_not")(meaning)
 
 
 _bitwise("BitwiseAnd", "bitwise_and")
@@ -156,5 +159,9 @@ _bitwise("BitwiseNot", "bitwise_not")
 class BitShift(Elementwise):
     """y = a << b or a >> b, by `direction` LEFT or RIGHT. ONNX BitShift."""
 
+    def scalar(self, attrs: Attrs) -> str:
+        """By the direction."""
+        return "left_shift" if attrs["direction"] == "LEFT" else "right_shift"
+
     def _apply(self, m: Any, attrs: Attrs, *args: Any) -> Any:
-        return m.call("left_shift" if attrs["direction"] == "LEFT" else "right_shift", *args)
+        return m.call(self.scalar(attrs), *args)

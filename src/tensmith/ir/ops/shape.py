@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Arith, Array
 from tensmith.formula.expr import Expr, Formula, as_expr, compute, guard
 from tensmith.formula.poly import Dim, Poly, product, simplify_dim
-from tensmith.ir.op import Attrs, Op, Run, Symbolic, Typed, op
+from tensmith.ir.op import Attrs, Node, Op, Run, Symbolic, Typed, op
 from tensmith.ir.ops.shared import broadcast_read, broadcast_shapes, normal_axis
 from tensmith.ir.ops.sizes import (
     as_dims,
@@ -24,6 +25,9 @@ from tensmith.ir.ops.sizes import (
     vector_length,
 )
 from tensmith.ir.types import Shape, TensorType, dtype_name
+
+if TYPE_CHECKING:
+    from tensmith.ir.elements import Elements, I, V
 
 
 @op("shape", onnx="Shape", attributes={"start": 0, "end": None})
@@ -52,6 +56,14 @@ class ShapeOf(Op):
 
         return (compute((len(dims),), element),)
 
+    def element(self, m: Elements[V, I], node: Node, at: tuple[I, ...]) -> V:
+        """The size that the subscript names."""
+        sizes = m.dims(node.inputs[0])[node.attrs["start"] or 0 : node.attrs["end"]]
+        which = m.fixed(at[0]) if len(sizes) > 1 else 0
+        if which is None:
+            raise m.refuse(node, "a shape is read at a position known only at run time")
+        return m.size(sizes[which], m.dtype(node.output))
+
 
 @op("size", onnx="Size")
 class Size(Op):
@@ -68,6 +80,10 @@ class Size(Op):
     def formula(self, call: Symbolic) -> tuple[Formula, ...]:
         """The product of the sizes."""
         return (compute((), lambda: Poly.of(product(call[0].shape))),)
+
+    def element(self, m: Elements[V, I], node: Node, at: tuple[I, ...]) -> V:
+        """The product of the sizes."""
+        return m.size(product(m.dims(node.inputs[0])), m.dtype(node.output))
 
 
 @op("constant_of_shape", onnx="ConstantOfShape", attributes={"value": None})
@@ -93,6 +109,10 @@ class ConstantOfShape(Op):
         """The same number everywhere."""
         value = self._value(call.attrs)[0].item()
         return (compute(as_dims(call.value(0)), lambda *_: as_expr(value)),)
+
+    def element(self, m: Elements[V, I], node: Node, at: tuple[I, ...]) -> V:
+        """The number."""
+        return m.literal(self._value(node.attrs)[0].item(), m.dtype(node.output))
 
 
 @op("range", onnx="Range", attributes={"stash_type": 1})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import product as cartesian
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Arith, Array
 from tensmith.formula.expr import Expr, Formula, as_expr, compute, guard, inside
 from tensmith.formula.poly import Dim, Poly, simplify_dim
-from tensmith.ir.op import REQUIRED, Op, Run, Symbolic, Typed, op
+from tensmith.ir.op import REQUIRED, Node, Op, Run, Symbolic, Typed, op
 from tensmith.ir.ops.shared import normal_axis
 from tensmith.ir.ops.sizes import (
     as_dims,
@@ -25,6 +25,9 @@ from tensmith.ir.ops.sizes import (
     select,
 )
 from tensmith.ir.types import Shape, TensorType
+
+if TYPE_CHECKING:
+    from tensmith.ir.elements import Elements, I, V
 
 # Ends at least this far out mean "to the end", as exporters write it.
 _FAR = 2**31 - 1
@@ -77,6 +80,22 @@ class Concat(Op):
             return value
 
         return (compute(self._shape([part.shape for part in parts], axis), element),)
+
+    def element(self, m: Elements[V, I], node: Node, at: tuple[I, ...]) -> V:
+        """The first part that reaches that far."""
+        axis = normal_axis(node.attrs["axis"], len(at))
+
+        def among(parts: tuple[str, ...], start: I) -> V:
+            name, *others = parts
+            end = m.plus(start, m.index(m.dims(name)[axis]))
+            local = (*at[:axis], m.minus(at[axis], start), *at[axis + 1 :])
+            if not others:
+                return m.at(name, local)
+            here = m.below(at[axis], end)
+            dtype = m.dtype(node.output)
+            return m.choose((here,), lambda: m.at(name, local), lambda: among(tuple(others), end), dtype)
+
+        return among(node.inputs, m.zero)
 
 
 @op("split", onnx="Split", attributes={"axis": 0, "num_outputs": None})
@@ -306,6 +325,25 @@ class Pad(Op):
             return result
 
         return (compute(shape, element),)
+
+    def element(self, m: Elements[V, I], node: Node, at: tuple[I, ...]) -> V | None:
+        """The element inside, the constant outside."""
+        facts, dtype = m.program.facts, m.dtype(node.output)
+        pads, fill, axes = (*node.inputs, "", "", "")[1:4]
+        if node.attrs["mode"] != "constant" or facts[pads].value is None:
+            return None
+        x = node.inputs[0]
+        begins, ends = full_pads(len(at), facts[pads].value, facts[axes].value if axes else None)
+        source = [m.minus(i, m.index(begin)) for i, begin in zip(at, begins)]
+        inside = []
+        for i, size, begin, end in zip(source, m.dims(x), begins, ends):
+            inside += [m.reaches(i, m.zero)] if begin != 0 else []
+            inside += [m.below(i, m.index(size))] if end != 0 else []
+
+        def outside() -> V:
+            return m.at(fill, ()) if fill else m.literal(0.0 if dtype[0] == "f" else 0, dtype)
+
+        return m.choose(inside, lambda: m.at(x, source), outside, dtype)
 
 
 def full_pads(rank: int, pads: Array | None, axes: Array | None) -> tuple[Shape, Shape]:

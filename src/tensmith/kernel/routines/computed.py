@@ -14,15 +14,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tensmith.ctext.dialect import PLAIN_C
-from tensmith.ctext.expr import Expr, Load
 from tensmith.ctext.loops import Nest, nest_lines
 from tensmith.ctext.names import Names
 from tensmith.ctext.scalar import Scope, Unit
 from tensmith.ctext.typed import Bounds, Typing
 from tensmith.errors import EngineError
-from tensmith.formula import expr as formula
 from tensmith.formula.bounds import Ranges
-from tensmith.formula.expr import Formula, Reduce
+from tensmith.formula.expr import Expr, Formula, Read, Reduce
 from tensmith.formula.poly import Poly
 from tensmith.formula.walk import free_variables, parts, reads
 from tensmith.kernel.buffer import C_TYPES, Buffer
@@ -82,7 +80,8 @@ static void {name}({ROUTINE_SIGNATURE})
 
         def read(tensor: str, indices: tuple[Poly, ...]) -> Expr:
             operand = operands[tensor]
-            return Load(tensor, bounds.ranges.simplify(_address(operand.view, indices)), operand.dtype)
+            at = bounds.ranges.simplify(_address(operand.view, indices))
+            return Read(tensor, (at,), operand.dtype)
 
         expr = Typing(read, _no_c, bounds, sums="f64").typed(self.formula[at], self.dtype)
         dense = View.dense(tuple(int(size.constant or 0) for size in self.formula.shape))
@@ -107,7 +106,7 @@ def _order(formula: Formula) -> list[int]:
     return sorted(range(formula.rank), key=missing.__getitem__)
 
 
-def _reductions(expr: formula.Expr) -> Iterator[Reduce]:
+def _reductions(expr: Expr) -> Iterator[Reduce]:
     """Every reduction inside."""
     if isinstance(expr, Reduce):
         yield expr

@@ -10,18 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import reduce as join
 
 import numpy as np
 
-from tensmith.errors import ProgramError
-from tensmith.formula import expr as formula
-from tensmith.formula.poly import Poly
+from tensmith.formula.expr import Call, Choose, Expr, Formula, Num, Pow, Read, Reduce, Size
+from tensmith.formula.functions import MIRRORED
+from tensmith.formula.poly import Dim, Poly
 from tensmith.ir import Node as Step
-from tensmith.ir.op import Symbolic
-from tensmith.ir.ops.shared import normal_axis
-from tensmith.ir.ops.sizes import onnx_dtype
-from tensmith.ir.ops.slicing import full_pads
+from tensmith.ir.elements import Elements
 from tensmith.lifting.conditions import operators
 from tensmith.lifting.conditions.memory import Memory
 from tensmith.lifting.conditions.nodes import Node, Sort
@@ -30,19 +28,19 @@ from tensmith.lifting.conditions.world import Malformed, Scope, World
 from tensmith.lifting.lifted import Lifted, View
 from tensmith.lifting.loops import I32, Scalar
 
-# TensIR's elementwise ops, and the operators of the loop language that they are.
-_ELEMENTWISE = {
-    "add": "add", "sub": "sub", "mul": "mul", "neg": "neg", "abs": "abs", "less": "lt",
-    "less_or_equal": "le", "equal": "eq", "and": "and", "or": "or", "not": "not", "where": "select",
-    "pow": "pow", "exp": "exp", "log": "log", "sqrt": "sqrt", "sin": "sin", "cos": "cos", "tan": "tan",
-    "tanh": "tanh", "floor": "floor", "ceil": "ceil", "round": "round", "max": "max", "min": "min",
-    "bitwise_and": "band", "bitwise_or": "bor", "bitwise_xor": "bxor", "bitwise_not": "bnot",
+# The scalar functions of TensIR's ops, and the operators of the loop language that they are.
+_OPERATORS = {
+    "less": "lt", "less_equal": "le", "equal": "eq", "greater": "lt", "greater_equal": "le",
+    "maximum": "max", "minimum": "min", "where": "select", "mod": "fmod", "fmod": "tmod",
+    "left_shift": "shl", "right_shift": "shr", "bitwise_and": "band", "bitwise_or": "bor",
+    "bitwise_xor": "bxor", "bitwise_not": "bnot",
+    **{name: name for name in (
+        "add", "sub", "mul", "div", "neg", "abs", "and", "or", "not", "pow", "exp", "log", "sqrt", "sin",
+        "cos", "tan", "tanh", "floor", "ceil", "round",
+    )},
 }  # fmt: skip
-_MIRRORED = {"greater": "lt", "greater_or_equal": "le"}
-_CALLS = {
-    "maximum": "max", "minimum": "min", "less": "lt", "less_equal": "le", "equal": "eq", "abs": "abs",
-    "where": "select",
-}  # fmt: skip
+# What the formulas of other ops may call.
+_CALLED = frozenset({"maximum", "minimum", "less", "less_equal", "equal", "abs", "where"})
 _SUMS = (
     "add", "sub", "mul", "neg", "matmul", "gemm", "einsum", "reduce_sum", "reduce_prod", "cum_sum",
     "cum_prod",
@@ -75,7 +73,7 @@ class Extreme:
 
 
 @dataclass
-class Elements:
+class ProofElements(Elements[Node, Node]):
     """The values of a program at an index."""
 
     world: World
@@ -87,17 +85,17 @@ class Elements:
     _extremes: dict[Node, Extreme] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.program = self.lifted.program
+        self.program, self.zero = self.lifted.program, self.world.zero
         self.inputs = {given.name: given for given in self.lifted.inputs}
         self.wanted = {name for node in self.program.nodes for name in node.inputs}
 
     def shape(self, value: str) -> At:
         """The extents of a value."""
-        return tuple(self.world.poly(Poly.of(dim), self.world.scope) for dim in self.program.type(value).dims)
+        return tuple(map(self.index, self.dims(value)))
 
-    def dtype(self, value: str) -> str:
-        """Its element type."""
-        return self.program.type(value).dtype
+    def refuse(self, node: Step, reason: str) -> Malformed:
+        """See Elements."""
+        return Malformed(f"the op '{node.op}' has no meaning here: {reason}")
 
     def at(self, value: str, indices: Sequence[Node]) -> Node:
         """The element at an index."""
@@ -111,17 +109,11 @@ class Elements:
             return self._input(value, indices)
         if value in self.program.constants:
             return self._constant(value, indices)
-        step = self.program.producers[value]
-        if step.opaque is not None or step.outputs[0] != value:
-            raise Malformed(f"the op '{step.op}' has no meaning here")
-        node = self._step(step, indices)
+        node = self.element(value, indices)
         dtype = self.dtype(value)
         narrow = dtype[0] in "iu" and (dtype[0] == "u" or dtype in ("i8", "i16"))
-        return (
-            operators.wrap(self.world.arena, node, scalar_of(dtype))
-            if narrow and step.op in _WRAPPED
-            else node
-        )
+        wraps = narrow and self.program.producers[value].op in _WRAPPED
+        return operators.wrap(self.world.arena, node, scalar_of(dtype)) if wraps else node
 
     # Leaves
 
@@ -166,18 +158,19 @@ class Elements:
         array, arena = self.program.constants[name], self.world.arena
         dtype = self.dtype(name)
         if array.size == 1:
-            return self._literal(array.reshape(-1)[0].item(), dtype)
+            return self.literal(array.reshape(-1)[0].item(), dtype)
         if array.size == 0 or array.size > _MOST_CONSTANTS:
             raise Malformed("a constant tensor is too large")
         result: Node | None = None
         for place in reversed(list(np.ndindex(array.shape))):
             here = arena.all(arena.eq(i, arena.number(p, "Int")) for i, p in zip(indices, place))
-            element = self._literal(array[place].item(), dtype)
+            element = self.literal(array[place].item(), dtype)
             result = element if result is None else arena.ite(here, element, result)
         assert result is not None
         return result
 
-    def _literal(self, value: bool | int | float, dtype: str) -> Node:
+    def literal(self, value: bool | int | float, dtype: str) -> Node:
+        """See Elements."""
         if isinstance(value, float) and math.isnan(value):
             return self.world.arena.symbol("not.a.number", "Real")
         return operators.constant(self.world.arena, value, scalar_of(dtype))
@@ -186,20 +179,31 @@ class Elements:
         """Above or below all numbers."""
         return operators.infinity(self.world.arena, positive)
 
-    # Ops
+    # Numbers
 
-    def _step(self, step: Step, indices: At) -> Node:
-        arena, op = self.world.arena, step.op
-        dtype = self.dtype(step.output)
-        if op in _MIRRORED:
-            return operators.apply(arena, _MIRRORED[op], self._reads(step, indices)[::-1], scalar_of(dtype))
-        if op in _ELEMENTWISE:
-            operands = self._reads(step, indices)
-            if op in ("max", "min"):
-                return join(lambda a, b: self._ordered(op, a, b, dtype), operands)
-            return operators.apply(arena, _ELEMENTWISE[op], operands, scalar_of(dtype))
-        rule: Callable[[Step, At, str], Node] | None = getattr(self, f"_op_{op}", None)
-        return rule(step, indices, dtype) if rule is not None else self._by_formula(step, indices, dtype)
+    def size(self, size: Dim, dtype: str) -> Node:
+        """See Elements."""
+        return self.index(size)
+
+    def knows(self, function: str) -> bool:
+        """See Elements."""
+        return function in _OPERATORS
+
+    def operands(self, node: Step, indices: Sequence[Node]) -> At:
+        """See Elements: whole values, where they leave the ring."""
+        found = super().operands(node, indices)
+        return found if node.op in _RING else tuple(map(self._solid, node.inputs, found))
+
+    def apply(self, function: str, args: At, node: Step) -> Node:
+        """See Elements."""
+        dtype, operator = self.dtype(node.output), _OPERATORS[function]
+        if operator in ("max", "min"):
+            first, second = args
+            return self._ordered(operator, first, second, dtype)
+        if operator == "div" and dtype[0] != "f":
+            operator = "tdiv"
+        turned = args[::-1] if function in MIRRORED else args
+        return operators.apply(self.world.arena, operator, turned, scalar_of(dtype))
 
     def _ordered(self, op: str, a: Node, b: Node, dtype: str) -> Node:
         unit = self.infinity(op == "min")
@@ -217,16 +221,6 @@ class Elements:
                 return extreme.joined(value, 0)
         return operators.apply(self.world.arena, op, (a, b), scalar_of(dtype))
 
-    def _reads(self, step: Step, indices: At) -> list[Node]:
-        """The broadcast operands."""
-        found = [self._read(name, indices) for name in step.inputs if name]
-        return found if step.op in _RING else [self._solid(n, v) for n, v in zip(step.inputs, found)]
-
-    def _read(self, name: str, indices: At) -> Node:
-        dims = self.program.type(name).dims
-        tail = indices[len(indices) - len(dims) :]
-        return self.at(name, [self.world.zero if dim == 1 else i for dim, i in zip(dims, tail)])
-
     def _solid(self, name: str, node: Node) -> Node:
         """An i32 that leaves the ring: as it is if it is read, or if the summary computes it too."""
         return self._exact(node) if self.dtype(name) == "i32" else node
@@ -242,164 +236,103 @@ class Elements:
         read = node.op != "poly" or node.constant is not None
         return node if read else operators.wrap(arena, node, I32)
 
-    def _op_identity(self, step: Step, indices: At, dtype: str) -> Node:
-        return self.at(step.inputs[0], indices)
+    def cast(self, x: Node, node: Step) -> Node:
+        """See Elements."""
+        (name,) = node.inputs
+        source, target = scalar_of(self.dtype(name)), scalar_of(self.dtype(node.output))
+        narrows = (target.bits or 64) <= (source.bits or 64)
+        if not (target.kind == "int" and source.kind == "int" and narrows):
+            x = self._solid(name, x)
+        return operators.cast(self.world.arena, x, source, target, True)
 
-    def _op_cast(self, step: Step, indices: At, dtype: str) -> Node:
-        (name,) = step.inputs
-        source, target = scalar_of(self.dtype(name)), scalar_of(onnx_dtype(step.attrs["to"]))
-        node = self.at(name, indices)
-        if not (target.kind == "int" and source.kind == "int" and (target.bits or 64) <= (source.bits or 64)):
-            node = self._solid(name, node)
-        return operators.cast(self.world.arena, node, source, target, True)
-
-    def _op_div(self, step: Step, indices: At, dtype: str) -> Node:
-        operator = "div" if dtype[0] == "f" else "tdiv"
-        return operators.apply(self.world.arena, operator, self._reads(step, indices), scalar_of(dtype))
-
-    def _op_mod(self, step: Step, indices: At, dtype: str) -> Node:
-        operator = "tmod" if step.attrs["fmod"] else "fmod"
-        return operators.apply(self.world.arena, operator, self._reads(step, indices), scalar_of(dtype))
-
-    def _op_bit_shift(self, step: Step, indices: At, dtype: str) -> Node:
-        operator = "shl" if step.attrs["direction"] == "LEFT" else "shr"
-        return operators.apply(self.world.arena, operator, self._reads(step, indices), scalar_of(dtype))
-
-    def _op_shape(self, step: Step, indices: At, dtype: str) -> Node:
-        sizes = self.shape(step.inputs[0])[step.attrs["start"] or 0 : step.attrs["end"]]
-        which = indices[0].constant if len(sizes) > 1 else 0
-        if which is None:
-            raise Malformed("a shape is read at a position that is not constant")
-        return sizes[int(which)]
-
-    def _op_size(self, step: Step, indices: At, dtype: str) -> Node:
-        return join(self.world.arena.mul, self.shape(step.inputs[0]), self.world.arena.number(1, "Int"))
-
-    def _op_constant_of_shape(self, step: Step, indices: At, dtype: str) -> Node:
-        given = step.attrs["value"]
-        return self._literal(0.0 if given is None else np.asarray(given).reshape(-1)[0].item(), dtype)
-
-    def _op_concat(self, step: Step, indices: At, dtype: str) -> Node:
+    def choose(
+        self, conditions: Sequence[Node], then: Callable[[], Node], otherwise: Callable[[], Node], dtype: str
+    ) -> Node:
+        """See Elements."""
         arena = self.world.arena
-        axis = normal_axis(step.attrs["axis"], len(indices))
-        start, parts = self.world.zero, []
-        for name in step.inputs:
-            local = (*indices[:axis], arena.sub(indices[axis], start), *indices[axis + 1 :])
-            start = arena.add(start, self.shape(name)[axis])
-            parts.append((arena.gt(start, indices[axis]), self.at(name, local)))
-        result = parts[-1][1]
-        for inside, element in reversed(parts[:-1]):
-            result = arena.ite(inside, element, result)
-        return result
+        return arena.ite(arena.all(conditions), then(), otherwise())
 
-    def _op_gather(self, step: Step, indices: At, dtype: str) -> Node:
-        """The element at the index read, which counts from the back where it is negative."""
-        arena, (x, chosen) = self.world.arena, step.inputs
-        sizes, width = self.shape(x), len(self.shape(chosen))
-        axis = normal_axis(step.attrs["axis"], len(sizes))
-        index = self._solid(chosen, self.at(chosen, indices[axis : axis + width]))
-        ahead = arena.ge(index, self.world.zero)
-        index = arena.ite(ahead, index, arena.add(index, sizes[axis]))
-        return self.at(x, (*indices[:axis], index, *indices[axis + width :]))
-
-    def _op_pad(self, step: Step, indices: At, dtype: str) -> Node:
-        """The element inside, the constant outside."""
+    def pick(self, node: Step, index: Node, size: Dim, read: Callable[[Node], Node]) -> Node:
+        """See Elements."""
         arena = self.world.arena
-        facts = self.program.facts
-        known = [facts[name].value if name else None for name in (*step.inputs, "", "")[1:4]]
-        if step.attrs["mode"] != "constant" or known[0] is None:
-            return self._by_formula(step, indices, dtype)
-        x, rank = step.inputs[0], len(indices)
-        begins, ends = full_pads(rank, known[0], known[2])
-        source, inside = [], []
-        for index, extent, begin, end in zip(indices, self.shape(x), begins, ends):
-            place = arena.sub(index, self.world.poly(Poly.of(begin), self.world.scope))
-            source.append(place)
-            inside += [] if begin == 0 else [arena.ge(place, self.world.zero)]
-            inside += [] if end == 0 else [arena.gt(extent, place)]
-        fill = step.inputs[2] if len(step.inputs) > 2 else ""
-        outside = self.at(fill, ()) if fill else self._literal(0.0 if dtype[0] == "f" else 0, dtype)
-        return arena.ite(arena.all(inside), self.at(x, source), outside)
+        index = self._solid(node.inputs[1], index)
+        ahead = arena.ge(index, self.zero)
+        return read(arena.ite(ahead, index, arena.add(index, self.index(size))))
 
-    def _op_cum_sum(self, step: Step, indices: At, dtype: str) -> Node:
-        return self._cumulative("sum", step, indices)
-
-    def _op_cum_prod(self, step: Step, indices: At, dtype: str) -> Node:
-        return self._cumulative("prod", step, indices)
-
-    def _cumulative(self, kind: str, step: Step, indices: At) -> Node:
-        """The join of the elements up to the index, or from it on, with or without its own."""
-        arena, x = self.world.arena, step.inputs[0]
-        given = self.program.facts[step.inputs[1]].value
-        if given is None:
-            raise Malformed("the axis of a running sum is not constant")
-        axis = normal_axis(int(np.asarray(given).reshape(-1)[0]), len(indices))
-        own = 0 if step.attrs["exclusive"] else 1
-        first, extent = self.world.zero, arena.shift(indices[axis], own)
-        if step.attrs["reverse"]:
-            first = arena.shift(indices[axis], 1 - own)
-            extent = arena.sub(self.shape(x)[axis], first)
+    def fold(self, kind: str, count: Node, element: Callable[[Node], Node], node: Step) -> Node:
+        """See Elements."""
         position = self.world.folds.placeholder()
-        element = self.at(x, (*indices[:axis], arena.add(first, position), *indices[axis + 1 :]))
-        return self._closed(kind, position, element, extent)
+        return self._closed(kind, position, element(position), count)
 
     def _closed(self, kind: str, position: Node, body: Node, extent: Node) -> Node:
         start = self.world.arena.number(0 if kind == "sum" else 1, body.sort)
         return self.world.folds.close(kind, position, body, start, extent)
 
+    # Subscripts
+
+    def index(self, size: Dim) -> Node:
+        """See Elements."""
+        return self.world.poly(Poly.of(size), self.world.scope)
+
+    def plus(self, a: Node, b: Node) -> Node:
+        """See Elements."""
+        return self.world.arena.add(a, b)
+
+    def minus(self, a: Node, b: Node) -> Node:
+        """See Elements."""
+        return self.world.arena.sub(a, b)
+
+    def fixed(self, index: Node) -> int | None:
+        """See Elements."""
+        return None if index.constant is None else int(index.constant)
+
+    def below(self, index: Node, bound: Node) -> Node:
+        """See Elements."""
+        return self.world.arena.gt(bound, index)
+
+    def reaches(self, index: Node, bound: Node) -> Node:
+        """See Elements."""
+        return self.world.arena.ge(index, bound)
+
     # Formulas
 
-    def _by_formula(self, step: Step, indices: At, dtype: str) -> Node:
-        """The op's own formula, where it is over elements of one type."""
-        facts = self.program.facts
-        values = tuple(facts[name].value if name else None for name in step.inputs)
-        tensors = [
-            formula.tensor(name, *self.program.type(name).dims) if name else None for name in step.inputs
-        ]
-        for name, value in zip(step.inputs, values):
-            if name and value is None and self.dtype(name) != dtype:
-                raise Malformed(f"the op '{step.op}' mixes element types")
-        try:
-            found = step.definition.formula(Symbolic(step.attrs, tuple(tensors), values, len(step.outputs)))[
-                0
-            ]
-        except ProgramError as error:
-            raise Malformed(f"the op '{step.op}' has no formula: {error}") from error
-        sort = operators.sort_of(scalar_of(dtype))
-        scope = {**self.world.scope, **dict(zip(found.indices, indices, strict=True))}
-        return self._expression(found.body, scope, sort)
+    def read_formula(self, formula: Formula, indices: Sequence[Node], node: Step) -> Node:
+        """See Elements."""
+        scope = {**self.world.scope, **dict(zip(formula.indices, indices, strict=True))}
+        return self._expression(formula.body, scope, operators.sort_of(scalar_of(self.dtype(node.output))))
 
-    def _expression(self, expr: formula.Expr, scope: Scope, sort: Sort) -> Node:
+    def _expression(self, expr: Expr, scope: Scope, sort: Sort) -> Node:
         arena, world = self.world.arena, self.world
         match expr:
-            case formula.Num(number):
-                return arena.number(number, sort)
-            case formula.Size(poly):
+            case Num(number):
+                return arena.number(Fraction(number), sort)
+            case Size(poly):
                 node = world.poly(poly, scope)
                 return arena.real(node) if sort == "Real" else node
-            case formula.Read(name, indices):
+            case Read(name, indices):
                 return self.at(name, [world.poly(index, scope) for index in indices])
-            case formula.Add(args):
+            case Call("add", args):
                 return arena.add(*(self._expression(arg, scope, sort) for arg in args))
-            case formula.Mul(args):
+            case Call("mul", args):
                 return join(arena.mul, [self._expression(arg, scope, sort) for arg in args])
-            case formula.Pow(base, exponent) if exponent.denominator == 1:
+            case Pow(base, exponent) if exponent.denominator == 1:
                 inner = self._expression(base, scope, sort)
                 power = arena.power(inner, abs(exponent.numerator))
                 return power if exponent > 0 else operators.inverse(arena, power)
-            case formula.Guard(conditions, body):
+            case Choose(conditions, then, otherwise):
                 inside = world.at_least(conditions, scope)
-                return arena.ite(inside, self._expression(body, scope, sort), arena.number(0, sort))
-            case formula.Reduce(_, var, extent, body) if extent == 1:
+                sides = (self._expression(side, scope, sort) for side in (then, otherwise))
+                return arena.ite(inside, *sides)
+            case Reduce(_, var, extent, body) if extent == 1:
                 return self._expression(body, {**scope, var: world.zero}, sort)
-            case formula.Reduce():
+            case Reduce():
                 return self._reduce(expr, scope, sort)
-            case formula.Call(function, args) if function in _CALLS:
+            case Call(function, args) if function in _CALLED:
                 inner_args = [self._expression(arg, scope, sort) for arg in args]
-                return operators.apply(arena, _CALLS[function], inner_args, Scalar("float", 64))
+                return operators.apply(arena, _OPERATORS[function], inner_args, Scalar("float", 64))
         raise Malformed("a formula has no meaning here")
 
-    def _reduce(self, expr: formula.Reduce, scope: Scope, sort: Sort) -> Node:
+    def _reduce(self, expr: Reduce, scope: Scope, sort: Sort) -> Node:
         """Sums from 0; maxima from the first element, which must be there, or what they are joined to."""
         arena, folds = self.world.arena, self.world.folds
         extent = self.world.poly(expr.extent, scope)
@@ -421,7 +354,7 @@ class Elements:
         self._extremes[found] = Extreme(expr.kind, start, from_)
         return found
 
-    def _inside(self, position: Node, extent: Node, body: formula.Expr, scope: Scope, sort: Sort) -> Node:
+    def _inside(self, position: Node, extent: Node, body: Expr, scope: Scope, sort: Sort) -> Node:
         """A body at a position that is known to lie below the extent."""
         known = len(self.world.arena.known)
         self.world.arena.assume(self.world.arena.shift(self.world.arena.sub(extent, position), -1))

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from tensmith.lifting.conditions.nodes import Arena, Node, Number, Sort, monomials, walk
 from tensmith.lifting.loops import Apply, Expr, Scalar
-from tensmith.lifting.terms import Cases, Fold, Index, Op, Term
+from tensmith.lifting.terms import Choose, Fold, Index, Op, Term
 
 _LARGEST_POWER = 8
 
@@ -253,8 +253,8 @@ def fits(value: Expr | Term) -> bool:
             return False
         case Fold(kind, _, _, body, start, _):
             return kind in ("sum", "prod") or (fits(body) and fits(start))
-        case Cases(cases, otherwise, _):
-            return all(fits(case) for _, case in cases) and fits(otherwise)
+        case Choose(_, then, otherwise, _):
+            return fits(then) and fits(otherwise)
         case Apply(operator, arguments, _, _) | Op(operator, arguments, _):
             return operator == "cast" or (
                 operator in _CLOSED and all(fits(argument) for argument in arguments)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from tensmith.lifting.choices import Cases, Choice, needed
 from tensmith.lifting.conditions import operators
-from tensmith.lifting.conditions.elements import Elements, scalar_of
+from tensmith.lifting.conditions.elements import ProofElements, scalar_of
 from tensmith.lifting.conditions.execute import Goal
 from tensmith.lifting.conditions.folds import Folds
 from tensmith.lifting.conditions.memory import Memory, memory_of
@@ -46,7 +46,7 @@ class Comparison:
     def __post_init__(self) -> None:
         self.goals: list[Goal] = []
         self.path: tuple[Node, ...] = ()
-        self.elements = Elements(self.world, self.lifted, self.memories, self.demand)
+        self.elements = ProofElements(self.world, self.lifted, self.memories, self.demand)
 
     def demand(self, subject: str, claim: Node) -> None:
         """Something to prove under the conditions of the moment."""

@@ -25,7 +25,7 @@ from tensmith.lifting.loops import (
     Variable,
 )
 from tensmith.lifting.summary import Requirement, Summary
-from tensmith.lifting.terms import Argument, Cases, Fold, Index, Number, Op, Read, Term
+from tensmith.lifting.terms import Argument, Choose, Fold, Index, Number, Op, Read, Term
 
 Scope: TypeAlias = Mapping[str, Node]
 
@@ -283,7 +283,7 @@ class World:
                     raise Malformed(f"there is no scalar parameter '{name}'")
                 return self.scalars[name][0]
             case Read(array, indices, _):
-                return self.read(array, tuple(self.term(index, scope) for index in indices))
+                return self.read(array, tuple(self.poly(index, scope) for index in indices))
             case Op("cast", (value,), type_):
                 node = self.term(value, scope)
                 return operators.cast(self.arena, node, value.type, type_, operators.fits(value))
@@ -292,11 +292,9 @@ class World:
                 return self._computed(operators.apply(self.arena, operator, nodes, type_), type_)
             case Fold():
                 return self._fold(term, scope)
-            case Cases(cases, otherwise, _):
+            case Choose(conditions, then, otherwise, _):
                 result = self.term(otherwise, scope)
-                for conditions, value in reversed(cases):
-                    result = self.arena.ite(self.at_least(conditions, scope), self.term(value, scope), result)
-                return result
+                return self.arena.ite(self.at_least(conditions, scope), self.term(then, scope), result)
         raise Malformed(f"{term!r} is no term")
 
     def _computed(self, node: Node, type_: Scalar) -> Node:

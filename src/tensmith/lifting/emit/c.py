@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tensmith.ctext.dialect import CTYPES
-from tensmith.ctext.expr import Const
 from tensmith.ctext.loops import nest_lines
 from tensmith.ctext.names import Names, enclosed, literal, unmixed
 from tensmith.ctext.scalar import Scope, Unit
 from tensmith.formula.poly import Poly, product
 from tensmith.lifting.emit import Emitted, Emitter, emitter
-from tensmith.lifting.emit.kernel.elements import Elements, least
+from tensmith.lifting.emit.kernel.elements import KernelElements, least
 from tensmith.lifting.emit.kernel.parameters import length_symbol
 from tensmith.lifting.emit.kernel.plan import Plan, make_plan, output_key
 from tensmith.lifting.emit.signature import Signature
@@ -102,7 +101,7 @@ class Source:
             identifier = self.unit.buffers[name]
             if f"{identifier}[" not in body:
                 continue
-            elements = ", ".join(literal(Const(item, dtype)) for item in array.reshape(-1).tolist())
+            elements = ", ".join(literal(item, dtype) for item in array.reshape(-1).tolist())
             yield f"static const {CTYPES[dtype]} {identifier}[{array.size}] = {{{elements}}};"
 
     def _sentences(self) -> str:
@@ -195,7 +194,7 @@ class Source:
         return self.requirements.index(text) + 1
 
     def _checks(self, scope: Scope) -> None:
-        elements = Elements(self.lifted)
+        elements = KernelElements(self.lifted)
         numbered = enumerate(self.lifted.requires, 1)
         for number, requirement in sorted(
             numbered, key=lambda entry: len(entry[1].where)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 
 from tensmith.ctext.dialect import CTYPES
-from tensmith.ctext.expr import Expr, Load
 from tensmith.ctext.loops import nest_lines
 from tensmith.ctext.names import Names, enclosed, unmixed
 from tensmith.ctext.scalar import Scope
+from tensmith.formula.expr import Expr, Read
 from tensmith.formula.poly import Poly, product
 from tensmith.lifting.emit import Emitted, Emitter, emitter
 from tensmith.lifting.emit.c import Source
@@ -109,7 +109,7 @@ class MeshSource(Source):
             for side, operand in (("a", job.a), ("b", job.b), ("d", job.bias)):
                 if operand is not None and not operand.dense:
                     key = f"packed {number} {side}"
-                    found[key] = (operand.load.dtype, sizes[side])
+                    found[key] = (operand.load.type, sizes[side])
                     self.unit.buffers[key] = self.unit.names.fresh(f"packed_{side}")
         return found
 
@@ -159,20 +159,20 @@ class MeshSource(Source):
     def _operand(self, scope: Scope, operand: Operand, packed: str, rows: Poly, columns: Poly) -> str:
         """Pointer and row stride of a matrix, copied row by row where its rows are not contiguous."""
         if operand.dense:
-            base = self.unit.buffers[operand.load.buffer]
+            base = self.unit.buffers[operand.load.tensor]
             start = enclosed(scope.poly(operand.start))
             return f"{base} + {start}, (size_t){enclosed(scope.poly(operand.stride))}"
         variables = (f"{packed} row", f"{packed} column")
         i, j = map(Poly.symbol, variables)
         index = operand.start + operand.stride * i + operand.column * j
-        source = Load(operand.load.buffer, index, operand.load.dtype)
-        nest_lines(scope, Step(packed, source.dtype, variables, (rows, columns), i * columns + j, source))
+        source = Read(operand.load.tensor, (index,), operand.load.type)
+        nest_lines(scope, Step(packed, source.type, variables, (rows, columns), i * columns + j, source))
         return f"{self.unit.buffers[packed]}, (size_t){enclosed(scope.poly(columns))}"
 
     def _sum(self, scope: Scope, step: Step, job: Sum) -> None:
         given = []
         for factor, sign, load, offset in job.terms:
-            pointer = f"{self.unit.buffers[load.buffer]} + {enclosed(scope.poly(offset))}"
+            pointer = f"{self.unit.buffers[load.tensor]} + {enclosed(scope.poly(offset))}"
             given.append(f"{pointer}, {self._scale(scope, factor, sign)}")
         given += ["NULL, MVIN_SCALE_IDENTITY"] * (3 - len(given))
         target = f"{self._written(step)} + {enclosed(scope.poly(job.target))}"

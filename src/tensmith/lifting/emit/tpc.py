@@ -31,7 +31,7 @@ class Tpc(Emitter):
         try:
             # The host packs views, guards included: kernels read what it packed.
             packed = tuple(replace(given, when="") for given in lifted.inputs)
-            plan = make_plan(replace(lifted, inputs=packed), stored_for_lanes)
+            plan = make_plan(replace(lifted, inputs=packed), stored_for_lanes, flat=False)
             kernels = _kernels(lifted, plan.steps)
             host = unmixed(lambda names: Host(lifted, plan, kernels, names), Host.own)
         except Refusal as refusal:

@@ -13,7 +13,7 @@ from tensmith.lifting.summarize.logic import simplified
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.terms import (
     Argument,
-    Cases,
+    Choose,
     Fold,
     Index,
     Number,
@@ -22,6 +22,7 @@ from tensmith.lifting.terms import (
     Term,
     infinite,
     infinity,
+    polys,
     rebuild,
     walk,
 )
@@ -48,17 +49,9 @@ def symbols(term: Term) -> frozenset[str]:
     """Every name inside: arguments, arrays, symbols of polynomials."""
     found: set[str] = set()
     for part in walk(term):
-        match part:
-            case Index(poly, _):
-                found |= poly.symbols()
-            case Argument(name, _) | Read(name, _, _):
-                found.add(name)
-            case Fold(_, _, extent, _, _, _):
-                found |= extent.symbols()
-            case Cases(cases, _, _):
-                for conditions, _ in cases:
-                    for poly in conditions:
-                        found |= poly.symbols()
+        found = found.union(*(poly.symbols() for poly in polys(part)))
+        if isinstance(part, Argument | Read):
+            found.add(part.name if isinstance(part, Argument) else part.array)
     return frozenset(found)
 
 
@@ -79,7 +72,9 @@ def mapped(term: Term, change: Callable[[Poly], Poly], taken: frozenset[str]) ->
         if isinstance(part, Index):
             return index(change(part.poly), part.type)
         made = rebuild(part, inner, change)
-        return cases(made.cases, made.otherwise, Scope()) if isinstance(made, Cases) else made
+        if isinstance(made, Choose):
+            return choice([(made.conditions, made.then)], made.otherwise, Scope())
+        return made
 
     return inner(term)
 
@@ -350,7 +345,7 @@ class Algebra:
             return then
         found = self.positional(condition, scope)
         if found is not None and (len(found) == 0 or found == ((),) or _by_position(found, scope)):
-            return cases(tuple((conjunction, then) for conjunction in found), otherwise, scope)
+            return choice(tuple((conjunction, then) for conjunction in found), otherwise, scope)
         if isinstance(condition, Op) and condition.operator == "not":
             return self.select(condition.arguments[0], otherwise, then, scope)
         if isinstance(condition, Op) and condition.operator == "ne":
@@ -358,8 +353,8 @@ class Algebra:
         return Op("select", (condition, then, otherwise), then.type)
 
 
-def cases(found: Sequence[tuple[Conjunction, Term]], otherwise: Term, scope: Scope) -> Term:
-    """A choice by position, without what the scope decides."""
+def choice(found: Sequence[tuple[Conjunction, Term]], otherwise: Term, scope: Scope) -> Term:
+    """The first value whose conditions hold, else `otherwise`, without what the scope decides."""
     kept: list[tuple[Conjunction, Term]] = []
     for conditions, value in found:
         open_ = tuple(dict.fromkeys(poly for poly in conditions if not scope.proves(poly)))
@@ -369,9 +364,10 @@ def cases(found: Sequence[tuple[Conjunction, Term]], otherwise: Term, scope: Sco
             otherwise = value
             break
         kept.append((open_, value))
-    while kept and kept[-1][1] == otherwise:
-        kept.pop()
-    return Cases(tuple(kept), otherwise, otherwise.type) if kept else otherwise
+    for conditions, value in reversed(kept):
+        if value != otherwise:
+            otherwise = Choose(conditions, value, otherwise, otherwise.type)
+    return otherwise
 
 
 def _varies(poly: Poly) -> bool:

@@ -32,7 +32,7 @@ from tensmith.lifting.loops import (
     Variable,
 )
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import Algebra, cases, index
+from tensmith.lifting.summarize.algebra import Algebra, choice, index
 from tensmith.lifting.summarize.constants import literal, number
 from tensmith.lifting.summarize.grids import split
 from tensmith.lifting.summarize.liveness import Live
@@ -41,7 +41,7 @@ from tensmith.lifting.summarize.merge import Merge
 from tensmith.lifting.summarize.plan import Plan, cut_alike, length_symbol
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import Access, Divisor, Found, State, undefined
-from tensmith.lifting.terms import Argument, Cases, Index, Read, Term
+from tensmith.lifting.terms import Argument, Choose, Index, Read, Term
 
 # Guess: (variable, its value after one iteration, counter, its first value) -> closed form at the counter.
 Guess = Callable[[str, Term, str, Term], "Term | None"]
@@ -265,17 +265,15 @@ class Execution:
     def _element(self, load: Load, terms: Sequence[Term], state: State, scope: Scope) -> Term:
         """An element; subscripts chosen by position become a choice of elements."""
         for axis, term in enumerate(terms):
-            if isinstance(term, Cases):
+            if isinstance(term, Choose):
 
                 def chosen(value: Term, inside: Scope, axis: int = axis) -> Term:
                     return self._element(load, [*terms[:axis], value, *terms[axis + 1 :]], state, inside)
 
-                found, rest = [], scope
-                for conditions, value in term.cases:
-                    found.append((conditions, chosen(value, rest.knowing(conditions))))
-                    if len(conditions) == 1:
-                        rest = rest.knowing((-conditions[0] - 1,))
-                return cases(found, chosen(term.otherwise, rest), scope)
+                then = chosen(term.then, scope.knowing(term.conditions))
+                only = len(term.conditions) == 1
+                rest = scope.knowing((-term.conditions[0] - 1,)) if only else scope
+                return choice([(term.conditions, then)], chosen(term.otherwise, rest), scope)
         at = tuple(self.position_of(term, scope, load.position, load.array) for term in terms)
         at = self._on_grid(load.array, at, scope, load.position, stored=False)
         return state.arrays[load.array].read(at, scope, load.position)

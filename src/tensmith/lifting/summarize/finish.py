@@ -20,7 +20,7 @@ from tensmith.lifting.summarize.requirements import array_parameters, requiremen
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import State, undefined_name
 from tensmith.lifting.summary import LoopFacts, Result, Summary, Written
-from tensmith.lifting.terms import Argument, Cases, Fold, Number, Read, Term, walk
+from tensmith.lifting.terms import Argument, Choose, Fold, Number, Read, Term, walk
 
 
 def finish(run: Execution, state: State, returned: Expr | str | None) -> Summary:
@@ -84,8 +84,8 @@ def _length(run: Execution, state: State, array: str, axis: int) -> Poly:
     if held is None:
         symbol = length_symbol(array, axis)
         return run.plan.symbols.get(symbol) or Poly.symbol(symbol)
-    if isinstance(held, Cases):  # rows of one length; there may be none
-        held = held.cases[0][1]
+    if isinstance(held, Choose):  # rows of one length; there may be none
+        held = held.then
     return run.position_of(held, Scope(run.plan.never_negative), run.function.position)
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tensmith.lifting.loops import BOOL
-from tensmith.lifting.summarize.algebra import Algebra, cases, symbols
+from tensmith.lifting.summarize.algebra import Algebra, choice, symbols
 from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.logic import FALSE, TRUE, bit
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.terms import Argument, Cases, Fold, Number, Op, Term
+from tensmith.lifting.terms import Argument, Choose, Fold, Number, Op, Term
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class Flag:
             case Op(operator, arguments, type_):
                 given = [self._given(argument, value) for argument in arguments]
                 return self.algebra.apply(operator, given, type_, self.scope)
-            case Cases(found, otherwise, _):
-                chosen = [(conditions, self._given(part, value)) for conditions, part in found]
-                return cases(chosen, self._given(otherwise, value), self.scope)
+            case Choose(conditions, then, otherwise, _):
+                chosen = [(conditions, self._given(then, value))]
+                return choice(chosen, self._given(otherwise, value), self.scope)
         return term
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import NOWHERE, Position, Scalar
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import Conjunction, cases, index, substitute
+from tensmith.lifting.summarize.algebra import Conjunction, choice, substitute
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.terms import Read, Term
 
@@ -77,7 +77,7 @@ class Contents:
     def below(self, at: tuple[Poly, ...], scope: Scope, position: Position) -> Term:
         """The element `at` where no box wrote it."""
         if self.base:
-            return Read(self.base, tuple(index(poly, _SUBSCRIPT) for poly in at), self.element)
+            return Read(self.base, at, self.element)
         if self.fill is None:
             raise Refusal(
                 f"an element of '{self.name}' is read that has no value: it is outside the array, or nothing "
@@ -87,7 +87,6 @@ class Contents:
         return self.fill
 
 
-_SUBSCRIPT = Scalar("int", 64)
 Below = Callable[[tuple[Poly, ...], Scope, Position], Term]
 ValueOf = Callable[[Box, Scope], Term]
 
@@ -111,11 +110,11 @@ def lookup(
         inside = scope.knowing(conditions)
         value = substitute(value_of(box, inside) if value_of else box.value, values)
         if not conditions:
-            return cases(found, value, around)
+            return choice(found, value, around)
         found.append((conditions, value))
         if len(conditions) == 1:
             scope = scope.knowing((-conditions[0] - 1,))
-    return cases(found, below(at, scope, position), around)
+    return choice(found, below(at, scope, position), around)
 
 
 def meet(

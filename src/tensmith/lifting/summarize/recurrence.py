@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import BOOL, Scalar
-from tensmith.lifting.summarize.algebra import Algebra, cases, index, symbols
+from tensmith.lifting.summarize.algebra import Algebra, choice, index, symbols
 from tensmith.lifting.summarize.constants import number, widens
 from tensmith.lifting.summarize.flags import Flag
 from tensmith.lifting.summarize.logic import FALSE, TRUE
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.terms import Argument, Cases, Fold, Index, Number, Op, Term
+from tensmith.lifting.terms import Argument, Choose, Fold, Index, Number, Op, Term
 
 _IDENTITY = {"sum": 0, "prod": 1}
 _BIT = Scalar("int", 8, False)
@@ -101,10 +102,14 @@ class Recurrence:
                 if self._inside(right):
                     left, right = right, left
                 return None if self._inside(right) else self._joined(kind, self._step(left), right)
-            case Op("select", (condition, then, otherwise), type_):
-                return self._choice(condition, then, otherwise, type_)
-            case Cases(found, otherwise, type_):
-                return self._cases(found, otherwise, type_)
+            case Op("select", (condition, then, otherwise), type_) if self._inside(condition):
+                return self._extremum(condition, then, otherwise, type_)
+            case Op("select", (condition, then, otherwise), _):
+                return self._choice(
+                    then, otherwise, lambda a, b: self.algebra.select(condition, a, b, self.scope)
+                )
+            case Choose(conditions, then, otherwise, _):
+                return self._choice(then, otherwise, lambda a, b: choice([(conditions, a)], b, self.scope))
             case Fold(_, _, _, body, start, _) if not self._inside(body):
                 return self._fold(term, self._step(start))
         return None
@@ -133,44 +138,13 @@ class Recurrence:
             return None
         return replace(step, wrap=type_)
 
-    def _choice(self, condition: Term, then: Term, otherwise: Term, type_: Scalar) -> Step | None:
-        if self._inside(condition):
-            return self._extremum(condition, then, otherwise, type_)
+    def _choice(self, then: Term, otherwise: Term, chosen: Callable[[Term, Term], Term]) -> Step | None:
+        """The step of a choice between two values; `chosen` is that between what their steps join."""
         first, second = self._step(then), self._step(otherwise)
-        both = self._alike([first, second])
-        if both is None or first is None or second is None:
-            return None
-        if both.kind == "":
+        both = None if first is None or second is None else _alike(first, second)
+        if both is None or first is None or second is None or both.kind == "":
             return both
-        a, b = self._operand(first, both), self._operand(second, both)
-        return replace(both, term=self.algebra.select(condition, a, b, self.scope))
-
-    def _cases(
-        self, found: tuple[tuple[tuple[Poly, ...], Term], ...], otherwise: Term, type_: Scalar
-    ) -> Step | None:
-        steps = [self._step(value) for _, value in found]
-        last = self._step(otherwise)
-        both = self._alike([*steps, last])
-        if both is None or last is None:
-            return None
-        if both.kind == "":
-            return both
-        terms = [self._operand(step, both) for step in steps if step is not None]
-        chosen = [(conditions, term) for (conditions, _), term in zip(found, terms)]
-        return replace(both, term=cases(chosen, self._operand(last, both), self.scope))
-
-    def _alike(self, steps: list[Step | None]) -> Step | None:
-        """What all steps are, where they agree."""
-        real = [step for step in steps if step is not None and step.kind]
-        if None in steps:
-            return None
-        if not real:
-            return steps[0]
-        first = real[0]
-        agree = all(
-            (step.kind, step.type, step.wrap) == (first.kind, first.type, first.wrap) for step in real
-        )
-        return first if agree else None
+        return replace(both, term=chosen(self._operand(first, both), self._operand(second, both)))
 
     def _operand(self, step: Step, both: Step) -> Term:
         """The step's operand; where nothing happens the identity, or the start if joining is idempotent."""
@@ -216,3 +190,11 @@ def _unwidened(term: Term) -> Term:
     if isinstance(term, Op) and term.operator == "cast" and widens(term.arguments[0].type, term.type):
         return term.arguments[0]
     return term
+
+
+def _alike(first: Step, second: Step) -> Step | None:
+    """What both steps are, where they agree; one where nothing happens agrees with the other."""
+    if first.kind and second.kind:
+        same = (first.kind, first.type, first.wrap) == (second.kind, second.type, second.wrap)
+        return first if same else None
+    return second if second.kind else first

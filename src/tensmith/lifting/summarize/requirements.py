@@ -17,7 +17,7 @@ from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import Access, Divisor
 from tensmith.lifting.summarize.wording import under
 from tensmith.lifting.summary import Requirement
-from tensmith.lifting.terms import Argument, Cases, Fold, Number, Op, Path, Read, Term, walk
+from tensmith.lifting.terms import Argument, Choose, Fold, Number, Op, Path, Read, Term, walk
 
 
 def requirements(run: Execution, folds: Iterable[Term], written: frozenset[str]) -> tuple[Requirement, ...]:
@@ -204,10 +204,10 @@ def _by_arguments(run: Execution, condition: Term) -> bool:
     """Whether a condition is over parameters, and elements of arrays at fixed places."""
     for part in walk(condition):
         match part:
-            case Read(array, indices):
-                if array not in run.arrays or any(run.algebra.poly(index) is None for index in indices):
+            case Read(array):
+                if array not in run.arrays:
                     return False
-            case Fold() | Cases():
+            case Fold() | Choose():
                 return False
     return not any(mark in name for name in symbols(condition) for mark in "%@ ?")
 

@@ -12,7 +12,7 @@ from tensmith.formula.expr import fresh
 from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import BOOL, Scalar
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import cases, index, substitute, symbols
+from tensmith.lifting.summarize.algebra import choice, index, substitute, symbols
 from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.iteration import Circle, Iteration
 from tensmith.lifting.summarize.liveness import Live
@@ -21,9 +21,9 @@ from tensmith.lifting.summarize.reasons import in_vain
 from tensmith.lifting.summarize.recurrence import Recurrence, Step
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import Found, undefined
-from tensmith.lifting.summarize.stores import Stores, subscript
+from tensmith.lifting.summarize.stores import Stores
 from tensmith.lifting.summary import LoopFacts, Written
-from tensmith.lifting.terms import Argument, Cases, Fold, Index, Op, Read, Term
+from tensmith.lifting.terms import Argument, Choose, Fold, Index, Op, Read, Term
 
 _ZERO = Poly.of(0)
 
@@ -160,7 +160,7 @@ class Solver:
             )
             if name.startswith("len("):
                 return self._row_length(name, before)
-            return cases([((self.iteration.t - 1,), before)], start, self.iteration.head)
+            return choice([((self.iteration.t - 1,), before)], start, self.iteration.head)
         step = Recurrence(own, start, self.iteration.run.algebra, self.iteration.inside).step(after)
         if step is not None:
             return self._fold(step, start, self.iteration.inside)
@@ -230,9 +230,7 @@ class Solver:
             case Argument(name) if name.endswith(self.iteration.suffix):
                 return self.scalar(name.removesuffix(self.iteration.suffix))
             case Read(array, indices, _) if array.endswith(self.iteration.suffix):
-                return self.stores.read(
-                    array.removesuffix(self.iteration.suffix), tuple(map(subscript, indices)), scope
-                )
+                return self.stores.read(array.removesuffix(self.iteration.suffix), indices, scope)
             case Index(poly, type_):
                 return self._position(poly, type_, scope)
             case Op("select", (condition, then, otherwise), _):
@@ -247,12 +245,9 @@ class Solver:
             case Fold(kind, var, extent, body, start, type_):
                 inner = self.resolve(body, scope.binding((var, extent)))
                 return Fold(kind, var, extent, inner, self.resolve(start, scope), type_)
-            case Cases(found, otherwise, _):
-                made = [
-                    (conditions, self.resolve(value, scope.knowing(conditions)))
-                    for conditions, value in found
-                ]
-                return cases(made, self.resolve(otherwise, scope), scope)
+            case Choose(conditions, then, otherwise, _):
+                made = [(conditions, self.resolve(then, scope.knowing(conditions)))]
+                return choice(made, self.resolve(otherwise, scope), scope)
         return term
 
     def _position(self, poly: Poly, type_: Scalar, scope: Scope) -> Term:

@@ -15,7 +15,7 @@ from tensmith.formula.expr import fresh
 from tensmith.formula.poly import Div, Poly
 from tensmith.lifting.loops import I64
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import cases, substitute, symbols
+from tensmith.lifting.summarize.algebra import choice, substitute, symbols
 from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.grids import unswept
 from tensmith.lifting.summarize.iteration import Circle, Iteration
@@ -23,7 +23,7 @@ from tensmith.lifting.summarize.memory import Box, apart, lookup, meet_or_none
 from tensmith.lifting.summarize.normal import Normal, normal
 from tensmith.lifting.summarize.recurrence import Recurrence, Step
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.terms import Argument, Index, Number, Read, Term, rebuild
+from tensmith.lifting.terms import Argument, Read, Term, rebuild
 
 _NOTHING = number(0, I64)
 
@@ -200,14 +200,10 @@ class Stores:
 
     def _naming(self, term: Term, name: str, at: tuple[Poly, ...], own: str) -> Term:
         """The term with the array's element `at` of the iteration's start under the name `own`."""
-        array, algebra = name + self.iteration.suffix, self.iteration.run.algebra
+        array = name + self.iteration.suffix
 
         def inner(part: Term) -> Term:
-            if (
-                isinstance(part, Read)
-                and part.array == array
-                and tuple(map(algebra.poly, part.indices)) == at
-            ):
+            if isinstance(part, Read) and part.array == array and part.indices == at:
                 return Argument(own, part.type)
             return rebuild(part, inner, lambda poly: poly)
 
@@ -222,7 +218,7 @@ class Stores:
         scope = self.iteration.inside.binding(*body.ranges).knowing(body.where)
         if place.active:
             scope = self._elements(place)
-            value = cases([(self._active(place), value)], Argument(own, value.type), scope)
+            value = choice([(self._active(place), value)], Argument(own, value.type), scope)
         elif own not in symbols(value):
             return substitute(self.resolve(value, scope), {self.iteration.counter: self.iteration.t - 1})
         step = Recurrence(own, start, self.iteration.run.algebra, scope).step(value)
@@ -328,11 +324,3 @@ class Stores:
             self.iteration.entry.arrays[name].read,
             lambda box, _: self.value(name, numbers[id(box)]),
         )
-
-
-def subscript(term: Term) -> Poly:
-    """A subscript of the state as a polynomial: execution made it from one."""
-    if isinstance(term, Number):
-        return Poly.of(int(term.value))
-    assert isinstance(term, Index)
-    return term.poly

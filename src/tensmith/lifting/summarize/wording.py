@@ -47,7 +47,7 @@ def _said(term: Term) -> str:
         case Argument(name):
             return name
         case Read(array, indices):
-            return f"{array}[{', '.join(map(_said, indices))}]"
+            return f"{array}[{', '.join(map(str, indices))}]"
         case Op("cast", (inner,)):
             return _said(inner)
         case Op(("lt" | "le") as operator, (Number() as left, right)):  # 0 < n reads n > 0

@@ -6,7 +6,6 @@ is proved as any other. What is not proved is blocked, and the next is tried.
 
 from __future__ import annotations
 
-import itertools
 import random
 import re
 from collections.abc import Callable, Iterator
@@ -34,7 +33,7 @@ from tensmith.lifting.synthesis.grammar import (
     operators_of,
     well_typed,
 )
-from tensmith.lifting.terms import Cases, Fold, Index, Op, Read, Term, parts, walk
+from tensmith.lifting.terms import Choose, Fold, Op, Read, Term, parts, polys, walk
 from tensmith.verify.obligation import Verdict
 from tensmith.verify.solve import discharge
 
@@ -173,7 +172,7 @@ def _agreeing(target: Values, at: list[int]) -> Callable[[Values], bool]:
 
 def _from_one(hole: Hole, term: Term) -> Term:
     """The term from the first iteration on, the start before."""
-    return Cases((((Poly.symbol(hole.counter) - 1,), term),), hole.start, hole.start.type)
+    return Choose((Poly.symbol(hole.counter) - 1,), term, hole.start, hole.start.type)
 
 
 def _counterexample(hole: Hole, term: Term, natural: frozenset[str], chance: random.Random) -> World | None:
@@ -194,7 +193,7 @@ def _grammar(hole: Hole, search: Search) -> tuple[Grammar, dict[str, Poly]]:
     known = [term for term in dict.fromkeys(_visible(hole.after)) if hole.own not in symbols(term)]
     operators = operators_of([hole.after]) | _RING if search.trees else TABLE
     if not search.trees:
-        known = [term for term in known if not isinstance(term, (Op, Cases))]
+        known = [term for term in known if not isinstance(term, (Op, Choose))]
     known += [number(n, type_) for n in ((0, 1) if search.trees else (0, 1, 2))]
     outside = [*_positions(t, type_), *_positions(t - 1, type_)[2:], hole.start]
     for term in known:
@@ -229,12 +228,5 @@ def _visible(term: Term) -> Iterator[Term]:
 def _counts(term: Term) -> Iterator[str]:
     """Names that polynomials inside take for numbers of iterations, sizes and positions."""
     for part in walk(term):
-        polys: list[Poly] = []
-        if isinstance(part, Index):
-            polys.append(part.poly)
-        elif isinstance(part, Fold):
-            polys.append(part.extent)
-        elif isinstance(part, Cases):
-            polys += itertools.chain.from_iterable(conditions for conditions, _ in part.cases)
-        for poly in polys:
+        for poly in polys(part):
             yield from poly.symbols()

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, TypeAlias
 
+from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import (
     Allocate,
     Append,
@@ -38,7 +39,7 @@ from tensmith.lifting.loops import (
     Variable,
 )
 from tensmith.lifting.summary import Summary
-from tensmith.lifting.terms import Argument, Cases, Fold, Index, Number, Op, Read, Term
+from tensmith.lifting.terms import Argument, Choose, Fold, Index, Number, Op, Read, Term
 
 Value: TypeAlias = Any  # an int, a bool or a Fraction
 _LONGEST = 10_000  # statements of one run
@@ -138,28 +139,30 @@ class World:
             case Number(value, type_):
                 return constant(value, type_)
             case Index(poly, _):
-                return int(poly.evaluate({name: self.named(name, bound) for name in poly.symbols()}))
+                return self.number(poly, bound)
             case Argument(name, type_):
                 return cast(self.named(name, bound, type_), type_)
             case Read(array, indices, type_):
-                return self.element(array, tuple(self.value(part, bound) for part in indices), type_)
+                return self.element(array, tuple(self.number(poly, bound) for poly in indices), type_)
             case Op("select", (condition, a, b), _):
                 return self.value(a if self.value(condition, bound) else b, bound)
             case Op("cast", (inner,), type_):
                 return cast(self.value(inner, bound), type_)
             case Op(name, parts, _):
                 return OPERATORS[name](*(self.value(part, bound) for part in parts))
-            case Fold(kind, var, extent, body, start, type_):
+            case Fold(kind, var, extent, body, start, _):
                 found, join = self.value(start, bound), OPERATORS[JOINS[kind]]
-                for k in range(int(self.value(Index(extent, type_), bound))):
+                for k in range(self.number(extent, bound)):
                     found = join(found, self.value(body, {**bound, var: k}))
                 return found
-            case Cases(cases, otherwise, type_):
-                for conditions, part in cases:
-                    if all(self.value(Index(poly, type_), bound) >= 0 for poly in conditions):
-                        return self.value(part, bound)
-                return self.value(otherwise, bound)
+            case Choose(conditions, then, otherwise, _):
+                chosen = all(self.number(poly, bound) >= 0 for poly in conditions)
+                return self.value(then if chosen else otherwise, bound)
         raise Undefined
+
+    def number(self, poly: Poly, bound: Mapping[str, int]) -> int:
+        """What a polynomial is worth."""
+        return int(poly.evaluate({name: self.named(name, bound) for name in poly.symbols()}))
 
     def named(self, name: str, bound: Mapping[str, int], type_: Scalar | None = None) -> Value:
         """A scalar."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import BOOL, Scalar
-from tensmith.lifting.terms import Argument, Cases, Fold, Index, Number, Op, Read, Term, walk
+from tensmith.lifting.terms import Argument, Choose, Fold, Index, Number, Op, Term, walk
 
 Symbol = Hashable
 OUTSIDE, START, FOLD = "", "start", "fold."
@@ -93,7 +93,7 @@ def operators_of(terms: Iterable[Term]) -> frozenset[str]:
         for part in walk(term):
             if isinstance(part, Op):
                 found.add(part.operator)
-            elif isinstance(part, Cases):
+            elif isinstance(part, Choose):
                 found.add("select")
     return frozenset(found)
 
@@ -178,8 +178,6 @@ def well_typed(term: Term) -> bool:
                 fits = fits and not (name in ("div", *_OF_FLOATS) and type_.kind != "float")
             case Fold(_, _, _, body, start, type_):
                 fits = body.type == start.type == type_ != BOOL
-            case Read(_, indices, _):
-                fits = all(index.type.kind == "int" for index in indices)
             case _:
                 fits = True
         if not fits:

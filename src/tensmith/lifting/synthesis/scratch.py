@@ -17,7 +17,7 @@ from typing import Any
 
 from tensmith.formula.expr import fresh
 from tensmith.formula.poly import Poly
-from tensmith.lifting.loops import Function
+from tensmith.lifting.loops import I64, Function
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize import summarize
 from tensmith.lifting.summarize.algebra import substitute, symbols
@@ -210,6 +210,8 @@ def _leaves(trees: Trees) -> Iterator[Term]:
                     isinstance(part, Argument) and "#" not in part.name
                 ):
                     yield part
+                if isinstance(part, Read):
+                    yield from (Index(poly, I64) for poly in part.indices)
 
 
 def _atoms(kernel: Kernel, context: str, search: Search) -> list[Term]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import (
-    I64,
     Append,
     Apply,
     Assign,
@@ -152,9 +151,10 @@ class Trees:
                 return self.known.get(name) or self._local(name, type_)
             case Load(array, indices, type_):
                 at = tuple(map(self.position, indices))
-                if array in self.definitions or None in at:
+                known = tuple(poly for poly in at if poly is not None)
+                if array in self.definitions or len(known) < len(at):
                     return self._local(array, type_)
-                return Read(array, tuple(Index(poly, I64) for poly in at if poly is not None), type_)
+                return Read(array, known, type_)
             case Length(array, axis, type_):
                 symbol = length_symbol(array, axis)
                 return Index(self.sizes.get(symbol) or Poly.symbol(symbol), type_)

@@ -1,6 +1,6 @@
 """A summary as a TensIR program, the views that feed it, and the places its outputs go to.
 
-affine     subscripts as polynomials, substitution
+affine     the parts of polynomials by index variable, substitution
 sizes      which polynomials are extents
 build      the program under construction; tensors carry the index variables they vary over
 lower      terms -> tensors: operators, reads, positions, cases, folds (products, windows)

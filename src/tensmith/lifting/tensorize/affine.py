@@ -1,37 +1,11 @@
-"""Polynomials in terms: subscripts as polynomials, their parts by index variable, and substitution."""
+"""Polynomials in terms: their parts by index variable, and substitution."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from tensmith.formula.poly import Dim, Poly
-from tensmith.lifting.terms import Argument, Cases, Fold, Index, Number, Op, Read, Term, rebuild, walk
-
-
-def polynomial(term: Term) -> Poly | None:
-    """An integer term as a polynomial; None where it is none. Casts to wide integers keep subscripts."""
-    match term:
-        case Index(poly, _):
-            return poly
-        case Number(value, type_) if type_.kind == "int":
-            return Poly.of(int(value))
-        case Argument(name, type_) if type_.kind == "int":
-            return Poly.symbol(name)
-        case Op("cast", (inner,), type_) if type_.kind == "int" and type_.bits in (None, 32, 64):
-            return polynomial(inner)
-        case Op(operator, arguments, _) if operator in ("add", "sub", "mul", "neg"):
-            polys = [polynomial(argument) for argument in arguments]
-            if any(poly is None for poly in polys):
-                return None
-            return _combine(operator, [poly for poly in polys if poly is not None])
-    return None
-
-
-def _combine(operator: str, polys: list[Poly]) -> Poly:
-    if operator == "neg":
-        return -polys[0]
-    a, b = polys
-    return a + b if operator == "add" else a - b if operator == "sub" else a * b
+from tensmith.lifting.terms import Argument, Read, Term, polys, rebuild, walk
 
 
 def linear(poly: Poly, variables: Mapping[str, Poly]) -> tuple[Poly, dict[str, Poly]] | None:
@@ -52,18 +26,8 @@ def linear(poly: Poly, variables: Mapping[str, Poly]) -> tuple[Poly, dict[str, P
 
 def symbols(term: Term) -> frozenset[str]:
     """Every symbol of every polynomial inside, and the scalar parameters."""
-    found: set[str] = set()
-    for inner in walk(term):
-        match inner:
-            case Index(poly, _):
-                found |= poly.symbols()
-            case Fold(_, _, extent, _, _, _):
-                found |= extent.symbols()
-            case Cases(cases, _, _):
-                found |= {s for conditions, _ in cases for poly in conditions for s in poly.symbols()}
-            case Argument(name, _):
-                found.add(name)
-    return frozenset(found)
+    found = {name for part in walk(term) for poly in polys(part) for name in poly.symbols()}
+    return frozenset(found | {part.name for part in walk(term) if isinstance(part, Argument)})
 
 
 def substitute(term: Term, values: Mapping[str, Dim]) -> Term:

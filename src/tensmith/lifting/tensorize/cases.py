@@ -11,7 +11,7 @@ from tensmith.formula.poly import Poly
 from tensmith.lifting.tensorize import positions
 from tensmith.lifting.tensorize.affine import arrays_read, linear, substitute
 from tensmith.lifting.tensorize.build import Tensor, dtype_of
-from tensmith.lifting.terms import Cases, Number, Term
+from tensmith.lifting.terms import Choose, Number, Term
 
 if TYPE_CHECKING:
     from tensmith.lifting.tensorize.lower import Lowering
@@ -45,23 +45,18 @@ def bounds_of(conditions: Sequence[Poly], extents: Mapping[str, Poly]) -> tuple[
     return tuple(found.values())
 
 
-def lower(lowering: Lowering, term: Cases) -> Tensor:
-    """The tensor of a choice by position: the last case first, the earlier ones over it."""
-    masks = [positions.mask(lowering, conditions) for conditions, _ in term.cases]
-    value = lowering.lower_guarded(term.otherwise, *((mask, False) for mask in masks))
-    for place, (conditions, chosen) in reversed([*enumerate(term.cases)]):
-        bounds = bounds_of(conditions, lowering.build.extents)
-        zero = isinstance(term.otherwise, Number) and term.otherwise.value == 0 and len(term.cases) == 1
-        if bounds is not None and arrays_read(chosen):
-            inside = _in_box(lowering, chosen, bounds)
-            if zero:
-                return inside
-        else:
-            before = tuple((mask, False) for mask in masks[:place])
-            inside = lowering.lower_guarded(chosen, *before, (masks[place], True))
-        dtype = dtype_of(term.type)
-        value = lowering.build.elementwise("where", masks[place], inside, value, dtype=dtype)
-    return value
+def lower(lowering: Lowering, term: Choose) -> Tensor:
+    """The tensor of a choice by position."""
+    mask = positions.mask(lowering, term.conditions)
+    otherwise = lowering.lower_guarded(term.otherwise, (mask, False))
+    bounds = bounds_of(term.conditions, lowering.build.extents)
+    if bounds is not None and arrays_read(term.then):
+        then = _in_box(lowering, term.then, bounds)
+        if isinstance(term.otherwise, Number) and term.otherwise.value == 0:
+            return then
+    else:
+        then = lowering.lower_guarded(term.then, (mask, True))
+    return lowering.build.elementwise("where", mask, then, otherwise, dtype=dtype_of(term.type))
 
 
 def _in_box(lowering: Lowering, value: Term, bounds: tuple[Bounds, ...]) -> Tensor:

@@ -8,15 +8,14 @@ from typing import TypeAlias
 
 from tensmith.formula.expr import fresh
 from tensmith.formula.poly import Poly
-from tensmith.lifting.loops import NOWHERE, Scalar
-from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.loops import Scalar
 from tensmith.lifting.summary import Grid, Summary
 from tensmith.lifting.tensorize import cases, folds, operators, positions
-from tensmith.lifting.tensorize.affine import polynomial, substitute
+from tensmith.lifting.tensorize.affine import substitute
 from tensmith.lifting.tensorize.build import Build, Tensor, dtype_of
 from tensmith.lifting.tensorize.reads import variables_of, view_of
 from tensmith.lifting.tensorize.sizes import Sizes
-from tensmith.lifting.terms import Argument, Cases, Fold, Index, Number, Op, Read, Term
+from tensmith.lifting.terms import Argument, Choose, Fold, Index, Number, Op, Read, Term
 
 # A condition, and what it is where something is chosen.
 Chosen: TypeAlias = tuple[Tensor, bool]
@@ -109,7 +108,7 @@ class Lowering:
                 return operators.lower(self, term)
             case Fold():
                 return folds.lower(self, term)
-            case Cases():
+            case Choose():
                 return cases.lower(self, term)
 
     def number(self, value: Fraction, type_: Scalar) -> Tensor:
@@ -119,16 +118,8 @@ class Lowering:
 
     def read(self, term: Read) -> Tensor:
         """An input that holds the elements read, one for each value of the variables in the subscripts."""
-        subscripts = [polynomial(index) for index in term.indices]
-        known = [poly for poly in subscripts if poly is not None]
-        if len(known) < len(subscripts):
-            raise Refusal(
-                f"a subscript of '{term.array}' is computed from data; "
-                "only subscripts made of loop counters and integer parameters have a tensor form",
-                NOWHERE,
-            )
-        axes = variables_of(known, self.build.extents)
-        view = view_of(self.grid(term.array), known, self.build.extents, axes)
+        axes = variables_of(term.indices, self.build.extents)
+        view = view_of(self.grid(term.array), term.indices, self.build.extents, axes)
         if not self.guarded:
             self.certain.add((view.array, view.offset))
         return self.build.view(view, dtype_of(term.type), axes)

@@ -16,7 +16,7 @@ from tensmith.lifting.tensorize.build import Tensor
 from tensmith.lifting.tensorize.lower import Lowering
 from tensmith.lifting.tensorize.reads import view_of
 from tensmith.lifting.tensorize.sizes import Sizes
-from tensmith.lifting.terms import Cases, Index, Number, Read, Term
+from tensmith.lifting.terms import Choose, Number, Read, Term
 
 
 @dataclass(frozen=True)
@@ -77,13 +77,12 @@ def _ascending(written: Written) -> Written:
 
 def _over(part: Written, earlier: Sequence[Written], result: Result) -> Term:
     """The value where a part is written, elsewhere in its box what the array held by then."""
-    index = Scalar("int", 64)
-    held: Term = Read(result.name, tuple(Index(at, index) for at in part.at), result.type)
+    held: Term = Read(result.name, part.at, result.type)
     inside = [Poly.symbol(v) for v in part.indices]
     inside += [extent - 1 - Poly.symbol(v) for v, extent in zip(part.indices, part.extents)]
     for other in earlier:
         held = _over_position(other, part.at, inside, held, result.type)
-    return Cases(((part.where, part.value),), held, result.type)
+    return Choose(part.where, part.value, held, result.type)
 
 
 def _is_whole(view: View) -> bool:
@@ -111,18 +110,24 @@ def _boxes(sizes: Sizes, written: Written) -> Iterator[Written]:
         yield from _boxes(sizes, _cut(sizes, replace(written, where=()), written.where))
         return
     value = written.value
-    if not isinstance(value, Cases) or not all(_bound(c, written) for cs, _ in value.cases for c in cs):
+    if not isinstance(value, Choose) or not _bounds(value, written):
         yield written
         return
-    (conditions, chosen), rest = value.cases[0], value.cases[1:]
-    other = replace(written, value=replace(value, cases=rest) if rest else value.otherwise)
+    other = replace(written, value=value.otherwise)
     if arrays_read(other.value):
-        for position, condition in enumerate(conditions):
-            outside = (*conditions[:position], -condition - 1)
+        for position, condition in enumerate(value.conditions):
+            outside = (*value.conditions[:position], -condition - 1)
             yield from _boxes(sizes, _cut(sizes, other, outside))
     else:
         yield from _boxes(sizes, other)
-    yield from _boxes(sizes, _cut(sizes, replace(written, value=chosen), conditions))
+    yield from _boxes(sizes, _cut(sizes, replace(written, value=value.then), value.conditions))
+
+
+def _bounds(value: Term, written: Written) -> bool:
+    """Whether all conditions that choose among values bound single variables."""
+    if not isinstance(value, Choose):
+        return True
+    return all(_bound(c, written) for c in value.conditions) and _bounds(value.otherwise, written)
 
 
 def _bound(condition: Poly, written: Written) -> tuple[str, int, Poly] | None:
@@ -205,4 +210,4 @@ def _over_position(
     conditions += [condition.substitute(moved) for condition in part.where]
     here = substitute(part.value, moved)
     left = tuple(condition for condition in conditions if condition not in inside)
-    return Cases(((left, here),), otherwise, type_) if left else here
+    return Choose(left, here, otherwise, type_) if left else here

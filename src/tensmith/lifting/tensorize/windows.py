@@ -10,7 +10,7 @@ import numpy as np
 from tensmith.formula.poly import Poly
 from tensmith.ir.types import DTYPES
 from tensmith.lifting.loops import Scalar
-from tensmith.lifting.tensorize.affine import polynomial, substitute
+from tensmith.lifting.tensorize.affine import substitute
 from tensmith.lifting.tensorize.build import dtype_of
 from tensmith.lifting.terms import Fold, Number, Op, Read, Term, infinity, walk
 
@@ -40,8 +40,7 @@ def is_window(fold: Fold, extents: Mapping[str, Poly]) -> bool:
         fold.var in poly.symbols() and len(poly.symbols() & extents.keys()) >= 1
         for term in walk(fold.body)
         if isinstance(term, Read)
-        for poly in map(polynomial, term.indices)
-        if poly is not None
+        for poly in term.indices
     )
 
 

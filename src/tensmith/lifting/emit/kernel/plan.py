@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tensmith.ctext.expr import Apply, Choose, Expr, Fold, chain, parts, walk
 from tensmith.ctext.loops import EXPENSIVE, Nest, Scan
+from tensmith.formula.expr import Call, Choose, Expr, Reduce
 from tensmith.formula.poly import Poly
+from tensmith.formula.walk import chain, free_variables, is_reduction, parts, walk
 from tensmith.ir.op import Node
+from tensmith.ir.ops.cumulative import Cumulative
 from tensmith.ir.ops.shared import normal_axis
 from tensmith.ir.ops.sizes import flat_position
-from tensmith.lifting.emit.kernel.elements import CUMULATIVE, Elements, place
+from tensmith.lifting.emit.kernel.elements import KernelElements, place
 from tensmith.lifting.lifted import Lifted, Output
 
 # Expressions of one loop nest above this size would not compile in reasonable time.
@@ -52,12 +54,12 @@ class Plan:
 Rule = Callable[[Step], frozenset[str]]
 
 
-def make_plan(lifted: Lifted, rule: Rule = lambda step: frozenset()) -> Plan:
-    """The plan of a lifted function. Raises Refusal where an op has no loop form."""
+def make_plan(lifted: Lifted, rule: Rule = lambda step: frozenset(), flat: bool = True) -> Plan:
+    """The plan of a lifted function; `flat` as in KernelElements. Refusal where an op has no loop form."""
     program = lifted.program
-    stored = frozenset(node.output for node in program.nodes if node.op in CUMULATIVE)
+    stored = frozenset(node.output for node in program.nodes if _cumulative(node))
     while True:
-        steps = tuple(_steps(Elements(lifted, stored)))
+        steps = tuple(_steps(KernelElements(lifted, stored, flat)))
         wanted = _to_store(steps).union(*map(rule, steps)) - stored
         if not wanted:
             ordered = [name for node in program.nodes for name in node.outputs if name in stored]
@@ -65,7 +67,7 @@ def make_plan(lifted: Lifted, rule: Rule = lambda step: frozenset()) -> Plan:
         stored |= wanted
 
 
-def _steps(elements: Elements) -> Iterator[Step]:
+def _steps(elements: KernelElements) -> Iterator[Step]:
     lifted = elements.lifted
     for node in elements.program.nodes:
         if node.output in elements.stored:
@@ -84,7 +86,7 @@ def _steps(elements: Elements) -> Iterator[Step]:
         yield Step(buffer, elements.program.type(output.name).dtype, names, kept, index, expr, output=output)
 
 
-def _variables(elements: Elements, extents: tuple[Poly, ...]) -> tuple[Poly, ...]:
+def _variables(elements: KernelElements, extents: tuple[Poly, ...]) -> tuple[Poly, ...]:
     """A loop variable for each extent, 0 where there is only one position."""
     return tuple(Poly.of(0) if extent == 1 else elements.variable("i", extent) for extent in extents)
 
@@ -95,9 +97,15 @@ def _looped(indices: tuple[Poly, ...], extents: tuple[Poly, ...]) -> tuple[tuple
     return tuple(name for name, _ in kept), tuple(extent for _, extent in kept)
 
 
-def _stored(elements: Elements, node: Node) -> Step:
+def _cumulative(node: Node) -> Cumulative | None:
+    """The op of a node that joins the elements along an axis one by one."""
+    found = node.definition if node.opaque is None else None
+    return found if isinstance(found, Cumulative) else None
+
+
+def _stored(elements: KernelElements, node: Node) -> Step:
     extents = elements.shape(node.output)
-    scans = node.op in CUMULATIVE
+    scans = _cumulative(node)
     indices = (
         tuple(elements.variable("i", extent) for extent in extents)
         if scans
@@ -105,12 +113,12 @@ def _stored(elements: Elements, node: Node) -> Step:
     )
     dtype, scan = elements.program.type(node.output).dtype, None
     if scans:
-        axis = elements.facts[node.inputs[1]].value
+        axis = elements.program.facts[node.inputs[1]].value
         if axis is None:
-            raise elements.refuse("a running total runs along an axis known only at run time")
+            raise elements.refused("a running total runs along an axis known only at run time")
         place = normal_axis(int(axis.reshape(-1)[0]), len(extents))
         attrs = node.attrs
-        scan = Scan(CUMULATIVE[node.op], place, bool(attrs["exclusive"]), bool(attrs["reverse"]))
+        scan = Scan(scans.kind, place, bool(attrs["exclusive"]), bool(attrs["reverse"]))
         expr = elements.at(node.inputs[0], indices)
     else:
         expr = elements.define(node.output, indices)
@@ -120,9 +128,9 @@ def _stored(elements: Elements, node: Node) -> Step:
     return Step(node.output, dtype, names, kept, index, expr, scan)
 
 
-def _check_size(elements: Elements, expr: Expr) -> None:
+def _check_size(elements: KernelElements, expr: Expr) -> None:
     if sum(1 for _ in walk(expr)) > _LARGEST:
-        raise elements.refuse("the function is one expression of too many terms; split it into loops")
+        raise elements.refused("the function is one expression of too many terms; split it into loops")
 
 
 # What must be stored
@@ -134,9 +142,9 @@ def _to_store(steps: tuple[Step, ...]) -> frozenset[str]:
     instances: dict[str, set[int]] = {}
     for step in steps:
         for expr in walk(step.expr):
-            costly = isinstance(expr, Fold) or (isinstance(expr, Apply) and expr.op in EXPENSIVE)
-            if costly and isinstance(expr, Fold | Apply) and expr.value:
-                instances.setdefault(expr.value, set()).add(id(expr))
+            costly = is_reduction(expr) or (isinstance(expr, Call) and expr.function in EXPENSIVE)
+            if costly and isinstance(expr, Reduce | Call) and expr.of:
+                instances.setdefault(expr.of, set()).add(id(expr))
         found |= _recomputed(step)
     inner = {id(fold) for step in steps for fold in _inside_chains(step.expr)}
     for value, ids in instances.items():
@@ -145,10 +153,10 @@ def _to_store(steps: tuple[Step, ...]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _inside_chains(root: Expr) -> Iterator[Fold]:
+def _inside_chains(root: Expr) -> Iterator[Reduce]:
     """Folds that are the body of a fold of the same value: one reduction over several axes."""
     for expr in walk(root):
-        if isinstance(expr, Fold) and isinstance(expr.body, Fold) and expr.body.value == expr.value:
+        if isinstance(expr, Reduce) and isinstance(expr.body, Reduce) and expr.body.of == expr.of:
             yield expr.body
 
 
@@ -162,13 +170,13 @@ def _recomputed(step: Step) -> set[str]:
         if key in seen:
             return
         seen.add(key)
-        if isinstance(expr, Fold):
-            depends = [loop in expr.free for loop in loops]
+        if isinstance(expr, Reduce):
+            depends = [loop in free_variables(expr) for loop in loops]
             prefix = all(depends[: sum(depends)])
-            if expr.value != within and (not prefix or (lazy and not all(depends))):
-                found.add(expr.value)
+            if expr.of != within and (not prefix or (lazy and not all(depends))):
+                found.add(expr.of)
             folds, body = chain(expr)
-            visit(body, (*loops, *(fold.var for fold in folds)), False, expr.value)
+            visit(body, (*loops, *(fold.var for fold in folds)), False, expr.of)
             return
         inner_lazy = lazy or isinstance(expr, Choose)
         for part in parts(expr):

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tensmith.ctext.expr import Apply, Const, Expr, Fold, Load, Param, outer_folds, walk
+from tensmith.formula.expr import Call, Expr, Num, Read, Reduce
 from tensmith.formula.poly import Dim, Poly
+from tensmith.formula.walk import loads, outer_reductions
 from tensmith.ir.ops.sizes import flat_position
 from tensmith.lifting.emit.kernel.plan import Step
 
@@ -21,7 +22,7 @@ BUILDS = {"int8": ("i8", "i32"), "fp32": ("f32", "f32")}
 class Operand:
     """A matrix in memory: rows `stride` elements apart, columns `column` elements apart."""
 
-    load: Load
+    load: Read
     start: Poly
     stride: Poly
     column: Poly
@@ -56,7 +57,7 @@ class Sum:
 
     build: str
     count: Poly
-    terms: tuple[tuple[Expr | None, int, Load, Poly], ...]  # factor, sign, array, offset
+    terms: tuple[tuple[Expr | None, int, Read, Poly], ...]  # factor, sign, array, offset
     target: Poly
 
 
@@ -74,27 +75,27 @@ def find_product(step: Step) -> Product | None:
 
 def guarded(step: Step) -> bool:
     """Whether a step reads memory that may not be there, which the mesh would load all the same."""
-    return any(isinstance(expr, Load) and expr.when is not None for expr in walk(step.expr))
+    return any(load.when is not None for load in loads(step.expr))
 
 
 def stored_for_mesh(step: Step) -> frozenset[str]:
     """Products inside larger expressions: the mesh computes them first, the CPU core goes on."""
     found = set()
-    for fold in outer_folds(step.expr):
-        alone = Step(step.buffer, fold.dtype, step.variables, step.extents, step.index, fold)
-        if fold.value and find_product(alone) is not None and find_product(step) is None:
-            found.add(fold.value)
+    for fold in outer_reductions(step.expr):
+        alone = Step(step.buffer, fold.type, step.variables, step.extents, step.index, fold)
+        if fold.of and find_product(alone) is not None and find_product(step) is None:
+            found.add(fold.of)
     return frozenset(found)
 
 
-def _fold_and_bias(root: Expr) -> tuple[Fold | None, Load | None]:
-    if isinstance(root, Fold):
-        return root, None
-    if isinstance(root, Apply) and root.op == "add" and len(root.args) == 2:
-        folds = [arg for arg in root.args if isinstance(arg, Fold)]
-        loads = [arg for arg in root.args if isinstance(arg, Load)]
-        if len(folds) == 1 and len(loads) == 1:
-            return folds[0], loads[0]
+def _fold_and_bias(root: Expr) -> tuple[Reduce | None, Read | None]:
+    match root:
+        case Reduce():
+            return root, None
+        case Call("add", (Reduce() as fold, Read(_, (_,)) as bias)):
+            return fold, bias
+        case Call("add", (Read(_, (_,)) as bias, Reduce() as fold)):
+            return fold, bias
     return None, None
 
 
@@ -107,7 +108,7 @@ def _axis_pairs(rank: int) -> list[tuple[int | None, int | None]]:
 
 
 def _product(
-    step: Step, fold: Fold, bias: Load | None, row: int | None, column: int | None
+    step: Step, fold: Reduce, bias: Read | None, row: int | None, column: int | None
 ) -> Product | None:
     factors = _factors(fold)
     if factors is None or fold.kind != "sum":
@@ -129,21 +130,27 @@ def _product(
     return None
 
 
-def _factors(fold: Fold) -> tuple[str, tuple[Load, Load]] | None:
+def _factors(fold: Reduce) -> tuple[str, tuple[Read, Read]] | None:
     """The build that multiplies exactly, and the two matrices."""
-    body = fold.body
-    if not (isinstance(body, Apply) and body.op == "mul" and body.dtype == fold.dtype):
-        return None
-    loads = []
-    for arg in body.args:
-        widened = isinstance(arg, Apply) and arg.op == "cast" and arg.dtype == "i32"
-        inner = arg.args[0] if widened and isinstance(arg, Apply) else arg
-        if not isinstance(inner, Load):
+    match fold.body:
+        case Call("mul", args, fold.type):
+            pair = [_widened(arg) for arg in args]
+        case _:
             return None
-        loads.append(inner)
-    types = (loads[0].dtype, loads[1].dtype, fold.dtype)
-    build = {("f32", "f32", "f32"): "fp32", ("i8", "i8", "i32"): "int8"}.get(types)
-    return None if build is None else (build, (loads[0], loads[1]))
+    match pair:
+        case Read(_, (_,)) as a, Read(_, (_,)) as b:
+            types = (a.type, b.type, fold.type)
+            build = {("f32", "f32", "f32"): "fp32", ("i8", "i8", "i32"): "int8"}.get(types)
+            return None if build is None else (build, (a, b))
+    return None
+
+
+def _widened(expr: Expr) -> Expr:
+    """What is made 32 bits wide, or the expression itself."""
+    match expr:
+        case Call("cast", (inner,), "i32"):
+            return inner
+    return expr
 
 
 def _matrix(index: Poly, row: str | None, column: str | None) -> tuple[Poly, Poly, Poly] | None:
@@ -159,11 +166,12 @@ def _matrix(index: Poly, row: str | None, column: str | None) -> tuple[Poly, Pol
     return start, strides[0], strides[1]
 
 
-def _operand(load: Load, row: str | None, column: str | None, other: str | None) -> Operand | None:
+def _operand(load: Read, row: str | None, column: str | None, other: str | None) -> Operand | None:
     """A load as a matrix over two variables that does not vary with a third."""
-    if other is not None and other in load.index.symbols():
+    (index,) = load.indices
+    if other is not None and other in index.symbols():
         return None
-    found = _matrix(load.index, row, column)
+    found = _matrix(index, row, column)
     return None if found is None else Operand(load, *found)
 
 
@@ -180,9 +188,9 @@ def find_sum(step: Step) -> Sum | None:
     target = step.index - flat
     found = []
     for factor, sign, load in terms:
-        offset = load.index - flat
+        offset = load.indices[0] - flat
         exact = build == "fp32" or (factor is None and sign == 1)
-        if load.dtype != step.dtype or offset.symbols() & set(step.variables) or not exact:
+        if load.type != step.dtype or offset.symbols() & set(step.variables) or not exact:
             return None
         found.append((factor, sign, load, offset))
     count: Dim = 1
@@ -193,18 +201,16 @@ def find_sum(step: Step) -> Sum | None:
     )
 
 
-def _terms(expr: Expr, sign: int) -> list[tuple[Expr | None, int, Load]] | None:
+def _terms(expr: Expr, sign: int) -> list[tuple[Expr | None, int, Read]] | None:
     """factor * array terms of a sum; None where it is none."""
-    if isinstance(expr, Load):
-        return [(None, sign, expr)]
-    if not isinstance(expr, Apply) or len(expr.args) != 2:
-        return None
-    a, b = expr.args
-    if expr.op in ("add", "sub"):
-        left, right = _terms(a, sign), _terms(b, sign if expr.op == "add" else -sign)
-        return None if left is None or right is None else [*left, *right]
-    if expr.op == "mul":
-        for factor, array in ((a, b), (b, a)):
-            if isinstance(factor, Param | Const) and isinstance(array, Load):
-                return [(factor, sign, array)]
+    match expr:
+        case Read(_, (_,)):
+            return [(None, sign, expr)]
+        case Call("add" | "sub", (a, b)):
+            left, right = _terms(a, sign), _terms(b, sign if expr.function == "add" else -sign)
+            return None if left is None or right is None else [*left, *right]
+        case Call("mul", (Num() | Read(_, ()) as factor, Read(_, (_,)) as array)):
+            return [(factor, sign, array)]
+        case Call("mul", (Read(_, (_,)) as array, Num() | Read(_, ()) as factor)):
+            return [(factor, sign, array)]
     return None

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tensmith.ctext.expr import Load, walk
+from tensmith.formula.expr import Read
 from tensmith.formula.poly import Poly
+from tensmith.formula.walk import loads
 from tensmith.lifting.emit.vector.kernel import Kernel
 
 _DATA = {"f32": "F32", "i32": "I32", "i16": "I16", "u16": "U16", "i8": "I8", "u8": "U8"}
@@ -105,22 +106,22 @@ def _mapping(target: str, dimension: int, covered: int, start: str) -> Iterator[
 def _input_pattern(kernel: Kernel, place: int, value: str) -> Iterator[str]:
     """Which part of an input a point reads; all of it where loops of the kernel run over it."""
     pattern = f"out_defs->inputTensorAccessPattern[{place}]"
-    loads = [expr for expr in walk(kernel.step.expr) if isinstance(expr, Load) and expr.value == value]
-    dimensions = [_dimension(kernel, loads, axis) for axis in range(len(loads[0].at))]
+    found = [load for load in loads(kernel.step.expr) if load.tensor == value]
+    dimensions = [_dimension(kernel, found, axis) for axis in range(len(found[0].indices))]
     if any(dimension is None for dimension in dimensions):
         yield f"{pattern}.allRequired = true;"
         return
-    for axis, found in enumerate(dimensions):
-        assert found is not None
+    for axis, dimension in enumerate(dimensions):
+        assert dimension is not None
         target = f"{pattern}.mapping[{len(dimensions) - 1 - axis}]"
-        yield from _mapping(target, found, kernel.lanes if found == 0 else 1, "0")
+        yield from _mapping(target, dimension, kernel.lanes if dimension == 0 else 1, "0")
 
 
-def _dimension(kernel: Kernel, loads: list[Load], axis: int) -> int | None:
+def _dimension(kernel: Kernel, found: list[Read], axis: int) -> int | None:
     """The index space dimension that an axis of every load follows step by step."""
     variables = kernel.step.variables
     for position, variable in enumerate(variables):
-        if all(load.at[axis] == Poly.symbol(variable) for load in loads):
+        if all(load.indices[axis] == Poly.symbol(variable) for load in found):
             return len(variables) - 1 - position
     return None
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tensmith.ctext.dialect import CTYPES
-from tensmith.ctext.expr import Load
 from tensmith.ctext.loops import nest_lines
 from tensmith.ctext.names import Names, enclosed
 from tensmith.ctext.scalar import Scope
+from tensmith.formula.expr import Read
 from tensmith.formula.poly import Poly, product
 from tensmith.ir.ops.sizes import flat_position
 from tensmith.lifting.emit.c import Source
-from tensmith.lifting.emit.kernel.elements import Elements, place
+from tensmith.lifting.emit.kernel.elements import KernelElements, place
 from tensmith.lifting.emit.kernel.plan import Plan, Step
 from tensmith.lifting.emit.vector.kernel import PARAMETER, Kernel
 from tensmith.lifting.lifted import Lifted
@@ -96,10 +96,10 @@ class Host(Source):
         entry = next((e for e in self.lifted.inputs if e.name == value), None)
         flat = Poly.of(flat_position(indices, shape))
         if entry is not None and entry.view is not None:
-            when = Elements(self.lifted).at(entry.when, ()) if entry.when else None
-            source = Load(entry.view.array, place(entry.view, indices), dtype, when=when)
+            when = KernelElements(self.lifted).at(entry.when, ()) if entry.when else None
+            source = Read(entry.view.array, (place(entry.view, indices),), dtype, when)
         else:
-            source = Load(value, flat, dtype)
+            source = Read(value, (flat,), dtype)
         nest_lines(scope, Step(f"tensor {value}", dtype, variables, shape, flat, source))
 
     def _launch(self, scope: Scope, kernel: Kernel) -> None:
@@ -143,5 +143,5 @@ class Host(Source):
         """A result put where the source writes it."""
         indices = tuple(map(Poly.symbol, step.variables))
         flat = Poly.of(flat_position(indices, step.extents))
-        source = Load(f"tensor {key}", flat, step.dtype)
+        source = Read(f"tensor {key}", (flat,), step.dtype)
         nest_lines(scope, replace(step, expr=source))

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tensmith.ctext.expr import Apply, Choose, Expr, Fold, Load, Param, chain, free, outer_folds, walk
 from tensmith.ctext.names import Names, enclosed, unmixed
+from tensmith.formula.expr import Call, Choose, Expr, Read, Reduce
+from tensmith.formula.walk import chain, free_variables, is_reduction, loads, outer_reductions, walk
 from tensmith.lifting.emit.kernel.plan import Step
 from tensmith.lifting.emit.vector.lanes import DIVISION, REGISTERS, Vector, lanes_of
 from tensmith.lifting.refusal import Refusal
@@ -48,18 +49,18 @@ class Kernel:
 
 def stored_for_lanes(step: Step) -> frozenset[str]:
     """Sums that one kernel cannot hold: a second one, or one that several outputs share."""
-    folds = outer_folds(step.expr)
+    folds = outer_reductions(step.expr)
     inner = {
-        expr.value
+        expr.of
         for fold in folds
         for expr in walk(chain(fold)[1])
-        if isinstance(expr, Fold) and expr.value != fold.value
+        if isinstance(expr, Reduce) and expr.of != fold.of
     }
-    partial = [fold for fold in folds if not set(step.variables) <= free(fold)]
+    partial = [fold for fold in folds if not set(step.variables) <= free_variables(fold)]
     if len(folds) > 1 or partial:
-        return frozenset(fold.value for fold in folds if fold.value) | inner
-    chosen = any(isinstance(e, Choose) and any(isinstance(p, Fold) for p in walk(e)) for e in walk(step.expr))
-    return frozenset(fold.value for fold in folds) | inner if chosen else frozenset(inner)
+        return frozenset(fold.of for fold in folds if fold.of) | inner
+    chosen = any(isinstance(e, Choose) and any(map(is_reduction, walk(e))) for e in walk(step.expr))
+    return frozenset(fold.of for fold in folds) | inner if chosen else frozenset(inner)
 
 
 def make_kernel(name: str, step: Step, scalars: dict[str, str]) -> Kernel:
@@ -79,20 +80,21 @@ class _Writer:
         self.name, self.step = name, step
         self.types = scalars
         self.names = names
-        folds = outer_folds(step.expr)
+        folds = outer_reductions(step.expr)
         self.fold = folds[0] if folds else None
         self.folds, self.body = chain(self.fold) if self.fold else ((), step.expr)
         self.down = self.fold is not None and _runs_along(self.folds[-1], self.body, self.step)
-        self.loads = [expr for expr in walk(step.expr) if isinstance(expr, Load)]
-        self.tensors = {load.value: "" for load in self.loads}
+        self.loads = list(loads(step.expr))
+        self.tensors = {load.tensor: "" for load in self.loads}
         for value in self.tensors:
             self.tensors[value] = self.names.fresh(value)
         self.loops = {variable: self.names.fresh("i") for variable in step.variables}
         self.used: dict[str, str] = {}
         variable = self.folds[-1].var if self.down else (step.variables[-1] if step.variables else "")
-        named = {p.name: self._scalar(p.name) for p in walk(step.expr) if isinstance(p, Param)}
+        scalars_read = [e.tensor for e in walk(step.expr) if isinstance(e, Read) and not e.indices]
+        named = {name: self._scalar(name) for name in scalars_read}
         self.vector = Vector(self.tensors, named, self._symbol, self.names, variable)
-        self.lanes = max(map(lanes_of, [step.dtype, *(load.dtype for load in self.loads)]))
+        self.lanes = max(map(lanes_of, [step.dtype, *(load.type for load in self.loads)]))
 
     def _scalar(self, name: str) -> str:
         if self.types.get(name) not in ("f32", "i32", "i16", "u16", "i8", "u8"):
@@ -169,7 +171,7 @@ class _Writer:
         fold, last, vector = self.fold, self.folds[-1], self.vector
         assert fold is not None
         total = self._start(fold)
-        kind = vector.kind(fold.dtype)
+        kind = vector.kind(fold.type)
         before = dict(vector.known)
         self._open_folds(len(self.folds) - 1)
         counter = self.names.fresh("k")
@@ -205,26 +207,26 @@ class _Writer:
             self.vector.indent -= 1
             self.vector.line("}")
 
-    def _start(self, fold: Fold) -> str:
-        kind = self.vector.kind(fold.dtype)
-        if fold.dtype not in ("f32", "i32"):
-            raise Refusal(f"sums of {fold.dtype} have no lanes; sum in float or int")
+    def _start(self, fold: Reduce) -> str:
+        kind = self.vector.kind(fold.type)
+        if fold.type not in ("f32", "i32"):
+            raise Refusal(f"sums of {fold.type} have no lanes; sum in float or int")
         name = self.names.fresh("total")
         self.vector.line(f"{REGISTERS[kind]} {name} = {_START[fold.kind][kind]};")
         return name
 
-    def _join(self, fold: Fold, total: str, body: Expr, part: int) -> None:
+    def _join(self, fold: Reduce, total: str, body: Expr, part: int) -> None:
         """total = total (op) term, multiply-added where the term is a product of floats."""
         vector = self.vector
-        product = isinstance(body, Apply) and body.op == "mul" and body.dtype == "f32"
-        if fold.kind == "sum" and product and isinstance(body, Apply):
-            factors = ", ".join(vector.value(arg, part) for arg in body.args)
-            vector.line(f"{total} = v_f32_mac_b({factors}, {total});")
-            return
-        self._take(fold, total, vector.value(body, part))
+        match body:
+            case Call("mul", args, "f32") if fold.kind == "sum":
+                factors = ", ".join(vector.value(arg, part) for arg in args)
+                vector.line(f"{total} = v_f32_mac_b({factors}, {total});")
+            case _:
+                self._take(fold, total, vector.value(body, part))
 
-    def _take(self, fold: Fold, total: str, value: str) -> None:
-        kind = self.vector.kind(fold.dtype)
+    def _take(self, fold: Reduce, total: str, value: str) -> None:
+        kind = self.vector.kind(fold.type)
         if fold.kind == "prod" and kind == "i32":
             self.vector.line(f"{total} = v_i32_mul_b({total}, {value}).v1;")
             return
@@ -282,11 +284,10 @@ class _Writer:
         )
 
 
-def _runs_along(last: Fold, body: Expr, step: Step) -> bool:
+def _runs_along(last: Reduce, body: Expr, step: Step) -> bool:
     """Whether the last loop of a sum runs along the dimension 0 of what it reads, and the outputs do not."""
     output = step.variables[-1] if step.variables else ""
-    loads = [expr for expr in walk(body) if isinstance(expr, Load)]
     if not output:
         return True
-    across = [load for load in loads if any(output in place.symbols() for place in load.at)]
-    return any(output not in load.at[-1].symbols() for load in across)
+    across = [load for load in loads(body) if any(output in place.symbols() for place in load.indices)]
+    return any(output not in load.indices[-1].symbols() for load in across)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from tensmith.ctext.expr import Apply, Choose, Const, Expr, Load, Param, Position
 from tensmith.ctext.names import Names, enclosed, literal, poly_text
+from tensmith.formula.expr import Call, Choose, Expr, Num, Read, Size
 from tensmith.formula.poly import Poly
+from tensmith.formula.walk import free_variables
 from tensmith.lifting.refusal import Refusal
 
 # Lanes of a vector register (2048 bits) by element type, and how TPC-C calls the register.
@@ -25,8 +26,11 @@ _SPECIAL = {
     "exp": "v_exp_f32", "log": "v_log_f32", "sqrt": "v_sqrt_f32", "tanh": "v_tanh_f32", "sin": "v_sin_f32",
     "cos": "v_cos_f32", "div": "v_div_f32", "pow": "v_pow_f32",
 }  # fmt: skip
-_COMPARE = {"lt": "less", "le": "leq", "gt": "grt", "ge": "geq", "eq": "eq"}
-_BITS = {"band": "and", "bor": "or", "bxor": "xor", "and": "and", "or": "or", "xor": "xor"}
+_COMPARE = {"less": "less", "less_equal": "leq", "greater": "grt", "greater_equal": "geq", "equal": "eq"}
+_BITS = {
+    "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "and": "and", "or": "or", "xor": "xor",
+}  # fmt: skip
+_PLAIN = {"add": "add", "sub": "sub", "maximum": "max", "minimum": "min"}
 
 DIVISION = """\
 /* Towards zero: an estimate in floats, corrected until the remainder is smaller than the divisor. */
@@ -104,18 +108,18 @@ class Vector:
 
     def _text(self, expr: Expr, part: int) -> str:
         match expr:
-            case Const(value=value, dtype=dtype):
-                return literal(Const(value, "i32" if dtype in ("bool", "i64") else dtype))
-            case Param(name=name):
+            case Num(value, dtype):
+                return literal(value, "i32" if dtype in ("bool", "i64") else dtype)
+            case Read(name, ()):
                 return self.scalars[name]
-            case Position(poly=poly):
+            case Size(poly):
                 return self._position(poly, part)
-            case Load():
+            case Read():
                 return self._load(expr, part)
-            case Choose(conditions=conditions, then=then, otherwise=otherwise, dtype=dtype):
-                return self._choose(conditions, then, otherwise, dtype, part)
-            case Apply():
-                return self._apply(expr, part)
+            case Choose():
+                return self._choose(expr, part)
+            case Call():
+                return self._call(expr, part)
         raise Refusal("a sum inside a sum, or an element picked by a computed position, has no kernel")
 
     def kind(self, dtype: str) -> str:
@@ -144,28 +148,28 @@ class Vector:
 
     # Loads
 
-    def _load(self, load: Load, part: int) -> str:
-        lanes = lanes_of(load.dtype)
+    def _load(self, load: Read, part: int) -> str:
+        lanes = lanes_of(load.type)
         first = part * 64 // lanes * lanes
-        along = [axis for axis, place in enumerate(load.at) if self.variable in place.symbols()]
-        last = len(load.at) - 1
-        if along and (along != [last] or load.at[last].coefficient(self.variable) != 1):
+        along = [axis for axis, place in enumerate(load.indices) if self.variable in place.symbols()]
+        last = len(load.indices) - 1
+        if along and (along != [last] or load.indices[last].coefficient(self.variable) != 1):
             raise Refusal(
                 "lanes would be gathered from far apart; exchange the loops, or transpose the array"
             )
         at = self._coordinates(load, first if along else 0)
-        tensor = self.tensors[load.value]
+        tensor = self.tensors[load.tensor]
         if not along:
-            text = f"s_{load.dtype}_ld_g(gen_addr({at}, {tensor}))"
-            return self.keep("float" if load.dtype == "f32" else "int", text, "s")
+            text = f"s_{load.type}_ld_g(gen_addr({at}, {tensor}))"
+            return self.keep("float" if load.type == "f32" else "int", text, "s")
         whole = self._whole(load, tensor, at, first)
         return whole if lanes == 64 else f"{whole}.v{part - first // 64 + 1}"
 
-    def _whole(self, load: Load, tensor: str, at: str, first: int) -> str:
+    def _whole(self, load: Read, tensor: str, at: str, first: int) -> str:
         """One vector load, widened to 32 bits in the order of its elements."""
         key = (id(load), -1 - first)
         if key not in self.known:
-            dtype, register = load.dtype, REGISTERS[load.dtype]
+            dtype, register = load.type, REGISTERS[load.type]
             loaded = f"v_{dtype}_ld_tnsr_b({at}, {tensor})"
             lanes = LANES[dtype]
             if lanes == 64:
@@ -175,39 +179,37 @@ class Vector:
                 self.known[key] = self.keep(f"int{lanes}", widened)
         return self.known[key]
 
-    def _coordinates(self, load: Load, ahead: int) -> str:
+    def _coordinates(self, load: Read, ahead: int) -> str:
         """The int5 of an element: the last axis is the tensor's dimension 0."""
-        places = [place + (ahead if axis == len(load.at) - 1 else 0) for axis, place in enumerate(load.at)]
-        texts = [self.poly(place) for place in reversed(places)] or ["0"]
+        places = [*load.indices[:-1], load.indices[-1] + ahead]
+        texts = [self.poly(place) for place in reversed(places)]
         return self.keep("int5", "{ " + ", ".join(texts + ["0"] * (5 - len(texts))) + " }", "at")
 
     # Operators
 
-    def _choose(
-        self, conditions: tuple[Poly, ...], then: Expr, otherwise: Expr, dtype: str, part: int
-    ) -> str:
+    def _choose(self, expr: Choose, part: int) -> str:
         """Both values, and a selection by position; vector loads outside a tensor give its padding."""
-        for expr in (then, otherwise):
-            if isinstance(expr, Load) and not any(self.variable in place.symbols() for place in expr.at):
+        for side in (expr.then, expr.otherwise):
+            if isinstance(side, Read) and side.indices and self.variable not in free_variables(side):
                 raise Refusal("a choice by position reads single elements that may lie outside an array")
-        result, kind = self.value(then, part), self.kind(dtype)
-        other = self.value(otherwise, part)
-        for condition in conditions:
+        result, kind = self.value(expr.then, part), self.kind(expr.type)
+        other = self.value(expr.otherwise, part)
+        for condition in expr.conditions:
             place = self._position(condition, part)
             text = f"v_{kind}_sel_geq_i32_b({place}, 0, {result}, {other})"
             result = self.keep(REGISTERS[kind], text)
         return result
 
-    def _apply(self, expr: Apply, part: int) -> str:
-        op, dtype = expr.op, expr.dtype
-        source = expr.args[-1].dtype
+    def _call(self, expr: Call, part: int) -> str:
+        op, dtype = expr.function, expr.type
+        source = expr.args[-1].type
         if dtype != "bool" and not _sizes_only(expr):
             lanes_of(dtype)
         args = [self.value(arg, part) for arg in expr.args]
-        text = self._operation(op, dtype, source, args, expr)
+        text = self._operation(op, dtype, source, args)
         return self.keep(self.register(dtype), self._wrapped(text, op, dtype))
 
-    def _operation(self, op: str, dtype: str, source: str, args: list[str], expr: Apply) -> str:
+    def _operation(self, op: str, dtype: str, source: str, args: list[str]) -> str:
         kind, from_kind = self.kind(dtype), self.kind(source)
         listed = ", ".join(args)
         if op == "cast":
@@ -222,8 +224,8 @@ class Vector:
             return f"v_i32_{_BITS[op]}_b({listed})"
         if op == "neg":
             return f"v_{kind}_sub_b(0, {args[0]})" if kind == "i32" else f"v_f32_sub_b(0.0f, {args[0]})"
-        if op in ("add", "sub", "max", "min"):
-            return f"v_{kind}_{op}_b({listed})"
+        if op in _PLAIN:
+            return f"v_{kind}_{_PLAIN[op]}_b({listed})"
         if op == "mul":
             return f"v_f32_mul_b({listed})" if kind == "f32" else f"v_i32_mul_b({listed}).v1"
         if op == "abs":
@@ -231,7 +233,7 @@ class Vector:
         if op in _SPECIAL and kind == "f32":
             self.special = True
             return f"{_SPECIAL[op]}({listed})"
-        if op in ("div", "tmod") and kind == "i32":
+        if op in ("div", "fmod") and kind == "i32":
             self.special = self.divides = True
             if op == "div":
                 return f"div_i32({listed})"
@@ -258,6 +260,6 @@ class Vector:
         return low if dtype[0] == "u" else f"v_i32_sub_b(v_i32_xor_b({low}, {half}), {half})"
 
 
-def _sizes_only(expr: Apply) -> bool:
+def _sizes_only(expr: Call) -> bool:
     """Whether an expression is over sizes and positions alone, which fit in 32 bits on the device."""
-    return all(isinstance(arg, Position | Const) for arg in expr.args)
+    return all(isinstance(arg, Size | Num) for arg in expr.args)
