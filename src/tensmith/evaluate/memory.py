@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from tensmith.engine.base import Arrays
-from tensmith.evaluate.latency import Contender
+from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.metric import Evidence, Metric
 
 PROCESSES = 3

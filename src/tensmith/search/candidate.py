@@ -39,6 +39,11 @@ class Candidate:
         """Milliseconds an inference."""
         return self.metrics["latency_ms"].value
 
+    @property
+    def engine_text(self) -> str:
+        """Its engine as it is printed and stored: "openvino", "openvino precision=bf16"."""
+        return " ".join([self.engine, *(f"{name}={value}" for name, value in self.plan.engine_settings)])
+
     def to_json(self) -> dict[str, Any]:
         """The candidate as a JSON object."""
         return {
