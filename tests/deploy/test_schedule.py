@@ -11,8 +11,8 @@ import pytest
 from tensmith.deploy.schedule import FEWEST_SAMPLES, Schedule
 from tensmith.evaluate.latency import least_seconds
 from tensmith.evaluate.memory import PROCESSES
-from tensmith.evaluate.metric import exact
 from tensmith.evaluate.pace import BUILD, CHECK, SAMPLE, START, Pace
+from tensmith.report.metric import exact
 from tensmith.rewrite.rule import Step
 from tensmith.search.candidate import Candidate
 from tensmith.search.plan import Plan

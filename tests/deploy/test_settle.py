@@ -12,7 +12,7 @@ from typing import Any
 from tensmith.deploy.settle import LATE, MOST_POINTS, Hearing, Point, Settled, _through_the_gate, finalists
 from tensmith.deploy.write import _tried
 from tensmith.evaluate.contender import Contender
-from tensmith.evaluate.metric import exact
+from tensmith.report.metric import exact
 from tensmith.rewrite.rule import Step
 from tensmith.search.candidate import Candidate
 from tensmith.search.plan import UNTOUCHED, Plan

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tensmith.evaluate.metric import Metric, exact
 from tensmith.ir import Program, TensorType, make_node
+from tensmith.report.metric import Metric, exact
 from tensmith.search.beam import beam_search
 from tensmith.search.bits import allocate_bits
 from tensmith.search.candidate import Candidate

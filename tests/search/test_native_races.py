@@ -17,9 +17,9 @@ from tensmith.evaluate import contender
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.judge import Judge
 from tensmith.evaluate.latency import Latency
-from tensmith.evaluate.metric import exact
 from tensmith.evaluate.pace import START
 from tensmith.ir import Program, TensorType, make_node
+from tensmith.report.metric import exact
 from tensmith.search import race as race_module
 from tensmith.search.builder import Built
 from tensmith.search.candidate import Candidate

@@ -21,17 +21,17 @@ from tensmith.evaluate.energy import program_energy
 from tensmith.evaluate.judge import Judge
 from tensmith.evaluate.latency import compare
 from tensmith.evaluate.memory import measure_memory
-from tensmith.evaluate.metric import Metric
 from tensmith.evaluate.task import Task
 from tensmith.files import sha256_file
 from tensmith.frontend.model_files import model_files
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import detect_cpu, load_target
+from tensmith.report.metric import Metric
 from tensmith.search.plan import BASELINE_ENGINE
 from tensmith.verify.files import MODEL, PACKED
 from tensmith.verify.finding import Finding, VerifyResult
 from tensmith.verify.folder import verify_folder
-from tensmith.verify.schema import NAME, Certificate, Deployed, Figure, Judged
+from tensmith.verify.schema import NAME, Certificate, Deployed, Judged
 
 _LATENCY_SECONDS = 3.0
 
@@ -174,7 +174,7 @@ def _counted(folder: Path, certificate: Certificate, original: Path | None) -> d
     return found
 
 
-def _compared(name: str, claim: str, stated: Figure, found: Metric) -> Finding:
+def _compared(name: str, claim: str, stated: Metric, found: Metric) -> Finding:
     """A figure against what was measured here.
 
     Accuracy on the same samples is the same number, and so is its interval, but for ties and rounding, which
@@ -207,5 +207,5 @@ def _compared(name: str, claim: str, stated: Figure, found: Metric) -> Finding:
     return Finding(claim, "holds" if overlap else "not checked", label)
 
 
-def _shown(figure: Figure) -> str:
+def _shown(figure: Metric) -> str:
     return f"{figure.value:.6g} [{figure.low:.6g}, {figure.high:.6g}] {figure.unit}".strip()

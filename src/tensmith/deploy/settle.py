@@ -18,8 +18,8 @@ from tensmith.evaluate.energy import Counter, contender_energy, program_energy
 from tensmith.evaluate.judge import Judge
 from tensmith.evaluate.latency import Latency, compare
 from tensmith.evaluate.memory import measure_memory
-from tensmith.evaluate.metric import Metric, exact
 from tensmith.evaluate.outcome import Outcome
+from tensmith.report.metric import Metric, exact
 from tensmith.search.builder import Builder, Built
 from tensmith.search.candidate import Candidate
 from tensmith.search.front import front, without_near_ties

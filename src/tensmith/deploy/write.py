@@ -17,11 +17,11 @@ from tensmith.deploy.layers import layer_rows
 from tensmith.deploy.publish import BEST, CANDIDATES, publish, staged
 from tensmith.deploy.settle import Point, Settled
 from tensmith.engine.base import ENGINES
-from tensmith.evaluate.metric import Metric, exact
 from tensmith.files import sha256_file, write_text
 from tensmith.frontend.model_files import model_files
 from tensmith.ir import Program
 from tensmith.report.document import Metrics
+from tensmith.report.metric import Metric, exact
 from tensmith.rewrite.calibration import Calibration
 from tensmith.search.candidate import Candidate
 from tensmith.search.front import best

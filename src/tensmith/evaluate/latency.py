@@ -19,8 +19,8 @@ import numpy as np
 from tensmith.engine.base import Arrays
 from tensmith.engine.stopwatch import Turn
 from tensmith.evaluate.contender import Contender
-from tensmith.evaluate.metric import Metric, spread
 from tensmith.evaluate.statistics import Array, median_interval
+from tensmith.report.metric import Metric, spread
 
 _TURN_SECONDS = 0.03
 _MOST_PER_TURN = 500

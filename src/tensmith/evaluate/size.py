@@ -11,8 +11,8 @@ from tensmith.backend.mixed import folder as mixed
 from tensmith.backend.native.emit import loader
 from tensmith.engine.compiled import MIXED, NATIVE
 from tensmith.errors import ModelError
-from tensmith.evaluate.metric import Metric, exact
 from tensmith.frontend.model_files import load_skeleton, model_files, tensors
+from tensmith.report.metric import Metric, exact
 
 # Library, and weights and manifest or model.
 _NEEDED = {

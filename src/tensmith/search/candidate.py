@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tensmith.evaluate.metric import Metric
+from tensmith.report.metric import Metric
 from tensmith.search.plan import Plan
 
 Status = Literal["accepted", "rejected", "failed", "not judged"]

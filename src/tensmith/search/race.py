@@ -19,10 +19,10 @@ from tensmith.engine.compiled import MIXED, NATIVE
 from tensmith.errors import EngineError
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.latency import Latency, compare
-from tensmith.evaluate.metric import Metric
 from tensmith.ir import Program
 from tensmith.ir.text import print_program
 from tensmith.kernel.sparse_stream import density
+from tensmith.report.metric import Metric
 from tensmith.search.checkpoint import Checkpoint
 from tensmith.search.plan import BASELINE_ENGINE, UNTOUCHED, Plan
 from tensmith.search.run import Run

@@ -15,10 +15,10 @@ from tensmith.errors import EngineError, OutputError, TensmithError
 from tensmith.evaluate import size
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.judge import Judge
-from tensmith.evaluate.metric import Metric, exact
 from tensmith.evaluate.outcome import Outcome
 from tensmith.evaluate.pace import ATTEMPT
 from tensmith.interrupt import unmissed
+from tensmith.report.metric import Metric, exact
 from tensmith.search.builder import Builder, Built
 from tensmith.search.candidate import Candidate, Status
 from tensmith.search.checkpoint import Checkpoint

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensmith.errors import OutputError
-from tensmith.evaluate.metric import EVIDENCE, Metric, exact, spread
+from tensmith.report.metric import EVIDENCE, Metric, exact, spread
 
 FINITE = st.floats(-1e12, 1e12)
 
