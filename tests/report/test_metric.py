@@ -32,6 +32,9 @@ def test_json_is_the_five_fields_and_reads_back(value: float, low: float, high: 
         {"evidence": "guessed"},
         {"unit": 3},
         {"value": "much"},
+        {"value": "1.0"},
+        {"value": True},
+        {"high": 10**400},
         {"extra": 1},
     ],
 )

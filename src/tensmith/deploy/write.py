@@ -131,10 +131,8 @@ def _write_point(place: Path, final: Path, writing: _Writing, point: Point) -> d
     shutil.copyfile(source, place / "model.onnx")
     for file in data:
         shutil.copyfile(file, place / file.name)
-    if point.compiled:
-        shutil.copytree(
-            point.compiled, place, dirs_exist_ok=True, ignore=shutil.ignore_patterns(cache.RECORD)
-        )
+    for file in cache.files_of(point.compiled) if point.compiled else ():
+        shutil.copy2(file, place / file.name)
     if built.packed:
         shutil.copyfile(built.packed, place / "model.packed")
     statistics = collect(built.asked, writing.calibration)
