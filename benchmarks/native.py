@@ -22,7 +22,8 @@ import numpy as np
 from tensmith.engine import ENGINES, read_signature
 from tensmith.engine.base import Arrays
 from tensmith.evaluate.bench import random_inputs
-from tensmith.evaluate.latency import Contender, compare
+from tensmith.evaluate.contender import Contender
+from tensmith.evaluate.latency import compare
 
 DATA = Path(os.environ.get("TENSMITH_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
 REAL = ("resnet20_cifar10", "resnet56_cifar10", "resnet8_wide_cifar10", "squeezenet1_1_imagenet",

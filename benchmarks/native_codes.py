@@ -18,7 +18,8 @@ import numpy as np
 import onnx
 from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
 
-from tensmith.evaluate.latency import Contender, compare
+from tensmith.evaluate.contender import Contender
+from tensmith.evaluate.latency import compare
 
 BLOCK = 32
 _CODE_BYTES = 64 << 20

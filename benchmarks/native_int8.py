@@ -24,7 +24,8 @@ from stock.ir import IrContender
 
 from tensmith.engine.base import Arrays, first_line
 from tensmith.errors import EngineError
-from tensmith.evaluate.latency import Contender, compare
+from tensmith.evaluate.contender import Contender
+from tensmith.evaluate.latency import compare
 
 NAMES = ("native", "ORT", "OpenVINO", "NNCF", "ORT static", "ORT dynamic")
 

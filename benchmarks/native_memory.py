@@ -16,7 +16,7 @@ from pathlib import Path
 from native import BUILT, DATA, OTHERS, REAL, export, inputs_of
 
 from tensmith.engine import ENGINES
-from tensmith.evaluate.latency import Contender
+from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.memory import measure_memory
 
 

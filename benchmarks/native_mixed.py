@@ -23,7 +23,8 @@ from torch import Tensor, nn
 
 from tensmith.engine import ENGINES, read_signature
 from tensmith.evaluate.bench import random_inputs
-from tensmith.evaluate.latency import Contender, compare
+from tensmith.evaluate.contender import Contender
+from tensmith.evaluate.latency import compare
 
 BACKBONES = ("mobilenet_v2", "resnet18", "resnet50")
 ANCHORS, CLASSES = 9, 20

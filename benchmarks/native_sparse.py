@@ -22,7 +22,8 @@ from onnx import numpy_helper
 
 from tensmith.engine import read_signature
 from tensmith.evaluate.bench import random_inputs
-from tensmith.evaluate.latency import Contender, compare
+from tensmith.evaluate.contender import Contender
+from tensmith.evaluate.latency import compare
 
 
 def pruned(path: Path, zeros: float, run: int = 1) -> Path:

@@ -24,7 +24,8 @@ from stock.ir import IrContender
 
 from tensmith.engine import read_signature
 from tensmith.evaluate.bench import random_inputs
-from tensmith.evaluate.latency import Contender, compare
+from tensmith.evaluate.contender import Contender
+from tensmith.evaluate.latency import compare
 
 DENSE = ("native", "onnxruntime", "openvino", "NNCF")
 

@@ -21,7 +21,8 @@ from tensmith.backend.native.plan import fixed
 from tensmith.engine import read_signature
 from tensmith.engine.base import sizes_of
 from tensmith.evaluate.bench import random_inputs
-from tensmith.evaluate.latency import Contender, compare
+from tensmith.evaluate.contender import Contender
+from tensmith.evaluate.latency import compare
 from tensmith.frontend.onnx import read_onnx
 from tensmith.kernel import host_isa
 from tensmith.kernel.shipped import shipped

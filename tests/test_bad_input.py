@@ -30,7 +30,7 @@ from command_line import (
     wait_for_candidates,
 )
 from tensmith.report.schema import validate_front
-from tensmith.search.workshop import UNTOUCHED
+from tensmith.search.plan import UNTOUCHED
 
 LONG = ("--engines", "onnxruntime", "--time-budget", "40s", "--preprocess", "raw")
 

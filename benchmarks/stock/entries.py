@@ -13,7 +13,7 @@ from pathlib import Path
 from stock.cases import Case
 from stock.make import MEMORY_BYTES
 from tensmith.errors import OutputError
-from tensmith.evaluate.latency import Contender
+from tensmith.evaluate.contender import Contender
 from tensmith.files import sha256_file, write_text
 
 TENSMITH = "tensmith"

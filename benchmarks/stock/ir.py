@@ -15,7 +15,7 @@ from tensmith.engine.engines.openvino import OpenVino, OpenVinoSession, cpu_prop
 from tensmith.engine.signature import Signature, TensorSpec
 from tensmith.engine.worker import Worker
 from tensmith.errors import EngineError
-from tensmith.evaluate.latency import Contender
+from tensmith.evaluate.contender import Contender
 
 
 @engine

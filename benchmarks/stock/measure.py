@@ -19,10 +19,11 @@ from tensmith.engine.base import Arrays
 from tensmith.engine.worker import Worker
 from tensmith.errors import EngineError, TensmithError
 from tensmith.evaluate.accuracy import classify, model_language
-from tensmith.evaluate.latency import Contender, Latency, summarize, take_turns
-from tensmith.evaluate.metric import Metric
+from tensmith.evaluate.contender import Contender
+from tensmith.evaluate.latency import Latency, summarize, take_turns
 from tensmith.evaluate.outcome import Classification, LanguageModel
 from tensmith.files import atomic_path, sha256_file
+from tensmith.report.metric import Metric
 
 _JUDGING_THREADS = 2
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from stock.cases import Case
-from tensmith.evaluate.metric import Metric
+from tensmith.report.metric import Metric
 from tensmith.search.front import hypervolume
 
 COLUMNS = ("peer", "speed-up", "KB", "KB coded", "smaller", "drop", "agreement", "in budget", "note")

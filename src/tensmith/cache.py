@@ -113,6 +113,11 @@ def entries(room: Path) -> list[Path]:
     return [path for path in room.iterdir() if not path.name.startswith(".")] if room.is_dir() else []
 
 
+def files_of(entry: Path) -> list[Path]:
+    """The files that were made, without what the cache says of them."""
+    return sorted(path for path in entry.iterdir() if path.name != RECORD)
+
+
 def _name(of: Mapping[str, str]) -> str:
     return sha256_bytes(json.dumps(dict(of), sort_keys=True).encode())[:40]
 
@@ -121,7 +126,7 @@ def _whole(entry: Path, of: Mapping[str, str]) -> bool:
     """Whether an entry holds exactly the files that were written, made of what is asked for."""
     try:
         record = json.loads((entry / RECORD).read_text(encoding="utf-8"))
-        files = {path.name: sha256_file(path) for path in entry.iterdir() if path.name != RECORD}
+        files = {path.name: sha256_file(path) for path in files_of(entry)}
         return bool(record == {"of": dict(of), "files": files})
     except (OSError, ValueError):
         return False

@@ -1,15 +1,16 @@
 """The compress road: a model, its data, a device and a budget go in; a front of files that run comes out.
 
-read -> simplify (exact) -> search (lossy plans, measured) -> settle (held-out, once) -> write
+read -> describe (one `Run`) -> judge the original -> simplify (exact) -> search (lossy plans, measured)
+-> settle (held-out, once) -> write
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,36 +22,41 @@ from tensmith.deploy.folder import WORK, RunFolder
 from tensmith.deploy.front import Front
 from tensmith.deploy.identity import run_identity
 from tensmith.deploy.schedule import Schedule
-from tensmith.deploy.settle import LATE, finalists, settle, sizes_of_example, stock_engines
-from tensmith.deploy.write import write_run
+from tensmith.deploy.settle import LATE, Settled, finalists, settle
+from tensmith.deploy.write import Story, write_run
+from tensmith.engine.base import sizes_of, specs_of
+from tensmith.engine.compiled import stock
 from tensmith.errors import ModelError
 from tensmith.evaluate.calibrator import Calibrator
+from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.count import node_costs
-from tensmith.evaluate.energy import Counter, rapl_counter
+from tensmith.evaluate.energy import rapl_counter
+from tensmith.evaluate.judge import Judge
 from tensmith.evaluate.latency import BUSY
-from tensmith.evaluate.task import Task
-from tensmith.given import Given, Tell, judged_by, read_given, space_of
+from tensmith.evaluate.pace import ATTEMPT, CHECK, SAMPLE, Pace
+from tensmith.given import Given, Tell, judged_by, read_given
 from tensmith.hardware import detect_cpu, op_seconds
 from tensmith.hardware.target import HOST
 from tensmith.interrupt import postponed, unmissed
 from tensmith.ir import Program
+from tensmith.rewrite.rule import Step
 from tensmith.search.beam import beam_search
+from tensmith.search.builder import Builder
 from tensmith.search.candidate import Candidate
-from tensmith.search.describe import describe
+from tensmith.search.checkpoint import Checkpoint
 from tensmith.search.objective import Objective
-from tensmith.search.pace import ATTEMPT, CHECK, SAMPLE
-from tensmith.search.plan import Plan
-from tensmith.search.resume import engine_versions, forget_other_engines, known_candidate
-from tensmith.search.sensitivity import Sensitivity, layer_sensitivity
-from tensmith.search.workshop import BASELINE_ENGINE, Workshop, example_inputs
+from tensmith.search.plan import BASELINE_ENGINE, Plan
+from tensmith.search.race import Race
+from tensmith.search.resume import engine_versions, forget_other_engines
+from tensmith.search.run import Run
+from tensmith.search.sensitivity import BUDGET_SHARE, Sensitivities
+from tensmith.search.space import space_of
+from tensmith.search.trial import Standard, Trials
 from tensmith.verify.runs import Checker
 
-# Shares of the time budget: sensitivities, judging one candidate, racing an engine, compiling and timing
-# native code, and the field check of an exact run, which always finishes two primes.
-_SENSITIVITY_SHARE = 0.05
+# Shares of the time budget: judging one candidate, and the field check of an exact run, which always finishes
+# two primes.
 _JUDGING_SHARE = 0.015
-_RACING_SHARE, _RACE_SECONDS = 0.005, 1.5
-_COMPILING_SHARE = 0.3
 _CHECKING_SHARE, _CHECK_SECONDS = 0.01, 5.0
 _PROBE_SAMPLES = 100
 
@@ -63,21 +69,11 @@ class Interrupted(Exception):
 
 
 @dataclass
-class _Run:
-    """What the parts of one compression share."""
+class _Voice:
+    """Shows what happens; `notes` are the sentences that the report repeats."""
 
-    config: Config
-    given: Given
     progress: Tell
-    started: float
-    sensitivity: dict[str, Sensitivity] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    interrupted: bool = False
-
-    @property
-    def deadline(self) -> float:
-        """When the time budget is used up, by time.monotonic."""
-        return self.started + self.config.time_budget
 
     def tell(self, sentence: str) -> None:
         """Shows a sentence now and in the report."""
@@ -109,187 +105,157 @@ def compress(
     path = model if module is None else Path(output) / WORK / "model.onnx"
     config = make_config(model=str(path), data=data if isinstance(data, str) else "", **options)
     given = read_given(config, data, module, example_inputs)
-    run = _Run(config, given, progress or (lambda _: None), started)
+    voice = _Voice(progress or (lambda _: None))
     seen = fingerprint(given.splits, given.dataset.task == "classification")
     identity = run_identity(config, given.identity, seen, evaluation)
     with RunFolder(Path(output), config, identity, resume) as folder:
-        run.given = given = given.on_disk()
-        workshop = _open_workshop(run, folder, judged_by(given, config, run.tell, evaluation))
-        check_seconds = min(_CHECK_SECONDS, _CHECKING_SHARE * config.time_budget)
-        checker = Checker(workshop.program, seed=config.seed, seconds=check_seconds)
-        counter = rapl_counter() if given.target.name == HOST else None
-        schedule = _schedule(run, workshop, counter)
-        tried = _search(run, workshop, checker, schedule)
-        until_written: AbstractContextManager[Callable[[], bool]] = (
-            nullcontext(lambda: True) if run.interrupted else postponed()
+        given = given.on_disk()
+        task = judged_by(given, config, voice.tell, evaluation)
+        example = task.example(given.program, given.splits.search)
+        judge = Judge(task, example, config.threads, detect_cpu().cores)
+        if changed := forget_other_engines(folder.checkpoint, engine_versions(given.engines)):
+            voice.tell(changed)
+        standard = _standard(given, config, judge, folder.checkpoint, voice)
+        run = _described(given, config, judge, folder)
+        builder = Builder(run, _calibrator(run), judge.pace)
+        trials = Trials(
+            builder, Race(run, folder.checkpoint), judge, standard, folder.checkpoint, voice.progress
         )
-        with unmissed(), until_written as interrupted:
-            held_out = _held_out(run, tried, schedule)
-            settled = settle(workshop, tried, held_out, given.target, run.progress, schedule, counter)
-            if late := sum(candidate.reason == LATE for candidate in settled.lost):
-                run.tell(f"{late} more points were not judged on held-out data: {LATE}")
-            if settled.busy:
-                run.tell(BUSY)
-            write_run(
-                folder,
-                config,
-                workshop,
-                checker,
-                settled,
-                tried,
-                run.sensitivity,
-                given.target,
-                run.notes,
-                given.title,
-                judged_as(config, given.title, seen, workshop.task, len(held_out)),
-            )
-            run.interrupted = interrupted()
+        start = builder.program(Plan())
+        checker = _checker(run, start.trail, judge.pace)
+        sensitivities = Sensitivities(
+            run, start.program, builder.calibration, folder.checkpoint, voice.progress
+        )
+        counter = rapl_counter() if run.target.name == HOST else None
+        deadline, peers = started + run.time_budget, len(stock(run.engines))
+        schedule = Schedule(judge.pace, run.time_budget, deadline, peers, counter is not None)
+        stopped = _search(run, trials, sensitivities, schedule, config.hardware, voice)
+        with unmissed(), _until_written(stopped) as interrupted:
+            held_out = _held_out(run, trials.tried, schedule, voice)
+            settled = settle(run, builder, judge, trials.tried, held_out, voice.progress, schedule, counter)
+            _tell_of(settled, voice)
+            judged = judged_as(config, given.title, seen, task, len(held_out))
+            story = Story(config, given.title, trials.tried, start.program, sensitivities.found, voice.notes)
+            write_run(folder, run, checker, builder.calibration, settled, judged, story)
+            stopped = interrupted()
     front = Front.read(output)
-    if run.interrupted:
+    if stopped:
         raise Interrupted(front)
     return front
 
 
-def _open_workshop(run: _Run, folder: RunFolder, task: Task) -> Workshop:
-    """Everything that measures. The original is judged first: what fails there is the input's fault."""
-    config, given, cores = run.config, run.given, detect_cpu().cores
-    calibration = given.splits.calibration
-    workshop = Workshop(
+def _standard(given: Given, config: Config, judge: Judge, checkpoint: Checkpoint, voice: _Voice) -> Standard:
+    """What the original answers on as much of the search split as lets some sixty candidates be judged.
+
+    The original is judged first of all: what fails there is the input's fault.
+    """
+    original, split = Contender(BASELINE_ENGINE, given.model), given.splits.search
+    probe = split.take(_PROBE_SAMPLES)
+    outcome = judge.outcome(original, probe)
+    # A resumed run goes on with as many as before: drops on other samples could not be compared.
+    affordable = checkpoint.fact("search samples")
+    if affordable is None:
+        affordable = int(config.time_budget * _JUDGING_SHARE / judge.pace.usual(SAMPLE))
+        checkpoint.note("search samples", affordable)
+    view = split.take(max(affordable, _PROBE_SAMPLES))
+    if len(view) < len(split):
+        voice.tell(f"candidates were judged on {len(view)} samples, to fit the time budget")
+    if len(view) > len(probe):
+        outcome = judge.outcome(original, view)
+    return Standard(view, outcome)
+
+
+def _described(given: Given, config: Config, judge: Judge, folder: RunFolder) -> Run:
+    """The run that is asked for."""
+    return Run(
         model=given.model,
         program=given.program,
-        task=task,
-        search_view=given.splits.search,
-        calibration=Calibrator(calibration, len(calibration), task.preprocess, cores),
-        objective=Objective(config.max_drop, config.max_size, config.max_latency, config.alpha, config.beta),
-        checkpoint=folder.checkpoint,
-        folder=folder.work,
-        example=example_inputs(given.program, given.splits.search, task),
+        baseline=Contender(BASELINE_ENGINE, given.model),
+        task=judge.task,
+        splits=given.splits,
+        example=judge.example,
+        sizes=sizes_of(specs_of(given.program), judge.example),
+        target=given.target,
         engines=given.engines,
-        threads=config.threads,
-        judging_threads=cores,
-        compile_seconds=_COMPILING_SHARE * config.time_budget,
-        race_seconds=min(_RACE_SECONDS, _RACING_SHARE * config.time_budget),
+        objective=Objective(config.max_drop, config.max_size, config.max_latency, config.alpha, config.beta),
+        threads=judge.threads,
+        judging_threads=judge.judging_threads,
+        time_budget=config.time_budget,
         seed=config.seed,
+        folder=folder.work,
     )
-    if changed := forget_other_engines(folder.checkpoint, engine_versions(given.engines)):
-        run.tell(changed)
-    _fit_to_budget(run, workshop)
-    return workshop
 
 
-def _fit_to_budget(run: _Run, workshop: Workshop) -> None:
-    """Judges the original, on as much of the search split as lets some sixty candidates be judged in time."""
-    split = run.given.splits.search
-    probe = split.take(_PROBE_SAMPLES)
-    _judge_original(workshop, probe)
-    # A resumed run goes on with as many as before: drops on other samples could not be compared.
-    affordable = workshop.checkpoint.fact("search samples")
-    if affordable is None:
-        affordable = int(run.config.time_budget * _JUDGING_SHARE / workshop.pace.usual(SAMPLE))
-        workshop.checkpoint.note("search samples", affordable)
-    workshop.search_view = split.take(max(affordable, _PROBE_SAMPLES))
-    if len(workshop.search_view) < len(split):
-        run.tell(f"candidates were judged on {len(workshop.search_view)} samples, to fit the time budget")
-    if len(workshop.search_view) > len(probe):
-        _judge_original(workshop, workshop.search_view)
+def _calibrator(run: Run) -> Calibrator:
+    view = run.splits.calibration
+    return Calibrator(view, len(view), run.task.preprocess, run.judging_threads)
 
 
-def _judge_original(workshop: Workshop, view: View) -> None:
-    workshop.original = workshop.judge(workshop.model, BASELINE_ENGINE, {}, view, None)
+def _checker(run: Run, beginning: Sequence[Step], pace: Pace) -> Checker:
+    """What checks exact steps; those that all trails begin with at once, to know how long it takes."""
+    seconds = min(_CHECK_SECONDS, _CHECKING_SHARE * run.time_budget)
+    checker = Checker(run.program, seed=run.seed, seconds=seconds)
+    with pace.timed(CHECK):
+        checker.check(beginning)
+    return checker
 
 
-def _schedule(run: _Run, workshop: Workshop, counter: Counter | None) -> Schedule:
-    """How the end of the run fits its time."""
-    peers, budget = len(stock_engines(workshop)), run.config.time_budget
-    return Schedule(workshop.pace, budget, run.deadline, peers, counter is not None)
-
-
-def _search(run: _Run, workshop: Workshop, checker: Checker, schedule: Schedule) -> list[Candidate]:
-    """Tries plans until only the time of the final measurement is left, or Ctrl-C.
-
-    What all certificates begin with is checked first: so it is known how long such a check takes.
-    """
-    known = {candidate.plan.key: candidate for candidate in workshop.checkpoint.candidates()}
-    built = workshop.build(Plan())
-    simplified = built.program
-    tried: list[Candidate] = []
-
-    def attempt(plan: Plan) -> Candidate:
-        stored = known.get(plan.key)
-        if stored:
-            candidate = known_candidate(workshop, stored)
-        else:
-            with workshop.pace.timed(ATTEMPT):
-                candidate = workshop.try_plan(plan)
-        tried.append(candidate)
-        run.progress(describe(candidate))
-        return candidate
+def _search(
+    run: Run, trials: Trials, sensitivities: Sensitivities, schedule: Schedule, hardware: bool, voice: _Voice
+) -> bool:
+    """Tries plans until only the time of the final measurement is left; whether Ctrl-C ended it before."""
+    simplified, found, tried = sensitivities.program, sensitivities.found, trials.tried
+    probing, samples = BUDGET_SHARE * run.time_budget, len(run.splits.held_out)
 
     def time_left() -> bool:
-        attempting = workshop.pace.longest(ATTEMPT)
-        if not run.sensitivity:
-            attempting += _SENSITIVITY_SHARE * run.config.time_budget
-        reserve = schedule.reserve(finalists(tried), len(run.given.splits.held_out))
-        return attempting + reserve < schedule.left
+        attempting = schedule.pace.longest(ATTEMPT) + (0.0 if found else probing)
+        return attempting + schedule.reserve(finalists(tried), samples) < schedule.left
 
-    def sensitivity() -> dict[str, Sensitivity]:
-        run.sensitivity = _sensitivity(run, workshop, simplified)
-        return run.sensitivity
-
-    seconds = _roofline(run, workshop, simplified) if run.config.hardware else {}
-    space = space_of(run.given, simplified, seconds, sensitivity)
-    with workshop.pace.timed(CHECK):
-        checker.check(built.trail)
-    original_bytes = float(workshop.model.stat().st_size)
+    seconds = _roofline(run, simplified) if hardware else {}
+    space = space_of(simplified, run.target, run.engines, seconds, sensitivities.of_all_layers)
+    original_bytes = float(run.model.stat().st_size)
+    stopped = False
     try:
         with unmissed():
-            beam_search(space, attempt, workshop.objective, original_bytes, time_left)
+            beam_search(space, trials.attempt, run.objective, original_bytes, time_left)
     except KeyboardInterrupt:
         if not tried:
             raise
-        run.interrupted = True
-        run.tell("the search was interrupted; more time may find better points (--resume)")
+        stopped = True
+        voice.tell("the search was interrupted; more time may find better points (--resume)")
     if tried[0].status == "failed":
         raise ModelError(f"the model as it is cannot be measured: {tried[0].reason}")
-    return tried
+    return stopped
 
 
-def _sensitivity(run: _Run, workshop: Workshop, program: Program) -> dict[str, Sensitivity]:
-    """How much each layer's precision matters, as first measured: a resumed search walks the same way."""
-    known = workshop.checkpoint.fact("sensitivity")
-    if known is None:
-        run.progress("sensitivity of each layer")
-        found = layer_sensitivity(
-            program,
-            run.given.splits.calibration,
-            workshop.task.preprocess,
-            workshop.calibration,
-            workshop.judging_threads,
-            _SENSITIVITY_SHARE * run.config.time_budget,
-        )
-        known = {site: asdict(each) for site, each in found.items()}
-        workshop.checkpoint.note("sensitivity", known)
-    return {site: Sensitivity(**each) for site, each in known.items()}
+def _until_written(stopped: bool) -> AbstractContextManager[Callable[[], bool]]:
+    """Tells whether Ctrl-C was pressed, once before or from now on; the second one stops at once."""
+    return nullcontext(lambda: True) if stopped else postponed()
 
 
-def _roofline(run: _Run, workshop: Workshop, program: Program) -> dict[str, float]:
+def _tell_of(settled: Settled, voice: _Voice) -> None:
+    if late := sum(candidate.reason == LATE for candidate in settled.lost):
+        voice.tell(f"{late} more points were not judged on held-out data: {LATE}")
+    if settled.busy:
+        voice.tell(BUSY)
+
+
+def _roofline(run: Run, program: Program) -> dict[str, float]:
     """Seconds that each layer takes at best on the target, by site."""
-    costs = node_costs(program, sizes_of_example(workshop))
-    return {
-        node.output: op_seconds(run.given.target, cost, workshop.threads) for node, cost in costs if cost.macs
-    }
+    costs = node_costs(program, run.sizes)
+    return {node.output: op_seconds(run.target, cost, run.threads) for node, cost in costs if cost.macs}
 
 
-def _held_out(run: _Run, tried: list[Candidate], schedule: Schedule) -> View:
+def _held_out(run: Run, tried: list[Candidate], schedule: Schedule, voice: _Voice) -> View:
     """The held-out split, or as much of it as the time that is left can afford."""
-    points, whole = finalists(tried), run.given.splits.held_out
+    points, whole = finalists(tried), run.splits.held_out
     if schedule.least(points) > schedule.left:
-        spent = time.monotonic() - run.started
-        run.tell(
-            f"the time budget of {run.config.time_budget:g} s is less than this run needs: {spent:.0f} s are "
+        spent = run.time_budget - (schedule.deadline - time.monotonic())
+        voice.tell(
+            f"the time budget of {run.time_budget:g} s is less than this run needs: {spent:.0f} s are "
             f"spent, and measuring what was found for good takes about {schedule.least(points):.0f} s more"
         )
     view = whole.take(schedule.samples(points))
     if len(view) < len(whole):
-        run.tell(f"{len(view)} of {len(whole)} held-out samples were used, to fit the time budget")
+        voice.tell(f"{len(view)} of {len(whole)} held-out samples were used, to fit the time budget")
     return view

@@ -21,18 +21,16 @@ from tensmith.data import (
     parse_preprocess,
     split,
 )
-from tensmith.deploy.identity import file_identity
 from tensmith.engine.base import ENGINES, available
 from tensmith.errors import DataError, UsageError
 from tensmith.evaluate.likelihood import log_likelihoods
 from tensmith.evaluate.task import Task, choose_measure
 from tensmith.formula.arith import Array
 from tensmith.frontend.checked import working
+from tensmith.frontend.model_files import file_identity
 from tensmith.frontend.onnx import read_onnx
-from tensmith.hardware import INT8_DOT, Target, detect_cpu, load_target
+from tensmith.hardware import Target, detect_cpu, load_target
 from tensmith.ir import Program
-from tensmith.search.sensitivity import Sensitivity
-from tensmith.search.space import Space
 
 Tell = Callable[[str], None]
 
@@ -41,7 +39,7 @@ Tell = Callable[[str], None]
 class Given:
     """What the user gave, read. `model` is the file of `program`; that of a module is yet to be written.
 
-    identity: SHA-256 of the file, or the digest of an exported module.
+    identity: SHA-256 of the file, or the digest of an exported module. title: what the data is called.
     """
 
     model: Path
@@ -49,14 +47,10 @@ class Given:
     identity: str
     exported: bool
     dataset: Dataset
+    title: str
     splits: Splits
     target: Target
     engines: tuple[str, ...]
-
-    @property
-    def title(self) -> str:
-        """What the data is called."""
-        return self.dataset.source or self.dataset.name
 
     def on_disk(self) -> Given:
         """Writes an exported module to its place; what is read back is what is measured and verified."""
@@ -82,7 +76,8 @@ def read_given(config: Config, data: Any, module: Any = None, example_inputs: An
     _check_names(program, splits.search)
     identity = file_identity(model) if module is None else program.digest
     target, engines = load_target(config.target), _engines(config)
-    return Given(model, program, identity, module is not None, dataset, splits, target, engines)
+    title = dataset.source or dataset.name
+    return Given(model, program, identity, module is not None, dataset, title, splits, target, engines)
 
 
 def _check_names(program: Program, view: View) -> None:
@@ -138,21 +133,3 @@ def judged_by(
     found = choose(candidates(channels), likelihoods)
     tell(str(found))
     return Task(measure, found.best, evaluation)
-
-
-def space_of(
-    given: Given,
-    simplified: Program,
-    layer_seconds: dict[str, float],
-    sensitivity: Callable[[], dict[str, Sensitivity]] = dict,
-) -> Space:
-    """What may be tried on the simplified program, as far as the device allows it."""
-    target = given.target
-    return Space(
-        simplified,
-        given.engines,
-        layer_seconds,
-        narrow=target.kind == "cpu" and target.isa.isdisjoint(INT8_DOT),
-        half_precision=not target.isa.isdisjoint({"avx512_bf16", "amx_bf16"}),
-        sensitivity=sensitivity,
-    )

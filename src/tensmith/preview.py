@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from tensmith.config import make_config
-from tensmith.given import Tell, judged_by, read_given, space_of
+from tensmith.given import Tell, judged_by, read_given
 from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.rewrite.trail import simplify
 from tensmith.search.describe import describe_plan
+from tensmith.search.space import space_of
 
 
 def preview(
@@ -19,6 +20,7 @@ def preview(
     config = make_config(model=str(model), data=data if isinstance(data, str) else "", **options)
     given = read_given(config, data)
     simplified = simplify(given.program).program
+    space = space_of(simplified, given.target, given.engines, {})
     task = judged_by(given, config, progress or (lambda _: None))
     return {
         "model": config.model,
@@ -36,6 +38,6 @@ def preview(
         "threads": config.threads,
         "time_budget": config.time_budget,
         "engines": list(given.engines),
-        "seeds": [describe_plan(idea.plan) for idea in space_of(given, simplified, {}).seeds()],
+        "seeds": [describe_plan(idea.plan) for idea in space.seeds()],
         "config": config.model_dump(mode="json"),
     }

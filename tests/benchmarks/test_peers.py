@@ -12,8 +12,8 @@ from stock.entries import front
 from stock.table import COLUMNS, Row, cells, document, markdown, reached, verdict, volumes
 
 from tensmith.errors import OutputError
-from tensmith.evaluate.metric import exact
 from tensmith.files import sha256_bytes
+from tensmith.report.metric import exact
 
 
 def row(

@@ -7,8 +7,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,9 +20,8 @@ from tensmith.deploy.again import verify_point
 from tensmith.engine import ENGINES
 from tensmith.engine.compiled import NATIVE
 from tensmith.errors import EngineError, VerificationError
-from tensmith.evaluate.latency import Contender
+from tensmith.evaluate.contender import Contender
 from tensmith.kernel.isa import host_isa
-from tensmith.search.workshop import Workshop
 
 pytestmark = pytest.mark.skipif(bool(ENGINES[NATIVE].missing()), reason="no C compiler is installed")
 
@@ -114,9 +111,9 @@ def test_a_native_run_is_resumed(
 
 @pytest.mark.skipif(bool(refusal("bf16", host_isa())), reason="this CPU does not multiply bfloat16")
 def test_a_point_in_less_precision_ships_what_was_compiled_for_that(tiny: Path) -> None:
-    given: Any = SimpleNamespace(example={"x": np.zeros((1, 3, 8, 8), np.float32)}, threads=1)
+    example = {"x": np.zeros((1, 3, 8, 8), np.float32)}
     manners = (), (("precision", "bf16"),)
     plain, half = (
-        Workshop.compiled(given, Contender(NATIVE, tiny / "tiny.onnx", settings)) for settings in manners
+        Contender(NATIVE, tiny / "tiny.onnx", settings).compiled(example, 1) for settings in manners
     )
-    assert plain != half and (half / loader.MANIFEST).exists()
+    assert half and plain != half and (half / loader.MANIFEST).exists()

@@ -16,10 +16,12 @@ import pytest
 
 from command_line import QUICK, candidates, contents, refused, tensmith
 from tensmith import compress, compression
+from tensmith.config import Config
 from tensmith.data import View
 from tensmith.errors import OutputError
+from tensmith.search import sensitivity
 from tensmith.search.checkpoint import Checkpoint
-from tensmith.search.sensitivity import Sensitivity
+from tensmith.search.sensitivity import Sensitivities, Sensitivity
 
 
 @pytest.fixture
@@ -110,30 +112,25 @@ def test_the_same_versions_are_not_timed_again(place: Path) -> None:
     assert candidates(place / "out")[: len(before)] == before
 
 
-def test_as_many_search_samples_as_before_even_where_few_were_affordable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_as_many_search_samples_as_before_even_where_few_were_affordable(tmp_path: Path) -> None:
     def samples(time_budget: float) -> int:
         nothing: Any = None
         split = View(nothing, np.arange(2000))
-        given = SimpleNamespace(splits=SimpleNamespace(search=split))
-        run: Any = SimpleNamespace(config=SimpleNamespace(time_budget=time_budget), given=given, tell=str)
-        pace = SimpleNamespace(usual=lambda _: 1.0)
-        workshop: Any = SimpleNamespace(checkpoint=checkpoint, pace=pace)
-        compression._fit_to_budget(run, workshop)
-        return len(workshop.search_view)
+        given: Any = SimpleNamespace(model=tmp_path, splits=SimpleNamespace(search=split))
+        config, voice = Config(model="", time_budget=time_budget), compression._Voice(lambda _: None)
+        judge: Any = SimpleNamespace(pace=SimpleNamespace(usual=lambda _: 1.0), outcome=lambda *_: None)
+        return len(compression._standard(given, config, judge, checkpoint, voice).view)
 
-    monkeypatch.setattr(compression, "_judge_original", lambda *_: None)
     checkpoint = Checkpoint(tmp_path / "run.sqlite")
     assert samples(60.0) == samples(36000.0) == 100
 
 
 def test_sensitivities_are_those_of_the_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured = [{"h": Sensitivity(0.1, 2.5)}, {"h": Sensitivity(0.3, 4.0)}]
-    monkeypatch.setattr(compression, "layer_sensitivity", lambda *_: measured.pop(0))
-    workshop, run = MagicMock(), MagicMock()
-    run.config.time_budget = 60.0
+    monkeypatch.setattr(sensitivity, "layer_sensitivity", lambda *_: measured.pop(0))
+    monkeypatch.setattr(sensitivity, "for_all_layers", lambda _, found: found)
     for _ in range(2):
-        workshop.checkpoint = Checkpoint(tmp_path / "run.sqlite")
-        assert compression._sensitivity(run, workshop, MagicMock()) == {"h": Sensitivity(0.1, 2.5)}
-        workshop.checkpoint.close()
+        checkpoint = Checkpoint(tmp_path / "run.sqlite")
+        known = Sensitivities(MagicMock(), MagicMock(), MagicMock(), checkpoint)
+        assert known.of_all_layers() == {"h": Sensitivity(0.1, 2.5)}
+        checkpoint.close()

@@ -11,10 +11,10 @@ import pytest
 from tensmith.deploy.schedule import FEWEST_SAMPLES, Schedule
 from tensmith.evaluate.latency import least_seconds
 from tensmith.evaluate.memory import PROCESSES
-from tensmith.evaluate.metric import exact
+from tensmith.evaluate.pace import BUILD, CHECK, SAMPLE, START, Pace
+from tensmith.report.metric import exact
 from tensmith.rewrite.rule import Step
 from tensmith.search.candidate import Candidate
-from tensmith.search.pace import BUILD, CHECK, SAMPLE, START, Pace
 from tensmith.search.plan import Plan
 
 SECONDS = {START: 1.0, SAMPLE: 0.01, BUILD: 2.0, CHECK: 5.0}

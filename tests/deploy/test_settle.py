@@ -9,13 +9,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tensmith.deploy.settle import LATE, MOST_POINTS, Settled, _through_the_gate, finalists
+from tensmith.deploy.settle import LATE, MOST_POINTS, Hearing, Point, Settled, _through_the_gate, finalists
 from tensmith.deploy.write import _tried
-from tensmith.evaluate.metric import exact
+from tensmith.evaluate.contender import Contender
+from tensmith.report.metric import exact
 from tensmith.rewrite.rule import Step
 from tensmith.search.candidate import Candidate
-from tensmith.search.plan import Plan
-from tensmith.search.workshop import UNTOUCHED
+from tensmith.search.plan import UNTOUCHED, Plan
 
 
 def point(name: str, megabytes: float, milliseconds: float) -> Candidate:
@@ -29,16 +29,16 @@ SMALL, BALANCED, FAST = FRONT = [point("small", 1, 10), point("balanced", 2, 3),
 def gate(points: list[Candidate], breaking: Collection[str] = (), seconds: float = -1.0) -> Any:
     """What is (kept, lost) of points, some of which break the budget, judged for so many seconds."""
 
-    def judge(path: Path, *_: Any) -> Any:
-        lost = 9.0 if path.name in breaking else 0.0
+    def outcome(contender: Contender, *_: Any) -> Any:
+        lost = 9.0 if contender.path.name in breaking else 0.0
         return SimpleNamespace(drop=lambda _: exact(lost, "points"))
 
-    workshop: Any = SimpleNamespace(
-        rebuild=lambda candidate: Path(candidate.id), judge=judge, objective=SimpleNamespace(max_drop=0.5)
-    )
+    builder: Any = SimpleNamespace(file=lambda plan: Path(plan.steps[0].rule))
+    judge: Any = SimpleNamespace(outcome=outcome)
     nothing: Any = None
+    hearing = Hearing(judge, nothing, Contender("e", Path("original")))
     until = time.monotonic() + seconds
-    _, kept, lost = _through_the_gate(workshop, points, nothing, nothing, lambda _: None, until)
+    _, kept, lost = _through_the_gate(builder, hearing, points, 0.5, lambda _: None, until)
     return [candidate.id for candidate in kept], lost
 
 
@@ -52,7 +52,9 @@ def test_late_judging_goes_on_until_a_point_is_kept() -> None:
 
 def test_what_is_not_judged_is_not_said_to_be_dominated() -> None:
     _, lost = gate([*FRONT, point("beaten", 6, 6)])
-    settled = Settled([BALANCED], {}, lost, {"file_bytes": exact(1e7, "bytes")}, {})
+    nothing: Any = None
+    kept = Point(BALANCED, nothing, None)
+    settled = Settled([kept], {}, lost, {"file_bytes": exact(1e7, "bytes")}, {})
     rows = {row["id"]: row for row in (_tried(each, settled) for each in [*FRONT, point("beaten", 6, 6)])}
     assert {name: row["status"] for name, row in rows.items()} == {
         "small": "not judged", "balanced": "front", "fast": "not judged", "beaten": "dominated",

@@ -11,7 +11,7 @@ import pytest
 from tensmith.engine import TensorSpec, available
 from tensmith.errors import EngineError, UsageError
 from tensmith.evaluate.bench import bench, check_sizes, open_sizes, random_inputs
-from tensmith.evaluate.metric import Metric
+from tensmith.report.metric import Metric
 
 
 def test_json_has_the_agreed_shape(linear: Path, linear_batch_3: Path) -> None:

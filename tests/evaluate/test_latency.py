@@ -11,7 +11,8 @@ from tensmith.engine import available
 from tensmith.engine.stopwatch import Turn
 from tensmith.errors import EngineError
 from tensmith.evaluate import latency
-from tensmith.evaluate.latency import Contender, Rounds, compare, summarize, take_turns
+from tensmith.evaluate.contender import Contender
+from tensmith.evaluate.latency import Rounds, compare, summarize, take_turns
 
 A, B = Contender("onnxruntime", Path("a.onnx")), Contender("openvino", Path("b.onnx"))
 

@@ -12,6 +12,7 @@ from linear_model import save_linear
 from onnx import TensorProto, helper, numpy_helper
 
 from tensmith.errors import ModelError
+from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.energy import (
     Counter,
     contender_energy,
@@ -20,7 +21,6 @@ from tensmith.evaluate.energy import (
     nvml_counter,
     rapl_counter,
 )
-from tensmith.evaluate.latency import Contender
 from tensmith.evaluate.memory import measure_memory
 from tensmith.evaluate.size import file_bytes, weight_bytes
 from tensmith.hardware import load_target

@@ -6,14 +6,15 @@ import hashlib
 import random
 from typing import Any
 
-from tensmith.report.document import Evidence, Layer, Metric, Metrics, Point, Report, Step
+from tensmith.report.document import Layer, Metrics, Point, Report, Step
+from tensmith.report.metric import Evidence
 
 UNITS = {"speedup": "x", "size_ratio": "x", "accuracy": "%", "latency_ms": "ms", "energy_mj": "mJ"}
 
 
 def metric(
     name: str, value: float, spread: float = 0.0, evidence: Evidence = "measured", unit: str | None = None
-) -> Metric:
+) -> dict[str, Any]:
     return {
         "value": value,
         "low": value - spread,

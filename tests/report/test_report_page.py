@@ -19,6 +19,7 @@ from tensmith.errors import OutputError
 from tensmith.report.document import Report
 from tensmith.report.escape import html_text, plot_text, printable, script_json
 from tensmith.report.headline import headline
+from tensmith.report.metric import Metric
 from tensmith.report.page import render, write_report
 from tensmith.report.plots import front_plot, steps_of, treatment
 from tensmith.report.quantity import byte_text, quantity, significant
@@ -228,11 +229,20 @@ def test_bytes_in_decimal_units(count: float, text: str) -> None:
     assert byte_text(count) == text
 
 
-def test_figures_carry_interval_and_evidence() -> None:
-    assert str(quantity("accuracy", metric("accuracy", 92.3, 0.24))) == "92.30 % [92.06 to 92.54 %], measured"
-    assert str(quantity("file_bytes", metric("file_bytes", 1_090_000))) == "1.09 MB, measured"
-    nats = metric("accuracy", 1.2345, 0.001, unit="nats per token")
-    assert str(quantity("accuracy", nats)) == "1.234 nats per token [1.234 to 1.235 nats per token], measured"
+@pytest.mark.parametrize(
+    ("name", "figure", "shown"),
+    [
+        ("accuracy", metric("accuracy", 92.3, 0.24), "92.30 % [92.06 to 92.54 %], measured"),
+        ("file_bytes", metric("file_bytes", 1_090_000), "1.09 MB, measured"),
+        (
+            "accuracy",
+            metric("accuracy", 1.2345, 0.001, unit="nats per token"),
+            "1.234 nats per token [1.234 to 1.235 nats per token], measured",
+        ),
+    ],
+)
+def test_figures_carry_interval_and_evidence(name: str, figure: dict[str, Any], shown: str) -> None:
+    assert str(quantity(name, Metric.from_json(figure))) == shown
 
 
 def test_steps_are_the_points_no_other_beats() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from report_sample import sample
 
 from tensmith.errors import OutputError
-from tensmith.report.document import METRICS
+from tensmith.report.metric import METRICS
 from tensmith.report.schema import front_schema, validate_front
 
 VALIDATOR = jsonschema.Draft202012Validator(front_schema())

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import numpy as np
 
-from tensmith.evaluate.metric import Metric, exact
 from tensmith.ir import Program, TensorType, make_node
+from tensmith.report.metric import Metric, exact
 from tensmith.search.beam import beam_search
+from tensmith.search.bits import allocate_bits
 from tensmith.search.candidate import Candidate
 from tensmith.search.objective import Objective
-from tensmith.search.plan import Plan
-from tensmith.search.sensitivity import Sensitivity, allocate_bits
+from tensmith.search.plan import UNTOUCHED, Plan
+from tensmith.search.sensitivity import Sensitivity
 from tensmith.search.space import Space
-from tensmith.search.workshop import UNTOUCHED
 
 
 def two_layers() -> Program:

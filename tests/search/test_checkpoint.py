@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tensmith.errors import OutputError
-from tensmith.evaluate.metric import Metric, exact
+from tensmith.report.metric import Metric, exact
 from tensmith.rewrite.rule import Step
 from tensmith.search.candidate import Candidate
 from tensmith.search.checkpoint import Checkpoint

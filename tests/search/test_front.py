@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensmith.evaluate.metric import exact
+from tensmith.report.metric import exact
 from tensmith.search.candidate import Candidate
 from tensmith.search.front import best, front, hypervolume, pareto, without_near_ties
 from tensmith.search.plan import Plan

@@ -7,19 +7,26 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 
 from tensmith.errors import EngineError
-from tensmith.evaluate.latency import Contender, Latency
-from tensmith.evaluate.metric import exact
+from tensmith.evaluate import contender
+from tensmith.evaluate.contender import Contender
+from tensmith.evaluate.judge import Judge
+from tensmith.evaluate.latency import Latency
+from tensmith.evaluate.pace import START
 from tensmith.ir import Program, TensorType, make_node
-from tensmith.search import workshop
+from tensmith.report.metric import exact
+from tensmith.search import race as race_module
+from tensmith.search.builder import Built
+from tensmith.search.candidate import Candidate
 from tensmith.search.checkpoint import Checkpoint
-from tensmith.search.pace import START
 from tensmith.search.plan import Plan
-from tensmith.search.workshop import Workshop, structure
+from tensmith.search.race import Race, structure
+from tensmith.search.trial import Trials
 
 MILLISECONDS = {"onnxruntime": 3.0, "openvino": 2.0, "native": 1.0}
 
@@ -44,32 +51,32 @@ def raced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             raise EngineError(f"{name} has no kernel for this")
         return [Latency(c, "", exact(MILLISECONDS[name], "ms"), exact(1.0, "x"), 8) for c in contenders]
 
-    monkeypatch.setattr(workshop, "compare", compare)
+    monkeypatch.setattr(race_module, "compare", compare)
     return names
 
 
-def made(tmp_path: Path, **fields: Any) -> Workshop:
-    nothing: Any = None
-    return Workshop(
-        tmp_path / "model.onnx", program(DENSE), nothing, nothing, nothing, nothing,
-        Checkpoint(tmp_path / "run.sqlite"), tmp_path, {}, engines=tuple(MILLISECONDS), **fields,
-    )  # fmt: skip
+def made(tmp_path: Path, time_budget: float = 600.0, engines: tuple[str, ...] = tuple(MILLISECONDS)) -> Race:
+    baseline = Contender("onnxruntime", tmp_path / "model.onnx")
+    run: Any = SimpleNamespace(
+        baseline=baseline, engines=engines, example={}, threads=1, time_budget=time_budget
+    )
+    return Race(run, Checkpoint(tmp_path / "run.sqlite"))
 
 
 def test_native_races_while_there_is_time_for_it(tmp_path: Path, raced: list[str]) -> None:
-    shop = made(tmp_path, compile_seconds=1.0)
-    assert shop.timing(Plan(), program(DENSE[:, :18]), tmp_path / "a.onnx")[0] == "openvino"
-    shop.compile_seconds = 60.0
-    assert shop.timing(Plan(), program(DENSE), tmp_path / "b.onnx")[0] == "native"
-    shop.compile_seconds = 0.0
-    assert shop.timing(Plan(), program(DENSE[:, :19]), tmp_path / "c.onnx")[0] == "openvino"
+    race = made(tmp_path, time_budget=3.0)
+    assert race.winner(Plan(), program(DENSE[:, :18]), tmp_path / "a.onnx").engine == "openvino"
+    race.run = made(tmp_path, time_budget=200.0).run
+    assert race.winner(Plan(), program(DENSE), tmp_path / "b.onnx").engine == "native"
+    race.run = made(tmp_path, time_budget=0.0).run
+    assert race.winner(Plan(), program(DENSE[:, :19]), tmp_path / "c.onnx").engine == "openvino"
     assert raced.count("native") == 1
 
 
 def test_a_race_is_run_once_a_structure(tmp_path: Path, raced: list[str]) -> None:
-    shop = made(tmp_path)
-    shop.timing(Plan(), program(DENSE), tmp_path / "a.onnx")
-    shop.timing(Plan(), program(2 * DENSE), tmp_path / "b.onnx")
+    race = made(tmp_path)
+    race.winner(Plan(), program(DENSE), tmp_path / "a.onnx")
+    race.winner(Plan(), program(2 * DENSE), tmp_path / "b.onnx")
     assert len(raced) == 3
     assert structure(program(DENSE)) != structure(program(DENSE * (np.arange(20) < 2)))  # 90 % zeros
 
@@ -78,33 +85,32 @@ def test_an_engine_that_refuses_is_left_out(
     tmp_path: Path, raced: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(MILLISECONDS, "native")
-    shop = made(tmp_path)
-    shop.engines = (*MILLISECONDS, "native")
-    assert shop.timing(Plan(), program(DENSE), tmp_path / "a.onnx")[0] == "openvino"
+    race = made(tmp_path, engines=(*MILLISECONDS, "native"))
+    assert race.winner(Plan(), program(DENSE), tmp_path / "a.onnx").engine == "openvino"
 
 
 def test_regions_race_where_the_whole_is_refused(
     tmp_path: Path, raced: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shop = made(tmp_path)
+    race = made(tmp_path)
     monkeypatch.delitem(MILLISECONDS, "native")
     monkeypatch.setitem(MILLISECONDS, "mixed", 1.5)
-    assert shop.timing(Plan(), program(DENSE), tmp_path / "a.onnx")[0] == "mixed"
+    assert race.winner(Plan(), program(DENSE), tmp_path / "a.onnx").engine == "mixed"
     assert raced == ["onnxruntime", "openvino", "native", "mixed"]
 
 
-def test_weights_that_native_code_refuses_go_to_the_next_engine(
-    tmp_path: Path, raced: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def judge(path: Path, engine: str, *_: Any) -> str:
-        if engine == "native":
+def test_weights_that_native_code_refuses_go_to_the_next_engine(tmp_path: Path, raced: list[str]) -> None:
+    def outcome(contender: Contender, *_: Any) -> str:
+        if contender.engine == "native":
             raise EngineError("the sums do not fit 32 bits")
-        return f"judged by {engine}"
+        return f"judged by {contender.engine}"
 
-    shop = made(tmp_path)
-    monkeypatch.setattr(shop, "judge", judge)
-    engine, *_, outcome = shop._timed_and_judged(Plan(), program(DENSE), tmp_path / "a.onnx")
-    assert (engine, outcome) == ("openvino", "judged by openvino")
+    race, nothing = made(tmp_path), MagicMock()
+    judge: Any = SimpleNamespace(outcome=outcome)
+    trials = Trials(nothing, race, judge, nothing, race.checkpoint)
+    built = Built(program(DENSE), (), (), tmp_path / "a.onnx", None)
+    winner, answers = trials._raced_and_judged(Candidate("c", Plan(), "accepted"), built)
+    assert (winner.engine, answers) == ("openvino", "judged by openvino")
 
 
 def test_a_start_is_without_compiling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,11 +125,11 @@ def test_a_start_is_without_compiling(tmp_path: Path, monkeypatch: pytest.Monkey
         return tmp_path
 
     made_before: list[bool] = []
-    monkeypatch.setattr(workshop, "Worker", worker)
-    monkeypatch.setattr(workshop, "compiled_folder", compiled_folder)
-    monkeypatch.setattr(workshop, "sizes_in", lambda *_: {})
-    shop = made(tmp_path)
-    shop.task = SimpleNamespace(outcome=lambda *_: "judged")
-    judged: Any = shop.judge(tmp_path / "a.onnx", "native", {}, range(1), None)
+    monkeypatch.setattr(contender, "Worker", worker)
+    monkeypatch.setattr(contender, "compiled_folder", compiled_folder)
+    monkeypatch.setattr(contender, "sizes_in", lambda *_: {})
+    task: Any = SimpleNamespace(outcome=lambda *_: "judged")
+    judge, one_sample = Judge(task, {}, 1, 2), MagicMock(__len__=lambda _: 1)
+    judged: Any = judge.outcome(Contender("native", tmp_path / "a.onnx"), one_sample)
     assert (judged, made_before) == ("judged", [True])
-    assert shop.pace.longest(START) < 0.1
+    assert judge.pace.longest(START) < 0.1

@@ -23,9 +23,9 @@ from tensmith.engine.base import ENGINES
 from tensmith.engine.compiled import Manner, compile_anew
 from tensmith.evaluate import size
 from tensmith.evaluate.calibrator import Calibrator
-from tensmith.evaluate.metric import Metric, exact
 from tensmith.evaluate.task import Task
 from tensmith.frontend.onnx import read_onnx
+from tensmith.report.metric import Metric, exact
 from tensmith.rewrite.calibration import Listening
 from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import Step

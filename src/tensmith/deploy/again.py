@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,31 +11,29 @@ from pathlib import Path
 from tensmith.config import Config
 from tensmith.data import Dataset, Splits, open_dataset, parse_preprocess, split
 from tensmith.data.fingerprint import fingerprint
-from tensmith.engine.base import sizes_in
+from tensmith.engine.base import sizes_of, specs_of
 from tensmith.engine.compiled import COMPILING
-from tensmith.engine.worker import Worker
-from tensmith.errors import EngineError, VerificationError
+from tensmith.errors import EngineError, ModelError, VerificationError
 from tensmith.evaluate import size
 from tensmith.evaluate.calibrator import Calibrator
+from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.energy import program_energy
-from tensmith.evaluate.latency import Contender, compare
+from tensmith.evaluate.judge import Judge
+from tensmith.evaluate.latency import compare
 from tensmith.evaluate.memory import measure_memory
-from tensmith.evaluate.metric import Metric
-from tensmith.evaluate.outcome import Outcome
 from tensmith.evaluate.task import Task
 from tensmith.files import sha256_file
 from tensmith.frontend.model_files import model_files
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import detect_cpu, load_target
-from tensmith.search.workshop import BASELINE_ENGINE, example_inputs
+from tensmith.report.metric import Metric
+from tensmith.search.plan import BASELINE_ENGINE
 from tensmith.verify.files import MODEL, PACKED
 from tensmith.verify.finding import Finding, VerifyResult
 from tensmith.verify.folder import verify_folder
-from tensmith.verify.schema import NAME, Certificate, Deployed, Figure, Judged
+from tensmith.verify.schema import NAME, Certificate, Deployed, Judged
 
 _LATENCY_SECONDS = 3.0
-# What a device needs of a compiled point, as `native_bytes` counts it.
-_SHIPPED = {"native": ("libmodel.so", "weights.bin", "model.json"), "mixed": ("libmixed.so", "mixed.onnx")}
 
 
 def verify_point(
@@ -133,30 +132,22 @@ class MeasuredAgain:
         """What a file does in its engine on this machine. What compiles compiles it again: no library of the
         folder is run."""
         splits, task, program = self._splits(judged), _task(judged), read_onnx(original)
-        example = example_inputs(program, splits.search, task)
+        example = task.example(program, splits.search)
         settings = tuple(sorted(deployed.settings.items()))
         first, point = Contender(BASELINE_ENGINE, original), Contender(deployed.engine, model, settings)
         if first.engine == point.engine and not settings and sha256_file(model) == sha256_file(original):
             point = first  # which would be timed against itself
         view = splits.held_out.take(judged.judged)
-
-        def judge(contender: Contender, reference: Outcome | None) -> Outcome:
-            compiling = contender.engine in COMPILING
-            sizes = sizes_in(contender.path, example) if compiling else None
-            threads = deployed.threads if compiling else detect_cpu().cores
-            given = dict(contender.settings)
-            worker = Worker(contender.engine, contender.path, threads, sizes=sizes, timeout=600.0, **given)
-            with worker:
-                return task.outcome(worker, view, reference)
-
-        yield "accuracy", judge(point, judge(first, None)).metric()
+        judge = Judge(task, example, deployed.threads, detect_cpu().cores)
+        yield "accuracy", judge.outcome(point, view, judge.outcome(first, view)).metric()
         turns = list(dict.fromkeys((first, point)))
         *_, latency = compare(turns, example, deployed.threads, _LATENCY_SECONDS, judged.seed)
         yield "latency_ms", latency.latency
         yield "speedup", latency.ratio
         yield "peak_bytes", measure_memory(point, example, deployed.threads).running
-        energy = program_energy(read_onnx(model), load_target(deployed.target), sizes_in(model, example))
-        yield "energy_mj", energy
+        shipped = read_onnx(model)
+        sizes = sizes_of(specs_of(shipped), example)
+        yield "energy_mj", program_energy(shipped, load_target(deployed.target), sizes)
 
 
 def _task(judged: Judged) -> Task:
@@ -177,13 +168,13 @@ def _counted(folder: Path, certificate: Certificate, original: Path | None) -> d
     if original is not None and "packed_bytes" in found:
         whole = sum(file.stat().st_size for file in model_files(original))
         found["size_ratio"] = whole / found["packed_bytes"]
-    shipped = [folder / name for name in _SHIPPED.get(certificate.deployed.engine, ())]
-    if shipped and all(path.is_file() for path in shipped):
-        found["native_bytes"] = sum(path.stat().st_size for path in shipped)
+    if certificate.deployed.engine in COMPILING:
+        with contextlib.suppress(ModelError):
+            found["native_bytes"] = size.native_bytes(certificate.deployed.engine, folder).value
     return found
 
 
-def _compared(name: str, claim: str, stated: Figure, found: Metric) -> Finding:
+def _compared(name: str, claim: str, stated: Metric, found: Metric) -> Finding:
     """A figure against what was measured here.
 
     Accuracy on the same samples is the same number, and so is its interval, but for ties and rounding, which
@@ -216,5 +207,5 @@ def _compared(name: str, claim: str, stated: Figure, found: Metric) -> Finding:
     return Finding(claim, "holds" if overlap else "not checked", label)
 
 
-def _shown(figure: Figure) -> str:
+def _shown(figure: Metric) -> str:
     return f"{figure.value:.6g} [{figure.low:.6g}, {figure.high:.6g}] {figure.unit}".strip()

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from tensmith import gate
 from tensmith.deploy.publish import FRONT, point_folder
 from tensmith.errors import MissingExtra, OutputError, UsageError
-from tensmith.evaluate.metric import Metric
 from tensmith.files import sha256_file
+from tensmith.report.metric import Metric
 from tensmith.report.schema import validate_front
 
 if TYPE_CHECKING:

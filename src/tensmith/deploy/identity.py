@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from tensmith.config import Config
-from tensmith.files import sha256_bytes, sha256_file
+from tensmith.files import sha256_bytes
 
 Identity = dict[str, Any]
 
@@ -38,13 +37,6 @@ def difference(before: Mapping[str, Any], now: Identity) -> str | None:
         if before["config"].get(option) != value:
             return f"another {option}"
     return next((words for key, words in _CHANGED.items() if key in before and before[key] != now[key]), None)
-
-
-def file_identity(path: Path) -> str:
-    """SHA-256 of a model file and of the data file beside it, if there is one."""
-    beside = path.with_name(path.name + ".data")
-    hashes = [sha256_file(file) for file in (path, beside) if file.exists()]
-    return hashes[0] if len(hashes) == 1 else sha256_bytes("".join(hashes).encode())
 
 
 def function_identity(function: Callable[..., Any] | None) -> dict[str, str | None] | None:

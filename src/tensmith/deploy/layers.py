@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tensmith.deploy.settle import sizes_of_example
 from tensmith.evaluate.count import node_costs
 from tensmith.evaluate.layers import layer_costs
-from tensmith.hardware import Target
 from tensmith.hardware.cost import op_seconds
 from tensmith.ir import Node, Program
 from tensmith.ir.program import array_bytes
@@ -15,19 +13,22 @@ from tensmith.report.document import Layer
 from tensmith.rewrite.lossy.int8 import WEIGHT_SUFFIX
 from tensmith.rewrite.method import LOSSY
 from tensmith.rewrite.rule import EVERYWHERE
-from tensmith.search.candidate import Candidate
 from tensmith.search.plan import Plan
+from tensmith.search.run import Run
 from tensmith.search.sensitivity import Sensitivity
-from tensmith.search.workshop import Workshop
 
 
 def layer_rows(
-    workshop: Workshop, chosen: Candidate, sensitivity: Mapping[str, Sensitivity], target: Target
+    run: Run, simplified: Program, plan: Plan, final: Program, sensitivity: Mapping[str, Sensitivity]
 ) -> list[Layer]:
-    """Rows for the report: times are roofline estimates, sensitivity is measured at PROBE_BITS bits."""
-    simplified = workshop.build(Plan()).program
-    final = workshop.build(chosen.plan).program
-    after = _milliseconds(workshop, final, target)
+    """Rows for the report, on what a plan made of the simplified program.
+
+    Times are roofline estimates, sensitivity is measured at PROBE_BITS bits.
+    """
+    after = {
+        _site(node): 1e3 * op_seconds(run.target, cost, run.threads)
+        for node, cost in node_costs(final, run.sizes)
+    }
     return [
         {
             "name": before.name,
@@ -40,9 +41,9 @@ def layer_rows(
             "ms_evidence": before.ms_evidence,
             "sensitivity": sensitivity[before.name].flips if before.name in sensitivity else None,
             "sensitivity_evidence": "measured",
-            "treatment": treatment(chosen.plan, before.name),
+            "treatment": treatment(plan, before.name),
         }
-        for before in layer_costs(simplified, target, workshop.threads, sizes_of_example(workshop))
+        for before in layer_costs(simplified, run.target, run.threads, run.sizes)
     ]
 
 
@@ -58,13 +59,6 @@ def treatment(plan: Plan, site: str) -> str:
             words.append(LOSSY[step.rule].treatment(step.params, site) if step.kind == "lossy" else step.rule)
     words += [f"{name} {value}" for name, value in plan.settings.items() if name == "precision"]
     return "; ".join(words) or "exact rewrites only"
-
-
-def _milliseconds(workshop: Workshop, program: Program, target: Target) -> dict[str, float]:
-    return {
-        _site(node): 1e3 * op_seconds(target, cost, workshop.threads)
-        for node, cost in node_costs(program, sizes_of_example(workshop))
-    }
 
 
 def _site(node: Node) -> str:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from tensmith.evaluate.latency import least_seconds
 from tensmith.evaluate.memory import PROCESSES
+from tensmith.evaluate.pace import BUILD, CHECK, SAMPLE, START, Pace
 from tensmith.search.candidate import Candidate
-from tensmith.search.pace import BUILD, CHECK, SAMPLE, START, Pace
 from tensmith.search.plan import Plan
 
 # Timing a contender for good: at most so long, and at most this share of the time budget.

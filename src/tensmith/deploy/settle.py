@@ -5,40 +5,53 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from tensmith.backend.mixed import folder as mixed
-from tensmith.backend.native.emit import loader
 from tensmith.data import View
 from tensmith.deploy.schedule import Schedule
-from tensmith.engine.compiled import COMPILING, MIXED, NATIVE
+from tensmith.engine.compiled import stock
 from tensmith.errors import EngineError
 from tensmith.evaluate import size
+from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.energy import Counter, contender_energy, program_energy
-from tensmith.evaluate.latency import Contender, Latency, compare
+from tensmith.evaluate.judge import Judge
+from tensmith.evaluate.latency import Latency, compare
 from tensmith.evaluate.memory import measure_memory
-from tensmith.evaluate.metric import Metric, exact
 from tensmith.evaluate.outcome import Outcome
-from tensmith.hardware import Target
+from tensmith.report.metric import Metric, exact
+from tensmith.search.builder import Builder, Built
 from tensmith.search.candidate import Candidate
 from tensmith.search.front import front, without_near_ties
-from tensmith.search.workshop import BASELINE_ENGINE, UNTOUCHED, Workshop, engine_settings
+from tensmith.search.plan import UNTOUCHED
+from tensmith.search.run import Run
 
 MOST_POINTS = 8
 _MOST_JUDGED = 12
 # Why a point was not judged.
 LATE, _MANY = "the time was up", "enough other points were"
 
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Point:
+    """A candidate with its final metrics, what it was built to, and the folder it was compiled to, if any."""
+
+    candidate: Candidate
+    built: Built
+    compiled: Path | None
+
 
 @dataclass(frozen=True)
 class Settled:
-    """The front with its final metrics, smallest first; `drops` by candidate id, on held-out data.
+    """The front, smallest first; `drops` by candidate id, on held-out data.
 
     lost: candidates of the front on the search split that broke the budget on held-out data, or were not
     judged there. `busy`: as in `latency.Rounds`.
     """
 
-    points: list[Candidate]
+    points: list[Point]
     drops: dict[str, Metric]
     lost: list[Candidate]
     original: dict[str, Metric]
@@ -67,11 +80,12 @@ def _product(candidate: Candidate) -> float:
 
 
 def settle(
-    workshop: Workshop,
+    run: Run,
+    builder: Builder,
+    judge: Judge,
     candidates: Sequence[Candidate],
     held_out: View,
-    target: Target,
-    progress: Callable[[str], None],
+    progress: Progress,
     schedule: Schedule,
     counter: Counter | None = None,
 ) -> Settled:
@@ -79,65 +93,106 @@ def settle(
 
     A point that breaks the drop budget on held-out data leaves the front, and what it had hidden may take its
     place: held-out data is a gate here and never a guide, and few points ever stand before it. The original
-    always stays. Energy is measured with `counter`, if there is one, else estimated for `target`. What is
+    always stays. Energy is measured with `counter`, if there is one, else estimated for the target. What is
     repeated for certainty alone (rounds, processes, replacements) is repeated as the schedule allows.
     """
-
-    def energy(candidate: Candidate) -> Metric:
-        if counter is None:
-            program = workshop.build(candidate.plan).program
-            return program_energy(program, target, sizes_of_example(workshop))
-        contender, seconds = contender_of(workshop, candidate), schedule.a_contender
-        return contender_energy(counter, contender, workshop.example, workshop.threads, seconds)
-
     untouched = next(c for c in candidates if c.plan == UNTOUCHED)
     progress("accuracy of the original on held-out data")
-    reference = workshop.judge(workshop.model, BASELINE_ENGINE, {}, held_out, None)
+    hearing = Hearing(judge, held_out, run.baseline)
     until = schedule.judged_by(finalists(candidates))
-    outcomes, kept, lost = _through_the_gate(workshop, candidates, held_out, reference, progress, until)
-    known = {contender_of(workshop, c): outcomes[c.id] for c in candidates if c.id in outcomes}
-    peers = _judged_peers(workshop, candidates, held_out, reference, known, progress, until)
-    timed = _timed(workshop, [untouched, *kept], peers, progress, schedule)
+    drops, kept, lost = _through_the_gate(
+        builder, hearing, candidates, run.objective.max_drop, progress, until
+    )
+    peers = _judged_peers(run, builder, hearing, candidates, progress, until)
+    standing = {_contender(builder, c): c for c in [untouched, *kept]}
+    timed = _timed(run, standing, peers, progress, schedule)
     progress("memory and energy of all points")
-    processes = schedule.processes([untouched, *kept])
-    measured = [
-        replace(c, metrics=_metrics(workshop, c, outcomes.get(c.id, reference), timed, energy(c), processes))
-        for c in [untouched, *kept]
+    processes = schedule.processes(list(standing.values()))
+    measured: list[Point] = []
+    for contender, candidate in standing.items():
+        built, compiled = builder.built(candidate.plan), contender.compiled(run.example, run.threads)
+        energy = (
+            program_energy(built.program, run.target, run.sizes)
+            if counter is None
+            else contender_energy(counter, contender, run.example, run.threads, schedule.a_contender)
+        )
+        metrics = {
+            "accuracy": hearing.outcome(contender).metric(),
+            **{name: candidate.metrics[name] for name in ("file_bytes", "packed_bytes", "weight_bytes")},
+            "peak_bytes": measure_memory(contender, run.example, run.threads, processes).running,
+            "latency_ms": timed[contender].latency,
+            "speedup": timed[contender].ratio,
+            "size_ratio": _size_ratio(untouched, candidate),
+            "energy_mj": energy,
+            **({"native_bytes": size.native_bytes(contender.engine, compiled)} if compiled else {}),
+        }
+        measured.append(Point(replace(candidate, metrics=metrics), built, compiled))
+    over = {p.candidate.id: run.objective.over_budget(p.candidate.metrics, None) for p in measured[1:]}
+    lost += [
+        replace(p.candidate, status="rejected", reason=over[p.candidate.id] or "")
+        for p in measured[1:]
+        if over[p.candidate.id]
     ]
-    over = {c.id: workshop.objective.over_budget(c.metrics, None) for c in measured[1:]}
-    lost += [replace(c, status="rejected", reason=over[c.id] or "") for c in measured[1:] if over[c.id]]
-    points = without_near_ties(front(c for c in measured if not over.get(c.id))) or measured[:1]
-    drops = {identifier: outcome.drop(reference) for identifier, outcome in outcomes.items()}
-    drops[untouched.id] = reference.drop(reference)
-    original = size.file_bytes(workshop.model).value
+    best = without_near_ties(front(p.candidate for p in measured if not over.get(p.candidate.id)))
+    points = {p.candidate.id: p for p in measured}
     peer_metrics = {
         peer.name: {
             **peer.candidate.metrics,
-            "accuracy": peer.outcome.metric(),
-            "size_ratio": exact(original / peer.candidate.bytes, "x"),
+            "accuracy": hearing.outcome(peer.contender).metric(),
+            "size_ratio": _size_ratio(untouched, peer.candidate),
             "latency_ms": timed[peer.contender].latency,
             "speedup": timed[peer.contender].ratio,
         }
         for peer in peers
     }
-    busy = any(latency.busy for latency in timed.values())
-    return Settled(points, drops, lost, _as_delivered(measured[0].metrics), peer_metrics, busy)
+    return Settled(
+        [points[candidate.id] for candidate in best] or measured[:1],
+        {**drops, untouched.id: hearing.drop(run.baseline)},
+        lost,
+        _as_delivered(measured[0].candidate.metrics),
+        peer_metrics,
+        any(latency.busy for latency in timed.values()),
+    )
+
+
+@dataclass
+class Hearing:
+    """Held-out data, and what was answered on it: each contender is judged once, the original before all."""
+
+    judge: Judge
+    view: View
+    baseline: Contender
+    heard: dict[Contender, Outcome] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.outcome(self.baseline)
+
+    def outcome(self, contender: Contender) -> Outcome:
+        """What a contender answers. EngineError if it cannot run."""
+        if contender not in self.heard:
+            original = self.heard.get(self.baseline)
+            self.heard[contender] = self.judge.outcome(contender, self.view, original)
+        return self.heard[contender]
+
+    def drop(self, contender: Contender) -> Metric:
+        """What a contender loses against the original."""
+        return self.outcome(contender).drop(self.heard[self.baseline])
 
 
 def _through_the_gate(
-    workshop: Workshop,
+    builder: Builder,
+    hearing: Hearing,
     candidates: Sequence[Candidate],
-    held_out: View,
-    reference: Outcome,
-    progress: Callable[[str], None],
+    max_drop: float,
+    progress: Progress,
     until: float,
-) -> tuple[dict[str, Outcome], list[Candidate], list[Candidate]]:
-    """(outcomes by id, points within the budget, other points), judging as few points as possible.
+) -> tuple[dict[str, Metric], list[Candidate], list[Candidate]]:
+    """(drops by id, points within the budget, other points), judging as few points as possible.
 
     The best products of size and latency come first. After `until` (time.monotonic) no further point is
     judged, unless none is within the budget yet.
     """
-    outcomes: dict[str, Outcome] = {}
+    drops: dict[str, Metric] = {}
     kept: list[Candidate] = []
     lost: list[Candidate] = []
 
@@ -146,31 +201,37 @@ def _through_the_gate(
         return [candidate for candidate in candidates if candidate.id not in gone]
 
     def unjudged(points: Sequence[Candidate]) -> list[Candidate]:
-        return [point for point in points if point.plan != UNTOUCHED and point.id not in outcomes]
+        return [point for point in points if point.plan != UNTOUCHED and point.id not in drops]
 
     def late() -> bool:
         return bool(kept) and time.monotonic() > until
 
-    while len(outcomes) < _MOST_JUDGED and not late():
+    while len(drops) < _MOST_JUDGED and not late():
         waiting = sorted(unjudged(shortlist(standing())), key=_product)
         if not waiting:
             break
-        for candidate in waiting[: _MOST_JUDGED - len(outcomes)]:
+        for candidate in waiting[: _MOST_JUDGED - len(drops)]:
             if late():
                 break
             progress(f"accuracy of {candidate.id} on held-out data")
-            path, settings = workshop.rebuild(candidate), candidate.plan.settings
-            outcome = workshop.judge(path, candidate.engine, settings, held_out, reference)
-            outcomes[candidate.id] = outcome
-            drop = outcome.drop(reference)
-            if drop.value <= workshop.objective.max_drop:
+            drop = hearing.drop(_contender(builder, candidate))
+            drops[candidate.id] = drop
+            if drop.value <= max_drop:
                 kept.append(candidate)
             else:
                 reason = f"loses {drop.value:.2f} {drop.unit} on held-out data"
                 lost.append(replace(candidate, status="rejected", reason=reason))
     why = LATE if late() else _MANY
     lost += [replace(point, status="not judged", reason=why) for point in unjudged(front(standing()))]
-    return outcomes, kept, lost
+    return drops, kept, lost
+
+
+def _contender(builder: Builder, candidate: Candidate) -> Contender:
+    return Contender(candidate.engine, builder.file(candidate.plan), candidate.plan.engine_settings)
+
+
+def _size_ratio(untouched: Candidate, candidate: Candidate) -> Metric:
+    return exact(untouched.metrics["file_bytes"].value / candidate.bytes, "x")
 
 
 def _as_delivered(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
@@ -185,37 +246,30 @@ class _Peer:
     name: str
     candidate: Candidate
     contender: Contender
-    outcome: Outcome
 
 
 def _judged_peers(
-    workshop: Workshop,
+    run: Run,
+    builder: Builder,
+    hearing: Hearing,
     candidates: Sequence[Candidate],
-    held_out: View,
-    reference: Outcome,
-    known: Mapping[Contender, Outcome],
-    progress: Callable[[str], None],
+    progress: Progress,
     until: float,
 ) -> list[_Peer]:
-    """Plain int8 on each stock engine, judged unless it is `known`, or time is up, or the engine fails."""
+    """Plain int8 on each stock engine, as far as it was judged before the time was up and did not fail."""
     peers: list[_Peer] = []
     candidate = next(filter(_is_plain_int8, candidates), None)
-    for engine in stock_engines(workshop) if candidate else ():
+    for engine in stock(run.engines) if candidate else ():
         assert candidate is not None
-        name, contender = f"int8, min-max ({engine})", Contender(engine, workshop.rebuild(candidate))
-        outcome = known.get(contender)
-        if outcome is None and time.monotonic() < until:
+        name = f"int8, min-max ({engine})"
+        contender = replace(_contender(builder, candidate), engine=engine)
+        if contender not in hearing.heard and time.monotonic() < until:
             progress(f"accuracy of {name} on held-out data")
             with contextlib.suppress(EngineError):  # a reference must not cost the run
-                outcome = workshop.judge(contender.path, engine, {}, held_out, reference)
-        if outcome is not None:
-            peers.append(_Peer(name, candidate, contender, outcome))
+                hearing.outcome(contender)
+        if contender in hearing.heard:
+            peers.append(_Peer(name, candidate, contender))
     return peers
-
-
-def stock_engines(workshop: Workshop) -> tuple[str, ...]:
-    """The engines that are not our own: plain int8 on each is a peer of the front."""
-    return tuple(engine for engine in workshop.engines if engine not in COMPILING)
 
 
 def _is_plain_int8(candidate: Candidate) -> bool:
@@ -227,75 +281,22 @@ def _is_plain_int8(candidate: Candidate) -> bool:
 
 
 def _timed(
-    workshop: Workshop,
-    candidates: Sequence[Candidate],
+    run: Run,
+    standing: Mapping[Contender, Candidate],
     peers: list[_Peer],
-    progress: Callable[[str], None],
+    progress: Progress,
     schedule: Schedule,
 ) -> dict[Contender, Latency]:
-    """Latency and speed-up of each candidate and peer, in one run that takes turns; the baseline leads."""
+    """Latency and speed-up of each point and peer, in one run that takes turns; the baseline leads."""
     progress("latency of all points, taking turns")
-    baseline = Contender(BASELINE_ENGINE, workshop.model)
-    wanted = [*(contender_of(workshop, c) for c in candidates), *(peer.contender for peer in peers)]
-    contenders = list(dict.fromkeys((baseline, *wanted)))
-    limit = schedule.timed_within(candidates)
+    contenders = list(dict.fromkeys((run.baseline, *standing, *(peer.contender for peer in peers))))
+    limit = schedule.timed_within(list(standing.values()))
     seconds = min(schedule.a_contender * len(contenders), limit)
     try:
-        results = compare(contenders, workshop.example, workshop.threads, seconds, workshop.seed, limit)
+        results = compare(contenders, run.example, run.threads, seconds, run.seed, limit)
     except EngineError:
         if not peers:
             raise
         peers.clear()  # a reference that one engine cannot run must not cost the run
-        return _timed(workshop, candidates, peers, progress, schedule)
+        return _timed(run, standing, peers, progress, schedule)
     return {latency.contender: latency for latency in results}
-
-
-def contender_of(workshop: Workshop, candidate: Candidate) -> Contender:
-    """The file of a candidate in its engine, with the settings it is meant for."""
-    settings = tuple(sorted(engine_settings(candidate.plan.settings).items()))
-    return Contender(candidate.engine, workshop.rebuild(candidate), settings)
-
-
-def _metrics(
-    workshop: Workshop,
-    candidate: Candidate,
-    outcome: Outcome,
-    timed: Mapping[Contender, Latency],
-    energy: Metric,
-    processes: int,
-) -> dict[str, Metric]:
-    contender = contender_of(workshop, candidate)
-    memory = measure_memory(contender, workshop.example, workshop.threads, processes)
-    original = size.file_bytes(workshop.model).value
-    packed = candidate.metrics["packed_bytes"]
-    return {
-        "accuracy": outcome.metric(),
-        "file_bytes": size.file_bytes(contender.path),
-        "packed_bytes": packed,
-        "weight_bytes": size.weight_bytes(contender.path),
-        "peak_bytes": memory.running,
-        "latency_ms": timed[contender].latency,
-        "speedup": timed[contender].ratio,
-        "size_ratio": exact(original / packed.value, "x"),
-        "energy_mj": energy,
-        **({"native_bytes": _native_bytes(workshop, contender)} if candidate.engine in COMPILING else {}),
-    }
-
-
-def _native_bytes(workshop: Workshop, contender: Contender) -> Metric:
-    """What a device needs of a compiled model to run it: library, and weights and manifest or model."""
-    needed = {
-        NATIVE: (loader.LIBRARY, loader.WEIGHTS, loader.MANIFEST),
-        MIXED: (mixed.LIBRARY, mixed.MODEL),
-    }
-    folder = workshop.compiled(contender)
-    return exact(sum((folder / name).stat().st_size for name in needed[contender.engine]), "bytes")
-
-
-def sizes_of_example(workshop: Workshop) -> dict[str, int]:
-    """The sizes that the model's symbols take for the sample that latency is measured on."""
-    sizes: dict[str, int] = {}
-    for name, type_ in workshop.program.inputs.items():
-        for dim, actual in zip(type_.dims, workshop.example[name].shape):
-            sizes.update({str(dim): actual} if not isinstance(dim, int) else {})
-    return sizes

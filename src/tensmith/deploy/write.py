@@ -15,18 +15,19 @@ from tensmith.config import Config
 from tensmith.deploy.folder import RunFolder
 from tensmith.deploy.layers import layer_rows
 from tensmith.deploy.publish import BEST, CANDIDATES, publish, staged
-from tensmith.deploy.settle import Settled, contender_of
-from tensmith.engine.base import ENGINES, sizes_in
-from tensmith.engine.compiled import COMPILING
-from tensmith.evaluate.metric import Metric, exact
+from tensmith.deploy.settle import Point, Settled
+from tensmith.engine.base import ENGINES
 from tensmith.files import sha256_file, write_text
 from tensmith.frontend.model_files import model_files
-from tensmith.hardware import Target
+from tensmith.ir import Program
 from tensmith.report.document import Metrics
+from tensmith.report.metric import Metric, exact
+from tensmith.rewrite.calibration import Calibration
 from tensmith.search.candidate import Candidate
 from tensmith.search.front import best
+from tensmith.search.plan import BASELINE_ENGINE
+from tensmith.search.run import Run
 from tensmith.search.sensitivity import Sensitivity
-from tensmith.search.workshop import BASELINE_ENGINE, Workshop, engine_settings, engine_text
 from tensmith.verify.certificate import make_certificate, write_certificate
 from tensmith.verify.library import prepared_in
 from tensmith.verify.runs import Checker
@@ -34,37 +35,52 @@ from tensmith.verify.schema import Deployed, Judged
 from tensmith.verify.statistics import collect, write_statistics
 
 
+@dataclass(frozen=True)
+class Story:
+    """What the report tells beside the front: how the run was asked for and what the search saw.
+
+    data: what the data is called. simplified: what all plans begin with. sensitivity: by site, where known.
+    """
+
+    config: Config
+    data: str
+    tried: Sequence[Candidate]
+    simplified: Program
+    sensitivity: Mapping[str, Sensitivity]
+    notes: Sequence[str]
+
+
 def write_run(
     folder: RunFolder,
-    config: Config,
-    workshop: Workshop,
+    run: Run,
     checker: Checker,
+    calibration: Calibration,
     settled: Settled,
-    tried: Sequence[Candidate],
-    sensitivity: Mapping[str, Sensitivity],
-    target: Target,
-    notes: list[str],
-    data_name: str,
     judged: Judged | None,
+    story: Story,
 ) -> dict[str, Any]:
     """Writes the folder of a finished run and returns the content of front.json."""
-    chosen = best(settled.points, config.prefer)
-    points = _write_points(folder.path, _Writing(workshop, checker, judged, target.name), settled, chosen)
+    of_choice = best([point.candidate for point in settled.points], story.config.prefer).id
+    chosen = next(point for point in settled.points if point.candidate.id == of_choice)
+    writing = _Writing(run, checker, calibration, judged)
+    points = _write_points(folder.path, writing, settled, chosen)
     original = {name: metric.to_json() for name, metric in settled.original.items()}
     baseline = {"engine": BASELINE_ENGINE, "metrics": original}
     front = {"schema": 1, "baseline": baseline, "original": {"metrics": original}, "points": points}
     publish(folder.path, front)
     report = {
         "front": front,
-        "context": _context(config, workshop, settled, chosen, target, data_name),
+        "context": _context(run, settled, chosen.candidate, story),
         "peers": [
             {"name": name, "metrics": {key: metric.to_json() for key, metric in metrics.items()}}
             for name, metrics in settled.peers.items()
         ],
-        "layers": layer_rows(workshop, chosen, sensitivity, target),
-        "tried": [_tried(candidate, settled) for candidate in tried],
+        "layers": layer_rows(
+            run, story.simplified, chosen.candidate.plan, chosen.built.program, story.sensitivity
+        ),
+        "tried": [_tried(candidate, settled) for candidate in story.tried],
         "evidence": json.loads((folder.path / BEST / "certificate.json").read_text())["claims"],
-        "notes": notes,
+        "notes": story.notes,
     }
     write_text(folder.path / "report.json", json.dumps(report))
     from tensmith.report.page import write_report
@@ -77,25 +93,25 @@ def write_run(
 class _Writing:
     """What all points are written with."""
 
-    workshop: Workshop
+    run: Run
     checker: Checker
+    calibration: Calibration
     judged: Judged | None
-    target: str
 
 
-def _write_points(out: Path, writing: _Writing, settled: Settled, chosen: Candidate) -> list[dict[str, Any]]:
+def _write_points(out: Path, writing: _Writing, settled: Settled, chosen: Point) -> list[dict[str, Any]]:
     """Stages each point and the chosen one as best/; the points as front.json has them."""
     made = staged(out, CANDIDATES)
     points = []
-    for number, candidate in enumerate(settled.points):
+    for number, point in enumerate(settled.points):
         name = f"{number:03d}"
-        files = _write_point(made / name, out / CANDIDATES / name, writing, candidate)
+        files = _write_point(made / name, out / CANDIDATES / name, writing, point)
         points.append(
             {
-                "id": candidate.id,
-                "metrics": {key: metric.to_json() for key, metric in candidate.metrics.items()},
-                "engine": engine_text(candidate),
-                "trail": [step.to_json() for step in writing.workshop.build(candidate.plan).trail],
+                "id": point.candidate.id,
+                "metrics": {key: metric.to_json() for key, metric in point.candidate.metrics.items()},
+                "engine": point.candidate.engine_text,
+                "trail": [step.to_json() for step in point.built.trail],
                 "files": files,
             }
         )
@@ -103,49 +119,47 @@ def _write_points(out: Path, writing: _Writing, settled: Settled, chosen: Candid
     return points
 
 
-def _write_point(place: Path, final: Path, writing: _Writing, candidate: Candidate) -> dict[str, str]:
+def _write_point(place: Path, final: Path, writing: _Writing, point: Point) -> dict[str, str]:
     """Fills `place`, which will become `final`: the model, packed where that is smaller, its certificate.
 
     A point of an engine that compiles also holds what it was compiled to: what runs alone, or a model and a
     library for ONNX Runtime. One with lossy steps holds the statistics that they were made with, if small.
     """
-    workshop = writing.workshop
+    candidate, built = point.candidate, point.built
     place.mkdir(exist_ok=True)
-    (source, *data) = model_files(workshop.rebuild(candidate))
+    (source, *data) = model_files(built.path)
     shutil.copyfile(source, place / "model.onnx")
     for file in data:
         shutil.copyfile(file, place / file.name)
-    if candidate.engine in COMPILING:
-        made = workshop.compiled(contender_of(workshop, candidate))
-        shutil.copytree(made, place, dirs_exist_ok=True, ignore=shutil.ignore_patterns(cache.RECORD))
-    if packed := workshop.packed(candidate):
-        shutil.copyfile(packed, place / "model.packed")
-    statistics = collect(workshop.asked(candidate.plan), workshop.calibration)
+    for file in cache.files_of(point.compiled) if point.compiled else ():
+        shutil.copy2(file, place / file.name)
+    if built.packed:
+        shutil.copyfile(built.packed, place / "model.packed")
+    statistics = collect(built.asked, writing.calibration)
     write_statistics(statistics, place)
     certificate = make_certificate(
         writing.checker,
-        workshop.model,
-        workshop.build(candidate.plan).trail,
+        writing.run.model,
+        built.trail,
         {path.name: path for path in sorted(place.iterdir())},
         cast(Metrics, {key: metric.to_json() for key, metric in candidate.metrics.items()}),
         final,
         statistics=statistics.hashes,
-        deployed=_deployed(place, writing, candidate),
+        deployed=_deployed(place, writing.run, point),
         judged=writing.judged,
     )
     write_certificate(certificate, place)
     return {file.name: sha256_file(file) for file in sorted(place.iterdir())}
 
 
-def _deployed(place: Path, writing: _Writing, candidate: Candidate) -> Deployed:
+def _deployed(place: Path, run: Run, point: Point) -> Deployed:
     """What a point is meant to run in, and how it was compiled if it was."""
-    workshop, compiling = writing.workshop, candidate.engine in COMPILING
     return Deployed(
-        engine=candidate.engine,
-        target=writing.target,
-        settings=engine_settings(candidate.plan.settings),
-        threads=workshop.threads,
-        sizes=sizes_in(place / "model.onnx", workshop.example) if compiling else {},
+        engine=point.candidate.engine,
+        target=run.target.name,
+        settings=dict(point.candidate.plan.engine_settings),
+        threads=run.threads,
+        sizes=dict(run.sizes) if point.compiled else {},
         prepared=prepared_in(place),
     )
 
@@ -153,7 +167,7 @@ def _deployed(place: Path, writing: _Writing, candidate: Candidate) -> Deployed:
 def _tried(candidate: Candidate, settled: Settled) -> dict[str, Any]:
     status: str = candidate.status
     reason = candidate.reason
-    if candidate.id in {point.id for point in settled.points}:
+    if candidate.id in {point.candidate.id for point in settled.points}:
         status = "front"
     elif candidate.status == "accepted":
         lost = {each.id: (each.status, each.reason) for each in settled.lost}
@@ -165,26 +179,25 @@ def _tried(candidate: Candidate, settled: Settled) -> dict[str, Any]:
     return {"id": candidate.id, "status": status, "reason": reason, "metrics": metrics}
 
 
-def _context(
-    config: Config, workshop: Workshop, settled: Settled, chosen: Candidate, target: Target, data_name: str
-) -> dict[str, Any]:
+def _context(run: Run, settled: Settled, chosen: Candidate, story: Story) -> dict[str, Any]:
+    config, task = story.config, run.task
     original = settled.original["accuracy"]
-    sign = 1 if workshop.task.better == "lower" else -1
+    sign = 1 if task.better == "lower" else -1
     limit = original.value + sign * config.max_drop * (original.value / 100 if sign > 0 else 1)
-    engines = {name: ENGINES[name].version() for name in workshop.engines}
+    engines = {name: ENGINES[name].version() for name in run.engines}
     return {
-        "model": workshop.model.name,
-        "data": data_name,
-        "target": target.name,
-        "threads": workshop.threads,
+        "model": run.model.name,
+        "data": story.data,
+        "target": run.target.name,
+        "threads": run.threads,
         "batch": 1,
-        "seed": config.seed,
-        "command": f"tensmith compress --config {workshop.folder.parent / 'config.yaml'} --output NEW",
+        "seed": run.seed,
+        "command": f"tensmith compress --config {run.folder.parent / 'config.yaml'} --output NEW",
         "versions": {"tensmith": __version__, "python": sys.version.split()[0], **engines},
         "chosen": chosen.id,
         "prefer": config.prefer,
-        "accuracy_name": workshop.task.title,
-        "accuracy_better": workshop.task.better,
+        "accuracy_name": task.title,
+        "accuracy_better": task.better,
         "accuracy_limit": limit,
         "accuracy_drop": _json(settled.drops.get(chosen.id)),
     }

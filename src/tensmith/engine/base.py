@@ -6,13 +6,16 @@ import queue
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
 from tensmith.engine.signature import TensorSpec, read_signature
 from tensmith.errors import EngineError
 from tensmith.registry import Registry
+
+if TYPE_CHECKING:
+    from tensmith.ir import Program
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 
@@ -174,6 +177,14 @@ def fix(spec: TensorSpec, sizes: Mapping[str, int]) -> tuple[int, ...] | None:
 def sizes_in(path: Path, inputs: Arrays) -> dict[str, int]:
     """As `sizes_of`, for the ONNX model at `path`; EngineError too if it cannot be read."""
     return sizes_of(read_signature(path).inputs, inputs)
+
+
+def specs_of(program: Program) -> tuple[TensorSpec, ...]:
+    """What a program takes, its sizes by their symbols."""
+    return tuple(
+        TensorSpec(name, type_.numpy.name, tuple(d if isinstance(d, int) else str(d) for d in type_.dims))
+        for name, type_ in program.inputs.items()
+    )
 
 
 def sizes_of(specs: tuple[TensorSpec, ...], inputs: Arrays) -> dict[str, int]:

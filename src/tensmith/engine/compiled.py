@@ -14,7 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,6 +79,11 @@ class Manner:
         # Regions of a mixed model run in the thread that calls them.
         cut = 1 if engine == MIXED else min(threads, loader.MOST_THREADS)
         return Manner(tuning, precision, cut, engine)
+
+
+def stock(engines: Iterable[str]) -> tuple[str, ...]:
+    """Those of some engines that are not our own."""
+    return tuple(engine for engine in engines if engine not in COMPILING)
 
 
 def compiled(path: Path, sizes: Mapping[str, int], manner: Manner = Manner()) -> loader.Model:

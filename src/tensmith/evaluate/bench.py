@@ -15,7 +15,8 @@ from tensmith.engine.base import ENGINES, Arrays, available, require
 from tensmith.engine.signature import TensorSpec, read_signature
 from tensmith.engine.worker import Worker
 from tensmith.errors import EngineError, ModelError, UsageError
-from tensmith.evaluate.latency import Contender, Latency, summarize, take_turns
+from tensmith.evaluate.contender import Contender
+from tensmith.evaluate.latency import Latency, summarize, take_turns
 from tensmith.frontend.checked import check_model
 
 _LENGTH = 128

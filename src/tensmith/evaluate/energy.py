@@ -15,13 +15,13 @@ from pathlib import Path
 import numpy as np
 
 from tensmith.engine.base import Arrays
+from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.count import node_costs
-from tensmith.evaluate.latency import Contender
-from tensmith.evaluate.metric import Metric, spread
 from tensmith.evaluate.statistics import median_interval
 from tensmith.hardware.target import Target
 from tensmith.ir import Program
 from tensmith.ir.program import array_bytes
+from tensmith.report.metric import Metric, spread
 
 _POWERCAP = Path("/sys/class/powercap")
 _REPEATS = 9

@@ -12,16 +12,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tensmith.engine.base import Arrays, sizes_in
+from tensmith.engine.base import Arrays
 from tensmith.engine.stopwatch import Turn
-from tensmith.engine.worker import Worker
-from tensmith.evaluate.metric import Metric, spread
+from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.statistics import Array, median_interval
+from tensmith.report.metric import Metric, spread
 
 _TURN_SECONDS = 0.03
 _MOST_PER_TURN = 500
@@ -33,36 +32,6 @@ _PATIENCE = 2
 _WARM_UP_TURNS = 2
 
 BUSY = "the machine was busy with other work, so latencies are means that contain waiting"
-
-
-@dataclass(frozen=True)
-class Contender:
-    """An engine with a file: one of those compared."""
-
-    engine: str
-    path: Path
-    settings: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def engine_name(self) -> str:
-        """The engine with its settings: `opencl:precision=f16`."""
-        return ":".join([self.engine, *(f"{name}={value}" for name, value in self.settings)])
-
-    @property
-    def name(self) -> str:
-        """How it is printed: `onnxruntime:model.onnx`."""
-        return f"{self.engine_name}:{self.path.name}"
-
-    def start(self, inputs: Arrays, threads: int, timeout: float = 120.0) -> Worker:
-        """A worker that has loaded the file for the sizes of `inputs`, been fed them, and run once."""
-        sizes = sizes_in(self.path, inputs)
-        worker = Worker(self.engine, self.path, threads, sizes=sizes, timeout=timeout, **dict(self.settings))
-        try:
-            worker.feed(inputs)
-        except BaseException:
-            worker.close()
-            raise
-        return worker
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tensmith.evaluate.count import node_costs
-from tensmith.evaluate.metric import Evidence
 from tensmith.hardware import Target, op_seconds
 from tensmith.ir import Program
 from tensmith.ir.program import array_bytes
+from tensmith.report.metric import Evidence
 from tensmith.rewrite.lossy.weights import weighted_layers
 
 

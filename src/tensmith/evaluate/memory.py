@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from tensmith.engine.base import Arrays
-from tensmith.evaluate.latency import Contender
-from tensmith.evaluate.metric import Evidence, Metric
+from tensmith.evaluate.contender import Contender
+from tensmith.report.metric import Evidence, Metric
 
 PROCESSES = 3
 _INFERENCES = 5

@@ -8,8 +8,8 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from tensmith.errors import DataError
-from tensmith.evaluate.metric import Metric, exact, spread
 from tensmith.evaluate.statistics import bootstrap, tango, wilson
+from tensmith.report.metric import Metric, exact, spread
 
 Array = np.ndarray[Any, Any]
 

@@ -1,4 +1,4 @@
-"""Two of the three sizes: of the file as an engine loads it, and of the weights in memory."""
+"""Sizes: of the file as an engine loads it, of the weights in memory, and of what was compiled."""
 
 from __future__ import annotations
 
@@ -7,9 +7,18 @@ from pathlib import Path
 
 import onnx
 
+from tensmith.backend.mixed import folder as mixed
+from tensmith.backend.native.emit import loader
+from tensmith.engine.compiled import MIXED, NATIVE
 from tensmith.errors import ModelError
-from tensmith.evaluate.metric import Metric, exact
 from tensmith.frontend.model_files import load_skeleton, model_files, tensors
+from tensmith.report.metric import Metric, exact
+
+# Library, and weights and manifest or model.
+_NEEDED = {
+    NATIVE: (loader.LIBRARY, loader.WEIGHTS, loader.MANIFEST),
+    MIXED: (mixed.LIBRARY, mixed.MODEL),
+}
 
 
 def file_bytes(path: Path) -> Metric:
@@ -23,6 +32,11 @@ def weight_bytes(path: Path) -> Metric:
     Four-bit types are counted packed, two a byte.
     """
     return exact(sum(_tensor_bytes(tensor) for tensor in tensors(load_skeleton(path).graph)), "bytes")
+
+
+def native_bytes(engine: str, folder: Path) -> Metric:
+    """What a device needs to run what an engine compiled; ModelError if a file is missing."""
+    return exact(sum(_size(folder / name) for name in _NEEDED[engine]), "bytes")
 
 
 def _tensor_bytes(tensor: onnx.TensorProto) -> int:

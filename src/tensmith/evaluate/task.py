@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
+
+import numpy as np
 
 from tensmith.data import Dataset, View
 from tensmith.engine.base import Session
 from tensmith.errors import UsageError
 from tensmith.evaluate.accuracy import Model, Preprocess, classify, model_language, score
 from tensmith.evaluate.outcome import Classification, Outcome
+from tensmith.formula.arith import Array
+from tensmith.ir import Program
 
 Measure = Literal["accuracy", "agreement", "loss", "score"]
 
@@ -37,6 +41,17 @@ class Task:
     def better(self) -> Literal["higher", "lower"]:
         """Which way is better."""
         return "lower" if self.measure == "loss" else "higher"
+
+    def example(self, program: Program, view: View) -> dict[str, Array]:
+        """One sample of the data as the model's input: what latency is measured on."""
+        samples = next(iter(view.batches(1))).inputs
+        if not isinstance(samples, Mapping):
+            (name,) = program.inputs
+            samples = {name: self.preprocess(samples) if self.preprocess else samples}
+        return {
+            name: np.ascontiguousarray(samples[name], dtype=type_.numpy)
+            for name, type_ in program.inputs.items()
+        }
 
     def outcome(self, session: Session, view: View, original: Outcome | None) -> Outcome:
         """What `session` answers on `view`. Agreement is with `original`, or with itself where None."""

@@ -9,12 +9,20 @@ import onnx
 
 from tensmith import gate
 from tensmith.errors import ModelError
+from tensmith.files import sha256_bytes, sha256_file
 from tensmith.frontend.onnx_file import parse_onnx
 
 
 def model_files(path: Path) -> list[Path]:
     """The model file and the external data files it names; ModelError if one lies elsewhere."""
     return [path, *sorted(external_files(path, load_skeleton(path)))]
+
+
+def file_identity(path: Path) -> str:
+    """SHA-256 of a model file and of the data file beside it, if there is one."""
+    beside = path.with_name(path.name + ".data")
+    hashes = [sha256_file(file) for file in (path, beside) if file.exists()]
+    return hashes[0] if len(hashes) == 1 else sha256_bytes("".join(hashes).encode())
 
 
 def load_skeleton(path: Path) -> onnx.ModelProto:

@@ -7,40 +7,14 @@ is shown is the one inside each front point, so there is no second copy that cou
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, NotRequired, TypedDict
 
 from tensmith.errors import OutputError
+from tensmith.report.metric import Evidence, Metric
 
-Evidence = Literal["proved", "bounded", "checked", "tested", "measured", "estimated"]
-
-# name -> (units it may have, words that its evidence may have)
-KINDS: dict[str, tuple[tuple[str, ...], tuple[Evidence, ...]]] = {
-    "accuracy": (("%", "nats/token", "score"), ("measured",)),
-    "file_bytes": (("bytes",), ("measured",)),
-    "packed_bytes": (("bytes",), ("measured",)),
-    "weight_bytes": (("bytes",), ("measured",)),
-    "peak_bytes": (("bytes",), ("measured", "estimated")),
-    "latency_ms": (("ms",), ("measured",)),
-    "speedup": (("x",), ("measured",)),
-    "size_ratio": (("x",), ("measured",)),
-    "energy_mj": (("mJ",), ("measured", "estimated")),
-    "native_bytes": (("bytes",), ("measured",)),
-}
-METRICS = tuple(KINDS)
-
-
-class Metric(TypedDict):
-    """A figure with its 95% interval; `low` and `high` equal `value` where the figure is exact."""
-
-    value: float
-    low: float
-    high: float
-    unit: str
-    evidence: Evidence
-
-
-Metrics = dict[str, Metric]
-"""Metric by name, names from METRICS; a candidate that was dropped early may lack some."""
+Metrics = Mapping[str, Mapping[str, Any]]
+"""What `Metric.to_json` says, by name from METRICS; a candidate that was dropped early may lack some."""
 
 
 class Step(TypedDict):
@@ -105,7 +79,7 @@ class Context(TypedDict):
     accuracy_better: Literal["higher", "lower"]
     accuracy_limit: float | None
     """The worst accuracy the budget allows, in the accuracy's unit; None without a budget."""
-    accuracy_drop: Metric | None
+    accuracy_drop: Mapping[str, Any] | None
     """What the chosen point lost against the original, paired sample by sample; below 0 it gained."""
 
 
@@ -161,6 +135,11 @@ class Report(TypedDict):
     tried: list[Tried]
     evidence: list[Claim]
     notes: list[str]
+
+
+def metric_of(metrics: Metrics, name: str) -> Metric:
+    """The metric of that name. Raises OutputError where it is damaged."""
+    return Metric.from_json(metrics[name])
 
 
 def step_evidence(step: Step) -> Evidence:

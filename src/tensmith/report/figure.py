@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from tensmith.errors import MissingExtra, OutputError
 from tensmith.files import atomic_path
-from tensmith.report.document import Metric, Metrics, Report
+from tensmith.report.document import Metrics, Report, metric_of
 from tensmith.report.escape import printable
+from tensmith.report.metric import Metric
 from tensmith.report.plots import span, start_metrics, steps_of
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def _draw(axes: Axes, report: Report) -> None:
     points = [point["metrics"] for point in front["points"]]
     peers = [peer for peer in report["peers"] if peer["metrics"].keys() >= AXES]
     cloud = [each["metrics"] for each in report["tried"] if each["metrics"].keys() >= AXES]
-    across, up = ([metrics[name]["value"] for metrics in cloud] for name in ("speedup", "size_ratio"))
+    across, up = ([metric_of(metrics, name).value for metrics in cloud] for name in ("speedup", "size_ratio"))
     axes.plot(across, up, "o", color=TRIED, markersize=3, alpha=0.6, label="tried", zorder=1)
     corners = steps_of(front["points"], "size_ratio", higher=True)
     axes.plot(*zip(*corners), color=FRONT, linewidth=1, linestyle=":", drawstyle="steps-pre", zorder=2)
@@ -73,12 +74,12 @@ def _draw(axes: Axes, report: Report) -> None:
 
 def _marks(axes: Axes, metrics: list[Metrics], symbol: str, colour: str, label: str) -> None:
     """Points with their interval bars."""
-    across, up = ([each[name] for each in metrics] for name in ("speedup", "size_ratio"))
+    across, up = ([metric_of(each, name) for each in metrics] for name in ("speedup", "size_ratio"))
     axes.errorbar(
-        [m["value"] for m in across], [m["value"] for m in up], xerr=_arms(across), yerr=_arms(up),
+        [m.value for m in across], [m.value for m in up], xerr=_arms(across), yerr=_arms(up),
         fmt=symbol, color=colour, markersize=6, elinewidth=1, capsize=2, label=label, zorder=3,
     )  # fmt: skip
 
 
 def _arms(metrics: list[Metric]) -> list[list[float]]:
-    return [[m["value"] - m["low"] for m in metrics], [m["high"] - m["value"] for m in metrics]]
+    return [[m.value - m.low for m in metrics], [m.high - m.value for m in metrics]]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tensmith.report.document import Metric, Report, point_of
+from tensmith.report.document import Report, metric_of, point_of
 from tensmith.report.escape import printable
+from tensmith.report.metric import Metric
 from tensmith.report.quantity import quantity
 
 
@@ -11,11 +12,11 @@ def speed_words(speedup: Metric, baseline: str) -> str:
     """Says "faster" or "slower" only where a measured interval excludes 1; names the baseline."""
     ratio = quantity("speedup", speedup)
     shown = f"{ratio.value} its speed ({ratio.interval or 'exact'}, {ratio.evidence})"
-    if speedup["evidence"] != "measured":
+    if speedup.evidence != "measured":
         return f"is not timed against the original on {baseline}: {shown}"
-    if speedup["low"] > 1:
+    if speedup.low > 1:
         return f"is faster than the original on {baseline}: {shown}"
-    if speedup["high"] < 1:
+    if speedup.high < 1:
         return f"is slower than the original on {baseline}: {shown}"
     return f"shows no difference in speed from the original on {baseline}: {shown}"
 
@@ -23,7 +24,7 @@ def speed_words(speedup: Metric, baseline: str) -> str:
 def size_words(ratio: Metric) -> str:
     """Size of what is shipped, against the original file."""
     shown = quantity("size_ratio", ratio)
-    if ratio["low"] > 1:
+    if ratio.low > 1:
         return f"in a file {shown.value} smaller ({shown.evidence})"
     return f"in a file that is not smaller ({shown.value}, {shown.evidence})"
 
@@ -43,11 +44,12 @@ def headline(report: Report) -> str:
     """The summary sentence of the chosen point, plain text. The front must be a valid front.json."""
     front, context = report["front"], report["context"]
     metrics = point_of(front, context["chosen"])["metrics"]
-    speed = speed_words(metrics["speedup"], printable(front["baseline"]["engine"]))
+    drop = context["accuracy_drop"]
+    speed = speed_words(metric_of(metrics, "speedup"), printable(front["baseline"]["engine"]))
     accuracy = accuracy_words(
-        metrics["accuracy"],
-        front["original"]["metrics"]["accuracy"],
-        context["accuracy_drop"],
+        metric_of(metrics, "accuracy"),
+        metric_of(front["original"]["metrics"], "accuracy"),
+        None if drop is None else Metric.from_json(drop),
         printable(context["accuracy_name"]),
     )
-    return f"The chosen model {speed}, {size_words(metrics['size_ratio'])}, {accuracy}."
+    return f"The chosen model {speed}, {size_words(metric_of(metrics, 'size_ratio'))}, {accuracy}."

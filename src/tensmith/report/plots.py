@@ -9,15 +9,16 @@ import collections
 import textwrap
 from typing import Any
 
-from tensmith.report.document import Front, Metric, Metrics, Point, Report, Step, point_of
+from tensmith.report.document import Front, Metrics, Point, Report, Step, metric_of, point_of
 from tensmith.report.escape import plot_text, printable
+from tensmith.report.metric import exact
 from tensmith.report.quantity import LABELS, quantity
 from tensmith.report.tables import evenly
 
 HOVERED = ("speedup", "size_ratio", "accuracy", "latency_ms", "packed_bytes", "peak_bytes")
 AXES = ("speedup", "size_ratio", "accuracy")
 VIEWS = ("size_ratio", "accuracy")
-_ONE: Metric = {"value": 1.0, "low": 1.0, "high": 1.0, "unit": "x", "evidence": "measured"}
+_ONE = exact(1.0, "x").to_json()
 
 
 def treatment(steps: list[Step]) -> str:
@@ -34,7 +35,7 @@ def hover(title: str, under: str, metrics: Metrics) -> str:
     """Hover text: a title, one line a metric with interval and evidence, then wrapped plain text."""
     lines = [f"<b>{plot_text(title)}</b>"]
     lines += [
-        f"{LABELS[name]} {plot_text(str(quantity(name, metrics[name])))}"
+        f"{LABELS[name]} {plot_text(str(quantity(name, metric_of(metrics, name))))}"
         for name in HOVERED
         if name in metrics
     ]
@@ -47,16 +48,15 @@ def mark(title: str, under: str, metrics: Metrics) -> dict[str, Any]:
     spans = {}
     for name in AXES:
         if name in metrics:
-            metric = metrics[name]
-            value = metric["value"]
-            spans[name] = [value, value - metric["low"], metric["high"] - value]
+            metric = metric_of(metrics, name)
+            spans[name] = [metric.value, metric.value - metric.low, metric.high - metric.value]
     return {"label": plot_text(title, 40), "hover": hover(title, under, metrics), **spans}
 
 
 def steps_of(points: list[Point], view: str, higher: bool) -> list[list[float]]:
     """The points no other beats on speed-up and `view` at once, by speed-up: the corners of the step line."""
     sign = 1 if higher else -1
-    pairs = [(p["metrics"]["speedup"]["value"], p["metrics"][view]["value"]) for p in points]
+    pairs = [(metric_of(p["metrics"], "speedup").value, metric_of(p["metrics"], view).value) for p in points]
     corners: list[list[float]] = []
     for x, y in sorted(pairs, key=lambda pair: (-pair[0], -sign * pair[1])):
         if not corners or sign * y > sign * corners[-1][1]:
@@ -79,7 +79,8 @@ def span(metrics: list[Metrics], name: str, also: float | None = None) -> list[f
     ends = [also] if also is not None else []
     for each in metrics:
         if name in each:
-            ends += [each[name]["low"], each[name]["high"]]
+            metric = metric_of(each, name)
+            ends += [metric.low, metric.high]
     low, high = min(ends), max(ends)
     margin = 0.08 * (high - low) or 0.1 * abs(high) or 1.0
     return [low - margin, high + margin]
@@ -94,7 +95,7 @@ def front_plot(report: Report) -> dict[str, Any]:
     points = front["points"]
     framed = [start, *(point["metrics"] for point in points), *(peer["metrics"] for peer in report["peers"])]
     tried = [each for each in evenly(report["tried"]) if each["status"] != "front"]
-    unit = front["original"]["metrics"]["accuracy"]["unit"]
+    unit = metric_of(front["original"]["metrics"], "accuracy").unit
     titles = {
         "speedup": f"speed-up over {plot_text(front['baseline']['engine'], 60)}",
         "size_ratio": "original size over shipped size",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tensmith.report.document import Metric
+from tensmith.report.metric import Metric
 
 LABELS = {
     "accuracy": "accuracy",
@@ -74,8 +74,9 @@ def is_percent(unit: str) -> bool:
 
 def quantity(name: str, metric: Metric) -> Quantity:
     """The metric as text; both ends of an interval share the unit where they have the same one."""
-    value, low, high = (value_parts(name, metric[key], metric["unit"]) for key in ("value", "low", "high"))
-    if metric["low"] == metric["high"]:
-        return Quantity("".join(value), "", metric["evidence"])
+    numbers = (metric.value, metric.low, metric.high)
+    value, low, high = (value_parts(name, number, metric.unit) for number in numbers)
+    if metric.low == metric.high:
+        return Quantity("".join(value), "", metric.evidence)
     start = low[0] if low[1] == high[1] else "".join(low)
-    return Quantity("".join(value), f"{start} to {''.join(high)}", metric["evidence"])
+    return Quantity("".join(value), f"{start} to {''.join(high)}", metric.evidence)

@@ -14,6 +14,7 @@ from tensmith.report.document import (
     Report,
     Step,
     Tried,
+    metric_of,
     point_of,
     step_evidence,
 )
@@ -34,10 +35,11 @@ def cell(name: str, metrics: Metrics) -> str:
     """A table cell: the figure, its interval and its evidence word under it; sortable by value."""
     if name not in metrics:
         return '<td class="num none" data-sort="">–</td>'
-    shown = quantity(name, metrics[name])
+    metric = metric_of(metrics, name)
+    shown = quantity(name, metric)
     interval = f"{html_text(shown.interval)}<br>" if shown.interval else ""
     return (
-        f'<td class="num" data-sort="{float(metrics[name]["value"])!r}">{html_text(shown.value)}'
+        f'<td class="num" data-sort="{metric.value!r}">{html_text(shown.value)}'
         f"<small>{interval}{word(shown.evidence)}</small></td>"
     )
 
@@ -68,7 +70,9 @@ def tiles(report: Report) -> str:
         "accuracy": f"{report['context']['accuracy_name']}, held-out",
         "peak_bytes": "peak memory",
     }
-    shown = [(label, quantity(name, metrics[name])) for name, label in names.items() if name in metrics]
+    shown = [
+        (label, quantity(name, metric_of(metrics, name))) for name, label in names.items() if name in metrics
+    ]
     return "\n".join(
         f'<div class="tile"><b>{html_text(value)}</b><span>{html_text(label)}</span>'
         f"<small>{html_text(interval)} {word(evidence)}</small></div>"

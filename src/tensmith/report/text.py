@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tensmith.report.document import Front, Metrics
+from tensmith.report.document import Front, Metrics, metric_of
 from tensmith.report.escape import printable
 from tensmith.report.plots import start_metrics
 from tensmith.report.quantity import LABELS, quantity
@@ -21,7 +21,7 @@ def front_table(front: Front, chosen: str = "") -> Table:
 
     An evidence word that a whole column shares stands in the column's heading.
     """
-    points = sorted(front["points"], key=lambda point: -point["metrics"]["speedup"]["value"])
+    points = sorted(front["points"], key=lambda point: -metric_of(point["metrics"], "speedup").value)
     start = start_metrics(front)
     everything = [start, *(point["metrics"] for point in points)]
     shared = {name: _shared_word(name, everything) for name in COLUMNS}
@@ -54,7 +54,7 @@ def front_text(front: Front, chosen: str = "", width: int = 160) -> str:
 
 
 def _shared_word(name: str, everything: list[Metrics]) -> str:
-    words = {metrics[name]["evidence"] for metrics in everything if name in metrics}
+    words = {metric_of(metrics, name).evidence for metrics in everything if name in metrics}
     return words.pop() if len(words) == 1 else ""
 
 
@@ -65,7 +65,7 @@ def _row(metrics: Metrics, shared: dict[str, str]) -> list[Text]:
         if name not in metrics:
             cells.append(Text("–"))
             continue
-        shown = quantity(name, metrics[name])
+        shown = quantity(name, metric_of(metrics, name))
         interval = f" [{shown.interval}]" if shown.interval else ""
         word = "" if shared[name] else f", {shown.evidence}"
         cells.append(Text(f"{shown.value}{interval}{word}"))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tensmith.evaluate.metric import Metric
+from tensmith.report.metric import Metric
 from tensmith.search.plan import Plan
 
 Status = Literal["accepted", "rejected", "failed", "not judged"]
@@ -38,6 +38,11 @@ class Candidate:
     def latency(self) -> float:
         """Milliseconds an inference."""
         return self.metrics["latency_ms"].value
+
+    @property
+    def engine_text(self) -> str:
+        """Its engine as it is printed and stored: "openvino", "openvino precision=bf16"."""
+        return " ".join([self.engine, *(f"{name}={value}" for name, value in self.plan.engine_settings)])
 
     def to_json(self) -> dict[str, Any]:
         """The candidate as a JSON object."""

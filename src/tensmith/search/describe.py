@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tensmith.search.candidate import Candidate
-from tensmith.search.plan import Plan
-from tensmith.search.workshop import UNTOUCHED
+from tensmith.search.plan import UNTOUCHED, Plan
 
 
 def describe(candidate: Candidate) -> str:

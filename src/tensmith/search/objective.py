@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tensmith.evaluate.metric import Metric
+from tensmith.report.metric import Metric
 from tensmith.search.candidate import Candidate
 
 PREFERENCES = ("size", "latency", "balanced")

@@ -12,6 +12,10 @@ from typing import Any
 from tensmith.rewrite.method import LOSSY
 from tensmith.rewrite.rule import Step
 
+# The best stock runtime at fp32, on the model as it came: what every speed-up is against.
+BASELINE_ENGINE = "onnxruntime"
+_OURS = ("engine", "untouched")
+
 
 @dataclass(frozen=True, eq=False)
 class Plan:
@@ -43,6 +47,16 @@ class Plan:
         """SHA-256 of the plan's JSON."""
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
 
+    @property
+    def id(self) -> str:
+        """What its candidate and its files are called."""
+        return f"c{self.key[:10]}"
+
+    @property
+    def engine_settings(self) -> tuple[tuple[str, str], ...]:
+        """The part of the settings that the engine itself takes, by name."""
+        return tuple(sorted(item for item in self.settings.items() if item[0] not in _OURS))
+
     def to_json(self) -> dict[str, Any]:
         """The plan as a JSON object."""
         return {"steps": [step.to_json() for step in self.steps], "settings": dict(self.settings)}
@@ -61,3 +75,7 @@ class Plan:
 
 def _stage(step: Step) -> int:
     return 0 if step.kind == "exact" else LOSSY[step.rule].stage
+
+
+# No rewrites at all, not even exact ones.
+UNTOUCHED = Plan(settings={"untouched": "yes", "engine": BASELINE_ENGINE})

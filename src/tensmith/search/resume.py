@@ -10,13 +10,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tensmith.engine.base import ENGINES
-from tensmith.errors import TensmithError
-from tensmith.search.candidate import Candidate, Status
 from tensmith.search.checkpoint import Checkpoint
-from tensmith.search.workshop import BASELINE_ENGINE, Workshop
+from tensmith.search.plan import BASELINE_ENGINE
+from tensmith.search.race import LATENCIES
 
-# How the workshop names the facts in which it keeps what it timed.
-_LATENCIES = "latency/"
 _TIMED = ("latency_ms", "speedup")
 
 
@@ -39,7 +36,7 @@ def forget_other_engines(checkpoint: Checkpoint, versions: dict[str, str]) -> st
             kept = {name: metric for name, metric in candidate.metrics.items() if name not in _TIMED}
             checkpoint.add(replace(candidate, metrics=kept))
     if before != versions:
-        checkpoint.forget(_LATENCIES)
+        checkpoint.forget(LATENCIES)
     checkpoint.note("engines", versions)
     if not candidates:
         return None
@@ -52,23 +49,3 @@ def forget_other_engines(checkpoint: Checkpoint, versions: dict[str, str]) -> st
         f"engines have changed since the run began ({changed}): latencies were measured again, "
         "and failed candidates tried again"
     )
-
-
-def known_candidate(workshop: Workshop, stored: Candidate) -> Candidate:
-    """A candidate of the checkpoint, with the latency measured again if that was forgotten."""
-    if "accuracy" not in stored.metrics or "latency_ms" in stored.metrics:
-        return stored
-    try:
-        path = workshop.rebuild(stored)
-        program = workshop.build(stored.plan).program
-        engine, latency, speedup = workshop.timing(stored.plan, program, path)
-    except TensmithError:
-        return workshop.try_plan(stored.plan)  # which says why it fails
-    if engine != stored.engine:
-        return workshop.try_plan(stored.plan)  # its accuracy is that of another engine
-    metrics = {**stored.metrics, "latency_ms": latency, "speedup": speedup}
-    reason = workshop.objective.over_budget(metrics, stored.drop)
-    status: Status = "rejected" if reason else "accepted"
-    again = replace(stored, metrics=metrics, status=status, reason=reason or "")
-    workshop.checkpoint.add(again)
-    return again

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +22,14 @@ from tensmith.ir import Program
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.grid import on_grid
 from tensmith.rewrite.lossy.weights import weighted_layers
+from tensmith.search.checkpoint import Checkpoint
+from tensmith.search.run import Run
 
 PROBE_BITS = 4
+# Of the time budget, for probing all layers.
+BUDGET_SHARE = 0.05
+# What the checkpoint's fact is called.
+_FACT = "sensitivity"
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,42 @@ class Sensitivity:
 
     divergence: float
     flips: float
+
+
+@dataclass
+class Sensitivities:
+    """Those of a run's simplified program, as first measured: a resumed search walks the same way.
+
+    found: by site, of the layers that were probed; empty until somebody asks.
+    """
+
+    run: Run
+    program: Program
+    calibration: Calibration
+    checkpoint: Checkpoint
+    progress: Callable[[str], None] = lambda _: None
+    found: dict[str, Sensitivity] = field(default_factory=dict)
+
+    def of_all_layers(self) -> dict[str, Sensitivity]:
+        """By site, from the checkpoint or measured now."""
+        known = self.checkpoint.fact(_FACT)
+        if known is None:
+            self.progress("sensitivity of each layer")
+            known = {site: asdict(each) for site, each in self._measured().items()}
+            self.checkpoint.note(_FACT, known)
+        self.found.update((site, Sensitivity(**each)) for site, each in known.items())
+        return for_all_layers(self.program, self.found)
+
+    def _measured(self) -> dict[str, Sensitivity]:
+        run = self.run
+        return layer_sensitivity(
+            self.program,
+            run.splits.calibration,
+            run.task.preprocess,
+            self.calibration,
+            run.judging_threads,
+            BUDGET_SHARE * run.time_budget,
+        )
 
 
 def layer_sensitivity(
@@ -112,29 +154,3 @@ def _compare(reference: list[Array], probed: list[Array]) -> Sensitivity:
         flips += int(np.sum(p.argmax(axis=1) != q.argmax(axis=1)))
         count += len(p)
     return Sensitivity(max(0.0, divergence) / max(1, count), 100 * flips / max(1, count))
-
-
-def allocate_bits(
-    program: Program, sensitivity: Mapping[str, Sensitivity], level: float, lowest: int = 2, highest: int = 8
-) -> dict[str, int]:
-    """Bits of each layer at a price of 2**level nats a megabyte: each minimises damage + price * bytes.
-
-    Damage of b bits is the probed divergence times 4**(PROBE_BITS - b), as quantization noise power is; a
-    weight of b bits packs into about b - 0.75 (the entropy of a Gaussian on such a grid).
-    """
-    price = 2.0**level / 1e6
-    bits: dict[str, int] = {}
-    for layer in weighted_layers(program):
-        elements = float(np.prod(layer.shape))
-        floor = max(sensitivity[layer.site].divergence, 1e-9)
-
-        def cost(b: int, floor: float = floor, elements: float = elements) -> float:
-            return float(floor * 4.0 ** (PROBE_BITS - b) + price * elements * (b - 0.75) / 8)
-
-        bits[layer.site] = min(range(lowest, highest + 1), key=cost)
-    return bits
-
-
-def predicted_divergence(bits: Mapping[str, int], sensitivity: Mapping[str, Sensitivity]) -> float:
-    """Divergence of an allocation, as if layers added up: nats a sample."""
-    return sum(sensitivity[site].divergence * 4.0 ** (PROBE_BITS - count) for site, count in bits.items())

@@ -13,14 +13,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tensmith.engine.compiled import NATIVE
+from tensmith.hardware import INT8_DOT, Target
 from tensmith.ir import Program
 from tensmith.rewrite.method import LOSSY, Form, Prospect, Standing
 from tensmith.rewrite.rule import Step
 from tensmith.rewrite.trail import in_phase
+from tensmith.search.bits import allocate_bits, predicted_divergence
 from tensmith.search.candidate import Candidate
-from tensmith.search.plan import Plan
-from tensmith.search.sensitivity import Sensitivity, allocate_bits, for_all_layers, predicted_divergence
-from tensmith.search.workshop import UNTOUCHED
+from tensmith.search.plan import UNTOUCHED, Plan
+from tensmith.search.sensitivity import Sensitivity
 
 # Levels of the bit allocation: one more doubles the price of a byte. A line of them is searched in strides
 # that double until one level holds the budget and one breaks it, then by halving to the finest difference.
@@ -53,7 +54,8 @@ class Space:
     """Plans for one simplified program.
 
     narrow: integer weights take at most 7 bits (CPUs without VNNI). layer_seconds: the target's roofline time
-    of each layer by site; without it (`--no-hardware`) no move looks at the device.
+    of each layer by site; without it (`--no-hardware`) no move looks at the device. sensitivity: of every
+    layer by site, asked for once and late.
     """
 
     program: Program
@@ -62,7 +64,6 @@ class Space:
     narrow: bool = False
     half_precision: bool = False
     sensitivity: Callable[[], Mapping[str, Sensitivity]] = dict
-    _cached: Mapping[str, Sensitivity] | None = field(default=None, repr=False)
 
     @cached_property
     def prospect(self) -> Prospect:
@@ -73,7 +74,7 @@ class Space:
             7 if self.narrow else 8,
             frozenset({"bf16"} if fast else ()),
             self.layer_seconds,
-            lambda: {site: found.divergence for site, found in self._sensitivities().items()},
+            lambda: {site: found.divergence for site, found in self._sensitivities.items()},
         )
 
     def seeds(self) -> Iterator[Idea]:
@@ -139,8 +140,8 @@ class Space:
         """The highest level at which the predicted divergence still is small: where the bisection begins."""
         level = _LEVELS[0]
         for candidate in _LEVELS:
-            bits = allocate_bits(self.program, self._sensitivities(), candidate, 2, self.prospect.bits)
-            if predicted_divergence(bits, self._sensitivities()) > _SMALL_DIVERGENCE:
+            bits = allocate_bits(self.program, self._sensitivities, candidate, 2, self.prospect.bits)
+            if predicted_divergence(bits, self._sensitivities) > _SMALL_DIVERGENCE:
                 break
             level = candidate
         return level
@@ -152,7 +153,7 @@ class Space:
                 yield Form(plan.having(Step(rule.name)), plan.family, order=_OFFERS)
 
     def _at_level(self, idea: Idea, step: Step, level: float) -> Idea:
-        bits = allocate_bits(self.program, self._sensitivities(), level, 2, self.prospect.bits)
+        bits = allocate_bits(self.program, self._sensitivities, level, 2, self.prospect.bits)
         skip = set(step.params.get("skip", ()))
         params = {
             **step.params,
@@ -163,10 +164,27 @@ class Space:
         plan = idea.plan.having(Step(step.rule, step.site, params, "lossy"))
         return replace(idea, plan=plan, level=level)
 
+    @cached_property
     def _sensitivities(self) -> Mapping[str, Sensitivity]:
-        if self._cached is None:
-            self._cached = for_all_layers(self.program, self.sensitivity())
-        return self._cached
+        return self.sensitivity()
+
+
+def space_of(
+    program: Program,
+    target: Target,
+    engines: tuple[str, ...],
+    layer_seconds: Mapping[str, float],
+    sensitivity: Callable[[], Mapping[str, Sensitivity]] = dict,
+) -> Space:
+    """What may be tried on a simplified program, as far as the device allows it."""
+    return Space(
+        program,
+        engines,
+        layer_seconds,
+        narrow=target.kind == "cpu" and target.isa.isdisjoint(INT8_DOT),
+        half_precision=not target.isa.isdisjoint({"avx512_bf16", "amx_bf16"}),
+        sensitivity=sensitivity,
+    )
 
 
 def _graded(plan: Plan) -> Step | None:

@@ -15,6 +15,7 @@ from tensmith.errors import ProgramError
 from tensmith.files import sha256_bytes, sha256_file, write_text
 from tensmith.ir import Program
 from tensmith.report.document import Metrics
+from tensmith.report.metric import Metric
 from tensmith.rewrite.rule import Step
 from tensmith.verify.claims import claims
 from tensmith.verify.machine import this_machine
@@ -25,7 +26,6 @@ from tensmith.verify.schema import (
     SCHEMA,
     Certificate,
     Deployed,
-    Figure,
     Judged,
     Proof,
     RunCheck,
@@ -56,7 +56,7 @@ def make_certificate(
     runs = [run_check(stretch, check) for stretch, check in checker.check(trail)]
     rules = [rule_row(proof) for proof in prove_rules(trail)]
     steps = [TrailStep.model_validate(json.loads(json.dumps(step.to_json()))) for step in trail]
-    figures = {name: Figure.model_validate(dict(metric)) for name, metric in metrics.items()}
+    figures = {name: Metric.from_json(metric) for name, metric in metrics.items()}
     relative = os.path.relpath(original.resolve(), folder.resolve())
     document = {
         "schema": SCHEMA,
@@ -77,7 +77,7 @@ def make_certificate(
         "deployed": deployed.model_dump(),
         "judged": None if judged is None else judged.model_dump(),
         "claims": [row.model_dump() for row in claims(steps, runs, rules, figures, deployed)],
-        "metrics": {name: figure.model_dump() for name, figure in figures.items()},
+        "metrics": {name: figure.to_json() for name, figure in figures.items()},
     }
     sealed = seal(json.loads(json.dumps(document, allow_nan=False)))
     Certificate.model_validate(sealed)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
-from tensmith.report.document import Evidence
-from tensmith.verify.schema import Deployed, Figure, Proof, Row, RunCheck, TrailStep
+from tensmith.report.metric import Evidence, Metric
+from tensmith.verify.schema import Deployed, Proof, Row, RunCheck, TrailStep
 
 REALS = (
     "Numbers are real numbers: how floating-point arithmetic rounds on the way is not part of the claim.",
@@ -29,7 +29,7 @@ def claims(
     trail: Sequence[TrailStep],
     runs: Sequence[RunCheck],
     rules: Sequence[Proof],
-    metrics: Mapping[str, Figure],
+    metrics: Mapping[str, Metric],
     deployed: Deployed,
 ) -> list[Row]:
     """Every statement of the certificate with its evidence, in order: no other is made."""
@@ -84,7 +84,7 @@ def _compiled_rows(deployed: Deployed) -> list[Row]:
     return rows
 
 
-def _metric_rows(metrics: Mapping[str, Figure]) -> list[Row]:
+def _metric_rows(metrics: Mapping[str, Metric]) -> list[Row]:
     """One row for each evidence word that metrics have."""
     rows = []
     for word, claim in _METRIC_CLAIMS.items():
@@ -159,7 +159,7 @@ def _row(claim: str, evidence: Evidence, detail: str, assumptions: Sequence[str]
     return Row(claim=claim[:4000], evidence=evidence, detail=detail[:4000], assumptions=list(assumptions))
 
 
-def _figures(metrics: Mapping[str, Figure]) -> str:
+def _figures(metrics: Mapping[str, Metric]) -> str:
     """Metrics in one line."""
     return "; ".join(
         f"{name} {m.value:.6g} [{m.low:.6g}, {m.high:.6g}] {m.unit} ({m.evidence})".strip()

@@ -6,12 +6,20 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 
-from tensmith.errors import VerificationError
-from tensmith.report.document import KINDS, Evidence
+from tensmith.errors import OutputError, VerificationError
+from tensmith.report.metric import KINDS, Evidence, Metric
 from tensmith.verify import checker
 
 NAME = "certificate.json"
@@ -23,6 +31,17 @@ _Key = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 _Text = Annotated[str, StringConstraints(max_length=4000)]
 # Names of files beside the certificate: no folders, no way out of the folder.
 _FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$")]
+
+
+def _metric(fields: object) -> Metric:
+    """A metric, as in front.json."""
+    try:
+        return Metric.from_json(cast(Mapping[str, Any], fields))
+    except OutputError as error:
+        raise ValueError(str(error)) from error
+
+
+_Metric = Annotated[Metric, PlainValidator(_metric)]
 
 
 class _Model(BaseModel):
@@ -86,22 +105,6 @@ class Row(_Model):
     evidence: Evidence
     detail: _Text
     assumptions: list[_Text]
-
-
-class Figure(_Model):
-    """A metric, as in front.json: its value lies in its interval."""
-
-    value: float
-    low: float
-    high: float
-    unit: _Text
-    evidence: Evidence
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Figure:
-        if not self.low <= self.value <= self.high:
-            raise ValueError(f"{self.value} does not lie in {self.low}..{self.high}")
-        return self
 
 
 class Judged(_Model):
@@ -172,7 +175,7 @@ class Certificate(_Model):
     deployed: Deployed
     judged: Judged | None
     claims: list[Row] = Field(max_length=1000)
-    metrics: dict[str, Figure] = Field(max_length=100)
+    metrics: dict[str, _Metric] = Field(max_length=100)
     digest: _Hash
 
     @model_validator(mode="after")

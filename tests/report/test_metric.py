@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensmith.errors import OutputError
-from tensmith.evaluate.metric import EVIDENCE, Metric, exact, spread
+from tensmith.report.metric import EVIDENCE, Metric, exact, spread
 
 FINITE = st.floats(-1e12, 1e12)
 
@@ -32,6 +32,9 @@ def test_json_is_the_five_fields_and_reads_back(value: float, low: float, high: 
         {"evidence": "guessed"},
         {"unit": 3},
         {"value": "much"},
+        {"value": "1.0"},
+        {"value": True},
+        {"high": 10**400},
         {"extra": 1},
     ],
 )

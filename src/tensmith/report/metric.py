@@ -5,12 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from numbers import Real
 from typing import Any, Literal, get_args
 
 from tensmith.errors import OutputError
 
 Evidence = Literal["proved", "bounded", "checked", "tested", "measured", "estimated"]
 EVIDENCE: tuple[Evidence, ...] = get_args(Evidence)
+
+# name -> (units it may have, words that its evidence may have)
+KINDS: dict[str, tuple[tuple[str, ...], tuple[Evidence, ...]]] = {
+    "accuracy": (("%", "nats/token", "score"), ("measured",)),
+    "file_bytes": (("bytes",), ("measured",)),
+    "packed_bytes": (("bytes",), ("measured",)),
+    "weight_bytes": (("bytes",), ("measured",)),
+    "peak_bytes": (("bytes",), ("measured", "estimated")),
+    "latency_ms": (("ms",), ("measured",)),
+    "speedup": (("x",), ("measured",)),
+    "size_ratio": (("x",), ("measured",)),
+    "energy_mj": (("mJ",), ("measured", "estimated")),
+    "native_bytes": (("bytes",), ("measured",)),
+}
+METRICS = tuple(KINDS)
 
 
 @dataclass(frozen=True)
@@ -40,18 +56,24 @@ class Metric:
     def from_json(cls, fields: Mapping[str, Any]) -> Metric:
         """The metric that `to_json` wrote; OutputError if it is damaged."""
         try:
-            numbers = {name: float(fields[name]) for name in ("value", "low", "high")}
+            numbers = {name: _number(fields[name]) for name in ("value", "low", "high")}
             if len(fields) != 5 or not isinstance(fields["unit"], str):
                 raise ValueError("a metric has the keys value, low, high, unit, evidence")
             return cls(**numbers, unit=fields["unit"], evidence=fields["evidence"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise OutputError(f"damaged metric {dict(fields)!r}: {error}") from error
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise OutputError(f"damaged metric {fields!r}: {error}") from error
 
     def __str__(self) -> str:
         """`0.75 ms (0.74 to 0.77, measured)`; the interval only where there is one."""
         interval = "" if self.low == self.high else f"{self.low:.4g} to {self.high:.4g}, "
         unit = self.unit if self.unit in ("", "%") else f" {self.unit}"
         return f"{self.value:.4g}{unit} ({interval}{self.evidence})"
+
+
+def _number(value: object) -> float:
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(f"{value!r} is no number")
+    return float(value)
 
 
 def exact(value: float, unit: str, evidence: Evidence = "measured") -> Metric:

@@ -1,0 +1,59 @@
+"""An engine with a file: what is timed, judged and weighed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tensmith.engine.base import Arrays, sizes_in
+from tensmith.engine.compiled import COMPILING, Manner, compiled_folder
+from tensmith.engine.worker import Worker
+
+_JUDGING_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class Contender:
+    """An engine with a file: one of those compared."""
+
+    engine: str
+    path: Path
+    settings: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def engine_name(self) -> str:
+        """The engine with its settings: `opencl:precision=f16`."""
+        return ":".join([self.engine, *(f"{name}={value}" for name, value in self.settings)])
+
+    @property
+    def name(self) -> str:
+        """How it is printed: `onnxruntime:model.onnx`."""
+        return f"{self.engine_name}:{self.path.name}"
+
+    def start(self, inputs: Arrays, threads: int, timeout: float = 120.0) -> Worker:
+        """A worker that has loaded the file for the sizes of `inputs`, been fed them, and run once."""
+        sizes = sizes_in(self.path, inputs)
+        worker = Worker(self.engine, self.path, threads, sizes=sizes, timeout=timeout, **dict(self.settings))
+        try:
+            worker.feed(inputs)
+        except BaseException:
+            worker.close()
+            raise
+        return worker
+
+    def to_judge(self, inputs: Arrays, threads: int, judging_threads: int) -> Worker:
+        """A worker that has loaded the file for any number of samples; accuracy needs no quiet machine.
+
+        Native code is cut for its threads and sizes: what ships is what is judged.
+        """
+        compiling = self.engine in COMPILING
+        sizes = sizes_in(self.path, inputs) if compiling else None
+        used, limit = threads if compiling else judging_threads, _JUDGING_SECONDS
+        return Worker(self.engine, self.path, used, sizes=sizes, timeout=limit, **dict(self.settings))
+
+    def compiled(self, inputs: Arrays, threads: int) -> Path | None:
+        """The folder it is compiled to for the sizes of `inputs`; None where nothing is compiled."""
+        if self.engine not in COMPILING:
+            return None
+        manner = Manner.of(self.engine, self.path, dict(self.settings), threads)
+        return compiled_folder(self.path, sizes_in(self.path, inputs), manner)

@@ -1,0 +1,137 @@
+"""Which engine runs a file fastest.
+
+A race is run once a structure: the values of weights do not change how long a kernel takes, but for zeros.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensmith.engine.compiled import MIXED, NATIVE
+from tensmith.errors import EngineError
+from tensmith.evaluate.contender import Contender
+from tensmith.evaluate.latency import Latency, compare
+from tensmith.ir import Program
+from tensmith.ir.text import print_program
+from tensmith.kernel.sparse_stream import density
+from tensmith.report.metric import Metric
+from tensmith.search.checkpoint import Checkpoint
+from tensmith.search.plan import BASELINE_ENGINE, UNTOUCHED, Plan
+from tensmith.search.run import Run
+
+# What the checkpoint's facts about races are called.
+LATENCIES = "latency/"
+# Shares of the time budget: timing an engine against the baseline, and the native engine's races in all,
+# since it compiles what it runs.
+_RACING_SHARE, _MOST_SECONDS = 0.005, 1.5
+_COMPILING_SHARE = 0.3
+# What compiling and timing a small model natively takes, as long as nothing is known about the one at hand.
+_COMPILE_SECONDS = 6.0
+# Integer constants up to this many elements are shapes and axes, not weights.
+_SHAPING = 16
+
+
+@dataclass(frozen=True)
+class Winner:
+    """The fastest engine for a structure, its latency, and how many times as fast as the baseline it is."""
+
+    engine: str
+    latency: Metric
+    speedup: Metric
+
+    def to_json(self) -> dict[str, Any]:
+        """The winner as a JSON object."""
+        return {"engine": self.engine, "latency": self.latency.to_json(), "ratio": self.speedup.to_json()}
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> Winner:
+        """The winner of a JSON object."""
+        latency, ratio = (Metric.from_json(document[name]) for name in ("latency", "ratio"))
+        return Winner(document["engine"], latency, ratio)
+
+
+@dataclass
+class Race:
+    """Races engines for one run; what came of it is kept in the checkpoint."""
+
+    run: Run
+    checkpoint: Checkpoint
+    _native_seconds: list[float] = field(default_factory=list)
+
+    def winner(
+        self, plan: Plan, program: Program, path: Path, engines: Sequence[str] | None = None
+    ) -> Winner:
+        """The fastest of some engines (default: all) on the file of a plan. EngineError if none runs it."""
+        allowed = tuple(engines or self.run.engines)
+        without = "" if allowed == self.run.engines else f"/{','.join(allowed)}"
+        settings = sorted(plan.settings.items())
+        key = f"{LATENCIES}{self.run.threads}/{structure(program)}/{settings}{without}"
+        known = self.checkpoint.fact(key)
+        if known is not None:
+            return Winner.from_json(known)
+        fastest = min(self._raced(plan, path, allowed), key=lambda found: found.latency.value)
+        winner = Winner(fastest.contender.engine, fastest.latency, fastest.ratio)
+        self.checkpoint.note(key, winner.to_json())
+        return winner
+
+    def _raced(self, plan: Plan, path: Path, engines: Sequence[str]) -> list[Latency]:
+        wanted = plan.settings.get("engine")
+        # The original is the baseline, whatever engines there are to choose from.
+        engines = (BASELINE_ENGINE,) if plan == UNTOUCHED else engines
+        names = [name for name in engines if wanted in (None, name)]
+        if not names:
+            raise EngineError(f"engine '{wanted}' is not available here; see tensmith doctor")
+        seconds = min(_MOST_SECONDS, _RACING_SHARE * self.run.time_budget)
+        found, errors = [], []
+        for name in names:
+            if name == NATIVE and len(names) > 1 and not self._affords_native():
+                continue
+            began = time.monotonic()
+            # Where native code refuses a model, it may still compute regions of it.
+            for entrant in (NATIVE, MIXED) if name == NATIVE else (name,):
+                entered = Contender(entrant, path, plan.engine_settings)
+                contenders = list(dict.fromkeys((self.run.baseline, entered)))
+                try:
+                    found.append(compare(contenders, self.run.example, self.run.threads, seconds)[-1])
+                    break
+                except EngineError as error:
+                    errors.append(str(error))
+            if name == NATIVE:
+                self._native_seconds.append(time.monotonic() - began)
+        if not found:
+            raise EngineError("; ".join(errors))
+        return found
+
+    def _affords_native(self) -> bool:
+        """Whether one more race of the native engine, as long as the longest, fits the time for such."""
+        longest = max(self._native_seconds, default=_COMPILE_SECONDS)
+        return sum(self._native_seconds) + longest <= _COMPILING_SHARE * self.run.time_budget
+
+
+def structure(program: Program) -> str:
+    """A digest of the graph, all types and the integers that shape it, but not of the values of weights.
+
+    Of float weights that are mostly zeros it knows how many are not: native kernels skip zeros.
+    """
+    blank = {
+        name: array
+        if array.dtype.kind in "iub" and array.dtype.itemsize > 1 and array.size <= _SHAPING
+        else (np.broadcast_to(np.zeros((), array.dtype), array.shape))
+        for name, array in program.constants.items()
+    }
+    text = print_program(replace(program, constants=blank), weights="elide")
+    shares = {
+        name: density(array)
+        for name, array in program.constants.items()
+        if array.dtype == np.float32 and array.ndim > 1
+    }
+    sparse = {name: math.ceil(10 * share) for name, share in shares.items() if share < 1}
+    return hashlib.sha256(f"{text}{sparse or ''}".encode()).hexdigest()

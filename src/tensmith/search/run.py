@@ -1,0 +1,41 @@
+"""What one compression is of and for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tensmith.data import Splits
+from tensmith.engine.base import Arrays
+from tensmith.evaluate.contender import Contender
+from tensmith.evaluate.task import Task
+from tensmith.hardware import Target
+from tensmith.ir import Program
+from tensmith.search.objective import Objective
+
+
+@dataclass(frozen=True)
+class Run:
+    """The description that all parts of a run share: made once, changed never.
+
+    model: the original file, of `program`. baseline: that file in the best stock runtime; every speed-up is
+    against it. example: the sample that latency is measured on. sizes: of the program's symbols for that.
+    judging_threads: of what needs no quiet machine. time_budget: in seconds. folder: takes what is built.
+    """
+
+    model: Path
+    program: Program
+    baseline: Contender
+    task: Task
+    splits: Splits
+    example: Arrays
+    sizes: Mapping[str, int]
+    target: Target
+    engines: tuple[str, ...]
+    objective: Objective
+    threads: int
+    judging_threads: int
+    time_budget: float
+    seed: int
+    folder: Path

@@ -1,0 +1,140 @@
+"""Turns plans into measured candidates: built, written, raced, judged, and kept before the next is begun.
+
+Everything is measured through the engine that would ship and the very file that would be deployed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from tensmith.data import View
+from tensmith.engine.compiled import COMPILING, stock
+from tensmith.errors import EngineError, OutputError, TensmithError
+from tensmith.evaluate import size
+from tensmith.evaluate.contender import Contender
+from tensmith.evaluate.judge import Judge
+from tensmith.evaluate.outcome import Outcome
+from tensmith.evaluate.pace import ATTEMPT
+from tensmith.interrupt import unmissed
+from tensmith.report.metric import Metric, exact
+from tensmith.search.builder import Builder, Built
+from tensmith.search.candidate import Candidate, Status
+from tensmith.search.checkpoint import Checkpoint
+from tensmith.search.describe import describe
+from tensmith.search.plan import UNTOUCHED, Plan
+from tensmith.search.race import Race, Winner
+
+
+@dataclass(frozen=True)
+class Standard:
+    """What candidates are held against: the untouched original's answers on a view of the search split."""
+
+    view: View
+    outcome: Outcome
+
+
+@dataclass
+class Trials:
+    """Tries plans; `tried` is what became of them, in order."""
+
+    builder: Builder
+    race: Race
+    judge: Judge
+    standard: Standard
+    checkpoint: Checkpoint
+    progress: Callable[[str], None] = lambda _: None
+    tried: list[Candidate] = field(default_factory=list)
+
+    @cached_property
+    def _known(self) -> dict[str, Candidate]:
+        return {candidate.plan.key: candidate for candidate in self.checkpoint.candidates()}
+
+    def attempt(self, plan: Plan) -> Candidate:
+        """The measured candidate of a plan: as it was tried before, else tried now."""
+        stored = self._known.get(plan.key)
+        if stored is None:
+            with self.judge.pace.timed(ATTEMPT):
+                candidate = self._tried(plan)
+        else:
+            candidate = self._known_again(stored)
+        self.tried.append(candidate)
+        self.progress(describe(candidate))
+        return candidate
+
+    def _tried(self, plan: Plan) -> Candidate:
+        """Never raises for what a candidate does wrong: that makes it a failed one, with the reason.
+
+        OutputError when the disk is full.
+        """
+        try:
+            with unmissed():  # an interrupt must not pass for the candidate's failure
+                candidate = self._measured(plan, self.builder.built(plan))
+        except TensmithError as error:
+            if isinstance(error, OutputError) and isinstance(error.__cause__, OSError):
+                raise  # the disk's fault and not the candidate's
+            candidate = Candidate(plan.id, plan, "failed", str(error))
+        self.checkpoint.add(candidate)
+        return candidate
+
+    def _known_again(self, stored: Candidate) -> Candidate:
+        """A candidate of the checkpoint, with the latency measured again if that was forgotten."""
+        if "accuracy" not in stored.metrics or "latency_ms" in stored.metrics:
+            return stored
+        try:
+            built = self.builder.built(stored.plan)
+            winner = self.race.winner(stored.plan, built.program, built.path)
+        except TensmithError:
+            return self._tried(stored.plan)  # which says why it fails
+        if winner.engine != stored.engine:
+            return self._tried(stored.plan)  # its accuracy is that of another engine
+        again = self._within_budget(stored, {**stored.metrics, **_times(winner)}, stored.drop)
+        self.checkpoint.add(again)
+        return again
+
+    def _measured(self, plan: Plan, built: Built) -> Candidate:
+        candidate, metrics = Candidate(plan.id, plan, "accepted"), _sizes(built)
+        early = self._within_budget(candidate, metrics, None)
+        if early.status == "rejected" and plan != UNTOUCHED:  # the original is measured whatever is asked for
+            return early
+        winner, outcome = self._raced_and_judged(candidate, built)
+        metrics |= {**_times(winner), "accuracy": outcome.metric()}
+        drop = outcome.drop(self.standard.outcome)
+        return self._within_budget(replace(candidate, engine=winner.engine), metrics, drop)
+
+    def _raced_and_judged(self, candidate: Candidate, built: Built) -> tuple[Winner, Outcome]:
+        """The fastest engine and what it answers.
+
+        Native code may refuse these very weights, though it took others of the same structure: the next best
+        engine is then taken.
+        """
+        engines = self.race.run.engines
+        others = stock(engines)
+        while True:
+            winner = self.race.winner(candidate.plan, built.program, built.path, engines)
+            contender = Contender(winner.engine, built.path, candidate.plan.engine_settings)
+            try:
+                return winner, self.judge.outcome(contender, self.standard.view, self.standard.outcome)
+            except EngineError:
+                if winner.engine not in COMPILING or not others:
+                    raise
+                engines = others
+
+    def _within_budget(
+        self, candidate: Candidate, metrics: Mapping[str, Metric], drop: Metric | None
+    ) -> Candidate:
+        """The candidate with its figures, accepted where they hold every budget."""
+        reason = self.race.run.objective.over_budget(metrics, drop)
+        status: Status = "rejected" if reason else "accepted"
+        return replace(candidate, metrics=metrics, drop=drop, status=status, reason=reason or "")
+
+
+def _sizes(built: Built) -> dict[str, Metric]:
+    stored = size.file_bytes(built.path)
+    packed = exact(built.packed.stat().st_size, "bytes") if built.packed else stored
+    return {"file_bytes": stored, "packed_bytes": packed, "weight_bytes": size.weight_bytes(built.path)}
+
+
+def _times(winner: Winner) -> dict[str, Metric]:
+    return {"latency_ms": winner.latency, "speedup": winner.speedup}
