@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -30,6 +31,8 @@ from tensmith.ir.types import Shape, TensorType, dtype_name
 class ShapeOf(Op):
     """The sizes of x[start:end] as an i64 vector. ONNX Shape."""
 
+    measures = True
+
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """A vector as long as the sliced rank."""
         rank = call.type(0).rank
@@ -56,6 +59,8 @@ class ShapeOf(Op):
 @op("size", onnx="Size")
 class Size(Op):
     """The number of elements of x, an i64 scalar. ONNX Size."""
+
+    measures = True
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """A scalar."""
@@ -177,6 +182,7 @@ class Renaming(Op):
     """The elements of x, in row-major order, under another shape."""
 
     moves = renames = True
+    sized: ClassVar[bool] = False  # whether the second input is the shape itself
 
     def target(self, shape: Shape, attrs: Attrs, value: Array | None) -> Shape:
         """The new shape, from x's shape, the attributes and the second input's value."""
@@ -233,6 +239,8 @@ def whole_groups(source: Shape, target: Shape) -> list[tuple[slice, slice]]:
 @op("reshape", onnx="Reshape", attributes={"allowzero": 0})
 class Reshape(Renaming):
     """x under the shape given as second input: -1 is what is left, 0 (unless allowzero) keeps."""
+
+    sized = True
 
     def target(self, shape: Shape, attrs: Attrs, value: Array | None) -> Shape:
         """The target with 0 and -1 filled in."""

@@ -90,22 +90,24 @@ def _template(step: Heavy, isa: Isa) -> Array:
 def _operands(tensors: Tensors, node: Node) -> tuple[Node, Array, Array, list[Node]] | None:
     """(what quantizes the rows, int8 weights [inner, columns], their scales, the nodes of the product)."""
     program = tensors.program
-    encoder = program.producers.get(node.inputs[0])
+    if node.op != "matmul_integer":
+        return None
+    encoder = tensors.made_by(node.inputs[0], "dynamic_quantize_linear")
     weights, zero = (tensors.constant(name) if name else None for name in (*node.inputs, "", "")[1:4:2])
-    if encoder is None or encoder.op != "dynamic_quantize_linear" or node.inputs[2:3] != encoder.outputs[2:]:
+    if encoder is None or node.inputs[2:3] != encoder.outputs[2:]:
         return None
     if weights is None or weights.ndim != 2 or not weights.size or (len(node.inputs) > 3 and zero is None):
         return None
     codes = weights.astype(np.int16) - (0 if zero is None else zero.astype(np.int16))
     if codes.min() < -128 or codes.max() > 127:
         return None
-    cast = _only_reader(tensors, node.output, "cast")
-    whole = _only_reader(tensors, cast.output, "mul") if cast is not None else None
+    cast = tensors.read_by(node.output, "cast")
+    whole = tensors.read_by(cast.output, "mul") if cast is not None else None
     if cast is None or whole is None or tensors.dtype(cast.output) != "f32":
         return None
     factors = [name for name in whole.inputs if name != cast.output]
-    scaling = program.producers.get(factors[0]) if factors else None
-    if scaling is None or scaling.op != "mul" or encoder.outputs[1] not in scaling.inputs:
+    scaling = tensors.made_by(factors[0], "mul") if factors else None
+    if scaling is None or encoder.outputs[1] not in scaling.inputs:
         return None
     others = [name for name in scaling.inputs if name != encoder.outputs[1]]
     scales = tensors.constant(others[0]) if others else None
@@ -115,9 +117,3 @@ def _operands(tensors: Tensors, node: Node) -> tuple[Node, Array, Array, list[No
         return None
     nodes = sorted((node, cast, scaling, whole), key=program.nodes.index)
     return encoder, codes.astype(np.int8), scales.reshape(-1), nodes
-
-
-def _only_reader(tensors: Tensors, value: str, op: str) -> Node | None:
-    readers = tensors.program.consumers.get(value, ())
-    alone = len(readers) == 1 and tensors.program.uses(value) == 1 and value not in tensors.program.outputs
-    return readers[0] if alone and readers[0].op == op else None

@@ -29,14 +29,16 @@ class Heads(NamedTuple):
 
 def heads(tensors: Tensors, softmax: Node, free: Free) -> Heads | None:
     """Attention around a softmax along the last axis."""
+    if softmax.op != "softmax":
+        return None
     shape = tensors.shape(softmax.output)
     before = _or_zeros(tensors, softmax)
     blind = len(before) > 1
-    turn = _only_reader(tensors, before[0].output, "transpose")
+    turn = tensors.read_by(before[0].output, "transpose")
     turned = turn is not None and _swaps_matrix(turn, len(shape))
     if turn is not None and turned:
         before = [turn, *before]
-    last = _only_reader(tensors, before[0].output, "matmul")
+    last = tensors.read_by(before[0].output, "matmul")
     if last is None or last.inputs[int(turned)] != before[0].output:
         return None
     v = last.inputs[int(not turned)]
@@ -49,12 +51,12 @@ def heads(tensors: Tensors, softmax: Node, free: Free) -> Heads | None:
         if node is None or not free(node) or tensors.shape(value) != shape:
             return None
         nodes.append(node)
-        if node.op == "matmul":
+        if tensors.made_by(value, "matmul"):
             break
         factor = _factor(tensors, node)
         if factor is not None:
             value, scale = factor[0], scale * factor[1]
-        elif node.op == "add" and mask is None and scale == 1:
+        elif tensors.made_by(value, "add") and mask is None and scale == 1:
             side = 0 if tensors.made_by(node.inputs[0], "matmul", "mul", "div") else 1
             value, mask = node.inputs[side], node.inputs[1 - side]
         else:
@@ -77,16 +79,10 @@ def _or_zeros(tensors: Tensors, softmax: Node) -> list[Node]:
     value = softmax.output
     readers = tensors.program.consumers.get(value, ())
     tests = [node for node in readers if node.op == "isnan"]
-    choice = _only_reader(tensors, tests[0].output, "where") if tests else None
+    choice = tensors.read_by(tests[0].output, "where") if tests else None
     if choice is None or len(readers) != 2 or choice not in readers or choice.inputs[2] != value:
         return [softmax]
     return [choice, tests[0], softmax] if tensors.number(choice.inputs[1]) == 0 else [softmax]
-
-
-def _only_reader(tensors: Tensors, value: str, op: str) -> Node | None:
-    """The one node that reads a value, once, if it is this op."""
-    readers = tensors.program.consumers.get(value, ())
-    return readers[0] if tensors.program.uses(value) == 1 and readers and readers[0].op == op else None
 
 
 def _swaps_matrix(transpose: Node, rank: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy as np
 from tensmith.backend.native.steps import Array
 from tensmith.backend.native.tensor_steps.operands import Tensors
 from tensmith.ir import Node
+from tensmith.ir.handlers import Handlers
+from tensmith.ir.ops.normalization import RowNormalization
 
 
 class Norm(NamedTuple):
@@ -22,9 +25,14 @@ class Norm(NamedTuple):
     nodes: tuple[Node, ...]
 
 
+# d / s as (d, the nodes that make s), where s is a square root.
+_quotients = Handlers[Callable[[Tensors, Node], "tuple[str, tuple[Node, ...]] | None"]]()
+
+
 def norm_op(tensors: Tensors, node: Node) -> Norm | None:
     """A layer_normalization or rms_normalization along the last axis."""
-    if node.op not in ("layer_normalization", "rms_normalization") or any(node.outputs[1:]):
+    op = node.kind(RowNormalization)
+    if op is None or any(node.outputs[1:]):
         return None
     rank = len(tensors.shape(node.inputs[0]))
     if node.attrs["axis"] % rank != rank - 1:
@@ -36,8 +44,7 @@ def norm_op(tensors: Tensors, node: Node) -> Norm | None:
     columns = tensors.shape(node.inputs[0])[-1:]
     if any(table is not None and table.shape != columns for table in tables):
         return None
-    centred = node.op == "layer_normalization"
-    return Norm(node.inputs[0], node.attrs["epsilon"], centred, tables[0], tables[1], (node,))
+    return Norm(node.inputs[0], node.attrs["epsilon"], op.centred, tables[0], tables[1], (node,))
 
 
 def norm_group(tensors: Tensors, node: Node) -> Norm | None:
@@ -51,10 +58,8 @@ def norm_group(tensors: Tensors, node: Node) -> Norm | None:
         return None
     epsilon = other_number(tensors, total)
     mean = tensors.made_by(epsilon[0], "reduce_mean") if epsilon else None
-    power = tensors.made_by(mean.inputs[0], "pow", "mul") if mean and _last_axis(tensors, mean) else None
-    if epsilon is None or mean is None or power is None or not _squares(tensors, power):
-        return None
-    if power.inputs[0] != distance:
+    power = _square(tensors, mean.inputs[0]) if mean and _last_axis(tensors, mean) else None
+    if epsilon is None or mean is None or power is None or power.inputs[0] != distance:
         return None
     nodes: tuple[Node, ...] = (power, mean, total, *last, node)
     source, centred = distance, False
@@ -69,14 +74,21 @@ def norm_group(tensors: Tensors, node: Node) -> Norm | None:
 
 def _over_root(tensors: Tensors, node: Node) -> tuple[str, tuple[Node, ...]] | None:
     """(d, the nodes of the divisor from its square root on) of d / sqrt(s), d * (1 / sqrt(s))."""
-    if node.op == "div":
-        root = tensors.made_by(node.inputs[1], "sqrt")
-        return (node.inputs[0], (root,)) if root else None
-    if node.op != "mul":
-        return None
+    find = _quotients.find(node)
+    return find(tensors, node) if find else None
+
+
+@_quotients("div")
+def _divided(tensors: Tensors, node: Node) -> tuple[str, tuple[Node, ...]] | None:
+    root = tensors.made_by(node.inputs[1], "sqrt")
+    return (node.inputs[0], (root,)) if root else None
+
+
+@_quotients("mul")
+def _times_inverse(tensors: Tensors, node: Node) -> tuple[str, tuple[Node, ...]] | None:
     for value, other in (node.inputs, node.inputs[::-1]):
         inverse = tensors.made_by(other, "div", "reciprocal")
-        if inverse is not None and (inverse.op == "reciprocal" or tensors.number(inverse.inputs[0]) == 1):
+        if inverse is not None and (len(inverse.inputs) == 1 or tensors.number(inverse.inputs[0]) == 1):
             root = tensors.made_by(inverse.inputs[-1], "sqrt")
             if root is not None:
                 return value, (root, inverse)
@@ -88,16 +100,16 @@ def _with_tables(tensors: Tensors, norm: Norm) -> Norm:
     columns = tensors.shape(norm.source)[-1:]
     for op in ("mul", "add"):
         last = norm.nodes[-1]
-        readers = tensors.program.consumers.get(last.output, ())
-        if len(readers) != 1 or tensors.program.uses(last.output) != 1 or readers[0].op != op:
+        reader = tensors.read_by(last.output, op)
+        if reader is None:
             break
-        other = [name for name in readers[0].inputs if name != last.output]
+        other = [name for name in reader.inputs if name != last.output]
         table = tensors.constant(other[0]) if len(other) == 1 else None
         if table is None or table.size != columns[0] or table.shape[-1:] != columns:
             break
-        if readers[0] not in tensors.nodes:
+        if reader not in tensors.nodes:
             break
-        nodes = (*norm.nodes, readers[0])
+        nodes = (*norm.nodes, reader)
         norm = (
             norm._replace(scale=table, nodes=nodes)
             if op == "mul"
@@ -122,10 +134,12 @@ def _last_axis(tensors: Tensors, node: Node) -> bool:
     return axes is not None and bool(node.attrs["keepdims"]) and [int(a) % rank for a in axes] == [rank - 1]
 
 
-def _squares(tensors: Tensors, node: Node) -> bool:
-    if node.op == "pow":
-        return tensors.number(node.inputs[1]) == 2
-    return node.inputs[0] == node.inputs[1]
+def _square(tensors: Tensors, value: str) -> Node | None:
+    """The node that makes a value, if it squares another."""
+    power, product = tensors.made_by(value, "pow"), tensors.made_by(value, "mul")
+    if power is not None and tensors.number(power.inputs[1]) == 2:
+        return power
+    return product if product is not None and product.inputs[0] == product.inputs[1] else None
 
 
 def closed(tensors: Tensors, nodes: tuple[Node, ...]) -> bool:

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from tensmith.backend.native.steps import Array
-from tensmith.backend.native.views import VIEWING, shape_of, viewed
+from tensmith.backend.native.views import is_view, shape_of, viewed
 from tensmith.ir import Node, Program, interpret
 from tensmith.kernel.routines.strided import Operand
 from tensmith.kernel.view import View
@@ -101,8 +101,9 @@ class Tensors:
 
     def trace(self, value: str) -> tuple[str, View]:
         """(the value whose dense memory holds it, how it is seen there)."""
-        producer = self.made_by(value, *VIEWING)
-        if producer is not None and value not in self.made:
+        producer = self.program.producers.get(value)
+        shown = producer is not None and producer in self.nodes and is_view(producer)
+        if producer is not None and shown and value not in self.made:
             source = producer.inputs[0]
             root, view = (source, View.dense(self.shape(source)))
             if self.constant(source) is None:
@@ -117,6 +118,12 @@ class Tensors:
         """The tensor node that computes a value, if it is one of these ops."""
         node = self.program.producers.get(value)
         return node if node is not None and node in self.nodes and node.op in ops else None
+
+    def read_by(self, value: str, *ops: str) -> Node | None:
+        """The one node that reads a value, once, and nothing else does, if it is one of these ops."""
+        node = next(iter(self.program.consumers.get(value, ())), None)
+        alone = self.program.uses(value) == 1
+        return node if node is not None and alone and node.op in ops else None
 
 
 @dataclass
