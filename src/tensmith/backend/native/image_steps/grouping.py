@@ -25,6 +25,9 @@ from tensmith.ir.ops.quantization import encodes
 from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.quantized import Grid
+from tensmith.rewrite.term import Match, Var, match, ops
+
+_X = Var("x")
 
 
 def image_steps(program: Program, isa: Isa, tensors: Collection[Node]) -> dict[Node, list[Step]]:
@@ -108,7 +111,7 @@ class _Grouping:
         consumers = program.consumers.get(step.output, ())
         if step.output in program.outputs or not consumers:
             return None
-        if len(consumers) == 2 and _gates(program, step.output, *consumers):
+        if len(consumers) == 2 and _gates(program, step.output, consumers[1]):
             return replace(step, activation=Activation("swish"), output=consumers[1].output), [*consumers]
         if len(consumers) > 1 or consumers[0] in self.taken:
             return None
@@ -156,10 +159,10 @@ class _Grouping:
         self.place(root, step)
 
 
-def _gates(program: Program, value: str, gate: Node, product: Node) -> bool:
-    """Whether the nodes are value * sigmoid(value)."""
-    names = (gate.op, product.op) == ("sigmoid", "mul")
-    return names and set(product.inputs) == {value, gate.output} and program.uses(gate.output) == 1
+def _gates(program: Program, value: str, product: Node) -> bool:
+    """Whether a node makes value * sigmoid(value)."""
+    found = match(_X * ops.sigmoid(_X), program, product.output)
+    return isinstance(found, Match) and found.values[_X.name] == value
 
 
 def _is_bias(program: Program, node: Node, constant: Array) -> bool:

@@ -24,6 +24,7 @@ from tensmith.kernel.routines.attention import Attention
 from tensmith.kernel.routines.rows import RowNorm
 from tensmith.kernel.routines.strided import Part, Strided
 from tensmith.kernel.view import View
+from tensmith.rewrite.term import Var, ops
 
 
 def tensor_steps(tensors: Tensors, isa: Isa) -> dict[Node, list[Step]]:
@@ -94,9 +95,8 @@ class _Grouping:
         made = dynamic_layer(self.tensors, node, self.free, self.isa)
         if made is None:
             return
-        steps, nodes = made
+        steps, nodes, encoder = made
         self.place(nodes, *steps)
-        encoder = self.tensors.program.producers[node.inputs[0]]
         readers = [self.tensors.program.consumers.get(name, ()) for name in encoder.outputs]
         if self.taken.issuperset(reader for part in readers for reader in part):
             self.place([encoder], *encoded(self.tensors, encoder, self.isa))
@@ -143,9 +143,10 @@ class _Grouping:
         """(how a result lies in its memory, the transpose behind it that this does), if there is one."""
         tensors = self.tensors
         shape = tensors.shape(output)
-        node = tensors.read_by(output, "transpose")
-        if node is None or not self.free(node):
+        found = tensors.read_as(ops.transpose(Var("x"), attrs="turn"), output)
+        if found is None or not self.free(found.nodes[0]):
             return View.dense(shape), None
+        (node,) = found.nodes
         axes = node.attrs["perm"] or tuple(range(len(shape)))[::-1]
         back = [axes.index(axis) for axis in range(len(shape))]
         return View.dense(tensors.shape(node.output)).transposed(back), node
@@ -206,8 +207,8 @@ class _Grouping:
             return inline and self.free(node) and not needed and is_elementwise(tensors, node)
 
         tree = Tree(tensors, reads, may_inline)
-        expression, vector = tree.build(value, tensors.shape(value))
-        return Part(expression, tuple(tree.operands), target, vector), tree.taken
+        expression = tree.build(value, tensors.shape(value))
+        return Part(expression, tuple(tree.operands), target), tree.taken
 
     def _strided(self, root: Node, reads: Reads, parts: list[tuple[Part, list[Node]]]) -> None:
         nodes = list(dict.fromkeys([root, *(node for _, inside in parts for node in inside)]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -10,8 +9,8 @@ import numpy as np
 from tensmith.backend.native.steps import Array
 from tensmith.backend.native.tensor_steps.operands import Tensors
 from tensmith.ir import Node
-from tensmith.ir.handlers import Handlers
 from tensmith.ir.ops.normalization import RowNormalization
+from tensmith.rewrite.term import Match, Use, Var, ops
 
 
 class Norm(NamedTuple):
@@ -25,8 +24,19 @@ class Norm(NamedTuple):
     nodes: tuple[Node, ...]
 
 
-# d / s as (d, the nodes that make s), where s is a square root.
-_quotients = Handlers[Callable[[Tensors, Node], "tuple[str, tuple[Node, ...]] | None"]]()
+D, S, T = (Var(name) for name in "dst")
+AXES, EPSILON = Var("axes", static=True), Var("epsilon", static=True)
+
+
+def _over_root(square: Use) -> tuple[Use, ...]:
+    """Forms of d / sqrt(mean(square) + epsilon)."""
+    root = ops.sqrt(ops.reduce_mean(square, AXES, attrs="mean") + EPSILON)
+    return D / root, D * (1 / root), D * ops.reciprocal(root)
+
+
+_FORMS = tuple(form for square in (D * D, D**2) for form in _over_root(square))
+_SCALED, _SHIFTED = S * T, S + T
+_CENTRED = S - ops.reduce_mean(S, AXES, attrs="mean")
 
 
 def norm_op(tensors: Tensors, node: Node) -> Norm | None:
@@ -49,72 +59,35 @@ def norm_op(tensors: Tensors, node: Node) -> Norm | None:
 
 def norm_group(tensors: Tensors, node: Node) -> Norm | None:
     """d / sqrt(mean(d * d) + epsilon), with d = x or x - mean(x), and the scale and shift behind it."""
-    found = _over_root(tensors, node)
+    found = next((m for form in _FORMS if (m := tensors.match(form, node.output)) is not None), None)
     if found is None:
         return None
-    distance, last = found
-    total = tensors.made_by(last[0].inputs[0], "add")
-    if total is None:
+    distance, epsilon = found.values["d"], tensors.number(found.values["epsilon"])
+    shape = tensors.shape(distance)
+    narrow = tensors.shape(found.nodes[-3].output) == (*shape[:-1], 1)
+    if epsilon is None or not narrow or tensors.shape(node.output) != shape or not _last_axis(tensors, found):
         return None
-    epsilon = other_number(tensors, total)
-    mean = tensors.made_by(epsilon[0], "reduce_mean") if epsilon else None
-    power = _square(tensors, mean.inputs[0]) if mean and _last_axis(tensors, mean) else None
-    if epsilon is None or mean is None or power is None or power.inputs[0] != distance:
-        return None
-    nodes: tuple[Node, ...] = (power, mean, total, *last, node)
-    source, centred = distance, False
-    less = tensors.made_by(distance, "sub")
-    middle = tensors.made_by(less.inputs[1], "reduce_mean") if less else None
-    if less and middle and middle.inputs[0] == less.inputs[0] and _last_axis(tensors, middle):
-        source, centred, nodes = less.inputs[0], True, (middle, less, *nodes)
+    nodes, source = tuple(found.nodes[::-1]), distance
+    less = tensors.match(_CENTRED, distance)
+    if less is not None and _last_axis(tensors, less):
+        nodes, source = (*less.nodes[::-1], *nodes), less.values["s"]
     if not closed(tensors, nodes):
         return None
-    return _with_tables(tensors, Norm(source, epsilon[1], centred, None, None, nodes))
-
-
-def _over_root(tensors: Tensors, node: Node) -> tuple[str, tuple[Node, ...]] | None:
-    """(d, the nodes of the divisor from its square root on) of d / sqrt(s), d * (1 / sqrt(s))."""
-    find = _quotients.find(node)
-    return find(tensors, node) if find else None
-
-
-@_quotients("div")
-def _divided(tensors: Tensors, node: Node) -> tuple[str, tuple[Node, ...]] | None:
-    root = tensors.made_by(node.inputs[1], "sqrt")
-    return (node.inputs[0], (root,)) if root else None
-
-
-@_quotients("mul")
-def _times_inverse(tensors: Tensors, node: Node) -> tuple[str, tuple[Node, ...]] | None:
-    for value, other in (node.inputs, node.inputs[::-1]):
-        inverse = tensors.made_by(other, "div", "reciprocal")
-        if inverse is not None and (len(inverse.inputs) == 1 or tensors.number(inverse.inputs[0]) == 1):
-            root = tensors.made_by(inverse.inputs[-1], "sqrt")
-            if root is not None:
-                return value, (root, inverse)
-    return None
+    return _with_tables(tensors, Norm(source, epsilon, source != distance, None, None, nodes))
 
 
 def _with_tables(tensors: Tensors, norm: Norm) -> Norm:
     """With a scale and then a shift, each one number a column, if they follow."""
     columns = tensors.shape(norm.source)[-1:]
-    for op in ("mul", "add"):
-        last = norm.nodes[-1]
-        reader = tensors.read_by(last.output, op)
-        if reader is None:
-            break
-        other = [name for name in reader.inputs if name != last.output]
+    for form in (_SCALED, _SHIFTED):
+        last = norm.nodes[-1].output
+        found = tensors.read_as(form, last)
+        other = [name for name in found.nodes[0].inputs if name != last] if found is not None else []
         table = tensors.constant(other[0]) if len(other) == 1 else None
-        if table is None or table.size != columns[0] or table.shape[-1:] != columns:
+        if found is None or table is None or table.size != columns[0] or table.shape[-1:] != columns:
             break
-        if reader not in tensors.nodes:
-            break
-        nodes = (*norm.nodes, reader)
-        norm = (
-            norm._replace(scale=table, nodes=nodes)
-            if op == "mul"
-            else norm._replace(shift=table, nodes=nodes)
-        )
+        norm = norm._replace(nodes=(*norm.nodes, *found.nodes))
+        norm = norm._replace(scale=table) if form is _SCALED else norm._replace(shift=table)
     return norm
 
 
@@ -127,19 +100,12 @@ def other_number(tensors: Tensors, node: Node) -> tuple[str, float] | None:
     return None
 
 
-def _last_axis(tensors: Tensors, node: Node) -> bool:
-    """Whether a reduction is over the last axis, which it keeps."""
-    axes = tensors.constant(node.inputs[1]) if len(node.inputs) > 1 and node.inputs[1] else None
-    rank = len(tensors.shape(node.inputs[0]))
-    return axes is not None and bool(node.attrs["keepdims"]) and [int(a) % rank for a in axes] == [rank - 1]
-
-
-def _square(tensors: Tensors, value: str) -> Node | None:
-    """The node that makes a value, if it squares another."""
-    power, product = tensors.made_by(value, "pow"), tensors.made_by(value, "mul")
-    if power is not None and tensors.number(power.inputs[1]) == 2:
-        return power
-    return product if product is not None and product.inputs[0] == product.inputs[1] else None
+def _last_axis(tensors: Tensors, found: Match) -> bool:
+    """Whether a matched mean is over the last axis, which it keeps."""
+    axes = tensors.constant(found.values["axes"])
+    rank = len(tensors.shape(found.nodes[0].output))
+    kept = bool(found.attrs["mean"]["keepdims"])
+    return axes is not None and kept and [int(axis) % rank for axis in axes.reshape(-1)] == [rank - 1]
 
 
 def closed(tensors: Tensors, nodes: tuple[Node, ...]) -> bool:

@@ -11,6 +11,7 @@ from tensmith.backend.native.tensor_steps import picking
 from tensmith.backend.native.tensor_steps.by_formula import by_formula
 from tensmith.backend.native.tensor_steps.operands import Reads, Tensors
 from tensmith.backend.native.views import is_view
+from tensmith.ctext.expr import Param
 from tensmith.errors import EngineError
 from tensmith.ir import Node
 from tensmith.ir.handlers import Handlers
@@ -59,7 +60,8 @@ def _seen(tensors: Tensors, value: str, lanes: int) -> Step:
         return Rename(tensors.name(root), name)
     reads = Reads(tensors)
     dtype = tensors.dtype(value)
-    part = Part("{0}", (reads.operand(value),), View.dense(view.shape), dtype == "f32")
+    same = "{0}" if dtype == "f32" else Param("0", dtype)
+    part = Part(same, (reads.operand(value),), View.dense(view.shape))
     return Dense(Strided((part,), lanes, dtype), tuple(reads.sources), name, reads.constants)
 
 
