@@ -258,13 +258,13 @@ def _outputs(
 def _undecided(program: Program) -> str:
     """Why the test of a program has no bound: real numbers decide something. "" if they do not."""
     for node in program.nodes:
-        if node.opaque is None and node.definition.measures:
+        if node.traits.measures:
             continue
         label = node.label
         reads = any(name and program.type(name).floating for name in node.inputs)
         if reads and any(name and not program.type(name).floating for name in node.outputs):
             return f"{label} makes integers or truth values of real numbers"
-        if node.opaque is None and node.definition.orders:
+        if node.traits.orders:
             return f"{label} chooses by the values of real numbers"
     return ""
 

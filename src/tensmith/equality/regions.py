@@ -19,7 +19,7 @@ from tensmith.equality import sampling
 from tensmith.equality.programs import FieldCheck, compare_programs
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
-from tensmith.ir import Node, Program
+from tensmith.ir import Program
 from tensmith.ir.interpreter import interpret
 from tensmith.ir.op import Typed
 from tensmith.ir.types import TensorType
@@ -45,17 +45,13 @@ def compare_regions(left: Program, right: Program, seed: int = 0, field: bool = 
     if work > _MOST_WORK:
         return FieldCheck("unknown", reason=f"{work} multiply-adds are too many to run")
     whole = all(type_.floating for type_ in inputs.values())
-    rounds = any(_rounds(node) for program in (left, right) for node in program.nodes)
+    # What rounds or saturates, a field knows nothing of.
+    rounds = any(node.traits.rounds for program in (left, right) for node in program.nodes)
     if field and whole and not rounds and work <= _FIELD_WORK:
         found = compare_programs(left, right, seed=seed, seconds=1.0)
         if found.equal and found.error_probability < 1:
             return found
     return _in_numbers(left, right, seed)
-
-
-def _rounds(node: Node) -> bool:
-    """Whether a node rounds or saturates, which a field knows nothing of."""
-    return node.opaque is None and node.definition.rounds
 
 
 def _work(program: Program) -> int:

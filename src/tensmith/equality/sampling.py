@@ -102,7 +102,7 @@ def _index_bound(program: Program, name: str) -> int:
     carried = {name}
     bounds: list[int] = []
     for node in program.nodes:
-        if _picks(node) and node.inputs[1] in carried:
+        if node.traits.subscripts and "axis" in node.attrs and node.inputs[1] in carried:
             size = _axis_size(program, node)
             if size is not None:
                 bounds.append(size)
@@ -112,11 +112,6 @@ def _index_bound(program: Program, name: str) -> int:
                 if type_ is not None and type_.numpy.kind in "iu":
                     carried.add(output)
     return min(bounds, default=2)
-
-
-def _picks(node: Node) -> bool:
-    """Whether the second input picks along an axis."""
-    return node.opaque is None and node.definition.subscripts and "axis" in node.attrs
 
 
 def _axis_size(program: Program, node: Node) -> int | None:

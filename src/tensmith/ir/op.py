@@ -200,11 +200,6 @@ def op(
     return register
 
 
-def having(trait: str) -> frozenset[str]:
-    """Names of the ops with a trait of Op, such as "renames" or "commutative"."""
-    return frozenset(name for name, found in OPS.items() if getattr(found, trait))
-
-
 def find_onnx(domain: str, op_type: str) -> Op | None:
     """The op that stands for an ONNX operator, or None."""
     len(OPS)  # discovers the families
@@ -239,23 +234,17 @@ class Node:
         return cast(Family, self.definition)
 
     @property
-    def renames(self) -> bool:
-        """Whether the output is the first input under another shape."""
-        return self.opaque is None and self.definition.renames
-
-    @property
-    def joins(self) -> bool:
-        """Whether the output is all inputs, one after the other along the attribute `axis`."""
-        return self.opaque is None and self.definition.joins
+    def traits(self) -> type[Op]:
+        """What the op declares of itself; nothing of an op that TensIR does not know."""
+        return Op if self.opaque is not None else type(self.definition)
 
     @property
     def picked(self) -> tuple[str, ...]:
         """The inputs whose elements the outputs hold, where they hold no others: the op commutes with every
         rising function. () of an op that computes."""
-        if self.joins:
+        if self.traits.joins:
             return self.inputs
-        kept = self.opaque is None and (self.definition.moves or self.definition.selects)
-        return self.inputs[:1] if kept else ()
+        return self.inputs[:1] if self.traits.moves or self.traits.selects else ()
 
     @property
     def output(self) -> str:

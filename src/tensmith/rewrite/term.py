@@ -217,7 +217,7 @@ def _read_twice(state: Match) -> str | None:
 
 def _orders(term: Use, node: Node) -> Iterator[tuple[str, ...]]:
     yield node.inputs
-    if len(node.inputs) == 2 and node.opaque is None and node.definition.commutative:
+    if len(node.inputs) == 2 and node.traits.commutative:
         yield node.inputs[::-1]
 
 

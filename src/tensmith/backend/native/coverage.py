@@ -81,7 +81,7 @@ def _use(case: Any) -> Use | None:
     settings = {
         name: array
         for name, array in arrays.items()
-        if name != names[0] and (array.dtype.kind == "i" or array.ndim < 2) and not node.definition.subscripts
+        if name != names[0] and (array.dtype.kind == "i" or array.ndim < 2) and not node.traits.subscripts
     }
     inputs = {name: array for name, array in arrays.items() if name not in settings}
     fixed = replace(

@@ -48,15 +48,13 @@ def tensor_nodes(program: Program) -> frozenset[Node]:
 def _is_kernel(program: Program, node: Node) -> bool:
     """Whether an image kernel computes a convolution, pool or padding; all others run by their formulas."""
     fits = _kernels.find(node)
+    if fits is None:
+        return False
     try:
-        return fits is not None and _is_image(program, node) and fits(program, node)
+        images_of(program, node.inputs[0]), images_of(program, node.output)
+        return fits(program, node)
     except EngineError:
         return False
-
-
-def _is_image(program: Program, node: Node) -> bool:
-    images_of(program, node.inputs[0]), images_of(program, node.output)
-    return True
 
 
 @_kernels("conv")
@@ -90,7 +88,7 @@ def _on_images(program: Program, node: Node) -> bool:
         return False
     if not before or len(node.outputs) > 1:
         return False
-    if node.renames:
+    if node.traits.renames:
         return before[0].batch == after.batch
     fits = _others.find(node)
     if fits is not None:

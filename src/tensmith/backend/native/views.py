@@ -19,7 +19,7 @@ _views = Handlers[Callable[[Program, Node, str, View], "View | None"]]()
 
 def is_view(node: Node) -> bool:
     """Whether a node only says which elements stand where."""
-    return node.renames or _views.has(node)
+    return node.traits.renames or _views.has(node)
 
 
 def viewed(program: Program, node: Node, output: str, source: View) -> View | None:

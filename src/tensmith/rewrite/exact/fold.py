@@ -130,7 +130,7 @@ def _run(program: Program, node: Node, values: Mapping[str, Array]) -> tuple[Arr
     types = tuple(program.type(name) if name else None for name in node.inputs)
     inputs = tuple(values[name] if name else None for name in node.inputs)
     # What these give depends on the rounding of what they take, so they take it as declared.
-    if node.definition.rounds or node.kind(Conversion) is not None:
+    if node.traits.rounds or node.kind(Conversion) is not None:
         inputs = tuple(x if x is None or t is None else _rounded(x, t) for x, t in zip(inputs, types))
     out_types = tuple(program.type(name) if name else None for name in node.outputs)
     try:

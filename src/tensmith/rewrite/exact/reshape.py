@@ -50,7 +50,7 @@ class MergeReshapes(NodeRule):
     def rewrite(self, program: Program, node: Node) -> Edit | str:
         """One reshape from the inner source to the outer shape."""
         inner = program.producers.get(node.inputs[0])
-        if inner is None or not inner.renames:
+        if inner is None or not inner.traits.renames:
             return ""
         source, target = program.facts[inner.inputs[0]].type, program.facts[node.output].type
         if source is None or target is None or source.shape is None or target.shape is None:

@@ -53,7 +53,7 @@ def place(program: Program, skip: frozenset[str]) -> Placement:
             chosen.update((node.inputs[0], *_result(program, node, placement)))
         elif node.op == "add" and _joins_layers(program, node, treated | chosen):
             chosen.update((*node.inputs, *_result(program, node, placement)))
-        elif node.joins and all(name in chosen for name in node.inputs):
+        elif node.traits.joins and all(name in chosen for name in node.inputs):
             chosen.add(node.output)
             placement.same |= {name: node.output for name in node.inputs if name not in placement.same}
         elif node.op in _MOVING and node.inputs[0] in chosen and program.type(node.output).floating:

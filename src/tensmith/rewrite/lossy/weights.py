@@ -70,7 +70,7 @@ def weight_constant(program: Program, value: str) -> tuple[str, bool] | None:
         value = producer.inputs[0] if producer.inputs else ""
         if producer.op == "transpose" and producer.attrs["perm"] in (None, (), (1, 0)):
             turned = not turned
-        elif not producer.renames or producer.kind(Elementwise) is None:  # no identity
+        elif not producer.traits.renames or producer.kind(Elementwise) is None:  # no identity
             return None
     if value not in program.constants or (turned and program.constants[value].ndim != 2):
         return None

@@ -79,7 +79,7 @@ def _product(program: Program, node: Node) -> Heavy:
 def _flattened(program: Program, value: str) -> str:
     """What `value` flattens to rows; itself if it is no flattening."""
     producer = program.producers.get(value)
-    if producer is None or not producer.renames or program.type(value).rank != 2:
+    if producer is None or not producer.traits.renames or program.type(value).rank != 2:
         return value
     before = program.type(producer.inputs[0]).static
     after = program.type(value).static

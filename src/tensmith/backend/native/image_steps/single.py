@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from tensmith.backend.native.images import images_of
 from tensmith.backend.native.steps import Join, Light, Rename, Step
@@ -18,16 +18,14 @@ from tensmith.kernel.routine import Routine
 from tensmith.kernel.routines.pool import GlobalPool, Kind, Pool
 from tensmith.kernel.routines.softmax import Softmax
 
-# What kernels call that which pools and reductions take of their elements.
-_POOLED: Mapping[str, Kind] = {"max": "max", "mean": "average"}
 _routines = Handlers[Callable[[Program, Node, int], "Routine | None"]]()
 
 
 def alone(program: Program, node: Node, lanes: int) -> Step:
     """A node that stands alone."""
-    if node.renames:
+    if node.traits.renames:
         return Rename(node.inputs[0], node.output)
-    if node.joins and node.attrs["axis"] % len(program.type(node.output).dims) == 1:
+    if node.traits.joins and node.attrs["axis"] % len(program.type(node.output).dims) == 1:
         return Join(node.inputs, node.output)
     make = _routines.find(node)
     routine = make(program, node, lanes) if make else None
@@ -36,19 +34,24 @@ def alone(program: Program, node: Node, lanes: int) -> Step:
     return Light(routine, node.inputs[:1], node.output)
 
 
+def _pooled(node: Node) -> Kind | None:
+    """What kernels call that which a pool or reduction takes of its elements."""
+    op = node.kind(PoolOp) or node.kind(GlobalPoolOp) or node.kind(Reduction)
+    kinds: dict[str, Kind] = {"max": "max", "mean": "average"}
+    return kinds.get(op.takes) if op else None
+
+
 @_routines(GlobalPoolOp)
 def _whole(program: Program, node: Node, lanes: int) -> Routine | None:
-    op = node.kind(GlobalPoolOp)
-    kind = _POOLED.get(op.takes) if op else None
+    kind = _pooled(node)
     return GlobalPool(kind, lanes) if kind else None
 
 
 @_routines(Reduction)
 def _reduced(program: Program, node: Node, lanes: int) -> Routine | None:
     """Of images, over all positions."""
-    op, rank = node.kind(Reduction), len(program.type(node.inputs[0]).dims)
-    kind = _POOLED.get(op.takes) if op and rank == 4 and _axes(program, node, rank) == (2, 3) else None
-    return GlobalPool(kind, lanes) if kind else None
+    rank = len(program.type(node.inputs[0]).dims)
+    return _whole(program, node, lanes) if rank == 4 and _axes(program, node, rank) == (2, 3) else None
 
 
 @_routines("softmax")
@@ -62,8 +65,7 @@ def _softmax(program: Program, node: Node, lanes: int) -> Routine | None:
 def _pool(program: Program, node: Node, lanes: int) -> Routine | None:
     images = images_of(program, node.inputs[0])
     window = Window.of(node.attrs, images.extent)
-    op = node.kind(PoolOp)
-    kind = _POOLED.get(op.takes) if op else None
+    kind = _pooled(node)
     if kind is None or len(window.kernel) != 2 or len(node.outputs) > 1:
         return None
     begins, padded = as_ints(window.begins), as_ints(window.padded)

@@ -70,7 +70,7 @@ def _parts_first(program: Program) -> Program:
     gone: set[Node] = set()
     for node in program.nodes:
         readers = program.consumers.get(node.output, ())
-        alone = node.joins and len(readers) == 1 and node.output not in program.outputs
+        alone = node.traits.joins and len(readers) == 1 and node.output not in program.outputs
         if alone and encodes(readers[0]) and grid_of(program, readers[0]) is not None:
             last = readers[0]
             gone.add(last)

@@ -111,7 +111,7 @@ def _operands(tensors: Tensors, node: Node) -> tuple[Node, Array, Array, list[No
     given = found.values
     encoder = program.producers.get(given["q"])
     ours = encoder is not None and encoder.outputs == (given["q"], given["scale"], given["zero"])
-    if encoder is None or not ours or encoder.opaque is not None or not encoder.definition.rounds:
+    if encoder is None or not ours or not encoder.traits.rounds:
         return None
     weights, scales = tensors.constant(given["w"]), tensors.constant(given["scales"])
     zero = tensors.constant(given["w_zero"]) if given["w_zero"] else None

@@ -48,7 +48,7 @@ def tensor_steps(tensors: Tensors, isa: Isa) -> dict[Node, list[Step]]:
         if norm is not None and all(map(found.free, norm.nodes)):
             found.norm(norm)
     for node in reversed(nodes):
-        if found.free(node) and node.joins:
+        if found.free(node) and node.traits.joins:
             found.concat(node)
         elif found.free(node) and is_elementwise(tensors, node):
             found.elementwise(node)
@@ -193,7 +193,7 @@ class _Grouping:
         """(what a value is only another shape of, the target in that shape)."""
         tensors = self.tensors
         node = tensors.program.producers.get(value)
-        if node is None or not node.renames or not self.free(node) or tensors.program.uses(value) != 1:
+        if node is None or not node.traits.renames or not self.free(node) or tensors.program.uses(value) != 1:
             return value, target
         found = target.reshaped(tensors.shape(node.inputs[0]))
         return (value, target) if found is None else self._before_views(node.inputs[0], found)
