@@ -232,9 +232,9 @@ class Scope:
             return f"-{atoms[0]}"
         if floating and op in _PLAIN:
             return f"{atoms[0]} {_PLAIN[op]} {atoms[1]}"
-        if floating and op in _LIBRARY:
+        name = library_name(op, source, unit.dialect)
+        if name:
             unit.uses_math = True
-            name = _LIBRARY_NAMES.get(op, op) + ("f" if source == "f32" and unit.dialect.suffixed else "")
             return f"{name}({', '.join(args)})"
         if dtype in ("u32", "u64") and op in ("add", "sub", "mul"):
             return f"{atoms[0]} {_PLAIN[op]} {atoms[1]}"
@@ -252,6 +252,13 @@ class Scope:
             return f"({ctype})({atoms[0]} >> {atoms[1]})"
         wide = self.unit.dialect.unsigned.format(max(32, int(dtype[1:])))
         return f"({ctype})(({wide}){atoms[0]} << {atoms[1]})"
+
+
+def library_name(op: str, dtype: str, dialect: Dialect) -> str:
+    """What the mathematical library calls a function of floats, "" if it has none."""
+    if dtype[0] != "f" or not (op in _LIBRARY or op in _LIBRARY_NAMES):
+        return ""
+    return _LIBRARY_NAMES.get(op, op) + ("f" if dtype == "f32" and dialect.suffixed else "")
 
 
 def uses(root: Expr) -> dict[int, int]:

@@ -53,10 +53,6 @@ _TRIALS = 3
 _MOST_PRIMES = 16
 # A bound above this is worth another test, with cuts.
 _POOR = 1e-6
-# Ops whose integer results say nothing about the values of real numbers.
-_SHAPE_OPS = frozenset({"shape", "size"})
-# Ops that order real numbers inside.
-_CHOOSING = frozenset({"top_k", "hardmax"})
 
 
 @dataclass(frozen=True)
@@ -262,13 +258,13 @@ def _outputs(
 def _undecided(program: Program) -> str:
     """Why the test of a program has no bound: real numbers decide something. "" if they do not."""
     for node in program.nodes:
-        if node.op in _SHAPE_OPS:
+        if node.traits.measures:
             continue
         label = node.label
         reads = any(name and program.type(name).floating for name in node.inputs)
         if reads and any(name and not program.type(name).floating for name in node.outputs):
             return f"{label} makes integers or truth values of real numbers"
-        if node.op in _CHOOSING:
+        if node.traits.orders:
             return f"{label} chooses by the values of real numbers"
     return ""
 

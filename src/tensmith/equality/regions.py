@@ -32,8 +32,6 @@ _ULP = 2.0**-23
 _ROUNDS = 2
 # A tensor repeats its numbers after that many, a prime, so that no two rows of it are alike.
 _PERIOD = 65_521
-# What rounds or saturates, which a field knows nothing of.
-_ROUNDING = frozenset({"quantize_linear", "dynamic_quantize_linear"})
 
 
 def compare_regions(left: Program, right: Program, seed: int = 0, field: bool = True) -> FieldCheck:
@@ -47,7 +45,8 @@ def compare_regions(left: Program, right: Program, seed: int = 0, field: bool = 
     if work > _MOST_WORK:
         return FieldCheck("unknown", reason=f"{work} multiply-adds are too many to run")
     whole = all(type_.floating for type_ in inputs.values())
-    rounds = any(node.op in _ROUNDING for program in (left, right) for node in program.nodes)
+    # What rounds or saturates, a field knows nothing of.
+    rounds = any(node.traits.rounds for program in (left, right) for node in program.nodes)
     if field and whole and not rounds and work <= _FIELD_WORK:
         found = compare_programs(left, right, seed=seed, seconds=1.0)
         if found.equal and found.error_probability < 1:

@@ -102,7 +102,7 @@ def _index_bound(program: Program, name: str) -> int:
     carried = {name}
     bounds: list[int] = []
     for node in program.nodes:
-        if node.op == "gather" and node.inputs[1] in carried:
+        if node.traits.subscripts and "axis" in node.attrs and node.inputs[1] in carried:
             size = _axis_size(program, node)
             if size is not None:
                 bounds.append(size)

@@ -27,6 +27,7 @@ from tensmith.files import TemporaryFolder
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
 from tensmith.ir.ops.convolution import window_attrs, windows
+from tensmith.ir.ops.product import Product
 from tensmith.rewrite.calibration import Histogram, Moment
 from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.rewrite.rule import EVERYWHERE, EXACT
@@ -252,8 +253,9 @@ def _patches(
     program: Program, node: Node, array: Array, wanted: int, generator: np.random.Generator
 ) -> Array:
     """What randomly drawn output positions multiply with the weights: float32 [group, rows, d]."""
-    if node.op != "conv":
-        if node.op == "gemm" and node.attrs["transA"]:
+    product = node.kind(Product)
+    if product is None or not product.windowed:
+        if node.attrs.get("transA"):
             array = array.swapaxes(-1, -2)
         flat = array.reshape(-1, array.shape[-1])
         keep = min(len(flat), wanted)

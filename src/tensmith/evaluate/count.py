@@ -10,6 +10,7 @@ from tensmith.formula.poly import Poly
 from tensmith.hardware.cost import OpCost
 from tensmith.ir import Node, Program, TensorType
 from tensmith.ir.op import Typed
+from tensmith.ir.ops.quantization import decodes, encodes
 
 _COST_DTYPES = {"f16": "fp16", "bf16": "bf16"}
 # Ops that engines take into the kernel beside them: a quantized convolution reads and writes 8-bit values.
@@ -53,10 +54,10 @@ def _elements(type_: TensorType) -> int:
 def _moved(program: Program, name: str, type_: TensorType) -> float:
     """Bytes of a value as it is stored: 8-bit where a quantization stands around it."""
     source = program.producers.get(name)
-    if source is not None and source.op == "dequantize_linear":
+    if source is not None and decodes(source):
         type_ = type_.with_dtype(program.type(source.inputs[0]).dtype)
     readers = program.consumers.get(name, ())
-    if readers and all(reader.op == "quantize_linear" for reader in readers):
+    if readers and all(encodes(reader) for reader in readers):
         type_ = type_.with_dtype(program.type(readers[0].output).dtype)
     return _elements(type_) * type_.bits / 8
 
@@ -65,7 +66,7 @@ def _computed_in(program: Program, node: Node) -> str:
     stored = []
     for name in node.inputs[:2]:
         source = program.producers.get(name) if name else None
-        stored.append(source is not None and source.op == "dequantize_linear")
+        stored.append(source is not None and decodes(source))
     if len(stored) == 2 and all(stored):
         return "int8"
     first = program.facts[node.inputs[0]].type if node.inputs and node.inputs[0] else None

@@ -16,7 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, Union
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, Union, cast
 
 import numpy as np
 
@@ -137,9 +137,20 @@ class Op(ABC):
     # First opset (default domain) whose meaning this class implements; older uses stay opaque.
     since: ClassVar[int] = 1
     commutative: ClassVar[bool] = False
-    # The output holds elements of the first input and no others; renames: all of them, in row-major order.
+    # The output holds elements of the first input and no others; renames: all of them, in row-major order;
+    # selects: chosen by their order, window by window. joins: the elements of all inputs, part by part.
     moves: ClassVar[bool] = False
     renames: ClassVar[bool] = False
+    selects: ClassVar[bool] = False
+    joins: ClassVar[bool] = False
+    # The second input holds whole numbers that say which elements of the first are read or written.
+    subscripts: ClassVar[bool] = False
+    # The outputs depend on the shapes of the inputs alone.
+    measures: ClassVar[bool] = False
+    # Which elements the outputs hold depends on how real numbers are ordered.
+    orders: ClassVar[bool] = False
+    # The output is floats brought onto a grid, so that it depends on how these were rounded.
+    rounds: ClassVar[bool] = False
 
     def accepts(self, call: Typed) -> str | None:
         """None if this use is inside what the class implements, else why it is not."""
@@ -173,6 +184,7 @@ OPS: Registry[Op] = Registry("op", "tensmith.ir.ops")
 BY_ONNX: dict[tuple[str, str], Op] = {}
 
 Class = TypeVar("Class", bound=type[Op])
+Family = TypeVar("Family")
 
 
 def op(
@@ -196,11 +208,6 @@ def op(
         return cls
 
     return register
-
-
-def having(trait: str) -> frozenset[str]:
-    """Names of the ops with a trait of Op: "moves", "renames", "commutative"."""
-    return frozenset(name for name, found in OPS.items() if getattr(found, trait))
 
 
 def find_onnx(domain: str, op_type: str) -> Op | None:
@@ -229,6 +236,25 @@ class Node:
     def definition(self) -> Op:
         """The op's class."""
         return OPS[self.op]
+
+    def kind(self, family: Callable[..., Family]) -> Family | None:
+        """The op as one of a family of ops (a class, abstract ones too), with what these declare, or None."""
+        if self.opaque is not None or not isinstance(self.definition, cast(type, family)):
+            return None
+        return cast(Family, self.definition)
+
+    @property
+    def traits(self) -> type[Op]:
+        """What the op declares of itself; nothing of an op that TensIR does not know."""
+        return Op if self.opaque is not None else type(self.definition)
+
+    @property
+    def picked(self) -> tuple[str, ...]:
+        """The inputs whose elements the outputs hold, where they hold no others: the op commutes with every
+        rising function. () of an op that computes."""
+        if self.traits.joins:
+            return self.inputs
+        return self.inputs[:1] if self.traits.moves or self.traits.selects else ()
 
     @property
     def output(self) -> str:

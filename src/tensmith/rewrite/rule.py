@@ -152,7 +152,10 @@ class NodeRule(Rule):
 
     def candidates(self, program: Program) -> Iterable[str]:
         """Nodes of the right ops."""
-        return [node.output for node in program.nodes if node.op in self.roots]
+        return [node.output for node in program.nodes if self._looks_at(node)]
+
+    def _looks_at(self, node: Node) -> bool:
+        return node.op in self.roots
 
     def applies(self, program: Program, site: str) -> bool:
         """Whether there is an edit."""
@@ -172,7 +175,7 @@ class NodeRule(Rule):
 
     def _edit(self, program: Program, site: str) -> Edit | str:
         node = program.producers.get(site)
-        return self.rewrite(program, node) if node is not None and node.op in self.roots else ""
+        return self.rewrite(program, node) if node is not None and self._looks_at(node) else ""
 
 
 EXACT: Registry[Rule] = Registry("exact rule", "tensmith.rewrite.exact")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias, Union
+from typing import Any, TypeAlias, TypeGuard, Union
 
 import numpy as np
 
@@ -189,7 +189,7 @@ class Match:
 def match(term: Term, program: Program, value: str) -> Match | str:
     """The match of `term` rooted at `value`, or why there is none."""
     node = program.producers.get(value)
-    if not isinstance(term, Use) or node is None or node.op != term.op:
+    if not isinstance(term, Use) or not _uses(node, term):
         return ""
     found: str = ""
     for attempt in _orders(term, node):
@@ -203,6 +203,11 @@ def match(term: Term, program: Program, value: str) -> Match | str:
     return found
 
 
+def _uses(node: Node | None, term: Use) -> TypeGuard[Node]:
+    """Whether a node is of a term's op."""
+    return node is not None and node.op == term.op
+
+
 def _read_twice(state: Match) -> str | None:
     """Why a match cannot be replaced: a node of it is read by another of it in a second way."""
     inner = {name for node in state.nodes[1:] for name in node.outputs}
@@ -212,7 +217,7 @@ def _read_twice(state: Match) -> str | None:
 
 def _orders(term: Use, node: Node) -> Iterator[tuple[str, ...]]:
     yield node.inputs
-    if len(node.inputs) == 2 and node.opaque is None and node.definition.commutative:
+    if len(node.inputs) == 2 and node.traits.commutative:
         yield node.inputs[::-1]
 
 
@@ -266,7 +271,7 @@ def _match_arg(arg: Term, name: str, state: Match) -> str | None:
             return ""
         case Use():
             node = state.program.producers.get(name)
-            if node is None or node.op != arg.op:
+            if not _uses(node, arg):
                 return ""
             before = (dict(state.values), dict(state.attrs), list(state.nodes))
             reason: str | None = ""
@@ -358,8 +363,9 @@ def resolve(term: Term, m: Match | Case) -> Term:
         if not isinstance(part, Use):
             return part
         args = tuple(map(settle, part.args))
-        if part.op in _WITHOUT and None in args:
-            return _WITHOUT[part.op](*args)
+        without = _WITHOUT.get(part.op)
+        if without is not None and None in args:
+            return without(*args)
         attrs = m.attrs[part.attrs] if isinstance(part.attrs, str) else part.attrs
         return Use(part.op, args, attrs)
 

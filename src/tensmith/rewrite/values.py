@@ -26,7 +26,7 @@ def uniform(program: Program, name: str) -> float | None:
     """The one number that every element of a static value is; None if there is none, or not known."""
     while name not in program.constants:
         node = program.producers.get(name)
-        if node is None or node.opaque is not None or not node.definition.moves:
+        if node is None or not node.traits.moves:
             return None
         name = node.inputs[0]
     flat = program.constants[name].reshape(-1)

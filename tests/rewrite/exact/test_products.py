@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from golden import after, block, reasons
+
+from tensmith.ir import Program, TensorType, make_node
+from tensmith.rewrite.rule import EXACT
 
 CONV = """
     input %x: f32[n, 2, 5, 5]
@@ -224,3 +228,12 @@ def test_a_strided_shortcut_is_offered_as_a_convolution() -> None:
     assert "const %y.1: f32[3, 1, 1, 1] = [[[[0.0]]], [[[1.0]]], [[[0.0]]]]" in text
     assert "%y: f32[n, 3, 2, 2] = conv(%x, %y.1)" in text
     assert "strides = [2, 2]" in text
+
+
+def test_products_by_stacks_of_matrices_are_not_merged() -> None:
+    stack = np.zeros((2, 3, 4), np.float32)
+    products = [make_node("matmul", ("x", name), (f"{name}y",)) for name in "wv"]
+    nodes = (*products, make_node("add", ("wy", "vy"), ("y",)))
+    constants = {"w": stack, "v": stack}
+    program = Program("stacks", {"x": TensorType("f32", (2, 5, 3))}, ("y",), nodes, constants)
+    assert EXACT["merge_parallel_matmuls"].attempt(program, "wy") is None

@@ -2,35 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 
 import numpy as np
 
 from tensmith.ir import Node, Program
-from tensmith.kernel.epilogue import ACTIVATIONS, Activation
+from tensmith.ir.handlers import Handlers
+from tensmith.kernel.epilogue import Activation
 
-# Attributes that parametrize an activation, in the order of its C form.
-_PARAMETERS: Mapping[str, tuple[str, ...]] = {
-    "leaky_relu": ("alpha",),
-    "hard_sigmoid": ("alpha", "beta"),
-}
+_activations = Handlers[Callable[[Program, Node], "Activation | None"]]()
 
 
 def activation_of(program: Program, node: Node) -> Activation | None:
     """The node as an activation of its first input, if it is one."""
-    if node.op == "clip":
-        bounds = [scalar(program, name) if name else None for name in (*node.inputs[1:], "", "")[:2]]
-        if any(name and bound is None for name, bound in zip(node.inputs[1:], bounds)):
-            return None
-        low, high = bounds
-        return Activation("clip", (-np.inf if low is None else low, np.inf if high is None else high))
-    if node.op == "gelu" and node.attrs.get("approximate", "none") != "none":
+    find = _activations.find(node)
+    return find(program, node) if find else None
+
+
+@_activations("relu", "sigmoid", "tanh", "hard_swish")
+def _plain(program: Program, node: Node) -> Activation:
+    return Activation(node.op)
+
+
+@_activations("leaky_relu", "hard_sigmoid")
+def _parametrized(program: Program, node: Node) -> Activation:
+    """The attributes are the parameters, in the order in which they are declared."""
+    return Activation(node.op, tuple(float(node.attrs[name]) for name in node.definition.attributes))
+
+
+@_activations("gelu")
+def _gelu(program: Program, node: Node) -> Activation | None:
+    return Activation("gelu") if node.attrs["approximate"] == "none" else None
+
+
+@_activations("swish")
+def _swish(program: Program, node: Node) -> Activation | None:
+    return Activation("swish") if node.attrs["alpha"] == 1.0 else None
+
+
+@_activations("clip")
+def _clip(program: Program, node: Node) -> Activation | None:
+    """Between constant bounds."""
+    bounds = [scalar(program, name) if name else None for name in (*node.inputs[1:], "", "")[:2]]
+    if any(name and bound is None for name, bound in zip(node.inputs[1:], bounds)):
         return None
-    if node.op == "swish" and node.attrs.get("alpha", 1.0) != 1.0:
-        return None
-    if node.op not in ACTIVATIONS:
-        return None
-    return Activation(node.op, tuple(float(node.attrs[name]) for name in _PARAMETERS.get(node.op, ())))
+    low, high = bounds
+    return Activation("clip", (-np.inf if low is None else low, np.inf if high is None else high))
 
 
 def scalar(program: Program, name: str) -> float | None:

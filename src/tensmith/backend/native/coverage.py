@@ -29,8 +29,6 @@ from tensmith.kernel.isa import isa_named
 
 Array = np.ndarray[Any, Any]
 
-# Ops whose integer inputs are data rather than sizes, axes and the like.
-_DATA = frozenset({"gather", "gather_elements", "gather_nd", "scatter_elements", "scatter_nd"})
 _PER_OP = 3
 
 
@@ -83,7 +81,7 @@ def _use(case: Any) -> Use | None:
     settings = {
         name: array
         for name, array in arrays.items()
-        if name != names[0] and (array.dtype.kind == "i" or array.ndim < 2) and node.op not in _DATA
+        if name != names[0] and (array.dtype.kind == "i" or array.ndim < 2) and not node.traits.subscripts
     }
     inputs = {name: array for name, array in arrays.items() if name not in settings}
     fixed = replace(

@@ -8,28 +8,29 @@ its operands onto a grid; and all of a program that has neither.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from tensmith.backend.native.image_steps.elementwise import is_elementwise
 from tensmith.backend.native.image_steps.parts import padded_slice
 from tensmith.backend.native.images import images_of
 from tensmith.backend.native.quantized.operands import operands
-from tensmith.backend.native.views import RESHAPING
 from tensmith.errors import EngineError
 from tensmith.ir import Node, Program
+from tensmith.ir.handlers import Handlers
+from tensmith.ir.ops.elementwise import Elementwise
+from tensmith.ir.ops.quantization import OnGrid
 
-# Kernels of their own for these exist on images alone.
-_IMAGES = frozenset({
-    "conv", "max_pool", "average_pool", "global_average_pool", "global_max_pool", "batch_normalization",
-    "pad",
-})  # fmt: skip
-_PAIR = frozenset({"quantize_linear", "dequantize_linear"})
+# Whether an image kernel computes a node of an op that has kernels on images alone; EngineError if not, too.
+_kernels = Handlers[Callable[[Program, Node], bool]]()
+# The same of ops that have kernels on tensors, too.
+_others = Handlers[Callable[[Program, Node], bool]]()
 
 
 def tensor_nodes(program: Program) -> frozenset[Node]:
     """The nodes that read and make dense tensors."""
     found: set[Node] = set()
     computed = [node for node in program.nodes if node.output not in program.static_values]
-    kept = {node for node in computed if node.op in _IMAGES and _is_kernel(program, node)}
+    kept = {node for node in computed if _is_kernel(program, node)}
     images = bool(kept)
     for node in computed:
         if node in kept:
@@ -39,23 +40,41 @@ def tensor_nodes(program: Program) -> frozenset[Node]:
             found.add(node)
     for node in reversed(computed):
         readers = program.consumers.get(node.output, ())
-        if node.op in _PAIR and readers and found.isdisjoint(readers):
+        if node.kind(OnGrid) is not None and readers and found.isdisjoint(readers):
             found.discard(node)
     return frozenset(found)
 
 
 def _is_kernel(program: Program, node: Node) -> bool:
     """Whether an image kernel computes a convolution, pool or padding; all others run by their formulas."""
+    fits = _kernels.find(node)
+    if fits is None:
+        return False
     try:
         images_of(program, node.inputs[0]), images_of(program, node.output)
-        if node.op == "pad":
-            padded_slice(program, node, None)
+        return fits(program, node)
     except EngineError:
         return False
-    if node.op == "conv":
-        return all(name in program.static_values for name in node.inputs[1:] if name)
-    if node.op in ("max_pool", "average_pool"):
-        return len(node.attrs["kernel_shape"]) == 2 and len(node.outputs) == 1
+
+
+@_kernels("conv")
+def _constant_weights(program: Program, node: Node) -> bool:
+    return all(name in program.static_values for name in node.inputs[1:] if name)
+
+
+@_kernels("max_pool", "average_pool")
+def _flat_window(program: Program, node: Node) -> bool:
+    return len(node.attrs["kernel_shape"]) == 2 and len(node.outputs) == 1
+
+
+@_kernels("global_average_pool", "global_max_pool", "batch_normalization")
+def _always(program: Program, node: Node) -> bool:
+    return True
+
+
+@_kernels("pad")
+def _pads_images(program: Program, node: Node) -> bool:
+    padded_slice(program, node, None)
     return True
 
 
@@ -69,39 +88,46 @@ def _on_images(program: Program, node: Node) -> bool:
         return False
     if not before or len(node.outputs) > 1:
         return False
-    if node.op in ("gemm", "matmul"):
-        return _is_layer(program, node, computed, before[0].batch)
-    if node.op in RESHAPING:
+    if node.traits.renames:
         return before[0].batch == after.batch
-    rank = len(program.type(node.output).dims)
-    if node.op in ("concat", "softmax"):
-        return bool(node.attrs["axis"] % rank == 1)
-    if node.op == "slice":
-        return _cuts_images(program, node)
-    if node.op in ("reduce_mean", "reduce_max"):
-        axes = program.constants.get(node.inputs[1]) if len(node.inputs) > 1 else None
-        rank = len(program.type(node.inputs[0]).dims)
-        return rank == 4 and axes is not None and sorted(int(a) % 4 for a in axes) == [2, 3]
+    fits = _others.find(node)
+    if fits is not None:
+        return fits(program, node)
     if not is_elementwise(program, node):
         return False
     return all(_fits(program, node, name) for name in node.inputs if name)
 
 
-def _is_layer(program: Program, node: Node, computed: list[str], batch: int) -> bool:
+@_others("gemm", "matmul")
+def _is_layer(program: Program, node: Node) -> bool:
     """One row times a constant matrix; rows of bytes have kernels on images alone."""
     if operands(program, node) is not None:
         return True
+    computed = [name for name in node.inputs if name and name not in program.static_values]
     shape = program.type(node.inputs[0]).static or ()
-    plain = not bool(node.attrs.get("transA", 0)) and computed[0] == node.inputs[0]
-    return bool(len(computed) == 1 and len(shape) == 2 and batch == 1 and plain)
+    plain = not bool(node.attrs.get("transA", 0)) and computed == [node.inputs[0]]
+    return bool(len(shape) == 2 and plain and images_of(program, computed[0]).batch == 1)
 
 
+@_others("concat", "softmax")
+def _along_channels(program: Program, node: Node) -> bool:
+    return bool(node.attrs["axis"] % len(program.type(node.output).dims) == 1)
+
+
+@_others("slice")
 def _cuts_images(program: Program, node: Node) -> bool:
     try:
         padded_slice(program, None, node)
     except EngineError:
         return False
     return True
+
+
+@_others("reduce_mean", "reduce_max")
+def _over_space(program: Program, node: Node) -> bool:
+    axes = program.constants.get(node.inputs[1]) if len(node.inputs) > 1 else None
+    rank = len(program.type(node.inputs[0]).dims)
+    return rank == 4 and axes is not None and sorted(int(a) % 4 for a in axes) == [2, 3]
 
 
 def _fits(program: Program, node: Node, value: str) -> bool:
@@ -111,5 +137,5 @@ def _fits(program: Program, node: Node, value: str) -> bool:
     if value in program.static_values:
         aligned = (1,) * (len(whole) - len(shape)) + shape
         channel = len(whole) > 1 and aligned[1] == math.prod(shape) == whole[1]
-        return math.prod(shape) == 1 or channel or node.op not in ("add", "sub", "mul", "div", "max", "min")
+        return math.prod(shape) == 1 or channel or node.kind(Elementwise) is None
     return len(shape) == len(whole) and (shape == whole or shape == (*whole[:2], *([1] * (len(whole) - 2))))

@@ -2,36 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from tensmith.backend.native.steps import Array
 from tensmith.errors import EngineError
 from tensmith.ir import Node, Program
-from tensmith.ir.op import having
+from tensmith.ir.handlers import Handlers
 from tensmith.kernel.view import View
 
-# The same elements in the same order under another shape.
-RESHAPING = having("renames")
-VIEWING = RESHAPING | {"transpose", "slice", "split", "expand"}
+# (program, node, its output, what it reads as a view) -> the output as a view of the same memory, or None
+# where no strides say that. What only renames is another shape of the same.
+_views = Handlers[Callable[[Program, Node, str, View], "View | None"]]()
+
+
+def is_view(node: Node) -> bool:
+    """Whether a node only says which elements stand where."""
+    return node.traits.renames or _views.has(node)
 
 
 def viewed(program: Program, node: Node, output: str, source: View) -> View | None:
-    """`output` of a node of VIEWING as a view of what `source` is one of; None where no strides say that."""
+    """`output` of such a node as a view of what `source` is one of; None where no strides say that."""
+    view = _views.find(node)
+    return view(program, node, output, source) if view else source.reshaped(shape_of(program, output))
+
+
+@_views("expand")
+def _expand(program: Program, node: Node, output: str, source: View) -> View | None:
+    return source.expanded(shape_of(program, output))
+
+
+@_views("transpose")
+def _transpose(program: Program, node: Node, output: str, source: View) -> View | None:
+    return source.transposed(node.attrs["perm"] or range(len(source.shape))[::-1])
+
+
+@_views("split")
+def _split(program: Program, node: Node, output: str, source: View) -> View | None:
     shape = shape_of(program, output)
-    if node.op in RESHAPING:
-        return source.reshaped(shape)
-    if node.op == "expand":
-        return source.expanded(shape)
-    if node.op == "transpose":
-        return source.transposed(node.attrs["perm"] or range(len(shape))[::-1])
-    if node.op == "split":
-        axis = node.attrs["axis"] % len(shape)
-        before = node.outputs[: node.outputs.index(output)]
-        start = sum(shape_of(program, name)[axis] for name in before)
-        starts = [start if a == axis else 0 for a in range(len(shape))]
-        return source.sliced(starts, [1] * len(shape), shape)
+    axis = node.attrs["axis"] % len(shape)
+    before = node.outputs[: node.outputs.index(output)]
+    start = sum(shape_of(program, name)[axis] for name in before)
+    starts = [start if a == axis else 0 for a in range(len(shape))]
+    return source.sliced(starts, [1] * len(shape), shape)
+
+
+@_views("slice")
+def _slice(program: Program, node: Node, output: str, source: View) -> View | None:
     starts, steps = slice_of(program, node, source.shape)
-    return source.sliced(starts, steps, shape)
+    return source.sliced(starts, steps, shape_of(program, output))
 
 
 def slice_of(program: Program, node: Node, shape: tuple[int, ...]) -> tuple[list[int], list[int]]:

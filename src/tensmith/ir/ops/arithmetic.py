@@ -10,12 +10,10 @@ import numpy as np
 
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Arith, Array
-from tensmith.formula.expr import Expr, Formula, compute
 from tensmith.formula.poly import Dim
-from tensmith.formula.scalars import EXPRESSIONS, Scalars, T
+from tensmith.formula.scalars import Scalars, T
 from tensmith.ir.op import Attrs, Run, Symbolic, op
 from tensmith.ir.ops.elementwise import Elementwise, elementwise
-from tensmith.ir.ops.shared import broadcast_read, broadcast_shapes
 from tensmith.ir.ops.sizes import lower_bound
 
 
@@ -112,21 +110,14 @@ class Pow(Elementwise):
                 return (np.broadcast_to(_plain_power(arith, base, plain), shape),)
         return (arith.call("pow", base, residues),)
 
-    def formula(self, call: Symbolic) -> tuple[Formula, ...]:
+    def value(self, m: Any, call: Symbolic, *args: Any) -> Any:
         """A plain power, or an opaque one where the exponent is not one known constant."""
-        base, exponent = call[0], call[1]
         known = call.values[1] if len(call.values) > 1 else None
-        plain = None
-        if known is not None and known.size and np.all(known == known.flat[0]):
+        if known is not None and known.size and np.all(known == known.flat[0]) and np.isfinite(known.flat[0]):
             plain = Fraction(float(known.flat[0]))
-
-        def element(*at: Any) -> Expr:
-            x = broadcast_read(base, at)
             if plain in _PLAIN_EXPONENTS:
-                return _plain_power(EXPRESSIONS, x, plain)
-            return EXPRESSIONS.call("pow", x, broadcast_read(exponent, at))
-
-        return (compute(broadcast_shapes(base.shape, exponent.shape), element),)
+                return _plain_power(m, args[0], plain)
+        return m.call("pow", *args)
 
 
 @elementwise("Sum", function="add", commutative=True)

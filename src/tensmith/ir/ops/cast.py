@@ -72,8 +72,12 @@ def _formula(x: Formula, dtype: str) -> Formula:
     return compute(x.shape, element)
 
 
+class Conversion(Op):
+    """x in another element type."""
+
+
 @op("cast", onnx="Cast", attributes={"to": REQUIRED, "saturate": 1, "round_mode": "up"})
-class Cast(Op):
+class Cast(Conversion):
     """y = x in the element type with ONNX number `to`, rounded to nearest, or truncated to integers.
 
     The formula is that of a real number: x itself in any float type. ONNX Cast.
@@ -100,7 +104,7 @@ class Cast(Op):
 
 
 @op("cast_like", onnx="CastLike", attributes={"saturate": 1, "round_mode": "up"})
-class CastLike(Op):
+class CastLike(Conversion):
     """y = x in the element type of the second input. ONNX CastLike. No formula: it has no types."""
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:

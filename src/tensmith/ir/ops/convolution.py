@@ -12,22 +12,15 @@ from tensmith.formula.arith import Arith, Array
 from tensmith.formula.expr import Expr, Formula, compute, guard, inside, total
 from tensmith.formula.poly import Dim, Poly, simplify_dim
 from tensmith.ir.op import Attrs, Op, Run, Symbolic, Typed, op
+from tensmith.ir.ops.product import Product
 from tensmith.ir.ops.shared import window_size
 from tensmith.ir.types import TensorType
 
 
-@op(
-    "conv",
-    onnx="Conv",
-    attributes={
-        "kernel_shape": None, "strides": None, "dilations": None, "pads": None, "group": 1,
-        "auto_pad": "NOTSET",
-    },
-)  # fmt: skip
-class Conv(Op):
+class Convolution(Op):
     """y[n,k,o] = b[k] + sum(c < C/g, r; x[n, g(k)*C/g + c, o*stride + r*dilation - pad] * w[k,c,r]).
 
-    x: [N, C, spatial...]; w: [K, C/group, kernel...]; b: [K], optional. ONNX Conv.
+    x: [N, C, spatial...]; w: [K, C/group, kernel...]; b: [K], optional.
     """
 
     def accepts(self, call: Typed) -> str | None:
@@ -106,6 +99,24 @@ class Conv(Op):
         if out is None or out.static is None or w is None:
             return 0
         return int(np.prod(out.static)) * int(np.prod(w[1:]))
+
+
+@op(
+    "conv",
+    onnx="Conv",
+    attributes={
+        "kernel_shape": None, "strides": None, "dilations": None, "pads": None, "group": 1,
+        "auto_pad": "NOTSET",
+    },
+)  # fmt: skip
+class Conv(Convolution, Product):
+    """A convolution of numbers. ONNX Conv."""
+
+    windowed = biased = True
+
+    def filters(self, attrs: Attrs) -> int:
+        """The first one."""
+        return 0
 
 
 def window_attrs(

@@ -71,7 +71,7 @@ class Elementwise(Op):
 
         def element(*at: Any) -> Expr:
             reads = (None if t is None else broadcast_read(t, at) for t in call.inputs)
-            value: Expr = self._apply(EXPRESSIONS, call.attrs, *reads)
+            value: Expr = self.value(EXPRESSIONS, call, *reads)
             return value
 
         return (compute(shape, element),)
@@ -89,6 +89,10 @@ class Elementwise(Op):
     def scalar(self, attrs: Attrs) -> str:
         """`function`, where attributes choose it."""
         return self.function
+
+    def value(self, m: Any, call: Symbolic, *args: Any) -> Any:
+        """The meaning of one element of each input, where constants may be known."""
+        return self._apply(m, call.attrs, *args)
 
     def _apply(self, m: Any, attrs: Attrs, *args: Any) -> Any:
         given = {name: _rounded(attrs[name]) for name in self.attributes}

@@ -29,6 +29,8 @@ _SPELLED = 64
 class Gather(Op):
     """y[i.., j.., k..] = x[i.., indices[j..], k..], indices along `axis`, from the back if negative."""
 
+    subscripts = True
+
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """The shape of the indices in the place of the axis."""
         x, indices = call.type(0), call.type(1)
@@ -94,6 +96,8 @@ def _spelled(indices: Array, place: Sequence[Poly], size: Poly, read: Callable[[
 class GatherElements(Op):
     """y[.., j, ..] = x[.., indices[.., j, ..], ..] with the index along `axis`. ONNX GatherElements."""
 
+    subscripts = True
+
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """The shape of the indices, which lie in x."""
         x, indices = call.type(0), call.type(1)
@@ -139,6 +143,8 @@ def axis_subscripts(x: Array, indices: Array, axis: int) -> tuple[Array, ...]:
 class GatherND(Op):
     """y[b.., j.., k..] = x[b.., indices[b.., j.., :].., k..]. ONNX GatherND."""
 
+    subscripts = True
+
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """The indices' shape without its last axis, then the axes of x that are not indexed."""
         x, indices = call.type(0), call.type(1)
@@ -163,6 +169,8 @@ class GatherND(Op):
 
 class Scatter(Op):
     """A copy of the first input with some elements replaced by, or combined with, updates."""
+
+    subscripts = True
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """The first input's type."""
@@ -314,6 +322,8 @@ class NonZero(Op):
 @op("top_k", onnx="TopK", attributes={"axis": -1, "largest": 1, "sorted": 1}, since=11)
 class TopK(Op):
     """The k largest (or smallest) elements along `axis` and their positions; ties: the lower first."""
+
+    orders = True
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """Size k along the axis."""

@@ -8,18 +8,23 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Arith, Array
 from tensmith.formula.expr import Formula
 from tensmith.formula.poly import Dim
-from tensmith.ir.op import Attrs, Op, Run, Symbolic, Typed, op
+from tensmith.ir.op import Attrs, Run, Symbolic, Typed, op
+from tensmith.ir.ops.product import Product
 from tensmith.ir.ops.shared import broadcast_shapes
 from tensmith.ir.tensors import FORMULAS, T, Tensors, permute
 from tensmith.ir.types import Shape, TensorType
 
 
 @op("matmul", onnx="MatMul")
-class MatMul(Op):
+class MatMul(Product):
     """y[..., i, j] = sum(k; a[..., i, k] * b[..., k, j]), leading axes broadcast. ONNX MatMul.
 
     a: [..., I, K] or [K]; b: [..., K, J] or [K]; a vector's row or column is dropped from y.
     """
+
+    def filters(self, attrs: Attrs) -> int:
+        """Columns."""
+        return -1
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """Checks that the inner sizes may agree."""
@@ -58,11 +63,17 @@ def _cost(out: TensorType | None, a: TensorType, depth_axis: int) -> int:
 
 
 @op("gemm", onnx="Gemm", attributes={"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0})
-class Gemm(Op):
+class Gemm(Product):
     """y[i,j] = alpha * sum(k; a[i,k] * b[k,j]) + beta * c[i,j]. ONNX Gemm.
 
     a: [I, K], or [K, I] with transA; b: [K, J], or [J, K] with transB; c broadcasts to [I, J], optional.
     """
+
+    biased = True
+
+    def filters(self, attrs: Attrs) -> int:
+        """Columns, or rows with transB."""
+        return 0 if attrs["transB"] else 1
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """[I, J]."""

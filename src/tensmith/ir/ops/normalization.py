@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -97,17 +97,25 @@ class BatchNormalization(Normalization):
         return (_affine(m, y, scale, bias),)
 
 
+class RowNormalization(Normalization):
+    """Over `axis` and all behind it; inputs x, scale, and a bias that may be left out."""
+
+    centred: ClassVar[bool]  # whether the mean is taken off first
+
+
 @op(
     "layer_normalization",
     onnx="LayerNormalization",
     attributes={"axis": -1, "epsilon": _EPSILON, "stash_type": 1},
 )
-class LayerNormalization(Normalization):
+class LayerNormalization(RowNormalization):
     """y = (x - mean) * (1 / sqrt(var + epsilon)) * scale + bias, over `axis` and all behind it.
 
     Inputs: x, scale, bias (optional), which broadcast to x. Outputs: y, mean, 1 / sqrt(var + epsilon), the
     last two with size 1 on the normalized axes (Ba et al. 2016). ONNX LayerNormalization.
     """
+
+    centred = True
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """y as x; the statistics in at least 32 bits."""
@@ -135,11 +143,13 @@ class LayerNormalization(Normalization):
     onnx="RMSNormalization",
     attributes={"axis": -1, "epsilon": _EPSILON, "stash_type": 1},
 )
-class RMSNormalization(Normalization):
+class RMSNormalization(RowNormalization):
     """y = x * (1 / sqrt(mean(x * x) + epsilon)) * scale, over `axis` and all behind it.
 
     Zhang and Sennrich 2019. ONNX RMSNormalization.
     """
+
+    centred = False
 
     def meaning(self, m: Any, attrs: Attrs, *inputs: Any) -> tuple[Any, ...]:
         """See the class."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -117,6 +117,8 @@ def _positions(size: Dim, kernel: int, stride: Dim, dilation: Dim, begin: Dim, e
 class Pool(Op):
     """One value from each window of each channel: [N, C, spatial...] -> [N, C, out...]."""
 
+    takes: ClassVar[str]  # "max", "mean", "norm"
+
     def accepts(self, call: Typed) -> str | None:
         """SAME padding needs known spatial sizes to become explicit pads."""
         x = call.types[0]
@@ -161,6 +163,9 @@ class MaxPool(Pool):
     The second output holds the position of each maximum in the flattened x (spatial axes in column-major
     order when storage_order is 1).
     """
+
+    takes = "max"
+    selects = True
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """Maximum over the window axes; padding is the lowest value, one fixed code in a field."""
@@ -208,6 +213,8 @@ class AveragePool(Pool):
 
     `count` is the number of positions inside the image, or with count_include_pad inside the padded image.
     """
+
+    takes = "mean"
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """Sum over the window axes divided by a table of counts."""
@@ -276,6 +283,8 @@ def _power(x: Expr, p: int) -> Expr:
 class LpPool(Pool):
     """y[n,c,o] = sum(r; |x[n, c, o*stride + r*dilation - pad]| ** p) ** (1/p). ONNX LpPool."""
 
+    takes = "norm"
+
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """Powers first: padding is zero and adds nothing to their sums."""
         x, p = call[0], call.attrs["p"]
@@ -297,6 +306,8 @@ class LpPool(Pool):
 
 class GlobalPool(Op):
     """One value from each channel's whole image: [N, C, spatial...] -> [N, C, 1...]."""
+
+    takes: ClassVar[str]  # as Pool
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """Spatial sizes become 1."""
@@ -322,6 +333,8 @@ class GlobalPool(Op):
 class GlobalAveragePool(GlobalPool):
     """y[n,c] = sum(r; x[n,c,r]) / number of positions. ONNX GlobalAveragePool."""
 
+    takes = "mean"
+
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """Sum over the spatial axes, divided."""
         x = call[0]
@@ -337,6 +350,8 @@ class GlobalAveragePool(GlobalPool):
 class GlobalMaxPool(GlobalPool):
     """y[n,c] = max(r; x[n,c,r]). ONNX GlobalMaxPool."""
 
+    takes = "max"
+
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """Maximum over the spatial axes."""
         return (arith.max(call[0], tuple(range(2, call[0].ndim)), keepdims=True),)
@@ -349,6 +364,8 @@ class GlobalMaxPool(GlobalPool):
 @op("global_lp_pool", onnx="GlobalLpPool", attributes={"p": 2}, since=2)
 class GlobalLpPool(GlobalPool):
     """y[n,c] = sum(r; |x[n,c,r]| ** p) ** (1/p). ONNX GlobalLpPool."""
+
+    takes = "norm"
 
     def run(self, call: Run, arith: Arith) -> tuple[Array, ...]:
         """Powers, their sum over the spatial axes, its root."""

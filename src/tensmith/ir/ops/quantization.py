@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import ml_dtypes
 import numpy as np
 
@@ -10,7 +12,7 @@ from tensmith.formula.arith import Arith, Array
 from tensmith.formula.expr import Expr, Formula, compute
 from tensmith.formula.expr import call as opaque
 from tensmith.formula.poly import Poly
-from tensmith.ir.op import Attrs, Op, Run, Symbolic, Typed, op
+from tensmith.ir.op import Attrs, Node, Op, Run, Symbolic, Typed, op
 from tensmith.ir.ops.shared import normal_axis
 from tensmith.ir.ops.sizes import onnx_dtype
 from tensmith.ir.types import DTYPES, TensorType
@@ -78,18 +80,38 @@ def read_over_axis(parameter: Formula, at: tuple[Poly, ...], attrs: Attrs) -> Ex
     return parameter[tuple(i // attrs["block_size"] if d == axis else i for d, i in enumerate(at))]
 
 
+class OnGrid(Op):
+    """Between numbers and their codes on a grid: inputs x, scale, and a zero point that may be left out."""
+
+    encodes: ClassVar[bool]  # whether codes are made of numbers, rather than numbers of codes
+
+
+def encodes(node: Node) -> bool:
+    """Whether a node makes codes of numbers, on a grid that is given."""
+    found = node.kind(OnGrid)
+    return found is not None and found.encodes
+
+
+def decodes(node: Node) -> bool:
+    """Whether a node makes numbers of their codes."""
+    found = node.kind(OnGrid)
+    return found is not None and not found.encodes
+
+
 @op(
     "quantize_linear",
     onnx="QuantizeLinear",
     attributes={"axis": 1, "saturate": 1, "block_size": 0, "output_dtype": 0, "precision": 0},
     since=10,
 )
-class QuantizeLinear(Op):
+class QuantizeLinear(OnGrid):
     """y = saturate(round(x / scale) + zero_point), halves to even; small floats are cast.
 
     ONNX QuantizeLinear; inputs x, y_scale, y_zero_point. A scale holds one value, one per slice of `axis`, or
     with block_size one per block of that many slices.
     """
+
+    encodes = rounds = True
 
     def accepts(self, call: Typed) -> str | None:
         """Division happens in the scale's own precision."""
@@ -168,8 +190,10 @@ def check_parameters(call: Typed) -> None:
     attributes={"axis": 1, "block_size": 0, "output_dtype": 0},
     since=10,
 )
-class DequantizeLinear(Op):
+class DequantizeLinear(OnGrid):
     """y = (x - zero_point) * scale; scale and zero point as in QuantizeLinear. ONNX DequantizeLinear."""
+
+    encodes = False
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """x's shape in the scale's element type, unless output_dtype names one."""
@@ -208,6 +232,8 @@ class DynamicQuantizeLinear(Op):
 
     scale = (max(x, 0) - min(x, 0)) / 255; zero_point = saturate(round(-min(x, 0) / scale)).
     """
+
+    rounds = True
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """x's shape in u8, then two scalars."""

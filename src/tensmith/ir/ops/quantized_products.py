@@ -8,7 +8,7 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Arith, Array
 from tensmith.formula.expr import Formula, compute
 from tensmith.ir.op import Op, Run, Symbolic, Typed, op
-from tensmith.ir.ops.convolution import Conv
+from tensmith.ir.ops.convolution import Conv, Convolution
 from tensmith.ir.ops.matmul import MatMul
 from tensmith.ir.ops.quantization import centred, to_grid
 from tensmith.ir.types import TensorType
@@ -111,7 +111,7 @@ def _convolve(call: Run, x: Array, w: Array, bias: Array | None, arith: Arith) -
 
 
 @op("conv_integer", onnx="ConvInteger", attributes=Conv.attributes, since=10)
-class ConvInteger(Conv):
+class ConvInteger(Convolution):
     """y = conv(x - x_zero_point, w - w_zero_point) in i32, zeros padded after the shift. ONNX ConvInteger."""
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
@@ -133,7 +133,7 @@ class ConvInteger(Conv):
 
 
 @op("q_linear_conv", onnx="QLinearConv", attributes=Conv.attributes, since=10)
-class QLinearConv(Conv):
+class QLinearConv(Convolution):
     """The convolution of quantized x and w plus i32 bias, on y's grid; see requantize. ONNX QLinearConv."""
 
     @staticmethod

@@ -29,6 +29,13 @@ class Reduction(Op):
     after: ClassVar[Step | None] = None
     average: ClassVar[bool] = False
 
+    @property
+    def takes(self) -> str:
+        """sum, mean, max, min or prod where elements are reduced as they are, else ""."""
+        if self.before or self.after:
+            return ""
+        return "mean" if self.average else self.kind
+
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """Reduced axes are dropped, or of size 1 with keepdims; the shape is unknown if the axes are."""
         x = call.type(0)
@@ -98,6 +105,11 @@ _reduction("ReduceLogSum", "reduce_log_sum", "sum", "log(sum(x))", after=lambda 
 class LogSumExp(Reduction):
     """y = log(sum(exp(x))). ONNX ReduceLogSumExp."""
 
+    @property
+    def takes(self) -> str:
+        """Nothing as it is."""
+        return ""
+
     def reduce(self, m: Tensors[T], x: T, axes: Any, attrs: Attrs) -> T:
         """max + log(sum(exp(x - max))), which does not overflow; an infinite maximum stays where it is."""
         over = _axes(axes, attrs, len(shape_of(x)))
@@ -113,6 +125,8 @@ class LogSumExp(Reduction):
 
 class ArgExtreme(Op):
     """The int64 position of the largest or smallest element along an axis: the first, or last, of equals."""
+
+    largest: ClassVar[bool]
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """One axis dropped, or of size 1."""
@@ -151,7 +165,11 @@ _POSITION = {"axis": 0, "keepdims": 1, "select_last_index": 0}
 class ArgMax(ArgExtreme):
     """The position of the largest element along `axis`. ONNX ArgMax."""
 
+    largest = True
+
 
 @op("arg_min", onnx="ArgMin", attributes=_POSITION)
 class ArgMin(ArgExtreme):
     """The position of the smallest element along `axis`. ONNX ArgMin."""
+
+    largest = False

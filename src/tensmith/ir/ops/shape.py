@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 @op("shape", onnx="Shape", attributes={"start": 0, "end": None})
 class ShapeOf(Op):
     """The sizes of x[start:end] as an i64 vector. ONNX Shape."""
+
+    measures = True
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """A vector as long as the sliced rank."""
@@ -68,6 +70,8 @@ class ShapeOf(Op):
 @op("size", onnx="Size")
 class Size(Op):
     """The number of elements of x, an i64 scalar. ONNX Size."""
+
+    measures = True
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """A scalar."""
@@ -197,6 +201,7 @@ class Renaming(Op):
     """The elements of x, in row-major order, under another shape."""
 
     moves = renames = True
+    sized: ClassVar[bool] = False  # whether the second input is the shape itself
 
     def target(self, shape: Shape, attrs: Attrs, value: Array | None) -> Shape:
         """The new shape, from x's shape, the attributes and the second input's value."""
@@ -253,6 +258,8 @@ def whole_groups(source: Shape, target: Shape) -> list[tuple[slice, slice]]:
 @op("reshape", onnx="Reshape", attributes={"allowzero": 0})
 class Reshape(Renaming):
     """x under the shape given as second input: -1 is what is left, 0 (unless allowzero) keeps."""
+
+    sized = True
 
     def target(self, shape: Shape, attrs: Attrs, value: Array | None) -> Shape:
         """The target with 0 and -1 filled in."""

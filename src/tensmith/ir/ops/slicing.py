@@ -37,6 +37,8 @@ _FAR = 2**31 - 1
 class Concat(Op):
     """Tensors one after the other along `axis`. ONNX Concat."""
 
+    joins = True
+
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """The sum of the sizes along the axis; the other sizes agree."""
         shapes = [call.type(index).shape for index in range(len(call.types))]

@@ -68,6 +68,8 @@ class LogSoftmax(AlongAxis):
 class Hardmax(Op):
     """y = 1 at the first largest element along `axis`, 0 elsewhere. ONNX Hardmax."""
 
+    orders = True
+
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """x's type."""
         return (call.type(0),)

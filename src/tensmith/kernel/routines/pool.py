@@ -15,6 +15,9 @@ from tensmith.kernel.routines.plane_pool import Windows, plane_maximum
 _MOST_WRITTEN, _WIDEST = 16, 1024
 
 
+Kind = Literal["max", "average"]
+
+
 @dataclass(frozen=True)
 class Pool(Routine):
     """y[c,o] = the maximum or mean of x over the window at o * strides - pads, inside the image.
@@ -23,7 +26,7 @@ class Pool(Routine):
     a maximum only.
     """
 
-    kind: Literal["max", "average"]
+    kind: Kind
     window: tuple[int, int]
     strides: tuple[int, int]
     pads: tuple[int, int]
@@ -104,7 +107,7 @@ static void {name}({ROUTINE_SIGNATURE})
 class GlobalPool(Routine):
     """y[c] = the maximum or mean of x over all positions."""
 
-    kind: Literal["max", "average"]
+    kind: Kind
     lanes: int
 
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:

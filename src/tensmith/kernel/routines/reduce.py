@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,6 +13,7 @@ from tensmith.kernel.routines.strided import Operand
 from tensmith.kernel.view import View, collapsed
 
 Kind = Literal["sum", "mean", "max", "min"]
+KINDS: Mapping[str, Kind] = {"sum": "sum", "mean": "mean", "max": "max", "min": "min"}
 _BEGIN = {"sum": "0", "mean": "0", "max": "-INFINITY", "min": "INFINITY"}
 # What is not a number stays so: no comparison with it holds.
 _JOIN = {

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tensmith.ctext.dialect import PLAIN_C
+from tensmith.ctext.names import Names
+from tensmith.ctext.scalar import Scope, Unit
+from tensmith.formula.expr import Expr
 from tensmith.kernel.buffer import C_TYPES, Buffer
 from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
 from tensmith.kernel.squares import turn
@@ -33,14 +37,23 @@ class Operand:
 class Part:
     """target[i] = expression of the operands at i; all have the target's shape.
 
-    `expression` is C with {0}, {1}...: over vectors of floats if `vector`, else over numbers. Bytes are their
-    codes as floats in vectors.
+    `expression` is C with {0}, {1}... over vectors of floats, in which bytes are their codes, or a function
+    of numbers of any type, of parameters "0", "1"...
     """
 
-    expression: str
+    expression: str | Expr
     operands: tuple[Operand, ...]
     target: View
-    vector: bool = True
+
+    @property
+    def vector(self) -> bool:
+        """Whether it is computed over vectors."""
+        return isinstance(self.expression, str)
+
+    def over(self, values: Sequence[str]) -> str:
+        """The C of one vector of it."""
+        assert isinstance(self.expression, str)
+        return self.expression.format(*values)
 
 
 @dataclass(frozen=True)
@@ -54,9 +67,16 @@ class Strided(Routine):
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """A nest of loops a part."""
         shapes = " and ".join("x".join(map(str, part.target.shape)) or "one" for part in self.parts)
-        nests = "\n".join(f"    {{\n{self._nest(part)}\n    }}" for part in self.parts if part.target.size)
+        unit = Unit(
+            Names(("in", "out", "constants", "scratch")), dict[str, str]().__getitem__, {}, {},
+            dialect=PLAIN_C, checked=False, prefix=f"{name}_",
+        )  # fmt: skip
+        nests = "\n".join(
+            f"    {{\n{self._nest(part, unit)}\n    }}" for part in self.parts if part.target.size
+        )
+        helpers = "".join(f"{text}\n" for text in unit.helpers.values())
         return f"""\
-/* {shapes}, element by element. */
+{helpers}/* {shapes}, element by element. */
 static void {name}({ROUTINE_SIGNATURE})
 {{
     (void)in; (void)constants; (void)scratch;
@@ -64,7 +84,7 @@ static void {name}({ROUTINE_SIGNATURE})
 }}
 """
 
-    def _nest(self, part: Part) -> str:
+    def _nest(self, part: Part, unit: Unit) -> str:
         """Loops over the outer axes, then one run along the last."""
         views = [operand.view for operand in part.operands]
         sizes, (mine, *strides) = collapsed(part.target.shape, [part.target, *views])
@@ -80,7 +100,7 @@ static void {name}({ROUTINE_SIGNATURE})
             pointer = operand.pointer
             lines.append(f"        const {C_TYPES[operand.dtype]} *x{index} = {pointer} + {at};")
         last = [step[-1] if step else 0 for step in (mine or (1,), *strides)]
-        lines.append(self._run(part, length, last) + "    }")
+        lines.append(self._run(part, unit, length, last) + "    }")
         return "\n".join("    " + line for line in lines)
 
     def _turning(self, part: Part, sizes: Shape, mine: Shape, strides: Sequence[Shape]) -> int | None:
@@ -124,15 +144,17 @@ static void {name}({ROUTINE_SIGNATURE})
             {" ".join(setup)}
 {"".join(reads)}\
             UNROLL for (int c = 0; c < {lanes}; c++)
-                store(y + c * {mine[axis]} + j, {part.expression.format(*values)});
+                store(y + c * {mine[axis]} + j, {part.over(values)});
         }}"""
 
-    def _run(self, part: Part, length: int, steps: list[int]) -> str:
+    def _run(self, part: Part, unit: Unit, length: int, steps: list[int]) -> str:
         """One run: whole vectors and a part of one, or number by number."""
-        if not part.vector:
-            values = [f"x{index}[j * {step}]" for index, step in enumerate(steps[1:])]
-            done = f"y[j * {steps[0]}] = {part.expression.format(*values)}"
-            return f"        for (int j = 0; j < {length}; j++) {done};\n"
+        if not isinstance(part.expression, str):
+            values = {str(index): f"x{index}[j * {step}]" for index, step in enumerate(steps[1:])}
+            scope = Scope(replace(unit, scalars=values))
+            scope.line(f"y[j * {steps[0]}] = {scope.value(part.expression)};")
+            lines = " ".join(map(str.strip, scope.lines))
+            return f"        for (int j = 0; j < {length}; j++) {{ {lines} }}\n"
         whole = length - length % self.lanes
         text = ""
         if whole:
@@ -146,7 +168,7 @@ static void {name}({ROUTINE_SIGNATURE})
         """The C statement for `count` elements from j on."""
         reads = enumerate(zip(part.operands, steps[1:]))
         values = [_read(f"x{n}", operand.dtype, step, j, count, self.lanes) for n, (operand, step) in reads]
-        value = part.expression.format(*values)
+        value = part.over(values)
         if self.dtype == "u8":
             whole = steps[0] == 1 and count == self.lanes
             rest = f"to_bytes_step(y + {j} * {steps[0]}, {value}, {steps[0]}, {count});"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tensmith.ir import Node, Program, make_node
+from tensmith.ir.ops.reduction import Reduction
 from tensmith.ir.types import TensorType
 from tensmith.rewrite.law import law
 from tensmith.rewrite.rule import Edit, NodeRule, exact
@@ -28,7 +29,8 @@ law("clip_to_relu", ops.clip(X, 0, None), ops.relu(X), -ops.relu(-X), when=float
 def _part_of_normalization(m: Match) -> str | None:
     """Engines know normalizations by their pow."""
     readers = m.program.consumers.get(m.nodes[0].output, ())
-    return "it is part of a normalization" if any(r.op == "reduce_mean" for r in readers) else None
+    reductions = [found for reader in readers if (found := reader.kind(Reduction)) is not None]
+    return "it is part of a normalization" if any(r.takes == "mean" for r in reductions) else None
 
 
 law("square", X**2, X * X, X + X, when=_part_of_normalization, order=42,

@@ -24,7 +24,7 @@ ELEMENTWISE = frozenset(name for name, op in OPS.items() if isinstance(op, Eleme
 
 def pointwise_source(program: Program, node: Node) -> str | None:
     """The one input that a node maps element by element, its other inputs being scalars; else None."""
-    if node.op not in ELEMENTWISE or len(node.outputs) != 1:
+    if node.kind(Elementwise) is None or len(node.outputs) != 1:
         return None
     wide = [name for name in node.inputs if name and program.facts[name].type != _scalar(program, name)]
     if len(wide) != 1 or node.inputs.count(wide[0]) != 1:

@@ -11,12 +11,10 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array, Floats
 from tensmith.ir import Node, Program, TensorType
 from tensmith.ir.op import Run
+from tensmith.ir.ops.cast import Conversion
+from tensmith.ir.ops.quantization import decodes
 from tensmith.rewrite.rule import ProgramRule, exact
 
-# What these give depends on the rounding of what they take, so they take it as declared.
-_AS_DECLARED = frozenset({"quantize_linear", "dynamic_quantize_linear", "cast", "cast_like"})
-# Folding these would give back the size that compression took away.
-_COMPRESSED = frozenset({"dequantize_linear"})
 # Bits by which a folded value may be larger than the constants it frees.
 _GROWTH = 1 << 17
 _FLOATS = Floats()
@@ -58,7 +56,8 @@ def _foldable(program: Program, without: Iterable[Node] = ()) -> list[Node]:
     """Nodes that compute from constants alone, in order."""
     excluded, static, found = set(without), set(program.constants), []
     for node in program.nodes:
-        skip = node in excluded or node.opaque is not None or node.op in _COMPRESSED or not node.inputs
+        # Folding codes would give back the size that compression took away.
+        skip = node in excluded or node.opaque is not None or decodes(node) or not node.inputs
         if skip or not all(name in static for name in node.inputs if name):
             continue
         types = [program.facts[name].type for name in node.outputs if name]
@@ -130,7 +129,8 @@ def _values(program: Program, nodes: list[Node], roots: list[str]) -> Iterator[t
 def _run(program: Program, node: Node, values: Mapping[str, Array]) -> tuple[Array, ...]:
     types = tuple(program.type(name) if name else None for name in node.inputs)
     inputs = tuple(values[name] if name else None for name in node.inputs)
-    if node.op in _AS_DECLARED:
+    # What these give depends on the rounding of what they take, so they take it as declared.
+    if node.traits.rounds or node.kind(Conversion) is not None:
         inputs = tuple(x if x is None or t is None else _rounded(x, t) for x, t in zip(inputs, types))
     out_types = tuple(program.type(name) if name else None for name in node.outputs)
     try:

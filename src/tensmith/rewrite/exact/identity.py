@@ -8,6 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from tensmith.ir import Node, Program, make_node
+from tensmith.ir.handlers import Handlers
+from tensmith.ir.ops.shape import Renaming
 from tensmith.rewrite.law import MATRIX, Given, Instance, lemma
 from tensmith.rewrite.rule import ProgramRule, Rule, exact
 from tensmith.rewrite.term import Term, Var, ops
@@ -15,13 +17,16 @@ from tensmith.rewrite.values import known, operand, uniform
 
 # Gives the input that a node's output would equal if their types are the same, or "".
 Finder = Callable[[Program, Node], str]
+finders = Handlers[Finder]()
 
 
+@finders("identity", "cast", "cast_like", "expand", "tile", Renaming)
 def _first(program: Program, node: Node) -> str:
     """Same shape, same elements: the row-major order leaves no other choice."""
     return node.inputs[0]
 
 
+@finders("concat", "sum", "mean", "max", "min", "clip")
 def _only(program: Program, node: Node) -> str:
     """The one input, of ops that join several."""
     return node.inputs[0] if len([name for name in node.inputs if name]) == 1 else ""
@@ -39,22 +44,26 @@ def _neutral(number: float, *, either: bool) -> Finder:
     return find
 
 
+@finders("dropout")
 def _unmasked(program: Program, node: Node) -> str:
     mask = node.outputs[1] if len(node.outputs) > 1 else ""
     return "" if mask and program.uses(mask) else node.inputs[0]
 
 
+@finders("pad")
 def _zero_pads(program: Program, node: Node) -> str:
     pads = known(program, node.inputs[1])
     return node.inputs[0] if pads is not None and not np.any(pads) else ""
 
 
+@finders("slice")
 def _unit_steps(program: Program, node: Node) -> str:
     steps = operand(node, 4)
     value = known(program, steps) if steps else np.ones(1)
     return node.inputs[0] if value is not None and np.all(value == 1) else ""
 
 
+@finders("transpose")
 def _order_kept(program: Program, node: Node) -> str:
     """A transpose that leaves the order of the axes longer than 1 alone."""
     shape = program.type(node.inputs[0]).dims
@@ -63,10 +72,12 @@ def _order_kept(program: Program, node: Node) -> str:
     return node.inputs[0] if long == sorted(long) else ""
 
 
+@finders("split")
 def _single_part(program: Program, node: Node) -> str:
     return node.inputs[0] if len(node.outputs) == 1 else ""
 
 
+@finders("where")
 def _chosen(program: Program, node: Node) -> str:
     condition = known(program, node.inputs[0])
     if condition is None or condition.size == 0:
@@ -76,16 +87,10 @@ def _chosen(program: Program, node: Node) -> str:
     return "" if np.any(condition) else node.inputs[2]
 
 
-FINDERS: Mapping[str, Finder] = {
-    "identity": _first, "cast": _first, "cast_like": _first,
-    "reshape": _first, "flatten": _first, "squeeze": _first, "unsqueeze": _first,
-    "expand": _first, "tile": _first,
-    "concat": _only, "sum": _only, "mean": _only, "max": _only, "min": _only, "clip": _only,
-    "dropout": _unmasked, "pad": _zero_pads, "slice": _unit_steps, "transpose": _order_kept,
-    "split": _single_part, "where": _chosen,
-    "add": _neutral(0, either=True), "sub": _neutral(0, either=False),
-    "mul": _neutral(1, either=True), "div": _neutral(1, either=False), "pow": _neutral(1, either=False),
-}  # fmt: skip
+for _number, _either, *_ops in (
+    (0, True, "add"), (0, False, "sub"), (1, True, "mul"), (1, False, "div", "pow"),
+):  # fmt: skip
+    finders(*_ops)(_neutral(_number, either=_either))
 
 
 @exact("no_operation")
@@ -122,7 +127,7 @@ class NoOperation(ProgramRule):
 
 def _source(program: Program, node: Node) -> str | None:
     """The input that the node's first output equals, or None."""
-    finder = None if node.opaque is not None else FINDERS.get(node.op)
+    finder = finders.find(node)
     if finder is None or any(program.uses(name) for name in node.outputs[1:] if name):
         return None
     if program.facts[node.output].type is None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from tensmith.ir import Node, Program, make_node
+from tensmith.ir.ops.product import Product
 from tensmith.rewrite.exact.products import B, W, X, gemm
 from tensmith.rewrite.law import Instance, along, attribute, law, lemma, matmul_instances
 from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
@@ -54,6 +55,12 @@ law("scale_into_weights", (X @ W) * C, X @ (W * ops.reshape(C, np.array([1, -1])
     says="(x @ w) * c = x @ (w * c), c one number, or one a column.")  # fmt: skip
 
 
+def _bare(node: Node) -> bool:
+    """Whether a node is rows times a matrix and nothing else."""
+    product = node.kind(Product)
+    return product is not None and product.bare
+
+
 @exact("scale_before_weights")
 class ScaleBeforeWeights(NodeRule):
     """(x * c) @ w = x @ (c * w), c one number a row of w: the gain of a normalization, for instance.
@@ -68,7 +75,7 @@ class ScaleBeforeWeights(NodeRule):
     def rewrite(self, program: Program, node: Node) -> Edit | str:
         """Only products read it, each with weights of its own."""
         readers = program.consumers.get(node.output, ())
-        if not readers or any(r.op != "matmul" or r.inputs[0] != node.output for r in readers):
+        if not readers or not all(_bare(r) and r.inputs[0] == node.output for r in readers):
             return ""
         x, gain = node.inputs if node.inputs[1] in program.static_values else node.inputs[::-1]
         depth = program.type(node.output).dims[-1:]

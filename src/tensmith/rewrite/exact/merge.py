@@ -9,6 +9,7 @@ import numpy as np
 
 from tensmith.formula.poly import Poly
 from tensmith.ir import Node, Program, make_node
+from tensmith.ir.ops.product import Product
 from tensmith.ir.ops.shared import normal_axis
 from tensmith.rewrite.exact.products import conv
 from tensmith.rewrite.law import Instance, lemma, matmul_instances
@@ -20,6 +21,21 @@ from tensmith.rewrite.values import freeze, operand
 _BETWEEN = ("relu", "sigmoid", "tanh", "leaky_relu")
 
 X = Var("x")
+
+
+def _product(node: Node) -> Product:
+    found = node.kind(Product)
+    assert found is not None
+    return found
+
+
+def _filter_axis(node: Node) -> int:
+    """The axis of the weights of a convolution, or of a product by a matrix, that filters lie along."""
+    return _product(node).filters(node.attrs) % 2
+
+
+def _channel_axis(program: Program, node: Node) -> int:
+    return _product(node).channels(len(program.type(node.output).dims))
 
 
 def _alike(program: Program, nodes: Sequence[Node]) -> str | None:
@@ -35,14 +51,17 @@ def _alike(program: Program, nodes: Sequence[Node]) -> str | None:
         shape, other = program.type(node.inputs[1]).dims, program.type(first.inputs[1]).dims
         if len(shape) != len(other):
             return "the weights differ in rank"
-        if shape[1:] != other[1:] if node.op == "conv" else shape[:-1] != other[:-1]:
+        if not _product(node).windowed and len(shape) != 2:
+            return "the weights are no matrices"
+        axis = _filter_axis(node)
+        if (*shape[:axis], *shape[axis + 1 :]) != (*other[:axis], *other[axis + 1 :]):
             return "the weights differ in depth or kernel"
     return "a convolution is grouped" if first.attrs.get("group", 1) != 1 else None
 
 
 def _joined(nodes: Sequence[Node], output: str, names: Iterator[str]) -> list[Node]:
     """The one product with weights (and biases) put together, giving `output`; it comes last."""
-    axis = 0 if nodes[0].op == "conv" else 1
+    axis = _filter_axis(nodes[0])
     weights = next(names)
     made = [make_node("concat", [n.inputs[1] for n in nodes], (weights,), {"axis": axis})]
     inputs = [nodes[0].inputs[0], weights]
@@ -66,7 +85,7 @@ class MergeConcatenated(NodeRule):
             return ""
         outer = [part for part in parts if part is not None]
         between = [part for part in outer if part.op in _BETWEEN]
-        products = [program.producers.get(p.inputs[0]) if p.op in _BETWEEN else p for p in outer]
+        products = [program.producers.get(p.inputs[0]) if p in between else p for p in outer]
         found = [p for p in products if p is not None and p.op in ("conv", "matmul")]
         if (
             len(found) != len(outer)
@@ -79,8 +98,7 @@ class MergeConcatenated(NodeRule):
         if any(program.uses(n.output) > 1 for n in (*between, *found)):
             return "a product is also used elsewhere"
         rank = len(program.type(node.output).dims)
-        wanted = 1 if found[0].op == "conv" else rank - 1
-        if normal_axis(node.attrs["axis"], rank) != wanted:
+        if normal_axis(node.attrs["axis"], rank) != _channel_axis(program, found[0]):
             return "the parts are not joined along their channels"
         reason = _alike(program, found)
         if reason is not None:
@@ -132,7 +150,7 @@ class _MergeParallel(NodeRule):
             return ""
         if any(other.output in program.outputs for other in alike):
             return "a product is an output of the program"
-        axis = 1 if node.op == "conv" else len(program.type(node.output).dims) - 1
+        axis = _channel_axis(program, node)
         sizes = [program.type(other.output).dims[axis] for other in alike]
         names = program.fresh(node.output)
         whole, parts = next(names), next(names)

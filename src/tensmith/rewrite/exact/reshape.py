@@ -11,13 +11,14 @@ from tensmith.formula.arith import Array
 from tensmith.formula.poly import Dim, Poly
 from tensmith.ir import Node, Program, make_node
 from tensmith.ir.op import OPS
+from tensmith.ir.ops.reduction import Reduction
 from tensmith.ir.ops.shape import Renaming
 from tensmith.rewrite.law import Instance, lemma
 from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
 from tensmith.rewrite.term import Term, Use, Var, ops
 
 RENAMING = frozenset(name for name, op in OPS.items() if isinstance(op, Renaming))
-_REDUCTIONS = frozenset({"reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"})
+_REDUCTIONS = frozenset(name for name, op in OPS.items() if isinstance(op, Reduction) and op.takes)
 
 X = Var("x")
 
@@ -49,7 +50,7 @@ class MergeReshapes(NodeRule):
     def rewrite(self, program: Program, node: Node) -> Edit | str:
         """One reshape from the inner source to the outer shape."""
         inner = program.producers.get(node.inputs[0])
-        if inner is None or inner.op not in RENAMING:
+        if inner is None or not inner.traits.renames:
             return ""
         source, target = program.facts[inner.inputs[0]].type, program.facts[node.output].type
         if source is None or target is None or source.shape is None or target.shape is None:
@@ -91,6 +92,12 @@ def _to(x: Term, *sizes: Dim) -> Use:
     return ops.reshape(x, np.array(sizes, dtype=object))
 
 
+def _plain(node: Node) -> bool:
+    """Whether elements are reduced as they are."""
+    reduction = node.kind(Reduction)
+    return reduction is not None and bool(reduction.takes)
+
+
 @exact("reduction_drops_axes")
 class ReductionDropsAxes(NodeRule):
     """reshape(reduce(x, axes)) = reduce(x, axes) without the reduced axes, where that is the shape."""
@@ -101,7 +108,7 @@ class ReductionDropsAxes(NodeRule):
     def rewrite(self, program: Program, node: Node) -> Edit | str:
         """The reduction drops its axes itself."""
         inner = program.producers.get(node.inputs[0])
-        if inner is None or inner.op not in _REDUCTIONS or not inner.attrs["keepdims"]:
+        if inner is None or not _plain(inner) or not inner.attrs["keepdims"]:
             return ""
         before, after = program.type(inner.inputs[0]), program.type(node.output)
         middle = program.type(inner.output)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import TypeGuard
 
 from tensmith.ir import Node, Program, make_node
 from tensmith.rewrite.exact.elementwise import ELEMENTWISE, pointwise_source
@@ -24,6 +25,10 @@ def order(attrs_perm: Perm | None, rank: int) -> Perm:
 def composed(inner: Perm, outer: Perm) -> Perm:
     """The one transpose that does `inner`, then `outer`."""
     return tuple(inner[axis] for axis in outer)
+
+
+def _transposes(node: Node | None) -> TypeGuard[Node]:
+    return node is not None and node.op == "transpose"
 
 
 def _perm_of(program: Program, node: Node) -> Perm:
@@ -85,7 +90,7 @@ class TransposesThroughElementwise(NodeRule):
         while current is not None and pointwise_source(program, current) is not None:
             chain.append(current)
             current = program.producers.get(pointwise_source(program, current) or "")
-        if not chain or current is None or current.op != "transpose":
+        if not chain or not _transposes(current):
             return ""
         used = next((n for n in (*chain, current) if program.uses(n.output) > 1), None)
         if used is not None:
@@ -120,9 +125,10 @@ class TransposesJoined(NodeRule):
     def rewrite(self, program: Program, node: Node) -> Edit | str:
         """Both operands transposed alike, and nothing broadcast."""
         sides = [program.producers.get(name) for name in node.inputs]
-        if len(sides) != 2 or any(side is None or side.op != "transpose" for side in sides):
+        turned = [side for side in sides if _transposes(side)]
+        if len(sides) != 2 or len(turned) < 2:
             return ""
-        first, second = (side for side in sides if side is not None)
+        first, second = turned
         perm = _perm_of(program, first)
         if perm != _perm_of(program, second) or first is second:
             return "the operands are transposed differently"

@@ -16,6 +16,7 @@ import numpy as np
 from tensmith.formula.arith import Array
 from tensmith.formula.poly import product
 from tensmith.ir import Node, Program
+from tensmith.ir.handlers import Handlers
 from tensmith.ir.op import Typed
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.pooling import GlobalPool, Pool
@@ -23,7 +24,7 @@ from tensmith.ir.ops.reduction import Reduction
 from tensmith.ir.ops.shape import Renaming, whole_groups
 from tensmith.ir.ops.slicing import full_pads, resolve_slice
 from tensmith.ir.types import Shape
-from tensmith.rewrite.lossy.axis_labels import AxisLabels, End, Labels, Place, Rule, flows
+from tensmith.rewrite.lossy.axis_labels import AxisLabels, End, Labels, Place, flows
 
 
 @dataclass
@@ -44,28 +45,8 @@ class Cut:
 
 
 Edit: TypeAlias = Callable[[Cut, Node], Node]
-EDITS: dict[str, Edit] = {}
-
-
-def edits(*ops: str) -> Callable[[Edit], Edit]:
-    """Registers how nodes of some ops are rebuilt."""
-
-    def register(edit: Edit) -> Edit:
-        EDITS.update(dict.fromkeys(ops, edit))
-        return edit
-
-    return register
-
-
-def by_family(node: Node) -> Rule | None:
-    """The rule of an op without one of its own, by the class it is declared with."""
-    if isinstance(node.definition, Elementwise):
-        return aligned
-    if isinstance(node.definition, (Pool, GlobalPool)):
-        return channelwise
-    if isinstance(node.definition, Reduction):
-        return reduction
-    return renaming if isinstance(node.definition, Renaming) else None
+# How nodes of some ops are rebuilt.
+edits = Handlers[Edit]()
 
 
 def _ints(program: Program, node: Node, index: int) -> list[int] | None:
@@ -178,6 +159,7 @@ def _broadcast(labels: AxisLabels, values: Sequence[tuple[str, int]], rank: int)
     return found
 
 
+@flows(Elementwise)
 def aligned(labels: AxisLabels, node: Node) -> None:
     """Elementwise ops: axes align from the right, as they broadcast."""
     values = [(name, labels.rank(name)) for name in node.inputs if name]
@@ -193,6 +175,7 @@ def first_input(labels: AxisLabels, node: Node) -> None:
         labels.set(name, _through(labels, node.inputs[0]))
 
 
+@flows(Pool, GlobalPool)
 def channelwise(labels: AxisLabels, node: Node) -> None:
     """Pools: batch and channel pass, space is left."""
     x = node.inputs[0]
@@ -228,6 +211,7 @@ def softmax(labels: AxisLabels, node: Node) -> None:
     labels.set(node.output, _through(labels, x))
 
 
+@flows(Reduction)
 def reduction(labels: AxisLabels, node: Node) -> None:
     """Needs every entry along the axes it reduces; the others pass."""
     x, rank = node.inputs[0], labels.rank(node.inputs[0])
@@ -266,6 +250,7 @@ def transpose(labels: AxisLabels, node: Node) -> None:
     labels.set(node.output, [own[axis] for axis in perm])
 
 
+@flows(Renaming)
 def renaming(labels: AxisLabels, node: Node) -> None:
     """Reshapes: an axis passes alone, or merged with others whose positions then belong to its channels."""
     x, y = node.inputs[0], node.output
@@ -294,10 +279,9 @@ def _target(program: Program, node: Node, shape: Shape, labels: Sequence[Labels 
     Empty where the old one serves, because it leaves the sizes that shrink to 0 or -1; None where no target
     can say it.
     """
-    if node.op == "flatten":
-        return []
-    if node.op != "reshape":
-        return [] if node.inputs[1:] else None
+    kind = node.kind(Renaming)
+    if kind is None or not kind.sized:  # what names its axes serves, what drops all of size 1 does not
+        return [] if node.inputs[1:] or "axis" in node.attrs else None
     value = program.facts[node.inputs[1]].value
     old = [] if value is None else np.asarray(value).reshape(-1).tolist()
     if len(old) == len(shape) and all(own is None or item in (0, -1) for item, own in zip(old, labels)):
@@ -464,5 +448,5 @@ def pad_edit(cut: Cut, node: Node) -> Node:
 
 def edited(cut: Cut, node: Node) -> Node:
     """The node for the axes that are left."""
-    edit = None if node.opaque is not None else EDITS.get(node.op)
+    edit = edits.find(node)
     return node if edit is None else edit(cut, node)

@@ -16,6 +16,7 @@ import numpy as np
 
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
+from tensmith.ir.handlers import Handlers
 
 # Labels of the positions of one axis, int64 [size]; None where the axis keeps its size.
 Labels: TypeAlias = "Array | None"
@@ -24,17 +25,8 @@ Place: TypeAlias = tuple[str, int]
 # Sets the labels of a node's outputs from those of its inputs.
 Rule: TypeAlias = "Callable[[AxisLabels, Node], None]"
 
-FLOWS: dict[str, Rule] = {}
-
-
-def flows(*ops: str) -> Callable[[Rule], Rule]:
-    """Registers how labels pass through some ops. An op without a rule freezes what it reads."""
-
-    def register(rule: Rule) -> Rule:
-        FLOWS.update(dict.fromkeys(ops, rule))
-        return rule
-
-    return register
+# How labels pass through ops. An op without a rule freezes what it reads.
+flows = Handlers[Rule]()
 
 
 @dataclass(frozen=True)
@@ -48,7 +40,7 @@ class End:
 class AxisLabels:
     """The labels of every value and constant of a program, after running the rules over it."""
 
-    def __init__(self, program: Program, default: Callable[[Node], Rule | None]) -> None:
+    def __init__(self, program: Program) -> None:
         self.program = program
         self.producers: list[End] = []
         self.consumers: list[End] = []
@@ -57,7 +49,7 @@ class AxisLabels:
         self._parent: list[int] = []
         self._frozen: list[Array] = []
         for node in program.nodes:
-            rule = None if self._unknown(node) else FLOWS.get(node.op) or default(node)
+            rule = None if self._unknown(node) else flows.find(node)
             if rule is None:
                 self.stop(node)
             else:

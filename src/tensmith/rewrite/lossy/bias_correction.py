@@ -21,10 +21,8 @@ def takes_bias(program: Program, layer: Layer) -> bool:
     """Whether a constant can be added to each output channel of the layer itself."""
     if layer.bias and layer.bias not in program.constants:
         return False
-    if layer.op == "conv":
-        return True
     attrs = layer.node.attrs
-    if layer.op != "gemm" or attrs["alpha"] != 1 or attrs["beta"] != 1:
+    if not layer.product.biased or attrs.get("alpha", 1) != 1 or attrs.get("beta", 1) != 1:
         return False
     rows = layer.shape[1] if layer.transposed else layer.shape[0]
     return not layer.bias or program.constants[layer.bias].size == rows

@@ -89,7 +89,7 @@ def products(program: Program, block: int) -> list[Layer]:
     return [
         layer
         for layer in weighted_layers(program)
-        if layer.op in ("matmul", "gemm")
+        if len(layer.shape) == 2
         and sole_reader(program, layer)
         and program.type(layer.weight).dtype == "f32"
         and layer.shape[0 if layer.transposed else 1] >= block

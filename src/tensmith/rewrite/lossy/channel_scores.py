@@ -50,7 +50,7 @@ def readings(program: Program, use: Use, calibration: Calibration) -> list[Readi
 
 def _taps(layer: Layer) -> int:
     """Kernel positions: how many inputs of a row belong to one channel."""
-    return int(np.prod(layer.shape[2:])) if layer.op == "conv" else 1
+    return int(np.prod(layer.shape[2:]))
 
 
 def magnitude(program: Program, group: ChannelGroup) -> Array:

@@ -14,7 +14,7 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
-from tensmith.rewrite.lossy.axis_flow import Cut, by_family, edited
+from tensmith.rewrite.lossy.axis_flow import Cut, edited
 from tensmith.rewrite.lossy.axis_labels import AxisLabels, End, Place
 
 
@@ -45,7 +45,7 @@ class ChannelGroup:
 
 def groups(program: Program) -> list[ChannelGroup]:
     """Every group of removable channels, in the order of the program."""
-    labels = AxisLabels(program, by_family)
+    labels = AxisLabels(program)
     classes = list(_by_producers(labels).items())
     # Of each class of labels: which group it belongs to, and which of its channels it is.
     owner, number = np.full(labels.count, -1), np.full(labels.count, -1)
@@ -122,7 +122,7 @@ def without_channels(program: Program, group: ChannelGroup, removed: Array) -> P
 
     The outputs keep their types. ProgramError if an axis would be left empty.
     """
-    labels = AxisLabels(program, by_family)
+    labels = AxisLabels(program)
     gone = group.classes[removed]
 
     def kept(place: Place) -> Array | None:

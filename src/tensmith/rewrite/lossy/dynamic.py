@@ -55,7 +55,7 @@ class DynamicInt8(Method):
 
 
 def _products(program: Program) -> list[Layer]:
-    return [layer for layer in weighted_layers(program) if layer.op == "matmul"]
+    return [layer for layer in weighted_layers(program) if layer.product.bare]
 
 
 def _replaced(program: Program, layer: Layer, grid: Grid) -> Program:

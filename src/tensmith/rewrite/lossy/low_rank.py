@@ -84,7 +84,7 @@ class LowRank(Method):
         factors = _Factoring(program, layer, calibration if by_data else None)
         if form == "split":
             parts = factors.split(rank, energy)
-        elif layer.op == "conv" and layer.groups == 1 and factors.taps > 1:
+        elif layer.groups == 1 and factors.taps > 1:
             parts = factors.tucker(rank, rank_in, energy)
         else:
             raise reader.wrong(f"'{site}' is no ungrouped convolution wider than 1; use form split")
@@ -101,7 +101,7 @@ class _Factoring:
         self._program, self._layer = program, layer
         self.rows = layer.rows(program.constants[layer.weight])
         groups, _, d = self.rows.shape
-        self.taps = int(np.prod(layer.shape[2:])) if layer.op == "conv" else 1
+        self.taps = int(np.prod(layer.shape[2:]))
         self._first = None
         second = np.broadcast_to(np.eye(d), (groups, d, d))
         if calibration is not None:
@@ -192,11 +192,10 @@ class _Factoring:
         """
         layer, attrs = self._layer, dict(self._layer.node.attrs)
         last = position == count - 1
-        if layer.op == "matmul":
-            return part[0].T, attrs
-        if layer.op == "gemm":
-            attrs |= {"transB": 0} if last else {"transB": 0, "alpha": 1.0, "beta": 1.0}
-            return part[0].T, attrs | ({"transA": 0} if position else {})
+        if not layer.product.windowed:
+            own: dict[str, Any] = {"transB": 0, **({"transA": 0} if position else {})}
+            own |= {} if last else {"alpha": 1.0, "beta": 1.0}
+            return part[0].T, {name: own.get(name, value) for name, value in attrs.items()}
         kernel = layer.shape[2:]
         if position == count - 2:
             return part.reshape(-1, part.shape[-1] // self.taps, *kernel), attrs

@@ -7,15 +7,20 @@ effect is to cut at zero disappears: an unsigned grid that starts at zero cuts j
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from tensmith.ir import Node, Program
+from tensmith.ir.handlers import Handlers
 from tensmith.rewrite.lossy.weights import Layer, weighted_layers
 
 # Ops whose result is their input's values moved: it stays on the input's grid.
 _MOVING = frozenset({"max_pool", "reshape", "flatten", "squeeze", "unsqueeze", "transpose"})
-_RECTIFIERS = frozenset({"relu", "clip"})
+
+# (0, upper bound or None) of a rectifier; None if it cuts elsewhere.
+Bounds: TypeAlias = "tuple[float, float | None] | None"
+rectifiers = Handlers[Callable[[Program, Node], Bounds]]()
 
 
 @dataclass
@@ -48,7 +53,7 @@ def place(program: Program, skip: frozenset[str]) -> Placement:
             chosen.update((node.inputs[0], *_result(program, node, placement)))
         elif node.op == "add" and _joins_layers(program, node, treated | chosen):
             chosen.update((*node.inputs, *_result(program, node, placement)))
-        elif node.op == "concat" and all(name in chosen for name in node.inputs):
+        elif node.traits.joins and all(name in chosen for name in node.inputs):
             chosen.add(node.output)
             placement.same |= {name: node.output for name in node.inputs if name not in placement.same}
         elif node.op in _MOVING and node.inputs[0] in chosen and program.type(node.output).floating:
@@ -72,8 +77,9 @@ def _result(program: Program, node: Node, placement: Placement) -> Iterator[str]
     readers = program.consumers.get(node.output, ())
     if node.output in program.outputs:
         return
-    if len(readers) == 1 and readers[0].op in _RECTIFIERS:
-        bounds = _bounds(program, readers[0])
+    rectifier = rectifiers.find(readers[0]) if len(readers) == 1 else None
+    if rectifier is not None:
+        bounds = rectifier(program, readers[0])
         if bounds is not None and readers[0].output not in program.outputs:
             placement.rectified[node.output] = (readers[0].output, bounds[1])
             yield readers[0].output
@@ -81,10 +87,13 @@ def _result(program: Program, node: Node, placement: Placement) -> Iterator[str]
     yield node.output
 
 
-def _bounds(program: Program, node: Node) -> tuple[float, float | None] | None:
-    """(0, upper bound or None) of a rectifier; None if it cuts elsewhere."""
-    if node.op == "relu":
-        return 0.0, None
+@rectifiers("relu")
+def _relu(program: Program, node: Node) -> Bounds:
+    return 0.0, None
+
+
+@rectifiers("clip")
+def _clip(program: Program, node: Node) -> Bounds:
     limits: list[float | None] = []
     for name in (*node.inputs[1:], "", "")[:2]:
         array = program.constants.get(name)

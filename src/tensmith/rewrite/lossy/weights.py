@@ -16,10 +16,10 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
+from tensmith.ir.ops.elementwise import Elementwise
+from tensmith.ir.ops.product import Product
 from tensmith.rewrite.calibration import Calibration, Moment
 from tensmith.rewrite.rule import EVERYWHERE, EXACT
-
-_OPS = ("conv", "gemm", "matmul")
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ class Layer:
     shape: tuple[int, ...]
     groups: int
     node: Node
+    product: Product
     turned: bool = False
 
     @property
     def transposed(self) -> bool:
         """Whether the stored matrix is [d, rows] rather than [rows, d]."""
-        read = self.op == "matmul" or (self.op == "gemm" and not self.node.attrs["transB"])
-        return read != self.turned
+        return (self.product.filters(self.node.attrs) != 0) != self.turned
 
     @property
     def bias(self) -> str:
@@ -70,7 +70,7 @@ def weight_constant(program: Program, value: str) -> tuple[str, bool] | None:
         value = producer.inputs[0] if producer.inputs else ""
         if producer.op == "transpose" and producer.attrs["perm"] in (None, (), (1, 0)):
             turned = not turned
-        elif producer.op != "identity":
+        elif not producer.traits.renames or producer.kind(Elementwise) is None:  # no identity
             return None
     if value not in program.constants or (turned and program.constants[value].ndim != 2):
         return None
@@ -79,16 +79,17 @@ def weight_constant(program: Program, value: str) -> tuple[str, bool] | None:
 
 def layer_of(program: Program, node: Node) -> Layer | None:
     """The layer that a node is, or None: floating weights, known shape, two axes unless a convolution."""
-    if node.opaque is not None or node.op not in _OPS or len(node.inputs) < 2:
+    product = node.kind(Product)
+    if product is None or len(node.inputs) < 2:
         return None
     found = weight_constant(program, node.inputs[1])
     if found is None or not program.type(found[0]).floating:
         return None
     name, turned = found
     shape = program.constants[name].shape
-    if 0 in shape or (node.op != "conv" and len(shape) != 2):
+    if 0 in shape or (not product.windowed and len(shape) != 2):
         return None
-    return Layer(node.output, node.op, name, shape, node.attrs.get("group", 1), node, turned)
+    return Layer(node.output, node.op, name, shape, node.attrs.get("group", 1), node, product, turned)
 
 
 def weighted_layers(program: Program) -> list[Layer]:

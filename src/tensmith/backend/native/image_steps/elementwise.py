@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,39 +11,53 @@ import numpy as np
 
 from tensmith.backend.native.activations import activation_of
 from tensmith.backend.native.images import Images, images_of
+from tensmith.backend.native.meanings import meaning
 from tensmith.backend.native.quantized.grids import grid_of
 from tensmith.backend.native.steps import Array, Light
 from tensmith.errors import EngineError
+from tensmith.formula.expr import Expr
 from tensmith.ir import Node, Program
+from tensmith.ir.handlers import Handlers
+from tensmith.ir.ops.quantization import OnGrid, encodes
 from tensmith.kernel.epilogue import literal
 from tensmith.kernel.quantized import Grid
 from tensmith.kernel.routines.pointwise import Kind, Pointwise
-
-# Binary and unary ops as C over vector expressions.
-PLAIN: Mapping[str, str] = {
-    "add": "({0} + {1})",
-    "sub": "({0} - {1})",
-    "mul": "({0} * {1})",
-    "div": "({0} / {1})",
-    "max": "vmaximum({0}, {1})",
-    "min": "vminimum({0}, {1})",
-    "neg": "(-{0})",
-    "abs": "vabs({0})",
-    "exp": "vexp({0})",
-    "reciprocal": "(1.0f / {0})",
-    "erf": "verf({0})",
-    "identity": "{0}",
-}
+from tensmith.kernel.vectors import vector_text
 
 
 def is_elementwise(program: Program, node: Node) -> bool:
     """Whether `node` can be part of an elementwise group."""
-    if node.op == "batch_normalization":
-        return all(name in program.constants for name in node.inputs[1:])
-    if node.op in ("quantize_linear", "dequantize_linear"):
-        return grid_of(program, node) is not None
-    plain = node.op in PLAIN and len(node.inputs) <= 2
-    return node.opaque is None and (plain or activation_of(program, node) is not None)
+    if len(node.outputs) > 1:
+        return False
+    fits = _fits.find(node)
+    if fits is not None:
+        return fits(program, node)
+    return activation_of(program, node) is not None or _meaning(program, node) is not None
+
+
+def _meaning(program: Program, node: Node) -> Expr | None:
+    """What a node computes of elements of images; None if it has no C over whole vectors."""
+    found = meaning(program, node, program.constants.get)
+    try:
+        if found is not None:
+            vector_text(found, lambda place: "", lane_by_lane=False)
+    except EngineError:
+        return None
+    return found
+
+
+# Nodes that work on each element without being the same function of each: whether there is C for one.
+_fits = Handlers[Callable[[Program, Node], bool]]()
+
+
+@_fits("batch_normalization")
+def _constant_statistics(program: Program, node: Node) -> bool:
+    return all(name in program.constants for name in node.inputs[1:])
+
+
+@_fits(OnGrid)
+def _one_grid(program: Program, node: Node) -> bool:
+    return grid_of(program, node) is not None
 
 
 # The nodes that one expression holds at most, each as often as its text stands there: what a node reads twice
@@ -74,27 +89,25 @@ class Expression:
         """The C expression of a node's output."""
         self.taken.append(node)
         self.printed += self.times
-        if node.op == "batch_normalization":
-            return self._batch_norm(node)
-        if node.op == "dequantize_linear":
-            return self._dequantized(node)
-        if node.op == "quantize_linear":
-            return self._quantized(node)
+        text = _texts.find(node)
+        if text is not None:
+            return text(self, node)
         activation = activation_of(self.program, node)
         if activation is not None:
             return f"({activation.apply(self.value(node.inputs[0]))})"
         return self._plain(node)
 
     def _plain(self, node: Node) -> str:
-        """An op on one value or two, which may be the same: its text then stands there twice."""
-        texts = {}
-        for name in node.inputs:
-            if name not in texts:
-                count = node.inputs.count(name)
-                self.times *= count
-                texts[name] = self.value(name)
-                self.times //= count
-        return PLAIN[node.op].format(*(texts[name] for name in node.inputs))
+        """A function of elements; the text of a value stands in it as often as it is named."""
+        found = _meaning(self.program, node)
+        assert found is not None
+        read = vector_text(found, lambda place: f"\0{place}\0", lane_by_lane=False).split("\0")[1::2]
+        texts: dict[str, str] = {}
+        for name, count in Counter(node.inputs[int(place)] for place in read).items():
+            self.times *= count
+            texts[name] = self.value(name)
+            self.times //= count
+        return vector_text(found, lambda place: texts[node.inputs[int(place)]], lane_by_lane=False)
 
     def value(self, name: str) -> str:
         """The C expression of a value: a subtree, a leaf, or a number."""
@@ -141,13 +154,17 @@ class Expression:
         self.tables.append(full)
         return self._new("constant")
 
-    def _batch_norm(self, node: Node) -> str:
+    def batch_norm(self, node: Node) -> str:
         scale, shift, mean, variance = (
             self.program.constants[n].astype(np.float64) for n in node.inputs[1:5]
         )
         factor = scale / np.sqrt(variance + node.attrs["epsilon"])
         x = self.value(node.inputs[0])
         return f"({x} * {self._table(factor)} + {self._table(shift - mean * factor)})"
+
+    def on_grid(self, node: Node) -> str:
+        """Numbers as codes, or codes as numbers."""
+        return self._quantized(node) if encodes(node) else self._dequantized(node)
 
     def _dequantized(self, node: Node) -> str:
         """Bytes as numbers: those of a quantization in the same group already lack their zero point."""
@@ -171,7 +188,7 @@ class Expression:
 
     def step(self, root: Node) -> Light:
         """The elementwise group that ends in `root`."""
-        grid = grid_of(self.program, root) if root.op == "quantize_linear" else None
+        grid = grid_of(self.program, root) if encodes(root) else None
         if grid is None:
             text = self.node(root)
         else:
@@ -180,3 +197,8 @@ class Expression:
         routine = Pointwise(text, tuple(self.kinds), self.lanes, grid)
         constants: Any = np.concatenate(self.tables) if self.tables else None
         return Light(routine, tuple(self.sources), root.output, constants)
+
+
+_texts = Handlers[Callable[[Expression, Node], str]]()
+_texts("batch_normalization")(Expression.batch_norm)
+_texts(OnGrid)(Expression.on_grid)

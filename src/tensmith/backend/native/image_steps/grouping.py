@@ -11,17 +11,23 @@ from dataclasses import dataclass, field, replace
 from tensmith.backend.native.activations import activation_of
 from tensmith.backend.native.image_steps.elementwise import Expression, is_elementwise
 from tensmith.backend.native.image_steps.layers import layer
-from tensmith.backend.native.image_steps.parts import padded_slice
+from tensmith.backend.native.image_steps.parts import cuts, padded_slice, pads
 from tensmith.backend.native.image_steps.single import alone
 from tensmith.backend.native.images import images_of
 from tensmith.backend.native.quantized.epilogue import integer_step
 from tensmith.backend.native.quantized.grids import grid_of
 from tensmith.backend.native.quantized.operands import operands
 from tensmith.backend.native.steps import Array, Encode, Heavy, Step, reads
+from tensmith.backend.native.sums import addend
 from tensmith.ir import Node, Program
+from tensmith.ir.ops.product import Product
+from tensmith.ir.ops.quantization import encodes
 from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.quantized import Grid
+from tensmith.rewrite.term import Match, Var, match, ops
+
+_X = Var("x")
 
 
 def image_steps(program: Program, isa: Isa, tensors: Collection[Node]) -> dict[Node, list[Step]]:
@@ -30,7 +36,7 @@ def image_steps(program: Program, isa: Isa, tensors: Collection[Node]) -> dict[N
     found.taken.update(node for node in program.nodes if node.output in program.static_values)
     found.taken.update(tensors)
     for node in program.nodes:
-        heavy = node not in found.taken and node.op in ("conv", "gemm", "matmul")
+        heavy = node not in found.taken and node.kind(Product) is not None
         if heavy and not found.integers(node):
             found.heavy(node)
     for node in program.nodes:
@@ -40,7 +46,7 @@ def image_steps(program: Program, isa: Isa, tensors: Collection[Node]) -> dict[N
         if node not in found.taken and is_elementwise(program, node):
             found.elementwise(node)
     for node in reversed(program.nodes):
-        if node not in found.taken and node.op in ("slice", "pad"):
+        if node not in found.taken:
             found.part(node)
     for node in program.nodes:
         if node not in found.taken:
@@ -77,7 +83,7 @@ class _Grouping:
 
     def encodes(self, node: Node) -> bool:
         """Whether a node quantizes an input of the program for kernels alone."""
-        if node.op != "quantize_linear" or node.inputs[0] not in self.program.inputs:
+        if not encodes(node) or node.inputs[0] not in self.program.inputs:
             return False
         if grid_of(self.program, node) is None or node.output in self.program.outputs:
             return False
@@ -105,7 +111,7 @@ class _Grouping:
         consumers = program.consumers.get(step.output, ())
         if step.output in program.outputs or not consumers:
             return None
-        if len(consumers) == 2 and _gates(program, step.output, *consumers):
+        if len(consumers) == 2 and _gates(program, step.output, consumers[1]):
             return replace(step, activation=Activation("swish"), output=consumers[1].output), [*consumers]
         if len(consumers) > 1 or consumers[0] in self.taken:
             return None
@@ -113,9 +119,9 @@ class _Grouping:
         activation = activation_of(program, node)
         if activation is not None and node.inputs[0] == step.output:
             return replace(step, activation=activation, output=node.output), [node]
-        if node.op != "add" or node.inputs[0] == node.inputs[1]:
+        other = addend(node, step.output)
+        if other is None:
             return None
-        other = next(name for name in node.inputs if name != step.output)
         constant = program.constants.get(other)
         if constant is not None:
             if step.residual is not None or not _is_bias(program, node, constant):
@@ -128,15 +134,15 @@ class _Grouping:
         return replace(step, residual=other, output=node.output), [node]
 
     def part(self, node: Node) -> None:
-        """A slice of images, a padded image, or a padded slice."""
+        """A slice of images, a padded image, or a padded slice, if it is one."""
         program = self.program
-        source = program.producers.get(node.inputs[0])
-        joined = node.op == "pad" and source is not None and source.op == "slice"
-        if joined and source is not None and program.uses(source.output) == 1:
+        pad, cut = (node if is_one(node) else None for is_one in (pads, cuts))
+        source = program.producers.get(node.inputs[0]) if pad else None
+        if source is not None and cuts(source) and program.uses(source.output) == 1:
             self.taken.add(source)
-            self.place(node, padded_slice(program, node, source))
-        else:
-            self.place(node, padded_slice(program, *((node, None) if node.op == "pad" else (None, node))))
+            cut = source
+        if pad or cut:
+            self.place(node, padded_slice(program, pad, cut))
 
     def elementwise(self, root: Node) -> None:
         """The tree of elementwise nodes that ends in `root`."""
@@ -153,10 +159,10 @@ class _Grouping:
         self.place(root, step)
 
 
-def _gates(program: Program, value: str, gate: Node, product: Node) -> bool:
-    """Whether the nodes are value * sigmoid(value)."""
-    whole = product.op == "mul" and set(product.inputs) == {value, gate.output}
-    return gate.op == "sigmoid" and whole and program.uses(gate.output) == 1
+def _gates(program: Program, value: str, product: Node) -> bool:
+    """Whether a node makes value * sigmoid(value)."""
+    found = match(_X * ops.sigmoid(_X), program, product.output)
+    return isinstance(found, Match) and found.values[_X.name] == value
 
 
 def _is_bias(program: Program, node: Node, constant: Array) -> bool:

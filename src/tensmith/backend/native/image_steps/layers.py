@@ -9,6 +9,7 @@ from tensmith.backend.native.steps import Array, Heavy
 from tensmith.errors import EngineError
 from tensmith.ir import Node, Program, interpret
 from tensmith.ir.ops.convolution import window_attrs
+from tensmith.ir.ops.product import Product
 from tensmith.ir.ops.sizes import as_ints
 from tensmith.kernel.problem import Convolution
 from tensmith.kernel.sparse_stream import density, quads, strips
@@ -27,7 +28,8 @@ def _constant(program: Program, node: Node, index: int) -> Array:
 
 def layer(program: Program, node: Node) -> Heavy:
     """A conv, gemm or matmul by a constant as a heavy step; EngineError if no kernel computes it."""
-    return (_convolution if node.op == "conv" else _product)(program, node)
+    product = node.kind(Product)
+    return (_convolution if product is not None and product.windowed else _product)(program, node)
 
 
 def _convolution(program: Program, node: Node) -> Heavy:
@@ -77,7 +79,7 @@ def _product(program: Program, node: Node) -> Heavy:
 def _flattened(program: Program, value: str) -> str:
     """What `value` flattens to rows; itself if it is no flattening."""
     producer = program.producers.get(value)
-    if producer is None or producer.op not in ("flatten", "reshape") or program.type(value).rank != 2:
+    if producer is None or not producer.traits.renames or program.type(value).rank != 2:
         return value
     before = program.type(producer.inputs[0]).static
     after = program.type(value).static

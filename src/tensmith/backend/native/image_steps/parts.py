@@ -12,6 +12,16 @@ from tensmith.ir import Node, Program
 from tensmith.kernel.routines.copy import Copy
 
 
+def cuts(node: Node) -> bool:
+    """Whether a node is a slice."""
+    return node.op == "slice"
+
+
+def pads(node: Node) -> bool:
+    """Whether a node is a padding."""
+    return node.op == "pad"
+
+
 def padded_slice(program: Program, pad: Node | None, cut: Node | None) -> Light:
     """pad(slice(x)), either of them optional; EngineError where it is more than a copy within each image."""
     last = pad or cut

@@ -2,48 +2,76 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tensmith.backend.native.images import images_of
 from tensmith.backend.native.steps import Join, Light, Rename, Step
-from tensmith.backend.native.views import RESHAPING
 from tensmith.errors import EngineError
 from tensmith.ir import Node, Program
+from tensmith.ir.handlers import Handlers
+from tensmith.ir.ops.pooling import GlobalPool as GlobalPoolOp
+from tensmith.ir.ops.pooling import Pool as PoolOp
 from tensmith.ir.ops.pooling import Window
+from tensmith.ir.ops.reduction import Reduction
 from tensmith.ir.ops.sizes import as_ints
-from tensmith.kernel.routines.pool import GlobalPool, Pool
+from tensmith.kernel.routine import Routine
+from tensmith.kernel.routines.pool import GlobalPool, Kind, Pool
 from tensmith.kernel.routines.softmax import Softmax
+
+_routines = Handlers[Callable[[Program, Node, int], "Routine | None"]]()
 
 
 def alone(program: Program, node: Node, lanes: int) -> Step:
     """A node that stands alone."""
-    source = node.inputs[0] if node.inputs else ""
-    if node.op in RESHAPING:
-        return Rename(source, node.output)
-    if node.op == "concat" and node.attrs["axis"] % len(program.type(node.output).dims) == 1:
+    if node.traits.renames:
+        return Rename(node.inputs[0], node.output)
+    if node.traits.joins and node.attrs["axis"] % len(program.type(node.output).dims) == 1:
         return Join(node.inputs, node.output)
-    if node.op in ("max_pool", "average_pool"):
-        return Light(_pool(program, node, lanes), (source,), node.output)
-    rank = len(program.type(source).dims) if source else 0
-    if node.op in ("global_average_pool", "global_max_pool"):
-        pool = GlobalPool("max" if node.op == "global_max_pool" else "average", lanes)
-        return Light(pool, (source,), node.output)
-    if node.op in ("reduce_mean", "reduce_max") and rank == 4 and _axes(program, node, rank) == (2, 3):
-        return Light(
-            GlobalPool("max" if node.op == "reduce_max" else "average", lanes), (source,), node.output
-        )
-    if node.op == "softmax" and node.attrs["axis"] % rank == 1:
-        return Light(Softmax(lanes), (source,), node.output)
-    raise EngineError(f"{node.label} has no native kernel yet; another engine runs it")
+    make = _routines.find(node)
+    routine = make(program, node, lanes) if make else None
+    if routine is None:
+        raise EngineError(f"{node.label} has no native kernel yet; another engine runs it")
+    return Light(routine, node.inputs[:1], node.output)
 
 
-def _pool(program: Program, node: Node, lanes: int) -> Pool:
+def _pooled(node: Node) -> Kind | None:
+    """What kernels call that which a pool or reduction takes of its elements."""
+    op = node.kind(PoolOp) or node.kind(GlobalPoolOp) or node.kind(Reduction)
+    kinds: dict[str, Kind] = {"max": "max", "mean": "average"}
+    return kinds.get(op.takes) if op else None
+
+
+@_routines(GlobalPoolOp)
+def _whole(program: Program, node: Node, lanes: int) -> Routine | None:
+    kind = _pooled(node)
+    return GlobalPool(kind, lanes) if kind else None
+
+
+@_routines(Reduction)
+def _reduced(program: Program, node: Node, lanes: int) -> Routine | None:
+    """Of images, over all positions."""
+    rank = len(program.type(node.inputs[0]).dims)
+    return _whole(program, node, lanes) if rank == 4 and _axes(program, node, rank) == (2, 3) else None
+
+
+@_routines("softmax")
+def _softmax(program: Program, node: Node, lanes: int) -> Routine | None:
+    """Over channels."""
+    rank = len(program.type(node.inputs[0]).dims)
+    return Softmax(lanes) if node.attrs["axis"] % rank == 1 else None
+
+
+@_routines(PoolOp)
+def _pool(program: Program, node: Node, lanes: int) -> Routine | None:
     images = images_of(program, node.inputs[0])
     window = Window.of(node.attrs, images.extent)
-    if len(window.kernel) != 2 or len(node.outputs) > 1:
-        raise EngineError(f"{node.label} has no native kernel yet; another engine runs it")
+    kind = _pooled(node)
+    if kind is None or len(window.kernel) != 2 or len(node.outputs) > 1:
+        return None
     begins, padded = as_ints(window.begins), as_ints(window.padded)
     strides, dilations = as_ints(window.strides), as_ints(window.dilations)
     return Pool(
-        "max" if node.op == "max_pool" else "average",
+        kind,
         (window.kernel[0], window.kernel[1]),
         (strides[0], strides[1]),
         (begins[0], begins[1]),

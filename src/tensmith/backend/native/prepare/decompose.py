@@ -9,7 +9,7 @@ instance, group norm     layer normalization of rows, then a scale and a bias a 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -18,15 +18,21 @@ from tensmith.backend.native.prepare.attention import attention, rotary
 from tensmith.backend.native.prepare.builder import Builder
 from tensmith.backend.native.steps import Array
 from tensmith.ir import Node, Program
+from tensmith.ir.handlers import Handlers
 from tensmith.ir.ops.conv_transpose import transposed_window
 from tensmith.ir.ops.sizes import as_ints
+
+# (builder, node, shape of its first input) -> whether the builder now makes what the node does.
+_rules = Handlers[Callable[[Builder, Node, "tuple[int, ...]"], bool]]()
+_rules("attention")(attention)
+_rules("rotary_embedding")(rotary)
 
 
 def decomposed(program: Program) -> Program:
     """The program with what has a better form in that form."""
     builder = Builder(program)
     for node in program.nodes:
-        rule = _RULES.get(node.op)
+        rule = _rules.find(node)
         shape = program.type(node.inputs[0]).static if rule else None
         builder.making = node.output
         if rule is None or shape is None or not rule(builder, node, shape):
@@ -35,6 +41,7 @@ def decomposed(program: Program) -> Program:
     return replace(program, nodes=tuple(builder.nodes), constants=constants, _known={})
 
 
+@_rules("conv_transpose")
 def _transposed(builder: Builder, node: Node, shape: tuple[int, ...]) -> bool:
     """y[s q + f - pad] = sum(t; x[q - t] w[f + s t]): phase f of every position q is a convolution of x.
 
@@ -90,6 +97,7 @@ def _phased(w: Array, groups: int, strides: tuple[int, ...]) -> Array:
     return np.ascontiguousarray(turned).reshape(-1, w.shape[0] // groups, *taps)
 
 
+@_rules("depth_to_space")
 def _depth_to_space(builder: Builder, node: Node, shape: tuple[int, ...]) -> bool:
     n, c, h, w = shape
     b = node.attrs["blocksize"]
@@ -102,6 +110,7 @@ def _depth_to_space(builder: Builder, node: Node, shape: tuple[int, ...]) -> boo
     return True
 
 
+@_rules("space_to_depth")
 def _space_to_depth(builder: Builder, node: Node, shape: tuple[int, ...]) -> bool:
     n, c, h, w = shape
     b = node.attrs["blocksize"]
@@ -111,10 +120,12 @@ def _space_to_depth(builder: Builder, node: Node, shape: tuple[int, ...]) -> boo
     return True
 
 
+@_rules("instance_normalization")
 def _instance(builder: Builder, node: Node, shape: tuple[int, ...]) -> bool:
     return _grouped(builder, node, shape, shape[1])
 
 
+@_rules("group_normalization")
 def _group(builder: Builder, node: Node, shape: tuple[int, ...]) -> bool:
     return _grouped(builder, node, shape, node.attrs["num_groups"])
 
@@ -136,6 +147,7 @@ def _grouped(builder: Builder, node: Node, shape: tuple[int, ...], groups: int) 
     return True
 
 
+@_rules("hardmax")
 def _hardmax(builder: Builder, node: Node, shape: tuple[int, ...]) -> bool:
     name, axis = node.output, node.attrs["axis"] % len(shape)
     place = builder.add("arg_max", node.inputs[:1], f"{name} place", axis=axis, keepdims=0)
@@ -143,15 +155,3 @@ def _hardmax(builder: Builder, node: Node, shape: tuple[int, ...]) -> bool:
     values = builder.constant(f"{name} values", np.array([0, 1], np.float32))
     builder.add("one_hot", (place, depth, values), name, axis=axis)
     return True
-
-
-_RULES: Mapping[str, Callable[[Builder, Node, tuple[int, ...]], bool]] = {
-    "conv_transpose": _transposed,
-    "depth_to_space": _depth_to_space,
-    "space_to_depth": _space_to_depth,
-    "instance_normalization": _instance,
-    "group_normalization": _group,
-    "hardmax": _hardmax,
-    "attention": attention,
-    "rotary_embedding": rotary,
-}

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from tensmith.backend.native.prepare.builder import free
-from tensmith.backend.native.quantized.grids import MOVING, grid_of
+from tensmith.backend.native.quantized.grids import grid_of
 from tensmith.ir import Node, Program, make_node
+from tensmith.ir.ops.quantization import decodes, encodes
 
 # Scales by which a code comes back from its number: normal, and 255 of them are finite.
 _SMALLEST, _LARGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max) / 256
@@ -27,12 +28,12 @@ def unsigned(program: Program) -> Program:
 
     for node in program.nodes:
         readers = program.consumers.get(node.output, ())
-        if node.op != "quantize_linear" or node.output in program.outputs or not readers:
+        if not encodes(node) or node.output in program.outputs or not readers:
             continue
         ends = (node, *readers)
         zeros = [constants.get((*one.inputs, "", "")[2]) for one in ends]
         plain = all(zero is not None and zero.dtype == np.int8 for zero in zeros)
-        if plain and all(reader.op == "dequantize_linear" for reader in readers):
+        if plain and all(map(decodes, readers)):
             nodes |= {one: raised(one) for one in ends}
     return replace(program, nodes=tuple(nodes.values()), constants=constants, _known={})
 
@@ -51,13 +52,13 @@ def moved_behind(program: Program) -> Program:
         node = replace(old, inputs=tuple(same.get(name, name) for name in old.inputs))
         before = [producers.get(name) for name in node.inputs]
         source = before[0] if before else None
-        inner = node.op == "quantize_linear" and node.output not in program.outputs
+        inner = encodes(node) and node.output not in program.outputs
         if inner and source is not None and _one_grid(program, [source, node]):
             same[node.output] = source.inputs[0]
             continue
         behind = _behind(program, node, before)
         for new in behind:
-            if new.op == "dequantize_linear" and new.inputs[0] not in program.static_values:
+            if decodes(new) and new.inputs[0] not in program.static_values:
                 producers[new.output] = new
         nodes += behind
     return replace(program, nodes=tuple(nodes), _known={})
@@ -69,8 +70,8 @@ def _parts_first(program: Program) -> Program:
     gone: set[Node] = set()
     for node in program.nodes:
         readers = program.consumers.get(node.output, ())
-        alone = node.op == "concat" and len(readers) == 1 and node.output not in program.outputs
-        if alone and readers[0].op == "quantize_linear" and grid_of(program, readers[0]) is not None:
+        alone = node.traits.joins and len(readers) == 1 and node.output not in program.outputs
+        if alone and encodes(readers[0]) and grid_of(program, readers[0]) is not None:
             last = readers[0]
             gone.add(last)
             parts = [free(f"{last.output} part {i}", program.names) for i in range(len(node.inputs))]
@@ -86,9 +87,9 @@ def _parts_first(program: Program) -> Program:
 
 def _behind(program: Program, node: Node, before: list[Node | None]) -> list[Node]:
     """The nodes that take a node's place."""
-    moved = before if node.op == "concat" else before[:1]
+    moved = before[: len(node.picked)]
     known = [source for source in moved if source is not None]
-    if node.op not in MOVING or len(node.outputs) > 1 or not known or len(known) < len(moved):
+    if len(node.outputs) > 1 or not known or len(known) < len(moved):
         return [node]
     if not _one_grid(program, known):
         return [node]

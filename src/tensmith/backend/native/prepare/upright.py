@@ -10,6 +10,7 @@ from dataclasses import replace
 from tensmith.backend.native.prepare.builder import free
 from tensmith.backend.native.steps import Array
 from tensmith.ir import Node, Program
+from tensmith.ir.ops.quantization import decodes
 
 _PERMUTATIONS = (None, (), (1, 0))
 
@@ -26,7 +27,7 @@ def _upright(program: Program, node: Node, constants: dict[str, Array]) -> Node:
     if node.op != "transpose" or node.attrs["perm"] not in _PERMUTATIONS:
         return node
     opened = program.producers.get(node.inputs[0])
-    if opened is None or opened.op != "dequantize_linear":
+    if opened is None or not decodes(opened):
         return node
     given = {name: program.constants.get(name) for name in opened.inputs if name}
     codes = given[opened.inputs[0]]

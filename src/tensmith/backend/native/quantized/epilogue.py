@@ -18,8 +18,10 @@ from tensmith.backend.native.activations import activation_of
 from tensmith.backend.native.quantized.grids import grid_of
 from tensmith.backend.native.quantized.operands import Operands
 from tensmith.backend.native.steps import Array, Heavy
+from tensmith.backend.native.sums import addend
 from tensmith.errors import EngineError
 from tensmith.ir import Node, Program
+from tensmith.ir.ops.quantization import decodes, encodes
 from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.quantized import Grid, Rescaling, fields
 
@@ -106,7 +108,7 @@ class Behind:
     def _quantize(self, node: Node) -> bool:
         """A grid: the last one, or if a residual or a curve comes after it, the sums' own."""
         grid = grid_of(self.program, node)
-        if node.op != "quantize_linear" or grid is None:
+        if grid is None or not encodes(node):
             return False
         if self.bounds is not None:
             grid = grid.clipped(*self.bounds)
@@ -165,11 +167,10 @@ class Behind:
 
     def _addend(self, node: Node, value: str) -> str | None:
         """The other operand of an addition of two computed tensors of one shape."""
-        if node.op != "add" or node.inputs[0] == node.inputs[1]:
+        other = addend(node, value)
+        if other is None or self.program.type(other).static != self.program.type(value).static:
             return None
-        other = next(name for name in node.inputs if name != value)
-        same = self.program.type(other).static == self.program.type(value).static
-        return other if same and other not in self.program.static_values else None
+        return other if other not in self.program.static_values else None
 
     def _constant(self, node: Node, value: str) -> Array | None:
         """What an addition of one number a filter adds; None if it is none."""
@@ -192,6 +193,6 @@ class Behind:
         """Where the other operand of an addition is read from: its codes, or itself."""
         producer = self.program.producers.get(value)
         grid = grid_of(self.program, producer) if producer is not None else None
-        if producer is not None and grid is not None and producer.op == "dequantize_linear":
+        if producer is not None and grid is not None and decodes(producer):
             return producer.inputs[0], grid
         return value, Grid(1.0, 0)

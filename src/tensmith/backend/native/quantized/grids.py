@@ -11,21 +11,22 @@ import numpy as np
 
 from tensmith.errors import EngineError
 from tensmith.ir import Node, Program
+from tensmith.ir.ops.quantization import OnGrid, encodes
 from tensmith.kernel.quantized import Grid
 
 _SIGNED_OFFSET = {"u8": 0, "i8": 128}
-# Ops whose result is some of their inputs' elements.
-MOVING = frozenset({
-    "max_pool", "concat", "flatten", "reshape", "squeeze", "unsqueeze", "identity", "transpose", "slice",
-    "expand",
-})  # fmt: skip
+
+
+def codes_of(node: Node) -> str:
+    """The value that holds the codes of a quantize_linear or dequantize_linear."""
+    return node.output if encodes(node) else node.inputs[0]
 
 
 def grid_of(program: Program, node: Node) -> Grid | None:
     """The grid of a quantize_linear or dequantize_linear; None if it is not one grid of bytes for all."""
-    if node.op not in ("quantize_linear", "dequantize_linear"):
+    if node.kind(OnGrid) is None:
         return None
-    codes = node.output if node.op == "quantize_linear" else node.inputs[0]
+    codes = codes_of(node)
     offset = _SIGNED_OFFSET.get(program.type(codes).dtype)
     scale = program.constants.get(node.inputs[1])
     has_zero = len(node.inputs) > 2 and bool(node.inputs[2])
@@ -45,12 +46,12 @@ def grids(program: Program, tensors: Container[str] = ()) -> dict[str, Grid]:
         grid = grid_of(program, node)
         if grid is None or node.output in program.static_values:
             continue
-        value = node.output if node.op == "quantize_linear" else node.inputs[0]
+        value = codes_of(node)
         if found.setdefault(value, grid).zero_point != grid.zero_point:
             raise EngineError(f"'{value}' is read with two zero points, which has no native kernel")
     for node in reversed(program.nodes):
-        if node.op in MOVING and node.output in found:
-            found.update({name: found[node.output] for name in node.inputs if name not in found})
+        if node.output in found:
+            found.update({name: found[node.output] for name in node.picked if name not in found})
     for name in (*program.inputs, *program.outputs):
         dtype = program.type(name).dtype
         if name in tensors:

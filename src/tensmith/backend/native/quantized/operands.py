@@ -10,6 +10,8 @@ import numpy as np
 from tensmith.backend.native.quantized.grids import grid_of
 from tensmith.backend.native.steps import Array
 from tensmith.ir import Node, Program
+from tensmith.ir.ops.product import Product
+from tensmith.ir.ops.quantization import decodes
 from tensmith.kernel.quantized import Grid
 
 
@@ -29,10 +31,10 @@ def operands(program: Program, node: Node) -> Operands | None:
     if x is None or w is None or node.attrs.get("alpha", 1.0) != 1 or node.attrs.get("beta", 1.0) != 1:
         return None
     source = grid_of(program, x)
-    if source is None or x.op != "dequantize_linear" or w.op != "dequantize_linear":
+    product = node.kind(Product)
+    if product is None or source is None or not decodes(x) or not decodes(w):
         return None
-    axis = 0 if node.op == "conv" or node.attrs.get("transB", 0) else 1
-    scales = _weight_scales(program, w, axis)
+    scales = _weight_scales(program, w, product.filters(node.attrs))
     if scales is None:
         return None
     codes, bias = None, None
@@ -50,7 +52,7 @@ def _weight_scales(program: Program, node: Node, axis: int) -> Array | None:
     zero = program.constants.get(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] else None
     if codes is None or scale is None or codes.dtype != np.int8 or node.attrs["block_size"]:
         return None
-    along = scale.size == 1 or node.attrs["axis"] % codes.ndim == axis
+    along = scale.size == 1 or node.attrs["axis"] % codes.ndim == axis % codes.ndim
     return scale.reshape(-1) if along and (zero is None or not zero.any()) else None
 
 
@@ -59,7 +61,7 @@ def _bias(program: Program, name: str, unit: Array) -> tuple[Array | None, Array
     producer = program.producers.get(name)
     if name in program.constants:
         return None, program.constants[name].reshape(-1)
-    if producer is None or producer.op != "dequantize_linear":
+    if producer is None or not decodes(producer):
         return None
     codes, scale = (program.constants.get(part) for part in producer.inputs[:2])
     zero = program.constants.get(producer.inputs[2]) if len(producer.inputs) > 2 else None

@@ -11,6 +11,7 @@ import numpy as np
 from tensmith.backend.native.quantized.epilogue import Behind, rescaled
 from tensmith.backend.native.quantized.operands import operands
 from tensmith.backend.native.steps import Array, Heavy
+from tensmith.backend.native.sums import addend
 from tensmith.backend.native.tensor_steps.elementwise import curve
 from tensmith.backend.native.tensor_steps.operands import Free, Tensors
 from tensmith.ir import Node
@@ -53,8 +54,8 @@ class RowsBehind(Behind):
     free: Free
 
     def _constant(self, node: Node, value: str) -> Array | None:
-        others = [name for name in node.inputs if name != value]
-        constant = self.tensors.constant(others[0]) if node.op == "add" and len(others) == 1 else None
+        other = addend(node, value)
+        constant = self.tensors.constant(other) if other else None
         columns = self.tensors.shape(value)[-1]
         if constant is None or constant.shape[-1:] != (columns,) or constant.size != columns:
             return None

@@ -15,6 +15,7 @@ import numpy as np
 
 from tensmith.backend.native.steps import Array
 from tensmith.ir import Node, Program
+from tensmith.ir.ops.quantization import decodes
 from tensmith.kernel.codes import CODE_BITS, coded
 
 # What is taken off codes and zero points, and the dtype of problems without and with zero points.
@@ -33,7 +34,7 @@ def coded_weights(program: Program, node: Node) -> LayerWeights | None:
     """The codes behind the right operand of a matmul or gemm; None if it has none that kernels read."""
     producer = program.producers.get(node.inputs[1])
     turned = bool(node.attrs.get("transB", 0))
-    if producer is None or producer.op != "dequantize_linear" or node.attrs.get("alpha", 1.0) != 1:
+    if producer is None or not decodes(producer) or node.attrs.get("alpha", 1.0) != 1:
         return None
     codes, scales, zeros = (
         program.constants.get(name) if name else None for name in (*producer.inputs, "")[:3]

@@ -23,6 +23,12 @@ from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import product
 from tensmith.kernel.quantized import FIELDS, HEADER, Grid, constants
 from tensmith.kernel.routines.dynamic import Encoded, Range, Rescaled
+from tensmith.rewrite.term import Var, ops
+
+_Q, _ZERO, _SCALE = Var("q"), Var("zero"), Var("scale")
+_W, _W_ZERO = Var("w", static=True), Var("w_zero", static=True, optional=True)
+_SUMS = ops.cast(ops.matmul_integer(_Q, _W, _ZERO, _W_ZERO), attrs="cast")
+_PRODUCT = _SUMS * (_SCALE * Var("scales", static=True))
 
 # What is multiplied by the rows' scale at run time.
 _UNIT = Grid(1.0, 0)
@@ -36,8 +42,11 @@ class _DynamicBehind(RowsBehind):
         return False
 
 
-def dynamic_layer(tensors: Tensors, node: Node, free: Free, isa: Isa) -> tuple[list[Step], list[Node]] | None:
-    """The steps of a matmul_integer of that form, and the nodes they stand for; None if it is no such."""
+def dynamic_layer(
+    tensors: Tensors, node: Node, free: Free, isa: Isa
+) -> tuple[list[Step], list[Node], Node] | None:
+    """The steps of a product of that form that ends in `node`, the nodes they stand for, and what quantizes
+    its rows; None if it is no such."""
     found = _operands(tensors, node)
     if found is None:
         return None
@@ -48,6 +57,8 @@ def dynamic_layer(tensors: Tensors, node: Node, free: Free, isa: Isa) -> tuple[l
     step = Heavy(
         product(math.prod(shape[:-1]), inner, columns), tensors.name(source), codes.T[:, :, None, None], name
     )
+    if not all(map(free, nodes)):
+        return None
     taken = [one for one in tensors.program.nodes if not free(one) or one in nodes]
     behind = _DynamicBehind(tensors.program, name, taken, tensors=tensors, free=free)
     made = rescaled(step, Operands(node, _UNIT, scales, None, None), nodes[-1], behind)
@@ -56,10 +67,14 @@ def dynamic_layer(tensors: Tensors, node: Node, free: Free, isa: Isa) -> tuple[l
     step, more = made
     range_, table = _range(tensors, encoder), f"numbers of {node.output}"
     tensors.tables[table] = HEADER + FIELDS * isa.round_up(columns)
-    return [
-        Dense(Rescaled(-(-columns // isa.lanes), isa.lanes), (range_,), table, _template(step, isa)),
-        replace(named(tensors, step), table=table),
-    ], [*nodes, *more[1:]]
+    return (
+        [
+            Dense(Rescaled(-(-columns // isa.lanes), isa.lanes), (range_,), table, _template(step, isa)),
+            replace(named(tensors, step), table=table),
+        ],
+        [*nodes, *more[1:]],
+        encoder,
+    )
 
 
 def encoded(tensors: Tensors, node: Node, isa: Isa) -> list[Step]:
@@ -90,34 +105,22 @@ def _template(step: Heavy, isa: Isa) -> Array:
 def _operands(tensors: Tensors, node: Node) -> tuple[Node, Array, Array, list[Node]] | None:
     """(what quantizes the rows, int8 weights [inner, columns], their scales, the nodes of the product)."""
     program = tensors.program
-    encoder = program.producers.get(node.inputs[0])
-    weights, zero = (tensors.constant(name) if name else None for name in (*node.inputs, "", "")[1:4:2])
-    if encoder is None or encoder.op != "dynamic_quantize_linear" or node.inputs[2:3] != encoder.outputs[2:]:
+    found = tensors.match(_PRODUCT, node.output)
+    if found is None or tensors.dtype(found.nodes[1].output) != "f32":
         return None
-    if weights is None or weights.ndim != 2 or not weights.size or (len(node.inputs) > 3 and zero is None):
+    given = found.values
+    encoder = program.producers.get(given["q"])
+    ours = encoder is not None and encoder.outputs == (given["q"], given["scale"], given["zero"])
+    if encoder is None or not ours or not encoder.traits.rounds:
+        return None
+    weights, scales = tensors.constant(given["w"]), tensors.constant(given["scales"])
+    zero = tensors.constant(given["w_zero"]) if given["w_zero"] else None
+    if weights is None or weights.ndim != 2 or not weights.size:
         return None
     codes = weights.astype(np.int16) - (0 if zero is None else zero.astype(np.int16))
     if codes.min() < -128 or codes.max() > 127:
         return None
-    cast = _only_reader(tensors, node.output, "cast")
-    whole = _only_reader(tensors, cast.output, "mul") if cast is not None else None
-    if cast is None or whole is None or tensors.dtype(cast.output) != "f32":
-        return None
-    factors = [name for name in whole.inputs if name != cast.output]
-    scaling = program.producers.get(factors[0]) if factors else None
-    if scaling is None or scaling.op != "mul" or encoder.outputs[1] not in scaling.inputs:
-        return None
-    others = [name for name in scaling.inputs if name != encoder.outputs[1]]
-    scales = tensors.constant(others[0]) if others else None
     if scales is None or scales.ndim > 1 or scales.size not in (1, codes.shape[1]):
         return None
-    if program.uses(scaling.output) > 1 or scaling.output in program.outputs:
-        return None
-    nodes = sorted((node, cast, scaling, whole), key=program.nodes.index)
+    nodes = sorted(found.nodes, key=program.nodes.index)
     return encoder, codes.astype(np.int8), scales.reshape(-1), nodes
-
-
-def _only_reader(tensors: Tensors, value: str, op: str) -> Node | None:
-    readers = tensors.program.consumers.get(value, ())
-    alone = len(readers) == 1 and tensors.program.uses(value) == 1 and value not in tensors.program.outputs
-    return readers[0] if alone and readers[0].op == op else None

@@ -5,57 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from tensmith.backend.native.activations import activation_of
-from tensmith.backend.native.image_steps.elementwise import MOST_PRINTED, PLAIN
-from tensmith.backend.native.quantized.grids import grid_of
+from tensmith.backend.native.image_steps.elementwise import MOST_PRINTED
+from tensmith.backend.native.meanings import composed
+from tensmith.backend.native.quantized.grids import codes_of, grid_of
 from tensmith.backend.native.tensor_steps.operands import Free, Reads, Tensors
+from tensmith.errors import EngineError
+from tensmith.formula.expr import Call, Expr, Num, Read
 from tensmith.ir import Node
-from tensmith.kernel.buffer import C_TYPES
+from tensmith.ir.ops.quantization import OnGrid, decodes, encodes
+from tensmith.kernel import grid_code
 from tensmith.kernel.epilogue import Curve, literal
-from tensmith.kernel.grid_code import codes_of, numbers_of
 from tensmith.kernel.quantized import Grid
 from tensmith.kernel.routines.strided import Operand
+from tensmith.kernel.vectors import vector_text
 
-# One step over vectors. What has no form here is computed number by number.
-_VECTOR: Mapping[str, str] = {
-    **PLAIN,
-    "sqrt": "EACH(sqrtf, {0})",
-    "log": "EACH(logf, {0})",
-    "sin": "EACH(sinf, {0})",
-    "cos": "EACH(cosf, {0})",
-    "floor": "EACH(floorf, {0})",
-    "ceil": "EACH(ceilf, {0})",
-}
-# x to these powers, over vectors.
-_POWERS: Mapping[float, str] = {
-    2.0: "({0} * {0})",
-    3.0: "({0} * {0} * {0})",
-    0.5: "EACH(sqrtf, {0})",
-    -0.5: "(1.0f / EACH(sqrtf, {0}))",
-    -1.0: "(1.0f / {0})",
-}
-# Over numbers of any type.
-_NUMBERS: Mapping[str, str] = {
-    "add": "({0} + {1})", "sub": "({0} - {1})", "mul": "({0} * {1})", "div": "({0} / {1})",
-    "max": "({0} >= {1} || {0} != {0} ? {0} : {1})", "min": "({0} <= {1} || {0} != {0} ? {0} : {1})",
-    "neg": "(-{0})", "abs": "({0} < 0 ? -{0} : {0})",
-    "equal": "({0} == {1})", "less": "({0} < {1})", "greater": "({0} > {1})",
-    "less_or_equal": "({0} <= {1})", "greater_or_equal": "({0} >= {1})",
-    "and": "({0} && {1})", "or": "({0} || {1})", "xor": "(!{0} != !{1})", "not": "(!{0})",
-    "where": "({0} ? {1} : {2})", "identity": "{0}", "isnan": "({0} != {0})",
-    "relu": "({0} > 0 || {0} != {0} ? {0} : 0)",
-}  # fmt: skip
-_MATHS: Mapping[str, str] = {
-    "exp": "expf({0})", "log": "logf({0})", "sqrt": "sqrtf({0})", "erf": "erff({0})", "tanh": "tanhf({0})",
-    "sin": "sinf({0})", "cos": "cosf({0})", "floor": "floorf({0})", "ceil": "ceilf({0})",
-    "pow": "powf({0}, {1})", "reciprocal": "(1 / {0})", "sigmoid": "(1 / (1 + expf(-{0})))",
-}  # fmt: skip
-_INTEGERS = frozenset({"i64", "i32", "bool", "u8", "i8"})
-_PAIR = frozenset({"quantize_linear", "dequantize_linear"})
-# Divisors whose reciprocal is a normal number too.
-_INVERTIBLE = (1e-30, 1e30)
+_NUMBERS = frozenset({"f32", "i64", "i32", "bool", "u8", "i8"})
 
 
 def is_elementwise(tensors: Tensors, node: Node) -> bool:
@@ -67,80 +32,71 @@ def is_elementwise(tensors: Tensors, node: Node) -> bool:
 
 def _bytes_grid(tensors: Tensors, node: Node) -> Grid | None:
     """The grid between unsigned bytes and floats that a node stands for, if it is one."""
-    codes = node.output if node.op == "quantize_linear" else node.inputs[0]
-    numbers = node.inputs[0] if node.op == "quantize_linear" else node.output
-    if node.op not in _PAIR or (tensors.dtype(codes), tensors.dtype(numbers)) != ("u8", "f32"):
+    if node.kind(OnGrid) is None or tensors.dtype(codes_of(node)) != "u8":
         return None
-    return grid_of(tensors.program, node)
+    numbers = node.inputs[0] if encodes(node) else node.output
+    return grid_of(tensors.program, node) if tensors.dtype(numbers) == "f32" else None
 
 
 def in_vectors(tensors: Tensors, node: Node) -> bool:
-    """Whether a node is a function of floats or unsigned bytes that the vector functions know."""
-    if node.op in _PAIR:
+    """Whether a node is a function of floats or unsigned bytes that there is C over vectors for."""
+    if node.kind(OnGrid) is not None:
         return _bytes_grid(tensors, node) is not None
-    used = [name for name in node.inputs if name]
-    if any(tensors.dtype(name) != "f32" for name in (*used, node.output)):
+    if any(tensors.dtype(name) != "f32" for name in (*node.inputs, node.output) if name):
         return False
-    if node.op == "pow":
-        return tensors.number(node.inputs[1]) in _POWERS
-    if activation_of(tensors.program, node) is not None:
-        return True
-    return node.op in _VECTOR and len(used) == _VECTOR[node.op].count("{") - _VECTOR[node.op].count("{{")
+    try:
+        vector_step(tensors, node, lambda name: "")
+    except EngineError:
+        return False
+    return True
 
 
 def _in_numbers(tensors: Tensors, node: Node) -> bool:
-    if node.op in _PAIR:
-        return grid_of(tensors.program, node) is not None
     types = {tensors.dtype(name) for name in (*node.inputs, node.output) if name}
-    if not types <= _INTEGERS | {"f32"} or not all(node.inputs):
-        return False
-    if node.op == "cast":
-        return True
-    if node.op in _MATHS:
-        return types == {"f32"}
-    return node.op in _NUMBERS and len(node.inputs) == len(set("012") & set(_NUMBERS[node.op]))
+    return types <= _NUMBERS and _number_step(tensors, node) is not None
 
 
 def vector_step(tensors: Tensors, node: Node, value: Callable[[str], str]) -> str:
-    """The C expression of one node over vectors, given those of its inputs."""
+    """The C expression of one node over vectors, given those of its inputs; EngineError if there is none."""
     grid = _bytes_grid(tensors, node)
     if grid is not None:
-        return (codes_of if node.op == "quantize_linear" else numbers_of)(value(node.inputs[0]), grid)
+        return (grid_code.codes_of if encodes(node) else grid_code.numbers_of)(value(node.inputs[0]), grid)
     activation = activation_of(tensors.program, node)
     if activation is not None:
         return f"({activation.apply(value(node.inputs[0]))})"
-    if node.op == "pow":
-        power = tensors.number(node.inputs[1])
-        assert power is not None
-        return _POWERS[power].format(value(node.inputs[0]))
-    divisor = tensors.number(node.inputs[1]) if node.op == "div" else None
-    if divisor is not None and _INVERTIBLE[0] < abs(divisor) < _INVERTIBLE[1]:
-        return f"({value(node.inputs[0])} * splat({literal(float(np.float32(1 / divisor)))}))"
-    return _VECTOR[node.op].format(*map(value, node.inputs))
+    found = tensors.meaning(node)
+    if found is None:
+        raise EngineError(f"{node.label} is no function of elements")
+    return vector_text(
+        found,
+        lambda place: value(node.inputs[int(place)]),
+        lambda place: tensors.number(node.inputs[int(place)]),
+    )
 
 
-def _number_step(tensors: Tensors, node: Node, value: Callable[[str], str]) -> str:
-    """The C expression of one node over numbers."""
-    c_type = C_TYPES[tensors.dtype(node.output)]
-    if node.op in _PAIR:
-        return _pair_step(tensors, node, value(node.inputs[0]))
-    if node.op == "cast":
-        source = value(node.inputs[0])
-        return f"({source} != 0)" if tensors.dtype(node.output) == "bool" else f"(({c_type}){source})"
-    form = _NUMBERS.get(node.op) or _MATHS[node.op]
-    return f"(({c_type}){form.format(*map(value, node.inputs))})"
+def _number_step(tensors: Tensors, node: Node) -> Expr | None:
+    """One node over numbers, of parameters "0", "1"... that stand for its inputs; None if it has no C."""
+    return _on_grid(tensors, node) if node.kind(OnGrid) is not None else tensors.meaning(node)
 
 
-def _pair_step(tensors: Tensors, node: Node, x: str) -> str:
-    """The C expression of a number on a grid of bytes, or of a byte's number; signed bytes stay signed."""
+def _on_grid(tensors: Tensors, node: Node) -> Expr | None:
+    """A number's code, what is no number as the least one, or a code's number; signed bytes stay signed."""
     grid = grid_of(tensors.program, node)
-    assert grid is not None
-    codes = tensors.dtype(node.output if node.op == "quantize_linear" else node.inputs[0])
+    if grid is None:
+        return None
+    codes = tensors.dtype(codes_of(node))
     least = -128 if codes == "i8" else 0
-    zero, scale = grid.zero_point + least, literal(grid.scale)
-    if node.op == "dequantize_linear":
-        return f"(((float){x} - {zero}) * {scale})"
-    return f"(({C_TYPES[codes]})fminf({least + 255}, fmaxf({least}, rintf({x} / {scale}) + {zero})))"
+    x: Expr = Read("0", (), tensors.dtype(node.inputs[0]))
+    zero, scale, low, high = (
+        Num(float(number), "f32") for number in (grid.zero_point + least, grid.scale, least, least + 255)
+    )
+    if decodes(node):
+        return Call("mul", (Call("sub", (Call("cast", (x,), "f32"), zero), "f32"), scale), "f32")
+    units = Call("round", (Call("div", (x, scale), "f32"),), "f32")
+    code = Call("add", (units, zero), "f32")
+    for relation, bound in (("greater", low), ("less", high)):
+        code = Call("where", (Call(relation, (code, bound), "bool"), code, bound), "f32")
+    return Call("cast", (code,), codes)
 
 
 @dataclass
@@ -157,23 +113,44 @@ class Tree:
     may_inline: Callable[[Node], bool]
     taken: list[Node] = field(default_factory=list)
     operands: list[Operand] = field(default_factory=list)
-    _known: dict[str, str] = field(default_factory=dict)
+    _known: dict[str, int] = field(default_factory=dict)
 
-    def build(self, value: str, shape: tuple[int, ...]) -> tuple[str, bool]:
-        """(the C expression of a value seen with `shape`, whether it is over vectors)."""
+    def build(self, value: str, shape: tuple[int, ...]) -> str | Expr:
+        """A value seen with `shape` as the expression of a `Part`."""
         inside = self._inside(value, shape)
         self.taken += [node for node in inside if not self._repeated(node)]
         own = {node.output: node for node in inside}
         vector = all(in_vectors(self.tensors, node) for node in inside)
         vector = vector and (self.tensors.dtype(value) == "f32" or bool(inside))
-        step = vector_step if vector else _number_step
+        return self._vectors(value, shape, own) if vector else self._numbers(value, shape, own)
 
-        def expression(name: str) -> str:
+    def _vectors(self, value: str, shape: tuple[int, ...], own: Mapping[str, Node]) -> str:
+        def text(name: str) -> str:
             if name in own:
-                return step(self.tensors, own[name], expression)
-            return self._leaf(name, shape, vector)
+                return vector_step(self.tensors, own[name], text)
+            number = self.tensors.number(name) if self.tensors.dtype(name) == "f32" else None
+            return f"{{{self._place(name, shape)}}}" if number is None else f"splat({literal(number)})"
 
-        return expression(value), vector
+        return text(value)
+
+    def _numbers(self, value: str, shape: tuple[int, ...], own: Mapping[str, Node]) -> Expr:
+        done: dict[str, Expr] = {"": Num(0, "bool")}  # what is left out is not read
+
+        def number(name: str) -> Expr:
+            if name not in done:
+                done[name] = made(name)
+            return done[name]
+
+        def made(name: str) -> Expr:
+            step = _number_step(self.tensors, own[name]) if name in own else None
+            if step is not None:
+                return composed(step, list(map(number, own[name].inputs)))
+            dtype, constant = self.tensors.dtype(name), self.tensors.number(name)
+            if constant is not None:
+                return Num(constant if dtype[0] == "f" else int(constant), dtype)
+            return Read(str(self._place(name, shape)), (), dtype)
+
+        return number(value)
 
     def _inside(self, value: str, shape: tuple[int, ...]) -> list[Node]:
         """The nodes of the tree that ends in `value`, each before what it reads."""
@@ -198,21 +175,17 @@ class Tree:
 
     def _times(self, node: Node, value: str) -> int:
         """How often the text of a value stands in that of a node that reads it."""
-        step = vector_step if in_vectors(self.tensors, node) else _number_step
-        return step(self.tensors, node, lambda name: "\0" if name == value else "").count("\0")
+        if not in_vectors(self.tensors, node):
+            return 1
+        return vector_step(self.tensors, node, lambda name: "\0" if name == value else "").count("\0")
 
     def _repeated(self, node: Node) -> bool:
-        return node.op == "dequantize_linear" and self.tensors.program.uses(node.output) > 1
+        return decodes(node) and self.tensors.program.uses(node.output) > 1
 
-    def _leaf(self, name: str, shape: tuple[int, ...], vector: bool) -> str:
-        number = self.tensors.number(name)
-        if number is not None and self.tensors.dtype(name) in ("f32", "i64", "i32", "bool"):
-            if vector:
-                return f"splat({literal(number)})"
-            c_type = C_TYPES[self.tensors.dtype(name)]
-            return f"(({c_type}){literal(number) if c_type == 'float' else int(number)})"
+    def _place(self, name: str, shape: tuple[int, ...]) -> int:
+        """Which operand a value is."""
         if name not in self._known:
-            self._known[name] = f"{{{len(self.operands)}}}"
+            self._known[name] = len(self.operands)
             self.operands.append(self.reads.operand(name, shape))
         return self._known[name]
 
@@ -249,7 +222,12 @@ def _next(tensors: Tensors, inside: list[Node], known: Mapping[str, str], free: 
     """A reader of known values that needs nothing else but numbers."""
     for name in known:
         for node in tensors.program.consumers.get(name, ()):
-            if node in inside or node.op in _PAIR or not free(node) or not in_vectors(tensors, node):
+            if (
+                node in inside
+                or node.kind(OnGrid) is not None
+                or not free(node)
+                or not in_vectors(tensors, node)
+            ):
                 continue
             shaped = tensors.shape(node.output) == tensors.shape(name)
             if shaped and all(n in known or tensors.number(n) is not None for n in node.inputs if n):

@@ -17,13 +17,14 @@ from tensmith.backend.native.tensor_steps.layers import layer, with_epilogue
 from tensmith.backend.native.tensor_steps.norms import Norm, norm_group, norm_op
 from tensmith.backend.native.tensor_steps.operands import Reads, Tensors
 from tensmith.backend.native.tensor_steps.single import alone, matrix
-from tensmith.backend.native.views import RESHAPING
 from tensmith.ir import Node
+from tensmith.ir.ops.product import Product
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.routines.attention import Attention
 from tensmith.kernel.routines.rows import RowNorm
 from tensmith.kernel.routines.strided import Part, Strided
 from tensmith.kernel.view import View
+from tensmith.rewrite.term import Var, ops
 
 
 def tensor_steps(tensors: Tensors, isa: Isa) -> dict[Node, list[Step]]:
@@ -31,26 +32,23 @@ def tensor_steps(tensors: Tensors, isa: Isa) -> dict[Node, list[Step]]:
     found = _Grouping(tensors, isa)
     nodes = [node for node in tensors.program.nodes if node in tensors.nodes]
     for node in nodes:
-        if found.free(node) and node.op in ("matmul", "gemm"):
+        if found.free(node) and _is_product(node):
             found.byte_layer(node)
-        elif found.free(node) and node.op == "matmul_integer":
+    for node in nodes:
+        if found.free(node):
             found.dynamic_layer(node)
     for node in nodes:
-        if (
-            node.op in ("matmul", "gemm")
-            and found.free(node)
-            and node.inputs[1] in tensors.program.static_values
-        ):
+        if found.free(node) and _is_product(node) and node.inputs[1] in tensors.program.static_values:
             found.layer(node)
     for node in nodes:
-        if node.op == "softmax" and found.free(node):
+        if found.free(node):
             found.attention(node)
     for node in nodes:
         norm = norm_op(tensors, node) or norm_group(tensors, node)
         if norm is not None and all(map(found.free, norm.nodes)):
             found.norm(norm)
     for node in reversed(nodes):
-        if found.free(node) and node.op == "concat":
+        if found.free(node) and node.traits.joins:
             found.concat(node)
         elif found.free(node) and is_elementwise(tensors, node):
             found.elementwise(node)
@@ -97,9 +95,8 @@ class _Grouping:
         made = dynamic_layer(self.tensors, node, self.free, self.isa)
         if made is None:
             return
-        steps, nodes = made
+        steps, nodes, encoder = made
         self.place(nodes, *steps)
-        encoder = self.tensors.program.producers[node.inputs[0]]
         readers = [self.tensors.program.consumers.get(name, ()) for name in encoder.outputs]
         if self.taken.issuperset(reader for part in readers for reader in part):
             self.place([encoder], *encoded(self.tensors, encoder, self.isa))
@@ -146,12 +143,10 @@ class _Grouping:
         """(how a result lies in its memory, the transpose behind it that this does), if there is one."""
         tensors = self.tensors
         shape = tensors.shape(output)
-        readers = tensors.program.consumers.get(output, ())
-        if tensors.program.uses(output) != 1 or not readers or readers[0].op != "transpose":
+        found = tensors.read_as(ops.transpose(Var("x"), attrs="turn"), output)
+        if found is None or not self.free(found.nodes[0]):
             return View.dense(shape), None
-        node = readers[0]
-        if not self.free(node):
-            return View.dense(shape), None
+        (node,) = found.nodes
         axes = node.attrs["perm"] or tuple(range(len(shape)))[::-1]
         back = [axes.index(axis) for axis in range(len(shape))]
         return View.dense(tensors.shape(node.output)).transposed(back), node
@@ -197,8 +192,8 @@ class _Grouping:
     def _before_views(self, value: str, target: View) -> tuple[str, View]:
         """(what a value is only another shape of, the target in that shape)."""
         tensors = self.tensors
-        node = tensors.made_by(value, *RESHAPING)
-        if node is None or not self.free(node) or tensors.program.uses(value) != 1:
+        node = tensors.program.producers.get(value)
+        if node is None or not node.traits.renames or not self.free(node) or tensors.program.uses(value) != 1:
             return value, target
         found = target.reshaped(tensors.shape(node.inputs[0]))
         return (value, target) if found is None else self._before_views(node.inputs[0], found)
@@ -212,8 +207,8 @@ class _Grouping:
             return inline and self.free(node) and not needed and is_elementwise(tensors, node)
 
         tree = Tree(tensors, reads, may_inline)
-        expression, vector = tree.build(value, tensors.shape(value))
-        return Part(expression, tuple(tree.operands), target, vector), tree.taken
+        expression = tree.build(value, tensors.shape(value))
+        return Part(expression, tuple(tree.operands), target), tree.taken
 
     def _strided(self, root: Node, reads: Reads, parts: list[tuple[Part, list[Node]]]) -> None:
         nodes = list(dict.fromkeys([root, *(node for _, inside in parts for node in inside)]))
@@ -225,6 +220,12 @@ class _Grouping:
         """A node that stands alone; EngineError if it has no native kernel."""
         for output in filter(None, node.outputs):
             self.place([node], alone(self.tensors, node, output, self.isa))
+
+
+def _is_product(node: Node) -> bool:
+    """Whether a node multiplies rows by a matrix."""
+    product = node.kind(Product)
+    return product is not None and not product.windowed
 
 
 def _upright(matrices: View) -> View:

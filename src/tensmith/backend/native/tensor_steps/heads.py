@@ -9,6 +9,9 @@ import numpy as np
 from tensmith.backend.native.tensor_steps.norms import closed, other_number
 from tensmith.backend.native.tensor_steps.operands import Free, Tensors
 from tensmith.ir import Node
+from tensmith.rewrite.term import Match, Var, ops
+
+X, Y = Var("x"), Var("y")
 
 
 class Heads(NamedTuple):
@@ -29,41 +32,43 @@ class Heads(NamedTuple):
 
 def heads(tensors: Tensors, softmax: Node, free: Free) -> Heads | None:
     """Attention around a softmax along the last axis."""
+    if tensors.match(ops.softmax(X, attrs="softmax"), softmax.output) is None:
+        return None
     shape = tensors.shape(softmax.output)
     before = _or_zeros(tensors, softmax)
     blind = len(before) > 1
-    turn = _only_reader(tensors, before[0].output, "transpose")
+    turn = tensors.read_as(ops.transpose(X, attrs="turn"), before[0].output)
     turned = turn is not None and _swaps_matrix(turn, len(shape))
     if turn is not None and turned:
-        before = [turn, *before]
-    last = _only_reader(tensors, before[0].output, "matmul")
-    if last is None or last.inputs[int(turned)] != before[0].output:
+        before = [*turn.nodes, *before]
+    product = tensors.read_as(X @ Y, before[0].output)
+    if product is None or product.values["xy"[int(turned)]] != before[0].output:
         return None
-    v = last.inputs[int(not turned)]
+    (last,), v = product.nodes, product.values["xy"[int(not turned)]]
     if softmax.attrs["axis"] % len(shape) != len(shape) - 1 or len(tensors.shape(v)) < 2:
         return None
     nodes: list[Node] = [last, *before]
     mask, scale, value = None, 1.0, softmax.inputs[0]
     while True:
-        node = tensors.made_by(value, "matmul", "mul", "div", "add")
+        node = tensors.program.producers.get(value)
         if node is None or not free(node) or tensors.shape(value) != shape:
             return None
         nodes.append(node)
-        if node.op == "matmul":
+        if tensors.match(X @ Y, value) is not None:
             break
-        factor = _factor(tensors, node)
+        factor = _factor(tensors, value)
         if factor is not None:
             value, scale = factor[0], scale * factor[1]
-        elif node.op == "add" and mask is None and scale == 1:
-            side = 0 if tensors.made_by(node.inputs[0], "matmul", "mul", "div") else 1
+        elif tensors.match(X + Y, value) is not None and mask is None and scale == 1:
+            side = 0 if _is_score(tensors, node.inputs[0]) else 1
             value, mask = node.inputs[side], node.inputs[1 - side]
         else:
             return None
     q, k = node.inputs
     for index, name in enumerate((q, k)):
-        scaled = tensors.made_by(name, "mul", "div")
-        factor = _factor(tensors, scaled) if scaled and free(scaled) else None
-        if scaled is not None and factor is not None and tensors.program.uses(name) == 1:
+        scaled = tensors.program.producers.get(name)
+        factor = _factor(tensors, name)
+        if scaled is not None and factor is not None and free(scaled) and tensors.program.uses(name) == 1:
             q, k = (factor[0], k) if index == 0 else (q, factor[0])
             scale *= factor[1]
             nodes.append(scaled)
@@ -74,30 +79,30 @@ def heads(tensors: Tensors, softmax: Node, free: Free) -> Heads | None:
 
 def _or_zeros(tensors: Tensors, softmax: Node) -> list[Node]:
     """[softmax], or, the last one first, the nodes of where(isnan(softmax), 0, softmax)."""
-    value = softmax.output
-    readers = tensors.program.consumers.get(value, ())
-    tests = [node for node in readers if node.op == "isnan"]
-    choice = _only_reader(tensors, tests[0].output, "where") if tests else None
-    if choice is None or len(readers) != 2 or choice not in readers or choice.inputs[2] != value:
-        return [softmax]
-    return [choice, tests[0], softmax] if tensors.number(choice.inputs[1]) == 0 else [softmax]
+    readers = tensors.program.consumers.get(softmax.output, ())
+    for reader in readers:
+        found = tensors.match(ops.where(ops.isnan(X), Y, X), reader.output)
+        zero = found is not None and tensors.number(found.values["y"]) == 0
+        if found is not None and zero and found.values["x"] == softmax.output and len(readers) == 2:
+            return [*found.nodes, softmax]
+    return [softmax]
 
 
-def _only_reader(tensors: Tensors, value: str, op: str) -> Node | None:
-    """The one node that reads a value, once, if it is this op."""
-    readers = tensors.program.consumers.get(value, ())
-    return readers[0] if tensors.program.uses(value) == 1 and readers and readers[0].op == op else None
+def _is_score(tensors: Tensors, value: str) -> bool:
+    """Whether a value is a product of matrices, or a multiple of something."""
+    return any(tensors.match(form, value) is not None for form in (X @ Y, X * Y, X / Y))
 
 
-def _swaps_matrix(transpose: Node, rank: int) -> bool:
+def _swaps_matrix(transpose: Match, rank: int) -> bool:
     """Whether a transpose exchanges the last two axes alone."""
-    axes = list(transpose.attrs["perm"] or range(rank)[::-1])
+    axes = list(transpose.attrs["turn"]["perm"] or range(rank)[::-1])
     return axes == [*range(rank - 2), rank - 1, rank - 2]
 
 
-def _factor(tensors: Tensors, node: Node) -> tuple[str, float] | None:
-    """(value, number) of a product with, or a quotient by, one number."""
-    if node.op == "mul":
-        return other_number(tensors, node)
-    number = tensors.number(node.inputs[1]) if node.op == "div" else None
-    return (node.inputs[0], 1 / number) if number else None
+def _factor(tensors: Tensors, value: str) -> tuple[str, float] | None:
+    """(another value, number) of a product of it with, or its quotient by, one number."""
+    product, quotient = tensors.match(X * Y, value), tensors.match(X / Y, value)
+    if product is not None:
+        return other_number(tensors, product.nodes[0])
+    number = tensors.number(quotient.values["y"]) if quotient is not None else None
+    return (quotient.values["x"], 1 / number) if quotient is not None and number else None

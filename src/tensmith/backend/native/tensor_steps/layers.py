@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tensmith.backend.native.steps import Heavy
+from tensmith.backend.native.sums import addend
 from tensmith.backend.native.tensor_steps.code_layers import LayerWeights, coded_weights
 from tensmith.backend.native.tensor_steps.elementwise import curve
 from tensmith.backend.native.tensor_steps.operands import Free, Tensors
@@ -49,12 +50,10 @@ def with_epilogue(tensors: Tensors, step: Heavy, free: Free) -> tuple[Heavy, lis
     readers = tensors.program.consumers.get(step.output, ())
     if step.output in tensors.program.outputs:
         return None
-    if len(readers) == 1 and readers[0].op == "add" and free(readers[0]):
-        node = readers[0]
-        others = [name for name in node.inputs if name != step.output]
-        found = _added(tensors, step, node, others[0]) if others else None
-        if found is not None:
-            return found, [node]
+    other = addend(readers[0], step.output) if len(readers) == 1 and free(readers[0]) else None
+    found = _added(tensors, step, readers[0], other) if other else None
+    if found is not None:
+        return found, [readers[0]]
     following = curve(tensors, step.output, free)
     if following is None:
         return None

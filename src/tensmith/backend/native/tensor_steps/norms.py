@@ -9,6 +9,8 @@ import numpy as np
 from tensmith.backend.native.steps import Array
 from tensmith.backend.native.tensor_steps.operands import Tensors
 from tensmith.ir import Node
+from tensmith.ir.ops.normalization import RowNormalization
+from tensmith.rewrite.term import Match, Use, Var, ops
 
 
 class Norm(NamedTuple):
@@ -22,9 +24,25 @@ class Norm(NamedTuple):
     nodes: tuple[Node, ...]
 
 
+D, S, T = (Var(name) for name in "dst")
+AXES, EPSILON = Var("axes", static=True), Var("epsilon", static=True)
+
+
+def _over_root(square: Use) -> tuple[Use, ...]:
+    """Forms of d / sqrt(mean(square) + epsilon)."""
+    root = ops.sqrt(ops.reduce_mean(square, AXES, attrs="mean") + EPSILON)
+    return D / root, D * (1 / root), D * ops.reciprocal(root)
+
+
+_FORMS = tuple(form for square in (D * D, D**2) for form in _over_root(square))
+_SCALED, _SHIFTED = S * T, S + T
+_CENTRED = S - ops.reduce_mean(S, AXES, attrs="mean")
+
+
 def norm_op(tensors: Tensors, node: Node) -> Norm | None:
     """A layer_normalization or rms_normalization along the last axis."""
-    if node.op not in ("layer_normalization", "rms_normalization") or any(node.outputs[1:]):
+    op = node.kind(RowNormalization)
+    if op is None or any(node.outputs[1:]):
         return None
     rank = len(tensors.shape(node.inputs[0]))
     if node.attrs["axis"] % rank != rank - 1:
@@ -36,73 +54,40 @@ def norm_op(tensors: Tensors, node: Node) -> Norm | None:
     columns = tensors.shape(node.inputs[0])[-1:]
     if any(table is not None and table.shape != columns for table in tables):
         return None
-    centred = node.op == "layer_normalization"
-    return Norm(node.inputs[0], node.attrs["epsilon"], centred, tables[0], tables[1], (node,))
+    return Norm(node.inputs[0], node.attrs["epsilon"], op.centred, tables[0], tables[1], (node,))
 
 
 def norm_group(tensors: Tensors, node: Node) -> Norm | None:
     """d / sqrt(mean(d * d) + epsilon), with d = x or x - mean(x), and the scale and shift behind it."""
-    found = _over_root(tensors, node)
+    found = next((m for form in _FORMS if (m := tensors.match(form, node.output)) is not None), None)
     if found is None:
         return None
-    distance, last = found
-    total = tensors.made_by(last[0].inputs[0], "add")
-    if total is None:
+    distance, epsilon = found.values["d"], tensors.number(found.values["epsilon"])
+    shape = tensors.shape(distance)
+    narrow = tensors.shape(found.nodes[-3].output) == (*shape[:-1], 1)
+    if epsilon is None or not narrow or tensors.shape(node.output) != shape or not _last_axis(tensors, found):
         return None
-    epsilon = other_number(tensors, total)
-    mean = tensors.made_by(epsilon[0], "reduce_mean") if epsilon else None
-    power = tensors.made_by(mean.inputs[0], "pow", "mul") if mean and _last_axis(tensors, mean) else None
-    if epsilon is None or mean is None or power is None or not _squares(tensors, power):
-        return None
-    if power.inputs[0] != distance:
-        return None
-    nodes: tuple[Node, ...] = (power, mean, total, *last, node)
-    source, centred = distance, False
-    less = tensors.made_by(distance, "sub")
-    middle = tensors.made_by(less.inputs[1], "reduce_mean") if less else None
-    if less and middle and middle.inputs[0] == less.inputs[0] and _last_axis(tensors, middle):
-        source, centred, nodes = less.inputs[0], True, (middle, less, *nodes)
+    nodes, source = tuple(found.nodes[::-1]), distance
+    less = tensors.match(_CENTRED, distance)
+    if less is not None and _last_axis(tensors, less):
+        nodes, source = (*less.nodes[::-1], *nodes), less.values["s"]
     if not closed(tensors, nodes):
         return None
-    return _with_tables(tensors, Norm(source, epsilon[1], centred, None, None, nodes))
-
-
-def _over_root(tensors: Tensors, node: Node) -> tuple[str, tuple[Node, ...]] | None:
-    """(d, the nodes of the divisor from its square root on) of d / sqrt(s), d * (1 / sqrt(s))."""
-    if node.op == "div":
-        root = tensors.made_by(node.inputs[1], "sqrt")
-        return (node.inputs[0], (root,)) if root else None
-    if node.op != "mul":
-        return None
-    for value, other in (node.inputs, node.inputs[::-1]):
-        inverse = tensors.made_by(other, "div", "reciprocal")
-        if inverse is not None and (inverse.op == "reciprocal" or tensors.number(inverse.inputs[0]) == 1):
-            root = tensors.made_by(inverse.inputs[-1], "sqrt")
-            if root is not None:
-                return value, (root, inverse)
-    return None
+    return _with_tables(tensors, Norm(source, epsilon, source != distance, None, None, nodes))
 
 
 def _with_tables(tensors: Tensors, norm: Norm) -> Norm:
     """With a scale and then a shift, each one number a column, if they follow."""
     columns = tensors.shape(norm.source)[-1:]
-    for op in ("mul", "add"):
-        last = norm.nodes[-1]
-        readers = tensors.program.consumers.get(last.output, ())
-        if len(readers) != 1 or tensors.program.uses(last.output) != 1 or readers[0].op != op:
-            break
-        other = [name for name in readers[0].inputs if name != last.output]
+    for form in (_SCALED, _SHIFTED):
+        last = norm.nodes[-1].output
+        found = tensors.read_as(form, last)
+        other = [name for name in found.nodes[0].inputs if name != last] if found is not None else []
         table = tensors.constant(other[0]) if len(other) == 1 else None
-        if table is None or table.size != columns[0] or table.shape[-1:] != columns:
+        if found is None or table is None or table.size != columns[0] or table.shape[-1:] != columns:
             break
-        if readers[0] not in tensors.nodes:
-            break
-        nodes = (*norm.nodes, readers[0])
-        norm = (
-            norm._replace(scale=table, nodes=nodes)
-            if op == "mul"
-            else norm._replace(shift=table, nodes=nodes)
-        )
+        norm = norm._replace(nodes=(*norm.nodes, *found.nodes))
+        norm = norm._replace(scale=table) if form is _SCALED else norm._replace(shift=table)
     return norm
 
 
@@ -115,17 +100,12 @@ def other_number(tensors: Tensors, node: Node) -> tuple[str, float] | None:
     return None
 
 
-def _last_axis(tensors: Tensors, node: Node) -> bool:
-    """Whether a reduction is over the last axis, which it keeps."""
-    axes = tensors.constant(node.inputs[1]) if len(node.inputs) > 1 and node.inputs[1] else None
-    rank = len(tensors.shape(node.inputs[0]))
-    return axes is not None and bool(node.attrs["keepdims"]) and [int(a) % rank for a in axes] == [rank - 1]
-
-
-def _squares(tensors: Tensors, node: Node) -> bool:
-    if node.op == "pow":
-        return tensors.number(node.inputs[1]) == 2
-    return node.inputs[0] == node.inputs[1]
+def _last_axis(tensors: Tensors, found: Match) -> bool:
+    """Whether a matched mean is over the last axis, which it keeps."""
+    axes = tensors.constant(found.values["axes"])
+    rank = len(tensors.shape(found.nodes[0].output))
+    kept = bool(found.attrs["mean"]["keepdims"])
+    return axes is not None and kept and [int(axis) % rank for axis in axes.reshape(-1)] == [rank - 1]
 
 
 def closed(tensors: Tensors, nodes: tuple[Node, ...]) -> bool:

@@ -8,11 +8,14 @@ from functools import cached_property
 
 import numpy as np
 
+from tensmith.backend.native.meanings import meaning
 from tensmith.backend.native.steps import Array
-from tensmith.backend.native.views import VIEWING, shape_of, viewed
+from tensmith.backend.native.views import is_view, shape_of, viewed
+from tensmith.formula.expr import Expr
 from tensmith.ir import Node, Program, interpret
 from tensmith.kernel.routines.strided import Operand
 from tensmith.kernel.view import View
+from tensmith.rewrite.term import Match, Use, match
 
 _ALIGNMENT = 64
 
@@ -34,6 +37,7 @@ class Tensors:
     made: set[str] = field(default_factory=set)
     tables: dict[str, int] = field(default_factory=dict)
     _known: dict[str, Array] = field(default_factory=dict)
+    _meanings: dict[Node, Expr | None] = field(default_factory=dict)
 
     @cached_property
     def _shared(self) -> frozenset[str]:
@@ -91,6 +95,12 @@ class Tensors:
         constant = self.constant(value)
         return float(constant.reshape(-1)[0]) if constant is not None and constant.size == 1 else None
 
+    def meaning(self, node: Node) -> Expr | None:
+        """What an elementwise node computes of its inputs; None if there is no C for it."""
+        if node not in self._meanings:
+            self._meanings[node] = meaning(self.program, node, self.constant)
+        return self._meanings[node]
+
     def shape(self, value: str) -> tuple[int, ...]:
         """Fixed sizes."""
         return shape_of(self.program, value)
@@ -101,8 +111,9 @@ class Tensors:
 
     def trace(self, value: str) -> tuple[str, View]:
         """(the value whose dense memory holds it, how it is seen there)."""
-        producer = self.made_by(value, *VIEWING)
-        if producer is not None and value not in self.made:
+        producer = self.program.producers.get(value)
+        shown = producer is not None and producer in self.nodes and is_view(producer)
+        if producer is not None and shown and value not in self.made:
             source = producer.inputs[0]
             root, view = (source, View.dense(self.shape(source)))
             if self.constant(source) is None:
@@ -113,10 +124,20 @@ class Tensors:
             return source, View.dense(self.shape(value))
         return value, View.dense(self.shape(value))
 
-    def made_by(self, value: str, *ops: str) -> Node | None:
-        """The tensor node that computes a value, if it is one of these ops."""
-        node = self.program.producers.get(value)
-        return node if node is not None and node in self.nodes and node.op in ops else None
+    def match(self, term: Use, value: str) -> Match | None:
+        """How tensor nodes make a value as a pattern says, if they do."""
+        found = match(term, self.program, value)
+        return found if isinstance(found, Match) and self.nodes.issuperset(found.nodes) else None
+
+    def reader(self, value: str) -> Node | None:
+        """The one node that reads a value, if nothing else does."""
+        node = next(iter(self.program.consumers.get(value, ())), None)
+        return node if self.program.uses(value) == 1 else None
+
+    def read_as(self, term: Use, value: str) -> Match | None:
+        """How the one node that reads a value, and tensor nodes before it, make another as a pattern says."""
+        node = self.reader(value)
+        return self.match(term, node.output) if node is not None else None
 
 
 @dataclass

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 
@@ -11,7 +12,9 @@ from tensmith.backend.native.steps import Array
 from tensmith.backend.native.tensor_steps.operands import Reads, Tensors
 from tensmith.formula.arith import Floats
 from tensmith.ir import Node
+from tensmith.ir.handlers import Handlers
 from tensmith.ir.op import Run
+from tensmith.ir.ops.reduction import ArgExtreme
 from tensmith.ir.ops.resize import axis_maps, coordinates, nearest, resized_axes, weights
 from tensmith.ir.ops.sizes import as_ints
 from tensmith.ir.ops.slicing import full_pads
@@ -23,42 +26,65 @@ from tensmith.kernel.routines.scatter import Scatter
 
 _WHOLE = ("i64", "i32")
 
+# (tensors, what the routine reads, node, its output) -> the routine that makes it; None if there is none.
+Maker: TypeAlias = "Callable[[Tensors, Reads, Node, str], Routine | None]"
+routines = Handlers[Maker]()
 
-def extremes(tensors: Tensors, reads: Reads, node: Node, output: str) -> Extremes | None:
-    """arg_max, arg_min, and both outputs of top_k."""
+
+def _sizes(tensors: Tensors, node: Node) -> tuple[int, int, int]:
+    """Elements before, along and behind the axis of a node."""
     shape = tensors.shape(node.inputs[0])
     axis = node.attrs["axis"] % len(shape)
-    sizes = (math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
-    source = reads.dense(node.inputs[0])
-    if node.op != "top_k":
-        last = bool(node.attrs["select_last_index"])
-        return Extremes(source, *sizes, 1, node.op == "arg_max", True, last)
+    return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+
+
+@routines("arg_max", "arg_min")
+def arg_extreme(tensors: Tensors, reads: Reads, node: Node, output: str) -> Extremes | None:
+    """Positions along an axis."""
+    op = node.kind(ArgExtreme)
+    last = bool(node.attrs["select_last_index"])
+    sizes = _sizes(tensors, node)
+    return Extremes(reads.dense(node.inputs[0]), *sizes, 1, op.largest, True, last) if op else None
+
+
+@routines("top_k")
+def top_k(tensors: Tensors, reads: Reads, node: Node, output: str) -> Extremes | None:
+    """Either output."""
+    source, sizes = reads.dense(node.inputs[0]), _sizes(tensors, node)
     count = tensors.number(node.inputs[1])
-    if count is None or not 0 < count <= shape[axis]:
+    if count is None or not 0 < count <= sizes[1]:
         return None
     largest = bool(node.attrs["largest"])
     return Extremes(source, *sizes, int(count), largest, output in node.outputs[1:], sorted_nan=not largest)
 
 
-def pick(tensors: Tensors, reads: Reads, node: Node, output: str) -> PickElements | PickSlices | None:
-    """gather_elements and gather_nd."""
+@routines("gather_elements")
+def pick_elements(tensors: Tensors, reads: Reads, node: Node, output: str) -> PickElements | None:
+    """Along an axis."""
     table, indices = map(reads.dense, node.inputs)
     if indices.dtype not in _WHOLE:
         return None
-    if node.op == "gather_nd":
-        return PickSlices(table, indices, node.attrs["batch_dims"])
     return PickElements(table, indices, node.attrs["axis"] % len(table.view.shape))
 
 
+@routines("gather_nd")
+def pick_slices(tensors: Tensors, reads: Reads, node: Node, output: str) -> PickSlices | None:
+    """Of the last axes."""
+    table, indices = map(reads.dense, node.inputs)
+    return PickSlices(table, indices, node.attrs["batch_dims"]) if indices.dtype in _WHOLE else None
+
+
+@routines("scatter_elements", "scatter_nd")
 def scatter(tensors: Tensors, reads: Reads, node: Node, output: str) -> Scatter | None:
-    """scatter_elements and scatter_nd."""
+    """Along an axis, or of slices."""
     table, indices, updates = map(reads.dense, node.inputs)
     if indices.dtype not in _WHOLE:
         return None
-    axis = node.attrs["axis"] % len(table.view.shape) if node.op == "scatter_elements" else None
+    axis = node.attrs["axis"] % len(table.view.shape) if "axis" in node.attrs else None
     return Scatter(table, indices, updates, axis, node.attrs["reduction"])
 
 
+@routines("resize")
 def resample(tensors: Tensors, reads: Reads, node: Node, output: str) -> Resample | None:
     """resize of floats by constant scales or sizes; the tables of each axis become constants."""
     shape, attrs = tensors.shape(node.inputs[0]), node.attrs
@@ -83,6 +109,7 @@ def resample(tensors: Tensors, reads: Reads, node: Node, output: str) -> Resampl
     return _passes(reads, node, shape, matrices, attrs["extrapolation_value"])
 
 
+@routines("pad")
 def pad(tensors: Tensors, reads: Reads, node: Node, output: str) -> Resample | None:
     """pad of floats by constant sizes, in every mode."""
     shape = tensors.shape(node.inputs[0])
@@ -115,16 +142,3 @@ def _passes(
         words += len(parts[-1])
     reads.table(f"{node.output} taps", np.concatenate(parts))
     return Resample(reads.dense(node.inputs[0]), shape, tuple(passes), fill)
-
-
-PICKING: Mapping[str, Callable[[Tensors, Reads, Node, str], Routine | None]] = {
-    "arg_max": extremes,
-    "arg_min": extremes,
-    "top_k": extremes,
-    "gather_elements": pick,
-    "gather_nd": pick,
-    "scatter_elements": scatter,
-    "scatter_nd": scatter,
-    "resize": resample,
-    "pad": pad,
-}

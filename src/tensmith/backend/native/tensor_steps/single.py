@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 from tensmith.backend.native.steps import Dense, Rename, Step
+from tensmith.backend.native.tensor_steps import picking
 from tensmith.backend.native.tensor_steps.by_formula import by_formula
 from tensmith.backend.native.tensor_steps.operands import Reads, Tensors
-from tensmith.backend.native.tensor_steps.picking import PICKING
-from tensmith.backend.native.views import VIEWING
+from tensmith.backend.native.views import is_view
 from tensmith.errors import EngineError
+from tensmith.formula.expr import Read
 from tensmith.ir import Node
+from tensmith.ir.handlers import Handlers
+from tensmith.ir.ops.reduction import Reduction
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.routine import Routine
 from tensmith.kernel.routines.attention import Attention
 from tensmith.kernel.routines.columns import ColumnSoftmax
-from tensmith.kernel.routines.reduce import Kind, Reduce
+from tensmith.kernel.routines.reduce import KINDS, Reduce
 from tensmith.kernel.routines.rows import RowSoftmax
 from tensmith.kernel.routines.strided import Operand, Part, Strided
 from tensmith.kernel.routines.take import Take
 from tensmith.kernel.view import View
 
+_routines = Handlers[Callable[[Tensors, Reads, Node, Isa], "Routine | None"]]()
+
 
 def alone(tensors: Tensors, node: Node, output: str, isa: Isa) -> Step:
     """The step that makes `output`; EngineError if there is no native kernel."""
-    if node.op in VIEWING:
+    if is_view(node):
         return _seen(tensors, output, isa.lanes)
     reads = Reads(tensors)
-    make, pick = _MAKERS.get(node.op), PICKING.get(node.op)
+    make, pick = _routines.find(node), picking.routines.find(node)
     routine = make(tensors, reads, node, isa) if make and len(node.outputs) == 1 else None
     if pick is not None:
         routine = pick(tensors, reads, node, output)
@@ -55,10 +60,12 @@ def _seen(tensors: Tensors, value: str, lanes: int) -> Step:
         return Rename(tensors.name(root), name)
     reads = Reads(tensors)
     dtype = tensors.dtype(value)
-    part = Part("{0}", (reads.operand(value),), View.dense(view.shape), dtype == "f32")
+    same = "{0}" if dtype == "f32" else Read("0", (), dtype)
+    part = Part(same, (reads.operand(value),), View.dense(view.shape))
     return Dense(Strided((part,), lanes, dtype), tuple(reads.sources), name, reads.constants)
 
 
+@_routines("softmax")
 def _softmax(tensors: Tensors, reads: Reads, node: Node, isa: Isa) -> Routine | None:
     shape = tensors.shape(node.output)
     axis = node.attrs["axis"] % len(shape)
@@ -69,6 +76,7 @@ def _softmax(tensors: Tensors, reads: Reads, node: Node, isa: Isa) -> Routine | 
     return RowSoftmax(math.prod(shape[:-1]), shape[-1], isa.lanes)
 
 
+@_routines("gather")
 def _take(tensors: Tensors, reads: Reads, node: Node, isa: Isa) -> Routine | None:
     shape = tensors.shape(node.inputs[0])
     axis = node.attrs["axis"] % len(shape)
@@ -78,6 +86,7 @@ def _take(tensors: Tensors, reads: Reads, node: Node, isa: Isa) -> Routine | Non
     return Take(table, indices, math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
 
 
+@_routines("matmul")
 def _product(tensors: Tensors, reads: Reads, node: Node, isa: Isa) -> Routine | None:
     shape = tensors.shape(node.output)
     if min(len(tensors.shape(name)) for name in node.inputs) < 2:
@@ -88,7 +97,12 @@ def _product(tensors: Tensors, reads: Reads, node: Node, isa: Isa) -> Routine | 
     return Attention(a, b, None, None, View.dense(shape), 1.0, isa)
 
 
+@_routines(Reduction)
 def _reduce(tensors: Tensors, reads: Reads, node: Node, isa: Isa) -> Routine | None:
+    op = node.kind(Reduction)
+    kind = KINDS.get(op.takes) if op else None
+    if kind is None:
+        return None
     operand = reads.operand(node.inputs[0])
     rank = len(operand.view.shape)
     axes = list(range(rank))
@@ -101,18 +115,4 @@ def _reduce(tensors: Tensors, reads: Reads, node: Node, isa: Isa) -> Routine | N
         return None
     kept = [axis for axis in range(rank) if axis not in axes]
     view = operand.view.transposed(kept + axes)
-    return Reduce(_REDUCTIONS[node.op], replace(operand, view=view), len(axes))
-
-
-_REDUCTIONS: Mapping[str, Kind] = {
-    "reduce_sum": "sum",
-    "reduce_mean": "mean",
-    "reduce_max": "max",
-    "reduce_min": "min",
-}
-_MAKERS: Mapping[str, Callable[[Tensors, Reads, Node, Isa], Routine | None]] = {
-    "softmax": _softmax,
-    "gather": _take,
-    "matmul": _product,
-    **dict.fromkeys(_REDUCTIONS, _reduce),
-}
+    return Reduce(kind, replace(operand, view=view), len(axes))

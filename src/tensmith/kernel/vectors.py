@@ -1,0 +1,69 @@
+"""Functions of elements as C over vectors of floats: another reading of what ctext prints as scalars.
+
+Truth values are masks: all bits of a lane, or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from tensmith.ctext.dialect import C
+from tensmith.ctext.scalar import library_name
+from tensmith.errors import EngineError
+from tensmith.formula.expr import Call, Expr, Num, Read
+from tensmith.kernel.epilogue import literal
+
+# What operators are called that are not functions of the mathematical library, or have better ones here.
+_WORDS: Mapping[str, str] = {
+    "add": "({0} + {1})", "sub": "({0} - {1})", "mul": "({0} * {1})", "div": "({0} / {1})", "neg": "(-{0})",
+    "maximum": "vmaximum({0}, {1})", "minimum": "vminimum({0}, {1})", "abs": "vabs({0})", "exp": "vexp({0})",
+    "erf": "verf({0})", "tanh": "vtanh({0})", "where": "vselect({0}, {1}, {2})",
+    "less": "({0} < {1})", "less_equal": "({0} <= {1})", "greater": "({0} > {1})",
+    "greater_equal": "({0} >= {1})", "equal": "({0} == {1})", "isnan": "({0} != {0})",
+    "and": "({0} & {1})", "or": "({0} | {1})", "not": "(~{0})",
+}  # fmt: skip
+# Divisors whose reciprocal is a normal number too.
+_INVERTIBLE = (1e-30, 1e30)
+
+
+def vector_text(
+    expr: Expr,
+    named: Callable[[str], str],
+    number: Callable[[str], float | None] = lambda name: None,
+    lane_by_lane: bool = True,
+) -> str:
+    """The C of an expression of floats, given that of its parameters by name.
+
+    What is divided by a parameter whose `number` is known is multiplied. Unless `lane_by_lane`, only what has
+    an instruction, or a function on vectors, is printed. EngineError for anything else.
+    """
+
+    def text(part: Expr) -> str:
+        match part:
+            case Read(name, ()):
+                return named(name)
+            case Num(value, "f32"):
+                return f"splat({literal(float(value))})"
+            case Call("mul", (Num(-1), x)):
+                return f"(-{text(x)})"
+            case Call("div", (Num(1), x)):
+                return f"(1.0f / {text(x)})"
+            case Call("div", (x, Read(name, ()))) if inverse := _inverse(number(name)):
+                return f"({text(x)} * splat({literal(inverse)}))"
+            case Call("cast", (x,), "f32") if x.type == "bool":
+                return f"vselect({text(x)}, splat(1), splat(0))"
+            case Call(function, args, "f32" | "bool") if function in _WORDS:
+                return _WORDS[function].format(*map(text, args))
+            case Call(function, (x,), "f32") if lane_by_lane and library_name(function, "f32", C):
+                return f"EACH({library_name(function, 'f32', C)}, {text(x)})"
+        raise EngineError(f"there is no C over vectors for {part}")
+
+    return text(expr)
+
+
+def _inverse(number: float | None) -> float | None:
+    """One over a number that is known, where that is a normal one."""
+    small = number is None or not _INVERTIBLE[0] < abs(number) < _INVERTIBLE[1]
+    return None if small or number is None else float(np.float32(1 / number))
