@@ -22,6 +22,7 @@ PHASES = {
     "simplify": "Applied wherever they match, until none does.",
     "fold": "Applied last: what constants compute becomes a constant, which rounds once.",
     "offer": "Left to the search: they pay on some programs and engines only.",
+    "form": "Other forms of the same value, which pay after further steps if at all: for searches of many steps.",
 }
 STAGES = {STRUCTURE: "shapes", WEIGHTS: "values of weights", NUMBERS: "element types"}
 

@@ -16,6 +16,7 @@ from tensmith.formula.evaluate import evaluate
 from tensmith.formula.expr import Add, Call, Expr, Formula, Guard, Mul, Pow, Reduce, substitute
 from tensmith.formula.normal import explain_difference
 from tensmith.formula.poly import Poly
+from tensmith.formula.reals import same_fraction, with_facts
 from tensmith.formula.smt import prove_equal
 from tensmith.rewrite.rule import EXACT, Obligation, Rule
 from tensmith.verify.instances import run_instances
@@ -72,6 +73,11 @@ def _method(obligation: Obligation, attempts: int) -> tuple[str | None, str]:
     proof = "z3: the negation is unsatisfiable"
     if ordered and prove_equal(left, right, obligation.ranges):
         return proof, ""
+    if same_fraction(left, right, obligation.ranges):
+        return "equal normal forms, by facts of real functions", ""
+    known = [replace(side, body=with_facts(side.body)) for side in (left, right)]
+    if known != [left, right] and prove_equal(known[0], known[1], obligation.ranges):
+        return proof + ", by facts of real functions", ""
     witness = counterexample(obligation, attempts)
     if witness is not None:
         return None, witness
