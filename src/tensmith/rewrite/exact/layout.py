@@ -483,7 +483,7 @@ law(
     -X,
     order=10,
     when=_inverse,
-    given=[Instance("even", {"x": "N C 2*H 2*W"}, sample=_BLOCK)],
+    given=[Instance("even", {"x": "N C 2*H 2*W"}, sample=_BLOCK, lower=dict.fromkeys("NCHW", 1))],
 )
 law(
     "space_to_depth_of_depth_to_space",
@@ -492,7 +492,7 @@ law(
     -X,
     order=10,
     when=_inverse,
-    given=[Instance("fourfold", {"x": "N 4*C H W"}, sample=_BLOCK)],
+    given=[Instance("fourfold", {"x": "N 4*C H W"}, sample=_BLOCK, lower=dict.fromkeys("NCHW", 1))],
 )
 
 
