@@ -212,6 +212,8 @@ def _combine(terms: Iterable[Term], ranges: Ranges) -> Normal:
 def _simplify(term: Term, ranges: Ranges) -> list[Term]:
     inner = ranges.having(term.bound)
     term = map_polys(term, inner.simplify)
+    if any(extent == 0 for _, extent in term.bound):
+        return []
     guards = _needed_guards(term.guards, inner)
     if guards is None:
         return []

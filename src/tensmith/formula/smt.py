@@ -127,6 +127,8 @@ class _Writer:
     def _power(self, base: Any, exponent: Fraction) -> Any:
         if exponent.denominator == 1 and exponent >= 0:
             return z3.Product([base] * int(exponent)) if exponent else z3.RealVal(1)
+        if exponent == -1:  # of 0 it is some number, and nothing is known of it
+            return 1 / base
         return _apply(f"pow.{exponent}", [base], z3.RealSort())
 
     def _reduction(self, kind: str, var: str, extent: Poly, body: Expr) -> Any:
@@ -160,7 +162,10 @@ class _Writer:
         }
         if function in relations:
             return z3.If(relations[function](*args), z3.RealVal(1), z3.RealVal(0))
-        return _apply(f"call.{function}", args, z3.RealSort())
+        value = _apply(f"call.{function}", args, z3.RealSort())
+        if function == "exp":
+            self.divisions.append(value > 0)
+        return value
 
 
 def _rational(number: Fraction) -> Any:

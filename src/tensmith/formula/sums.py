@@ -89,17 +89,26 @@ def joined(term: Term, ranges: Ranges) -> Term | None:
 
 def parted(term: Term, ranges: Ranges) -> Term | None:
     """With a variable that is divided by a part of its extent in two, the largest part first."""
-    fixed = [division for division in _divisions(term) if division.bottom.constant]
-    for division in sorted(fixed, key=lambda division: -(division.bottom.constant or 0)):
+    for division in sorted(_divisions(term), key=_largest_first):
         for name, extent in term.bound:
+            if division.top != Poly.symbol(name):
+                continue
             size, count = division.bottom, floor_div(extent, division.bottom)
-            if division.top != Poly.symbol(name) or count * size != extent:
+            if count * size != extent or not all(map(ranges.never_negative, (size, count))):
+                continue
+            if (size.symbols() | count.symbols()) & ranges.extents.keys():
                 continue
             block, place = fresh(), fresh()
             rest = tuple(item for item in term.bound if item[0] != name)
             changed = replace(term, bound=((block, count), (place, size), *rest))
             return rename(changed, {name: Poly.symbol(block) * size + Poly.symbol(place)})
     return None
+
+
+def _largest_first(division: Div) -> tuple[int, int, str]:
+    """By degree, then by factor."""
+    degree = max((sum(power for _, power in monomial) for monomial, _ in division.bottom.terms), default=0)
+    return -degree, -(division.bottom.constant or 0), str(division)
 
 
 def _divisions(term: Term) -> set[Div]:

@@ -17,18 +17,20 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from tensmith.formula.expr import Formula, compute, tensor
+from tensmith.errors import ProgramError
+from tensmith.formula.expr import Formula, Scalar, call, compute, tensor
 from tensmith.formula.poly import Dim, Poly
-from tensmith.ir import Program
+from tensmith.ir import Node, Program
 from tensmith.ir.op import Attrs
 from tensmith.rewrite.pattern import PatternRule, claim
-from tensmith.rewrite.rule import EXACT, Obligation
+from tensmith.rewrite.rule import EXACT, Edit, NodeRule, Obligation, Rule
 from tensmith.rewrite.term import (
     Case,
     Elements,
     Later,
     Match,
     Number,
+    Table,
     Term,
     Use,
     Var,
@@ -39,7 +41,7 @@ from tensmith.rewrite.term import (
 )
 
 Condition: TypeAlias = Callable[[Match], str | None]
-Phase: TypeAlias = Literal["simplify", "fold", "offer"]
+Phase: TypeAlias = Literal["simplify", "fold", "offer", "form"]
 
 # What an attribute that is left out stands for, one number an axis.
 _NEUTRAL = {"pads": 0, "strides": 1, "dilations": 1}
@@ -51,6 +53,7 @@ class Instance:
 
     dims: how many sizes a `*S` stands for. lower: least values of symbols, 0 where nothing is said.
     values: of variables that are known, as axes are: arrays, or a number that is every element.
+    elements: of variables that are not any tensor, the element at each position. dtypes: where not f32.
     sample: attributes that are no conditions. example: neither are its shapes; the law says where it holds.
     """
 
@@ -61,6 +64,8 @@ class Instance:
     lower: Mapping[str, int] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
     sample: Mapping[str, Attrs] = field(default_factory=dict)
+    elements: Mapping[str, Callable[..., Scalar]] = field(default_factory=dict)
+    dtypes: Mapping[str, str] = field(default_factory=dict)
     example: bool = False
 
 
@@ -111,7 +116,10 @@ class Law(PatternRule):
 
     def check(self, m: Match) -> str | None:
         """The law's own condition, and the shapes and attributes of some instance."""
-        reason = self._when(m) if self._when is not None else None
+        try:
+            reason = self._when(m) if self._when is not None else None
+        except ProgramError as error:  # an axis that what was matched does not have
+            reason = str(error)
         if reason is not None:
             return reason
         for instance in self._given:
@@ -161,6 +169,10 @@ class Law(PatternRule):
             sizes = tuple(map(_size, _words(words.removeprefix("1 ") if short else words, instance.dims)))
             if var.name in values:
                 tensors[var.name] = compute(sizes, lambda *_, number=values[var.name]: number)
+            elif var.name in instance.elements:
+                tensors[var.name] = compute(sizes, instance.elements[var.name])
+            elif instance.dtypes.get(var.name) == "bool":
+                tensors[var.name] = truth(tensor(var.name, *sizes))
             else:
                 tensors[var.name] = tensor(var.name, *sizes)
         shaped = {*instance.shapes, *self._shapes}
@@ -171,7 +183,7 @@ class Law(PatternRule):
         attrs = {
             name: {k: v for source in sources for k, v in source.get(name, {}).items()} for name in captures
         }
-        return Case(", ".join(details), tensors, attrs, known, instance.lower)
+        return Case(", ".join(details), tensors, attrs, known, instance.lower, instance.dtypes)
 
     def _fits(self, instance: Instance, m: Match) -> str | None:
         for capture, wanted in instance.attrs.items():
@@ -189,6 +201,42 @@ class Law(PatternRule):
             if not _bind(_words(words, instance.dims), shape, sizes, name in self._shapes):
                 return f"{name} of shape {list(map(str, shape))} is not {words}"
         return None
+
+
+class Family(NodeRule):
+    """One rule of several lines: the first whose left side is found is applied."""
+
+    def __init__(self, name: str, members: Sequence[Law]) -> None:
+        self.name, self.members = name, members
+        self.roots = frozenset[str]().union(*(member.roots for member in members))  # type: ignore[misc]
+
+    @property
+    def statement(self) -> str:
+        """The lines."""
+        return "; ".join(member.statement for member in self.members)
+
+    def rewrite(self, program: Program, node: Node) -> Edit | str:
+        """The first edit of a line, or the first reason why there is none."""
+        reasons = ""
+        for member in self.members:
+            found = member.rewrite(program, node) if node.op in member.roots else ""
+            if isinstance(found, Edit):
+                return found
+            reasons = reasons or found
+        return reasons
+
+    def attempt(self, program: Program, site: str) -> Program | None:
+        """The program after the first line that applies."""
+        found = (member.attempt(program, site) for member in self.members)
+        return next((after for after in found if after is not None), None)
+
+    def applies(self, program: Program, site: str) -> bool:
+        """Whether some line does."""
+        return self.attempt(program, site) is not None
+
+    def lemmas(self) -> Iterable[Rule]:
+        """Every line."""
+        return self.members
 
 
 def lemma(
@@ -230,14 +278,51 @@ def law(
 
     says: what it does, where the line of algebra does not tell.
     """
-    assert isinstance(left, Use), f"the left side of '{name}' is no op that could be matched"
     made = lemma(name, left, right, wrong, **details)
-    made.order, made.phase = order, phase
-    made.__doc__ = says or f"{made.statement}."
-    EXACT.add(name, made)
+    _register(made, order, phase, says or f"{made.statement}.")
+
+
+def family(
+    name: str,
+    lines: Iterable[Sequence[Any]],
+    *,
+    order: int = 50,
+    phase: Phase = "simplify",
+    says: str = "",
+    **details: Any,
+) -> None:
+    """Registers one rule of several lines (left, right, wrong), alike for all of a family of ops."""
+    members = [
+        lemma(f"{name} {number}", left, right, wrong, **details)
+        for number, (left, right, wrong) in enumerate(lines, start=1)
+    ]
+    made = Family(name, members)
+    _register(made, order, phase, says or f"{made.statement}.")
+
+
+def _register(made: Law | Family, order: int, phase: Phase, says: str) -> None:
+    assert made.roots, f"the left side of '{made.name}' is no op that could be matched"
+    made.order, made.phase, made.__doc__ = order, phase, says
+    EXACT.add(made.name, made)
 
 
 # Parts of right sides
+
+
+def filled(number: float, like: Var, shape: Callable[[Match | Case], Sequence[Dim]] | None = None) -> Later:
+    """One number in the shape and the type of a variable, or in another shape."""
+
+    def make(m: Match | Case) -> Term:
+        sizes = np.array(list(m.shape(like) if shape is None else shape(m)), dtype=object)
+        whole = all(isinstance(size, int) for size in sizes)
+        return ops.expand(Table((), lambda: number, like), sizes.astype(np.int64) if whole else sizes)
+
+    return Later(make, f"{number:g}")
+
+
+def truth(of: Formula) -> Formula:
+    """A tensor of truth values: whether numbers are above zero."""
+    return compute(of.shape, lambda *at: call("less", 0, of[at]))
 
 
 def flat(vector: Term) -> Later:

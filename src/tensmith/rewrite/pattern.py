@@ -8,8 +8,12 @@ from functools import cached_property
 
 from tensmith.formula.bounds import Ranges
 from tensmith.ir import Node, Program
+from tensmith.ir.op import OPS
+from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.rewrite.rule import Edit, NodeRule, Obligation
-from tensmith.rewrite.term import Case, Match, Term, Use, Var, build, formula, match
+from tensmith.rewrite.term import Case, Elements, Match, Term, Use, Var, build, formula, match
+
+ELEMENTWISE = frozenset(name for name, op in OPS.items() if isinstance(op, Elementwise))
 
 
 class PatternRule(NodeRule):
@@ -46,7 +50,9 @@ class PatternRule(NodeRule):
 
     @property
     def roots(self) -> frozenset[str]:  # type: ignore[override]
-        """The op at the root of the left side."""
+        """The op at the root of the left side, or all that it may be."""
+        if isinstance(self.pattern, Elements):
+            return ELEMENTWISE
         return frozenset({self.pattern.op}) if isinstance(self.pattern, Use) else frozenset()
 
     def rewrite(self, program: Program, node: Node) -> Edit | str:

@@ -61,8 +61,9 @@ class Rule(ABC):
     kind: ClassVar[Kind] = "exact"
     # "simplify" rules run until none applies; "fold" rules come last, once: they turn what constants compute
     # into constants, which rounds, and so must not stand between the start and an exact comparison. "offer"
-    # rules do not make a program simpler by themselves; a search may pick them.
-    phase: Literal["simplify", "fold", "offer"] = "simplify"
+    # rules do not make a program simpler by themselves; a search may pick them. "form" rules open another
+    # form that pays after further steps, if at all: for searches that take many steps.
+    phase: Literal["simplify", "fold", "offer", "form"] = "simplify"
     # Rules of a phase are tried in rising order.
     order: int = 50
     # A rule that changes no formula says here why it is sound; every other rule has obligations.

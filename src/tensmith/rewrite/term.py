@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias, TypeGuard, Union
+from typing import Any, TypeAlias, Union
 
 import numpy as np
 
@@ -23,10 +23,11 @@ from tensmith.formula.evaluate import evaluate
 from tensmith.formula.expr import Call, Expr, Formula, Scalar, call, compute, guard
 from tensmith.formula.poly import Dim, Poly
 from tensmith.ir.op import OPS, Attrs, Node, Symbolic
+from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.shared import broadcast_read, broadcast_shapes
 from tensmith.ir.program import Program, make_node
 from tensmith.ir.types import TensorType
-from tensmith.rewrite.values import uniform
+from tensmith.rewrite.values import freeze, uniform
 
 Term: TypeAlias = Union["Var", "Const", "Number", "Table", "Use", "Later", "Elements", None]
 
@@ -128,7 +129,7 @@ class Use(Algebra):
 @dataclass(frozen=True, eq=False)
 class Elements(Algebra):
     """Any function of one element each of some tensors, which broadcast: what is proved of it holds of every
-    elementwise op. For lemmas; no pattern matches it."""
+    elementwise op. A pattern captures under the name what it matches, and a right side gives it back."""
 
     function: str
     args: tuple[Term, ...]
@@ -161,6 +162,7 @@ class Match:
     values: dict[str, str] = field(default_factory=dict)
     attrs: dict[str, Attrs] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=list)
+    functions: dict[str, Node] = field(default_factory=dict)
 
     def has(self, var: Var) -> bool:
         """Whether an optional variable is there."""
@@ -189,7 +191,7 @@ class Match:
 def match(term: Term, program: Program, value: str) -> Match | str:
     """The match of `term` rooted at `value`, or why there is none."""
     node = program.producers.get(value)
-    if not isinstance(term, Use) or not _uses(node, term):
+    if not isinstance(term, Use | Elements) or node is None or not _could_be(term, node):
         return ""
     found: str = ""
     for attempt in _orders(term, node):
@@ -203,11 +205,6 @@ def match(term: Term, program: Program, value: str) -> Match | str:
     return found
 
 
-def _uses(node: Node | None, term: Use) -> TypeGuard[Node]:
-    """Whether a node is of a term's op."""
-    return node is not None and node.op == term.op
-
-
 def _read_twice(state: Match) -> str | None:
     """Why a match cannot be replaced: a node of it is read by another of it in a second way."""
     inner = {name for node in state.nodes[1:] for name in node.outputs}
@@ -215,14 +212,21 @@ def _read_twice(state: Match) -> str | None:
     return None if twice is None else f"'{twice}' is read twice"
 
 
-def _orders(term: Use, node: Node) -> Iterator[tuple[str, ...]]:
+def _could_be(term: Use | Elements, node: Node) -> bool:
+    """Whether a node is of the op of a term, or of any elementwise one of as many inputs."""
+    if isinstance(term, Use):
+        return node.op == term.op
+    return node.kind(Elementwise) is not None and len(node.inputs) == len(term.args) and all(node.inputs)
+
+
+def _orders(term: Use | Elements, node: Node) -> Iterator[tuple[str, ...]]:
     yield node.inputs
     if len(node.inputs) == 2 and node.traits.commutative:
         yield node.inputs[::-1]
 
 
 def _match_use(
-    term: Use, node: Node, inputs: tuple[str, ...], state: Match, root: bool = False
+    term: Use | Elements, node: Node, inputs: tuple[str, ...], state: Match, root: bool = False
 ) -> str | None:
     """None on success, else why not ("" where the program is nothing like the pattern)."""
     if not root:
@@ -232,7 +236,11 @@ def _match_use(
             return f"'{node.output}' ({node.op}) is an output of the program"
     if any(node.outputs[1:]):
         return f"'{node.output}' ({node.op}) has further outputs"
-    if isinstance(term.attrs, str):
+    if isinstance(term, Elements):
+        before = state.functions.setdefault(term.function, node)
+        if (before.op, freeze(before.attrs)) != (node.op, freeze(node.attrs)):
+            return f"{node.op} is another function than {before.op}"
+    elif isinstance(term.attrs, str):
         state.attrs[term.attrs] = node.attrs
     elif term.attrs is not None:
         for name, wanted in term.attrs.items():
@@ -267,19 +275,20 @@ def _match_arg(arg: Term, name: str, state: Match) -> str | None:
             return None if same else ""
         case Number(value):
             return None if uniform(state.program, name) == value else ""
-        case Table() | Later() | Elements():
+        case Table() | Later():
             return ""
-        case Use():
+        case Use() | Elements():
             node = state.program.producers.get(name)
-            if not _uses(node, arg):
+            if node is None or not _could_be(arg, node):
                 return ""
-            before = (dict(state.values), dict(state.attrs), list(state.nodes))
+            before = (dict(state.values), dict(state.attrs), list(state.nodes), dict(state.functions))
             reason: str | None = ""
             for attempt in _orders(arg, node):
                 reason = _match_use(arg, node, attempt, state)
                 if reason is None:
                     return None
-                state.values, state.attrs, state.nodes = (dict(before[0]), dict(before[1]), list(before[2]))
+                state.values, state.attrs = dict(before[0]), dict(before[1])
+                state.nodes, state.functions = list(before[2]), dict(before[3])
             return reason
     raise TypeError(f"not a term: {arg!r}")
 
@@ -307,6 +316,10 @@ def build(term: Term, found: Match, outputs: Sequence[str]) -> tuple[list[Node],
             constants[name] = part.value
         elif isinstance(part, Table):
             constants[name] = part.array(found.type(part.like).numpy)
+        elif isinstance(part, Elements):
+            function = found.functions[part.function]
+            inputs = [emit(arg, None) for arg in part.args]
+            nodes.append(make_node(function.op, inputs, wanted or (name,), function.attrs))
         elif not isinstance(part, Use):
             raise ProgramError(f"a right side holds {part!r} outside of an op; rules are resolved first")
         else:
@@ -327,7 +340,7 @@ def build(term: Term, found: Match, outputs: Sequence[str]) -> tuple[list[Node],
         done[id(part)] = name
         return name
 
-    root = emit(term, outputs if isinstance(term, Use) else None)
+    root = emit(term, outputs if isinstance(term, Use | Elements) else None)
     return nodes, constants, root
 
 
@@ -360,6 +373,8 @@ def resolve(term: Term, m: Match | Case) -> Term:
             return part if not part.optional or m.has(part) else None
         if isinstance(part, Later):
             return settle(part.make(m))
+        if isinstance(part, Elements):
+            return Elements(part.function, tuple(map(settle, part.args)))
         if not isinstance(part, Use):
             return part
         args = tuple(map(settle, part.args))

@@ -16,6 +16,7 @@ from tensmith.formula.evaluate import evaluate
 from tensmith.formula.expr import Expr, Formula, Reduce, rebuilt, substitute
 from tensmith.formula.normal import explain_difference
 from tensmith.formula.poly import Poly
+from tensmith.formula.reals import Reals, same_fraction
 from tensmith.formula.smt import prove_equal
 from tensmith.rewrite.rule import EXACT, Obligation, Rule
 from tensmith.verify.instances import run_instances
@@ -72,6 +73,12 @@ def _method(obligation: Obligation, attempts: int) -> tuple[str | None, str]:
     proof = "z3: the negation is unsatisfiable"
     if ordered and prove_equal(left, right, obligation.ranges):
         return proof, ""
+    if same_fraction(left, right, obligation.ranges):
+        return "equal normal forms, by facts of real functions", ""
+    facts = Reals.of(left.body, right.body)
+    known = [replace(side, body=facts.form(side.body)) for side in (left, right)]
+    if known != [left, right] and prove_equal(known[0], known[1], obligation.ranges):
+        return proof + ", by facts of real functions", ""
     witness = counterexample(obligation, attempts)
     if witness is not None:
         return None, witness

@@ -1,0 +1,223 @@
+"""Activations from their parts, and activations that say more than they need to.
+
+Measure: operations on values that vary. Those that need the order of numbers are in the phase "fold".
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tensmith.ir.ops.elementwise import single
+from tensmith.rewrite.exact.activation import floating
+from tensmith.rewrite.law import family, law
+from tensmith.rewrite.term import Case, Later, Match, Var, ops
+from tensmith.rewrite.values import uniform
+
+X, Y = Var("x"), Var("y")
+C, LOW, HIGH = Var("c", static=True), Var("low", static=True), Var("high", static=True)
+_fold: dict[str, Any] = {"phase": "fold", "order": 8}
+real: Any = partial(law, **_fold)
+reals: Any = partial(family, **_fold)
+
+
+def number(m: Match | Case, var: Var) -> float:
+    """The one number that a constant is; no number where it is none."""
+    if isinstance(m, Match):
+        found = uniform(m.program, m.values[var.name])
+        return float("nan") if found is None else found
+    return float(np.asarray(m.value(var)).reshape(-1)[0])
+
+
+def one_number(m: Match) -> str | None:
+    """None if c is one number beside floats, of no larger shape."""
+    if floating(m) is not None or np.isnan(number(m, C)):
+        return "the constant is not one number"
+    return None if m.type(C).rank == 0 or m.shape(C) == (1,) else "the constant is not one number"
+
+
+# From their parts
+
+family(
+    "sigmoid_from_exp",
+    [
+        (1 / (ops.exp(-X) + 1), ops.sigmoid(X), ops.sigmoid(-X)),
+        (ops.reciprocal(ops.exp(-X) + 1), ops.sigmoid(X), ops.sigmoid(-X)),
+    ],
+    when=floating,
+    order=39,
+)
+law("swish_from_exp", X / (ops.exp(-X) + 1), ops.swish(X), ops.sigmoid(X), when=floating, order=39)
+law("softsign_from_abs", X / (ops.abs(X) + 1), ops.softsign(X), X, when=floating, order=39)
+law(
+    "mish_from_softplus",
+    X * ops.tanh(ops.softplus(X)),
+    ops.mish(X),
+    ops.tanh(X),
+    when=floating,
+    order=39,
+    phase="form",
+)
+law(
+    "hard_sigmoid_from_clip",
+    ops.clip(X * C + 0.5, 0, 1),
+    Later(
+        lambda m: ops.hard_sigmoid(X, attrs={"alpha": single(number(m, C)), "beta": 0.5}),
+        "hard_sigmoid(x, c, 1/2)",
+    ),
+    Later(
+        lambda m: ops.hard_sigmoid(X, attrs={"alpha": single(number(m, C)), "beta": 1.0}),
+        "hard_sigmoid(x, c, 1)",
+    ),
+    values=[{"c": 0.25}, {"c": 0.5}],
+    when=one_number,
+    order=39,
+    phase="form",
+)
+law(
+    "thresholded_from_where",
+    ops.where(ops.greater(X, C), X, 0),
+    Later(lambda m: ops.thresholded_relu(X, attrs={"alpha": single(number(m, C))}), "thresholded_relu(x, c)"),
+    ops.relu(X),
+    values=[{"c": 0.25}, {"c": 2.0}],
+    when=one_number,
+    order=39,
+    phase="form",
+)
+real(
+    "leaky_from_max",
+    ops.max(X, X * C),
+    Later(lambda m: ops.leaky_relu(X, attrs={"alpha": single(number(m, C))}), "leaky_relu(x, c)"),
+    ops.relu(X),
+    values=[{"c": 0.25}, {"c": 0.5}],
+    when=lambda m: one_number(m) or (None if 0 <= number(m, C) <= 1 else "the slope is not between 0 and 1"),
+)
+real(
+    "leaky_from_relu",
+    ops.relu(X) - ops.relu(-X) * C,
+    Later(lambda m: ops.leaky_relu(X, attrs={"alpha": single(number(m, C))}), "leaky_relu(x, c)"),
+    ops.relu(X),
+    values=[{"c": 0.25}, {"c": -2.0}],
+    when=one_number,
+)
+law(
+    "prelu_to_leaky",
+    ops.prelu(X, C),
+    Later(lambda m: ops.leaky_relu(X, attrs={"alpha": single(number(m, C))}), "leaky_relu(x, c)"),
+    ops.leaky_relu(X, attrs={"alpha": 3.0}),
+    values=[{"c": 0.25}, {"c": -2.0}],
+    when=lambda m: _slope(m),
+    order=39,
+)
+
+
+def _slope(m: Match) -> str | None:
+    if floating(m) is not None or np.isnan(number(m, C)):
+        return "the slope is not one number"
+    return None if m.program.type(m.nodes[0].output) == m.type(X) else "the slope broadcasts"
+
+
+def _leaky(m: Match | Case, *captures: str) -> float:
+    return float(np.prod([m.attrs[name]["alpha"] for name in captures]))
+
+
+real(
+    "leaky_of_leaky",
+    ops.leaky_relu(ops.leaky_relu(X, attrs="inner"), attrs="outer"),
+    Later(lambda m: ops.leaky_relu(X, attrs={"alpha": _leaky(m, "inner", "outer")}), "leaky_relu(x, a * b)"),
+    Later(lambda m: ops.leaky_relu(X, attrs={"alpha": _leaky(m, "inner")}), "leaky_relu(x, a)"),
+    sample={"inner": {"alpha": 0.25}, "outer": {"alpha": 0.5}},
+    when=lambda m: (
+        None
+        if m.attrs["inner"]["alpha"] >= 0
+        and single(_leaky(m, "inner", "outer")) == _leaky(m, "inner", "outer")
+        else "a slope is negative, or their product is rounded"
+    ),
+    says="leaky_relu(leaky_relu(x, a), b) = leaky_relu(x, a * b), a not negative.",
+)
+real(
+    "relu_of_leaky",
+    ops.relu(ops.leaky_relu(X, attrs="inner")),
+    ops.relu(X),
+    X,
+    sample={"inner": {"alpha": 0.25}},
+    when=lambda m: None if m.attrs["inner"]["alpha"] >= 0 else "the slope is negative",
+)
+real(
+    "leaky_of_relu",
+    ops.leaky_relu(ops.relu(X), attrs="outer"),
+    ops.relu(X),
+    X,
+    sample={"outer": {"alpha": 0.25}},
+)
+law("leaky_of_slope_one", ops.leaky_relu(X, attrs={"alpha": 1.0}), ops.identity(X), -X, phase="fold", order=8)
+law("leaky_of_slope_zero", ops.leaky_relu(X, attrs={"alpha": 0.0}), ops.relu(X), X, phase="fold", order=8)
+law("celu_of_one", ops.celu(X, attrs={"alpha": 1.0}), ops.elu(X), ops.elu(X, attrs={"alpha": 2.0}), order=39)
+law("elu_of_zero", ops.elu(X, attrs={"alpha": 0.0}), ops.relu(X), X, phase="fold", order=8)
+
+# Bounds
+
+
+def _two(m: Match) -> str | None:
+    low, high = number(m, LOW), number(m, HIGH)
+    single_ = all(m.type(v).rank == 0 for v in (LOW, HIGH))
+    return (
+        None if floating(m) is None and single_ and low <= high else "the bounds are not two numbers in order"
+    )
+
+
+BOUNDS = [{"low": -1.0, "high": 2.0}, {"low": 0.0, "high": 6.0}]
+law(
+    "min_of_max_to_clip",
+    ops.min(ops.max(X, LOW), HIGH),
+    ops.clip(X, LOW, HIGH),
+    ops.clip(X, LOW),
+    when=_two,
+    values=BOUNDS,
+    order=40,
+)
+real(
+    "max_of_min_to_clip",
+    ops.max(ops.min(X, HIGH), LOW),
+    ops.clip(X, LOW, HIGH),
+    ops.clip(X, LOW),
+    when=_two,
+    values=BOUNDS,
+)
+law(
+    "min_of_relu_to_clip",
+    ops.min(ops.relu(X), HIGH),
+    ops.clip(X, 0, HIGH),
+    ops.clip(X, 0),
+    order=40,
+    when=lambda m: None if floating(m) is None and m.type(HIGH).rank == 0 and number(m, HIGH) >= 0 else "",
+    values=[{"high": 6.0}],
+)
+real(
+    "relu_of_clip",
+    ops.relu(ops.clip(X, LOW, HIGH)),
+    ops.clip(X, 0, HIGH),
+    ops.clip(X, LOW, HIGH),
+    values=[{"low": -1.0, "high": 2.0}],
+    when=lambda m: (
+        _two(m) or (None if number(m, LOW) <= 0 <= number(m, HIGH) else "0 is not between the bounds")
+    ),
+)
+real(
+    "clip_of_negative",
+    -ops.clip(-X, LOW, HIGH),
+    ops.clip(X, -HIGH, -LOW),
+    ops.clip(X, LOW, HIGH),
+    values=BOUNDS,
+    when=_two,
+)
+real(
+    "clip_of_shifted",
+    ops.clip(X + C, LOW, HIGH) - C,
+    ops.clip(X, LOW - C, HIGH - C),
+    ops.clip(X, LOW, HIGH),
+    values=[{"low": -1.0, "high": 2.0, "c": 0.5}],
+    when=lambda m: _two(m) or one_number(m),
+)

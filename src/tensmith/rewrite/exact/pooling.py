@@ -1,0 +1,312 @@
+"""Pools: of scaled, shifted and convolved images.
+
+Measure: elements that are computed. What needs the order of numbers is in the phase "fold".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from tensmith.rewrite.exact.activation import floating
+from tensmith.rewrite.exact.convolution import _pointwise as pointwise
+from tensmith.rewrite.exact.products import B, W, conv
+from tensmith.rewrite.law import Instance, family, law
+from tensmith.rewrite.term import Case, Later, Match, Table, Term, Use, Var, ops
+
+X, C = Var("x"), Var("c", static=True)
+IMAGES = [Instance(f"{n}d", {"x": "N C *H+1"}, n) for n in (1, 2)]
+_POOLED = [
+    replace(
+        i,
+        shapes={"x": "N C *H+3"},
+        sample={"pool": {"kernel_shape": (3, 2)[: i.dims], "strides": (2, 1)[: i.dims]}},
+    )
+    for i in IMAGES
+]
+
+
+def average(x: Term) -> Use:
+    """An average pool as it is matched."""
+    return ops.average_pool(x, attrs="pool")
+
+
+def largest(x: Term) -> Use:
+    """A max pool as it is matched."""
+    return ops.max_pool(x, attrs="pool")
+
+
+def unpadded(m: Match) -> str | None:
+    """None if every window of the pool lies in the image."""
+    attrs = m.attrs["pool"]
+    plain = (
+        attrs["auto_pad"] in ("NOTSET", "VALID") and not any(attrs["pads"] or ()) and not attrs["ceil_mode"]
+    )
+    return None if plain and floating(m) is None else "the pool pads"
+
+
+POOLS: tuple[Callable[[Term], Use], ...] = (average, ops.global_average_pool)
+_BOTH = [replace(i, sample={"pool": i.sample["pool"]}) for i in _POOLED]
+
+
+def _plain(m: Match) -> str | None:
+    return unpadded(m) if "pool" in m.attrs else floating(m)
+
+
+family(
+    "scaled_before_average",
+    [(p(X * C), p(X) * C, p(X) + C) for p in POOLS],
+    given=_BOTH,
+    c="1 C *1",
+    when=_plain,
+    order=26,
+    says="average(x * c) = average(x) * c, c one number a channel: fewer are multiplied.",
+)
+family(
+    "shifted_before_average",
+    [line for p in POOLS for line in ((p(X + C), p(X) + C, p(X) - C), (p(X - C), p(X) - C, p(X) + C))],
+    given=_BOTH,
+    c="1 C *1",
+    when=_plain,
+    order=26,
+    says="average(x + c) = average(x) + c, c one number a channel.",
+)
+family("negative_before_average", [(p(-X), -p(X), p(X)) for p in POOLS], given=_BOTH, when=_plain, order=26)
+family(
+    "shifted_before_max",
+    [(largest(X + C), largest(X) + C, largest(X) - C), (largest(X - C), largest(X) - C, largest(X) + C)],
+    given=_POOLED,
+    c="1 C *1",
+    when=unpadded,
+    phase="fold",
+    order=9,
+    says="max_pool(x + c) = max_pool(x) + c, c one number a channel, without padding.",
+)
+law(
+    "relu_before_max",
+    largest(ops.relu(X)),
+    ops.relu(largest(X)),
+    largest(X),
+    given=_POOLED,
+    when=unpadded,
+    phase="fold",
+    order=9,
+    says="max_pool(relu(x)) = relu(max_pool(x)): fewer are compared with 0.",
+)
+family(
+    "global_pool_of_relu",
+    [(ops.global_max_pool(ops.relu(X)), ops.relu(ops.global_max_pool(X)), ops.global_max_pool(X))],
+    given=IMAGES,
+    when=floating,
+    phase="fold",
+    order=9,
+)
+
+
+def _unit_conv(m: Match) -> str | None:
+    return _plain(m) if pointwise(m, "conv", W) else "the convolution is not of size 1"
+
+
+_UNITS = [
+    replace(
+        i,
+        shapes={**i.shapes, "w": f"K C{' 1' * i.dims}", "b": "K"},
+        sample={
+            **i.sample,
+            "conv": {
+                "strides": (1,) * i.dims,
+                "pads": (0,) * (2 * i.dims),
+                "group": 1,
+                "dilations": (1,) * i.dims,
+            },
+        },
+    )
+    for i in _POOLED
+]
+for _name, _pool, _given in (
+    ("average_of_pointwise", average, _UNITS),
+    (
+        "global_average_of_pointwise",
+        ops.global_average_pool,
+        [
+            replace(i, shapes={**i.shapes, "x": "N C *H"}, lower={f"H{axis}": 1 for axis in range(i.dims)})
+            for i in _UNITS
+        ],
+    ),
+):
+    law(
+        _name,
+        _pool(conv(X, W, B)),
+        conv(_pool(X), W, B),
+        conv(_pool(X), -W, B),
+        given=_given,
+        when=_unit_conv,
+        order=25,
+        says="average(conv(x, w, b)) = conv(average(x), w, b), w of size 1: few positions are convolved.",
+    )
+_STATISTICS = ("scale", "shift", "mean", "variance")
+_NORM = [Var(name, static=True) for name in _STATISTICS]
+family(
+    "average_of_batch_norm",
+    [
+        (
+            p(ops.batch_normalization(X, *_NORM, attrs="norm")),
+            ops.batch_normalization(p(X), *_NORM, attrs="norm"),
+            ops.batch_normalization(-p(X), *_NORM, attrs="norm"),
+        )
+        for p in POOLS
+    ],
+    given=[
+        replace(
+            i,
+            shapes={**i.shapes, **dict.fromkeys(_STATISTICS, "C")},
+            sample={**i.sample, "norm": {"epsilon": 2.0**-10}},
+        )
+        for i in _POOLED
+    ],
+    when=_plain,
+    order=25,
+)
+
+
+def _once(m: Match) -> str | None:
+    attrs = m.attrs["pool"]
+    ones = all(v == 1 for v in (*attrs["kernel_shape"], *(attrs["strides"] or ())))
+    return unpadded(m) if ones else "its windows hold more than one element"
+
+
+_ONES = [
+    replace(i, sample={"pool": {"kernel_shape": (1,) * i.dims, "strides": (1,) * i.dims}}) for i in IMAGES
+]
+law(
+    "average_of_one",
+    average(X),
+    X,
+    -X,
+    given=_ONES,
+    when=_once,
+    order=10,
+    says="An average over windows of one element does nothing.",
+)
+law(
+    "max_of_one",
+    largest(X),
+    X,
+    -X,
+    given=_ONES,
+    when=_once,
+    order=10,
+    phase="fold",
+    says="A maximum over windows of one element does nothing.",
+)
+
+
+def _strided(off: int) -> Later:
+    def make(m: Match | Case) -> Term:
+        n = len(m.shape(X)) - 2
+        steps = np.array(m.attrs["pool"]["strides"] or (1,) * n) + off
+        return ops.slice(X, np.zeros(n, np.int64), np.full(n, 2**63 - 1), np.arange(2, 2 + n), steps)
+
+    return Later(make, "x[:, :, ::s]")
+
+
+law(
+    "max_of_strided_one",
+    largest(X),
+    _strided(0),
+    _strided(1),
+    order=11,
+    phase="fold",
+    given=[
+        replace(i, sample={"pool": {"kernel_shape": (1,) * i.dims, "strides": (2,) * i.dims}}) for i in IMAGES
+    ],
+    when=lambda m: (
+        unpadded(m)
+        if all(k == 1 for k in m.attrs["pool"]["kernel_shape"])
+        and any(s > 1 for s in m.attrs["pool"]["strides"] or ())
+        else "its windows hold more than one element"
+    ),
+    says="A strided maximum over windows of one element is a slice.",
+)
+
+
+def _everything(m: Match) -> str | None:
+    shape, attrs = m.type(X).static, m.attrs["pool"]
+    dense = all(d == 1 for d in attrs["dilations"] or ())
+    whole = shape is not None and tuple(attrs["kernel_shape"]) == shape[2:] and dense
+    return unpadded(m) if whole else "its window is not the whole image"
+
+
+_WHOLE = [
+    Instance(f"{n}d", {"x": f"N C{' 3' * n}"}, n, sample={"pool": {"kernel_shape": (3,) * n}}, example=True)
+    for n in (1, 2)
+]
+law(
+    "average_of_everything",
+    average(X),
+    ops.global_average_pool(X),
+    ops.global_average_pool(X) * 2,
+    given=_WHOLE,
+    when=_everything,
+    order=11,
+)
+law(
+    "max_of_everything",
+    largest(X),
+    ops.global_max_pool(X),
+    ops.global_max_pool(X) * 2,
+    given=_WHOLE,
+    when=_everything,
+    phase="fold",
+    order=11,
+)
+law(
+    "global_average_twice",
+    ops.global_average_pool(ops.global_average_pool(X)),
+    ops.global_average_pool(X),
+    ops.global_average_pool(X) * 2,
+    given=IMAGES,
+    when=floating,
+    order=11,
+)
+
+
+def _as_filters(scale: float) -> Later:
+    """A depthwise convolution with one number in all of its filters."""
+
+    def make(m: Match | Case) -> Term:
+        kernel, channels = m.attrs["pool"]["kernel_shape"], m.shape(X)[1]
+        share = Table((channels, 1, *kernel), lambda *_: scale, like=X)
+        steps = m.attrs["pool"]["strides"] or (1,) * len(kernel)
+        total = ops.conv(
+            X,
+            share,
+            attrs={
+                "strides": steps,
+                "group": channels,
+                "pads": (0,) * (2 * len(kernel)),
+                "dilations": (1,) * len(kernel),
+            },
+        )
+        return total / float(np.prod(kernel))
+
+    return Later(make, "conv(x, ones) / n")
+
+
+law(
+    "average_as_depthwise",
+    average(X),
+    _as_filters(1),
+    _as_filters(2),
+    given=[replace(i, lower={"C": 1}) for i in _POOLED],
+    phase="form",
+    when=lambda m: (
+        unpadded(m)
+        if isinstance(m.shape(X)[1], int)
+        and m.shape(X)[1]
+        and all(d == 1 for d in m.attrs["pool"]["dilations"] or ())
+        else "the number of channels is not known"
+    ),
+)
