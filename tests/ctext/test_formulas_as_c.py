@@ -13,10 +13,13 @@ from hypothesis import strategies as st
 from printed import Array, Tensors, function, in_c, in_opencl
 
 from tensmith.ctext.dialect import PLAIN_C
+from tensmith.ctext.names import Names
+from tensmith.ctext.scalar import Scope, Unit
 from tensmith.engine import ENGINES
 from tensmith.formula.arith import FUNCTIONS, Floats
 from tensmith.formula.evaluate import evaluate
 from tensmith.formula.expr import (
+    Call,
     Expr,
     Formula,
     Num,
@@ -203,3 +206,10 @@ def test_what_a_reduction_binds_is_not_computed_outside_of_it() -> None:
         return Reduce("sum", k, Poly.of(4), inner + Size(i * j))
 
     check(in_c, [compute((2, 3), element)], {"x": np.arange(5, dtype=np.float32)})
+
+
+def test_a_value_that_is_gone_is_not_taken_for_another() -> None:
+    scope = Scope(Unit(Names(), str, {}, {}))
+    for n in range(100):
+        scope.keep(Call("exp", (Num(n, "f32"),), "f32"), "something_long(x)")
+        assert scope.value(Call("exp", (Num(n, "f32"),), "f32")) == f"expf({n}.0f)"

@@ -219,7 +219,7 @@ def fold_loop(scope: Scope, fold: Reduce) -> str:
         inner, head = _open(scope, fold.var, fold.extent)
         inner.line(_join(inner, fold, total, _term(inner, fold, fold.body)))
         scope.block(head, inner)
-    scope.known[id(fold)] = total
+    scope.hold(fold, total)
     return total
 
 
@@ -278,7 +278,7 @@ class Blocked:
             self._sum(scope, fold, variable, sums[id(fold)])
         inner, lane, head = self._lane_loop(scope, variable)
         for fold in self.folds:
-            inner.known[id(fold)] = f"{sums[id(fold)]}[{lane}]"
+            inner.hold(fold, f"{sums[id(fold)]}[{lane}]")
         inner.line(f"{_target(inner, step)} = {inner.value(step.expr)};")
         scope.block(head, inner)
 

@@ -77,7 +77,7 @@ class Scope:
         self.unit, self.outer, self.depth = unit, outer, depth
         self.lines: list[str] = []
         self.variables: dict[str, str] = {}
-        self.known: dict[int, str] = {}
+        self._known: dict[int, tuple[Expr, str]] = {}
         self.used: dict[int, int] = {}
 
     # Lookup
@@ -99,8 +99,8 @@ class Scope:
         """What holds an expression already."""
         scope: Scope | None = self
         while scope is not None:
-            if id(expr) in scope.known:
-                return scope.known[id(expr)]
+            if id(expr) in scope._known:
+                return scope._known[id(expr)][1]
             scope = scope.outer
         return None
 
@@ -137,8 +137,12 @@ class Scope:
             name = self.unit.names.fresh(base)
             self.line(f"const {self.unit.type(expr.type)} {name} = {text};")
             text = name
-        self.known[id(expr)] = text
+        self.hold(expr, text)
         return text
+
+    def hold(self, expr: Expr, text: str) -> None:
+        """Says what holds an expression, which lives as long as the scope: no other may get its id."""
+        self._known[id(expr)] = expr, text
 
     # Values
 
