@@ -260,7 +260,7 @@ class Scope:
 
 def library_name(op: str, dtype: str, dialect: Dialect) -> str:
     """What the mathematical library calls a function of floats, "" if it has none."""
-    if dtype[0] != "f" or not (op in _LIBRARY or op in _LIBRARY_NAMES):
+    if dtype[0] != "f" or op not in _LIBRARY:
         return ""
     return _LIBRARY_NAMES.get(op, op) + ("f" if dtype == "f32" and dialect.suffixed else "")
 
