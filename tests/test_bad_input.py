@@ -96,6 +96,15 @@ def test_nan_in_the_weights(place: Path) -> None:
     assert not (place / "out").exists()
 
 
+def test_a_batch_of_several_samples_that_the_file_fixes(place: Path) -> None:
+    model = onnx.load(place / "tiny.onnx")
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_value = 8
+    onnx.save(model, place / "tiny.onnx")
+    refused(compress(place), 1, "the model as it is cannot be measured", "[1, 3, 8, 8]", "[8, 3, 8, 8]")
+    assert not (place / "out").exists()
+
+
 def test_an_operator_no_engine_knows(place: Path) -> None:
     model = tiny_model()
     model.graph.node[1].CopyFrom(helper.make_node("Sparkle", ["c"], ["r"], domain="com.example"))

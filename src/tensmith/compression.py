@@ -24,9 +24,9 @@ from tensmith.deploy.identity import run_identity
 from tensmith.deploy.schedule import Schedule
 from tensmith.deploy.settle import LATE, Settled, finalists, settle
 from tensmith.deploy.write import Story, write_run
-from tensmith.engine.base import sizes_of, specs_of
+from tensmith.engine.base import Arrays, sizes_of, specs_of
 from tensmith.engine.compiled import stock
-from tensmith.errors import ModelError
+from tensmith.errors import EngineError, ModelError
 from tensmith.evaluate.calibrator import Calibrator
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.count import node_costs
@@ -174,7 +174,7 @@ def _described(given: Given, config: Config, judge: Judge, folder: RunFolder) ->
         task=judge.task,
         splits=given.splits,
         example=judge.example,
-        sizes=sizes_of(specs_of(given.program), judge.example),
+        sizes=_sizes(given.program, judge.example),
         target=given.target,
         engines=given.engines,
         objective=Objective(config.max_drop, config.max_size, config.max_latency, config.alpha, config.beta),
@@ -184,6 +184,18 @@ def _described(given: Given, config: Config, judge: Judge, folder: RunFolder) ->
         seed=config.seed,
         folder=folder.work,
     )
+
+
+def _sizes(program: Program, example: Arrays) -> dict[str, int]:
+    """The symbolic sizes of the sample that latency is measured on; ModelError if it does not fit."""
+    try:
+        return sizes_of(specs_of(program), example)
+    except EngineError as error:
+        raise _unmeasurable(str(error)) from error
+
+
+def _unmeasurable(reason: str) -> ModelError:
+    return ModelError(f"the model as it is cannot be measured: {reason}")
 
 
 def _calibrator(run: Run) -> Calibrator:
@@ -224,7 +236,7 @@ def _search(
         stopped = True
         voice.tell("the search was interrupted; more time may find better points (--resume)")
     if tried[0].status == "failed":
-        raise ModelError(f"the model as it is cannot be measured: {tried[0].reason}")
+        raise _unmeasurable(tried[0].reason)
     return stopped
 
 
