@@ -1,4 +1,4 @@
-"""No exact rule is used without its proof: the table that ships is fresh, what it lacks is proved or refused."""
+"""No exact rule is used without its proof: the table is fresh, what it lacks is proved or refused."""
 
 from __future__ import annotations
 
