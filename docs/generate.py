@@ -67,9 +67,9 @@ def xla_page() -> str:
     """docs/xla_rules.md: XLA's rules, each with a verdict."""
     lines = ["# The rules of XLA", "", f"{NOTE} from `tensmith.rewrite.xla`.", ""]
     lines += [
-        "The rules of XLA's algebraic simplifier that TensorRight formalized (Arora et al., POPL 2025). *Proved* "
-        "is over the reals, for all sizes, by the prover of the exact rules; a plausible mistake in each is "
-        "refuted. Those that are rules of tensmith, or cases of one, are named.",
+        "The rules of XLA's algebraic simplifier that TensorRight formalized (Arora et al., POPL 2025). "
+        "*Proved* is over the reals, for all sizes, by the prover of the exact rules; a plausible mistake in "
+        "each is refuted. Those that are rules of tensmith, or cases of one, are named.",
         "",
     ]
     proved = sum(bool(entry.rule or entry.claims) for entry in ENTRIES.values())

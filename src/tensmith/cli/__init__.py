@@ -27,6 +27,8 @@ _COMMANDS = (
     "verify",
     "sign",
     "explain",
+    "rules",
+    "prove",
     "report",
     "targets",
     "doctor",

@@ -102,6 +102,12 @@ class Law(PatternRule):
         """The law as a line."""
         return f"{show(self._left)} = {show(self._right)}"
 
+    @property
+    def conditions(self) -> list[str]:
+        """The shapes that are asked for, and what else is, where it says so."""
+        when = (getattr(self._when, "__doc__", None) or "").strip()
+        return [*(f"{name}: [{words}]" for name, words in self._shapes.items()), *([when] if when else [])]
+
     def left(self) -> Term:
         """The pattern."""
         return self._left
@@ -214,6 +220,11 @@ class Family(NodeRule):
     def statement(self) -> str:
         """The lines."""
         return "; ".join(member.statement for member in self.members)
+
+    @property
+    def conditions(self) -> list[str]:
+        """Those of its lines."""
+        return list(dict.fromkeys(words for member in self.members for words in member.conditions))
 
     def rewrite(self, program: Program, node: Node) -> Edit | str:
         """The first edit of a line, or the first reason why there is none."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
 from tensmith.errors import ProgramError
@@ -179,7 +181,39 @@ class NodeRule(Rule):
         return self.rewrite(program, node) if node is not None and self._looks_at(node) else ""
 
 
-EXACT: Registry[Rule] = Registry("exact rule", "tensmith.rewrite.exact")
+class ExactRules(Registry[Rule]):
+    """The exact rules. One that is read for the first time must be proved; see `tensmith.rewrite.proved`."""
+
+    def __init__(self) -> None:
+        super().__init__("exact rule", "tensmith.rewrite.exact")
+        self.homes: dict[str, Path] = {}
+        self._admitted: set[str] = set()
+
+    def add(self, name: str, item: Rule) -> Rule:
+        """Registers a rule, and remembers the file that declares it."""
+        frame = sys._getframe(1)
+        while frame.f_back is not None and frame.f_globals["__name__"] in _DECLARING:
+            frame = frame.f_back
+        self.homes[name] = Path(frame.f_globals.get("__file__", ""))
+        return super().add(name, item)
+
+    def __getitem__(self, name: str) -> Rule:
+        rule = super().__getitem__(name)
+        if name not in self._admitted:
+            from tensmith.rewrite.proved import demand
+
+            demand(rule, self.homes[name])
+            self._admitted.add(name)
+        return rule
+
+    def unproved(self) -> dict[str, Rule]:
+        """All rules by name, proved or not: for the prover."""
+        return {name: super(ExactRules, self).__getitem__(name) for name in self}
+
+
+_DECLARING = frozenset({__name__, "tensmith.rewrite.law"})
+
+EXACT = ExactRules()
 
 Class = TypeVar("Class", bound=type[Rule])
 

@@ -531,23 +531,25 @@ law(
     says="reshape(reshape(x, [n*m, c]) @ w, [n, m, k]) = x @ w.",
 )
 
-# einsum
+# einsum: ONNX Runtime takes no empty operands
+
+_ONES = dict.fromkeys("BIJK", 1)
 
 
 def _einsum(equation: str, *args: Term) -> Use:
     return ops.einsum(*args, attrs={"equation": equation})
 
 
-_IJ = [Instance("matrices", {"x": "I K", "y": "K J"})]
-_SQ = [Instance("squares", {"x": "I I", "y": "I I"})]
+_IJ = [Instance("matrices", {"x": "I K", "y": "K J"}, lower=_ONES)]
+_SQ = [Instance("squares", {"x": "I I", "y": "I I"}, lower=_ONES)]
 law("einsum_to_matmul", _einsum("ij,jk->ik", X, Y), X @ Y, Y @ X, given=_IJ, twin=_SQ, x="I K", y="K J")
 law(
     "einsum_to_batched_matmul",
     _einsum("bij,bjk->bik", X, Y),
     X @ Y,
     Y @ X,
-    given=[Instance("batch", {"x": "B I K", "y": "B K J"})],
-    twin=[Instance("batch", {"x": "B I I", "y": "B I I"})],
+    given=[Instance("batch", {"x": "B I K", "y": "B K J"}, lower=_ONES)],
+    twin=[Instance("batch", {"x": "B I I", "y": "B I I"}, lower=_ONES)],
     x="B I K",
     y="B K J",
 )
@@ -556,15 +558,15 @@ law(
     _einsum("ij->ji", X),
     turned(X),
     X,
-    given=[Instance("matrix", {"x": "I J"})],
-    twin=[Instance("square", {"x": "I I"})],
+    given=[Instance("matrix", {"x": "I J"}, lower=_ONES)],
+    twin=[Instance("square", {"x": "I I"}, lower=_ONES)],
 )
 law(
     "trace_of_product",
     _einsum("ii->", X @ Y),
     _einsum("ij,ji->", X, Y),
     _einsum("ij,ij->", X, Y),
-    given=[Instance("matrices", {"x": "I J", "y": "J I"})],
+    given=[Instance("matrices", {"x": "I J", "y": "J I"}, lower=_ONES)],
     twin=_SQ,
     x="I J",
     y="J I",
@@ -574,7 +576,7 @@ law(
     _einsum("ii->i", X @ Y),
     _einsum("ij,ji->i", X, Y),
     _einsum("ij,ij->i", X, Y),
-    given=[Instance("matrices", {"x": "I J", "y": "J I"})],
+    given=[Instance("matrices", {"x": "I J", "y": "J I"}, lower=_ONES)],
     twin=_SQ,
     x="I J",
     y="J I",
@@ -584,5 +586,5 @@ law(
     _einsum("ii->", turned(X)),
     _einsum("ii->", X),
     _einsum("ij->", X),
-    given=[Instance("square", {"x": "I I"})],
+    given=[Instance("square", {"x": "I I"}, lower=_ONES)],
 )

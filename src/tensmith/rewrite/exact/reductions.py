@@ -342,7 +342,11 @@ law(
     y="N N",
     given=[
         Instance(
-            "matrix", {"x": "N N", "y": "N N"}, sample={"reduce": _NOT_KEPT}, values={"axes": np.array([1])}
+            "matrix",
+            {"x": "N N", "y": "N N"},
+            lower={"N": 1},
+            sample={"reduce": _NOT_KEPT},
+            values={"axes": np.array([1])},
         )
     ],
     when=_last,

@@ -1,0 +1,101 @@
+"""What is known to be proved: no exact rule is used without its proof.
+
+A proof is found again by the hash of all that it rests on: the file that declares the rule, those of the
+rules' own modules that it imports, the meanings of ops, the formula language and the prover. `proved.json`
+ships with the hashes that `tensmith prove --update` found proved. A rule whose hash is not among them is
+proved when it is first read, and that is kept for this user.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tensmith.cache import fetch, find, user_cache
+from tensmith.errors import UsageError
+from tensmith.rewrite.rule import Rule
+
+TABLE = Path(__file__).with_name("proved.json")
+_PACKAGE = Path(__file__).resolve().parents[1]
+# What the prover is made of: folders, and files of others.
+_PROVER = (
+    "formula", "ir", "equality/regions.py", "verify/rules.py", "verify/instances.py",
+    *(f"rewrite/{name}.py" for name in ("instance", "law", "pattern", "rule", "term", "values")),
+)  # fmt: skip
+# It stands a floor above, so it is asked for by its name.
+_JUDGE = "tensmith.verify.rules"
+_IMPORT = re.compile(r"^from tensmith\.rewrite\.exact\.(\w+) import", re.MULTILINE)
+
+
+def demand(rule: Rule, home: Path) -> None:
+    """Nothing if the rule that a file declares is proved; UsageError with the reason if it cannot be."""
+    digest = rule_digest(rule.name, home)
+    if digest == table().get(rule.name, {}).get("hash"):
+        return
+    of = {"rule": rule.name, "hash": digest}
+    room = user_cache("proofs")
+    if find(room, of) is None:
+        problems = importlib.import_module(_JUDGE).unsound([rule])
+        if problems:
+            raise UsageError(f"exact rule '{rule.name}' is not used, for it has no proof: {problems[0]}")
+        fetch(room, of, lambda folder: _note(folder, rule))
+
+
+def _note(folder: Path, rule: Rule) -> None:
+    folder.mkdir()
+    (folder / "proved").write_text(rule.name, encoding="utf-8")
+
+
+@cache
+def table() -> Mapping[str, Mapping[str, Any]]:
+    """Rule -> hash, number of cases proved and of wrong twins refuted, as shipped."""
+    try:
+        found: dict[str, Any] = json.loads(TABLE.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def rule_digest(name: str, home: Path) -> str:
+    """The hash of all that the proof of a rule rests on."""
+    return _sha256(name, _file(home), *map(_file, sorted(_imported(home))), _prover())[:32]
+
+
+def _imported(path: Path) -> frozenset[Path]:
+    """The rules' own modules that one imports, and those that these do."""
+    seen: set[Path] = set()
+    pending = [path]
+    while pending:
+        for name in _IMPORT.findall(_text(pending.pop())):
+            module = Path(__file__).with_name("exact") / f"{name}.py"
+            if module not in seen:
+                seen.add(module)
+                pending.append(module)
+    return frozenset(seen)
+
+
+@cache
+def _prover() -> str:
+    paths = [_PACKAGE / part for part in _PROVER]
+    files = [file for path in paths for file in (sorted(path.rglob("*.py")) if path.is_dir() else [path])]
+    return _sha256(*(f"{file.relative_to(_PACKAGE).as_posix()} {_file(file)}" for file in files))
+
+
+@cache
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+@cache
+def _file(path: Path) -> str:
+    return _sha256(_text(path))
+
+
+def _sha256(*parts: str) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
