@@ -300,6 +300,23 @@ def test_a_sum_of_doubles_in_a_float_is_off_by_roundings_of_floats(tmp_path: Pat
 
 
 @needs_compilers
+def test_whole_numbers_that_cannot_move_leave_roundings_too(tmp_path: Path) -> None:
+    """Quotients of 1 and -1 cancel in a float, and take the small ones between them along."""
+    (tmp_path / "f.c").write_text(
+        "float f(int n, const long *v) { float t = 0; for (int i = 0; i < n; i++) t += 1e2 / v[i]; return t; }"
+    )
+    (result,) = lift_file(tmp_path / "f.c", targets=(), run=False)
+    lifted, function = result.work.lifted, result.work.function
+    assert lifted is not None and function is not None
+    source = SecondReader(tmp_path / "f.c", [function]).sources["f"]
+    v = np.array([7 * 10**18, 1, -1, 5 * 10**18], np.int64)
+    values = {"n": len(v), "v": v}
+    judge = Judge(lifted, source, lambda arguments: [np.float32((100 / arguments["v"]).sum())])
+    judge.one(Draw(values, values, Plan({}, {}, "small", (), (), False), 0))
+    assert judge.compared == 1
+
+
+@needs_compilers
 def test_a_quotient_that_nobody_uses_is_refused(tmp_path: Path) -> None:
     (tmp_path / "f.c").write_text(
         "void f(int n, const int *b, int *c) { for (int i = 0; i < n; i++) { (void)(1 / b[i]); c[i] = 1; } }"

@@ -3,13 +3,17 @@
 Any order of additions gives the exact result of inputs that are each off by at most a few roundings (a sum of
 n products: n + 1). So results may differ by what the source's own result moves when every input moves by one
 rounding, times the number of roundings. That is measured: the source runs on inputs moved at random. It also
-runs with results below the smallest normal float as 0, as TensorFlow and XLA compute.
+runs with all its roundings upwards and downwards, which adds up those of its own steps, and with results below
+the smallest normal float as 0, as TensorFlow and XLA compute.
 """
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+import platform
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import is_dataclass
 from typing import Any
 
@@ -21,7 +25,22 @@ from tensmith.lifting.second.values import Meaningless, dtype, fields, flat, fol
 SAMPLES = 16  # two inputs whose errors cancel must move apart in one of them
 FUNCTIONS = 8  # roundings of exp and the like beside correctly rounded operations
 
+DIRECTED = 4  # an order of additions against another, each of them against one that rounds upwards
+# FE_UPWARD and FE_DOWNWARD of <fenv.h>.
+_DIRECTIONS = {"x86_64": (0x800, 0x400), "aarch64": (0x400000, 0x800000), "arm64": (0x400000, 0x800000)}
+
 Values = np.ndarray[Any, Any]
+
+
+@contextmanager
+def rounded(direction: int) -> Iterator[None]:
+    """Floating-point results in this thread rounded upwards or downwards, not to the nearest (0)."""
+    change = ctypes.CDLL(None).fesetround  # of the C library that Python runs on
+    change(direction)
+    try:
+        yield
+    finally:
+        change(0)
 
 
 def identical(expected: Any, found: Any) -> bool:
@@ -107,23 +126,36 @@ def spread(
     """
     rng, eps = np.random.default_rng(0), narrowest_rounding(function)
     base = [np.asarray(result, np.float64) for result in results]
-    widest = [np.zeros(result.shape) for result in base]
     longest = max([1, *(np.size(a) for a in arguments.values() if isinstance(a, np.ndarray))])
-    with np.errstate(all="ignore"):
-        for sample in range(SAMPLES + 1):
-            try:
-                if sample < SAMPLES:
-                    others = run(moved(arguments, function, rng, eps), results)
-                elif flushed is not None:
-                    others = flushed(arguments, results)
-            except Meaningless:
-                continue
+
+    def widest(runs: Iterator[Sequence[Any]]) -> list[Values]:
+        found = [np.zeros(result.shape) for result in base]
+        for others in runs:
             for i, other in enumerate(others):
                 far = np.abs(np.asarray(other, np.float64) - base[i])
                 far = np.where(np.isinf(base[i]) & (base[i] == other), 0, far)
                 both = np.isnan(base[i]) & np.isnan(np.asarray(other, np.float64))
-                widest[i] = np.maximum(widest[i], np.where(both, 0, far))
-        return [(4 + longest) * wide for wide in widest]
+                found[i] = np.maximum(found[i], np.where(both, 0, far))
+        return found
+
+    def inputs() -> Iterator[Sequence[Any]]:
+        for _ in range(SAMPLES):
+            with suppress(Meaningless):
+                yield run(moved(arguments, function, rng, eps), results)
+        if flushed is not None:
+            with suppress(Meaningless):
+                yield flushed(arguments, results)
+
+    def steps() -> Iterator[Sequence[Any]]:
+        for direction in _DIRECTIONS.get(platform.machine(), ()):
+            with suppress(Meaningless):
+                with rounded(direction):
+                    others = run(arguments, results)
+                yield others
+
+    with np.errstate(all="ignore"):
+        moves, roundings = widest(inputs()), widest(steps())
+        return [(4 + longest) * a + DIRECTED * b for a, b in zip(moves, roundings)]
 
 
 def cropped(array: Any, like: Any) -> Any:
