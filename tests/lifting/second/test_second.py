@@ -303,7 +303,8 @@ def test_a_sum_of_doubles_in_a_float_is_off_by_roundings_of_floats(tmp_path: Pat
 def test_whole_numbers_that_cannot_move_leave_roundings_too(tmp_path: Path) -> None:
     """Quotients of 1 and -1 cancel in a float, and take the small ones between them along."""
     (tmp_path / "f.c").write_text(
-        "float f(int n, const long *v) { float t = 0; for (int i = 0; i < n; i++) t += 1e2 / v[i]; return t; }"
+        "float f(int n, const long *v)\n"
+        "{ float t = 0; for (int i = 0; i < n; i++) t += 1e2 / v[i]; return t; }"
     )
     (result,) = lift_file(tmp_path / "f.c", targets=(), run=False)
     lifted, function = result.work.lifted, result.work.function

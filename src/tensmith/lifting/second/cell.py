@@ -14,6 +14,7 @@ import json
 import os
 import platform
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 # Name: number on x86-64, number on aarch64 (-1: there is none). What a program needs to compute ...
@@ -39,6 +40,11 @@ _CHANGING = 0o1 | 0o2 | 0o100 | 0o1000 | 0o2000  # write only, read and write, c
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 _ALLOW, _DENY = 0x7FFF0000, 0x00050001  # SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO | EPERM
 _NO_NEW_PRIVILEGES, _SET_FILTER, _END_WITH_PARENT = 38, 22, 1
+
+# FE_UPWARD and FE_DOWNWARD of <fenv.h>; asked before the filters, which know no uname.
+_MODES = {
+    "x86_64": {1: 0x800, -1: 0x400}, "aarch64": {1: 0x400000, -1: 0x800000},
+}.get(platform.machine(), {})  # fmt: skip
 
 SECONDS = 8  # of processor time
 MEMORY = 4 << 30  # not for sanitized programs: their shadow memory is larger than any limit
@@ -133,6 +139,21 @@ class Fields(dict[str, Any]):
         return self[name]
 
 
+@contextlib.contextmanager
+def rounded(direction: int) -> Iterator[None]:
+    """Floating-point results upwards (1) or downwards (-1), where this processor's mode is known."""
+    mode = _MODES.get(direction)
+    if mode is None:
+        yield
+        return
+    change = ctypes.CDLL(None).fesetround  # of the C library that Python runs on
+    change(mode)
+    try:
+        yield
+    finally:
+        change(0)
+
+
 def answer(spaces: dict[str, dict[str, Any]], request: dict[str, Any]) -> dict[str, Any]:
     """A text to be held, or a call of what a text defined: its value and its arguments afterwards."""
     try:
@@ -144,7 +165,8 @@ def answer(spaces: dict[str, dict[str, Any]], request: dict[str, Any]) -> dict[s
         arguments = unpacked(request["arguments"])
         for place, other in request.get("same", ()):
             arguments[place] = arguments[other]
-        value = spaces[request["space"]][request["name"]](*arguments)
+        with rounded(request.get("rounding", 0)):
+            value = spaces[request["space"]][request["name"]](*arguments)
         return {"value": packed(value), "arguments": packed(arguments)}
     except MemoryError:
         return {"error": "MemoryError", "text": "too much memory"}

@@ -172,14 +172,8 @@ def _works(compiler: Compiler, number: int) -> bool:
         (folder / "ts_call.h").write_text(_text("call.h"))
         (folder / "empty.c").write_text('#include "ts_call.h"\nconst ts_call ts_calls[] = {0};\n')
         try:
-            command = (
-                *compiler.command,
-                *linking,
-                "empty.c",
-                str(_driver(compiler)),
-                "-o",
-                "program",
-            )
+            driver = str(_driver(compiler))
+            command = (*compiler.command, *linking, "empty.c", driver, "-o", "program", "-lm")
             run_compiler(command, name, _COMPILING)
         except TensmithError:
             return False
@@ -235,9 +229,9 @@ class CompiledFunction:
         self.number = driver.names.index(function.name)
         self.fields = list(fields(function))
 
-    def __call__(self, arguments: Mapping[str, Any], like: Any = None) -> Outcome:
+    def __call__(self, arguments: Mapping[str, Any], like: Any = None, rounding: int = 0) -> Outcome:
         values = flat(self.function, arguments)
-        data = [struct.pack("=ii", self.number, len(values))]
+        data = [struct.pack("=iii", self.number, len(values), rounding)]
         first: dict[int, int] = {}
         for place, (name, kind) in enumerate(self.fields):
             value = values[name]

@@ -1,6 +1,7 @@
 /* Calls functions on values that come over a pipe. Each has a `call`, written beside it, that takes its
    arguments from slots. What the language leaves undefined leaves the call: through the hooks of
    -fsanitize=undefined, which are defined here in place of its library, and through AddressSanitizer's. */
+#include <fenv.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -92,14 +93,14 @@ static void ts_confine(void) {
 static void ts_confine(void) {}
 #endif
 
-/* One request: which function, how many slots, the slots, the bytes of the result. One answer: the status,
+/* One request: which function, how many slots, how floats are rounded, the slots, the bytes of the result. One answer: the status,
    and where it is TS_DONE each slot's shape, bytes and data, the result last. */
 extern const ts_call ts_calls[];
 
 int main(void) {
     ts_confine();
     for (;;) {
-        int32_t head[2], status;
+        int32_t head[3], status;
         ts_read(head, sizeof head);
         struct ts_slot *slots = (struct ts_slot *)calloc((size_t)head[1] + 1, sizeof *slots);
         char **owned = (char **)calloc((size_t)head[1] + 1, sizeof *owned);
@@ -118,8 +119,12 @@ int main(void) {
                 memset(slots[i].data, 0, (size_t)slots[i].bytes);
         }
         status = setjmp(ts_leave);
-        if (status == 0)
+        if (status == 0) {
+            if (head[2] != 0)
+                fesetround(head[2] > 0 ? FE_UPWARD : FE_DOWNWARD);
             ts_calls[head[0]](slots, &slots[head[1]]);
+        }
+        fesetround(FE_TONEAREST);
         ts_write(&status, sizeof status);
         for (int32_t i = 0; status == 0 && i <= head[1]; i++) {
             ts_write(slots[i].shape, sizeof slots[i].shape);

@@ -71,7 +71,9 @@ class Interpreter:
         """A text whose functions are called by the name of their space."""
         self.texts[space] = text
 
-    def call(self, space: str, name: str, arguments: Sequence[Any]) -> tuple[Any, list[Any]]:
+    def call(
+        self, space: str, name: str, arguments: Sequence[Any], rounding: int = 0
+    ) -> tuple[Any, list[Any]]:
         """Value and arguments after a call. Raises Raised, and Ended where the process is gone."""
         try:
             process = self.start()
@@ -89,7 +91,8 @@ class Interpreter:
                 ):
                     same.append((place, one))
             given = [_packed(value) for value in arguments]
-            answer = self.ask(process, {"space": space, "name": name, "arguments": given, "same": same})
+            request = {"space": space, "name": name, "arguments": given, "same": same, "rounding": rounding}
+            answer = self.ask(process, request)
         except Ended:
             self.process = None
             raise
@@ -274,7 +277,7 @@ class InterpretedFunction:
         self.interpreter, self.function, self.arrays = interpreter, function, arrays
         self.excuses = excused(assumed(function))
 
-    def __call__(self, arguments: Mapping[str, Any], like: Any = None) -> Outcome:
+    def __call__(self, arguments: Mapping[str, Any], like: Any = None, rounding: int = 0) -> Outcome:
         listed: dict[int, Any] = {}
 
         def given(name: str) -> Any:
@@ -286,7 +289,7 @@ class InterpretedFunction:
         passed = [given(parameter.name) for parameter in self.function.parameters]
         name = self.function.name
         try:
-            value, after = self.interpreter.call(name, name, passed)
+            value, after = self.interpreter.call(name, name, passed, rounding)
         except Raised as raised:
             raise self.meaning(raised) from raised
         kinds = dict(fields(self.function))

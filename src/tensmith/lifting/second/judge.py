@@ -178,16 +178,19 @@ class Judge:
     def bounds(self, draw: Draw, wanted: Sequence[Any]) -> list[Any]:
         """How far each output may lie from the source's; see `compare.spread`."""
 
-        def again(arguments: Mapping[str, Any], like: Sequence[Any]) -> list[Any]:
+        def again(arguments: Mapping[str, Any], like: Sequence[Any], rounding: int = 0) -> list[Any]:
             returned = like[-1] if self.returns else None
             try:
-                found = self.outputs(self.source(arguments, returned))
+                found = self.outputs(self.source(arguments, returned, rounding))
             except Faulty as fault:
                 raise Meaningless from fault
             return [cropped(one, other) for one, other in zip(found, like)]
 
         run: Callable[[Mapping[str, Any], Sequence[Any]], Sequence[Any]] = again
-        return spread(run, None, self.lifted.function, draw.arguments, wanted)
+        return spread(
+            run, None, self.lifted.function, draw.arguments, wanted,
+            lambda rounding: again(draw.arguments, wanted, rounding),
+        )  # fmt: skip
 
     def difference(self, draw: Draw, what: str) -> Difference:
         given = shown(draw.arguments)
