@@ -39,8 +39,8 @@ class Source(Protocol):
 
     def __call__(self, arguments: Mapping[str, Any], like: Any = None, rounding: int = 0) -> Outcome:
         """A call on copies of the arguments; two that are one object lie in one place. like: an array of the
-        extents that a returned one has, where the source's language does not say them. rounding: of floats, to
-        the nearest, upwards (1) or downwards (-1).
+        extents that a returned one has, where the source's language does not say them. rounding: of floats,
+        to the nearest, upwards (1) or downwards (-1).
 
         Raises Meaningless, Faulty, and Ended where the process of the source is gone.
         """
