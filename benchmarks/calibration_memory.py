@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tensmith.data import Part, View
+from tensmith.data import DatasetPart, Subset
 from tensmith.data.dataset import Array, Indices
 from tensmith.engine.resident import peak_bytes, release_freed, reset_peak, resident_bytes
 from tensmith.evaluate.calibrator import Calibrator
@@ -36,7 +36,7 @@ _SAMPLES = 8
 _MIB = 1 << 20
 
 
-class Noise(Part):
+class Noise(DatasetPart):
     """Random samples, made when asked for: data in memory would count."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
@@ -60,7 +60,7 @@ def calibrate(program: Program) -> int:
     (type_,) = program.inputs.values()
     shape = tuple(dim if isinstance(dim, int) else 1 for dim in type_.dims[1:])
     noise = Noise(shape)
-    calibrator = Calibrator(View(noise, np.arange(_SAMPLES)), _SAMPLES, None, 1)
+    calibrator = Calibrator(Subset(noise, np.arange(_SAMPLES)), _SAMPLES, None, 1)
     values = [name for node in program.nodes for name in node.outputs]
     calibrator.histograms(program, values)
     calibrator.means(program, values)

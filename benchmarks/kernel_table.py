@@ -29,11 +29,11 @@ from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import detect_cpu
 from tensmith.kernel import host_isa
 from tensmith.kernel.alone import function_version
-from tensmith.kernel.shipped import Document, Entry, Ranked
+from tensmith.kernel.shipped import Document, Ranked, ShippedEntry
 from tensmith.kernel.timings import Timings
 from tensmith.kernel.toolchain import find_compiler
 from tensmith.tune.network import tasks_of
-from tensmith.tune.search import Budget, Search, Task
+from tensmith.tune.search import Budget, TuningSearch, TuningTask
 from tensmith.tune.timer import Timer
 
 GAIN = 0.98
@@ -49,7 +49,7 @@ def files(names: list[str]) -> Iterator[Path]:
         yield from (path, quantized(path, cache))
 
 
-def entry(task: Task, memory: int) -> Entry | None:
+def entry(task: TuningTask, memory: int) -> ShippedEntry | None:
     """What was found for a problem; None if too little was timed to say anything."""
     if task.guess not in task.seconds or len(task.seconds) < min(2, len(task.kernels)):
         return None
@@ -58,7 +58,7 @@ def entry(task: Task, memory: int) -> Entry | None:
     if task.seconds[task.best] < GAIN * guess:
         ratio = round(task.seconds[task.best] / guess, 3)
         ranked.insert(0, Ranked(str(task.best), ratio, function_version(task.best)))
-    return Entry(problem=task.problem, memory=memory, kernels=tuple(ranked))
+    return ShippedEntry(problem=task.problem, memory=memory, kernels=tuple(ranked))
 
 
 def main() -> None:
@@ -70,7 +70,7 @@ def main() -> None:
     with Timer() as timer:
         for path in files(arguments.only.split(",") if arguments.only else [*REAL, *BUILT]):
             program = fixed(read_onnx(path), sizes_of(read_signature(path).inputs, inputs_of(path)))
-            search = Search(*tasks_of(program, isa), timings, timer.seconds)
+            search = TuningSearch(*tasks_of(program, isa), timings, timer.seconds)
             search.run(Budget(arguments.budget))
             made = {(task.problem, search.memory): entry(task, search.memory) for task in search.tasks}
             found |= {key: one for key, one in made.items() if one is not None}

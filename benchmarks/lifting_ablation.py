@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tensmith.lifting.loops import Function
 from tensmith.lifting.source.c import read_c
-from tensmith.lifting.synthesis import Effort, Search, synthesise
+from tensmith.lifting.synthesis import Effort, SynthesisSettings, synthesise
 
 KERNELS = Path(__file__).resolve().parents[1] / "tests" / "lifting" / "kernels" / "cpp"
 VARIANTS: dict[str, dict[str, bool]] = {
@@ -43,7 +43,7 @@ class Trial:
 
 def trial(variant: str, kernel: str, function: Function, limit: float) -> Trial:
     """Searches once."""
-    search = Search(seconds=limit, **VARIANTS[variant])
+    search = SynthesisSettings(seconds=limit, **VARIANTS[variant])
     effort = Effort.within(limit)
     found = synthesise(function, search, effort)
     return Trial(variant, kernel, found is not None, limit - effort.left, effort.tried, effort.proofs)

@@ -19,18 +19,18 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "kernel"))
 from kernel_runs import aligned, copy, sample
 
-from tensmith.kernel import ALGORITHMS, Convolution, Epilogue, Isa, Kernel, host_isa
+from tensmith.kernel import ALGORITHMS, ConvolutionProblem, Epilogue, Isa, Kernel, host_isa
 from tensmith.kernel.toolchain import compile_library
 
 SAME = (1, 1, 1, 1)
 LAYERS = [
-    Convolution(3, 224, 224, 64, (7, 7), (2, 2), (3, 3, 3, 3)),
-    *(Convolution(64 * 2**i, 56 >> i, 56 >> i, 64 * 2**i, (3, 3), pads=SAME) for i in range(4)),
-    *(Convolution(128 * 2**i, 56 >> i, 56 >> i, 128 * 2**i, (3, 3), (2, 2), SAME) for i in range(3)),
-    *(Convolution(64 * 2**i, 56 >> i, 56 >> i, 256 * 2**i) for i in range(4)),
-    *(Convolution(256 * 2**i, 56 >> i, 56 >> i, 64 * 2**i) for i in range(4)),
-    *(Convolution(256 * 2**i, 56 >> i, 56 >> i, 512 * 2**i, (1, 1), (2, 2)) for i in range(3)),
-    Convolution(144, 56, 56, 144, (3, 3), pads=SAME, groups=144),
+    ConvolutionProblem(3, 224, 224, 64, (7, 7), (2, 2), (3, 3, 3, 3)),
+    *(ConvolutionProblem(64 * 2**i, 56 >> i, 56 >> i, 64 * 2**i, (3, 3), pads=SAME) for i in range(4)),
+    *(ConvolutionProblem(128 * 2**i, 56 >> i, 56 >> i, 128 * 2**i, (3, 3), (2, 2), SAME) for i in range(3)),
+    *(ConvolutionProblem(64 * 2**i, 56 >> i, 56 >> i, 256 * 2**i) for i in range(4)),
+    *(ConvolutionProblem(256 * 2**i, 56 >> i, 56 >> i, 64 * 2**i) for i in range(4)),
+    *(ConvolutionProblem(256 * 2**i, 56 >> i, 56 >> i, 512 * 2**i, (1, 1), (2, 2)) for i in range(3)),
+    ConvolutionProblem(144, 56, 56, 144, (3, 3), pads=SAME, groups=144),
 ]
 _REPEAT = """
 __attribute__((visibility("default")))

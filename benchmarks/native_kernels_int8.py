@@ -15,33 +15,35 @@ import math
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tensmith.kernel import Convolution, Epilogue, Isa, Kernel, candidates, host_isa
-from tensmith.kernel.quantized import Grid, Rescaling, constants
+from tensmith.kernel import ConvolutionProblem, Epilogue, Isa, Kernel, candidates, host_isa
+from tensmith.kernel.quantized import QuantizationParameters, Rescaling, constants
 from tensmith.kernel.toolchain import compile_library
 
 Array = np.ndarray[Any, Any]
 CHAINS, TURNS = 16, 20_000
 
 
-def resnet50(dtype: str = "u8") -> list[tuple[int, Convolution]]:
+def resnet50(dtype: str = "u8") -> list[tuple[int, ConvolutionProblem]]:
     """(how many times, convolution) at 224 x 224."""
-    found = [(1, Convolution(3, 224, 224, 64, (7, 7), (2, 2), (3, 3, 3, 3), dtype=dtype))]
+    found = [(1, ConvolutionProblem(3, 224, 224, 64, (7, 7), (2, 2), (3, 3, 3, 3), dtype=dtype))]
     for stage, (width, size, blocks) in enumerate(((64, 56, 3), (128, 28, 4), (256, 14, 6), (512, 7, 3))):
         stride = 1 if stage == 0 else 2
         before, big = 64 if stage == 0 else 2 * width, size * stride
+        stage_of = partial(ConvolutionProblem, dtype=dtype)
         found += [
-            (1, Convolution(before, big, big, width, dtype=dtype)),
-            (1, Convolution(width, big, big, width, (3, 3), (stride, stride), (1, 1, 1, 1), dtype=dtype)),
-            (1, Convolution(before, big, big, 4 * width, (1, 1), (stride, stride), dtype=dtype)),
-            (blocks, Convolution(width, size, size, 4 * width, dtype=dtype)),
-            (blocks - 1, Convolution(4 * width, size, size, width, dtype=dtype)),
-            (blocks - 1, Convolution(width, size, size, width, (3, 3), pads=(1, 1, 1, 1), dtype=dtype)),
-        ]  # fmt: skip
-    return [*found, (1, Convolution(2048, 1, 1, 1000, dtype=dtype))]
+            (1, stage_of(before, big, big, width)),
+            (1, stage_of(width, big, big, width, (3, 3), (stride, stride), (1, 1, 1, 1))),
+            (1, stage_of(before, big, big, 4 * width, (1, 1), (stride, stride))),
+            (blocks, stage_of(width, size, size, 4 * width)),
+            (blocks - 1, stage_of(4 * width, size, size, width)),
+            (blocks - 1, stage_of(width, size, size, width, (3, 3), pads=(1, 1, 1, 1))),
+        ]
+    return [*found, (1, ConvolutionProblem(2048, 1, 1, 1000, dtype=dtype))]
 
 
 PEAK = """
@@ -81,8 +83,8 @@ def call(kernel: Kernel) -> Callable[[], object]:
     source, target = kernel.source, kernel.target
     weights = generator.integers(-127, 128, shape).astype(np.int8)
     image = generator.integers(0, 256, source.size).astype(np.uint8)
-    next_grid = Grid(0.05 * math.sqrt(p.depth), 0)
-    how = Rescaling(Grid(0.02, 0), np.full(p.filters, 0.01, np.float32), next_grid)
+    next_grid = QuantizationParameters(0.05 * math.sqrt(p.depth), 0)
+    how = Rescaling(QuantizationParameters(0.02, 0), np.full(p.filters, 0.01, np.float32), next_grid)
     words, epilogue = constants(p, kernel.isa, weights, how, curved=False), Epilogue(True)
     text = (
         kernel.isa.prelude

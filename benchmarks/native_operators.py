@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tensmith.backend.native.coverage import Use, uses
+from tensmith.backend.native.coverage import OperatorUse, uses
 from tensmith.backend.native.emit.folder import write_folder
 from tensmith.backend.native.emit.loader import Model
 from tensmith.backend.native.plan import make_plan
@@ -23,7 +23,7 @@ from tensmith.errors import EngineError
 from tensmith.kernel.isa import host_isa
 
 
-def outcome(use: Use) -> str:
+def outcome(use: OperatorUse) -> str:
     """ "right", "wrong" or "refused"."""
     try:
         plan = make_plan(use.program, host_isa())

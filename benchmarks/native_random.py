@@ -31,7 +31,7 @@ from quantized_runs import found as found_bytes
 from quantized_runs import meaning, sample_case, within_one_rarely
 
 from tensmith.errors import EngineError
-from tensmith.kernel import Convolution, Epilogue, Kernel, host_isa, isa_named
+from tensmith.kernel import ConvolutionProblem, Epilogue, Kernel, host_isa, isa_named
 from tensmith.kernel.algorithm import candidates
 from tensmith.kernel.algorithms.winograd import Winograd
 from tensmith.kernel.epilogue import Activation
@@ -89,7 +89,7 @@ class Configuration:
         return f"{kernel.isa.name} {kernel} {self.made.epilogue} on a {kernel.problem}"
 
 
-def problem_of(rng: random.Random) -> Convolution:
+def problem_of(rng: random.Random) -> ConvolutionProblem:
     """A random problem, as often a common kind as an odd one."""
     kind = rng.choice(("odd", "3x3", "1x1", "depthwise", "product"))
     height, width = rng.randint(6, 20), rng.randint(6, 20)
@@ -98,24 +98,24 @@ def problem_of(rng: random.Random) -> Convolution:
     if kind == "product":
         return product(rng.randint(1, 20), rng.randint(1, 90), rng.randint(1, 90))
     if kind == "1x1":
-        return Convolution(channels, height, width, filters, strides=(stride, stride))
+        return ConvolutionProblem(channels, height, width, filters, strides=(stride, stride))
     if kind == "3x3":
         pads = rng.choice(((1, 1, 1, 1), (0, 0, 0, 0), (0, 0, 1, 1)))
-        return Convolution(channels, height, width, filters, (3, 3), (stride, stride), pads)
+        return ConvolutionProblem(channels, height, width, filters, (3, 3), (stride, stride), pads)
     window = (rng.randint(1, 5), rng.randint(1, 5))
     pads = tuple(rng.randint(0, size - 1) if size > 1 else 0 for size in (*window, *window))
     strides = (rng.randint(1, 3), rng.randint(1, 3))
     if kind == "depthwise":
-        return Convolution(channels, height, width, channels, window, strides, pads, groups=channels)
+        return ConvolutionProblem(channels, height, width, channels, window, strides, pads, groups=channels)
     groups = rng.choice((1, 1, 2, 3))
     dilations = tuple(rng.randint(1, 2) if size <= 3 else 1 for size in window)
-    return Convolution(
+    return ConvolutionProblem(
         groups * rng.randint(1, 24), height, width, groups * rng.randint(1, 24), window, strides, pads,
         dilations, groups,
     )  # fmt: skip
 
 
-def kernel_of(rng: random.Random, problem: Convolution, isa: Isa) -> Kernel | None:
+def kernel_of(rng: random.Random, problem: ConvolutionProblem, isa: Isa) -> Kernel | None:
     """One candidate of one algorithm, all algorithms alike often; None if nothing takes the problem."""
     options = candidates(problem, isa)
     if not options:

@@ -27,7 +27,7 @@ import parts
 from sanitized import MEMORY, THREADS, UNOPTIMIZED, sanitized
 from test_native_graphs import Graph
 
-from tensmith.backend.native.plan import Plan, fixed, make_plan
+from tensmith.backend.native.plan import NativePlan, fixed, make_plan
 from tensmith.backend.onnx import write_onnx
 from tensmith.engine import ENGINES
 from tensmith.errors import TensmithError
@@ -83,7 +83,7 @@ def judged(case: Case, level: tuple[str, ...]) -> parts.Found:
     return parts.Found({f"in {plan.threads} threads": 1}, (f"{case}: {found}",) if found else ())
 
 
-def complaint(program: Program, plan: Plan, seed: int, level: tuple[str, ...]) -> str:
+def complaint(program: Program, plan: NativePlan, seed: int, level: tuple[str, ...]) -> str:
     """What is wrong with the C of a program's plan; "" if nothing is."""
     inputs = drawn(program, seed)
     with tempfile.TemporaryDirectory() as name:

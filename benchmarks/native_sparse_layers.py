@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from native_kernels_int8 import resnet50
 
-from tensmith.kernel import Convolution, Kernel, candidates, host_isa
+from tensmith.kernel import ConvolutionProblem, Kernel, candidates, host_isa
 from tensmith.tune.timer import Timer
 
 DIRECT = {"f32": "spatial_pack", "u8": "spatial_pack_int8"}
@@ -26,7 +26,7 @@ PATTERNS = ("any", "channels", "filters")
 WEIGHTS_FROM = 1  # the third cache
 
 
-def guesses(problem: Convolution) -> dict[str, Kernel]:
+def guesses(problem: ConvolutionProblem) -> dict[str, Kernel]:
     """The best guess of each algorithm."""
     found: dict[str, Kernel] = {}
     for kernel in candidates(problem, host_isa()):

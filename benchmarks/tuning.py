@@ -27,7 +27,7 @@ from tensmith.frontend.onnx import read_onnx
 from tensmith.kernel import host_isa
 from tensmith.kernel.shipped import shipped
 from tensmith.kernel.timings import Timings
-from tensmith.tune.network import Place, tune
+from tensmith.tune.network import TuningTarget, tune
 from tensmith.tune.search import Budget
 from tensmith.tune.timer import Timer
 
@@ -40,7 +40,7 @@ def measure(path: Path, budget: float, seconds: float) -> str:
         program = fixed(read_onnx(path), sizes_of(specs, inputs))
         with Timer() as timer:
             made = Path(folder) / "made"
-            place = Place(host_isa(), Timings(), timer.seconds, shipped(host_isa()))
+            place = TuningTarget(host_isa(), Timings(), timer.seconds, shipped(host_isa()))
             found = tune(program, place, made, Budget(budget))
     settings = ("tuned", "untuned")
     contenders = [Contender("native", path, (("tuning", setting),)) for setting in settings]

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tensmith.data import READERS, Reader
+from tensmith.data import READERS, DatasetReader
 from tensmith.files import write_text
 from tensmith.hardware import Target, load_target, target_names
 from tensmith.rewrite.method import LOSSY, NUMBERS, STRUCTURE, WEIGHTS
@@ -105,7 +105,7 @@ def datasets_page() -> str:
     return "\n".join(lines)
 
 
-def _readers() -> Iterator[tuple[list[str], Reader]]:
+def _readers() -> Iterator[tuple[list[str], DatasetReader]]:
     """Every reader once, with all kinds it is registered under."""
     kinds: dict[object, list[str]] = {}
     for kind, reader in READERS.items():
@@ -113,7 +113,7 @@ def _readers() -> Iterator[tuple[list[str], Reader]]:
     yield from ((names, READERS[names[-1]]) for names in kinds.values())
 
 
-def _options(reader: Reader) -> str:
+def _options(reader: DatasetReader) -> str:
     named = [p for p in inspect.signature(reader.open).parameters.values() if p.kind is p.KEYWORD_ONLY]
     return ", ".join(f"`{p.name}` (default {p.default})" for p in named)
 

@@ -28,7 +28,7 @@ import tensmith
 from tensmith.deploy.schedule import Schedule
 from tensmith.engine import ENGINES
 from tensmith.engine.compiled import NATIVE
-from tensmith.engine.worker import Worker
+from tensmith.engine.worker import SessionWorker
 from tensmith.evaluate import latency
 from tensmith.ir import Program
 from test_floors import FLOOR_OF
@@ -129,7 +129,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Time is made up: a latency follows from the file, and the search ends after so many candidates."""
 
     def nanoseconds(timer: Any) -> float:
-        worker: Worker = timer.__self__
+        worker: SessionWorker = timer.__self__
         return float(worker.path.stat().st_size) * (0.5 if worker.engine == NATIVE else 1.0)
 
     def take_turns(timers: Any, *_: Any) -> latency.Rounds:

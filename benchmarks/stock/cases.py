@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tensmith.data import Splits, View, open_dataset, parse_preprocess, split
+from tensmith.data import Splits, Subset, open_dataset, parse_preprocess, split
 from tensmith.engine.signature import read_signature
 
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -44,7 +44,7 @@ class Case:
         ready = parse_preprocess(self.preprocess)(images) if self.preprocess else images
         return np.ascontiguousarray(ready)
 
-    def singles(self, view: View, model: Path) -> Iterator[tuple[Arrays, np.ndarray[Any, Any]]]:
+    def singles(self, view: Subset, model: Path) -> Iterator[tuple[Arrays, np.ndarray[Any, Any]]]:
         """Sample by sample: the named input [1, ...] and the label [1] or [1, length]."""
         (spec,) = read_signature(model).inputs
         for batch in view.batches(1):

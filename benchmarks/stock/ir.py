@@ -12,8 +12,8 @@ from typing import Any
 
 from tensmith.engine.base import Arrays, Session, engine, first_line
 from tensmith.engine.engines.openvino import OpenVino, OpenVinoSession, cpu_properties
-from tensmith.engine.signature import Signature, TensorSpec
-from tensmith.engine.worker import Worker
+from tensmith.engine.signature import ModelSignature, TensorSpec
+from tensmith.engine.worker import SessionWorker
 from tensmith.errors import EngineError
 from tensmith.evaluate.contender import Contender
 
@@ -48,9 +48,9 @@ class OpenVinoIr(OpenVino):
             raise EngineError(f"openvino cannot load {path}: {first_line(error)}") from error
 
 
-def _signature(model: Any) -> Signature:
+def _signature(model: Any) -> ModelSignature:
     operators = frozenset(node.get_type_name() for node in model.get_ops())
-    return Signature(tuple(map(_spec, model.inputs)), tuple(map(_spec, model.outputs)), operators)
+    return ModelSignature(tuple(map(_spec, model.inputs)), tuple(map(_spec, model.outputs)), operators)
 
 
 def _spec(port: Any) -> TensorSpec:
@@ -70,9 +70,11 @@ def _static(spec: TensorSpec, sizes: Mapping[str, int]) -> list[int]:
 class IrContender(Contender):
     """A contender whose file is an .xml."""
 
-    def start(self, inputs: Arrays, threads: int, timeout: float = 120.0) -> Worker:
+    def start(self, inputs: Arrays, threads: int, timeout: float = 120.0) -> SessionWorker:
         sizes = {f"{name}.{axis}": n for name, array in inputs.items() for axis, n in enumerate(array.shape)}
-        worker = Worker(self.engine, self.path, threads, sizes=sizes, timeout=timeout, **dict(self.settings))
+        worker = SessionWorker(
+            self.engine, self.path, threads, sizes=sizes, timeout=timeout, **dict(self.settings)
+        )
         try:
             worker.feed(inputs)
         except BaseException:

@@ -14,9 +14,9 @@ import zstandard
 from stock.cases import Case
 from stock.entries import Entry
 from stock.table import Row
-from tensmith.data import View
+from tensmith.data import Subset
 from tensmith.engine.base import Arrays
-from tensmith.engine.worker import Worker
+from tensmith.engine.worker import SessionWorker
 from tensmith.errors import EngineError, TensmithError
 from tensmith.evaluate.accuracy import classify, model_language
 from tensmith.evaluate.contender import Contender
@@ -31,7 +31,7 @@ _JUDGING_THREADS = 2
 def measure(
     case: Case,
     entries: Sequence[Entry],
-    view: View,
+    view: Subset,
     example: Arrays,
     cache: Path,
     seconds: float,
@@ -71,7 +71,7 @@ def _race(
 ) -> dict[Entry, Latency]:
     """Latencies on one thread, all in turns; who cannot start goes to `failures`."""
     with ExitStack() as stack:
-        workers: dict[Entry, Worker] = {}
+        workers: dict[Entry, SessionWorker] = {}
         for entry, contender in contenders.items():
             try:
                 workers[entry] = stack.enter_context(contender.start(example, threads=1))
@@ -121,7 +121,7 @@ def _zstd_bytes(path: Path) -> int:
 
 
 def _outcome(
-    case: Case, entry: Entry, contender: Contender, view: View, cache: Path
+    case: Case, entry: Entry, contender: Contender, view: Subset, cache: Path
 ) -> Classification | LanguageModel:
     """What the file answers on `view`; remembered by the contents of its files."""
     identity = [*map(sha256_file, entry.files), contender.engine, str(contender.settings), case.name]
@@ -132,7 +132,7 @@ def _outcome(
             kind = LanguageModel if case.measure == "loss" else Classification
             return kind(stored["first"], stored["second"])
     settings: dict[str, Any] = dict(contender.settings)
-    with Worker(contender.engine, contender.path, _JUDGING_THREADS, timeout=600, **settings) as worker:
+    with SessionWorker(contender.engine, contender.path, _JUDGING_THREADS, timeout=600, **settings) as worker:
         if case.measure == "loss":
             outcome: Classification | LanguageModel = model_language(worker, view)
         else:

@@ -52,7 +52,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Ended:
+class ProcessResult:
     """How a program ended, and what it printed."""
 
     code: int
@@ -161,7 +161,7 @@ def run(
     *,
     folder: str | Path | None = None,
     environment: Mapping[str, str] | None = None,
-) -> Ended:
+) -> ProcessResult:
     """Runs a program without input to its end; OSError if it cannot be started.
 
     subprocess.TimeoutExpired after `seconds`, when it and all that it started are ended.
@@ -169,7 +169,7 @@ def run(
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with Child(command, limits, cwd=folder, env=environment, text=True, errors="replace", **pipes) as child:
         stdout, stderr = child.communicate(seconds)
-        return Ended(child.wait(), stdout, stderr)
+        return ProcessResult(child.wait(), stdout, stderr)
 
 
 def signal_name(code: int) -> str:

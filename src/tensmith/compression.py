@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from tensmith.config import Config, make_config
-from tensmith.data import Dataset, View
+from tensmith.data import Dataset, Subset
 from tensmith.data.fingerprint import fingerprint
 from tensmith.deploy.again import judged_as
 from tensmith.deploy.folder import WORK, RunFolder
-from tensmith.deploy.front import Front
+from tensmith.deploy.front import ParetoFront
 from tensmith.deploy.identity import run_identity
 from tensmith.deploy.schedule import Schedule
 from tensmith.deploy.settle import LATE, Settled, finalists, settle
@@ -48,7 +48,7 @@ from tensmith.search.objective import Objective
 from tensmith.search.plan import BASELINE_ENGINE, Plan
 from tensmith.search.race import Race
 from tensmith.search.resume import engine_versions, forget_other_engines
-from tensmith.search.run import Run
+from tensmith.search.run import RunDescription
 from tensmith.search.sensitivity import BUDGET_SHARE, Sensitivities
 from tensmith.search.space import space_of
 from tensmith.search.trial import Standard, Trials
@@ -65,7 +65,7 @@ _PROBE_SAMPLES = 100
 class Interrupted(Exception):
     """Ctrl-C: the search stopped early; what it had found was measured for good and written."""
 
-    front: Front
+    front: ParetoFront
 
 
 @dataclass
@@ -91,7 +91,7 @@ def compress(
     resume: bool = False,
     progress: Tell | None = None,
     **options: Any,
-) -> Front:
+) -> ParetoFront:
     """The Pareto front of `model` on `data`, written to the folder `output`.
 
     model: path of an .onnx file, or a PyTorch `nn.Module` with `example_inputs` (a tensor, or a tuple of
@@ -138,7 +138,7 @@ def compress(
             story = Story(config, given.title, trials.tried, start.program, sensitivities.found, voice.notes)
             write_run(folder, run, checker, builder.calibration, settled, judged, story)
             stopped = interrupted()
-    front = Front.read(output)
+    front = ParetoFront.read(output)
     if stopped:
         raise Interrupted(front)
     return front
@@ -165,9 +165,9 @@ def _standard(given: Given, config: Config, judge: Judge, checkpoint: Checkpoint
     return Standard(view, outcome)
 
 
-def _described(given: Given, config: Config, judge: Judge, folder: RunFolder) -> Run:
+def _described(given: Given, config: Config, judge: Judge, folder: RunFolder) -> RunDescription:
     """The run that is asked for."""
-    return Run(
+    return RunDescription(
         model=given.model,
         program=given.program,
         baseline=Contender(BASELINE_ENGINE, given.model),
@@ -198,12 +198,12 @@ def _unmeasurable(reason: str) -> ModelError:
     return ModelError(f"the model as it is cannot be measured: {reason}")
 
 
-def _calibrator(run: Run) -> Calibrator:
+def _calibrator(run: RunDescription) -> Calibrator:
     view = run.splits.calibration
     return Calibrator(view, len(view), run.task.preprocess, run.judging_threads)
 
 
-def _checker(run: Run, beginning: Sequence[Step], pace: Pace) -> Checker:
+def _checker(run: RunDescription, beginning: Sequence[Step], pace: Pace) -> Checker:
     """What checks exact steps; those that all trails begin with at once, to know how long it takes."""
     seconds = min(_CHECK_SECONDS, _CHECKING_SHARE * run.time_budget)
     checker = Checker(run.program, seed=run.seed, seconds=seconds)
@@ -213,7 +213,12 @@ def _checker(run: Run, beginning: Sequence[Step], pace: Pace) -> Checker:
 
 
 def _search(
-    run: Run, trials: Trials, sensitivities: Sensitivities, schedule: Schedule, hardware: bool, voice: _Voice
+    run: RunDescription,
+    trials: Trials,
+    sensitivities: Sensitivities,
+    schedule: Schedule,
+    hardware: bool,
+    voice: _Voice,
 ) -> bool:
     """Tries plans until only the time of the final measurement is left; whether Ctrl-C ended it before."""
     simplified, found, tried = sensitivities.program, sensitivities.found, trials.tried
@@ -252,13 +257,13 @@ def _tell_of(settled: Settled, voice: _Voice) -> None:
         voice.tell(BUSY)
 
 
-def _roofline(run: Run, program: Program) -> dict[str, float]:
+def _roofline(run: RunDescription, program: Program) -> dict[str, float]:
     """Seconds that each layer takes at best on the target, by site."""
     costs = node_costs(program, run.sizes)
     return {node.output: op_seconds(run.target, cost, run.threads) for node, cost in costs if cost.macs}
 
 
-def _held_out(run: Run, tried: list[Candidate], schedule: Schedule, voice: _Voice) -> View:
+def _held_out(run: RunDescription, tried: list[Candidate], schedule: Schedule, voice: _Voice) -> Subset:
     """The held-out split, or as much of it as the time that is left can afford."""
     points, whole = finalists(tried), run.splits.held_out
     if schedule.least(points) > schedule.left:

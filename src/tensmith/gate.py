@@ -36,7 +36,7 @@ _GROWTH, _ROOM = 200, 64 << 20
 
 
 @dataclass(frozen=True)
-class Kind:
+class FileKind:
     """What a file should be: its name in sentences, the error that refuses it, and its most bytes.
 
     `smaller` says what to do about a larger one; without `most` any size may come, as it is mapped or read
@@ -50,30 +50,30 @@ class Kind:
     missing: str = "check the path"
 
 
-MODEL = Kind("an .onnx file", ModelError, 2**31 - 1, "save its weights as external data")
-ENGINE_MODEL = Kind("an .onnx file", EngineError, MODEL.most, MODEL.smaller)
-PACKED = Kind("a .packed file", ModelError, MODEL.most, "no packed model is that large")
-WEIGHTS = Kind("a file of weights", ModelError, missing="put the file beside the model")
-COMPILED = Kind("a compiled model's file", ModelError, missing="compile the model again")
-DATA = Kind("a data file", DataError, missing="check the path given after the dataset's kind")
-WORDS = Kind("a text file", DataError, 64 << 20, "split it")
-CONFIG = Kind("a configuration, a short YAML file", UsageError, 1 << 20, "keep only the options")
-TARGET = Kind("a target, a short TOML file", UsageError, 1 << 20, "keep only the device's numbers")
-FRONT = Kind("a run's front.json", OutputError, 64 << 20, "it is damaged", "run tensmith compress")
-REPORT = Kind("a run's report.json", OutputError, 256 << 20, "it is damaged", "run tensmith compress")
-RUN = Kind("a run's database", OutputError, 4 << 30, "choose another --output")
-KEPT = Kind("a file of tensmith's cache", OutputError, 4 << 30, "remove it")
-ORIGINAL = Kind(
+MODEL = FileKind("an .onnx file", ModelError, 2**31 - 1, "save its weights as external data")
+ENGINE_MODEL = FileKind("an .onnx file", EngineError, MODEL.most, MODEL.smaller)
+PACKED = FileKind("a .packed file", ModelError, MODEL.most, "no packed model is that large")
+WEIGHTS = FileKind("a file of weights", ModelError, missing="put the file beside the model")
+COMPILED = FileKind("a compiled model's file", ModelError, missing="compile the model again")
+DATA = FileKind("a data file", DataError, missing="check the path given after the dataset's kind")
+WORDS = FileKind("a text file", DataError, 64 << 20, "split it")
+CONFIG = FileKind("a configuration, a short YAML file", UsageError, 1 << 20, "keep only the options")
+TARGET = FileKind("a target, a short TOML file", UsageError, 1 << 20, "keep only the device's numbers")
+FRONT = FileKind("a run's front.json", OutputError, 64 << 20, "it is damaged", "run tensmith compress")
+REPORT = FileKind("a run's report.json", OutputError, 256 << 20, "it is damaged", "run tensmith compress")
+RUN = FileKind("a run's database", OutputError, 4 << 30, "choose another --output")
+KEPT = FileKind("a file of tensmith's cache", OutputError, 4 << 30, "remove it")
+ORIGINAL = FileKind(
     "the original model",
     VerificationError,
     MODEL.most,
     "it is another",
     "give the original model with --original",
 )
-ANY = Kind("a file", OutputError)
+ANY = FileKind("a file", OutputError)
 
 
-def check(path: Path, kind: Kind) -> int:
+def check(path: Path, kind: FileKind) -> int:
     """The bytes of a regular file of `kind`; its error where it is none, is missing or too large."""
     try:
         return _fit(path, Path(path).stat(), kind)
@@ -81,7 +81,7 @@ def check(path: Path, kind: Kind) -> int:
         raise _unreadable(path, kind, error) from error
 
 
-def open_file(path: Path, kind: Kind) -> BufferedReader:
+def open_file(path: Path, kind: FileKind) -> BufferedReader:
     """Opens a regular file of `kind` for reading; its error where that cannot be."""
     check(path, kind)  # opening a device may already do something
     try:
@@ -97,7 +97,7 @@ def open_file(path: Path, kind: Kind) -> BufferedReader:
     return file
 
 
-def read_bytes(path: Path, kind: Kind) -> bytes:
+def read_bytes(path: Path, kind: FileKind) -> bytes:
     """The whole content of a file of `kind`; its error where it cannot be read."""
     with open_file(path, kind) as file:
         try:
@@ -109,7 +109,7 @@ def read_bytes(path: Path, kind: Kind) -> bytes:
     return data
 
 
-def read_text(path: Path, kind: Kind) -> str:
+def read_text(path: Path, kind: FileKind) -> str:
     """The whole content of a UTF-8 file of `kind`; its error where it cannot be read or is no text."""
     try:
         return read_bytes(path, kind).decode()
@@ -119,7 +119,7 @@ def read_text(path: Path, kind: Kind) -> str:
         ) from error
 
 
-def mapped(path: Path, kind: Kind) -> mmap.mmap | bytes:
+def mapped(path: Path, kind: FileKind) -> mmap.mmap | bytes:
     """The content of a file of `kind`, mapped into memory rather than read."""
     with open_file(path, kind) as file:
         try:
@@ -152,7 +152,7 @@ def refuse_growth(size: int, compressed: int, where: str) -> None:
         )
 
 
-def _fit(path: Path, found: os.stat_result, kind: Kind) -> int:
+def _fit(path: Path, found: os.stat_result, kind: FileKind) -> int:
     for is_kind, noun in _KINDS:
         if is_kind(found.st_mode):
             raise kind.error(f"{path} is {noun}, not a file; give the path of {kind.noun}")
@@ -161,11 +161,11 @@ def _fit(path: Path, found: os.stat_result, kind: Kind) -> int:
     return found.st_size
 
 
-def _too_large(path: Path, size: int, kind: Kind) -> TensmithError:
+def _too_large(path: Path, size: int, kind: FileKind) -> TensmithError:
     return kind.error(f"{path} has {size} bytes, and {kind.noun} has at most {kind.most}; {kind.smaller}")
 
 
-def _unreadable(path: Path, kind: Kind, error: Exception) -> TensmithError:
+def _unreadable(path: Path, kind: FileKind, error: Exception) -> TensmithError:
     if isinstance(error, FileNotFoundError):
         return kind.error(f"{path} does not exist; {kind.missing}")
     if isinstance(error, PermissionError):

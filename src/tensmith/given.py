@@ -13,7 +13,7 @@ from tensmith.data import (
     Dataset,
     Preprocess,
     Splits,
-    View,
+    Subset,
     as_dataset,
     candidates,
     choose,
@@ -80,7 +80,7 @@ def read_given(config: Config, data: Any, module: Any = None, example_inputs: An
     return Given(model, program, identity, module is not None, dataset, title, splits, target, engines)
 
 
-def _check_names(program: Program, view: View) -> None:
+def _check_names(program: Program, view: Subset) -> None:
     """DataError if the data does not have what the model takes."""
     sample = view.part.inputs(view.indices[:1])
     if not isinstance(sample, Mapping):
@@ -124,7 +124,7 @@ def judged_by(
     view = given.splits.training
 
     def likelihoods(preprocess: Preprocess, start: int, stop: int) -> Array:
-        part = View(view.part, view.indices[start:stop])
+        part = Subset(view.part, view.indices[start:stop])
         return log_likelihoods(given.model, part, preprocess, detect_cpu().cores)
 
     images = next(iter(view.batches(1))).inputs

@@ -12,8 +12,8 @@ from tensmith.backend.device.dialect import OPENCL
 from tensmith.ctext.dialect import DEVICE, PLAIN_C, Dialect
 from tensmith.ctext.loops import Nest, nest_lines
 from tensmith.ctext.names import Names
-from tensmith.ctext.scalar import Scope, Unit
-from tensmith.ctext.typed import Bounds, Typing
+from tensmith.ctext.scalar import CBlock, CUnit
+from tensmith.ctext.typed import KnownRanges, Typing
 from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import Expr, Formula, Read
 from tensmith.formula.poly import Poly
@@ -41,8 +41,8 @@ def result_type(formula: Formula, tensors: Tensors) -> str:
     return "f32" if _typing(formula, tensors)[0].number(formula.body).type[0] == "f" else "i64"
 
 
-def _typing(formula: Formula, tensors: Tensors) -> tuple[Typing, Bounds]:
-    bounds = Bounds(Ranges(dict(zip(formula.indices, formula.shape))))
+def _typing(formula: Formula, tensors: Tensors) -> tuple[Typing, KnownRanges]:
+    bounds = KnownRanges(Ranges(dict(zip(formula.indices, formula.shape))))
 
     def read(name: str, indices: tuple[Poly, ...]) -> Expr:
         at = Poly.of(flat_position(indices, tensors[name].shape))
@@ -54,7 +54,7 @@ def _typing(formula: Formula, tensors: Tensors) -> tuple[Typing, Bounds]:
 def function(name: str, formula: Formula, tensors: Tensors, dialect: Dialect) -> str:
     """A function of pointers to all tensors and the result."""
     pointers = {tensor: tensor for tensor in tensors} | {"y": "y"}
-    unit = Unit(
+    unit = CUnit(
         Names(pointers),
         dict[str, str]().__getitem__,
         pointers,
@@ -63,7 +63,7 @@ def function(name: str, formula: Formula, tensors: Tensors, dialect: Dialect) ->
         checked=False,
         prefix=f"{name}_",
     )
-    scope = Scope(unit)
+    scope = CBlock(unit)
     dtype = result_type(formula, tensors)
     expr = _typing(formula, tensors)[0].typed(formula.body, dtype)
     at = Poly.of(flat_position(tuple(map(Poly.symbol, formula.indices)), formula.shape))

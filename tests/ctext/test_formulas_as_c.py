@@ -14,7 +14,7 @@ from printed import Array, Tensors, function, in_c, in_opencl
 
 from tensmith.ctext.dialect import PLAIN_C
 from tensmith.ctext.names import Names
-from tensmith.ctext.scalar import Scope, Unit
+from tensmith.ctext.scalar import CBlock, CUnit
 from tensmith.engine import ENGINES
 from tensmith.formula.arith import FUNCTIONS, Floats
 from tensmith.formula.evaluate import evaluate
@@ -209,7 +209,7 @@ def test_what_a_reduction_binds_is_not_computed_outside_of_it() -> None:
 
 
 def test_a_value_that_is_gone_is_not_taken_for_another() -> None:
-    scope = Scope(Unit(Names(), str, {}, {}))
+    scope = CBlock(CUnit(Names(), str, {}, {}))
     for n in range(100):
         scope.keep(Call("exp", (Num(n, "f32"),), "f32"), "something_long(x)")
         assert scope.value(Call("exp", (Num(n, "f32"),), "f32")) == f"expf({n}.0f)"

@@ -9,7 +9,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from tensmith.data import Preprocess, View, candidates, choose, open_dataset, split
+from tensmith.data import Preprocess, Subset, candidates, choose, open_dataset, split
 from tensmith.data.dataset import Dataset
 from tensmith.evaluate.likelihood import log_likelihoods
 
@@ -41,7 +41,7 @@ def session(data_dir: Path, name: str) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
-def accuracy(model: onnxruntime.InferenceSession, view: View, preprocess: Preprocess) -> float:
+def accuracy(model: onnxruntime.InferenceSession, view: Subset, preprocess: Preprocess) -> float:
     name = model.get_inputs()[0].name
     right = 0
     for batch in view.batches(50):
@@ -79,7 +79,7 @@ def test_a_model_tells_its_own_preprocessing(data_dir: Path, model: str, source:
     view = split(opened(data_dir, source)).training
 
     def likelihoods(preprocess: Preprocess, start: int, stop: int) -> np.ndarray:
-        return log_likelihoods(path, View(view.part, view.indices[start:stop]), preprocess, 1)
+        return log_likelihoods(path, Subset(view.part, view.indices[start:stop]), preprocess, 1)
 
     assert choose(candidates(3), likelihoods, (100, 200)).best.name == expected
 
@@ -108,7 +108,7 @@ def test_imagenet_sample_is_in_synset_order_and_splits_in_three(data_dir: Path) 
 def test_squeezenet_agrees_with_the_imagenet_labels(data_dir: Path) -> None:
     dataset = opened(data_dir, "imagefolder:imagenet/imagenet_sample_1000_224.tar")
     imagenet = next(preprocess for preprocess in candidates(3) if preprocess.name == "imagenet")
-    view = View(dataset.part("validation"), np.arange(0, 1000, 20))
+    view = Subset(dataset.part("validation"), np.arange(0, 1000, 20))
     assert accuracy(session(data_dir, "squeezenet1_1_imagenet.onnx"), view, imagenet) > 0.4
 
 
@@ -154,7 +154,7 @@ def test_stories260k_has_its_known_loss_on_200_stories(data_dir: Path) -> None:
     model = session(data_dir, "stories260k.onnx")
     assert dataset.classes == 512
     total, count = 0.0, 0
-    for batch in View(dataset.part("all"), np.arange(200)).batches(1):
+    for batch in Subset(dataset.part("all"), np.arange(200)).batches(1):
         (logits,) = model.run(["logits"], {"tokens": batch.inputs})
         shifted = logits[0].astype(np.float64) - logits[0].max(axis=1, keepdims=True)
         chances = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tensmith.data import Choice, Preprocess, candidates, choose, parse_preprocess
+from tensmith.data import Preprocess, PreprocessChoice, candidates, choose, parse_preprocess
 from tensmith.errors import DataError, UsageError
 
 IMAGES = np.array([0, 51, 255], np.float32).reshape(1, 3, 1, 1)
@@ -78,7 +78,7 @@ def test_more_samples_decide_what_few_leave_open() -> None:
     # The paired difference has a standard error of 0.058 after 300 samples and 0.032 after 1000.
     likelihoods = scored(raw=-9, unit=-9, tf=0, mnist=0.1)
     assert choose(candidates(1), likelihoods, (300,)).tied
-    assert choose(candidates(1), likelihoods) == Choice(parse_preprocess("mnist"), (), 1000)
+    assert choose(candidates(1), likelihoods) == PreprocessChoice(parse_preprocess("mnist"), (), 1000)
 
 
 def test_of_those_that_cannot_be_told_apart_the_more_usual_is_taken() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tensmith.data import View, open_dataset
+from tensmith.data import Subset, open_dataset
 from tensmith.errors import DataError
 
 SIGNAL = np.array([0.0, 0.5, -0.5, 0.25, -1.0])
@@ -66,7 +66,7 @@ def test_other_names_are_labelled_by_folder(tmp_path: Path) -> None:
 def test_lengths_differ_unless_one_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "0_ann_0.wav").write_bytes(wav())
     (tmp_path / "0_ann_1.wav").write_bytes(wav(signal=np.tile(SIGNAL, 2)))
-    view = View(open_dataset(f"wav:{tmp_path}").part("test"), np.arange(2))
+    view = Subset(open_dataset(f"wav:{tmp_path}").part("test"), np.arange(2))
     assert [batch.inputs.shape for batch in view.batches(2)] == [(1, 5), (1, 10)]
     fixed = open_dataset(f"wav:{tmp_path}?length=8").part("test").inputs([0, 1])
     assert fixed.shape == (2, 8) and (fixed[0, 5:] == 0).all()

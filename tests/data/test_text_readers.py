@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensmith.data import View, open_dataset
-from tensmith.data.dataset import Part
+from tensmith.data import Subset, open_dataset
+from tensmith.data.dataset import DatasetPart
 from tensmith.data.readers import text as text_reader
 from tensmith.data.storage import spilled
 from tensmith.errors import DataError, UsageError
 
 
-def texts(part: Part) -> list[str]:
+def texts(part: DatasetPart) -> list[str]:
     return [bytes(part.inputs([i])[0].tolist()).decode() for i in range(len(part))]
 
 
@@ -112,7 +112,7 @@ def test_stories_are_cut_to_max_length(tmp_path: Path) -> None:
 
 def test_batches_join_equal_lengths_only(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("<|endoftext|>".join(["aaaa", "bbbb", "cc", "dddd"]))
-    view = View(open_dataset(f"text:{tmp_path / 't.txt'}").part("all"), np.arange(4))
+    view = Subset(open_dataset(f"text:{tmp_path / 't.txt'}").part("all"), np.arange(4))
     assert [batch.inputs.shape for batch in view.batches(4)] == [(2, 3), (1, 1), (1, 3)]
     assert [batch.labels.shape for batch in view.batches(1)] == [(1, 3), (1, 3), (1, 1), (1, 3)]
     with pytest.raises(DataError, match="different lengths"):

@@ -17,7 +17,7 @@ import pytest
 from command_line import QUICK, candidates, contents, refused, tensmith
 from tensmith import compress, compression
 from tensmith.config import Config
-from tensmith.data import View
+from tensmith.data import Subset
 from tensmith.errors import OutputError
 from tensmith.search import sensitivity
 from tensmith.search.checkpoint import Checkpoint
@@ -115,7 +115,7 @@ def test_the_same_versions_are_not_timed_again(place: Path) -> None:
 def test_as_many_search_samples_as_before_even_where_few_were_affordable(tmp_path: Path) -> None:
     def samples(time_budget: float) -> int:
         nothing: Any = None
-        split = View(nothing, np.arange(2000))
+        split = Subset(nothing, np.arange(2000))
         given: Any = SimpleNamespace(model=tmp_path, splits=SimpleNamespace(search=split))
         config, voice = Config(model="", time_budget=time_budget), compression._Voice(lambda _: None)
         judge: Any = SimpleNamespace(pace=SimpleNamespace(usual=lambda _: 1.0), outcome=lambda *_: None)

@@ -12,7 +12,7 @@ from tiny_models import conv_relu
 
 from tensmith.engine import ENGINES, compiled
 from tensmith.errors import EngineError
-from tensmith.kernel import Convolution, candidates, host_isa
+from tensmith.kernel import ConvolutionProblem, candidates, host_isa
 from tensmith.kernel.timings import Timings
 
 pytestmark = pytest.mark.skipif(bool(ENGINES[compiled.NATIVE].missing()), reason="no C compiler is installed")
@@ -29,7 +29,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_file_is_compiled_once_until_a_kernel_was_timed(model: Path) -> None:
     first = compiled.compiled_folder(model, {})
     assert compiled.compiled_folder(model, {}) == first
-    problem = Convolution(3, 8, 8, 4, (3, 3), pads=(1, 1, 1, 1))
+    problem = ConvolutionProblem(3, 8, 8, 4, (3, 3), pads=(1, 1, 1, 1))
     slowest = candidates(problem, host_isa())[-1]
     Timings().add(slowest, 0, 1e-9)
     tuned = compiled.load(compiled.compiled_folder(model, {}))

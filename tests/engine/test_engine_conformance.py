@@ -11,7 +11,7 @@ import onnx.reference
 import pytest
 from tiny_models import MODELS, conv_relu, matmul
 
-from tensmith.engine import ENGINES, Worker
+from tensmith.engine import ENGINES, SessionWorker
 from tensmith.errors import EngineError, UsageError
 
 HERE = tuple(name for name, item in ENGINES.items() if item.missing() is None)
@@ -176,7 +176,7 @@ def test_settings_of_onnxruntime(engine: str, tmp_path: Path, matmul_path: Path)
 def test_a_worker_answers_like_the_engine(engine: str, matmul_path: Path) -> None:
     x = np.random.default_rng(2).standard_normal((3, 16)).astype(np.float32)
     expected = ENGINES[engine].prepare(matmul_path, 1).run({"x": x})
-    with Worker(engine, matmul_path) as worker:
+    with SessionWorker(engine, matmul_path) as worker:
         answers = worker.run({"x": x})
         assert worker.inputs[0].shape == ("batch", 16)
         worker.feed({"x": x})

@@ -12,7 +12,7 @@ import numpy as np
 import psutil
 import pytest
 
-from tensmith.engine import ENGINES, Worker, available
+from tensmith.engine import ENGINES, SessionWorker, available
 from tensmith.engine.frame import read_frame, write_frame
 from tensmith.errors import EngineError
 
@@ -21,7 +21,7 @@ PATH = Path("model.fake")
 
 
 def test_a_worker_runs_and_ends() -> None:
-    with Worker("fake", PATH) as worker:
+    with SessionWorker("fake", PATH) as worker:
         np.testing.assert_array_equal(worker.run(X)["x"], [0, 2, 4])
         process = worker._process
     assert process.returncode is not None
@@ -32,7 +32,7 @@ def test_a_worker_runs_and_ends() -> None:
 
 def test_a_crash_becomes_an_error_with_the_last_words() -> None:
     with (
-        Worker("fake", PATH, behaviour="crash") as worker,
+        SessionWorker("fake", PATH, behaviour="crash") as worker,
         pytest.raises(
             EngineError, match=r"fake died \(SIGSEGV\) while running .*something native went wrong"
         ),
@@ -43,7 +43,7 @@ def test_a_crash_becomes_an_error_with_the_last_words() -> None:
 @pytest.mark.parametrize("behaviour", ["hang", "stopped"])
 def test_a_hang_is_ended(behaviour: str) -> None:
     with (
-        Worker("fake", PATH, behaviour=behaviour, timeout=1.5) as worker,
+        SessionWorker("fake", PATH, behaviour=behaviour, timeout=1.5) as worker,
         pytest.raises(EngineError, match=r"did not answer within 1.5 s while running .*; it was stopped"),
     ):
         worker.run(X)
@@ -51,33 +51,33 @@ def test_a_hang_is_ended(behaviour: str) -> None:
 
 def test_a_crash_while_loading_is_an_error() -> None:
     with pytest.raises(EngineError, match=r"fake died \(exit code 3\) while loading"):
-        Worker("fake", PATH, behaviour="exit")
+        SessionWorker("fake", PATH, behaviour="exit")
 
 
 def test_an_engine_s_own_error_passes_through_unchanged() -> None:
     with pytest.raises(EngineError, match=r"^fake cannot load .*model.fake: it does not want to$"):
-        Worker("fake", PATH, behaviour="refuse")
+        SessionWorker("fake", PATH, behaviour="refuse")
 
 
 def test_a_worker_survives_an_error() -> None:
-    with Worker("fake", PATH, behaviour="raise") as worker:
+    with SessionWorker("fake", PATH, behaviour="raise") as worker:
         for _ in range(2):
             with pytest.raises(EngineError, match="RuntimeError: no such kernel"):
                 worker.run(X)
 
 
 def test_what_a_library_prints_does_not_disturb() -> None:
-    with Worker("fake", PATH, behaviour="print") as worker:
+    with SessionWorker("fake", PATH, behaviour="print") as worker:
         np.testing.assert_array_equal(worker.run(X)["x"], [0, 2, 4])
 
 
 def test_timing_needs_inputs() -> None:
-    with Worker("fake", PATH) as worker, pytest.raises(EngineError, match="no inputs were fed"):
+    with SessionWorker("fake", PATH) as worker, pytest.raises(EngineError, match="no inputs were fed"):
         worker.time(1)
 
 
 def test_the_peak_holds_what_was_given_back() -> None:
-    with Worker("fake", PATH, behaviour="grow") as worker:
+    with SessionWorker("fake", PATH, behaviour="grow") as worker:
         worker.feed(X)
         peak = worker.peak(1)
     if peak.exact:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tensmith.data import View, as_dataset
+from tensmith.data import Subset, as_dataset
 from tensmith.errors import ProgramError
 from tensmith.evaluate import calibrator
 from tensmith.evaluate.calibrator import Calibrator
@@ -47,7 +47,7 @@ def found(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ca
     """Over all samples; wide matrices are added to in pieces."""
     monkeypatch.setattr(calibrator, "_MOST_BATCH", request.param)
     monkeypatch.setattr(calibrator, "_COLUMNS", 7)
-    view = View(as_dataset((SAMPLES, None)).part("all"), np.arange(len(SAMPLES)))
+    view = Subset(as_dataset((SAMPLES, None)).part("all"), np.arange(len(SAMPLES)))
     return Calibrator(view, len(view), None, 1)
 
 
@@ -81,7 +81,7 @@ def test_what_is_drawn_for_a_layer_does_not_depend_on_the_others(monkeypatch: py
     """So a replay finds the moment again, though it asks for other layers, or in another order."""
     for name in ("_FEWEST_POSITIONS", "_MOST_POSITIONS"):
         monkeypatch.setattr(calibrator, name, 7)
-    view = View(as_dataset((SAMPLES, None)).part("all"), np.arange(len(SAMPLES)))
+    view = Subset(as_dataset((SAMPLES, None)).part("all"), np.arange(len(SAMPLES)))
     alone, after = (Calibrator(view, 10, None, 1) for _ in range(2))
     after.moment(network(), "h")  # which gathers y as well
     np.testing.assert_array_equal(alone.moment(network(), "y").second, after.moment(network(), "y").second)

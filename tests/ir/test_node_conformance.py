@@ -7,26 +7,26 @@ from pathlib import Path
 import onnx
 import pytest
 
-from tensmith.frontend.conformance import Outcome, operators_page, run_all
+from tensmith.frontend.conformance import NodeTestResult, operators_page, run_all
 from tensmith.ir.op import OPS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "operators.md"
 
 
 @pytest.fixture(scope="module")
-def outcomes() -> list[Outcome]:
+def outcomes() -> list[NodeTestResult]:
     """The outcome of every node test."""
     return run_all()
 
 
 @pytest.mark.xdist_group("node_conformance")
-def test_every_claimed_node_test_passes(outcomes: list[Outcome]) -> None:
+def test_every_claimed_node_test_passes(outcomes: list[NodeTestResult]) -> None:
     assert {outcome.case: outcome.failure for outcome in outcomes if outcome.failure} == {}
     assert sum(outcome.claimed for outcome in outcomes) > 1000
 
 
 @pytest.mark.xdist_group("node_conformance")
-def test_the_operators_page_is_fresh(outcomes: list[Outcome]) -> None:
+def test_the_operators_page_is_fresh(outcomes: list[NodeTestResult]) -> None:
     page = PAGE.read_text()
     if f"(onnx {onnx.__version__}," not in page:
         pytest.skip("docs/operators.md was made with another onnx package")
@@ -34,7 +34,7 @@ def test_the_operators_page_is_fresh(outcomes: list[Outcome]) -> None:
 
 
 @pytest.mark.xdist_group("node_conformance")
-def test_every_standard_op_is_checked_by_a_node_test(outcomes: list[Outcome]) -> None:
+def test_every_standard_op_is_checked_by_a_node_test(outcomes: list[NodeTestResult]) -> None:
     checked = {op for outcome in outcomes if outcome.claimed for op in outcome.ops}
     standard = {name for name, op in OPS.items() if op.domain == ""}
     assert standard - checked <= {"global_lp_pool"}  # ONNX has no node test of GlobalLpPool

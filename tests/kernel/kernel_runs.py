@@ -13,7 +13,7 @@ from tensmith.ir import Program, TensorType, interpret, make_node
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.buffer import Buffer, Halo
 from tensmith.kernel.epilogue import Epilogue
-from tensmith.kernel.problem import Convolution
+from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.toolchain import compile_library
 
 Array = np.ndarray[Any, Any]
@@ -107,7 +107,7 @@ def copy(array: Array) -> Array:
     return found
 
 
-def reference(problem: Convolution, image: Array, weights: Array) -> Array:
+def reference(problem: ConvolutionProblem, image: Array, weights: Array) -> Array:
     """y by the reference interpreter, in double precision."""
     attrs = {
         "strides": problem.strides, "dilations": problem.dilations, "pads": problem.pads,
@@ -119,21 +119,21 @@ def reference(problem: Convolution, image: Array, weights: Array) -> Array:
     return interpret(program, {"x": x})["y"][0]
 
 
-def drawn(data: st.DataObject, dtype: str = "f32") -> Convolution:
+def drawn(data: st.DataObject, dtype: str = "f32") -> ConvolutionProblem:
     """A ragged convolution with strides, pads, dilations and groups, as hypothesis picks it."""
 
     def draw(low: int, high: int) -> int:
         return data.draw(st.integers(low, high))
 
     groups = draw(1, 3)
-    return Convolution(
+    return ConvolutionProblem(
         groups * draw(1, 40), draw(5, 12), draw(5, 12), groups * draw(1, 40), (draw(1, 3), draw(1, 3)),
         (draw(1, 2), draw(1, 3)), (draw(0, 2), draw(0, 2), draw(0, 2), draw(0, 2)), (draw(1, 2), draw(1, 2)),
         groups, dtype,
     )  # fmt: skip
 
 
-def sample(problem: Convolution, seed: int = 0) -> tuple[Array, Array]:
+def sample(problem: ConvolutionProblem, seed: int = 0) -> tuple[Array, Array]:
     """A random image and weights."""
     generator = np.random.default_rng(seed)
     image = generator.standard_normal((problem.channels, problem.height, problem.width), np.float32)
@@ -142,7 +142,7 @@ def sample(problem: Convolution, seed: int = 0) -> tuple[Array, Array]:
     return image, weights
 
 
-def rounding_bound(problem: Convolution, image: Array, weights: Array) -> Array:
+def rounding_bound(problem: ConvolutionProblem, image: Array, weights: Array) -> Array:
     """How far a float32 sum in any order may be off: depth * eps * sum |x||w| (Higham, 2002, eq. 3.5)."""
     eps = float(np.finfo(np.float32).eps)
     return (problem.depth + 4) * eps * reference(problem, abs(image), abs(weights))

@@ -13,8 +13,8 @@ from kernel_runs import LOOSE, Fitted, aligned, copy, reference
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Activation, Epilogue
-from tensmith.kernel.problem import Convolution
-from tensmith.kernel.quantized import Grid, Rescaling, constants
+from tensmith.kernel.problem import ConvolutionProblem
+from tensmith.kernel.quantized import QuantizationParameters, Rescaling, constants
 from tensmith.kernel.toolchain import compile_library
 
 Array = np.ndarray[Any, Any]
@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 class Case:
     """A quantized convolution with all its operands. A residual's bytes or floats tell its type."""
 
-    problem: Convolution
+    problem: ConvolutionProblem
     image: Array
     weights: Array
     how: Rescaling
@@ -33,9 +33,9 @@ class Case:
 
 
 def sample_case(
-    problem: Convolution, seed: int = 0, zero_point: int = 117, target_zero: int = 93, inner: bool = False,
-    residual: str | None = None, relu: bool = False, activation: str | None = None, floats: bool = False,
-    codes: bool = True,
+    problem: ConvolutionProblem, seed: int = 0, zero_point: int = 117, target_zero: int = 93,
+    inner: bool = False, residual: str | None = None, relu: bool = False, activation: str | None = None,
+    floats: bool = False, codes: bool = True,
 ) -> Case:  # fmt: skip
     """Random operands whose results spread over the whole target grid."""
     generator = np.random.default_rng(seed)
@@ -43,9 +43,9 @@ def sample_case(
     depth = problem.channels // problem.groups
     weights = generator.integers(-128, 128, (problem.filters, depth, *problem.window)).astype(np.int8)
     scales = generator.uniform(0.001, 0.004, problem.filters).astype(np.float32)
-    source = Grid(0.0173, zero_point)
+    source = QuantizationParameters(0.0173, zero_point)
     spread = 0.0173 * 0.0025 * 75 * 75 * np.sqrt(problem.depth)
-    target = None if floats else Grid(float(np.float32(spread / 40)), target_zero)
+    target = None if floats else QuantizationParameters(float(np.float32(spread / 40)), target_zero)
     if relu and target:
         target = target.clipped(0.0, 60 * target.scale)
     bias_codes = generator.integers(-9000, 9000, problem.filters).astype(np.int32) if codes else None
@@ -58,9 +58,9 @@ def sample_case(
         other = (generator.standard_normal(shape) * spread).astype(np.float32)
     how = Rescaling(
         source, scales, target, bias_codes, bias,
-        inner=Grid(float(np.float32(spread / 30)), 140) if inner else None,
-        residual=Grid(float(np.float32(spread / 50)), 31) if residual == "u8" else
-        Grid(1.0, 0) if residual == "f32" else None,
+        inner=QuantizationParameters(float(np.float32(spread / 30)), 140) if inner else None,
+        residual=QuantizationParameters(float(np.float32(spread / 50)), 31) if residual == "u8" else
+        QuantizationParameters(1.0, 0) if residual == "f32" else None,
     )  # fmt: skip
     return Case(problem, image, weights, how, other, Activation(activation) if activation else None)
 
@@ -76,7 +76,7 @@ def meaning(case: Case) -> Array:
     if how.inner:
         value = _on_grid(value / how.inner.scale, how.inner) * how.inner.scale
     if case.residual is not None:
-        grid = how.residual or Grid(1.0, 0)
+        grid = how.residual or QuantizationParameters(1.0, 0)
         value = value + (case.residual.astype(np.float64) - grid.zero_point) * grid.scale
     if case.activation is not None:
         assert case.activation.name == "hard_swish"
@@ -86,7 +86,7 @@ def meaning(case: Case) -> Array:
     return _on_grid(value / how.target.scale, how.target) + how.target.zero_point
 
 
-def _on_grid(value: Array, grid: Grid) -> Array:
+def _on_grid(value: Array, grid: QuantizationParameters) -> Array:
     """Whole numbers from low to high, the zero point taken off."""
     return np.clip(np.rint(value), grid.low - grid.zero_point, grid.high - grid.zero_point)
 
@@ -123,7 +123,7 @@ def found(
     return target.read(y)
 
 
-def within_one_rarely(bytes_: Array, expected: Array, inner: Grid | None = None) -> None:
+def within_one_rarely(bytes_: Array, expected: Array, inner: QuantizationParameters | None = None) -> None:
     """Equal but for bytes one unit off, as few as there are numbers near a half; floats by 1e-5.
 
     Floats that were on a grid on the way may be off by one of its steps, as rarely.

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_runs import reference, run_kernel
 
-from tensmith.kernel import Convolution, Epilogue, candidates, host_isa, isa_named
+from tensmith.kernel import ConvolutionProblem, Epilogue, candidates, host_isa, isa_named
 from tensmith.kernel.algorithms.coded_product import CodedProduct
 from tensmith.kernel.codes import coded
 from tensmith.kernel.epilogue import Activation
@@ -31,7 +31,7 @@ SHAPES = [
 ]
 
 
-def sample(problem: Convolution, seed: int = 0) -> tuple[Array, Array]:
+def sample(problem: ConvolutionProblem, seed: int = 0) -> tuple[Array, Array]:
     """A random matrix as an image, and random codes."""
     random = np.random.default_rng(seed)
     blocks = -(-problem.channels // problem.block)
@@ -48,7 +48,7 @@ def floats(weights: Array) -> Array:
     return np.asarray((weights["code"] - weights["zero"].astype(np.float64)) * weights["scale"])
 
 
-def bound(problem: Convolution, image: Array, weights: Array) -> Array:
+def bound(problem: ConvolutionProblem, image: Array, weights: Array) -> Array:
     """The algorithm's."""
     most = (abs(weights["code"].astype(np.float64)) + abs(weights["zero"].astype(np.float64))) * weights[
         "scale"
@@ -66,7 +66,7 @@ def check(kernel: CodedProduct, loose: bool = False) -> None:
 
 @pytest.mark.parametrize("problem", SHAPES, ids=str)
 @pytest.mark.parametrize("name", ["avx512", "avx2", "generic"])
-def test_every_class_of_shape(problem: Convolution, name: str) -> None:
+def test_every_class_of_shape(problem: ConvolutionProblem, name: str) -> None:
     if not isa_named(name).needs <= host_isa().features:
         pytest.skip(f"this CPU has no {name}")
     check(next(CodedProduct.candidates(problem, isa_named(name))))
@@ -94,7 +94,7 @@ def test_bias_residual_and_activation_in_one_go() -> None:
 
 
 @pytest.mark.parametrize("problem", SHAPES[3:5], ids=str)
-def test_what_is_not_finite_reaches_its_row_alone(problem: Convolution) -> None:
+def test_what_is_not_finite_reaches_its_row_alone(problem: ConvolutionProblem) -> None:
     image, weights = sample(problem)
     kernel = next(CodedProduct.candidates(problem, host_isa()))
     for value in (np.nan, np.inf):
@@ -116,5 +116,7 @@ def test_what_it_does_not_take() -> None:
     isa = host_isa()
     assert "not f32" in str(CodedProduct.refuses(product(1, 64, 64), isa))
     assert "no multiple of 8" in str(CodedProduct.refuses(product(1, 64, 64, "i4", 12), isa))
-    assert "matrices alone" in str(CodedProduct.refuses(Convolution(8, 3, 3, 8, dtype="i4", block=8), isa))
+    assert "matrices alone" in str(
+        CodedProduct.refuses(ConvolutionProblem(8, 3, 3, 8, dtype="i4", block=8), isa)
+    )
     assert {kernel.name for kernel in candidates(SHAPES[0], isa)} == {"coded_product"}

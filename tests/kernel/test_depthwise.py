@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 from kernel_runs import reference, rounding_bound, run_kernel, sample
 
-from tensmith.kernel import Convolution, Epilogue, host_isa, isa_named
+from tensmith.kernel import ConvolutionProblem, Epilogue, host_isa, isa_named
 from tensmith.kernel.algorithms.depthwise import Depthwise
 from tensmith.kernel.epilogue import Activation
 
 
-def depthwise(channels: int, height: int, width: int, window: tuple[int, int], *rest: object) -> Convolution:
-    return Convolution(channels, height, width, channels, window, *rest, groups=channels)  # type: ignore[arg-type]
+def depthwise(
+    channels: int, height: int, width: int, window: tuple[int, int], *rest: object
+) -> ConvolutionProblem:
+    return ConvolutionProblem(channels, height, width, channels, window, *rest, groups=channels)  # type: ignore[arg-type]
 
 
 SHAPES = [
@@ -25,7 +27,7 @@ SHAPES = [
 
 
 @pytest.mark.parametrize("problem", SHAPES, ids=str)
-def test_every_class_of_shape(problem: Convolution) -> None:
+def test_every_class_of_shape(problem: ConvolutionProblem) -> None:
     image, weights = sample(problem)
     expected, bound = reference(problem, image, weights), rounding_bound(problem, image, weights)
     for isa in (host_isa(), isa_named("generic")):
@@ -37,7 +39,7 @@ def test_bias_residual_and_activation() -> None:
     problem = SHAPES[1]
     image, weights = sample(problem)
     bias = np.linspace(-1, 1, problem.filters, dtype=np.float32)
-    residual = sample(Convolution(problem.filters, *problem.output, 1))[0]
+    residual = sample(ConvolutionProblem(problem.filters, *problem.output, 1))[0]
     kernel = next(Depthwise.candidates(problem, host_isa()))
     epilogue = Epilogue(True, kernel.target, Activation("clip", (0.0, 6.0)))
     found = run_kernel(kernel, image, weights, bias, residual, epilogue, loose=True)
@@ -58,9 +60,9 @@ def test_a_nan_stays_in_its_channel_and_window() -> None:
 @pytest.mark.parametrize(
     ("problem", "reason"),
     [
-        (Convolution(32, 8, 8, 32, (3, 3), groups=16), "more than one channel"),
-        (Convolution(16, 16, 16, 16, (9, 9), groups=16), "larger than"),
+        (ConvolutionProblem(32, 8, 8, 32, (3, 3), groups=16), "more than one channel"),
+        (ConvolutionProblem(16, 16, 16, 16, (9, 9), groups=16), "larger than"),
     ],
 )
-def test_what_it_refuses(problem: Convolution, reason: str) -> None:
+def test_what_it_refuses(problem: ConvolutionProblem, reason: str) -> None:
     assert reason in (Depthwise.refuses(problem, host_isa()) or "")

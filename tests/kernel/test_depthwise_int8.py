@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from quantized_runs import Case, found, meaning, sample_case, within_one_rarely
 
-from tensmith.kernel import Convolution, Isa, host_isa, isa_named
+from tensmith.kernel import ConvolutionProblem, Isa, host_isa, isa_named
 from tensmith.kernel.algorithms.depthwise_int8 import DepthwiseInt8
-from tensmith.kernel.quantized import Grid, Rescaling
+from tensmith.kernel.quantized import QuantizationParameters, Rescaling
 
 
-def u8(channels: int, height: int, width: int, *sizes: object, **more: object) -> Convolution:
-    return Convolution(channels, height, width, channels, *sizes, groups=channels, dtype="u8", **more)  # type: ignore[arg-type]
+def u8(channels: int, height: int, width: int, *sizes: object, **more: object) -> ConvolutionProblem:
+    return ConvolutionProblem(channels, height, width, channels, *sizes, groups=channels, dtype="u8", **more)  # type: ignore[arg-type]
 
 
 SHAPES = [
@@ -28,7 +28,7 @@ ISAS = [host_isa(), isa_named("generic"), *([isa_named("avx2")] if "avx2" in hos
 
 @pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
 @pytest.mark.parametrize("problem", SHAPES, ids=str)
-def test_every_class_of_shape(problem: Convolution, isa: Isa) -> None:
+def test_every_class_of_shape(problem: ConvolutionProblem, isa: Isa) -> None:
     for seed, kernel in enumerate(DepthwiseInt8.candidates(problem, isa)):
         case = sample_case(problem, seed, inner=seed == 1, residual="u8" if seed == 2 else None)
         within_one_rarely(found(kernel, case, loose=seed == 1), meaning(case))
@@ -37,7 +37,7 @@ def test_every_class_of_shape(problem: Convolution, isa: Isa) -> None:
 def test_extreme_bytes_do_not_saturate_on_the_way() -> None:
     problem = u8(16, 3, 5, (3, 3))
     image, weights = np.full((16, 3, 5), 255, np.uint8), np.full((16, 1, 3, 3), -128, np.int8)
-    how = Rescaling(Grid(1.0, 0), np.ones(16, np.float32), None)
+    how = Rescaling(QuantizationParameters(1.0, 0), np.ones(16, np.float32), None)
     for isa in ISAS:
         kernel = next(DepthwiseInt8.candidates(problem, isa))
         sums = found(kernel, Case(problem, image, weights, how))
@@ -45,6 +45,6 @@ def test_extreme_bytes_do_not_saturate_on_the_way() -> None:
 
 
 def test_what_is_not_depthwise_is_refused() -> None:
-    reason = DepthwiseInt8.refuses(Convolution(8, 3, 3, 16, groups=8, dtype="u8"), host_isa())
+    reason = DepthwiseInt8.refuses(ConvolutionProblem(8, 3, 3, 16, groups=8, dtype="u8"), host_isa())
     assert reason == "its groups hold more than one channel"
     assert "dilated" in (DepthwiseInt8.refuses(u8(8, 3, 3, dilations=(1, 2)), host_isa()) or "")

@@ -11,28 +11,28 @@ import pytest
 
 from tensmith.formula.expr import Call, Expr, Formula, Reduce, compute, substitute
 from tensmith.formula.poly import Poly
-from tensmith.kernel import Convolution, Isa, isa_named
+from tensmith.kernel import ConvolutionProblem, Isa, isa_named
 from tensmith.kernel.algorithm import ALGORITHMS, Kernel
 from tensmith.kernel.algorithms.winograd import Winograd
 from tensmith.kernel.algorithms.winograd_on_the_fly import WinogradOnTheFly
 from tensmith.kernel.formulas import blocked_sum, in_blocks, meaning
-from tensmith.rewrite.rule import Obligation
+from tensmith.rewrite.rule import FormulaObligation
 from tensmith.verify.rules import judge
 
 SAME = (1, 1, 1, 1)
 PROBLEMS = [
-    Convolution(10, 9, 11, 9, (3, 3), pads=SAME),
-    Convolution(9, 9, 8, 5, (3, 2), (2, 1), (1, 0, 2, 1), (1, 2)),
-    Convolution(3, 9, 8, 10, (3, 3), (2, 2), SAME),
-    Convolution(12, 6, 6, 18, (3, 3), pads=SAME, groups=3),
-    Convolution(64, 5, 5, 96, (3, 3), pads=SAME, groups=2),
-    Convolution(11, 7, 6, 11, (3, 3), (2, 2), SAME, groups=11),
-    Convolution(13, 1, 10, 9),
+    ConvolutionProblem(10, 9, 11, 9, (3, 3), pads=SAME),
+    ConvolutionProblem(9, 9, 8, 5, (3, 2), (2, 1), (1, 0, 2, 1), (1, 2)),
+    ConvolutionProblem(3, 9, 8, 10, (3, 3), (2, 2), SAME),
+    ConvolutionProblem(12, 6, 6, 18, (3, 3), pads=SAME, groups=3),
+    ConvolutionProblem(64, 5, 5, 96, (3, 3), pads=SAME, groups=2),
+    ConvolutionProblem(11, 7, 6, 11, (3, 3), (2, 2), SAME, groups=11),
+    ConvolutionProblem(13, 1, 10, 9),
 ]
 CODED = [
-    Convolution(64, 1, 5, 12, dtype="u4", block=32),
-    Convolution(48, 1, 7, 9, dtype="i4", block=48),
-    Convolution(64, 1, 3, 20, dtype="i8", block=16),
+    ConvolutionProblem(64, 1, 5, 12, dtype="u4", block=32),
+    ConvolutionProblem(48, 1, 7, 9, dtype="i4", block=48),
+    ConvolutionProblem(64, 1, 3, 20, dtype="i8", block=16),
 ]
 ISAS = [
     isa_named("generic"),
@@ -43,7 +43,7 @@ ISAS = [
 TILED = {"winograd", "winograd_on_the_fly"}
 
 
-def kernels(problem: Convolution, isa: Isa) -> list[Kernel]:
+def kernels(problem: ConvolutionProblem, isa: Isa) -> list[Kernel]:
     """One of each algorithm, for every element type and dense or sparse weights."""
     asked = [
         replace(problem, dtype=dtype, density=density)
@@ -60,24 +60,24 @@ def kernels(problem: Convolution, isa: Isa) -> list[Kernel]:
     return list(chosen.values())
 
 
-def claim(kernel: Kernel, formula: Formula | None = None) -> Obligation:
+def claim(kernel: Kernel, formula: Formula | None = None) -> FormulaObligation:
     """That a kernel computes its problem; channel by channel where a channel has a place in a vector."""
     sides = (formula or kernel.formula(), meaning(kernel.problem))
     if kernel.name.startswith("depthwise"):
         sides = tuple(in_blocks(side, kernel.target.block) for side in sides)
-    return Obligation(str(kernel), *sides)
+    return FormulaObligation(str(kernel), *sides)
 
 
 @pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
 @pytest.mark.parametrize("problem", PROBLEMS, ids=str)
-def test_what_a_kernel_sums_is_what_the_op_says(problem: Convolution, isa: Isa) -> None:
+def test_what_a_kernel_sums_is_what_the_op_says(problem: ConvolutionProblem, isa: Isa) -> None:
     for kernel in kernels(problem, isa):
         found = judge(claim(kernel))
         assert found.verdict == "proved", f"{kernel} on {isa.name}: {found.how}"
 
 
 @pytest.mark.parametrize("problem", CODED, ids=str)
-def test_products_by_codes(problem: Convolution) -> None:
+def test_products_by_codes(problem: ConvolutionProblem) -> None:
     """w is what codes, scales and zero points stand for."""
     for isa in ISAS:
         kernel = next(iter(ALGORITHMS["coded_product"].candidates(problem, isa)))
@@ -102,7 +102,7 @@ def test_every_algorithm_was_asked() -> None:
 )
 def test_a_wrong_twin_is_refuted(wrong: dict[str, tuple[int, ...]]) -> None:
     """A kernel for another problem of the same sizes of output, on the same image."""
-    problem = Convolution(5, 7, 7, 6, (3, 3), (1, 1), SAME)
+    problem = ConvolutionProblem(5, 7, 7, 6, (3, 3), (1, 1), SAME)
     isa = isa_named("generic")
     kernel = next(iter(ALGORITHMS["spatial_pack"].candidates(problem, isa)))
     other = replace(problem, **wrong)
@@ -113,7 +113,7 @@ def test_a_wrong_twin_is_refuted(wrong: dict[str, tuple[int, ...]]) -> None:
 
 def test_what_lies_past_the_channels_would_be_noticed() -> None:
     """A kernel that sums a whole last block reads lanes that hold anything."""
-    problem, isa = Convolution(9, 4, 4, 6), isa_named("generic")
+    problem, isa = ConvolutionProblem(9, 4, 4, 6), isa_named("generic")
     kernel = next(iter(ALGORITHMS["spatial_pack"].candidates(problem, isa)))
     too_far = blocked_sum(replace(problem, channels=12), isa.lanes, kernel.source)
     assert judge(claim(kernel, too_far)).verdict != "proved"
@@ -132,17 +132,20 @@ def taps_spelled(formula: Formula, taps: int) -> Formula:
     return replace(formula, body=spelled(formula.body))
 
 
-def winograd(problem: Convolution, size: int) -> Winograd:
+def winograd(problem: ConvolutionProblem, size: int) -> Winograd:
     return next(k for k in Winograd.candidates(problem, isa_named("generic")) if k.size == size)
 
 
-def on_the_fly(problem: Convolution, size: int) -> WinogradOnTheFly:
+def on_the_fly(problem: ConvolutionProblem, size: int) -> WinogradOnTheFly:
     """With two slices of channels, the last one not full."""
     kernels = WinogradOnTheFly.candidates(problem, isa_named("generic"))
     return replace(next(k for k in kernels if k.size == size), slice=8)
 
 
-TEN, EVEN = Convolution(10, 9, 7, 5, (3, 3), pads=SAME), Convolution(8, 9, 7, 5, (3, 3), (2, 2), SAME)
+TEN, EVEN = (
+    ConvolutionProblem(10, 9, 7, 5, (3, 3), pads=SAME),
+    ConvolutionProblem(8, 9, 7, 5, (3, 3), (2, 2), SAME),
+)
 TILES: list[tuple[Winograd, list[tuple[int, int]]]] = [
     (winograd(TEN, 2), [(0, 0), (0, 1), (1, 0), (1, 1)]),
     (winograd(TEN, 4), [(3, 3)]),
@@ -162,27 +165,31 @@ def test_winograd_is_the_convolution_over_the_reals(kernel: Winograd, places: li
         there = compute(
             mine.shape, lambda k, i, j, a=a, b=b: whole[k, i * kernel.size + a, j * kernel.size + b]
         )
-        assert judge(Obligation(f"place {a}, {b}", mine, there)).verdict == "proved"
+        assert judge(FormulaObligation(f"place {a}, {b}", mine, there)).verdict == "proved"
 
 
 @pytest.mark.parametrize("kernel", [kernel for kernel, _ in TILES], ids=str)
 def test_winograd_reads_the_padded_image(kernel: Winograd) -> None:
     for phase in kernel.tiled.phases.order:
-        found = judge(Obligation(f"phase {phase}", kernel.tiled.stored(phase), kernel.tiled.padded(phase)))
+        found = judge(
+            FormulaObligation(f"phase {phase}", kernel.tiled.stored(phase), kernel.tiled.padded(phase))
+        )
         assert found.verdict == "proved", found.how
 
 
 def test_slices_of_channels_that_do_not_stop_with_them_are_not_proved() -> None:
     tiled = on_the_fly(TEN, 2).tiled
     mine = replace(tiled, problem=replace(TEN, channels=16)).place(0, 0)
-    assert judge(Obligation("16 channels", mine, winograd(TEN, 2).tiled.place(0, 0))).verdict != "proved"
+    assert (
+        judge(FormulaObligation("16 channels", mine, winograd(TEN, 2).tiled.place(0, 0))).verdict != "proved"
+    )
 
 
 def test_a_tile_that_is_off_by_one_is_refuted() -> None:
-    problem = Convolution(5, 7, 7, 5, (3, 3), pads=SAME)
+    problem = ConvolutionProblem(5, 7, 7, 5, (3, 3), pads=SAME)
     tiled = winograd(problem, 2).tiled
     mine, whole = tiled.place(0, 0), meaning(problem)
     shifted = compute(mine.shape, lambda k, i, j: whole[k, i * 2, j * 2 + 1])
     cut = compute((5, 3, 3), lambda k, i, j: mine[k, i, j])
     off = compute((5, 3, 3), lambda k, i, j: shifted[k, i, j])
-    assert judge(Obligation("one to the right", cut, off)).verdict == "refuted"
+    assert judge(FormulaObligation("one to the right", cut, off)).verdict == "refuted"

@@ -8,24 +8,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_runs import drawn, reference, rounding_bound, run_kernel, sample
 
-from tensmith.kernel import Convolution, Epilogue, host_isa, isa_named
+from tensmith.kernel import ConvolutionProblem, Epilogue, host_isa, isa_named
 from tensmith.kernel.algorithm import ALGORITHMS, Kernel
 from tensmith.kernel.epilogue import Activation
 
 SAME = (1, 1, 1, 1)
 NAMES = ["direct", "gemm"]
 SHAPES = [
-    Convolution(3, 14, 17, 20, (3, 3), (2, 2), SAME),
-    Convolution(5, 9, 33, 7, (3, 3), (1, 1), SAME),
-    Convolution(8, 7, 7, 13),
-    Convolution(12, 9, 6, 18, (3, 2), (1, 3), (0, 1, 2, 0), (2, 1), groups=3),
-    Convolution(11, 8, 8, 11, (3, 3), (1, 1), SAME, groups=11),
-    Convolution(1, 1, 1, 1),
-    Convolution(6, 1, 50, 10, (1, 5), (1, 1), (0, 2, 0, 2)),
+    ConvolutionProblem(3, 14, 17, 20, (3, 3), (2, 2), SAME),
+    ConvolutionProblem(5, 9, 33, 7, (3, 3), (1, 1), SAME),
+    ConvolutionProblem(8, 7, 7, 13),
+    ConvolutionProblem(12, 9, 6, 18, (3, 2), (1, 3), (0, 1, 2, 0), (2, 1), groups=3),
+    ConvolutionProblem(11, 8, 8, 11, (3, 3), (1, 1), SAME, groups=11),
+    ConvolutionProblem(1, 1, 1, 1),
+    ConvolutionProblem(6, 1, 50, 10, (1, 5), (1, 1), (0, 2, 0, 2)),
 ]
 
 
-def kernels(name: str, problem: Convolution) -> list[Kernel]:
+def kernels(name: str, problem: ConvolutionProblem) -> list[Kernel]:
     """The best guess on this machine, and the last one without instructions of its own."""
     algorithm = ALGORITHMS[name]
     return [
@@ -36,7 +36,7 @@ def kernels(name: str, problem: Convolution) -> list[Kernel]:
 
 @pytest.mark.parametrize("problem", SHAPES, ids=str)
 @pytest.mark.parametrize("name", NAMES)
-def test_every_class_of_shape(name: str, problem: Convolution) -> None:
+def test_every_class_of_shape(name: str, problem: ConvolutionProblem) -> None:
     image, weights = sample(problem)
     expected, bound = reference(problem, image, weights), rounding_bound(problem, image, weights)
     for kernel in kernels(name, problem):
@@ -56,10 +56,10 @@ def test_ragged_convolutions(name: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("problem", [SHAPES[1], SHAPES[2], SHAPES[3]], ids=str)
 @pytest.mark.parametrize("name", NAMES)
-def test_bias_residual_and_activation(name: str, problem: Convolution) -> None:
+def test_bias_residual_and_activation(name: str, problem: ConvolutionProblem) -> None:
     image, weights = sample(problem)
     bias = np.linspace(-1, 1, problem.filters, dtype=np.float32)
-    residual = sample(Convolution(problem.filters, *problem.output, 1))[0]
+    residual = sample(ConvolutionProblem(problem.filters, *problem.output, 1))[0]
     kernel = kernels(name, problem)[0]
     epilogue = Epilogue(True, kernel.target, Activation("relu"))
     for loose in (False, True):
@@ -70,7 +70,7 @@ def test_bias_residual_and_activation(name: str, problem: Convolution) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_not_finite_stays_in_its_group_and_window(name: str) -> None:
-    problem = Convolution(6, 9, 9, 4, (3, 3), pads=SAME, groups=2)
+    problem = ConvolutionProblem(6, 9, 9, 4, (3, 3), pads=SAME, groups=2)
     image, weights = sample(problem)
     for value in (np.nan, np.inf):
         image[4, 4, 4] = value
@@ -82,5 +82,5 @@ def test_what_is_not_finite_stays_in_its_group_and_window(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_other_element_types_are_refused(name: str) -> None:
-    reason = ALGORITHMS[name].refuses(Convolution(4, 4, 4, 4, dtype="u8"), host_isa())
+    reason = ALGORITHMS[name].refuses(ConvolutionProblem(4, 4, 4, 4, dtype="u8"), host_isa())
     assert "f32, not u8" in (reason or "")

@@ -10,19 +10,19 @@ import pytest
 from kernel_runs import fitted, reference, run_kernel, sample, wider
 from quantized_runs import found, meaning, sample_case, within_one_rarely
 
-from tensmith.kernel import Convolution, Epilogue, Isa, Kernel, host_isa, isa_named
+from tensmith.kernel import ConvolutionProblem, Epilogue, Isa, Kernel, host_isa, isa_named
 from tensmith.kernel.algorithm import candidates
 
 PROBLEMS = {
-    "1x1": Convolution(32, 5, 7, 48, density=0.2),
-    "3x3": Convolution(32, 6, 7, 32, (3, 3), pads=(1, 1, 1, 1), density=0.2),
-    "depthwise": Convolution(32, 6, 7, 32, (3, 3), pads=(1, 1, 1, 1), groups=32),
+    "1x1": ConvolutionProblem(32, 5, 7, 48, density=0.2),
+    "3x3": ConvolutionProblem(32, 6, 7, 32, (3, 3), pads=(1, 1, 1, 1), density=0.2),
+    "depthwise": ConvolutionProblem(32, 6, 7, 32, (3, 3), pads=(1, 1, 1, 1), groups=32),
 }
 # Of values around 1, summed over at most 288 products.
 TOLERANCES = {"f32": 1e-3, "bf16": 0.3, "f16": 0.1}
 
 
-def first_of_each(problem: Convolution, isa: Isa) -> list[Kernel]:
+def first_of_each(problem: ConvolutionProblem, isa: Isa) -> list[Kernel]:
     """The best guess of every algorithm and layout."""
     found = {}
     for kernel in candidates(problem, isa):
@@ -46,7 +46,7 @@ def test_floats(name: str, dtype: str) -> None:
 
 def test_halves_walk_rows_where_the_residual_has_a_halo() -> None:
     """No host here runs them, so their C tells: rows are walked as one only where all lie flat."""
-    problem = Convolution(16, 5, 7, 16, dtype="f16")
+    problem = ConvolutionProblem(16, 5, 7, 16, dtype="f16")
     for kernel in first_of_each(problem, isa_named("neon", ["fp16"])):
         apart = fitted(kernel, Epilogue(False, wider(kernel.target))).text("f")
         together = fitted(kernel, Epilogue(False, kernel.target)).text("f")

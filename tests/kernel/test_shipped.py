@@ -10,31 +10,31 @@ from typing import Any
 import pytest
 
 from tensmith.errors import EngineError
-from tensmith.kernel import Convolution, Isa, Kernel, candidates, isa_named, shipped
+from tensmith.kernel import ConvolutionProblem, Isa, Kernel, candidates, isa_named, shipped
 from tensmith.kernel.alone import function_version
-from tensmith.kernel.shipped import Document, Entry, Ranked, Table, read_table
+from tensmith.kernel.shipped import Document, Ranked, ShippedEntry, ShippedTable, read_table
 
 ISA = isa_named("avx2")
-PROBLEM = Convolution(32, 8, 8, 32, (3, 3), pads=(1, 1, 1, 1))
+PROBLEM = ConvolutionProblem(32, 8, 8, 32, (3, 3), pads=(1, 1, 1, 1))
 NEAR = replace(PROBLEM, channels=64)
 FAR = replace(PROBLEM, channels=256)
 
 
-def entry(problem: Convolution, place: int, memory: int = 1) -> Entry:
+def entry(problem: ConvolutionProblem, place: int, memory: int = 1) -> ShippedEntry:
     """The candidate at a place was twice as fast as the first one."""
     kernels = candidates(problem, ISA)
     rows = [Ranked(str(k), r, function_version(k)) for k, r in ((kernels[place], 0.5), (kernels[0], 1.0))]
-    return Entry(problem=problem, memory=memory, kernels=tuple(rows))
+    return ShippedEntry(problem=problem, memory=memory, kernels=tuple(rows))
 
 
-def document(*entries: Entry) -> Document:
+def document(*entries: ShippedEntry) -> Document:
     return Document(
         version=1, isa=ISA.name, needs=tuple(sorted(ISA.needs)), cpu="some", cache_bytes=(32768,),
         compiler="cc", entries=entries,
     )  # fmt: skip
 
 
-def names(problem: Convolution) -> list[str]:
+def names(problem: ConvolutionProblem) -> list[str]:
     return list(map(str, candidates(problem, ISA)))
 
 
@@ -45,7 +45,7 @@ def test_a_file_is_a_line_an_entry_and_comes_back() -> None:
 
 
 def test_it_says_ratios_the_fastest_first_for_its_problem_and_memory_only() -> None:
-    table = Table(ISA, (entry(PROBLEM, 3),))
+    table = ShippedTable(ISA, (entry(PROBLEM, 3),))
     kernels = candidates(PROBLEM, ISA)
     assert list(table.ratios(PROBLEM, 1).items()) == [(kernels[3], 0.5), (kernels[0], 1.0)]
     assert table.ratios(PROBLEM, 2) == table.ratios(NEAR, 1) == {}
@@ -53,7 +53,7 @@ def test_it_says_ratios_the_fastest_first_for_its_problem_and_memory_only() -> N
 
 def test_the_nearest_shape_comes_first_and_other_kinds_not_at_all() -> None:
     strided = replace(PROBLEM, strides=(2, 2))
-    table = Table(ISA, (entry(FAR, 1), entry(NEAR, 2), entry(strided, 1), entry(PROBLEM, 3)))
+    table = ShippedTable(ISA, (entry(FAR, 1), entry(NEAR, 2), entry(strided, 1), entry(PROBLEM, 3)))
     expected = [(0.0, names(PROBLEM)[3]), (1.0, names(NEAR)[2]), (3.0, names(FAR)[1])]
     assert table.near(PROBLEM, 1) == expected
     assert table.near(PROBLEM, 1, most=1) == expected[:1]
@@ -61,22 +61,22 @@ def test_the_nearest_shape_comes_first_and_other_kinds_not_at_all() -> None:
 
 
 def test_weights_from_the_same_memory_are_nearer() -> None:
-    table = Table(ISA, (entry(PROBLEM, 3, memory=2), entry(PROBLEM, 2, memory=0), entry(PROBLEM, 1)))
+    table = ShippedTable(ISA, (entry(PROBLEM, 3, memory=2), entry(PROBLEM, 2, memory=0), entry(PROBLEM, 1)))
     assert next(name for _, name in table.near(PROBLEM, 1)) == names(PROBLEM)[1]
 
 
 def test_an_entry_whose_kernel_was_changed_is_passed_over() -> None:
     first, *rest = entry(PROBLEM, 3).kernels
-    stale = Entry(problem=PROBLEM, memory=1, kernels=(first._replace(version="0" * 12), *rest))
-    gone = Entry(problem=NEAR, memory=1, kernels=(Ranked("an older kernel (size 4)", 1.0, "0" * 12),))
-    table = Table(ISA, (stale, gone, entry(FAR, 1)))
+    stale = ShippedEntry(problem=PROBLEM, memory=1, kernels=(first._replace(version="0" * 12), *rest))
+    gone = ShippedEntry(problem=NEAR, memory=1, kernels=(Ranked("an older kernel (size 4)", 1.0, "0" * 12),))
+    table = ShippedTable(ISA, (stale, gone, entry(FAR, 1)))
     assert table.stale == 2
     assert table.ratios(PROBLEM, 1) == {}
     assert table.near(PROBLEM, 1) == [(3.0, names(FAR)[1])]
 
 
 def test_an_edit_of_the_prelude_or_another_compiler_leaves_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = Table(ISA, (entry(PROBLEM, 3),))
+    table = ShippedTable(ISA, (entry(PROBLEM, 3),))
     monkeypatch.setattr(Isa, "prelude", "/* another one */")
     monkeypatch.setattr("tensmith.kernel.alone.build_version", lambda _: "another compiler")
     assert table.stale == 0

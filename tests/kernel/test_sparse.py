@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_runs import drawn, fitted, reference, rounding_bound, run_kernel, sample
 
-from tensmith.kernel import Convolution, Epilogue, Kernel, candidates, host_isa, isa_named
-from tensmith.kernel.algorithms.sparse import Sparse
+from tensmith.kernel import ConvolutionProblem, Epilogue, Kernel, candidates, host_isa, isa_named
+from tensmith.kernel.algorithms.sparse import SparseKernel
 from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.problem import product
 from tensmith.kernel.runs import pieces
@@ -23,22 +23,24 @@ from tensmith.kernel.toolchain import compile_library
 Array = np.ndarray[Any, Any]
 
 SHAPES = [
-    Convolution(32, 14, 14, 32, (3, 3), pads=(1, 1, 1, 1)),
-    Convolution(16, 9, 13, 48, (3, 3), (2, 2), (1, 1, 1, 1)),
-    Convolution(3, 40, 70, 20, (7, 7), (2, 2), (3, 3, 3, 3)),
-    Convolution(24, 7, 7, 40),
-    Convolution(24, 16, 24, 9),
-    Convolution(24, 8, 8, 40, (1, 1), (2, 2)),
-    Convolution(20, 11, 5, 33, (3, 2), (1, 3), (0, 1, 2, 0), (2, 3)),
-    Convolution(64, 6, 6, 64, (3, 3), pads=(1, 1, 1, 1), groups=2),
-    Convolution(6, 5, 5, 9, (3, 3), groups=3),
-    Convolution(1, 1, 1, 1),
+    ConvolutionProblem(32, 14, 14, 32, (3, 3), pads=(1, 1, 1, 1)),
+    ConvolutionProblem(16, 9, 13, 48, (3, 3), (2, 2), (1, 1, 1, 1)),
+    ConvolutionProblem(3, 40, 70, 20, (7, 7), (2, 2), (3, 3, 3, 3)),
+    ConvolutionProblem(24, 7, 7, 40),
+    ConvolutionProblem(24, 16, 24, 9),
+    ConvolutionProblem(24, 8, 8, 40, (1, 1), (2, 2)),
+    ConvolutionProblem(20, 11, 5, 33, (3, 2), (1, 3), (0, 1, 2, 0), (2, 3)),
+    ConvolutionProblem(64, 6, 6, 64, (3, 3), pads=(1, 1, 1, 1), groups=2),
+    ConvolutionProblem(6, 5, 5, 9, (3, 3), groups=3),
+    ConvolutionProblem(1, 1, 1, 1),
     product(1, 100, 70),
     product(13, 48, 64),
 ]  # fmt: skip
 
 
-def pruned(problem: Convolution, share: float, seed: int = 0) -> tuple[Convolution, Array, Array]:
+def pruned(
+    problem: ConvolutionProblem, share: float, seed: int = 0
+) -> tuple[ConvolutionProblem, Array, Array]:
     """The problem with its density, an image, and weights of which about `share` is left."""
     image, weights = sample(problem, seed)
     left = np.random.default_rng(seed).random(weights.shape) < share
@@ -52,13 +54,13 @@ def check(kernel: Kernel, image: Array, weights: Array, loose: bool = False) -> 
     assert np.all(error <= rounding_bound(kernel.problem, image, weights))
 
 
-def first(problem: Convolution) -> Kernel:
+def first(problem: ConvolutionProblem) -> Kernel:
     """The best guess."""
-    return next(Sparse.candidates(problem, host_isa()))
+    return next(SparseKernel.candidates(problem, host_isa()))
 
 
 @pytest.mark.parametrize("problem", SHAPES, ids=str)
-def test_every_class_of_shape(problem: Convolution) -> None:
+def test_every_class_of_shape(problem: ConvolutionProblem) -> None:
     problem, image, weights = pruned(problem, 0.2)
     check(first(problem), image, weights)
 
@@ -68,10 +70,12 @@ def test_other_instruction_sets(name: str) -> None:
     if name == "avx2" and "avx2" not in host_isa().features:
         pytest.skip("this CPU has no AVX2")
     problem, image, weights = pruned(SHAPES[1], 0.3)
-    check(next(Sparse.candidates(problem, isa_named(name))), image, weights, loose=True)
+    check(next(SparseKernel.candidates(problem, isa_named(name))), image, weights, loose=True)
 
 
-def blocks(problem: Convolution, tall: int, wide: int, share: float) -> tuple[Convolution, Array, Array]:
+def blocks(
+    problem: ConvolutionProblem, tall: int, wide: int, share: float
+) -> tuple[ConvolutionProblem, Array, Array]:
     """The problem, an image, and weights whose zeros lie in blocks of filters x channels."""
     image, weights = sample(problem)
     filters, channels, *window = weights.shape
@@ -82,11 +86,11 @@ def blocks(problem: Convolution, tall: int, wide: int, share: float) -> tuple[Co
 
 @pytest.mark.parametrize("shape", [SHAPES[0], SHAPES[3], SHAPES[7], SHAPES[10]], ids=str)
 @pytest.mark.parametrize(("tall", "wide"), [(16, 1), (4, 4)])
-def test_zeros_of_neighbouring_filters_are_used(shape: Convolution, tall: int, wide: int) -> None:
+def test_zeros_of_neighbouring_filters_are_used(shape: ConvolutionProblem, tall: int, wide: int) -> None:
     problem, image, weights = blocks(shape, tall, wide, 0.2)
-    kernel = next(Sparse.candidates(problem, host_isa()))
+    kernel = next(SparseKernel.candidates(problem, host_isa()))
     if shape.filters // shape.groups % 4 == 0:
-        assert isinstance(kernel, Sparse)
+        assert isinstance(kernel, SparseKernel)
         assert kernel.strip == 4
     check(kernel, image, weights)
     check(kernel, image, weights, loose=True)
@@ -104,18 +108,18 @@ def test_strips_are_not_asked_for_where_zeros_lie_anywhere() -> None:
 def test_random_configurations(data: st.DataObject) -> None:
     shape = drawn(data)
     problem, image, weights = pruned(shape, data.draw(st.floats(0, 1)), data.draw(st.integers(0, 99)))
-    kernel = data.draw(st.sampled_from(list(Sparse.candidates(problem, host_isa()))))
+    kernel = data.draw(st.sampled_from(list(SparseKernel.candidates(problem, host_isa()))))
     check(kernel, image, weights, loose=True)
 
 
 def test_any_cut_into_tiles_and_blocks() -> None:
-    problem, image, weights = pruned(Convolution(10, 9, 7, 5, (3, 3), pads=(1, 1, 1, 1)), 0.3)
+    problem, image, weights = pruned(ConvolutionProblem(10, 9, 7, 5, (3, 3), pads=(1, 1, 1, 1)), 0.3)
     for positions in (7, 21, 63):
         for block in (1, 3, 10):
-            check(Sparse(problem, host_isa(), positions, block), image, weights)
-    problem, image, weights = pruned(Convolution(10, 9, 7, 8, (3, 3), pads=(1, 1, 1, 1)), 0.3)
+            check(SparseKernel(problem, host_isa(), positions, block), image, weights)
+    problem, image, weights = pruned(ConvolutionProblem(10, 9, 7, 8, (3, 3), pads=(1, 1, 1, 1)), 0.3)
     for block in (1, 3, 10):
-        check(Sparse(problem, host_isa(), 63, block, 4), image, weights)
+        check(SparseKernel(problem, host_isa(), 63, block, 4), image, weights)
 
 
 def test_filters_and_layers_of_zeros_alone() -> None:
@@ -130,7 +134,7 @@ def test_bias_residual_and_activation_in_one_go() -> None:
     for shape in (SHAPES[1], SHAPES[3], SHAPES[4], SHAPES[10]):
         problem, image, weights = pruned(shape, 0.3)
         bias = np.linspace(-1, 1, problem.filters, dtype=np.float32)
-        residual = sample(Convolution(problem.filters, *problem.output, 1))[0]
+        residual = sample(ConvolutionProblem(problem.filters, *problem.output, 1))[0]
         kernel = first(problem)
         epilogue = Epilogue(True, kernel.target, Activation("relu"))
         expected = np.maximum(reference(problem, image, weights) + bias[:, None, None] + residual, 0)
@@ -141,7 +145,7 @@ def test_bias_residual_and_activation_in_one_go() -> None:
 
 
 def test_nan_and_infinity_reach_what_multiplies_them_and_nothing_else() -> None:
-    problem, image, weights = pruned(Convolution(16, 8, 8, 24, (3, 3), pads=(1, 1, 1, 1)), 0.3)
+    problem, image, weights = pruned(ConvolutionProblem(16, 8, 8, 24, (3, 3), pads=(1, 1, 1, 1)), 0.3)
     for value in (np.nan, np.inf):
         image[0, 0, 0], image[3, 4, 4] = value, value
         found = run_kernel(first(problem), image, weights)
@@ -170,7 +174,7 @@ def test_it_is_offered_for_sparse_weights_alone() -> None:
     for share, offered in ((1.0, False), (0.5, True), (0.0, True)):
         problem = replace(SHAPES[0], density=share)
         assert any(kernel.name == "sparse" for kernel in candidates(problem, host_isa())) == offered
-    assert Sparse.refuses(replace(SHAPES[0], dtype="u8", density=0.1), host_isa())
+    assert SparseKernel.refuses(replace(SHAPES[0], dtype="u8", density=0.1), host_isa())
 
 
 def test_density_is_known_for_sparse_weights_alone() -> None:

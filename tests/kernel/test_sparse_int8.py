@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kernel_runs import drawn
 from quantized_runs import Case, found, meaning, sample_case, within_one_rarely
 
-from tensmith.kernel import Convolution, Isa, candidates, host_isa, isa_named
+from tensmith.kernel import ConvolutionProblem, Isa, candidates, host_isa, isa_named
 from tensmith.kernel.algorithms.sparse_int8 import SparseInt8
 from tensmith.kernel.algorithms.spatial_pack_int8 import SpatialPackInt8
 from tensmith.kernel.sparse_stream import pack_quads, quads
@@ -20,8 +20,8 @@ from tensmith.kernel.sparse_stream import pack_quads, quads
 Array = np.ndarray[Any, Any]
 
 
-def u8(*sizes: object, **more: object) -> Convolution:
-    return Convolution(*sizes, dtype="u8", density=0.2, **more)  # type: ignore[arg-type]
+def u8(*sizes: object, **more: object) -> ConvolutionProblem:
+    return ConvolutionProblem(*sizes, dtype="u8", density=0.2, **more)  # type: ignore[arg-type]
 
 
 SHAPES = [
@@ -47,7 +47,7 @@ def isas() -> list[Isa]:
 
 @pytest.mark.parametrize("joined", [0, 1])
 @pytest.mark.parametrize("problem", SHAPES, ids=str)
-def test_every_class_of_shape(problem: Convolution, joined: int) -> None:
+def test_every_class_of_shape(problem: ConvolutionProblem, joined: int) -> None:
     case = pruned(sample_case(problem, residual="u8", relu=True))
     kernel = replace(next(SparseInt8.candidates(problem, host_isa())), joined=joined)  # type: ignore[call-arg]
     bytes_ = found(kernel, case)

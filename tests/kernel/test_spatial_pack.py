@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_runs import drawn, reference, rounding_bound, run_kernel, sample
 
-from tensmith.kernel import Convolution, Epilogue, host_isa, isa_named
+from tensmith.kernel import ConvolutionProblem, Epilogue, host_isa, isa_named
 from tensmith.kernel.algorithms.spatial_pack import SpatialPack
 from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.groups import wide_groups
@@ -16,23 +16,23 @@ from tensmith.kernel.problem import product
 from tensmith.kernel.tiles import tiles
 
 SHAPES = [
-    Convolution(32, 14, 14, 32, (3, 3), pads=(1, 1, 1, 1)),
-    Convolution(16, 9, 13, 48, (3, 3), (2, 2), (1, 1, 1, 1)),
-    Convolution(3, 17, 19, 20, (7, 7), (2, 2), (3, 3, 3, 3)),
-    Convolution(24, 7, 7, 40),
-    Convolution(24, 8, 8, 40, (1, 1), (2, 2)),
-    Convolution(20, 11, 5, 33, (3, 2), (1, 2), (0, 1, 2, 0), (2, 3)),
-    Convolution(64, 6, 6, 64, (3, 3), pads=(1, 1, 1, 1), groups=2),
-    Convolution(32, 6, 6, 32, (3, 3), pads=(1, 1, 1, 1), groups=8),
-    Convolution(6, 5, 5, 9, (3, 3), groups=3),
-    Convolution(1, 1, 1, 1),
+    ConvolutionProblem(32, 14, 14, 32, (3, 3), pads=(1, 1, 1, 1)),
+    ConvolutionProblem(16, 9, 13, 48, (3, 3), (2, 2), (1, 1, 1, 1)),
+    ConvolutionProblem(3, 17, 19, 20, (7, 7), (2, 2), (3, 3, 3, 3)),
+    ConvolutionProblem(24, 7, 7, 40),
+    ConvolutionProblem(24, 8, 8, 40, (1, 1), (2, 2)),
+    ConvolutionProblem(20, 11, 5, 33, (3, 2), (1, 2), (0, 1, 2, 0), (2, 3)),
+    ConvolutionProblem(64, 6, 6, 64, (3, 3), pads=(1, 1, 1, 1), groups=2),
+    ConvolutionProblem(32, 6, 6, 32, (3, 3), pads=(1, 1, 1, 1), groups=8),
+    ConvolutionProblem(6, 5, 5, 9, (3, 3), groups=3),
+    ConvolutionProblem(1, 1, 1, 1),
     product(1, 100, 70),
     product(13, 48, 64),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("problem", SHAPES, ids=str)
-def test_every_class_of_shape(problem: Convolution) -> None:
+def test_every_class_of_shape(problem: ConvolutionProblem) -> None:
     image, weights = sample(problem)
     best = next(SpatialPack.candidates(problem, host_isa()))
     error = abs(run_kernel(best, image, weights) - reference(problem, image, weights))
@@ -64,7 +64,7 @@ def test_bias_residual_and_activation_in_one_go() -> None:
     problem = SHAPES[1]
     image, weights = sample(problem)
     bias = np.linspace(-1, 1, problem.filters, dtype=np.float32)
-    residual = sample(Convolution(problem.filters, *problem.output, 1))[0]
+    residual = sample(ConvolutionProblem(problem.filters, *problem.output, 1))[0]
     kernel = next(SpatialPack.candidates(problem, host_isa()))
     for activation, meaning in (
         (Activation("relu"), lambda v: np.maximum(v, 0)),
@@ -82,7 +82,7 @@ def test_bias_residual_and_activation_in_one_go() -> None:
 
 
 def test_nan_and_infinity_reach_exactly_their_windows() -> None:
-    problem = Convolution(16, 8, 8, 16, (3, 3), pads=(1, 1, 1, 1))
+    problem = ConvolutionProblem(16, 8, 8, 16, (3, 3), pads=(1, 1, 1, 1))
     image, weights = sample(problem)
     kernel = next(SpatialPack.candidates(problem, host_isa()))
     for value in (np.nan, np.inf):
@@ -107,6 +107,6 @@ def test_tiles_cover_an_image_once() -> None:
 
 
 def test_narrow_groups_are_joined_until_they_fill_vectors() -> None:
-    assert wide_groups(Convolution(128, 1, 1, 128, groups=32), 16) == (8, 16, 16)
-    assert wide_groups(Convolution(64, 1, 1, 128, groups=2), 16) == (2, 32, 64)
-    assert wide_groups(Convolution(6, 1, 1, 9, groups=3), 16) == (1, 6, 9)
+    assert wide_groups(ConvolutionProblem(128, 1, 1, 128, groups=32), 16) == (8, 16, 16)
+    assert wide_groups(ConvolutionProblem(64, 1, 1, 128, groups=2), 16) == (2, 32, 64)
+    assert wide_groups(ConvolutionProblem(6, 1, 1, 9, groups=3), 16) == (1, 6, 9)

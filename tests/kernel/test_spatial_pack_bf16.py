@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_runs import drawn, reference, run_kernel, sample
 
-from tensmith.kernel import Convolution, Epilogue, candidates, host_isa, isa_named
+from tensmith.kernel import ConvolutionProblem, Epilogue, candidates, host_isa, isa_named
 from tensmith.kernel.algorithms.spatial_pack_bf16 import SpatialPackBf16
 from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.problem import product
@@ -21,18 +21,18 @@ Array = np.ndarray[Any, Any]
 needs_bfloat = pytest.mark.skipif(not host_isa().has_bfloat, reason="this CPU does not multiply bfloat16")
 SAME = (1, 1, 1, 1)
 SHAPES = [
-    Convolution(32, 14, 14, 32, (3, 3), pads=SAME, dtype="bf16"),
-    Convolution(16, 9, 13, 48, (3, 3), (2, 2), SAME, dtype="bf16"),
-    Convolution(24, 7, 7, 40, dtype="bf16"),
-    Convolution(21, 11, 5, 33, (3, 2), (1, 2), (0, 1, 2, 0), (2, 3), dtype="bf16"),
-    Convolution(64, 6, 6, 64, (3, 3), pads=SAME, groups=2, dtype="bf16"),
-    Convolution(32, 6, 6, 32, (3, 3), pads=SAME, groups=8, dtype="bf16"),
+    ConvolutionProblem(32, 14, 14, 32, (3, 3), pads=SAME, dtype="bf16"),
+    ConvolutionProblem(16, 9, 13, 48, (3, 3), (2, 2), SAME, dtype="bf16"),
+    ConvolutionProblem(24, 7, 7, 40, dtype="bf16"),
+    ConvolutionProblem(21, 11, 5, 33, (3, 2), (1, 2), (0, 1, 2, 0), (2, 3), dtype="bf16"),
+    ConvolutionProblem(64, 6, 6, 64, (3, 3), pads=SAME, groups=2, dtype="bf16"),
+    ConvolutionProblem(32, 6, 6, 32, (3, 3), pads=SAME, groups=8, dtype="bf16"),
     product(1, 100, 70, "bf16"),
     product(13, 75, 37, "bf16"),
 ]
 
 
-def bound(problem: Convolution, image: Array, weights: Array) -> Array:
+def bound(problem: ConvolutionProblem, image: Array, weights: Array) -> Array:
     """The algorithm's."""
     factor = (1 + 2.0**-8) ** 2 * (1 + (problem.depth + 2) * 2.0**-24) - 1
     return factor * reference(problem, abs(image), abs(weights))
@@ -40,7 +40,7 @@ def bound(problem: Convolution, image: Array, weights: Array) -> Array:
 
 @needs_bfloat
 @pytest.mark.parametrize("problem", SHAPES, ids=str)
-def test_every_class_of_shape(problem: Convolution) -> None:
+def test_every_class_of_shape(problem: ConvolutionProblem) -> None:
     image, weights = sample(problem)
     exact, allowed = reference(problem, image, weights), bound(problem, image, weights)
     tried = list(SpatialPackBf16.candidates(problem, host_isa()))
@@ -63,11 +63,11 @@ def test_random_configurations(data: st.DataObject) -> None:
 @needs_bfloat
 def test_each_operand_is_rounded_once_to_nearest_even() -> None:
     """What bfloat16 holds is multiplied exactly: few terms, and a bias, a residual and a clip in floats."""
-    problem = Convolution(8, 5, 6, 21, (1, 2), dtype="bf16")
+    problem = ConvolutionProblem(8, 5, 6, 21, (1, 2), dtype="bf16")
     image, weights = sample(problem)
     rounded = [array.astype(ml_dtypes.bfloat16).astype(np.float64) for array in (image, weights)]
     bias = np.linspace(-1, 1, 21, dtype=np.float32)
-    residual = sample(Convolution(21, 5, 5, 1))[0]
+    residual = sample(ConvolutionProblem(21, 5, 5, 1))[0]
     kernel = next(SpatialPackBf16.candidates(problem, host_isa()))
     epilogue = Epilogue(True, kernel.target, Activation("clip", (-2.0, 2.0)))
     found = run_kernel(kernel, image, weights, bias, residual, epilogue, loose=True)
@@ -77,7 +77,7 @@ def test_each_operand_is_rounded_once_to_nearest_even() -> None:
 
 @needs_bfloat
 def test_what_is_not_finite_stays_so_and_what_is_tiny_becomes_zero() -> None:
-    problem = Convolution(9, 6, 6, 16, (3, 3), pads=SAME, dtype="bf16")
+    problem = ConvolutionProblem(9, 6, 6, 16, (3, 3), pads=SAME, dtype="bf16")
     image, weights = sample(problem)
     kernel = next(SpatialPackBf16.candidates(problem, host_isa()))
     for value in (np.nan, np.inf):
@@ -94,12 +94,12 @@ def test_only_instruction_sets_that_multiply_bfloat16_have_it() -> None:
     isa = isa_named("avx512", ["avx512_bf16"])
     assert "_dpbf16_" in isa.prelude and "_dpbf16_" not in isa_named("avx2").prelude
     assert {kernel.name for kernel in candidates(problem, isa)} == {"spatial_pack_bf16"}
-    few = Convolution(3, 9, 9, 16, (3, 3), dtype="bf16")
+    few = ConvolutionProblem(3, 9, 9, 16, (3, 3), dtype="bf16")
     assert "fill no block" in str(SpatialPackBf16.refuses(few, isa))
 
 
 def test_odd_channels_are_paired_with_zeros() -> None:
-    problem = Convolution(9, 4, 4, 13, dtype="bf16")
+    problem = ConvolutionProblem(9, 4, 4, 13, dtype="bf16")
     kernel = next(SpatialPackBf16.candidates(problem, isa_named("avx512", ["avx512_bf16"])))
     weights = sample(problem)[1]
     packed = kernel.pack(weights)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from tensmith.errors import EngineError
-from tensmith.kernel import Convolution, Isa, candidates, isa_named
+from tensmith.kernel import ConvolutionProblem, Isa, candidates, isa_named
 from tensmith.kernel.algorithms.spatial_pack_f16 import SpatialPackF16
 
 ARM = isa_named("neon", ["fp16"])
-PROBLEM = Convolution(5, 7, 6, 13, (3, 3), pads=(1, 1, 1, 1), dtype="f16")
+PROBLEM = ConvolutionProblem(5, 7, 6, 13, (3, 3), pads=(1, 1, 1, 1), dtype="f16")
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_only_instruction_sets_that_multiply_halves_have_them(isa: Isa) -> None:
 
 def test_halves_are_never_taken_for_floats() -> None:
     assert {kernel.name for kernel in candidates(PROBLEM, ARM)} == {"spatial_pack_f16"}
-    floats = Convolution(5, 7, 6, 13, (3, 3), pads=(1, 1, 1, 1))
+    floats = ConvolutionProblem(5, 7, 6, 13, (3, 3), pads=(1, 1, 1, 1))
     assert "spatial_pack_f16" not in {kernel.name for kernel in candidates(floats, ARM)}
 
 

@@ -10,13 +10,13 @@ from kernel_runs import drawn
 from quantized_runs import Case, found, meaning, sample_case, within_one_rarely
 
 from tensmith.errors import EngineError
-from tensmith.kernel import Convolution, Isa, host_isa, isa_named
+from tensmith.kernel import ConvolutionProblem, Isa, host_isa, isa_named
 from tensmith.kernel.algorithms.spatial_pack_int8 import SpatialPackInt8
-from tensmith.kernel.quantized import Grid, Rescaling, constants
+from tensmith.kernel.quantized import QuantizationParameters, Rescaling, constants
 
 
-def u8(*sizes: object, **more: object) -> Convolution:
-    return Convolution(*sizes, dtype="u8", **more)  # type: ignore[arg-type]
+def u8(*sizes: object, **more: object) -> ConvolutionProblem:
+    return ConvolutionProblem(*sizes, dtype="u8", **more)  # type: ignore[arg-type]
 
 
 SHAPES = [
@@ -44,7 +44,7 @@ def isas() -> list[Isa]:
 
 @pytest.mark.parametrize("isa", isas(), ids=lambda isa: f"{isa.name}-{len(isa.features)}")
 @pytest.mark.parametrize("problem", SHAPES, ids=str)
-def test_every_class_of_shape(problem: Convolution, isa: Isa) -> None:
+def test_every_class_of_shape(problem: ConvolutionProblem, isa: Isa) -> None:
     case = sample_case(problem)
     kernel = next(SpatialPackInt8.candidates(problem, isa))
     within_one_rarely(found(kernel, case), meaning(case))
@@ -55,7 +55,7 @@ ROWS = [u8(24, 1, 7, 40), u8(18, 1, 13, 100), u8(35, 1, 1, 3), u8(96, 1, 30, 64)
 
 @pytest.mark.parametrize("isa", isas(), ids=lambda isa: f"{isa.name}-{len(isa.features)}")
 @pytest.mark.parametrize("problem", ROWS, ids=str)
-def test_rows_are_read_and_written_as_they_lie(problem: Convolution, isa: Isa) -> None:
+def test_rows_are_read_and_written_as_they_lie(problem: ConvolutionProblem, isa: Isa) -> None:
     kernels = [k for k in SpatialPackInt8.candidates(problem, isa) if k.source.block == problem.channels]
     for seed, residual in enumerate((None, "u8", "f32")):
         for floats in (False, True):
@@ -86,7 +86,7 @@ def test_extreme_bytes_do_not_saturate_on_the_way() -> None:
     image = np.full((64, 1, 5), 255, np.uint8)
     weights = np.full((16, 64, 1, 1), -128, np.int8)
     weights[::2] = 127
-    how = Rescaling(Grid(1.0, 0), np.ones(16, np.float32), None)
+    how = Rescaling(QuantizationParameters(1.0, 0), np.ones(16, np.float32), None)
     for isa in isas():
         kernel = next(SpatialPackInt8.candidates(problem, isa))
         sums = found(kernel, Case(problem, image, weights, how))
@@ -101,7 +101,9 @@ def test_halves_go_to_even_whatever_the_zero_point() -> None:
     weights = np.zeros((16, 4, 1, 1), np.int8)
     weights[:, 0] = 1
     for zero_point in (0, 1):
-        how = Rescaling(Grid(0.5, 0), np.ones(16, np.float32), Grid(1.0, zero_point))
+        how = Rescaling(
+            QuantizationParameters(0.5, 0), np.ones(16, np.float32), QuantizationParameters(1.0, zero_point)
+        )
         for isa in isas():
             kernel = next(SpatialPackInt8.candidates(problem, isa))
             bytes_ = found(kernel, Case(problem, image, weights, how))
@@ -111,6 +113,8 @@ def test_halves_go_to_even_whatever_the_zero_point() -> None:
 def test_sums_beyond_32_bits_are_refused() -> None:
     problem = u8(16, 1, 1, 16)
     weights = np.full((16, 16, 1, 1), 127, np.int8)
-    how = Rescaling(Grid(1.0, 0), np.ones(16, np.float32), None, np.full(16, 2**31 - 10, np.int32))
+    how = Rescaling(
+        QuantizationParameters(1.0, 0), np.ones(16, np.float32), None, np.full(16, 2**31 - 10, np.int32)
+    )
     with pytest.raises(EngineError, match="do not fit 32 bits"):
         constants(problem, host_isa(), weights, how, curved=False)

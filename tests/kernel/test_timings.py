@@ -12,11 +12,11 @@ import pytest
 
 from tensmith.cache import CacheWarning
 from tensmith.errors import OutputError
-from tensmith.kernel import Convolution, Kernel, candidates, host_isa, isa_named, timings
+from tensmith.kernel import ConvolutionProblem, Kernel, candidates, host_isa, isa_named, timings
 from tensmith.kernel.scheduled import Scheduled
 from tensmith.kernel.timings import Timings
 
-PROBLEM = Convolution(32, 8, 8, 32, (3, 3), pads=(1, 1, 1, 1))
+PROBLEM = ConvolutionProblem(32, 8, 8, 32, (3, 3), pads=(1, 1, 1, 1))
 
 
 @pytest.fixture
@@ -74,17 +74,17 @@ def test_near_shapes_come_in_order_and_other_kinds_not_at_all(path: Path) -> Non
     made = Timings(path)
     shapes = {"far": 256, "near": 64, "same": 32}
     for channels in shapes.values():
-        same = Convolution(channels, 8, 8, channels, (3, 3), pads=(1, 1, 1, 1))
+        same = ConvolutionProblem(channels, 8, 8, channels, (3, 3), pads=(1, 1, 1, 1))
         made.add(candidates(same, host_isa())[shapes["far"] // channels % 3], 0, 1e-6)
-    strided = Convolution(33, 8, 8, 32, (3, 3), strides=(2, 2), pads=(1, 1, 1, 1))
+    strided = ConvolutionProblem(33, 8, 8, 32, (3, 3), strides=(2, 2), pads=(1, 1, 1, 1))
     made.add(candidates(strided, host_isa())[0], 0, 1e-6)
-    expected = [str(candidates(Convolution(c, 8, 8, c, (3, 3), pads=(1, 1, 1, 1)), host_isa())[i])
+    expected = [str(candidates(ConvolutionProblem(c, 8, 8, c, (3, 3), pads=(1, 1, 1, 1)), host_isa())[i])
                 for c, i in ((64, 1), (256, 1))]  # fmt: skip
     assert made.near(PROBLEM, host_isa(), 0) == [(2.0, expected[0]), (6.0, expected[1])]
 
 
 def test_what_others_found_near_by_is_no_hint(path: Path, kernel: Kernel) -> None:
-    near = Convolution(64, 8, 8, 64, (3, 3), pads=(1, 1, 1, 1))
+    near = ConvolutionProblem(64, 8, 8, 64, (3, 3), pads=(1, 1, 1, 1))
     (made := Timings(path)).add(candidates(near, host_isa())[1], 0, 2e-6)
     made.add(Scheduled(near, host_isa()), 0, 1e-6)
     assert made.near(PROBLEM, host_isa(), 0) == [(2.0, str(candidates(near, host_isa())[1]))]

@@ -11,7 +11,7 @@ from kernel_runs import LOOSE, aligned, copy
 from tensmith.kernel import host_isa, isa_named
 from tensmith.kernel.buffer import NO_HALO, Buffer, Halo
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.routines.transpose import Transpose
+from tensmith.kernel.routines.transpose import TransposeRoutine
 from tensmith.kernel.toolchain import compile_library
 
 _ENTRY = """
@@ -27,7 +27,7 @@ def test_there_and_back(isa: Isa, shape: tuple[int, int, int], halos: tuple[Halo
     image = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     planes, blocks = Buffer(*shape, 1, halos[0]), Buffer(*shape, isa.lanes, halos[1])
     for source, target in ((planes, blocks), (blocks, planes)):
-        text = isa.prelude + Transpose(isa.lanes).code("turned", (source,), target) + _ENTRY
+        text = isa.prelude + TransposeRoutine(isa.lanes).code("turned", (source,), target) + _ENTRY
         library = ctypes.CDLL(str(compile_library(text, isa)))
         x, y = copy(source.lay(image, np.nan)), aligned(target.size)
         library.entry(ctypes.c_void_p(x.ctypes.data), ctypes.c_void_p(y.ctypes.data))

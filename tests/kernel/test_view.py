@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensmith.kernel.view import View, collapsed
+from tensmith.kernel.view import StridedView, collapsed
 
 
-def seen(view: View, memory: np.ndarray) -> np.ndarray:
+def seen(view: StridedView, memory: np.ndarray) -> np.ndarray:
     """What a view shows of dense memory."""
     axes = (np.arange(size) * stride for size, stride in zip(view.shape, view.strides))
     places = sum(np.ix_(*axes), np.zeros((1,) * len(view.shape), int)) + view.offset
@@ -21,7 +21,7 @@ def test_chains_of_views(data: st.DataObject) -> None:
     shape = tuple(data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=4)))
     array = memory = np.arange(np.prod(shape))
     array = array.reshape(shape)
-    view = View.dense(shape)
+    view = StridedView.dense(shape)
     for _ in range(data.draw(st.integers(1, 4))):
         kind = data.draw(st.sampled_from(["transpose", "slice", "expand", "reshape"]))
         if kind == "transpose":
@@ -44,20 +44,20 @@ def test_chains_of_views(data: st.DataObject) -> None:
 
 
 def test_a_reshape_that_no_strides_say() -> None:
-    assert View.dense((4, 6)).transposed((1, 0)).reshaped((24,)) is None
-    assert View.dense((4, 2, 3)).transposed((1, 0, 2)).reshaped((2, 2, 2, 3)) is not None
+    assert StridedView.dense((4, 6)).transposed((1, 0)).reshaped((24,)) is None
+    assert StridedView.dense((4, 2, 3)).transposed((1, 0, 2)).reshaped((2, 2, 2, 3)) is not None
 
 
 def test_heads_are_split_and_joined_without_a_copy() -> None:
-    split = View.dense((1, 128, 768)).reshaped((1, 128, 12, 64))
+    split = StridedView.dense((1, 128, 768)).reshaped((1, 128, 12, 64))
     assert split is not None
-    assert split.transposed((0, 2, 1, 3)) == View((1, 12, 128, 64), (0, 64, 768, 1))
+    assert split.transposed((0, 2, 1, 3)) == StridedView((1, 12, 128, 64), (0, 64, 768, 1))
 
 
 def test_loops_are_as_few_as_they_can_be() -> None:
-    whole = View.dense((2, 3, 4))
+    whole = StridedView.dense((2, 3, 4))
     assert collapsed((2, 3, 4), [whole, whole]) == ((24,), [(1,), (1,)])
-    turned = View.dense((4, 3, 2)).transposed((2, 1, 0))
+    turned = StridedView.dense((4, 3, 2)).transposed((2, 1, 0))
     assert collapsed((2, 3, 4), [whole, turned]) == ((2, 3, 4), [(12, 4, 1), (1, 2, 6)])
-    row = View.dense((4,)).expanded((2, 3, 4))
+    row = StridedView.dense((4,)).expanded((2, 3, 4))
     assert collapsed((2, 3, 4), [whole, row]) == ((6, 4), [(4, 1), (0, 1)])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from kernel_runs import reference, run_kernel, sample
 
-from tensmith.kernel import Convolution, Epilogue, host_isa, isa_named
+from tensmith.kernel import ConvolutionProblem, Epilogue, host_isa, isa_named
 from tensmith.kernel.algorithms.winograd import Winograd
 from tensmith.kernel.algorithms.winograd_on_the_fly import WinogradOnTheFly
 from tensmith.kernel.cook_toom import filtering
@@ -16,21 +16,21 @@ from tensmith.kernel.epilogue import Activation
 
 SAME = (1, 1, 1, 1)
 SHAPES = [
-    Convolution(32, 14, 14, 32, (3, 3), pads=SAME),
-    Convolution(24, 13, 9, 40, (3, 3), pads=SAME),
-    Convolution(16, 7, 7, 16, (3, 3), pads=(0, 1, 2, 0)),
-    Convolution(64, 5, 30, 64, (3, 3)),
-    Convolution(16, 3, 3, 7, (3, 3)),
+    ConvolutionProblem(32, 14, 14, 32, (3, 3), pads=SAME),
+    ConvolutionProblem(24, 13, 9, 40, (3, 3), pads=SAME),
+    ConvolutionProblem(16, 7, 7, 16, (3, 3), pads=(0, 1, 2, 0)),
+    ConvolutionProblem(64, 5, 30, 64, (3, 3)),
+    ConvolutionProblem(16, 3, 3, 7, (3, 3)),
 ]
 STRIDED = [
-    Convolution(32, 14, 14, 32, (3, 3), (2, 2), SAME),
-    Convolution(16, 13, 19, 20, (3, 3), (2, 2), (0, 0, 1, 1)),
-    Convolution(16, 9, 9, 16, (4, 4), (2, 2), (1, 1, 1, 1)),
-    Convolution(3, 30, 27, 20, (7, 7), (2, 2), (3, 3, 3, 3)),
-    Convolution(3, 17, 16, 16, (3, 3), (2, 2)),
-    Convolution(2, 12, 12, 16, (5, 5), (2, 2), (1, 2, 2, 1)),
+    ConvolutionProblem(32, 14, 14, 32, (3, 3), (2, 2), SAME),
+    ConvolutionProblem(16, 13, 19, 20, (3, 3), (2, 2), (0, 0, 1, 1)),
+    ConvolutionProblem(16, 9, 9, 16, (4, 4), (2, 2), (1, 1, 1, 1)),
+    ConvolutionProblem(3, 30, 27, 20, (7, 7), (2, 2), (3, 3, 3, 3)),
+    ConvolutionProblem(3, 17, 16, 16, (3, 3), (2, 2)),
+    ConvolutionProblem(2, 12, 12, 16, (5, 5), (2, 2), (1, 2, 2, 1)),
 ]
-LARGER = [Convolution(16, 12, 12, 16, (5, 5), pads=(2, 2, 2, 2))]
+LARGER = [ConvolutionProblem(16, 12, 12, 16, (5, 5), pads=(2, 2, 2, 2))]
 
 
 @pytest.mark.parametrize("taps", [2, 3, 4, 5])
@@ -52,7 +52,7 @@ def test_the_matrices_compute_a_filter_exactly(outputs: int, taps: int) -> None:
 
 @pytest.mark.parametrize("size", [2, 3, 4, 5, 6])
 @pytest.mark.parametrize("problem", [*SHAPES, *STRIDED, *LARGER], ids=str)
-def test_every_size_on_every_class_of_shape(problem: Convolution, size: int) -> None:
+def test_every_size_on_every_class_of_shape(problem: ConvolutionProblem, size: int) -> None:
     image, weights = sample(problem)
     kernels = [k for k in Winograd.candidates(problem, host_isa()) if k.parameters["size"] == size]
     if not kernels:
@@ -65,7 +65,7 @@ def test_every_size_on_every_class_of_shape(problem: Convolution, size: int) -> 
 
 @pytest.mark.parametrize("size", [2, 3, 4, 5, 6])
 @pytest.mark.parametrize("problem", [*SHAPES, *LARGER], ids=str)
-def test_filters_that_are_transformed_on_the_fly(problem: Convolution, size: int) -> None:
+def test_filters_that_are_transformed_on_the_fly(problem: ConvolutionProblem, size: int) -> None:
     """The bound is the same, and the packed filters are as many as the op's, in whole vectors."""
     image, weights = sample(problem)
     kernels = [k for k in WinogradOnTheFly.candidates(problem, host_isa()) if k.parameters["size"] == size]
@@ -79,10 +79,10 @@ def test_filters_that_are_transformed_on_the_fly(problem: Convolution, size: int
 
 def test_filters_in_slices_chunks_and_groups() -> None:
     """Several of each, ragged at the end, with everything in the epilogue."""
-    problem = Convolution(40, 17, 18, 40, (3, 3), pads=SAME)
+    problem = ConvolutionProblem(40, 17, 18, 40, (3, 3), pads=SAME)
     image, weights = sample(problem)
     bias = np.linspace(-1, 1, problem.filters, dtype=np.float32)
-    residual = sample(Convolution(problem.filters, *problem.output, 1))[0]
+    residual = sample(ConvolutionProblem(problem.filters, *problem.output, 1))[0]
     expected = np.maximum(reference(problem, image, weights) + bias[:, None, None] + residual, 0)
     for isa in (host_isa(), isa_named("generic")):
         kernel = WinogradOnTheFly(problem, isa, 4, 6, 3, 2, isa.lanes)
@@ -92,7 +92,7 @@ def test_filters_in_slices_chunks_and_groups() -> None:
 
 
 def test_several_groups_and_another_instruction_set() -> None:
-    problem = Convolution(20, 17, 18, 24, (3, 3), pads=SAME)
+    problem = ConvolutionProblem(20, 17, 18, 24, (3, 3), pads=SAME)
     image, weights = sample(problem)
     expected = reference(problem, image, weights)
     for isa in (host_isa(), isa_named("generic")):
@@ -106,7 +106,7 @@ def test_bias_residual_and_activation() -> None:
     problem = SHAPES[1]
     image, weights = sample(problem)
     bias = np.linspace(-1, 1, problem.filters, dtype=np.float32)
-    residual = sample(Convolution(problem.filters, *problem.output, 1))[0]
+    residual = sample(ConvolutionProblem(problem.filters, *problem.output, 1))[0]
     kernel = next(Winograd.candidates(problem, host_isa()))
     epilogue = Epilogue(True, kernel.target, Activation("relu"))
     found = run_kernel(kernel, image, weights, bias, residual, epilogue, loose=True)
@@ -126,13 +126,13 @@ def test_what_is_not_finite_is_never_lost() -> None:
 @pytest.mark.parametrize(
     ("problem", "reason"),
     [
-        (Convolution(32, 8, 8, 32, (3, 3), (3, 3)), "strides of 1 or 2"),
-        (Convolution(32, 8, 8, 32, (3, 3), (2, 1)), "square"),
-        (Convolution(32, 8, 8, 32), "2 to 5 taps"),
-        (Convolution(32, 8, 8, 32, (3, 3), groups=2), "one group"),
-        (Convolution(3, 8, 8, 32, (3, 3)), "badly"),
-        (Convolution(24, 8, 8, 32, (3, 3), (2, 2)), "badly"),
+        (ConvolutionProblem(32, 8, 8, 32, (3, 3), (3, 3)), "strides of 1 or 2"),
+        (ConvolutionProblem(32, 8, 8, 32, (3, 3), (2, 1)), "square"),
+        (ConvolutionProblem(32, 8, 8, 32), "2 to 5 taps"),
+        (ConvolutionProblem(32, 8, 8, 32, (3, 3), groups=2), "one group"),
+        (ConvolutionProblem(3, 8, 8, 32, (3, 3)), "badly"),
+        (ConvolutionProblem(24, 8, 8, 32, (3, 3), (2, 2)), "badly"),
     ],
 )
-def test_what_it_refuses(problem: Convolution, reason: str) -> None:
+def test_what_it_refuses(problem: ConvolutionProblem, reason: str) -> None:
     assert reason in (Winograd.refuses(problem, host_isa()) or "")

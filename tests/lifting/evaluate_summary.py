@@ -17,7 +17,7 @@ from lifting.loops_interpreter import Machine, Memory, copied
 from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import F64, Array, Function, Loop, Scalar, Statement, Struct
 from tensmith.lifting.summary import Summary, Written
-from tensmith.lifting.terms import Argument, Choose, Fold, Index, Number, Op, Read, Term
+from tensmith.lifting.terms import Argument, Fold, Index, Operation, Term, TermChoose, TermNumber, TermRead
 
 
 def widened(node: Any) -> Any:
@@ -123,7 +123,7 @@ class Meaning:
     def value(self, term: Term, symbols: Mapping[str, int]) -> Any:
         """The number a term stands for."""
         match term:
-            case Number(value, type_):
+            case TermNumber(value, type_):
                 return (
                     bool(value)
                     if type_.kind == "bool"
@@ -136,20 +136,20 @@ class Meaning:
             case Argument(name, type_):
                 found = self.scalars[name]
                 return float(found) if type_.kind == "float" else found
-            case Read(array, indices, _):
+            case TermRead(array, indices, _):
                 return self.element(array, [index.evaluate(symbols) for index in indices], symbols)
-            case Op("select", (condition, a, b), _):
+            case Operation("select", (condition, a, b), _):
                 return self.value(a if self.value(condition, symbols) else b, symbols)
-            case Op("cast", (inner,), type_):
+            case Operation("cast", (inner,), type_):
                 return cast(self.value(inner, symbols), type_)
-            case Op(operator, arguments, _):
+            case Operation(operator, arguments, _):
                 return OPERATORS[operator](*(self.value(argument, symbols) for argument in arguments))
             case Fold(kind, var, extent, body, start, _):
                 found = self.value(start, symbols)
                 for step in range(extent.evaluate(symbols)):
                     found = OPERATORS[_JOIN[kind]](found, self.value(body, {**symbols, var: step}))
                 return found
-            case Choose(conditions, then, otherwise, _):
+            case TermChoose(conditions, then, otherwise, _):
                 chosen = all(poly.evaluate(symbols) >= 0 for poly in conditions)
                 return self.value(then if chosen else otherwise, symbols)
 

@@ -21,7 +21,7 @@ from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array, Function
 from tensmith.lifting.second.compare import closely, cropped, exactly, identical, spread
 from tensmith.lifting.second.inputs import SLACK, Draw, Sampler
-from tensmith.lifting.second.values import Meaningless, Outcome, dtype, fields, folded, short, shown
+from tensmith.lifting.second.values import CallResult, Meaningless, dtype, fields, folded, short, shown
 
 PLAIN = 2  # inputs of a plan that go through plain calls; those after them, through `Loaded.again`
 
@@ -37,7 +37,7 @@ class PythonSource:
         self.called = names[function.name]
         self.function = function
 
-    def __call__(self, arguments: Mapping[str, Any]) -> Outcome:
+    def __call__(self, arguments: Mapping[str, Any]) -> CallResult:
         given: dict[str, Any] = {}
         for name, value in arguments.items():
             listed = isinstance(value, np.ndarray) and self.lists
@@ -50,7 +50,7 @@ class PythonSource:
         value = None if value is None else self.array(value, self.function.returns)
         kinds = dict(fields(self.function))
         arrays = {n: self.array(v, kinds[n]) for n, v in given.items() if isinstance(kinds[n], Array)}
-        return Outcome(value, arrays)
+        return CallResult(value, arrays)
 
     def array(self, value: Any, kind: Any) -> np.ndarray[Any, Any]:
         """A result in its inferred type; integers beyond 64 bits are excluded by what a lift states."""
@@ -62,7 +62,7 @@ class PythonSource:
         return found
 
 
-Source: TypeAlias = Callable[[Mapping[str, Any]], Outcome]
+Source: TypeAlias = Callable[[Mapping[str, Any]], CallResult]
 
 
 def source_of(path: Path, function: Function, library: Any = None) -> Source:
@@ -130,7 +130,7 @@ class Trial:
         self.types = [kind.element if isinstance(kind, Array) else kind for kind in types]
         self.returns = returns is not None
 
-    def outputs(self, outcome: Outcome) -> list[Any]:
+    def outputs(self, outcome: CallResult) -> list[Any]:
         """What the contract asks for, of an outcome: written arrays, then the returned value."""
         found = [outcome.arrays[name] for name in self.written]
         return found + ([outcome.value] if self.returns else [])

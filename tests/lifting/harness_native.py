@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from tensmith.lifting.loops import Array, Function, Scalar, Struct
-from tensmith.lifting.second.values import Meaningless, Outcome, dtype
+from tensmith.lifting.second.values import CallResult, Meaningless, dtype
 
 NATIVE = Path(__file__).resolve().parent / "native"
 SANITIZE = (
@@ -120,7 +120,7 @@ class Native:
         self.call = getattr(library, f"call_{function.name}")
         self.flush = library.flush_subnormals
 
-    def flushed(self, arguments: Mapping[str, Any]) -> Outcome:
+    def flushed(self, arguments: Mapping[str, Any]) -> CallResult:
         """The same where results too small for a normal float are 0, as TensorFlow and XLA have it."""
         self.flush(1)
         try:
@@ -128,7 +128,7 @@ class Native:
         finally:
             self.flush(0)
 
-    def __call__(self, arguments: Mapping[str, Any]) -> Outcome:
+    def __call__(self, arguments: Mapping[str, Any]) -> CallResult:
         """Run on copies of the arguments ({parameter: array, number, or for structs a mapping of these})."""
         frame = Frame()
         slots = (Slot * max(1, len(self.function.parameters)))()
@@ -139,7 +139,7 @@ class Native:
         result.data = address(returned)
         if self.call(slots, ctypes.byref(result)):
             raise Meaningless
-        return Outcome(self.returned(result, returned), frame.arrays(slots))
+        return CallResult(self.returned(result, returned), frame.arrays(slots))
 
     def prepare(self, arguments: Mapping[str, Any]) -> tuple[Callable[[], Any], Callable[[], None]]:
         """A call that may be repeated, and what restores the arrays that it changed. C only."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from tensmith.ir import interpret
 from tensmith.ir.types import DTYPES
-from tensmith.lifting.lifted import Input, Lifted, View
+from tensmith.lifting.lifted import ArrayView, Input, Lifted
 
 
 def sizes(lifted: Lifted, arguments: Mapping[str, Any]) -> dict[str, int]:
@@ -23,7 +23,7 @@ def sizes(lifted: Lifted, arguments: Mapping[str, Any]) -> dict[str, int]:
     return values
 
 
-def places(view: View, values: Mapping[str, int], guarded: bool = False) -> tuple[np.ndarray, ...]:
+def places(view: ArrayView, values: Mapping[str, int], guarded: bool = False) -> tuple[np.ndarray, ...]:
     """Subscripts of a view's elements."""
     shape = [extent.evaluate(values) for extent in view.shape]
     grids = np.indices(shape)

@@ -22,7 +22,6 @@ from tensmith.lifting.loops import (
     Apply,
     Array,
     Assign,
-    Cast,
     Constant,
     Declare,
     Expr,
@@ -31,9 +30,10 @@ from tensmith.lifting.loops import (
     Length,
     Load,
     Loop,
-    Position,
     Return,
     Scalar,
+    ScalarCast,
+    SourcePosition,
     Statement,
     Store,
     Struct,
@@ -44,7 +44,7 @@ from tensmith.lifting.loops import (
 class Undefined(Exception):
     """The source language gives this execution no meaning."""
 
-    def __init__(self, what: str, position: Position) -> None:
+    def __init__(self, what: str, position: SourcePosition) -> None:
         super().__init__(f"{position}: {what}")
 
 
@@ -173,7 +173,7 @@ class Machine:
             data = [copied(data) for _ in range(extent)]
         self.arrays[name] = Memory(kind, data, None, tuple(extents))
 
-    def find(self, name: str, place: list[int], position: Position) -> tuple[list[Any], int]:
+    def find(self, name: str, place: list[int], position: SourcePosition) -> tuple[list[Any], int]:
         """The list and the subscript in it that an element lies at."""
         memory = self.arrays[name]
         if len(place) != memory.type.rank:
@@ -229,7 +229,7 @@ class Machine:
                     if not 0 <= self.value(index) < self.length(memory, depth, position):
                         raise Undefined(f"{name} has no such row", position)
                 return self.length(self.arrays[name], axis, position)
-            case Cast(inner, kind, position):
+            case ScalarCast(inner, kind, position):
                 return converted(self.value(inner), kind, position)
             case Apply("select", (condition, then, otherwise), _, _):  # the side not chosen is not looked at
                 return self.value(then if self.truth(condition) else otherwise)
@@ -237,7 +237,7 @@ class Machine:
                 values = [self.value(argument) for argument in arguments]
                 return self.apply(operator, values, kind, position)
 
-    def length(self, memory: Memory, axis: int, position: Position) -> int:
+    def length(self, memory: Memory, axis: int, position: SourcePosition) -> int:
         if memory.extents is not None:
             return memory.extents[axis] if axis else len(memory.data) // math.prod(memory.extents[1:] or (1,))
         rows: Any = memory.data
@@ -249,7 +249,7 @@ class Machine:
             rows = rows[0]
         return len(rows)
 
-    def apply(self, operator: str, values: list[Any], kind: Scalar, position: Position) -> Any:
+    def apply(self, operator: str, values: list[Any], kind: Scalar, position: SourcePosition) -> Any:
         with np.errstate(all="ignore"):
             if isinstance(values[0], np.floating):
                 return self.floating(operator, values, kind, position)
@@ -262,7 +262,7 @@ class Machine:
         # Signed overflow is undefined in C; gcc -fwrapv, which tests compile with, wraps it.
         return wrapped(result, kind) if kind.kind == "int" and kind.signed else result
 
-    def floating(self, operator: str, values: list[Any], kind: Scalar, position: Position) -> Any:
+    def floating(self, operator: str, values: list[Any], kind: Scalar, position: SourcePosition) -> Any:
         if operator in COMPARISONS:
             return bool(COMPARISONS[operator](*values))
         if self.python and operator in ("div", "fdiv", "fmod") and values[1] == 0:
@@ -274,7 +274,7 @@ class Machine:
         return type(values[0])(result) if kind.kind == "float" else result
 
 
-def integer(operator: str, values: list[int], kind: Scalar, position: Position) -> int:
+def integer(operator: str, values: list[int], kind: Scalar, position: SourcePosition) -> int:
     """An operator on mathematical integers."""
     if operator in ("tdiv", "tmod", "fdiv", "fmod"):
         a, b = values
@@ -305,7 +305,7 @@ def held(value: Any, kind: Scalar) -> Any:
     return int(value)
 
 
-def converted(value: Any, kind: Scalar, position: Position) -> Any:
+def converted(value: Any, kind: Scalar, position: SourcePosition) -> Any:
     """A cast."""
     if kind.kind == "bool":
         return bool(value != 0)

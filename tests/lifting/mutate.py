@@ -17,10 +17,10 @@ import numpy as np
 
 from tensmith.formula.poly import Poly
 from tensmith.ir import Program
-from tensmith.lifting.lifted import Lifted, View
+from tensmith.lifting.lifted import ArrayView, Lifted
 from tensmith.lifting.loops import Array, Struct
 from tensmith.lifting.summary import Requirement, Summary, Written
-from tensmith.lifting.terms import Argument, Choose, Fold, Index, Number, Op, Read, Term
+from tensmith.lifting.terms import Argument, Fold, Index, Operation, Term, TermChoose, TermNumber, TermRead
 
 Path = tuple[Any, ...]
 
@@ -53,7 +53,19 @@ def put(node: Any, path: Path, new: Any) -> Any:
 
 def places(node: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     """Every node of a claim that may be changed, with its place."""
-    if isinstance(node, Poly | Number | Index | Argument | Read | Op | Fold | Choose | Written | Requirement):
+    if isinstance(
+        node,
+        Poly
+        | TermNumber
+        | Index
+        | Argument
+        | TermRead
+        | Operation
+        | Fold
+        | TermChoose
+        | Written
+        | Requirement,
+    ):
         yield path, node
     if isinstance(node, Poly):
         return
@@ -97,29 +109,29 @@ def changes(node: Any, summary: Summary, chance: random.Random) -> list[Any]:
             symbols = [Poly.symbol(size.symbol) for size in summary.sizes]
             more = [node + chance.choice(symbols)] if symbols else []
             return [node + 1, node - 1, -node, node * 2, *more]
-        case Number(value, type_):
-            return [Number(value + 1, type_), Number(value - 1, type_), Number(-value, type_)]
+        case TermNumber(value, type_):
+            return [TermNumber(value + 1, type_), TermNumber(value - 1, type_), TermNumber(-value, type_)]
         case Index(poly, type_):
             return [Index(poly + 1, type_), Index(poly - 1, type_), Index(poly * 2, type_)]
         case Argument(_, type_):
-            return [Number(Fraction(1), type_)]
-        case Read(array, indices, type_):
-            found: list[Any] = [Number(Fraction(0), type_)]
-            found += [Read(other, indices, type_) for other in _alike(summary, array)]
-            found += [Read(array, indices[::-1], type_)] if len(indices) > 1 else []
+            return [TermNumber(Fraction(1), type_)]
+        case TermRead(array, indices, type_):
+            found: list[Any] = [TermNumber(Fraction(0), type_)]
+            found += [TermRead(other, indices, type_) for other in _alike(summary, array)]
+            found += [TermRead(array, indices[::-1], type_)] if len(indices) > 1 else []
             return found
-        case Op("cast", (value,), type_):
+        case Operation("cast", (value,), type_):
             narrow = (
                 dataclasses.replace(type_, bits=16 if type_.bits == 8 else 8)
                 if type_.kind == "int"
                 else type_
             )
-            return [value, Op("cast", (value,), narrow)]
-        case Op("select", (condition, a, b), type_):
-            return [a, b, Op("select", (condition, b, a), type_)]
-        case Op(operator, arguments, type_):
-            found = [Op(_SWAPS[operator], arguments, type_)] if operator in _SWAPS else []
-            found += [Op(operator, arguments[::-1], type_)] if len(arguments) > 1 else []
+            return [value, Operation("cast", (value,), narrow)]
+        case Operation("select", (condition, a, b), type_):
+            return [a, b, Operation("select", (condition, b, a), type_)]
+        case Operation(operator, arguments, type_):
+            found = [Operation(_SWAPS[operator], arguments, type_)] if operator in _SWAPS else []
+            found += [Operation(operator, arguments[::-1], type_)] if len(arguments) > 1 else []
             return found + [a for a in arguments if a.type == type_]
         case Fold(kind, var, extent, body, start, type_):
             return [
@@ -128,7 +140,7 @@ def changes(node: Any, summary: Summary, chance: random.Random) -> list[Any]:
                 Fold(kind, var, extent - 1, body, start, type_),
                 start, body_at_zero(node),
             ]  # fmt: skip
-        case Choose(_, then, otherwise, _):
+        case TermChoose(_, then, otherwise, _):
             return [otherwise, then]
         case Written(indices, extents, places_, value, where):
             found = [Written(indices, extents, places_, value)] if where else []
@@ -251,7 +263,7 @@ def _other_constant(lifted: Lifted, chance: random.Random) -> tuple[str, Lifted]
 
 
 def _other_view(lifted: Lifted, chance: random.Random) -> tuple[str, Lifted] | None:
-    parts: list[tuple[str, int, View]] = []
+    parts: list[tuple[str, int, ArrayView]] = []
     for field in ("inputs", "outputs"):
         parts += [
             (field, n, item.view) for n, item in enumerate(getattr(lifted, field)) if item.view is not None

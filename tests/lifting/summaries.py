@@ -11,24 +11,24 @@ import numpy as np
 
 from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import F32, I32, Array, Function, Parameter, Scalar
-from tensmith.lifting.summary import Grid, Requirement, Result, Size, Summary, Written
-from tensmith.lifting.terms import Argument, Choose, Fold, Index, Number, Op, Read, Term
+from tensmith.lifting.summary import Requirement, Result, SizeSymbol, StridedMemory, Summary, Written
+from tensmith.lifting.terms import Argument, Fold, Index, Operation, Term, TermChoose, TermNumber, TermRead
 
 U8 = Scalar("int", 8, False)
 n, m, k = map(Poly.symbol, "nmk")
 i, j, p = (Poly.symbol(f"{name}%0") for name in "ijp")
 
 
-def at(array: str, *indices: Poly | int, type: Scalar = I32) -> Read:
-    return Read(array, tuple(map(Poly.of, indices)), type)
+def at(array: str, *indices: Poly | int, type: Scalar = I32) -> TermRead:
+    return TermRead(array, tuple(map(Poly.of, indices)), type)
 
 
-def number(value: float, type: Scalar = I32) -> Number:
-    return Number(Fraction(value), type)
+def number(value: float, type: Scalar = I32) -> TermNumber:
+    return TermNumber(Fraction(value), type)
 
 
-def op(operator: str, *arguments: Term, type: Scalar | None = None) -> Op:
-    return Op(operator, arguments, type or arguments[0].type)
+def op(operator: str, *arguments: Term, type: Scalar | None = None) -> Operation:
+    return Operation(operator, arguments, type or arguments[0].type)
 
 
 def total(var: Poly, extent: Poly, body: Term, kind: str = "sum", start: Term | None = None) -> Fold:
@@ -51,14 +51,20 @@ def summary(
     for key, value in results.items():
         written = value if isinstance(value, Written) else Written((), (), (), value)
         found.append(Result(key, written.value.type, (written,)))
-    grid = {key: Grid(key, strides) for key, strides in (grids or {}).items()}
+    grid = {key: StridedMemory(key, strides) for key, strides in (grids or {}).items()}
     own = {key: p.type.element for p in given if isinstance(p.type, Array) for key in [p.name]}
     for key in own:
-        grid.setdefault(key, Grid(key))
+        grid.setdefault(key, StridedMemory(key))
     size = sizes or {s: Poly.symbol(s) for s in parameters if s in "nmk"}
     function = Function(name, given, returns, (), language, f"{name}.c")
     return Summary(
-        function, tuple(Size(s, p) for s, p in size.items()), grid, (), tuple(found), "integers", requires
+        function,
+        tuple(SizeSymbol(s, p) for s, p in size.items()),
+        grid,
+        (),
+        tuple(found),
+        "integers",
+        requires,
     )
 
 
@@ -121,7 +127,7 @@ def evaluate(claim: Summary, arguments: Mapping[str, Any]) -> dict[str, np.ndarr
 
 
 def _place(claim: Summary, array: str, subscripts: list[int], values: Mapping[str, Any]) -> Any:
-    strides = claim.grids.get(array, Grid(array)).strides
+    strides = claim.grids.get(array, StridedMemory(array)).strides
     if strides:
         return sum(stride.evaluate(values) * s for stride, s in zip(strides, subscripts))
     return tuple(subscripts)
@@ -134,19 +140,19 @@ def term(claim: Summary, value: Term, here: Mapping[str, Any], arrays: Mapping[s
         return term(claim, part, {**here, **more}, arrays)
 
     match value:
-        case Number(number, type_):
+        case TermNumber(number, type_):
             return int(number) if type_.kind == "int" else float(number)
         case Index(poly, _):
             return int(poly.evaluate(here))
         case Argument(name, _):
             return arrays[name]
-        case Read(array, indices, _):
+        case TermRead(array, indices, _):
             return arrays[array][_place(claim, array, [int(x.evaluate(here)) for x in indices], here)].item()
-        case Op("select", (condition, a, b), _):
+        case Operation("select", (condition, a, b), _):
             return inner(a if inner(condition) else b)
-        case Op("cast", (part,), type_):
+        case Operation("cast", (part,), type_):
             return _cast(inner(part), type_)
-        case Op(operator, parts, _):
+        case Operation(operator, parts, _):
             return _OPERATORS[operator](*map(inner, parts))
         case Fold(kind, var, extent, body, start, _):
             join = {"sum": _OPERATORS["add"], "prod": _OPERATORS["mul"], "max": max, "min": min}[kind]
@@ -154,7 +160,7 @@ def term(claim: Summary, value: Term, here: Mapping[str, Any], arrays: Mapping[s
             for step in range(extent.evaluate(here)):
                 found = join(found, inner(body, **{var: step}))
             return found
-        case Choose(conditions, then, otherwise, _):
+        case TermChoose(conditions, then, otherwise, _):
             chosen = all(condition.evaluate(here) >= 0 for condition in conditions)
             return inner(then if chosen else otherwise)
 
@@ -178,7 +184,7 @@ def matrices(element: Scalar = F32) -> dict[str, Scalar | Array]:
     return {"A": vector(element), "B": vector(element), "C": vector(element), "m": I32, "n": I32, "k": I32}
 
 
-def widen(term: Term, type: Scalar = I32) -> Op:
+def widen(term: Term, type: Scalar = I32) -> Operation:
     return op("cast", term, type=type)
 
 
@@ -270,12 +276,14 @@ KERNELS: dict[str, Summary] = {
     ),
     "padded": summary(
         "padded", {"a": vector(), "b": vector(), "n": I32},
-        {"b": box(total(p, Poly.of(3), Choose((i + p - 1, n - i - p), at("a", i + p - 1), number(0), I32)),
-            (i, n))},
+        {"b": box(
+            total(p, Poly.of(3), TermChoose((i + p - 1, n - i - p), at("a", i + p - 1), number(0), I32)),
+            (i, n),
+        )},
     ),
     "edges": summary(
         "edges", {"a": vector(), "b": vector(), "n": I32},
-        {"b": box(Choose((i - 1, n - 2 - i), op("add", at("a", i - 1), at("a", i + 1)), at("a", i), I32),
+        {"b": box(TermChoose((i - 1, n - 2 - i), op("add", at("a", i - 1), at("a", i + 1)), at("a", i), I32),
             (i, n))},
     ),
     "prefix": summary(

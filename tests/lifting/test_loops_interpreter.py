@@ -13,7 +13,6 @@ from tensmith.lifting.loops import (
     Apply,
     Array,
     Assign,
-    Cast,
     Constant,
     Declare,
     Function,
@@ -22,6 +21,7 @@ from tensmith.lifting.loops import (
     Parameter,
     Return,
     Scalar,
+    ScalarCast,
     Store,
     Variable,
 )
@@ -53,7 +53,7 @@ def test_a_sum_of_floats_rounds_at_every_step():
 
 
 def test_bytes_wrap_where_a_cast_says_so_and_arguments_stay_as_they_were():
-    grown = Cast(Apply("add", (Cast(Load("a", (AT,), U8), I32), ONE), I32), U8)
+    grown = ScalarCast(Apply("add", (ScalarCast(Load("a", (AT,), U8), I32), ONE), I32), U8)
     parameters = (Parameter("n", I32), Parameter("a", Array(U8)))
     source = np.array([255, 7], np.uint8)
     outcome = run(function(*counted(Store("a", (AT,), grown)), parameters=parameters), [2, source])
@@ -80,7 +80,7 @@ def test_what_has_no_meaning_is_undefined():
         Apply("tdiv", (ONE, ZERO), I32),
         Variable("unset", I32),
         Apply("shl", (ONE, Constant(32, I32)), I32),
-        Cast(Constant(1e30, F32), I32),
+        ScalarCast(Constant(1e30, F32), I32),
     ):
         with pytest.raises(Undefined):
             run(function(Declare("unset", I32, None), Return(value), returns=I32), [])

@@ -12,9 +12,9 @@ import pytest
 
 from tensmith.errors import ModelError, UsageError
 from tensmith.lifting import road
-from tensmith.lifting.lifted import Emitted
+from tensmith.lifting.lifted import EmittedFiles
 from tensmith.lifting.limit import TimeUp, limited
-from tensmith.lifting.loops import INT, Function, Parameter, Position
+from tensmith.lifting.loops import INT, Function, Parameter, SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.road import Steps, lift_file, lift_function
 from tensmith.lifting.second.checked import Checked
@@ -24,7 +24,7 @@ REQUIRES = (SimpleNamespace(text="n >= 1"), SimpleNamespace(text="n >= 1"))
 
 
 def function(name="f", line=3):
-    return Function(name, (Parameter("n", INT),), INT, (), "python", "f.py", Position(line, 1))
+    return Function(name, (Parameter("n", INT),), INT, (), "python", "f.py", SourcePosition(line, 1))
 
 
 def verdict(obligation, status="proved", detail=""):
@@ -42,14 +42,14 @@ def steps(**changed):
     plain = Steps(
         read=lambda path: [
             function("f"),
-            Refusal("no loop here; write one", Position(9, 2), "g"),
+            Refusal("no loop here; write one", SourcePosition(9, 2), "g"),
             function("h"),
         ],
         summarize=lambda found: summary,
         tensorize=lambda given: lifted,
         obligations=lambda given, program: [obligation()] * 20,
         discharge=lambda given: [verdict(entry) for entry in given],
-        emit=lambda target, given: Emitted({"f.py": target.encode()}),
+        emit=lambda target, given: EmittedFiles({"f.py": target.encode()}),
         certify=lambda folder, work: [folder / "claims.json"],
         second=lambda path, functions: SimpleNamespace(check=lambda given: Checked(7, "gcc")),
     )
@@ -139,7 +139,7 @@ def failing(error):
 
 @pytest.mark.parametrize("step", ["summarize", "tensorize", "obligations", "discharge", "emit", "certify"])
 def test_a_refusal_or_a_fault_of_any_step_is_a_refused_function(tmp_path, step):
-    refusal = Refusal("the subscript depends on data; use the counter", Position(4, 9))
+    refusal = Refusal("the subscript depends on data; use the counter", SourcePosition(4, 9))
     for error, words, place in (
         (refusal, refusal.reason, (4, 9)),
         (ModelError("m is empty"), "m is empty", (3, 1)),
@@ -163,7 +163,7 @@ def test_names_that_cannot_name_a_file_are_refused(name):
 
 
 def test_files_stay_inside_their_folder(tmp_path):
-    made = steps(emit=lambda *_: Emitted({"../f.py": b""}))
+    made = steps(emit=lambda *_: EmittedFiles({"../f.py": b""}))
     (result,) = lift_file(Path("f.py"), "f", output=tmp_path / "out", steps=made)
     assert "outside" in result.reason and not (tmp_path / "f.py").exists()
 

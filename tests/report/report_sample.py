@@ -6,7 +6,7 @@ import hashlib
 import random
 from typing import Any
 
-from tensmith.report.document import Layer, Metrics, Point, Report, Step
+from tensmith.report.document import LayerRow, Metrics, PointRow, Report, StepRow
 from tensmith.report.metric import Evidence
 
 UNITS = {"speedup": "x", "size_ratio": "x", "accuracy": "%", "latency_ms": "ms", "energy_mj": "mJ"}
@@ -38,8 +38,8 @@ def metrics(speedup: float, size_ratio: float, accuracy: float) -> Metrics:
     }
 
 
-def steps(bits: int, pruned: int) -> list[Step]:
-    def step(rule: str, kind: Any, site: str, evidence: Evidence, **params: Any) -> Step:
+def steps(bits: int, pruned: int) -> list[StepRow]:
+    def step(rule: str, kind: Any, site: str, evidence: Evidence, **params: Any) -> StepRow:
         return {"rule": rule, "kind": kind, "site": site, "params": params, "evidence": evidence}
 
     trail = [step("fold_batch_norm", "exact", f"layer{1 + i // 6}.{i % 6}.conv", "proved") for i in range(19)]
@@ -56,7 +56,7 @@ def steps(bits: int, pruned: int) -> list[Step]:
     return trail
 
 
-def point(identifier: str, triple: tuple[float, float, float], trail: list[Step]) -> Point:
+def point(identifier: str, triple: tuple[float, float, float], trail: list[StepRow]) -> PointRow:
     names = ["certificate.json", "model.onnx", "model.packed"]
     return {
         "id": identifier,
@@ -67,7 +67,7 @@ def point(identifier: str, triple: tuple[float, float, float], trail: list[Step]
     }
 
 
-def layer(index: int) -> Layer:
+def layer(index: int) -> LayerRow:
     stage = index // 7
     weights = 432 if index == 0 else 9 * (16 << stage) ** 2 * 4
     return {

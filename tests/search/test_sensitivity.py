@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tensmith.data import View, as_dataset, split
+from tensmith.data import Subset, as_dataset, split
 from tensmith.formula.poly import Poly
 from tensmith.ir import Program, TensorType, make_node
 from tensmith.search.sensitivity import Sensitivity, for_all_layers, layer_sensitivity
@@ -30,23 +30,23 @@ def program() -> Program:
 
 
 @pytest.fixture
-def view() -> View:
+def view() -> Subset:
     samples = np.random.default_rng(1).normal(size=(200, 8)).astype("f")
     return split(as_dataset((samples, np.zeros(200, int))), 50, 40).calibration
 
 
-def probed(program: Program, view: View, seconds: float) -> dict[str, Sensitivity]:
+def probed(program: Program, view: Subset, seconds: float) -> dict[str, Sensitivity]:
     nothing: Any = None
     return layer_sensitivity(program, view, None, nothing, 1, seconds)
 
 
-def test_every_layer_is_probed_in_time(program: Program, view: View) -> None:
+def test_every_layer_is_probed_in_time(program: Program, view: Subset) -> None:
     found = probed(program, view, 60.0)
     assert sorted(found) == SITES
     assert for_all_layers(program, found) == found
 
 
-def test_late_the_largest_layer_is_probed_alone(program: Program, view: View) -> None:
+def test_late_the_largest_layer_is_probed_alone(program: Program, view: Subset) -> None:
     assert list(probed(program, view, 0.0)) == ["h2"]
 
 

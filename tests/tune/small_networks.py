@@ -7,7 +7,7 @@ import numpy as np
 from tensmith.errors import EngineError
 from tensmith.ir import Program, TensorType, make_node
 from tensmith.kernel.algorithm import Kernel
-from tensmith.kernel.problem import Convolution
+from tensmith.kernel.problem import ConvolutionProblem
 
 
 def two_layers() -> Program:
@@ -39,6 +39,6 @@ class Clock:
         return 1e-6 / kernel.cost().seconds()
 
 
-def problem(channels: int = 32, size: int = 8) -> Convolution:
+def problem(channels: int = 32, size: int = 8) -> ConvolutionProblem:
     """A 3x3 convolution that keeps its size."""
-    return Convolution(channels, size, size, channels, (3, 3), pads=(1, 1, 1, 1))
+    return ConvolutionProblem(channels, size, size, channels, (3, 3), pads=(1, 1, 1, 1))

@@ -8,16 +8,16 @@ from small_networks import problem
 
 from tensmith.engine.frame import Array
 from tensmith.errors import EngineError
-from tensmith.kernel import Convolution, Kernel, host_isa
+from tensmith.kernel import ConvolutionProblem, Kernel, host_isa
 from tensmith.kernel.algorithms.spatial_pack import SpatialPack
 from tensmith.tune.agreement import check_agreement
 from tensmith.tune.timer import Timer
 
 
 @pytest.mark.parametrize(
-    "asked", [problem(), Convolution(3, 9, 8, 20, (3, 2), (2, 1), (1, 0, 0, 1), (1, 2))], ids=str
+    "asked", [problem(), ConvolutionProblem(3, 9, 8, 20, (3, 2), (2, 1), (1, 0, 0, 1), (1, 2))], ids=str
 )
-def test_a_kernel_agrees_with_another_and_not_with_other_numbers(asked: Convolution) -> None:
+def test_a_kernel_agrees_with_another_and_not_with_other_numbers(asked: ConvolutionProblem) -> None:
     kernel = next(SpatialPack.candidates(asked, host_isa()))
     with Timer() as timer:
         check_agreement(kernel, timer.answer)

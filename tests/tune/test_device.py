@@ -28,9 +28,9 @@ from tensmith.kernel.alone import text_alone
 from tensmith.kernel.timings import Timings
 from tensmith.kernel.toolchain import compile_library
 from tensmith.tune.network import tasks_of
-from tensmith.tune.search import Budget, Search
+from tensmith.tune.search import Budget, TuningSearch
 from tensmith.tune.tvm import device as remote
-from tensmith.tune.tvm.device import Description, Device, DeviceLost
+from tensmith.tune.tvm.device import Description, DeviceLost, RpcDevice
 from tensmith.tune.tvm.packages import check_packages
 
 # The server imports torch where it can, which takes seconds and is of no use here.
@@ -80,9 +80,9 @@ def address() -> Iterator[str]:
 
 
 @pytest.fixture
-def device(address: str) -> Iterator[Device]:
+def device(address: str) -> Iterator[RpcDevice]:
     """A session with it: the server has one at a time."""
-    with Device(address, patience=3.0) as made:
+    with RpcDevice(address, patience=3.0) as made:
         yield made
 
 
@@ -91,7 +91,7 @@ def first(**changes: object) -> Kernel:
 
 
 @needs_tvm
-def test_a_device_says_what_it_is_and_times_kernels(device: Device) -> None:
+def test_a_device_says_what_it_is_and_times_kernels(device: RpcDevice) -> None:
     cpu, found = detect_cpu(), device.describe()
     assert (found.model, found.architecture, found.features) == (cpu.model, cpu.architecture, cpu.features)
     assert found.isa(None) == host_isa()
@@ -101,7 +101,7 @@ def test_a_device_says_what_it_is_and_times_kernels(device: Device) -> None:
 
 @needs_tvm
 def test_a_kernel_that_crashes_or_hangs_there_is_survived(
-    device: Device, monkeypatch: pytest.MonkeyPatch
+    device: RpcDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kernel = first()
     broken = (
@@ -122,14 +122,14 @@ def test_a_kernel_that_crashes_or_hangs_there_is_survived(
 def test_a_device_that_goes_takes_nothing_along(tmp_path: Path) -> None:
     timings = Timings(tmp_path / "timings.sqlite")
     tasks, memory = tasks_of(two_layers(), host_isa())
-    with serving() as (address, group), Device(address, patience=3.0) as device:
+    with serving() as (address, group), RpcDevice(address, patience=3.0) as device:
 
         def measure(kernel: Kernel, memory: int, span: float) -> float:
             if search.trials == 3:
                 os.killpg(group, signal.SIGKILL)
             return device.seconds(kernel, memory, span)
 
-        search = Search(tasks, memory, timings, measure)
+        search = TuningSearch(tasks, memory, timings, measure)
         with pytest.raises(DeviceLost, match=r"does not answer.*what was timed is kept"):
             search.run(Budget(600.0))
     again = Timings(timings.path)
@@ -160,7 +160,7 @@ def test_nobody_at_an_address_is_one_sentence(tiny: Path, tmp_path: Path) -> Non
 def test_what_is_no_address_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "check_packages", lambda: None)
     with pytest.raises(UsageError, match="HOST:PORT"):
-        Device(address)
+        RpcDevice(address)
 
 
 def test_a_target_without_a_device_is_refused(tiny: Path, tmp_path: Path) -> None:

@@ -19,17 +19,17 @@ from tensmith.backend.native.choose.measured import metascheduled
 from tensmith.backend.native.emit.loader import Model
 from tensmith.engine import ENGINES
 from tensmith.errors import EngineError
-from tensmith.kernel import Convolution, Epilogue, host_isa
+from tensmith.kernel import ConvolutionProblem, Epilogue, host_isa
 from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.scheduled import ARGUMENTS, FUNCTION, Scheduled, keep, revision, scheduled
 from tensmith.kernel.timings import Timings
 from tensmith.tune.network import tasks_of
-from tensmith.tune.search import Budget, Search
+from tensmith.tune.search import Budget, TuningSearch
 from tensmith.tune.tvm import metaschedule
 from tensmith.tune.tvm.definition import definition, shapes, target
 from tensmith.tune.tvm.metaschedule import MetaSchedule, scheduled_seconds
 from tensmith.tune.tvm.schedule import Unusable, argument_names, extracted
-from tensmith.tune.worker import Worker, WorkerEnded
+from tensmith.tune.worker import ModuleWorker, WorkerEnded
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "kernel"))
 from kernel_runs import reference, rounding_bound, run_kernel, sample
@@ -47,10 +47,10 @@ def private_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @needs_tvm
 def test_its_kernels_are_right_in_any_buffers_with_any_epilogue() -> None:
     asked = (
-        Convolution(2 * ISA.lanes, 9, 7, ISA.lanes + 3, (3, 3), pads=(1, 1, 1, 1)),
-        Convolution(3, 9, 8, 20, (3, 2), (2, 1), (1, 0, 0, 1), (1, 2)),
+        ConvolutionProblem(2 * ISA.lanes, 9, 7, ISA.lanes + 3, (3, 3), pads=(1, 1, 1, 1)),
+        ConvolutionProblem(3, 9, 8, 20, (3, 2), (2, 1), (1, 0, 0, 1), (1, 2)),
     )
-    with Worker(("tensmith.tune.tvm.schedule",), 300.0) as worker:
+    with ModuleWorker(("tensmith.tune.tvm.schedule",), 300.0) as worker:
         for problem in asked:
             blank = Scheduled(problem, ISA)
             function = {"text": definition(blank), "target": target(ISA), "seed": 1}
@@ -90,7 +90,7 @@ def test_a_network_is_tuned_by_it_and_a_setting_of_the_engine_takes_it(tiny: Pat
     np.testing.assert_allclose(session.run({"x": x})["y"], truth, rtol=1e-4, atol=1e-4)
 
 
-def stub(problem: Convolution) -> Scheduled:
+def stub(problem: ConvolutionProblem) -> Scheduled:
     return Scheduled(problem, ISA, f"{FUNCTION}:\n\tret")
 
 
@@ -124,7 +124,7 @@ def test_a_replaced_kernel_is_none(private_cache: Path) -> None:
 def test_a_search_that_dies_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metaschedule, "check_packages", lambda: None)
     tasks, memory = tasks_of(two_layers(), ISA)
-    search = Search(tasks, memory, Timings(tmp_path / "timings.sqlite"), Clock())
+    search = TuningSearch(tasks, memory, Timings(tmp_path / "timings.sqlite"), Clock())
     with MetaSchedule() as other:
 
         def dies(*_: object) -> object:
@@ -160,7 +160,7 @@ def test_what_crashes_or_computes_something_else_is_not_kept(
 ) -> None:
     monkeypatch.setattr(metaschedule, "check_packages", lambda: None)
     tasks, memory = tasks_of(two_layers(), ISA)
-    search = Search(tasks[:1], memory, Timings(tmp_path / "timings.sqlite"), Clock(crashing))
+    search = TuningSearch(tasks[:1], memory, Timings(tmp_path / "timings.sqlite"), Clock(crashing))
     with MetaSchedule() as other:
         monkeypatch.setattr(other._worker, "ask", Finder(order))
         other.run(search, Budget(600.0), lambda: False)
@@ -173,7 +173,7 @@ def test_nothing_is_searched_for_twice(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(metaschedule, "check_packages", lambda: None)
     monkeypatch.setattr(metaschedule, "check_agreement", lambda *_: None)
     tasks, memory = tasks_of(two_layers(), ISA)
-    search = Search(tasks, memory, Timings(tmp_path / "timings.sqlite"), Clock())
+    search = TuningSearch(tasks, memory, Timings(tmp_path / "timings.sqlite"), Clock())
     ask = Finder()
     for times in (2, 2):
         with MetaSchedule() as other:
@@ -184,12 +184,15 @@ def test_nothing_is_searched_for_twice(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_what_it_cannot_search_is_refused_by_a_reason() -> None:
-    for other, reason in ((Convolution(8, 8, 8, 8, dtype="u8"), "f32"), (problem_of_groups(), "groups")):
+    for other, reason in (
+        (ConvolutionProblem(8, 8, 8, 8, dtype="u8"), "f32"),
+        (problem_of_groups(), "groups"),
+    ):
         assert reason in str(Scheduled.refuses(other, ISA))
 
 
-def problem_of_groups() -> Convolution:
-    return Convolution(32, 8, 8, 32, (3, 3), groups=32)
+def problem_of_groups() -> ConvolutionProblem:
+    return ConvolutionProblem(32, 8, 8, 32, (3, 3), groups=32)
 
 
 def test_the_text_of_the_function_is_taken_with_its_constants_alone() -> None:

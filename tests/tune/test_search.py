@@ -9,12 +9,12 @@ import pytest
 from small_networks import Clock, two_layers
 
 from tensmith.errors import OutputError
-from tensmith.kernel import Convolution, Kernel, candidates, host_isa
+from tensmith.kernel import ConvolutionProblem, Kernel, candidates, host_isa
 from tensmith.kernel.alone import function_version
-from tensmith.kernel.shipped import Entry, Ranked, Table
+from tensmith.kernel.shipped import Ranked, ShippedEntry, ShippedTable
 from tensmith.kernel.timings import Timings
 from tensmith.tune.network import tasks_of
-from tensmith.tune.search import Budget, Search
+from tensmith.tune.search import Budget, TuningSearch
 
 LONG = Budget(600.0)
 
@@ -24,9 +24,9 @@ def timings(tmp_path: Path) -> Timings:
     return Timings(tmp_path / "timings.sqlite")
 
 
-def search(timings: Timings, clock: Clock) -> Search:
+def search(timings: Timings, clock: Clock) -> TuningSearch:
     tasks, memory = tasks_of(two_layers(), host_isa())
-    return Search(tasks, memory, timings, clock)
+    return TuningSearch(tasks, memory, timings, clock)
 
 
 def test_every_problem_gets_its_guess_timed_first(timings: Timings) -> None:
@@ -90,15 +90,15 @@ def test_what_near_shapes_preferred_is_tried_second(timings: Timings) -> None:
     assert str(clock[1]) == str(last)
 
 
-def same(problem: Convolution, kernel: Kernel) -> Kernel:
+def same(problem: ConvolutionProblem, kernel: Kernel) -> Kernel:
     """The kernel of these parameters for another problem."""
     return next(one for one in candidates(problem, kernel.isa) if str(one) == str(kernel))
 
 
-def best_elsewhere(problem: Convolution, kernel: Kernel, memory: int) -> Entry:
+def best_elsewhere(problem: ConvolutionProblem, kernel: Kernel, memory: int) -> ShippedEntry:
     """An entry of a table: for this problem a kernel of these parameters."""
     ranked = Ranked(str(kernel), 1.0, function_version(same(problem, kernel)))
-    return Entry(problem=problem, memory=memory, kernels=(ranked,))
+    return ShippedEntry(problem=problem, memory=memory, kernels=(ranked,))
 
 
 def test_what_was_best_elsewhere_is_tried_second_the_nearest_shape_first(timings: Timings) -> None:
@@ -107,7 +107,7 @@ def test_what_was_best_elsewhere_is_tried_second_the_nearest_shape_first(timings
     wide, wider = (replace(task.problem, filters=count) for count in (64, 256))
     shared = set(map(str, candidates(wide, host_isa()))) & set(map(str, candidates(wider, host_isa())))
     *_, here, far, near = (k for k in task.kernels if k != task.guess and str(k) in shared)
-    made.table = Table(
+    made.table = ShippedTable(
         host_isa(), (best_elsewhere(wider, far, made.memory), best_elsewhere(wide, near, made.memory))
     )
     timings.add(same(wide, here), made.memory, 1e-9)
@@ -119,7 +119,7 @@ def test_what_was_best_elsewhere_is_tried_second_the_nearest_shape_first(timings
 def test_the_table_knows_the_problem_itself(timings: Timings) -> None:
     made = search(timings, clock := Clock())
     entries = (best_elsewhere(task.problem, task.kernels[-1], made.memory) for task in made.tasks)
-    made.table = Table(host_isa(), tuple(entries))
+    made.table = ShippedTable(host_isa(), tuple(entries))
     made.run(Budget(600.0, trials=12))
     for task in made.tasks:
         tried = [kernel for kernel in clock.asked if kernel.problem == task.problem]
@@ -132,7 +132,7 @@ def test_a_table_that_holds_here_shortens_the_search_and_a_wrong_one_does_not(ti
         made = search(Timings(timings.path.with_name(name)), clock := Clock())
         orders = [sorted(task.kernels, key=lambda kernel: clock(kernel, 0, 0)) for task in made.tasks]
         known = (best_elsewhere(order[0].problem, order[place], made.memory) for order in orders)
-        made.table = Table(host_isa(), tuple(known))
+        made.table = ShippedTable(host_isa(), tuple(known))
         made.run(LONG)
         trials[name] = made.trials
         assert name == "wrong" or [task.best for task in made.tasks] == [order[0] for order in orders]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tensmith.kernel import Convolution, Kernel, candidates, host_isa, isa_named
+from tensmith.kernel import ConvolutionProblem, Kernel, candidates, host_isa, isa_named
 from tensmith.kernel.algorithm import ALGORITHMS
 from tensmith.kernel.problem import product
 from tensmith.tune.timer import Timer
 from tensmith.tune.trial import trial
 
 PROBLEMS = [
-    *(Convolution(32, 8, 8, 32, (3, 3), pads=(1, 1, 1, 1), dtype=dtype, density=density, groups=groups)
+    *(ConvolutionProblem(32, 8, 8, 32, (3, 3), pads=(1, 1, 1, 1), dtype=dtype, density=density, groups=groups)
       for dtype in ("f32", "f16", "bf16", "u8") for density, groups in ((1.0, 1), (0.1, 1), (1.0, 32))),
     *(product(4, 100, 40, dtype, block) for dtype in ("i4", "u4", "i8") for block in (32, 128)),
 ]  # fmt: skip

@@ -12,8 +12,8 @@ from small_networks import Clock, two_layers
 
 from tensmith.kernel import Kernel, host_isa
 from tensmith.kernel.timings import Timings
-from tensmith.tune.network import Place, tune
-from tensmith.tune.search import Budget, Search
+from tensmith.tune.network import TuningTarget, tune
+from tensmith.tune.search import Budget, TuningSearch
 from tensmith.tune.tvm.metaschedule import MetaSchedule
 
 _SECONDS = 0.05
@@ -24,7 +24,7 @@ class Other:
 
     trials, failures = 0, ()
 
-    def run(self, search: Search, budget: Budget, stopped: Callable[[], bool]) -> None:
+    def run(self, search: TuningSearch, budget: Budget, stopped: Callable[[], bool]) -> None:
         """The second phase."""
         self.left = budget
 
@@ -47,7 +47,7 @@ def test_guesses_and_metaschedule_share_one_budget(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     timings, clock, other = Timings(), SlowClock(), Other()
     budget = Budget(600.0, trials)
-    place = Place(host_isa(), timings, clock)
+    place = TuningTarget(host_isa(), timings, clock)
     tune(two_layers(), place, tmp_path / "made", budget, other=cast("MetaSchedule", other))
     assert len(clock.asked) == ours
     assert other.left.trials == theirs

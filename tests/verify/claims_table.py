@@ -15,7 +15,7 @@ import numpy as np
 from tensmith.formula.expr import tensor
 from tensmith.formula.poly import Dim, Poly
 from tensmith.rewrite.pattern import claim
-from tensmith.rewrite.rule import Obligation
+from tensmith.rewrite.rule import FormulaObligation
 from tensmith.rewrite.term import Case, Const, Term, Use, Var, ops
 
 N, C, M, H = map(Poly.symbol, "NCMH")
@@ -33,7 +33,7 @@ class Pair:
     true: Callable[[], Sides] | None
     more: Mapping[str, Any] = field(default_factory=dict)
 
-    def claim(self, sides: Callable[[], Sides]) -> Obligation:
+    def claim(self, sides: Callable[[], Sides]) -> FormulaObligation:
         """The obligation of one of both."""
         case = Case(self.name, {n: tensor(n, *shape) for n, shape in self.variables.items()}, **self.more)
         return claim(self.name, *sides(), case)

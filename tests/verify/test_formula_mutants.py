@@ -15,7 +15,7 @@ from tensmith.formula.arith import Floats
 from tensmith.formula.evaluate import evaluate
 from tensmith.formula.expr import Call, Choose, Expr, Num, Pow, Read, Reduce, rebuilt
 from tensmith.formula.normal import explain_difference
-from tensmith.rewrite.rule import EXACT, Obligation
+from tensmith.rewrite.rule import EXACT, FormulaObligation
 from tensmith.verify.rules import counterexample
 
 # Of one claim a rule.
@@ -56,7 +56,7 @@ def _here(expr: Expr) -> Iterator[Expr]:
             yield Call(function, (args[0], *args[2:], args[1]))
 
 
-def wrong_claims() -> Iterator[Obligation]:
+def wrong_claims() -> Iterator[FormulaObligation]:
     """Claims of rules with a mistake on their right sides."""
     for name, rule in EXACT.items():
         for claim in list(rule.obligations())[:1]:
@@ -64,16 +64,16 @@ def wrong_claims() -> Iterator[Obligation]:
             chosen = random.Random(name).sample(found, min(_MUTANTS, len(found)))
             for number, body in enumerate(chosen):
                 wrong = replace(claim.right, body=body)
-                yield Obligation(f"{claim.name}, mutant {number}", claim.left, wrong, claim.ranges)
+                yield FormulaObligation(f"{claim.name}, mutant {number}", claim.left, wrong, claim.ranges)
 
 
-def _ordered(claim: Obligation) -> bool:
+def _ordered(claim: FormulaObligation) -> bool:
     """Whether the order of numbers matters, which a field does not have."""
     used = walk.functions(claim.left.body) | walk.functions(claim.right.body)
     return bool(used & {"maximum", "minimum", "abs", "where", "less"})
 
 
-def _in_floats(claim: Obligation) -> str:
+def _in_floats(claim: FormulaObligation) -> str:
     """Where the sides differ on random floats; "" if they do not."""
     sides, generator = (claim.left, claim.right), np.random.default_rng(0)
     sizes = dict.fromkeys(set().union(*map(walk.size_names, sides)), 3)

@@ -6,7 +6,7 @@ import pytest
 
 from tensmith.formula.expr import call, compute, tensor, total
 from tensmith.formula.poly import Poly
-from tensmith.rewrite.rule import EXACT, Obligation
+from tensmith.rewrite.rule import EXACT, FormulaObligation
 from tensmith.verify.rules import judge, unsound, without_unit_loops
 
 N, C = Poly.symbol("N"), Poly.symbol("C")
@@ -28,7 +28,7 @@ def test_a_rule_has_obligations_and_wrong_twins_or_says_why_it_changes_no_formul
 
 
 def judged(left: object, right: object) -> str:
-    return judge(Obligation("test", left, right)).verdict  # type: ignore[arg-type]
+    return judge(FormulaObligation("test", left, right)).verdict  # type: ignore[arg-type]
 
 
 def test_equal_formulas_are_proved_and_different_ones_refuted() -> None:

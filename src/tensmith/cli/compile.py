@@ -12,7 +12,7 @@ from tensmith.cli.progress import progress
 
 if TYPE_CHECKING:
     from tensmith.backend.native.choose.choosers import Choosing
-    from tensmith.backend.native.plan import Plan
+    from tensmith.backend.native.plan import NativePlan
     from tensmith.ir import Program
     from tensmith.kernel.isa import Isa
 
@@ -96,7 +96,7 @@ def compile(
     return Answer(document, list(filter(None, told)))
 
 
-def _native(program: Program, isa: Isa, chooser: Choosing, threads: int, folder: Path) -> Plan:
+def _native(program: Program, isa: Isa, chooser: Choosing, threads: int, folder: Path) -> NativePlan:
     """Writes a native folder; an error says what else there is."""
     from tensmith.backend.native.emit.folder import write_folder
     from tensmith.backend.native.plan import make_plan
@@ -110,7 +110,7 @@ def _native(program: Program, isa: Isa, chooser: Choosing, threads: int, folder:
     return plan
 
 
-def _mixed(program: Program, isa: Isa, chooser: Choosing, folder: Path) -> list[Plan]:
+def _mixed(program: Program, isa: Isa, chooser: Choosing, folder: Path) -> list[NativePlan]:
     """Writes a mixed folder; the plans of its regions."""
     from tensmith.backend.mixed.folder import mix, write_folder
 

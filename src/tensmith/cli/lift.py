@@ -13,7 +13,7 @@ from tensmith.cli.progress import Tell, progress
 from tensmith.cli.terminal import table
 
 if TYPE_CHECKING:
-    from tensmith.lifting.auto import Choice
+    from tensmith.lifting.auto import TargetTimings
     from tensmith.lifting.result import LiftResult
 
 _TARGETS = "numpy|torch|tensorflow|jax|mlx|c|onnx|tpc|gemmini|auto"
@@ -51,7 +51,7 @@ def lift(
         if sizes:
             raise UsageError("--sizes is for --to auto; leave it out")
     folder = output if output is not None else Path("lifted")
-    choices: dict[str, Choice] = {}
+    choices: dict[str, TargetTimings] = {}
     with progress(f"reading {file}") as tell:
         if to == "auto":
             results, choices = _auto(file, function, folder, sizes, tell, run)
@@ -64,7 +64,7 @@ def lift(
 
 def _auto(
     file: Path, function: str | None, folder: Path, sizes: str, tell: Tell, run: bool
-) -> tuple[list[LiftResult], dict[str, Choice]]:
+) -> tuple[list[LiftResult], dict[str, TargetTimings]]:
     """Proves first, then times every target and writes the fastest."""
     from tensmith.lifting.auto import applied, choose, parse_sizes
     from tensmith.lifting.road import lift_file, standard_steps, write_result
@@ -81,14 +81,14 @@ def _auto(
     return results, choices
 
 
-def _document(result: LiftResult, choice: Choice | None) -> dict[str, Any]:
+def _document(result: LiftResult, choice: TargetTimings | None) -> dict[str, Any]:
     document = result.to_json()
     if choice is not None:
         document |= {"target": choice.best, "auto": choice.to_json()}
     return document
 
 
-def _shown(results: list[LiftResult], choices: dict[str, Choice], explain: bool) -> Iterator[Any]:
+def _shown(results: list[LiftResult], choices: dict[str, TargetTimings], explain: bool) -> Iterator[Any]:
     from tensmith.lifting.show import explain as explained
 
     for result in results:
@@ -120,7 +120,7 @@ def _sentences(result: LiftResult) -> Iterator[str]:
         yield f"  wrote    {path}"
 
 
-def _table(choice: Choice) -> Any:
+def _table(choice: TargetTimings) -> Any:
     shapes = ", ".join(
         f"{name} {'x'.join(map(str, shape))}" for name, shape in choice.shapes.items() if shape
     )

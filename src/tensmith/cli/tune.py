@@ -16,7 +16,7 @@ from tensmith.cli.terminal import table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tensmith.tune.network import Place
+    from tensmith.tune.network import TuningTarget
     from tensmith.tune.search import Tell
 
 
@@ -99,26 +99,26 @@ def tune(
 
 
 @contextlib.contextmanager
-def _place(rpc: str | None, target: str | None, tell: Tell) -> Iterator[Place]:
+def _place(rpc: str | None, target: str | None, tell: Tell) -> Iterator[TuningTarget]:
     """This machine, or the device at the address `rpc`."""
     from tensmith.hardware import load_target
     from tensmith.kernel.isa import host_isa
     from tensmith.kernel.shipped import shipped
     from tensmith.kernel.timings import Timings
-    from tensmith.tune.network import Place
+    from tensmith.tune.network import TuningTarget
     from tensmith.tune.timer import Timer
-    from tensmith.tune.tvm.device import Device
+    from tensmith.tune.tvm.device import RpcDevice
 
     if rpc is None:
         with Timer() as timer:
-            yield Place(host_isa(), Timings(writing=True), timer.seconds, shipped(host_isa()))
+            yield TuningTarget(host_isa(), Timings(writing=True), timer.seconds, shipped(host_isa()))
         return
     named = load_target(target) if target is not None else None
-    with Device(rpc) as device:
+    with RpcDevice(rpc) as device:
         tell(f"connecting to {rpc}")
         found = device.describe()
         isa = found.isa(named)
-        yield Place(isa, Timings(cpu=found.model, writing=True), device.seconds, shipped(isa))
+        yield TuningTarget(isa, Timings(cpu=found.model, writing=True), device.seconds, shipped(isa))
 
 
 def _table(document: dict[str, Any]) -> Table:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tensmith.ctext.dialect import Dialect
 from tensmith.ctext.names import enclosed, literal
-from tensmith.ctext.scalar import Scope, Unit, lazy, uses
+from tensmith.ctext.scalar import CBlock, CUnit, lazy, uses
 from tensmith.formula.expr import PICKED, Call, Choose, Expr, Let, Read, Reduce
 from tensmith.formula.functions import JOINS
 from tensmith.formula.poly import Poly
@@ -34,7 +34,7 @@ _INDEX_NAMES = ("i", "j", "k", "l")
 _SHORT = 16
 
 
-def nest_lines(outer: Scope, step: Nest) -> None:
+def nest_lines(outer: CBlock, step: Nest) -> None:
     """Adds a nest to a scope."""
     outer.unit.extents |= dict(zip(step.variables, step.extents))
     if step.scan is not None:
@@ -81,7 +81,7 @@ class Nest:
 # Loops
 
 
-def _open(scope: Scope, variable: str, extent: Poly) -> tuple[Scope, str]:
+def _open(scope: CBlock, variable: str, extent: Poly) -> tuple[CBlock, str]:
     """An inner scope for a loop over a variable, and its head."""
     depth = sum(1 for _ in _loop_names(scope))
     base = _INDEX_NAMES[depth] if depth < len(_INDEX_NAMES) else "i"
@@ -91,14 +91,14 @@ def _open(scope: Scope, variable: str, extent: Poly) -> tuple[Scope, str]:
     return inner, f"for ({scope.index} {name} = 0; {name} < {enclosed(scope.poly(extent))}; {name}++)"
 
 
-def _loop_names(scope: Scope | None) -> Iterator[str]:
+def _loop_names(scope: CBlock | None) -> Iterator[str]:
     while scope is not None:
         yield from scope.variables.values()
         scope = scope.outer
 
 
 def _plain(
-    scope: Scope, step: Nest, axes: Sequence[int], opened: tuple[str, ...], blocked: Blocked | None = None
+    scope: CBlock, step: Nest, axes: Sequence[int], opened: tuple[str, ...], blocked: Blocked | None = None
 ) -> None:
     """The remaining axes as loops, then the element; what an axis does not change is computed before it."""
     if not axes:
@@ -119,12 +119,12 @@ def _block_variable(step: Nest, blocked: Blocked | None) -> list[str]:
     return [step.variables[blocked.axis]] if blocked is not None else []
 
 
-def _target(scope: Scope, step: Nest) -> str:
+def _target(scope: CBlock, step: Nest) -> str:
     """The place that a step writes."""
     return scope.unit.element(step.target, scope.poly(step.index))
 
 
-def hoist(scope: Scope, root: Expr, inside: Sequence[str]) -> None:
+def hoist(scope: CBlock, root: Expr, inside: Sequence[str]) -> None:
     """Computes, before a loop, what does not vary with the variables of it and of the loops inside it."""
     scope_used = uses(root)
     seen: set[int] = set()
@@ -179,7 +179,7 @@ def beginning(kind: str, dtype: str, dialect: Dialect) -> str:
     return literal(least if low else most, dtype, dialect)
 
 
-def join(unit: Unit, kind: str, dtype: str, total: str, term: str) -> str:
+def join(unit: CUnit, kind: str, dtype: str, total: str, term: str) -> str:
     """The statement that takes one more term into a total."""
     if kind in ("max", "min"):
         if dtype[0] == "f" and not unit.checked:
@@ -192,21 +192,21 @@ def join(unit: Unit, kind: str, dtype: str, total: str, term: str) -> str:
     return f"{total} = {unit.helper(JOINS[kind], dtype)}({total}, {term});"
 
 
-def _start(scope: Scope, fold: Reduce) -> str:
+def _start(scope: CBlock, fold: Reduce) -> str:
     return beginning(fold.kind, fold.type, scope.unit.dialect)
 
 
-def _join(scope: Scope, fold: Reduce, total: str, term: str) -> str:
+def _join(scope: CBlock, fold: Reduce, total: str, term: str) -> str:
     return join(scope.unit, fold.kind, fold.type, total, term)
 
 
-def _term(scope: Scope, fold: Reduce, body: Expr) -> str:
+def _term(scope: CBlock, fold: Reduce, body: Expr) -> str:
     """One term; a term read twice has a name."""
     text = scope.value(body)
     return scope.keep(body, text) if fold.kind in ("max", "min") and "[" in text else text
 
 
-def fold_loop(scope: Scope, fold: Reduce) -> str:
+def fold_loop(scope: CBlock, fold: Reduce) -> str:
     """A fold as a loop of its own; the name of its total."""
     scope.unit.extents[fold.var] = fold.extent
     total = scope.unit.names.fresh("total")
@@ -223,7 +223,7 @@ def fold_loop(scope: Scope, fold: Reduce) -> str:
     return total
 
 
-def _runs_along_memory(scope: Scope, fold: Reduce) -> bool:
+def _runs_along_memory(scope: CBlock, fold: Reduce) -> bool:
     """Whether neighbouring terms are neighbours in memory, so that lanes may each sum their share."""
     constant = fold.extent.constant
     short = constant is not None and constant < _SHORT
@@ -234,7 +234,7 @@ def _runs_along_memory(scope: Scope, fold: Reduce) -> bool:
     return fold.type[0] == "f" and not short and not nested and regular and not lazy(fold.body)
 
 
-def _lanes(scope: Scope, fold: Reduce, total: str) -> None:
+def _lanes(scope: CBlock, fold: Reduce, total: str) -> None:
     """Sixteen (or eight) partial folds side by side, joined at the end."""
     count = 16 if fold.type == "f32" else 8
     names, ctype = scope.unit.names, scope.unit.type(fold.type)
@@ -268,7 +268,7 @@ class Blocked:
     def __init__(self, axis: int, folds: Sequence[Reduce], start: str, width: str) -> None:
         self.axis, self.folds, self.start, self.width = axis, folds, start, width
 
-    def emit(self, scope: Scope, step: Nest) -> None:
+    def emit(self, scope: CBlock, step: Nest) -> None:
         """The folds of a block, then its elements."""
         names = scope.unit.names
         variable = step.variables[self.axis]
@@ -282,20 +282,20 @@ class Blocked:
         inner.line(f"{_target(inner, step)} = {inner.value(step.expr)};")
         scope.block(head, inner)
 
-    def _lane_loop(self, scope: Scope, variable: str) -> tuple[Scope, str, str]:
+    def _lane_loop(self, scope: CBlock, variable: str) -> tuple[CBlock, str, str]:
         lane = scope.unit.names.fresh("lane")
         inner = scope.inner()
         inner.variables[variable] = f"({self.start} + {lane})"
         return inner, lane, f"for ({scope.index} {lane} = 0; {lane} < {self.width}; {lane}++)"
 
-    def _sum(self, scope: Scope, fold: Reduce, variable: str, name: str) -> None:
+    def _sum(self, scope: CBlock, fold: Reduce, variable: str, name: str) -> None:
         folds, body = chain(fold)
         scope.unit.extents |= {each.var: each.extent for each in folds}
         lane = scope.unit.names.fresh("lane")
         scope.line(f"{scope.unit.type(fold.type)} {name}[{BLOCK}];")
         start = _start(scope, fold)
         scope.line(f"for ({scope.index} {lane} = 0; {lane} < {BLOCK}; {lane}++) {name}[{lane}] = {start};")
-        opened: list[tuple[Scope, str, Scope]] = []
+        opened: list[tuple[CBlock, str, CBlock]] = []
         current = scope
         for position, each in enumerate(folds):
             hoist(current, body, [variable, *(inner.var for inner in folds[position:])])
@@ -310,7 +310,7 @@ class Blocked:
             outer.block(head, inner)
 
 
-def _blocked(scope: Scope, step: Nest, axis: int) -> None:
+def _blocked(scope: CBlock, step: Nest, axis: int) -> None:
     """A nest in blocks along one axis: the blocks outermost where nothing else is kept per row."""
     folds = _full_folds(step, step.variables[axis])
     others = [place for place in range(len(step.variables)) if place != axis]
@@ -337,7 +337,7 @@ class _Whole(Blocked):
         super().__init__(blocked.axis, blocked.folds, blocked.start, blocked.width)
         self._head, self._measure = head, measure
 
-    def emit(self, scope: Scope, step: Nest) -> None:
+    def emit(self, scope: CBlock, step: Nest) -> None:
         """A loop over blocks around what each block is."""
         inner = scope.inner()
         inner.line(self._measure)
@@ -390,7 +390,7 @@ def _cost(body: Expr, variable: str) -> int:
 # Running totals
 
 
-def _scan(scope: Scope, step: Nest) -> None:
+def _scan(scope: CBlock, step: Nest) -> None:
     """A running total along one axis, for every position along the others."""
     assert step.scan is not None
     scan, axis = step.scan, step.scan.axis

@@ -11,7 +11,7 @@ import numpy as np
 
 from tensmith.ctext.dialect import C, Dialect
 from tensmith.formula.expr import Number
-from tensmith.formula.poly import Div, Poly
+from tensmith.formula.poly import FloorDiv, Poly
 
 # What C gives a meaning whatever a text says: keywords, entry points, and what compilers define unasked.
 _KEYWORDS = (
@@ -122,7 +122,7 @@ def _float_literal(value: float, dtype: str) -> str:
 
 
 # The C expression of floor(top / bottom), given those of both.
-Divide = Callable[[Div, str, str], str]
+Divide = Callable[[FloorDiv, str, str], str]
 
 
 def poly_text(poly: Poly, name: Callable[[str], str], divide: Divide | None = None) -> str:
@@ -134,7 +134,7 @@ def poly_text(poly: Poly, name: Callable[[str], str], divide: Divide | None = No
     for monomial, coefficient in reversed(poly.terms):
         factors: list[str] = []
         for atom, power in monomial:
-            factor = _division(atom, name, divide) if isinstance(atom, Div) else name(atom)
+            factor = _division(atom, name, divide) if isinstance(atom, FloorDiv) else name(atom)
             factors += [factor] * power
         magnitude = abs(coefficient)
         if magnitude != 1 or not factors:
@@ -147,7 +147,7 @@ def poly_text(poly: Poly, name: Callable[[str], str], divide: Divide | None = No
     return text or "0"
 
 
-def _division(atom: Div, name: Callable[[str], str], divide: Divide | None) -> str:
+def _division(atom: FloorDiv, name: Callable[[str], str], divide: Divide | None) -> str:
     top, bottom = poly_text(atom.top, name, divide), poly_text(atom.bottom, name, divide)
     return f"(({top}) / ({bottom}))" if divide is None else divide(atom, top, bottom)
 

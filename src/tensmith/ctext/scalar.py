@@ -15,7 +15,7 @@ from tensmith.ctext.names import Names, enclosed, is_atom, literal, poly_text
 from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import Call, Choose, Expr, Let, Num, Read, Reduce, Size
 from tensmith.formula.functions import DIVISIONS, REAL, ROUNDINGS
-from tensmith.formula.poly import Div, Poly
+from tensmith.formula.poly import FloorDiv, Poly
 from tensmith.formula.walk import parts, walk
 
 _INFIX = {
@@ -31,7 +31,7 @@ _WIDEST = 72
 
 
 @dataclass
-class Unit:
+class CUnit:
     """What one C file needs: identifiers, the helpers used, the C names of symbols, buffers and parameters.
 
     Buffers in `single` are one variable each, the others pointers. If `checked`, what it is given was looked
@@ -70,10 +70,10 @@ class Unit:
         return self.dialect.types[dtype]
 
 
-class Scope:
+class CBlock:
     """A block of C: its lines, the C names of loop variables, and what has been computed in it so far."""
 
-    def __init__(self, unit: Unit, outer: Scope | None = None, depth: int = 1) -> None:
+    def __init__(self, unit: CUnit, outer: CBlock | None = None, depth: int = 1) -> None:
         self.unit, self.outer, self.depth = unit, outer, depth
         self.lines: list[str] = []
         self.variables: dict[str, str] = {}
@@ -82,13 +82,13 @@ class Scope:
 
     # Lookup
 
-    def inner(self) -> Scope:
+    def inner(self) -> CBlock:
         """A scope one level further in."""
-        return Scope(self.unit, self, self.depth + 1)
+        return CBlock(self.unit, self, self.depth + 1)
 
     def symbol(self, name: str) -> str:
         """The C expression of a loop variable, size or integer parameter."""
-        scope: Scope | None = self
+        scope: CBlock | None = self
         while scope is not None:
             if name in scope.variables:
                 return scope.variables[name]
@@ -97,7 +97,7 @@ class Scope:
 
     def find(self, expr: Expr) -> str | None:
         """What holds an expression already."""
-        scope: Scope | None = self
+        scope: CBlock | None = self
         while scope is not None:
             if id(expr) in scope._known:
                 return scope._known[id(expr)][1]
@@ -113,7 +113,7 @@ class Scope:
         """A polynomial as C."""
         return poly_text(poly, self.symbol, self._divide)
 
-    def _divide(self, division: Div, top: str, bottom: str) -> str:
+    def _divide(self, division: FloorDiv, top: str, bottom: str) -> str:
         """C's division is the floor where nothing is negative."""
         if Ranges(self.unit.extents, self.unit.least).never_negative(division.top):
             return f"(({top}) / ({bottom}))"
@@ -125,7 +125,7 @@ class Scope:
         """Adds a statement."""
         self.lines.append("    " * self.depth + text)
 
-    def block(self, head: str, inner: Scope) -> None:
+    def block(self, head: str, inner: CBlock) -> None:
         """Adds an inner scope under a head such as a for or an if."""
         self.line(f"{head} {{")
         self.lines += inner.lines

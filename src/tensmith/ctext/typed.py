@@ -32,7 +32,7 @@ _ONE = Fraction(1)
 
 
 @dataclass
-class Bounds:
+class KnownRanges:
     """What is known of variables so far."""
 
     ranges: Ranges = field(default_factory=Ranges)
@@ -48,7 +48,7 @@ class Typing:
 
     read: Callable[[str, tuple[Poly, ...]], Expr]
     refuse: Callable[[str], Exception]
-    bounds: Bounds = field(default_factory=Bounds)
+    bounds: KnownRanges = field(default_factory=KnownRanges)
     value: str = ""
     real: str = "f32"
     sums: str = ""

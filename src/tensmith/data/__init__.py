@@ -1,9 +1,9 @@
 """Datasets in their standard on-disk formats: opened by name, read lazily, split into disjoint samples."""
 
 from tensmith.data.arrays import as_dataset
-from tensmith.data.dataset import Batch, Dataset, Part, View
-from tensmith.data.opening import READERS, Reader, open_dataset, reader
-from tensmith.data.preprocess import Choice, Preprocess, candidates, choose, parse_preprocess
+from tensmith.data.dataset import Batch, Dataset, DatasetPart, Subset
+from tensmith.data.opening import READERS, DatasetReader, open_dataset, reader
+from tensmith.data.preprocess import Preprocess, PreprocessChoice, candidates, choose, parse_preprocess
 from tensmith.data.split import Splits, split
 from tensmith.data.tokenizers import ByteTokenizer, CharTokenizer, LlamaTokenizer, Tokenizer
 
@@ -12,15 +12,15 @@ __all__ = [
     "Batch",
     "ByteTokenizer",
     "CharTokenizer",
-    "Choice",
     "Dataset",
+    "DatasetPart",
+    "DatasetReader",
     "LlamaTokenizer",
-    "Part",
     "Preprocess",
-    "Reader",
+    "PreprocessChoice",
     "Splits",
+    "Subset",
     "Tokenizer",
-    "View",
     "as_dataset",
     "candidates",
     "choose",

@@ -39,7 +39,7 @@ def part_name(word: str) -> str | None:
     return _PART_WORDS.get(word.lower())
 
 
-class Part(ABC):
+class DatasetPart(ABC):
     """One part of a dataset ("train", "test"): samples that are read by index, when asked for.
 
     `ragged` says that samples may differ in shape, so that only equal shapes can share a batch.
@@ -65,14 +65,14 @@ class Part(ABC):
         None for a part without labels."""
 
 
-class LazyParts(Mapping[str, Part]):
+class LazyParts(Mapping[str, DatasetPart]):
     """Parts that are opened the first time they are asked for: listing their names reads nothing."""
 
-    def __init__(self, openers: Mapping[str, Callable[[], Part]]) -> None:
+    def __init__(self, openers: Mapping[str, Callable[[], DatasetPart]]) -> None:
         self._openers = dict(openers)
-        self._opened: dict[str, Part] = {}
+        self._opened: dict[str, DatasetPart] = {}
 
-    def __getitem__(self, name: str) -> Part:
+    def __getitem__(self, name: str) -> DatasetPart:
         if name not in self._opened:
             self._opened[name] = self._openers[name]()
         return self._opened[name]
@@ -96,12 +96,12 @@ class Dataset:
     name: str
     task: Task
     classes: int | None
-    parts: Mapping[str, Part]
+    parts: Mapping[str, DatasetPart]
     modality: Modality = "array"
     class_names: tuple[str, ...] = ()
     source: str = ""
 
-    def part(self, name: str) -> Part:
+    def part(self, name: str) -> DatasetPart:
         """The part called `name`; DataError when there is none."""
         if name not in self.parts:
             raise DataError(
@@ -144,18 +144,18 @@ def joined_inputs(parts: Sequence[Inputs]) -> Inputs:
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class Subset:
     """Some samples of a part, in the order of `indices` (int64 [n])."""
 
-    part: Part
+    part: DatasetPart
     indices: npt.NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.indices)
 
-    def take(self, count: int) -> View:
+    def take(self, count: int) -> Subset:
         """The first `count` samples, or all when there are fewer."""
-        return View(self.part, self.indices[:count])
+        return Subset(self.part, self.indices[:count])
 
     def labels(self) -> Array | None:
         """The labels of all samples, without reading the inputs where the format allows it."""

@@ -20,7 +20,7 @@ class _Open(Protocol):
 
 
 @dataclass(frozen=True)
-class Reader:
+class DatasetReader:
     """A kind of dataset: `summary` and `doc` for the documentation, `example` of how to name one."""
 
     kind: str
@@ -33,7 +33,7 @@ class Reader:
         return self.doc.partition("\n")[0]
 
 
-READERS: Registry[Reader] = Registry("dataset", "tensmith.data.readers")
+READERS: Registry[DatasetReader] = Registry("dataset", "tensmith.data.readers")
 
 
 def reader(*kinds: str, example: str) -> Callable[[Callable[..., Dataset]], Callable[..., Dataset]]:
@@ -41,7 +41,9 @@ def reader(*kinds: str, example: str) -> Callable[[Callable[..., Dataset]], Call
 
     def register(function: Callable[..., Dataset]) -> Callable[..., Dataset]:
         for kind in kinds:
-            READERS.add(kind, Reader(kind, f"{kind}:{example}", inspect.getdoc(function) or "", function))
+            READERS.add(
+                kind, DatasetReader(kind, f"{kind}:{example}", inspect.getdoc(function) or "", function)
+            )
         return function
 
     return register
@@ -68,7 +70,7 @@ def open_dataset(spec: str, **options: Any) -> Dataset:
     return dataclasses.replace(dataset, name=dataset.name or kind, source=spec)
 
 
-def _converted(chosen: Reader, options: dict[str, Any]) -> dict[str, Any]:
+def _converted(chosen: DatasetReader, options: dict[str, Any]) -> dict[str, Any]:
     """Checks option names against the reader's signature; text becomes int where that is annotated."""
     parameters = list(inspect.signature(chosen.open).parameters.values())[1:]
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):

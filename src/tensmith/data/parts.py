@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tensmith.data.dataset import Array, Indices, Inputs, Part, sample_count
+from tensmith.data.dataset import Array, DatasetPart, Indices, Inputs, sample_count
 from tensmith.data.storage import RandomFile
 from tensmith.errors import DataError
 
@@ -72,7 +72,7 @@ def named_input(samples: Array) -> Array:
     return model_inputs(samples.astype(np.int64) if small else samples)
 
 
-class ArrayPart(Part):
+class ArrayPart(DatasetPart):
     """Samples along the first axis of an array, or of one array for each of a model's inputs.
 
     They lie in memory or are mapped; rows are converted as they are read.
@@ -108,7 +108,7 @@ class Records:
         return self.file.read_at(self.offset + index * self.stride, self.size)
 
 
-class RecordPart(Part):
+class RecordPart(DatasetPart):
     """uint8 images [channels, height, width] in the records of one or more files, labels beside them."""
 
     def __init__(self, files: Sequence[Records], shape: tuple[int, int, int], labels: Labels) -> None:
@@ -131,7 +131,7 @@ class RecordPart(Part):
         return self._labels[checked_indices(indices, len(self))]
 
 
-class ItemPart(Part):
+class ItemPart(DatasetPart):
     """Samples that a function reads one at a time: `read(i)` gives sample i without a batch axis.
 
     `remedy` completes the message given when asked for samples of different shapes together.

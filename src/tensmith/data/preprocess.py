@@ -77,7 +77,7 @@ def candidates(channels: int) -> tuple[Preprocess, ...]:
 
 
 @dataclass(frozen=True)
-class Choice:
+class PreprocessChoice:
     """`best` is what to use; `tied` are the others that `samples` samples cannot tell from it."""
 
     best: Preprocess
@@ -99,7 +99,7 @@ def choose(
     tried: Sequence[Preprocess],
     likelihoods: Callable[[Preprocess, int, int], Array],
     looks: Sequence[int] = (100, 300, 1200),
-) -> Choice:
+) -> PreprocessChoice:
     """The preprocessing, of those tried (most usual first), under which labels are most likely.
 
     `likelihoods(preprocess, start, stop)` are the log-likelihoods of the labels of samples start..stop,
@@ -122,7 +122,7 @@ def choose(
         standing = [p for p in standing if not _beaten(best - scores[p])]
         if len(standing) == 1 or best.size < stop:
             break
-    return Choice(standing[0], tuple(standing[1:]), best.size)
+    return PreprocessChoice(standing[0], tuple(standing[1:]), best.size)
 
 
 def _beaten(lost: Array) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tensmith.data.dataset import TEST, TRAIN, VALIDATION, Dataset, Part, View
+from tensmith.data.dataset import TEST, TRAIN, VALIDATION, Dataset, DatasetPart, Subset
 from tensmith.errors import DataError, UsageError
 
 Order = npt.NDArray[np.int64]
@@ -18,15 +18,15 @@ Order = npt.NDArray[np.int64]
 class Splits:
     """Disjoint views of one dataset. Nothing is ever chosen by looking at `held_out`."""
 
-    calibration: View
-    search: View
-    held_out: View
+    calibration: Subset
+    search: Subset
+    held_out: Subset
 
     @property
-    def training(self) -> View:
+    def training(self) -> Subset:
         """All that may be looked at: the samples to calibrate on, then those to search on."""
         both = np.concatenate([self.calibration.indices, self.search.indices])
-        return View(self.calibration.part, both)
+        return Subset(self.calibration.part, both)
 
 
 def split(
@@ -53,16 +53,16 @@ def split(
         else:
             sizes = shares(len(order), (calibration, search, held_out), source)
         parts = np.split(order, np.cumsum(sizes))[:3]
-        return Splits(*(View(fitting, part) for part in parts))
+        return Splits(*(Subset(fitting, part) for part in parts))
     sizes = shares(len(order), (calibration, search), source)
     first, second = np.split(order, np.cumsum(sizes))[:2]
     if not len(judging):
         raise DataError(f"{source} has an empty test part; there is nothing to judge the result by")
     last = balanced_order(dataset, judging, seed)[:held_out]
-    return Splits(View(fitting, first), View(fitting, second), View(judging, last))
+    return Splits(Subset(fitting, first), Subset(fitting, second), Subset(judging, last))
 
 
-def _two_parts(dataset: Dataset) -> tuple[Part, Part]:
+def _two_parts(dataset: Dataset) -> tuple[DatasetPart, DatasetPart]:
     """The part to fit on and the part to judge by, which may be the same one."""
     if not dataset.parts:
         raise DataError(f"{dataset.source or dataset.name} has no samples; check the path")
@@ -85,7 +85,7 @@ def shares(room: int, wanted: Sequence[int], source: str) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def balanced_order(dataset: Dataset, part: Part, seed: int) -> Order:
+def balanced_order(dataset: Dataset, part: DatasetPart, seed: int) -> Order:
     """A seeded order of all samples of `part` in which every beginning, and so every slice, is balanced.
 
     Sample r of the n of its class (in random order) takes place (r + u) / n, with u random in 0..1: classes

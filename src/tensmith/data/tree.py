@@ -17,7 +17,7 @@ TAR_SUFFIXES = (".tar", ".tar.xz", ".tar.gz", ".tgz")
 
 
 @dataclass(frozen=True)
-class Tree:
+class FileTree:
     """Regular files below `root`; `names` are relative, with forward slashes, sorted, without hidden ones."""
 
     root: Path
@@ -53,7 +53,7 @@ def expanded(path: str) -> Path:
     return Path(path).expanduser()
 
 
-def open_tree(path: Path) -> Tree:
+def open_tree(path: Path) -> FileTree:
     """Opens a folder or a tar file; a folder of one tar file and no subfolder stands for that file."""
     if path.is_file():
         return _tar(path)
@@ -69,7 +69,7 @@ def _visible(name: str) -> bool:
     return not any(word.startswith(".") for word in PurePosixPath(name).parts)
 
 
-def _folder(root: Path) -> Tree:
+def _folder(root: Path) -> FileTree:
     names: list[str] = []
     seen: set[str] = set()
     for folder, subfolders, files in os.walk(root, followlinks=True):
@@ -88,10 +88,10 @@ def _folder(root: Path) -> Tree:
             raise DataError(f"{root}/{name} is larger than {limit} bytes, too large for one sample")
         return data
 
-    return Tree(root, tuple(sorted(names)), read)
+    return FileTree(root, tuple(sorted(names)), read)
 
 
-def _tar(path: Path) -> Tree:
+def _tar(path: Path) -> FileTree:
     file = open_random(path)
     members: dict[str, tuple[int, int]] = {}
     try:
@@ -109,4 +109,4 @@ def _tar(path: Path) -> Tree:
             raise DataError(f"{path}:{name} is larger than {limit} bytes, too large for one sample")
         return file.read_at(offset, size)
 
-    return Tree(path, tuple(sorted(members)), read)
+    return FileTree(path, tuple(sorted(members)), read)

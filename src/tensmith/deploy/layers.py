@@ -9,18 +9,22 @@ from tensmith.evaluate.layers import layer_costs
 from tensmith.hardware.cost import op_seconds
 from tensmith.ir import Node, Program
 from tensmith.ir.program import array_bytes
-from tensmith.report.document import Layer
+from tensmith.report.document import LayerRow
 from tensmith.rewrite.lossy.int8 import WEIGHT_SUFFIX
 from tensmith.rewrite.method import LOSSY
 from tensmith.rewrite.rule import EVERYWHERE
 from tensmith.search.plan import Plan
-from tensmith.search.run import Run
+from tensmith.search.run import RunDescription
 from tensmith.search.sensitivity import Sensitivity
 
 
 def layer_rows(
-    run: Run, simplified: Program, plan: Plan, final: Program, sensitivity: Mapping[str, Sensitivity]
-) -> list[Layer]:
+    run: RunDescription,
+    simplified: Program,
+    plan: Plan,
+    final: Program,
+    sensitivity: Mapping[str, Sensitivity],
+) -> list[LayerRow]:
     """Rows for the report, on what a plan made of the simplified program.
 
     Times are roofline estimates, sensitivity is measured at PROBE_BITS bits.

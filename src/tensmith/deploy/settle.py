@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tensmith.data import View
+from tensmith.data import Subset
 from tensmith.deploy.schedule import Schedule
 from tensmith.engine.compiled import stock
 from tensmith.errors import EngineError
@@ -24,7 +24,7 @@ from tensmith.search.builder import Builder, Built
 from tensmith.search.candidate import Candidate
 from tensmith.search.front import front, without_near_ties
 from tensmith.search.plan import UNTOUCHED
-from tensmith.search.run import Run
+from tensmith.search.run import RunDescription
 
 MOST_POINTS = 8
 _MOST_JUDGED = 12
@@ -80,11 +80,11 @@ def _product(candidate: Candidate) -> float:
 
 
 def settle(
-    run: Run,
+    run: RunDescription,
     builder: Builder,
     judge: Judge,
     candidates: Sequence[Candidate],
-    held_out: View,
+    held_out: Subset,
     progress: Progress,
     schedule: Schedule,
     counter: Counter | None = None,
@@ -160,7 +160,7 @@ class Hearing:
     """Held-out data, and what was answered on it: each contender is judged once, the original before all."""
 
     judge: Judge
-    view: View
+    view: Subset
     baseline: Contender
     heard: dict[Contender, Outcome] = field(default_factory=dict)
 
@@ -249,7 +249,7 @@ class _Peer:
 
 
 def _judged_peers(
-    run: Run,
+    run: RunDescription,
     builder: Builder,
     hearing: Hearing,
     candidates: Sequence[Candidate],
@@ -281,7 +281,7 @@ def _is_plain_int8(candidate: Candidate) -> bool:
 
 
 def _timed(
-    run: Run,
+    run: RunDescription,
     standing: Mapping[Contender, Candidate],
     peers: list[_Peer],
     progress: Progress,

@@ -26,7 +26,7 @@ from tensmith.rewrite.calibration import Calibration
 from tensmith.search.candidate import Candidate
 from tensmith.search.front import best
 from tensmith.search.plan import BASELINE_ENGINE
-from tensmith.search.run import Run
+from tensmith.search.run import RunDescription
 from tensmith.search.sensitivity import Sensitivity
 from tensmith.verify.certificate import make_certificate, write_certificate
 from tensmith.verify.library import prepared_in
@@ -52,7 +52,7 @@ class Story:
 
 def write_run(
     folder: RunFolder,
-    run: Run,
+    run: RunDescription,
     checker: Checker,
     calibration: Calibration,
     settled: Settled,
@@ -93,7 +93,7 @@ def write_run(
 class _Writing:
     """What all points are written with."""
 
-    run: Run
+    run: RunDescription
     checker: Checker
     calibration: Calibration
     judged: Judged | None
@@ -152,7 +152,7 @@ def _write_point(place: Path, final: Path, writing: _Writing, point: Point) -> d
     return {file.name: sha256_file(file) for file in sorted(place.iterdir())}
 
 
-def _deployed(place: Path, run: Run, point: Point) -> Deployed:
+def _deployed(place: Path, run: RunDescription, point: Point) -> Deployed:
     """What a point is meant to run in, and how it was compiled if it was."""
     return Deployed(
         engine=point.candidate.engine,
@@ -179,7 +179,7 @@ def _tried(candidate: Candidate, settled: Settled) -> dict[str, Any]:
     return {"id": candidate.id, "status": status, "reason": reason, "metrics": metrics}
 
 
-def _context(run: Run, settled: Settled, chosen: Candidate, story: Story) -> dict[str, Any]:
+def _context(run: RunDescription, settled: Settled, chosen: Candidate, story: Story) -> dict[str, Any]:
     config, task = story.config, run.task
     original = settled.original["accuracy"]
     sign = 1 if task.better == "lower" else -1

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tensmith.backend.device.plan import Plan, make_plan
+from tensmith.backend.device.plan import DevicePlan, make_plan
 from tensmith.backend.native.plan import fixed
 from tensmith.engine.base import first_line
 from tensmith.engine.signature import read_signature
@@ -22,13 +22,13 @@ from tensmith.frontend.onnx import read_onnx
 PRECISIONS = ("f32", "f16")
 
 
-class Machine(ABC):
+class LoadedPlan(ABC):
     """A plan on a device: its kernels are compiled, its constants there, its arena allocated.
 
     There is one arena, so calls wait for each other.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: DevicePlan) -> None:
         self.plan = plan
         self._lock = threading.Lock()
 
@@ -87,7 +87,7 @@ def open_session(
     path: Path,
     precision: str,
     sizes: Mapping[str, int] | None,
-    load: Callable[[Plan], Machine],
+    load: Callable[[DevicePlan], LoadedPlan],
 ) -> SizedSession:
     """A session of the model at `path`, whose plans `load` puts on the device."""
     if precision not in PRECISIONS:
@@ -97,8 +97,12 @@ def open_session(
 
 
 def _built(
-    engine: str, path: Path, precision: str, load: Callable[[Plan], Machine], sizes: Mapping[str, int]
-) -> Machine:
+    engine: str,
+    path: Path,
+    precision: str,
+    load: Callable[[DevicePlan], LoadedPlan],
+    sizes: Mapping[str, int],
+) -> LoadedPlan:
     try:
         return load(make_plan(fixed(read_onnx(path), dict(sizes)), precision == "f16"))
     except TensmithError as error:

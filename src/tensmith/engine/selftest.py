@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tensmith.backend.onnx import write_onnx
-from tensmith.engine.worker import Worker
+from tensmith.engine.worker import SessionWorker
 from tensmith.errors import EngineError
 from tensmith.files import TemporaryFolder
 from tensmith.ir import Program, TensorType, interpret, make_node
@@ -30,7 +30,7 @@ def self_test(engine: str) -> float:
     with TemporaryFolder() as folder:
         path = Path(folder) / "selftest.onnx"
         write_onnx(program, path)
-        with Worker(engine, path, timeout=_TIMEOUT_S) as worker:
+        with SessionWorker(engine, path, timeout=_TIMEOUT_S) as worker:
             answer = worker.run(sample)["y"]
     if answer.shape != expected.shape or not np.allclose(answer, expected, rtol=0, atol=_TOLERANCE):
         raise EngineError(f"{engine} answers otherwise than the reference on a convolution; install it again")

@@ -71,7 +71,7 @@ class TensorSpec:
 
 
 @dataclass(frozen=True)
-class Signature:
+class ModelSignature:
     """Inputs and outputs in the file's order, and the operator names of the main graph."""
 
     inputs: tuple[TensorSpec, ...]
@@ -83,7 +83,7 @@ class _Damaged(Exception):
     """The bytes are not a protobuf message of the expected layout."""
 
 
-def read_signature(path: Path) -> Signature:
+def read_signature(path: Path) -> ModelSignature:
     """The signature of the ONNX model at `path`; EngineError if it is missing, truncated or not ONNX."""
     try:
         with memoryview(gate.mapped(path, gate.ENGINE_MODEL)) as view:
@@ -94,7 +94,7 @@ def read_signature(path: Path) -> Signature:
         raise EngineError(f"{path} is not a complete ONNX file: {error}; export or copy it again") from error
 
 
-def _signature(model: memoryview) -> Signature:
+def _signature(model: memoryview) -> ModelSignature:
     graph = _only(model, _MODEL_GRAPH)
     initializers: set[str] = set()
     operators: set[str] = set()
@@ -112,7 +112,7 @@ def _signature(model: memoryview) -> Signature:
     if not outputs:
         raise _Damaged("its graph has no outputs")
     fed = tuple(spec for spec in inputs if spec.name not in initializers)
-    return Signature(fed, tuple(outputs), frozenset(operators))
+    return ModelSignature(fed, tuple(outputs), frozenset(operators))
 
 
 def _tensor_spec(value_info: memoryview) -> TensorSpec:

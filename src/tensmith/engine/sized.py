@@ -9,12 +9,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from tensmith.engine.base import Arrays, Session, check_inputs, sizes_of
-from tensmith.engine.signature import Signature
+from tensmith.engine.signature import ModelSignature
 
 Array = np.ndarray[Any, Any]
 
 
-class Compiled(Protocol):
+class CompiledModel(Protocol):
     """A model of fixed sizes, ready to run, by several threads at once too."""
 
     def __call__(self, **inputs: Array) -> dict[str, Array]:
@@ -24,20 +24,20 @@ class Compiled(Protocol):
         """(a call that repeats one inference, the arrays in which it leaves its answers)."""
 
 
-Build = Callable[[Mapping[str, int]], Compiled]
+Build = Callable[[Mapping[str, int]], CompiledModel]
 
 
 class SizedSession(Session):
     """Compiles what `build` gives for the sizes of the inputs, at first use."""
 
-    def __init__(self, signature: Signature, build: Build) -> None:
+    def __init__(self, signature: ModelSignature, build: Build) -> None:
         self.inputs, self.outputs = signature.inputs, signature.outputs
         self.operators = signature.operators
         self._build = build
-        self._models: dict[tuple[tuple[str, int], ...], Compiled] = {}
+        self._models: dict[tuple[tuple[str, int], ...], CompiledModel] = {}
         self._building = threading.Lock()
 
-    def load(self, sizes: Mapping[str, int]) -> Compiled:
+    def load(self, sizes: Mapping[str, int]) -> CompiledModel:
         """The model for these sizes."""
         key = tuple(sorted(sizes.items()))
         model = self._models.get(key)
@@ -59,7 +59,7 @@ class SizedSession(Session):
         self._models.clear()
 
 
-def opened(signature: Signature, build: Build, sizes: Mapping[str, int] | None) -> SizedSession:
+def opened(signature: ModelSignature, build: Build, sizes: Mapping[str, int] | None) -> SizedSession:
     """A session that has compiled for `sizes`, and for 1 where they say nothing."""
     given = sizes or {}
     session = SizedSession(signature, build)

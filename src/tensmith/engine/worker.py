@@ -31,7 +31,7 @@ _ORPHAN_GRACE_S = 5
 
 
 @dataclass(frozen=True)
-class Load:
+class LoadCost:
     """What loading took: seconds; resident bytes of the process before, after, and at most in between."""
 
     seconds: float
@@ -48,7 +48,7 @@ class Peak:
     exact: bool
 
 
-class Worker(Session):
+class SessionWorker(Session):
     """A session in another process. Every request is killed after `timeout` seconds; use as a context."""
 
     def __init__(
@@ -86,7 +86,7 @@ class Worker(Session):
         except BaseException:
             self.close()
             raise
-        self.load = Load(answer["seconds"], answer["before"], answer["loaded"], answer["peak"])
+        self.load = LoadCost(answer["seconds"], answer["before"], answer["loaded"], answer["peak"])
         self.inputs, self.outputs = _specs(answer["inputs"]), _specs(answer["outputs"])
         self.operators = frozenset(answer["operators"])
         self.samples = answer["samples"]
@@ -113,7 +113,7 @@ class Worker(Session):
         self._process.end()
         self._log.close()
 
-    def __enter__(self) -> Worker:
+    def __enter__(self) -> SessionWorker:
         return self
 
     def __exit__(

@@ -29,7 +29,7 @@ Evidence = Literal["checked", "tested", "not checked"]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PassComparison:
     """What is known of a pass. `different` is the first value that is not what it was, and `node` makes it.
 
     checked: over prime fields, unless nothing had to be run; `error_probability` bounds the chance that a
@@ -44,18 +44,18 @@ class Comparison:
     node: str = ""
 
 
-def compare_changes(before: Program, after: Program, seed: int = 0) -> Comparison:
+def compare_changes(before: Program, after: Program, seed: int = 0) -> PassComparison:
     """Whether a pass left every value as it was. Never raises for what the programs are."""
     try:
         len(after.facts)
     except ProgramError as problem:
-        return Comparison(
+        return PassComparison(
             "not checked", 0, 1.0, str(problem), after.outputs[0], "a node that is no use of its op"
         )
     try:
         return _Sweep(live(before), live(after), seed).run()
     except ProgramError as problem:
-        return Comparison("not checked", error_probability=1.0, detail=str(problem))
+        return PassComparison("not checked", error_probability=1.0, detail=str(problem))
 
 
 class _Different(Exception):
@@ -76,7 +76,7 @@ class _Sweep:
         # What fields could say nothing of once, they are not asked again.
         self.fieldless: set[tuple[str, ...]] = set()
 
-    def run(self) -> Comparison:
+    def run(self) -> PassComparison:
         """See compare_changes."""
         for node in self.before.nodes:
             self.left.update(zip(node.outputs, self._numbers(node, self.left)))
@@ -88,7 +88,7 @@ class _Sweep:
                         self._unify(name, node)
             self._outputs()
         except _Different as wrong:
-            return Comparison("not checked", 0, 1.0, str(wrong), wrong.value, wrong.node)
+            return PassComparison("not checked", 0, 1.0, str(wrong), wrong.value, wrong.node)
         return _summary(self.found)
 
     def _ends(self, program: Program) -> dict[str, int]:
@@ -172,10 +172,10 @@ def _named(numbers: Mapping[str, int], value: str) -> str:
     return f"v{numbers[value]}"
 
 
-def _summary(found: list[FieldCheck]) -> Comparison:
+def _summary(found: list[FieldCheck]) -> PassComparison:
     """What the checks of all values come to: the least of them, and the sum of their probabilities."""
     if not found:
-        return Comparison("checked")
+        return PassComparison("checked")
     bounded = [check for check in found if check.equal and check.error_probability < 1]
     tested = [check for check in found if check.equal and check.error_probability >= 1]
     unknown = [check for check in found if not check.equal]
@@ -184,7 +184,7 @@ def _summary(found: list[FieldCheck]) -> Comparison:
     parts = [f"{len(group)} {how}" for how, group in counts.items() if group]
     reason = unknown[0].reason if unknown else ""
     chance = math.fsum(check.error_probability for check in found)
-    return Comparison(
+    return PassComparison(
         evidence,
         min((len(check.primes) for check in bounded), default=0),
         min(1.0, chance),

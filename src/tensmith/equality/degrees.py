@@ -28,26 +28,26 @@ from tensmith.formula.functions import POSITIVE
 
 
 @dataclass(frozen=True)
-class Size:
+class PolynomialBound:
     """Bounds on a polynomial: total degree, and powers of two around its coefficients."""
 
     degree: float = 0.0
     high: float = 0.0
     low: float = 0.0
 
-    def __mul__(self, other: Size) -> Size:
-        return Size(self.degree + other.degree, self.high + other.high, self.low + other.low)
+    def __mul__(self, other: PolynomialBound) -> PolynomialBound:
+        return PolynomialBound(self.degree + other.degree, self.high + other.high, self.low + other.low)
 
-    def __pow__(self, power: float) -> Size:
-        return Size(self.degree * power, self.high * power, self.low * power)
+    def __pow__(self, power: float) -> PolynomialBound:
+        return PolynomialBound(self.degree * power, self.high * power, self.low * power)
 
-    def __add__(self, other: Size) -> Size:
+    def __add__(self, other: PolynomialBound) -> PolynomialBound:
         joined = self | other
-        return Size(joined.degree, joined.high + 1, joined.low)
+        return PolynomialBound(joined.degree, joined.high + 1, joined.low)
 
-    def __or__(self, other: Size) -> Size:
+    def __or__(self, other: PolynomialBound) -> PolynomialBound:
         """Bounds on either."""
-        return Size(
+        return PolynomialBound(
             max(self.degree, other.degree), max(self.high, other.high), min(self.low, other.low)
         )  # fmt: skip
 
@@ -61,7 +61,7 @@ class Size:
 class Quotient:
     """Bounds on a value N / D. `den`: division site -> power in D. `unit`: see the module."""
 
-    num: Size = Size()
+    num: PolynomialBound = PolynomialBound()
     den: Mapping[int, int] = field(default_factory=dict)
     unit: bool = False
 
@@ -88,9 +88,9 @@ class Degrees:
     exact = True
 
     def __init__(self) -> None:
-        variable = Size(1.0)
+        variable = PolynomialBound(1.0)
         self.table = [Quotient(), Quotient(variable), Quotient(variable, unit=True)]
-        self.sites: list[Size] = []
+        self.sites: list[PolynomialBound] = []
         self.calls: list[Calls] = []
         self.compares = False
         self._constants: dict[float, int] = {0.0: _ZERO}
@@ -107,23 +107,27 @@ class Degrees:
         """Bounds on every element."""
         return self.table[self._joined(array)]
 
-    def common(self, a: Quotient, b: Quotient) -> tuple[Size, Size, dict[int, int]]:
+    def common(self, a: Quotient, b: Quotient) -> tuple[PolynomialBound, PolynomialBound, dict[int, int]]:
         """Both numerators over one denominator."""
         den = {site: max(a.den.get(site, 0), b.den.get(site, 0)) for site in {*a.den, *b.den}}
         return a.num * self._missing(a, den), b.num * self._missing(b, den), den
 
-    def product(self, den: Mapping[int, int]) -> Size:
+    def product(self, den: Mapping[int, int]) -> PolynomialBound:
         """The size of a denominator."""
-        return fold(Size.__mul__, (self.sites[site] ** power for site, power in den.items()), Size())
+        return fold(
+            PolynomialBound.__mul__,
+            (self.sites[site] ** power for site, power in den.items()),
+            PolynomialBound(),
+        )
 
-    def _missing(self, a: Quotient, den: Mapping[int, int]) -> Size:
+    def _missing(self, a: Quotient, den: Mapping[int, int]) -> PolynomialBound:
         return self.product({site: power - a.den.get(site, 0) for site, power in den.items()})
 
     def _new(self, quotient: Quotient) -> int:
         self.table.append(quotient)
         return len(self.table) - 1
 
-    def _site(self, size: Size) -> int:
+    def _site(self, size: PolynomialBound) -> int:
         self.sites.append(size)
         return len(self.sites) - 1
 
@@ -191,14 +195,14 @@ class Degrees:
         top, index = self.bound(a), self._joined(b)
         bottom = self.table[index]
         if bottom.unit:
-            num = Size(
+            num = PolynomialBound(
                 top.num.degree + bottom.num.degree,
                 top.num.high - bottom.num.low,
                 top.num.low - bottom.num.high,
             )
             return _filled(self._new(Quotient(num, _merged(top.den, bottom.den), top.unit)), shape)
         if index in self._scalars:
-            rest, site = Size(), self._scalars[index]
+            rest, site = PolynomialBound(), self._scalars[index]
         else:
             rest, site = bottom.num ** (b.size - 1), self._site(bottom.num**b.size)
         num = top.num * self.product(bottom.den) ** 2 * rest
@@ -254,7 +258,7 @@ def _merged(*dens: Mapping[int, int]) -> dict[int, int]:
 def _summed(value: Quotient, count: int) -> Quotient:
     """A sum of `count` such values."""
     growth = math.log2(max(count, 1))
-    return Quotient(Size(value.num.degree, value.num.high + growth, value.num.low), value.den)
+    return Quotient(PolynomialBound(value.num.degree, value.num.high + growth, value.num.low), value.den)
 
 
 def _reduced(
@@ -271,10 +275,12 @@ def _weights(values: Array) -> Quotient:
     """Bounds on any of some constants; a lone power of two is a unit."""
     found = values[np.logical_and(np.isfinite(values), values != 0)]
     if found.size == 0:
-        return Quotient(Size(1.0) if values.size and not np.all(values == 0) else Size())
+        return Quotient(
+            PolynomialBound(1.0) if values.size and not np.all(values == 0) else PolynomialBound()
+        )
     mantissa, exponent = np.frexp(np.abs(found))
     whole = (mantissa * 2.0**53).astype(np.int64)
     lowest = int(np.min(exponent - 53 + np.log2(whole & -whole).astype(np.int64)))
     degree = 0.0 if found.size == np.count_nonzero(values) else 1.0
     high = float(np.log2(np.max(np.abs(found))))
-    return Quotient(Size(degree, high, lowest), unit=values.size == 1 and high == lowest)
+    return Quotient(PolynomialBound(degree, high, lowest), unit=values.size == 1 and high == lowest)

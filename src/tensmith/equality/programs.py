@@ -40,7 +40,7 @@ import numpy as np
 
 from tensmith.equality import sampling
 from tensmith.equality.cuts import cut
-from tensmith.equality.degrees import Calls, Degrees, Quotient, Size
+from tensmith.equality.degrees import Calls, Degrees, PolynomialBound, Quotient
 from tensmith.equality.joint import interpret_jointly
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array, PrimeField
@@ -226,7 +226,7 @@ class _Comparison:
         reason = next(filter(None, map(_undecided, (self.left, self.right))), "")
         if degrees.compares and not reason:
             reason = "real numbers are compared inside a node"
-        worst = max(differences, key=_once, default=Size())
+        worst = max(differences, key=_once, default=PolynomialBound())
         chance = _Chance(degrees, worst)
         return chance.degree, chance, reason
 
@@ -275,7 +275,7 @@ def _undecided(program: Program) -> str:
 class _Chance:
     """chance(k): the probability of a false pass with k primes. `degree` is the largest met."""
 
-    def __init__(self, degrees: Degrees, output: Size) -> None:
+    def __init__(self, degrees: Degrees, output: PolynomialBound) -> None:
         self._output = _once(output)
         self._pairs, largest = _pairs(degrees)
         self.degree = math.ceil(max(output.degree, largest))
@@ -302,12 +302,12 @@ def _pairs(degrees: Degrees) -> tuple[list[tuple[float, float]], float]:
     return found, degree
 
 
-def _difference(degrees: Degrees, a: Quotient, b: Quotient) -> Size:
+def _difference(degrees: Degrees, a: Quotient, b: Quotient) -> PolynomialBound:
     """The numerator of a - b times the common denominator, which is zero wherever a divisor is."""
     first, second, den = degrees.common(a, b)
     return (first + second) * degrees.product(den)
 
 
-def _once(size: Size) -> float:
+def _once(size: PolynomialBound) -> float:
     """The probability that a polynomial that is not zero is zero modulo a random prime at a random point."""
     return 2 * size.degree / (sampling.LOWEST - 1) + math.floor(size.bits / 20) / sampling.PRIMES_IN_RANGE

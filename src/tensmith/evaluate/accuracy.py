@@ -26,7 +26,7 @@ _ASSUMED_ITEM = 4
 _BATCH_DEPENDENT = frozenset({"DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"})
 
 
-class Batch(Protocol):
+class ModelBatch(Protocol):
     """Samples [n, ...] for the model's only input, or by input name; labels [n] or [n, length]."""
 
     @property
@@ -38,10 +38,10 @@ class Batch(Protocol):
         """Their labels, if there are any."""
 
 
-class View(Protocol):
+class Samples(Protocol):
     """Samples in a fixed order."""
 
-    def batches(self, batch_size: int) -> Iterator[Batch]:
+    def batches(self, batch_size: int) -> Iterator[ModelBatch]:
         """The samples, at most `batch_size` at a time."""
 
 
@@ -49,7 +49,7 @@ V = TypeVar("V")
 
 
 def classify(
-    session: Session, view: View, *, preprocess: Preprocess | None = None, batch_size: int | None = None
+    session: Session, view: Samples, *, preprocess: Preprocess | None = None, batch_size: int | None = None
 ) -> Classification:
     """Top-1 answers of the first output, [n, classes], with the labels int64 [n] if there are any.
 
@@ -71,7 +71,7 @@ def classify(
     return Classification(np.concatenate(predicted), np.concatenate(labels) if labels else None)
 
 
-def model_language(session: Session, view: View, *, batch_size: int | None = None) -> LanguageModel:
+def model_language(session: Session, view: Samples, *, batch_size: int | None = None) -> LanguageModel:
     """Cross-entropy of the first output, logits [n, length, vocabulary], at labels int64 [n, length].
 
     A label is the token that follows; negative ones are not counted. EngineError if an answer is NaN.

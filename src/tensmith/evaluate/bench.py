@@ -13,7 +13,7 @@ import numpy as np
 
 from tensmith.engine.base import ENGINES, Arrays, available, require
 from tensmith.engine.signature import TensorSpec, read_signature
-from tensmith.engine.worker import Worker
+from tensmith.engine.worker import SessionWorker
 from tensmith.errors import EngineError, ModelError, UsageError
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.latency import Latency, summarize, take_turns
@@ -91,7 +91,7 @@ def bench(
     failures: dict[Contender, str] = {}
     check_sizes([spec for path in paths for spec in _inputs(path)], sizes or {})
     with ExitStack() as stack:
-        workers: dict[Contender, Worker] = {}
+        workers: dict[Contender, SessionWorker] = {}
         for contender in contenders:
             progress(f"loading {contender.name}")
             try:

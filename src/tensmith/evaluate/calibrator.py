@@ -22,7 +22,7 @@ from tensmith.data.dataset import Inputs, sample_count
 from tensmith.engine.base import ENGINES
 from tensmith.engine.resident import release_freed
 from tensmith.errors import ProgramError
-from tensmith.evaluate.accuracy import Model, Preprocess, View, as_model
+from tensmith.evaluate.accuracy import Model, Preprocess, Samples, as_model
 from tensmith.files import TemporaryFolder
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
@@ -48,7 +48,7 @@ _MOMENT_SAMPLES = 128
 class Calibrator:
     """A `Calibration` over one view of data. Results are kept for the program they were computed for."""
 
-    def __init__(self, view: View, samples: int, preprocess: Preprocess | None, threads: int) -> None:
+    def __init__(self, view: Samples, samples: int, preprocess: Preprocess | None, threads: int) -> None:
         self._view, self._samples = view, max(1, samples)
         self._preprocess, self._threads = preprocess, threads
         self._cache: dict[tuple[str, str, str], Any] = {}

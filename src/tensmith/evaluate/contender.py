@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tensmith.engine.base import Arrays, sizes_in
 from tensmith.engine.compiled import COMPILING, Manner, compiled_folder
-from tensmith.engine.worker import Worker
+from tensmith.engine.worker import SessionWorker
 
 _JUDGING_SECONDS = 600.0
 
@@ -30,10 +30,12 @@ class Contender:
         """How it is printed: `onnxruntime:model.onnx`."""
         return f"{self.engine_name}:{self.path.name}"
 
-    def start(self, inputs: Arrays, threads: int, timeout: float = 120.0) -> Worker:
+    def start(self, inputs: Arrays, threads: int, timeout: float = 120.0) -> SessionWorker:
         """A worker that has loaded the file for the sizes of `inputs`, been fed them, and run once."""
         sizes = sizes_in(self.path, inputs)
-        worker = Worker(self.engine, self.path, threads, sizes=sizes, timeout=timeout, **dict(self.settings))
+        worker = SessionWorker(
+            self.engine, self.path, threads, sizes=sizes, timeout=timeout, **dict(self.settings)
+        )
         try:
             worker.feed(inputs)
         except BaseException:
@@ -41,7 +43,7 @@ class Contender:
             raise
         return worker
 
-    def to_judge(self, inputs: Arrays, threads: int, judging_threads: int) -> Worker:
+    def to_judge(self, inputs: Arrays, threads: int, judging_threads: int) -> SessionWorker:
         """A worker that has loaded the file for any number of samples; accuracy needs no quiet machine.
 
         Native code is cut for its threads and sizes: what ships is what is judged.
@@ -49,7 +51,7 @@ class Contender:
         compiling = self.engine in COMPILING
         sizes = sizes_in(self.path, inputs) if compiling else None
         used, limit = threads if compiling else judging_threads, _JUDGING_SECONDS
-        return Worker(self.engine, self.path, used, sizes=sizes, timeout=limit, **dict(self.settings))
+        return SessionWorker(self.engine, self.path, used, sizes=sizes, timeout=limit, **dict(self.settings))
 
     def compiled(self, inputs: Arrays, threads: int) -> Path | None:
         """The folder it is compiled to for the sizes of `inputs`; None where nothing is compiled."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tensmith.data import View
+from tensmith.data import Subset
 from tensmith.engine.base import Arrays
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.outcome import Outcome
@@ -25,7 +25,7 @@ class Judge:
     judging_threads: int
     pace: Pace = field(default_factory=Pace)
 
-    def outcome(self, contender: Contender, view: View, original: Outcome | None = None) -> Outcome:
+    def outcome(self, contender: Contender, view: Subset, original: Outcome | None = None) -> Outcome:
         """What a contender answers; `original` is that of the original. EngineError if it cannot run."""
         # That is no part of a start, which later ones will take as well.
         contender.compiled(self.example, self.threads)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tensmith.engine.worker import Worker
-from tensmith.evaluate.accuracy import Preprocess, View, as_model, best_batch_size
+from tensmith.engine.worker import SessionWorker
+from tensmith.evaluate.accuracy import Preprocess, Samples, as_model, best_batch_size
 from tensmith.formula.arith import Array
 
 _SMALLEST = 1e-12
@@ -22,13 +22,13 @@ def log_softmax(logits: Array) -> Array:
     return np.asarray(x - top - np.log(np.exp(x - top).sum(axis=-1, keepdims=True)))
 
 
-def log_likelihoods(path: Path, view: View, preprocess: Preprocess, threads: int) -> Array:
+def log_likelihoods(path: Path, view: Samples, preprocess: Preprocess, threads: int) -> Array:
     """Log-probability of each label that the model knows: float64 [n], NaN where answers are not finite.
 
     Empty for data without labels.
     """
     found: list[float] = []
-    with Worker("onnxruntime", path, threads) as worker:
+    with SessionWorker("onnxruntime", path, threads) as worker:
         model = as_model(worker, preprocess)
         for batch in view.batches(best_batch_size(worker)):
             logits = model(batch.inputs)[worker.outputs[0].name]

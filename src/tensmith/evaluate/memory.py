@@ -14,7 +14,7 @@ _INFERENCES = 5
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemoryUse:
     """Bytes that a file adds to a process which holds its engine already: `running` at most, and `loading`.
 
     The engine's own libraries and the interpreter are the same for every file and are in `engine` instead.
@@ -27,12 +27,12 @@ class Memory:
 
 def measure_memory(
     contender: Contender, inputs: Arrays, threads: int = 1, processes: int = PROCESSES
-) -> Memory:
+) -> MemoryUse:
     """Medians over fresh processes, lowest and highest as the interval; EngineError if it cannot run."""
     samples = [_sample(contender, inputs, threads) for _ in range(processes)]
     evidence: Evidence = "measured" if all(sample[3] for sample in samples) else "estimated"
     running, loading, engine, _ = zip(*samples)
-    return Memory(_bytes(running, evidence), _bytes(loading, evidence), _bytes(engine, evidence))
+    return MemoryUse(_bytes(running, evidence), _bytes(loading, evidence), _bytes(engine, evidence))
 
 
 def _sample(contender: Contender, inputs: Arrays, threads: int) -> tuple[int, int, int, bool]:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tensmith.data import Dataset, View
+from tensmith.data import Dataset, Subset
 from tensmith.engine.base import Session
 from tensmith.errors import UsageError
 from tensmith.evaluate.accuracy import Model, Preprocess, classify, model_language, score
@@ -42,7 +42,7 @@ class Task:
         """Which way is better."""
         return "lower" if self.measure == "loss" else "higher"
 
-    def example(self, program: Program, view: View) -> dict[str, Array]:
+    def example(self, program: Program, view: Subset) -> dict[str, Array]:
         """One sample of the data as the model's input: what latency is measured on."""
         samples = next(iter(view.batches(1))).inputs
         if not isinstance(samples, Mapping):
@@ -53,7 +53,7 @@ class Task:
             for name, type_ in program.inputs.items()
         }
 
-    def outcome(self, session: Session, view: View, original: Outcome | None) -> Outcome:
+    def outcome(self, session: Session, view: Subset, original: Outcome | None) -> Outcome:
         """What `session` answers on `view`. Agreement is with `original`, or with itself where None."""
         if self.evaluation is not None:
             return score(session, view, self.evaluation, preprocess=self.preprocess)

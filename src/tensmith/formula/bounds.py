@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from tensmith.formula.poly import Div, Poly, floor_div, map_divisions
+from tensmith.formula.poly import FloorDiv, Poly, floor_div, map_divisions
 
 _ZERO = Poly.of(0)
 # What the names of variables bound in a normal form begin with.
@@ -50,7 +50,7 @@ class Ranges:
         """`poly` with the divisions gone whose quotient the ranges determine."""
         return map_divisions(poly, self._simplify_division)
 
-    def _simplify_division(self, division: Div) -> Poly:
+    def _simplify_division(self, division: FloorDiv) -> Poly:
         top, bottom = self.simplify(division.top), self.simplify(division.bottom)
         inner = _single_division(top)
         if inner is not None and self.never_negative(bottom):  # floor(floor(a / b) / c) = floor(a / (b * c))
@@ -79,7 +79,7 @@ class Ranges:
             return poly.substitute({name: self.extents[name] - 1})
         return None
 
-    def _bound_division(self, poly: Poly, division: Div, depth: int) -> Iterable[Poly]:
+    def _bound_division(self, poly: Poly, division: FloorDiv, depth: int) -> Iterable[Poly]:
         """Lower bounds of `poly` without `division`: b*floor(t/b) lies in t-b+1 .. t, for b > 0.
 
         Where b is 0 there is no quotient to bound; a b that may be negative bounds nothing.
@@ -123,18 +123,20 @@ def _rising(poly: Poly) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _as_poly(division: Div) -> Poly:
+def _as_poly(division: FloorDiv) -> Poly:
     return Poly(((((division, 1),), 1),))
 
 
-def _divisions(poly: Poly) -> list[Div]:
-    return list(dict.fromkeys(a for monomial, _ in poly.terms for a, _ in monomial if isinstance(a, Div)))
+def _divisions(poly: Poly) -> list[FloorDiv]:
+    return list(
+        dict.fromkeys(a for monomial, _ in poly.terms for a, _ in monomial if isinstance(a, FloorDiv))
+    )
 
 
-def _single_division(poly: Poly) -> Div | None:
+def _single_division(poly: Poly) -> FloorDiv | None:
     if len(poly.terms) == 1 and poly.terms[0][1] == 1 and len(poly.terms[0][0]) == 1:
         atom, power = poly.terms[0][0][0]
-        return atom if power == 1 and isinstance(atom, Div) else None
+        return atom if power == 1 and isinstance(atom, FloorDiv) else None
     return None
 
 

@@ -21,7 +21,7 @@ from tensmith.formula.terms import (
     Atom,
     CallAtom,
     GroupAtom,
-    Normal,
+    NormalForm,
     ReadAtom,
     ReduceAtom,
     SizeAtom,
@@ -37,7 +37,7 @@ from tensmith.formula.terms import (
 from tensmith.formula.walk import chain
 
 
-def normalize(expr: Expr, ranges: Ranges) -> Normal:
+def normalize(expr: Expr, ranges: Ranges) -> NormalForm:
     """The normal form of `expr`, simplified with what `ranges` says of its variables."""
     return _combine(_expand(expr, ranges), ranges)
 
@@ -157,9 +157,9 @@ def _call(function: str, args: tuple[Expr, ...], ranges: Ranges) -> list[Term]:
     return [Term(factors=((CallAtom(function, tuple(normals)), ONE),))]
 
 
-def _extreme(function: str, args: list[Normal]) -> list[Term]:
+def _extreme(function: str, args: list[NormalForm]) -> list[Term]:
     """maximum and minimum: associative, commutative, idempotent."""
-    flat: dict[str, Normal] = {}
+    flat: dict[str, NormalForm] = {}
     for arg in args:
         atom = _only_atom(arg)
         nested = atom.args if isinstance(atom, CallAtom) and atom.function == function else (arg,)
@@ -180,7 +180,7 @@ def _freed(term: Term) -> Term:
     return rename(term, {name: Poly.symbol(fresh()) for name, _ in term.bound})
 
 
-def _only_atom(normal: Normal) -> Atom | None:
+def _only_atom(normal: NormalForm) -> Atom | None:
     if len(normal.terms) != 1:
         return None
     (term,) = normal.terms
@@ -191,7 +191,7 @@ def _only_atom(normal: Normal) -> Atom | None:
 # Simplification and canonical order
 
 
-def _combine(terms: Iterable[Term], ranges: Ranges) -> Normal:
+def _combine(terms: Iterable[Term], ranges: Ranges) -> NormalForm:
     table: dict[str, Term] = {}
     for term in terms:
         for simple in _simplify(term, ranges):
@@ -206,7 +206,7 @@ def _combine(terms: Iterable[Term], ranges: Ranges) -> Normal:
     merged = _merge_cases(kept, ranges)
     if len(merged) != len(kept):
         return _combine(merged, ranges)
-    return Normal(tuple(sorted(kept, key=lambda term: term.key)))
+    return NormalForm(tuple(sorted(kept, key=lambda term: term.key)))
 
 
 def _simplify(term: Term, ranges: Ranges) -> list[Term]:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, Union
 
 from tensmith.errors import ProgramError
 
-Atom: TypeAlias = Union[str, "Div"]
+Atom: TypeAlias = Union[str, "FloorDiv"]
 Monomial: TypeAlias = tuple[tuple[Atom, int], ...]
 Dim: TypeAlias = Union[int, "Poly"]
 
@@ -183,7 +183,7 @@ class Poly:
 
 
 @dataclass(frozen=True)
-class Div:
+class FloorDiv:
     """The atom floor(top / bottom); a bottom that is a number is positive, one that is 0 has no quotient."""
 
     top: Poly
@@ -245,7 +245,7 @@ def floor_div(top: Poly, bottom: Poly) -> Poly:
         return quotient
     if rest.constant is not None and divisor and 0 <= rest.constant < divisor:
         return quotient
-    return quotient + Poly(((((Div(rest, bottom), 1),), 1),))
+    return quotient + Poly(((((FloorDiv(rest, bottom), 1),), 1),))
 
 
 def _split_multiple(top: Poly, bottom: Poly) -> tuple[Poly, Poly]:
@@ -285,7 +285,7 @@ def product(dims: Iterable[Dim]) -> Dim:
     return simplify_dim(result)
 
 
-def map_divisions(poly: Poly, simplify: Callable[[Div], Poly]) -> Poly:
+def map_divisions(poly: Poly, simplify: Callable[[FloorDiv], Poly]) -> Poly:
     """`poly` with each division atom replaced by what `simplify` makes of it."""
     if all(isinstance(atom, str) for monomial, _ in poly.terms for atom, _ in monomial):
         return poly

@@ -27,7 +27,7 @@ from tensmith.formula.expr import (
     Size,
     substitute,
 )
-from tensmith.formula.poly import Div, Poly
+from tensmith.formula.poly import FloorDiv, Poly
 from tensmith.formula.walk import free_variables
 
 
@@ -116,7 +116,7 @@ class _Writer:
     def _symbol(self, name: str) -> Any:
         return self.symbols.setdefault(name, z3.Int(name))
 
-    def _division(self, division: Div) -> Any:
+    def _division(self, division: FloorDiv) -> Any:
         top, bottom = self.integer(division.top), self.integer(division.bottom)
         quotient = z3.Int(f"div.{division}")
         # Nothing is known of a quotient by what is not positive, least of all that there are no such sizes.

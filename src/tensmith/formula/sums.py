@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import fresh
-from tensmith.formula.poly import Div, Poly, floor_div
+from tensmith.formula.poly import FloorDiv, Poly, floor_div
 from tensmith.formula.terms import Term, map_polys, rename, symbols
 
 
@@ -105,18 +105,18 @@ def parted(term: Term, ranges: Ranges) -> Term | None:
     return None
 
 
-def _largest_first(division: Div) -> tuple[int, int, str]:
+def _largest_first(division: FloorDiv) -> tuple[int, int, str]:
     """By degree, then by factor."""
     degree = max((sum(power for _, power in monomial) for monomial, _ in division.bottom.terms), default=0)
     return -degree, -(division.bottom.constant or 0), str(division)
 
 
-def _divisions(term: Term) -> set[Div]:
+def _divisions(term: Term) -> set[FloorDiv]:
     """Every division in a term."""
-    seen: set[Div] = set()
+    seen: set[FloorDiv] = set()
 
     def note(poly: Poly) -> Poly:
-        seen.update(atom for monomial, _ in poly.terms for atom, _ in monomial if isinstance(atom, Div))
+        seen.update(atom for monomial, _ in poly.terms for atom, _ in monomial if isinstance(atom, FloorDiv))
         return poly
 
     map_polys(term, note)

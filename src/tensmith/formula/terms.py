@@ -45,7 +45,7 @@ class CallAtom:
     """An opaque function of normal forms."""
 
     function: str
-    args: tuple[Normal, ...]
+    args: tuple[NormalForm, ...]
 
     def __str__(self) -> str:
         return f"{self.function}({', '.join(map(str, self.args))})"
@@ -57,7 +57,7 @@ class ReduceAtom:
 
     kind: str
     bound: Bound
-    body: Normal
+    body: NormalForm
 
     def __str__(self) -> str:
         extents = ", ".join(f"{name} < {extent}" for name, extent in self.bound)
@@ -68,7 +68,7 @@ class ReduceAtom:
 class GroupAtom:
     """A sum that is raised to a power."""
 
-    body: Normal
+    body: NormalForm
 
     def __str__(self) -> str:
         return f"({self.body})"
@@ -98,7 +98,7 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Normal:
+class NormalForm:
     """A sum of terms in canonical order."""
 
     terms: tuple[Term, ...]
@@ -114,7 +114,7 @@ class Normal:
         return 1 + max((_atom_height(atom) for term in self.terms for atom, _ in term.factors), default=0)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Normal) and self.text == other.text
+        return isinstance(other, NormalForm) and self.text == other.text
 
     def __hash__(self) -> int:
         return hash(self.text)
@@ -199,9 +199,9 @@ def _map_atom(atom: Atom, change: Callable[[Poly], Poly]) -> Atom:
     raise TypeError(f"not an atom: {atom!r}")
 
 
-def _map_normal(normal: Normal, change: Callable[[Poly], Poly]) -> Normal:
+def _map_normal(normal: NormalForm, change: Callable[[Poly], Poly]) -> NormalForm:
     terms = [canonical(map_polys(term, change)) for term in normal.terms]
-    return Normal(tuple(sorted(terms, key=lambda term: term.key)))
+    return NormalForm(tuple(sorted(terms, key=lambda term: term.key)))
 
 
 def map_polys(term: Term, change: Callable[[Poly], Poly]) -> Term:
@@ -219,7 +219,7 @@ def rename(term: Term, names: Mapping[str, Poly]) -> Term:
     return replace(changed, bound=bound)
 
 
-def rename_normal(normal: Normal, names: Mapping[str, Poly]) -> Normal:
+def rename_normal(normal: NormalForm, names: Mapping[str, Poly]) -> NormalForm:
     return _map_normal(normal, lambda poly: poly.substitute(names))
 
 

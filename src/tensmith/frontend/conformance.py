@@ -28,7 +28,7 @@ from tensmith.ir.types import dtype_name
 
 
 @dataclass(frozen=True)
-class Outcome:
+class NodeTestResult:
     """One node test: the TensIR ops it was imported as, whether all are claimed, and why it failed."""
 
     case: str
@@ -46,30 +46,30 @@ def node_cases() -> list[Any]:
         return list(load_model_tests(kind="node"))
 
 
-def run_case(case: Any) -> Outcome:
+def run_case(case: Any) -> NodeTestResult:
     """Imports and interprets one node test, and compares by the test's own tolerances."""
     if not all(
         value.type.HasField("tensor_type") for value in (*case.model.graph.input, *case.model.graph.output)
     ):
-        return Outcome(case.name, frozenset(), False, None)
+        return NodeTestResult(case.name, frozenset(), False, None)
     try:
         program = read_onnx(case.model)
     except TensmithError as error:
-        return Outcome(case.name, frozenset(), True, f"import: {error}")
+        return NodeTestResult(case.name, frozenset(), True, f"import: {error}")
     ops = frozenset(node.op for node in program.nodes)
     if not ops or any(node.opaque is not None for node in program.nodes):
-        return Outcome(case.name, ops, False, None)
+        return NodeTestResult(case.name, ops, False, None)
     names = [value.name for value in case.model.graph.input]
     for inputs, expected in case.data_sets:
         try:
             found = interpret(program, dict(zip(names, map(as_array, inputs))))
         except TensmithError as error:
-            return Outcome(case.name, ops, True, f"run: {error}")
+            return NodeTestResult(case.name, ops, True, f"run: {error}")
         for name, want in zip(program.outputs, expected):
             failure = _difference(found[name], as_array(want), case.rtol, case.atol)
             if failure is not None:
-                return Outcome(case.name, ops, True, f"output '{name}': {failure}")
-    return Outcome(case.name, ops, True, None)
+                return NodeTestResult(case.name, ops, True, f"output '{name}': {failure}")
+    return NodeTestResult(case.name, ops, True, None)
 
 
 def as_array(value: Any) -> Array:
@@ -97,14 +97,14 @@ def _difference(found: Array, want: Array, rtol: float, atol: float) -> str | No
     return None
 
 
-def run_all() -> list[Outcome]:
+def run_all() -> list[NodeTestResult]:
     """Every node test."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return [run_case(case) for case in node_cases()]
 
 
-def operators_page(outcomes: Iterable[Outcome]) -> str:
+def operators_page(outcomes: Iterable[NodeTestResult]) -> str:
     """docs/operators.md."""
     outcomes = list(outcomes)
     passed = Counter(

@@ -4,12 +4,12 @@ from tensmith.kernel.algorithm import ALGORITHMS, Cost, Kernel, algorithm, candi
 from tensmith.kernel.buffer import Buffer, Halo
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.isa import Isa, host_isa, isa_named
-from tensmith.kernel.problem import Convolution
+from tensmith.kernel.problem import ConvolutionProblem
 
 __all__ = [
     "ALGORITHMS",
     "Buffer",
-    "Convolution",
+    "ConvolutionProblem",
     "Cost",
     "Epilogue",
     "Halo",

@@ -23,7 +23,7 @@ from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.formulas import blocked_sum, lowered, started
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.problem import Convolution
+from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.registry import Registry
 
 Array = np.ndarray[Any, Any]
@@ -54,17 +54,17 @@ class Kernel(ABC):
     # Whether y may lie where the residual does: at each position it is read before y is written there, once.
     adds_in_place: ClassVar[bool] = False
 
-    problem: Convolution
+    problem: ConvolutionProblem
     isa: Isa
 
     @classmethod
     @abstractmethod
-    def refuses(cls, problem: Convolution, isa: Isa) -> str | None:
+    def refuses(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
         """Why the algorithm does not take a problem; None if it does."""
 
     @classmethod
     @abstractmethod
-    def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
+    def candidates(cls, problem: ConvolutionProblem, isa: Isa) -> Iterator[Kernel]:
         """The kernels worth trying for a problem that is not refused, the best guess first."""
 
     @property
@@ -134,7 +134,7 @@ def algorithm(cls: K) -> K:
     return cls
 
 
-def candidates(problem: Convolution, isa: Isa) -> list[Kernel]:
+def candidates(problem: ConvolutionProblem, isa: Isa) -> list[Kernel]:
     """Every algorithm's kernels for a problem."""
     return [
         kernel

@@ -13,18 +13,18 @@ from tensmith.ir.op import OPS, Symbolic
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.codes import CODE_BITS
 from tensmith.kernel.groups import wide_groups
-from tensmith.kernel.problem import Convolution
+from tensmith.kernel.problem import ConvolutionProblem
 
 # Of bytes, any number: it stands for a scalar that formulas know nothing of.
 ZERO_POINT = Read("zero_point", ())
 
 
-def image(problem: Convolution) -> Formula:
+def image(problem: ConvolutionProblem) -> Formula:
     """x[c, i, j]."""
     return tensor("x", problem.channels, problem.height, problem.width)
 
 
-def filters(problem: Convolution) -> Formula:
+def filters(problem: ConvolutionProblem) -> Formula:
     """w[k, c, u, v]; what its codes stand for, where weights are codes."""
     shape = (problem.filters, problem.channels // problem.groups, *problem.window)
     if problem.dtype not in CODE_BITS:
@@ -38,7 +38,7 @@ def filters(problem: Convolution) -> Formula:
     return compute(shape, element)
 
 
-def code_tensors(problem: Convolution) -> tuple[Formula, Formula, Formula]:
+def code_tensors(problem: ConvolutionProblem) -> tuple[Formula, Formula, Formula]:
     """code[k, c], scale[k, block], zero[k, block]."""
     blocks = -(-problem.channels // problem.block)
     return (
@@ -48,7 +48,7 @@ def code_tensors(problem: Convolution) -> tuple[Formula, Formula, Formula]:
     )
 
 
-def meaning(problem: Convolution) -> Formula:
+def meaning(problem: ConvolutionProblem) -> Formula:
     """y[k, i, j] as the op's own formula has it; of bytes, the convolution of x - zero_point."""
     x, zero = image(problem), ZERO_POINT if problem.dtype == "u8" else as_expr(0)
     batch = compute((1, *x.shape), lambda _, *at: x[at] - zero)
@@ -89,7 +89,7 @@ def in_blocks(y: Formula, block: int) -> Formula:
 
 
 def window_address(
-    problem: Convolution, buffer: Buffer, i: Poly, j: Poly, u: Poly | int, v: Poly | int
+    problem: ConvolutionProblem, buffer: Buffer, i: Poly, j: Poly, u: Poly | int, v: Poly | int
 ) -> Poly:
     """Where channel 0 of what tap (u, v) of output (i, j) reads lies."""
     (down, across), (far, wide) = problem.strides, problem.dilations
@@ -99,7 +99,7 @@ def window_address(
     )
 
 
-def widened(problem: Convolution, lanes: int) -> Formula:
+def widened(problem: ConvolutionProblem, lanes: int) -> Formula:
     """[wide group, filter, channel, *window]: what `widen_groups` makes, zeros off the diagonal."""
     groups, channels, count = wide_groups(problem, lanes)
     w, joined = filters(problem), problem.groups // groups
@@ -113,7 +113,9 @@ def widened(problem: Convolution, lanes: int) -> Formula:
     return compute((groups, count, channels, *problem.window), element)
 
 
-def blocked_sum(problem: Convolution, lanes: int, source: Buffer, stored: Formula | None = None) -> Formula:
+def blocked_sum(
+    problem: ConvolutionProblem, lanes: int, source: Buffer, stored: Formula | None = None
+) -> Formula:
     """sum(b, u, v, l < block; stored[address of channel b * block + l and the tap] * w), groups joined.
 
     The last block ends where the channels do. `stored` is the memory of x unless it is given.
@@ -134,13 +136,13 @@ def blocked_sum(problem: Convolution, lanes: int, source: Buffer, stored: Formul
     return compute((problem.filters, *problem.output), element)
 
 
-def lowered(source: Buffer, problem: Convolution, offset: int) -> Formula:
+def lowered(source: Buffer, problem: ConvolutionProblem, offset: int) -> Formula:
     """Bytes in memory less `offset`, which is how `dot` takes them; the halo holds their zero point."""
     stored = memory(source, image(problem), ZERO_POINT)
     return compute(stored.shape, lambda at: stored[at] - offset)
 
 
-def started(sums: Formula, problem: Convolution, offset: int) -> Formula:
+def started(sums: Formula, problem: ConvolutionProblem, offset: int) -> Formula:
     """Sums of lowered bytes with what each filter starts from: (offset - zero point) * sum(w)."""
     w = filters(problem)
 

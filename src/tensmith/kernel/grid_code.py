@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from tensmith.kernel.epilogue import literal
-from tensmith.kernel.quantized import Grid
+from tensmith.kernel.quantized import QuantizationParameters
 
 
-def codes_of(x: str, grid: Grid) -> str:
+def codes_of(x: str, grid: QuantizationParameters) -> str:
     """clamp(round(x / scale) + zero_point), as ONNX's QuantizeLinear; what is no number stays none."""
     zero, low, high = (f"splat({literal(n)})" for n in (grid.zero_point, grid.low, grid.high))
     return f"vmin({high}, vmax({low}, rint_f({x} / splat({literal(grid.scale)})) + {zero}))"
 
 
-def numbers_of(codes: str, grid: Grid) -> str:
+def numbers_of(codes: str, grid: QuantizationParameters) -> str:
     """(codes - zero_point) * scale."""
     return f"(({codes} - splat({literal(grid.zero_point)})) * splat({literal(grid.scale)}))"

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.kernel.problem import Convolution
+from tensmith.kernel.problem import ConvolutionProblem
 
 Array = np.ndarray[Any, Any]
 
 
-def wide_groups(problem: Convolution, lanes: int) -> tuple[int, int, int]:
+def wide_groups(problem: ConvolutionProblem, lanes: int) -> tuple[int, int, int]:
     """(groups, channels of one, filters of one) after joining groups until each fills whole vectors."""
     channels, filters = problem.channels, problem.filters
     for count in range(problem.groups, 1, -1):

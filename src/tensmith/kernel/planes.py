@@ -17,7 +17,7 @@ from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.formulas import filters, image, memory, window_address
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.problem import Convolution
+from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.tiles import chunks, read_halo
 
 Array = np.ndarray[Any, Any]
@@ -53,12 +53,12 @@ class PlaneKernel(OverPlanes):
     vectors: int
 
     @classmethod
-    def refuses(cls, problem: Convolution, isa: Isa) -> str | None:
+    def refuses(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
         """Other element types."""
         return None if problem.dtype == "f32" else f"it computes f32, not {problem.dtype}"
 
     @classmethod
-    def cheapest(cls, problem: Convolution, isa: Isa, positions: int) -> Iterator[Kernel]:
+    def cheapest(cls, problem: ConvolutionProblem, isa: Isa, positions: int) -> Iterator[Kernel]:
         """Tiles of at most so many positions that fit the registers, cheapest first."""
         fitting = [cls(problem, isa, *tile) for tile in register_tiles(problem, isa, positions)]
         yield from sorted(fitting, key=lambda tile: tile.cost().cycles)[:_MOST_CANDIDATES]
@@ -82,7 +82,7 @@ def pack_chunks(weights: Array, groups: int, chunk: int) -> Array:
     ])  # fmt: skip
 
 
-def plane_sum(problem: Convolution, source: Buffer) -> Formula:
+def plane_sum(problem: ConvolutionProblem, source: Buffer) -> Formula:
     """sum(c, u, v; memory[plane of channel c of k's group, and the tap] * w), c < channels / groups."""
     x, w = memory(source, image(problem)), filters(problem)
     channels, count = problem.channels // problem.groups, problem.filters // problem.groups
@@ -97,7 +97,7 @@ def plane_sum(problem: Convolution, source: Buffer) -> Formula:
     return compute((problem.filters, *problem.output), element)
 
 
-def register_tiles(problem: Convolution, isa: Isa, positions: int) -> list[tuple[int, int]]:
+def register_tiles(problem: ConvolutionProblem, isa: Isa, positions: int) -> list[tuple[int, int]]:
     """(filters, vectors of positions) of every tile that the registers hold beside a row of x."""
     most = -(-positions // isa.lanes)
     return [
@@ -118,6 +118,6 @@ def turning_cycles(target: Buffer, isa: Isa) -> float:
     return _TURN * target.size / isa.lanes
 
 
-def filter_chunks(problem: Convolution, chunk: int) -> list[tuple[int, int]]:
+def filter_chunks(problem: ConvolutionProblem, chunk: int) -> list[tuple[int, int]]:
     """(filters, how many such chunks) of one group."""
     return chunks(problem.filters // problem.groups, chunk)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
-class Convolution:
+class ConvolutionProblem:
     """y[k,o] = sum(c < C/groups, r; x[g(k)*C/groups + c, o*strides + r*dilations - pads] * w[k,c,r]).
 
     x: [channels, height, width]; w: [filters, channels/groups, *window]. `pads` are (top, left, bottom,
@@ -75,12 +75,12 @@ class Convolution:
         )
 
 
-def product(rows: int, inner: int, columns: int, dtype: str = "f32", block: int = 0) -> Convolution:
+def product(rows: int, inner: int, columns: int, dtype: str = "f32", block: int = 0) -> ConvolutionProblem:
     """a[rows, inner] @ b[inner, columns] as a convolution; w = b transposed, as [columns, inner, 1, 1]."""
-    return Convolution(inner, 1, rows, columns, dtype=dtype, block=block)
+    return ConvolutionProblem(inner, 1, rows, columns, dtype=dtype, block=block)
 
 
-def distance(one: Convolution, other: Convolution) -> float:
+def distance(one: ConvolutionProblem, other: ConvolutionProblem) -> float:
     """Sum of the octaves between their sizes; infinity between problems that differ in more than sizes."""
     if _kind(one) != _kind(other):
         return math.inf
@@ -88,7 +88,7 @@ def distance(one: Convolution, other: Convolution) -> float:
     return sum(abs(math.log2(mine / its)) for mine, its in zip(*sizes))
 
 
-def _kind(problem: Convolution) -> Convolution:
+def _kind(problem: ConvolutionProblem) -> ConvolutionProblem:
     """The problem but for its sizes; each channel by itself is one kind, however many there are."""
     groups = 0 if problem.groups == problem.channels else problem.groups
     return replace(problem, channels=0, height=0, width=0, filters=0, groups=groups)

@@ -28,7 +28,7 @@ import numpy as np
 from tensmith.errors import EngineError
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.problem import Convolution
+from tensmith.kernel.problem import ConvolutionProblem
 
 Array = np.ndarray[Any, Any]
 
@@ -39,7 +39,7 @@ FIELDS = 3
 _LARGEST = 2.0**31
 
 
-class Grid(NamedTuple):
+class QuantizationParameters(NamedTuple):
     """scale * (q - zero_point) for bytes q in low..high; a clip of the real numbers narrows low and high."""
 
     scale: float
@@ -47,7 +47,7 @@ class Grid(NamedTuple):
     low: int = 0
     high: int = 255
 
-    def clipped(self, low: float, high: float) -> Grid:
+    def clipped(self, low: float, high: float) -> QuantizationParameters:
         """The grid of clip(x, low, high): rounding keeps order, so that bytes are clipped instead."""
         below, above = (
             int(np.clip(np.rint(np.float32(bound) / np.float32(self.scale)) + self.zero_point, 0, 255))
@@ -65,17 +65,17 @@ class Rescaling:
     operand's grid (None: real numbers).
     """
 
-    source: Grid
+    source: QuantizationParameters
     scales: Array
-    target: Grid | None
+    target: QuantizationParameters | None
     codes: Array | None = None
     bias: Array | None = None
-    inner: Grid | None = None
-    residual: Grid | None = None
+    inner: QuantizationParameters | None = None
+    residual: QuantizationParameters | None = None
     late: bool = False
 
 
-def constants(problem: Convolution, isa: Isa, weights: Array, how: Rescaling, curved: bool) -> Array:
+def constants(problem: ConvolutionProblem, isa: Isa, weights: Array, how: Rescaling, curved: bool) -> Array:
     """What the kernel reads beside the weights, as float32 words: a header, then a vector of each field.
 
     weights: int8 [filters, channels/groups, *window]. `curved` if the activation is no clip, and so works on
@@ -91,7 +91,9 @@ def constants(problem: Convolution, isa: Isa, weights: Array, how: Rescaling, cu
     return np.concatenate([_header(how, _unit(how, curved)), vectors.reshape(-1)])
 
 
-def fields(problem: Convolution, weights: Array, how: Rescaling, curved: bool) -> tuple[Array, Array, Array]:
+def fields(
+    problem: ConvolutionProblem, weights: Array, how: Rescaling, curved: bool
+) -> tuple[Array, Array, Array]:
     """(start, factor, offset) of each filter; EngineError where 32 bits would overflow."""
     unit = _unit(how, curved)
     scales = np.broadcast_to(np.float64(how.source.scale) * how.scales.astype(np.float64), problem.filters)
@@ -116,7 +118,7 @@ def _unit(how: Rescaling, curved: bool) -> float:
 def _header(how: Rescaling, unit: float) -> Array:
     """[zero point, low, high, step; inner low, high, step; residual step, offset]."""
     words = np.zeros(HEADER, np.float32)
-    target, inner, residual = how.target or Grid(1, 0), how.inner, how.residual
+    target, inner, residual = how.target or QuantizationParameters(1, 0), how.inner, how.residual
     words[:3].view(np.int32)[...] = (target.zero_point, target.low, target.high)
     words[3] = 1 / target.scale
     if inner:

@@ -14,7 +14,7 @@ from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.groups import wide_groups
-from tensmith.kernel.problem import Convolution
+from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.tiles import Extent, chunks, output_extent, over_tiles, tiles
 
 # A tile must keep the multiply-add units busy for their latency, and its loop and stores cost cycles too.
@@ -110,7 +110,9 @@ T = TypeVar("T", bound=RegisterTiles)
 _MOST_POSITIONS = 1024
 
 
-def tilings(problem: Convolution, vector: int, fits: Callable[[int, int], bool]) -> Iterator[tuple[int, int]]:
+def tilings(
+    problem: ConvolutionProblem, vector: int, fits: Callable[[int, int], bool]
+) -> Iterator[tuple[int, int]]:
     """(positions, blocks) of every tile that fits the registers, for vectors of so many filters."""
     filter_blocks = -(-wide_groups(problem, vector)[2] // vector)
     for blocks in range(1, min(filter_blocks, _MOST_BLOCKS) + 1):

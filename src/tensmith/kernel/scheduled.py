@@ -23,7 +23,7 @@ from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel
 from tensmith.kernel.buffer import NO_HALO, Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.problem import Convolution
+from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.tiles import read_halo
 
 _VERSION = "2"
@@ -49,14 +49,14 @@ class Scheduled(Kernel):
             raise ValueError(f"a function of ({', '.join(self.order)}), not of {', '.join(ARGUMENTS)}")
 
     @classmethod
-    def refuses(cls, problem: Convolution, isa: Isa) -> str | None:
+    def refuses(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
         """Other element types, coded weights, groups."""
         if problem.dtype != "f32" or problem.block:
             return f"it computes f32, not {problem.dtype}"
         return None if problem.groups == 1 else "it computes no groups"
 
     @classmethod
-    def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
+    def candidates(cls, problem: ConvolutionProblem, isa: Isa) -> Iterator[Kernel]:
         """The one that was found for a problem, if any was."""
         found = scheduled(problem, isa)
         yield from [found] if found is not None else []
@@ -166,7 +166,7 @@ static void {name}({SIGNATURE})
         return Cost(self.problem.macs / (2 * self.isa.lanes), moved)
 
 
-def scheduled(problem: Convolution, isa: Isa) -> Scheduled | None:
+def scheduled(problem: ConvolutionProblem, isa: Isa) -> Scheduled | None:
     """The kernel that was kept for a problem; a damaged one is none."""
     entry = cache.find(_room(), _of(problem, isa))
     if entry is None:
@@ -199,6 +199,6 @@ def _room() -> Path:
     return cache.user_cache("metaschedule")
 
 
-def _of(problem: Convolution, isa: Isa) -> dict[str, str]:
+def _of(problem: ConvolutionProblem, isa: Isa) -> dict[str, str]:
     described = json.dumps(asdict(problem), sort_keys=True)
     return {"version": _VERSION, "problem": described, "isa": f"{isa.triple} {' '.join(isa.flags)}"}

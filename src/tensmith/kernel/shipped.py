@@ -22,7 +22,7 @@ from tensmith.errors import EngineError
 from tensmith.kernel.algorithm import Kernel, candidates
 from tensmith.kernel.alone import function_version
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.problem import Convolution, distance
+from tensmith.kernel.problem import ConvolutionProblem, distance
 
 _MOST_BYTES = 1 << 18
 # How far apart shapes are (kernel.problem.distance) whose weights come from neighbouring memories.
@@ -38,13 +38,15 @@ class Ranked(NamedTuple):
 
 
 def _known_fields(given: Any) -> Any:
-    unknown = given.keys() - {one.name for one in fields(Convolution)} if isinstance(given, Mapping) else ()
+    unknown = (
+        given.keys() - {one.name for one in fields(ConvolutionProblem)} if isinstance(given, Mapping) else ()
+    )
     if unknown:
         raise ValueError(f"a problem has no {', '.join(sorted(unknown))}")
     return given
 
 
-class Entry(BaseModel):
+class ShippedEntry(BaseModel):
     """The kernels of one problem, the fastest first; one of them is the first guess, whose ratio is 1.
 
     `memory` is where the weights came from (backend.native.choose.choosers.memory_of).
@@ -52,12 +54,12 @@ class Entry(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    problem: Annotated[Convolution, BeforeValidator(_known_fields)]
+    problem: Annotated[ConvolutionProblem, BeforeValidator(_known_fields)]
     memory: Annotated[int, Field(ge=0, le=2)]
     kernels: Annotated[tuple[Ranked, ...], Field(min_length=1, max_length=4)]
 
     @model_validator(mode="after")
-    def _in_order(self) -> Entry:
+    def _in_order(self) -> ShippedEntry:
         ratios = [one.ratio for one in self.kernels]
         if ratios != sorted(ratios) or 1.0 not in ratios:
             raise ValueError("kernels stand the fastest first, and the first guess has ratio 1")
@@ -75,12 +77,12 @@ class Document(BaseModel):
     cpu: str
     cache_bytes: tuple[int, ...]
     compiler: str
-    entries: tuple[Entry, ...]
+    entries: tuple[ShippedEntry, ...]
 
     def text(self) -> str:
         """The file: an entry a line, problems without what is usual."""
         head = self.model_dump(exclude={"entries"})
-        usual = {one.name: one.default for one in fields(Convolution)}
+        usual = {one.name: one.default for one in fields(ConvolutionProblem)}
         lines = []
         for entry in self.entries:
             problem = {name: value for name, value in asdict(entry.problem).items() if value != usual[name]}
@@ -105,19 +107,19 @@ def read_table(text: str, name: str) -> Document:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class ShippedTable:
     """The entries that hold for an instruction set."""
 
     isa: Isa
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[ShippedEntry, ...] = ()
     _live: dict[int, dict[Kernel, float]] = field(default_factory=dict)
 
-    def ratios(self, problem: Convolution, memory: int) -> dict[Kernel, float]:
+    def ratios(self, problem: ConvolutionProblem, memory: int) -> dict[Kernel, float]:
         """What the table says of a problem, the fastest kernel first; {} if it says nothing."""
         place = self._places.get((problem, memory))
         return {} if place is None else self._ratios(place)
 
-    def near(self, problem: Convolution, memory: int, most: int = 3) -> list[tuple[float, str]]:
+    def near(self, problem: ConvolutionProblem, memory: int, most: int = 3) -> list[tuple[float, str]]:
         """(distance, name) of the kernels that were best at the nearest shapes, this one first."""
         found = (
             (distance(problem, entry.problem) + _OTHER_MEMORY * abs(memory - entry.memory), place)
@@ -132,7 +134,7 @@ class Table:
         return sum(not self._ratios(place) for place in range(len(self.entries)))
 
     @functools.cached_property
-    def _places(self) -> dict[tuple[Convolution, int], int]:
+    def _places(self) -> dict[tuple[ConvolutionProblem, int], int]:
         return {(entry.problem, entry.memory): place for place, entry in enumerate(self.entries)}
 
     def _ratios(self, place: int) -> dict[Kernel, float]:
@@ -151,10 +153,10 @@ class Table:
 
 
 @functools.cache
-def shipped(isa: Isa) -> Table:
+def shipped(isa: Isa) -> ShippedTable:
     """The table for an instruction set: empty if none was made with the instructions that it has."""
     file = resources.files("tensmith.kernel") / "tables" / f"{isa.name}.json"
     if not file.is_file():
-        return Table(isa)
+        return ShippedTable(isa)
     document = read_table(file.read_text(encoding="utf-8"), file.name)
-    return Table(isa, document.entries if document.needs == tuple(sorted(isa.needs)) else ())
+    return ShippedTable(isa, document.entries if document.needs == tuple(sorted(isa.needs)) else ())

@@ -15,7 +15,7 @@ from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.cook_toom import Filtering
 from tensmith.kernel.formulas import filters, image, memory
 from tensmith.kernel.phases import Phases
-from tensmith.kernel.problem import Convolution
+from tensmith.kernel.problem import ConvolutionProblem
 
 Pair: TypeAlias = tuple[int, int]
 
@@ -27,7 +27,7 @@ class Tiled:
     Channels are summed slice by slice, `slice` of them or all at once.
     """
 
-    problem: Convolution
+    problem: ConvolutionProblem
     filtering: Filtering
     phases: Phases
     source: Buffer

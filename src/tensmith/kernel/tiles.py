@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from tensmith.kernel.buffer import Buffer, Halo
-from tensmith.kernel.problem import Convolution
+from tensmith.kernel.problem import ConvolutionProblem
 
 # The height and width of a tile, or of an image.
 Extent = tuple[int, int]
 
 
-def output_extent(problem: Convolution, flat: bool) -> Extent:
+def output_extent(problem: ConvolutionProblem, flat: bool) -> Extent:
     """Height and width of y; one row if `flat`: where positions are independent and lie in one run."""
     height, width = problem.output
     return (1, height * width) if flat else (height, width)
 
 
-def walked_extent(problem: Convolution, *buffers: Buffer) -> Extent:
+def walked_extent(problem: ConvolutionProblem, *buffers: Buffer) -> Extent:
     """`output_extent` as far as all of these lie flat: what is read, what is added, what is written."""
     return output_extent(problem, problem.pointwise and all(buffer.flat for buffer in buffers))
 
 
-def read_halo(problem: Convolution) -> Halo:
+def read_halo(problem: ConvolutionProblem) -> Halo:
     """The zeros around x that the windows of `problem` reach."""
     top, left, _, _ = problem.pads
     reach = [

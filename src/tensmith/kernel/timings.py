@@ -24,7 +24,7 @@ from tensmith.hardware.cpu import detect_cpu
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.alone import code_version
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.problem import Convolution, distance
+from tensmith.kernel.problem import ConvolutionProblem, distance
 from tensmith.kernel.scheduled import Scheduled
 
 _VERSION = 1
@@ -64,7 +64,7 @@ class Timings:
     def known(self, kernels: Iterable[Kernel], memory: int) -> dict[Kernel, float]:
         """Seconds of those kernels that were timed as they are now."""
         found: dict[Kernel, float] = {}
-        stored: dict[tuple[Convolution, Isa], dict[str, tuple[str, float]]] = {}
+        stored: dict[tuple[ConvolutionProblem, Isa], dict[str, tuple[str, float]]] = {}
         for kernel in kernels:
             place = (kernel.problem, kernel.isa)
             if place not in stored:
@@ -74,7 +74,7 @@ class Timings:
                 found[kernel] = seconds
         return found
 
-    def _of(self, problem: Convolution, isa: Isa, memory: int) -> dict[str, tuple[str, float]]:
+    def _of(self, problem: ConvolutionProblem, isa: Isa, memory: int) -> dict[str, tuple[str, float]]:
         where = (self._machine(isa), _described(problem), memory)
         statement = (
             "SELECT kernel, code, seconds FROM timings WHERE machine = ? AND problem = ? AND memory = ?"
@@ -82,7 +82,9 @@ class Timings:
         rows = self._rows(statement, where)
         return {name: (code, seconds) for name, code, seconds in rows if isinstance(seconds, float)}
 
-    def near(self, problem: Convolution, isa: Isa, memory: int, most: int = 3) -> list[tuple[float, str]]:
+    def near(
+        self, problem: ConvolutionProblem, isa: Isa, memory: int, most: int = 3
+    ) -> list[tuple[float, str]]:
         """(distance, name) of our kernels that were best at the nearest other shapes, the nearest first."""
         statement = (
             "SELECT problem, kernel, min(seconds) FROM timings WHERE machine = ? AND memory = ? "
@@ -199,7 +201,7 @@ class Timings:
         )
 
 
-def _described(problem: Convolution) -> str:
+def _described(problem: ConvolutionProblem) -> str:
     return json.dumps(asdict(problem), sort_keys=True)
 
 
@@ -207,8 +209,8 @@ def _digest(kernels: Sequence[Kernel]) -> str:
     return sha256_bytes("\n".join(sorted(map(str, kernels))).encode())[:32]
 
 
-def _problem(text: str) -> Convolution:
+def _problem(text: str) -> ConvolutionProblem:
     """What `_described` wrote."""
     fields: dict[str, Any] = json.loads(text)
     fields |= {key: tuple(value) for key, value in fields.items() if isinstance(value, list)}
-    return Convolution(**fields)
+    return ConvolutionProblem(**fields)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tensmith import cache
-from tensmith.children import Ended, Limits, run
+from tensmith.children import Limits, ProcessResult, run
 from tensmith.errors import EngineError, MissingExtra
 from tensmith.files import TemporaryFolder, sha256_bytes
 from tensmith.kernel.isa import Isa
@@ -49,7 +49,7 @@ def has_compiler() -> bool:
 
 
 @dataclass(frozen=True)
-class Unit:
+class CompileUnit:
     """A C text of several that make a library; `portable` if every processor of the architecture runs it."""
 
     text: str
@@ -77,14 +77,14 @@ def compile_library(text: str, isa: Isa, *, room: Path | None = None, longest: f
 
     def make(folder: Path) -> None:
         folder.mkdir()
-        link_library([Unit(text)], {}, isa, folder / _LIBRARY, longest or LONGEST_SECONDS)
+        link_library([CompileUnit(text)], {}, isa, folder / _LIBRARY, longest or LONGEST_SECONDS)
 
     of = {"command": build_version(isa).replace("\0", " "), "text": sha256_bytes(text.encode())}
     return cache.fetch(room or cache.user_cache("native"), of, make) / _LIBRARY
 
 
 def link_library(
-    units: Sequence[Unit],
+    units: Sequence[CompileUnit],
     files: Mapping[str, bytes],
     isa: Isa,
     library: Path,
@@ -122,7 +122,7 @@ def _target(isa: Isa) -> tuple[str, ...]:
     return ("-target", isa.triple)
 
 
-def _compiled(unit: Unit, isa: Isa, source: Path, longest: float) -> Path:
+def _compiled(unit: CompileUnit, isa: Isa, source: Path, longest: float) -> Path:
     """The object file that a unit is compiled to, by way of `source`."""
     compiler, arguments = _build(isa, unit.portable)
     compiled = source.with_suffix(".o")
@@ -179,7 +179,7 @@ def run_compiler(command: tuple[str, ...], folder: str, longest: float = LONGEST
     return done.stdout
 
 
-def _complaint(done: Ended) -> str:
+def _complaint(done: ProcessResult) -> str:
     """Why a compiler failed, in its own words if it has any."""
     if done.code < 0:
         return done.ending

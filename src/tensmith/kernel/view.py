@@ -13,7 +13,7 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class View:
+class StridedView:
     """A tensor of `shape` in somebody's memory. Strides may be 0 (expanded axes) or negative."""
 
     shape: Shape
@@ -21,10 +21,10 @@ class View:
     offset: int = 0
 
     @staticmethod
-    def dense(shape: Shape) -> View:
+    def dense(shape: Shape) -> StridedView:
         """Row-major, without gaps."""
         strides = tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
-        return View(shape, strides)
+        return StridedView(shape, strides)
 
     @property
     def size(self) -> int:
@@ -34,29 +34,31 @@ class View:
     @property
     def is_dense(self) -> bool:
         """Whether the elements lie in row-major order from the beginning of the memory."""
-        wanted = View.dense(self.shape).strides
+        wanted = StridedView.dense(self.shape).strides
         steps = zip(self.shape, self.strides, wanted)
         return self.offset == 0 and all(size == 1 or here == there for size, here, there in steps)
 
-    def transposed(self, axes: Sequence[int]) -> View:
+    def transposed(self, axes: Sequence[int]) -> StridedView:
         """Axis i is the one that was axes[i]."""
-        return View(tuple(self.shape[a] for a in axes), tuple(self.strides[a] for a in axes), self.offset)
+        return StridedView(
+            tuple(self.shape[a] for a in axes), tuple(self.strides[a] for a in axes), self.offset
+        )
 
-    def sliced(self, starts: Sequence[int], steps: Sequence[int], sizes: Shape) -> View:
+    def sliced(self, starts: Sequence[int], steps: Sequence[int], sizes: Shape) -> StridedView:
         """sizes[axis] elements from starts[axis], every steps[axis]-th."""
         offset = self.offset + sum(start * stride for start, stride in zip(starts, self.strides))
-        return View(sizes, tuple(stride * step for stride, step in zip(self.strides, steps)), offset)
+        return StridedView(sizes, tuple(stride * step for stride, step in zip(self.strides, steps)), offset)
 
-    def expanded(self, shape: Shape) -> View:
+    def expanded(self, shape: Shape) -> StridedView:
         """Broadcast to `shape`, as ONNX does: axes of size 1 are repeated, new ones stand in front."""
         new = len(shape) - len(self.shape)
         kept = [0 if mine == 1 else stride for mine, stride in zip(self.shape, self.strides)]
-        return View(shape, (*([0] * new), *kept), self.offset)
+        return StridedView(shape, (*([0] * new), *kept), self.offset)
 
-    def reshaped(self, shape: Shape) -> View | None:
+    def reshaped(self, shape: Shape) -> StridedView | None:
         """The same elements in the same order; None where no strides can say that."""
         if not self.size:
-            return View.dense(shape)
+            return StridedView.dense(shape)
         runs = _runs([(n, s) for n, s in zip(self.shape, self.strides) if n != 1])
         strides = [0] * len(shape)
         size, stride = 1, 1
@@ -69,7 +71,7 @@ class View:
                 return None
             strides[axis] = stride
             size, stride = size // shape[axis], stride * shape[axis]
-        return View(shape, tuple(strides), self.offset)
+        return StridedView(shape, tuple(strides), self.offset)
 
 
 def _runs(axes: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -83,7 +85,7 @@ def _runs(axes: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return runs
 
 
-def collapsed(shape: Shape, views: Sequence[View]) -> tuple[Shape, list[Shape]]:
+def collapsed(shape: Shape, views: Sequence[StridedView]) -> tuple[Shape, list[Shape]]:
     """(shape, strides of each view) of the fewest loops that visit all of `shape` in row-major order."""
     sizes: list[int] = []
     strides: list[list[int]] = [[] for _ in views]

@@ -41,7 +41,7 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class Choice:
+class TargetTimings:
     """All timings, fastest first."""
 
     timings: tuple[Timing, ...]
@@ -80,7 +80,7 @@ def parse_sizes(text: str) -> dict[str, tuple[int, ...]]:
 
 def choose(
     lifted: Lifted, steps: Steps, sizes: Sizes, progress: Callable[[str], None] | None = None
-) -> tuple[Choice, dict[str, Mapping[str, bytes]]]:
+) -> tuple[TargetTimings, dict[str, Mapping[str, bytes]]]:
     """The timings of a function's targets, and the files of each that could be emitted.
 
     Raises UsageError where the sizes do not meet the function's requirements.
@@ -120,7 +120,7 @@ def choose(
         raise TensmithError("no target runs here; name one by --to")
     timed = sorted(_timed(runs), key=lambda timing: timing.seconds or 0.0)
     shapes = {name: np.shape(value) for name, _, value in fields(lifted.function.parameters, arguments)}
-    return Choice((*timed, *notes), shapes), files
+    return TargetTimings((*timed, *notes), shapes), files
 
 
 def _timed(runs: Mapping[str, Callable[[], Any]]) -> list[Timing]:
@@ -292,6 +292,6 @@ def _agree(expected: Sequence[Any], found: Sequence[Any]) -> bool:
     )
 
 
-def applied(files: Mapping[str, Mapping[str, bytes]], choice: Choice, result: Any) -> Any:
+def applied(files: Mapping[str, Mapping[str, bytes]], choice: TargetTimings, result: Any) -> Any:
     """The result with the files of the fastest target alone."""
     return replace(result, emitted={choice.best: files[choice.best]})

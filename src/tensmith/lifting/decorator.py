@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import numpy as np
 
 from tensmith.errors import TensmithError
-from tensmith.lifting.loops import Array, Position
+from tensmith.lifting.loops import Array, SourcePosition
 from tensmith.lifting.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class _Lifted:
                 raise Refusal(f"{parameter.name} is a tuple and is written; pass a list", parameter.position)
         result = lift_function(found, (self.to,))
         if not result.proved or result.work.lifted is None:
-            raise Refusal(result.reason, Position(result.line, result.column), name)
+            raise Refusal(result.reason, SourcePosition(result.line, result.column), name)
         for note in result.notes:
             warnings.warn(f"{name}: {note}", LiftWarning, stacklevel=4)
         return load(self.to, result.work.lifted, result.emitted[self.to])

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from tensmith.formula.poly import Poly
 from tensmith.ir import Program
 from tensmith.lifting.loops import Function, Scalar
-from tensmith.lifting.summary import Requirement, Size
+from tensmith.lifting.summary import Requirement, SizeSymbol
 
 
 @dataclass(frozen=True)
-class View:
+class ArrayView:
     """A box of an array: element (i0, i1, ...) of the view is array[offset[a] + sum(steps[a][k] * ik)].
 
     One offset and one row of steps for each axis a of the parameter as the caller passes it (1 axis for flat
@@ -48,7 +48,7 @@ class Input:
     """
 
     name: str
-    view: View | None = None
+    view: ArrayView | None = None
     scalar: str | None = None
     positions: Poly | None = None
     when: str = ""
@@ -63,7 +63,7 @@ class Output:
 
     name: str
     type: Scalar
-    view: View | None = None
+    view: ArrayView | None = None
     whole: bool = False
 
 
@@ -77,7 +77,7 @@ class Lifted:
 
     function: Function
     program: Program
-    sizes: tuple[Size, ...]
+    sizes: tuple[SizeSymbol, ...]
     inputs: tuple[Input, ...]
     outputs: tuple[Output, ...]
     requires: tuple[Requirement, ...]
@@ -87,7 +87,7 @@ class Lifted:
 
 
 @dataclass(frozen=True)
-class Emitted:
+class EmittedFiles:
     """What a backend wrote: relative file name -> content.
 
     notes: what a user must know of the files, stated with the assumptions ("checked on a functional model").

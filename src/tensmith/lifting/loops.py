@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 
 @dataclass(frozen=True)
-class Position:
+class SourcePosition:
     """Where something stands in the source, both counted from 1."""
 
     line: int
@@ -22,7 +22,7 @@ class Position:
         return f"{self.line}:{self.column}"
 
 
-NOWHERE = Position(0, 0)
+NOWHERE = SourcePosition(0, 0)
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Parameter:
 
     name: str
     type: Scalar | Array | Struct
-    position: Position = NOWHERE
+    position: SourcePosition = NOWHERE
 
 
 # Expressions. `type` is the type of the value, after the source language's own promotion.
@@ -101,7 +101,7 @@ class Constant:
 
     value: int | float | bool
     type: Scalar
-    position: Position = NOWHERE
+    position: SourcePosition = NOWHERE
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Variable:
 
     name: str
     type: Scalar
-    position: Position = NOWHERE
+    position: SourcePosition = NOWHERE
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Load:
     array: str
     indices: tuple[Expr, ...]
     type: Scalar
-    position: Position = NOWHERE
+    position: SourcePosition = NOWHERE
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Length:
     array: str
     axis: int
     type: Scalar = I64
-    position: Position = NOWHERE
+    position: SourcePosition = NOWHERE
     row: tuple[Expr, ...] = ()
 
 
@@ -150,19 +150,19 @@ class Apply:
     operator: str
     arguments: tuple[Expr, ...]
     type: Scalar
-    position: Position = NOWHERE
+    position: SourcePosition = NOWHERE
 
 
 @dataclass(frozen=True)
-class Cast:
+class ScalarCast:
     """A conversion to `type`: wrapping to fewer bits, truncating a float toward zero."""
 
     value: Expr
     type: Scalar
-    position: Position = NOWHERE
+    position: SourcePosition = NOWHERE
 
 
-Expr: TypeAlias = Constant | Variable | Load | Length | Apply | Cast
+Expr: TypeAlias = Constant | Variable | Load | Length | Apply | ScalarCast
 
 # Statements.
 
@@ -174,7 +174,7 @@ class Declare:
     name: str
     type: Scalar
     value: Expr | None
-    position: Position = NOWHERE
+    position: SourcePosition = NOWHERE
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ class Allocate:
     type: Array
     extents: tuple[Expr, ...]
     fill: Expr | None
-    position: Position = NOWHERE
+    position: SourcePosition = NOWHERE
     natural: bool = False
 
 
@@ -198,7 +198,7 @@ class Assign:
 
     name: str
     value: Expr
-    position: Position = NOWHERE
+    position: SourcePosition = NOWHERE
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ class Store:
     array: str
     indices: tuple[Expr, ...]
     value: Expr
-    position: Position = NOWHERE
+    position: SourcePosition = NOWHERE
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ class Append:
 
     array: str
     value: Expr | str
-    position: Position = NOWHERE
+    position: SourcePosition = NOWHERE
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ class If:
     condition: Expr
     then: tuple[Statement, ...]
     otherwise: tuple[Statement, ...] = ()
-    position: Position = NOWHERE
+    position: SourcePosition = NOWHERE
 
 
 @dataclass(frozen=True)
@@ -237,7 +237,7 @@ class Loop:
     condition: Expr
     body: tuple[Statement, ...]
     label: str
-    position: Position = NOWHERE
+    position: SourcePosition = NOWHERE
 
 
 @dataclass(frozen=True)
@@ -245,7 +245,7 @@ class Return:
     """The last statement of a function: an expression, or the name of an array."""
 
     value: Expr | str
-    position: Position = NOWHERE
+    position: SourcePosition = NOWHERE
 
 
 Statement: TypeAlias = Declare | Allocate | Assign | Store | Append | If | Loop | Return
@@ -264,5 +264,5 @@ class Function:
     body: tuple[Statement, ...]
     language: Literal["c", "c++", "python"]
     file: str
-    position: Position = NOWHERE
+    position: SourcePosition = NOWHERE
     noted: tuple[str, ...] = field(default=())

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tensmith.errors import TensmithError
-from tensmith.lifting.loops import NOWHERE, Position
+from tensmith.lifting.loops import NOWHERE, SourcePosition
 
 
 class Refusal(TensmithError):
     """One function cannot be lifted; the others of its file may be."""
 
-    def __init__(self, reason: str, position: Position = NOWHERE, function: str = "") -> None:
+    def __init__(self, reason: str, position: SourcePosition = NOWHERE, function: str = "") -> None:
         super().__init__(reason)
         self.reason, self.position, self.function = reason, position, function

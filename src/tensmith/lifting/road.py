@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from tensmith.errors import TensmithError, UsageError
 from tensmith.files import write_bytes
 from tensmith.formula.expr import numbered_from_zero
-from tensmith.lifting.lifted import Emitted, Lifted
+from tensmith.lifting.lifted import EmittedFiles, Lifted
 from tensmith.lifting.limit import TimeUp, limited
-from tensmith.lifting.loops import Function, Position
+from tensmith.lifting.loops import Function, SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.result import LiftResult, Work
 from tensmith.lifting.second import SecondReader
@@ -52,7 +52,7 @@ class Steps:
     tensorize: Callable[[Summary], Lifted]
     obligations: Callable[[Summary, Lifted], list[Obligation]]
     discharge: Callable[[Sequence[Obligation]], list[Verdict]]
-    emit: Callable[[str, Lifted], Emitted]
+    emit: Callable[[str, Lifted], EmittedFiles]
     certify: Callable[[Path, Work], list[Path]]
     second: Callable[[Path, Sequence[Function]], SecondReader]
     notes: Callable[[Summary, Lifted], tuple[str, ...]] = lambda summary, lifted: ()
@@ -87,10 +87,10 @@ def derive_or_search(function: Function, seconds: float = 1.0) -> Summary:
         return summarize(function)
     except Refusal:
         from tensmith.lifting.synthesis import complete
-        from tensmith.lifting.synthesis.grammar import Search
+        from tensmith.lifting.synthesis.grammar import SynthesisSettings
 
         try:
-            found = complete(function, Search(seconds=seconds), _becomes_a_program)
+            found = complete(function, SynthesisSettings(seconds=seconds), _becomes_a_program)
         except TimeUp:
             found = None
         if found is None:
@@ -227,7 +227,7 @@ def _name(entry: Function | Refusal) -> str:
     return entry.function if isinstance(entry, Refusal) else entry.name
 
 
-def _refused(name: str, reason: str, where: Position, work: Work) -> LiftResult:
+def _refused(name: str, reason: str, where: SourcePosition, work: Work) -> LiftResult:
     summary = work.summary
     return LiftResult(
         name,

@@ -8,7 +8,7 @@ from fractions import Fraction
 from tensmith.lifting import loops
 from tensmith.lifting.result import LiftResult
 from tensmith.lifting.summary import LoopFacts, Result, Summary, Written
-from tensmith.lifting.terms import Argument, Choose, Fold, Index, Number, Op, Read, Term
+from tensmith.lifting.terms import Argument, Fold, Index, Operation, Term, TermChoose, TermNumber, TermRead
 from tensmith.verify.obligation import Verdict
 
 _INFIX = {
@@ -100,7 +100,7 @@ def expression(found: loops.Expr) -> str:
             return f"len({array}, {axis})"
         case loops.Apply(operator, arguments):
             return _applied(operator, [expression(argument) for argument in arguments])
-        case loops.Cast(value, type_):
+        case loops.ScalarCast(value, type_):
             return f"{type_}({expression(value)})"
 
 
@@ -157,25 +157,25 @@ def _scalars(scalars: Mapping[str, Term]) -> Iterator[str]:
 def term(found: Term) -> str:
     """A term in one line."""
     match found:
-        case Number(value, _):
+        case TermNumber(value, _):
             return str(value) if Fraction(value).denominator == 1 else str(float(value))
         case Index(poly, _):
             return str(poly)
         case Argument(name, _):
             return name
-        case Read(array, indices, _):
+        case TermRead(array, indices, _):
             return f"{array}[{', '.join(map(str, indices))}]"
-        case Op("cast", (value,), type_):
+        case Operation("cast", (value,), type_):
             return f"{type_}({term(value)})"
-        case Op("inf"):
+        case Operation("inf"):
             return "infinity"
-        case Op(operator, arguments, _):
+        case Operation(operator, arguments, _):
             return _applied(operator, [term(argument) for argument in arguments])
         case Fold(kind_, var, extent, body, start, _):
             return f"{kind_}({var} < {extent}: {term(body)}; from {term(start)})"
-        case Choose(conditions, then, otherwise, _):
+        case TermChoose(conditions, then, otherwise, _):
             test, other = " and ".join(f"{poly} >= 0" for poly in conditions), term(otherwise)
-            other = other[1:-1] if isinstance(otherwise, Choose) else other
+            other = other[1:-1] if isinstance(otherwise, TermChoose) else other
             return f"({term(then)} if {test} else {other})"
 
 

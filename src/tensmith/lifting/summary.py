@@ -15,7 +15,7 @@ from tensmith.lifting.terms import Path, Term
 
 
 @dataclass(frozen=True)
-class Size:
+class SizeSymbol:
     """A size symbol: max(0, poly), where poly is over integer parameters and lengths of arrays.
 
     Lengths are symbols "len(NAME, AXIS)". Every loop extent and array extent is a polynomial in sizes,
@@ -28,7 +28,7 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Grid:
+class StridedMemory:
     """How a parameter's memory is seen: a flat array through strides, as if it had as many axes.
 
     Element (i0, i1, ...) lies at sum(strides[k] * ik); 0 <= ik < strides[k-1] / strides[k] for k > 0 is an
@@ -119,8 +119,8 @@ class Summary:
     """The claim: sizes, how memory is seen, what each loop keeps true, and what comes out."""
 
     function: Function
-    sizes: tuple[Size, ...]
-    grids: Mapping[str, Grid]
+    sizes: tuple[SizeSymbol, ...]
+    grids: Mapping[str, StridedMemory]
     loops: tuple[LoopFacts, ...]
     results: tuple[Result, ...]
     arithmetic: Literal["machine integers", "integers", "reals"]

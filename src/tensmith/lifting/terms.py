@@ -17,7 +17,7 @@ from tensmith.lifting.loops import Scalar
 
 
 @dataclass(frozen=True)
-class Number:
+class TermNumber:
     """A constant of a type; floats at their exact binary value."""
 
     value: Fraction
@@ -41,7 +41,7 @@ class Argument:
 
 
 @dataclass(frozen=True)
-class Read:
+class TermRead:
     """An element of a parameter array at entry (locals and later states are substituted away)."""
 
     array: str
@@ -50,7 +50,7 @@ class Read:
 
 
 @dataclass(frozen=True)
-class Op:
+class Operation:
     """An operator of `loops.Apply`, or "cast" (to `type`), on terms; "inf" is infinity, and has none."""
 
     operator: str
@@ -75,7 +75,7 @@ class Fold:
 
 
 @dataclass(frozen=True)
-class Choose:
+class TermChoose:
     """`then` where every condition is >= 0, else `otherwise`: chosen by position."""
 
     conditions: tuple[Poly, ...]
@@ -84,23 +84,23 @@ class Choose:
     type: Scalar
 
 
-Term: TypeAlias = Number | Index | Argument | Read | Op | Fold | Choose
+Term: TypeAlias = TermNumber | Index | Argument | TermRead | Operation | Fold | TermChoose
 # Conditions, and whether they hold.
 Path: TypeAlias = tuple[tuple[Term, bool], ...]
 
 
 def infinity(positive: bool, type_: Scalar) -> Term:
     """Above all numbers of a float type, or below."""
-    found = Op("inf", (), type_)
-    return found if positive else Op("neg", (found,), type_)
+    found = Operation("inf", (), type_)
+    return found if positive else Operation("neg", (found,), type_)
 
 
 def infinite(term: Term) -> int:
     """1 for infinity, -1 for its negative, 0 for all other terms."""
     match term:
-        case Op("inf"):
+        case Operation("inf"):
             return 1
-        case Op("neg", (Op("inf"),)):
+        case Operation("neg", (Operation("inf"),)):
             return -1
     return 0
 
@@ -108,11 +108,11 @@ def infinite(term: Term) -> int:
 def parts(term: Term) -> tuple[Term, ...]:
     """The terms directly inside."""
     match term:
-        case Op(_, arguments, _):
+        case Operation(_, arguments, _):
             return arguments
         case Fold(_, _, _, body, start, _):
             return (body, start)
-        case Choose(_, then, otherwise, _):
+        case TermChoose(_, then, otherwise, _):
             return (then, otherwise)
     return ()
 
@@ -122,11 +122,11 @@ def polys(term: Term) -> tuple[Poly, ...]:
     match term:
         case Index(poly, _):
             return (poly,)
-        case Read(_, indices, _):
+        case TermRead(_, indices, _):
             return indices
         case Fold(_, _, extent, _, _, _):
             return (extent,)
-        case Choose(conditions, _, _, _):
+        case TermChoose(conditions, _, _, _):
             return conditions
     return ()
 
@@ -143,12 +143,12 @@ def rebuild(term: Term, parts_to: Callable[[Term], Term], poly_to: Callable[[Pol
     match term:
         case Index(poly, _):
             return replace(term, poly=poly_to(poly))
-        case Read(_, indices, _):
+        case TermRead(_, indices, _):
             return replace(term, indices=tuple(map(poly_to, indices)))
-        case Op(_, arguments, _):
+        case Operation(_, arguments, _):
             return replace(term, arguments=tuple(map(parts_to, arguments)))
         case Fold(_, _, extent, body, start, _):
             return replace(term, extent=poly_to(extent), body=parts_to(body), start=parts_to(start))
-        case Choose(conditions, then, otherwise, type_):
-            return Choose(tuple(map(poly_to, conditions)), parts_to(then), parts_to(otherwise), type_)
+        case TermChoose(conditions, then, otherwise, type_):
+            return TermChoose(tuple(map(poly_to, conditions)), parts_to(then), parts_to(otherwise), type_)
     return term

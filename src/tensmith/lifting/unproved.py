@@ -6,7 +6,17 @@ import re
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 
-from tensmith.lifting.loops import NOWHERE, Apply, Cast, Expr, Function, Load, Loop, Parameter, Position
+from tensmith.lifting.loops import (
+    NOWHERE,
+    Apply,
+    Expr,
+    Function,
+    Load,
+    Loop,
+    Parameter,
+    ScalarCast,
+    SourcePosition,
+)
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.text import text
 from tensmith.verify.obligation import Obligation, Verdict
@@ -50,7 +60,7 @@ _MOST_VALUES = 6
 def unproved(verdict: Verdict, function: Function) -> Refusal:
     """The refusal of a function for an obligation that is not proved."""
     obligation = verdict.obligation
-    where = Position(obligation.line, obligation.column)
+    where = SourcePosition(obligation.line, obligation.column)
     if obligation.expects == "sat":
         return Refusal(
             "its requirements contradict each other, so it can never run: correct its bounds", where
@@ -98,7 +108,9 @@ def _wrap(obligation: Obligation, function: Function) -> str | None:
     )
     inside = list(_parts(loop or function))
     wraps = [
-        (part.type, part.value) for part in inside if isinstance(part, Cast) and isinstance(part.value, Apply)
+        (part.type, part.value)
+        for part in inside
+        if isinstance(part, ScalarCast) and isinstance(part.value, Apply)
     ]
     wraps = [found for found in wraps if not found[0].signed and found[1].operator in _WRAP]
     for type_, apply in sorted(wraps, key=lambda found: _WRAP.index(found[1].operator)):
@@ -134,7 +146,7 @@ def _parts(found: object) -> Iterator[object]:
     if isinstance(found, tuple):
         for part in found:
             yield from _parts(part)
-    elif is_dataclass(found) and not isinstance(found, (Position, Parameter)):
+    elif is_dataclass(found) and not isinstance(found, (SourcePosition, Parameter)):
         yield found
         for field in fields(found):
             yield from _parts(getattr(found, field.name))
@@ -143,7 +155,7 @@ def _parts(found: object) -> Iterator[object]:
 def _bare(found: Expr) -> Expr:
     """An expression without conversions and places."""
     match found:
-        case Cast(value, _, _):
+        case ScalarCast(value, _, _):
             return _bare(value)
         case Apply(operator, arguments, type_, _):
             return Apply(operator, tuple(map(_bare, arguments)), type_)

@@ -17,7 +17,7 @@ Metrics = Mapping[str, Mapping[str, Any]]
 """What `Metric.to_json` says, by name from METRICS; a candidate that was dropped early may lack some."""
 
 
-class Step(TypedDict):
+class StepRow(TypedDict):
     """One rewrite of a trail: `rule` applied at `site` (a layer, or "*" for everywhere) with `params`."""
 
     rule: str
@@ -28,13 +28,13 @@ class Step(TypedDict):
     """Left out where the kind says it: exact rules are proved, the price of lossy ones is measured."""
 
 
-class Point(TypedDict):
+class PointRow(TypedDict):
     """One model of the front; `files` gives each file's SHA-256."""
 
     id: str
     metrics: Metrics
     engine: str
-    trail: list[Step]
+    trail: list[StepRow]
     files: dict[str, str]
 
 
@@ -51,16 +51,16 @@ class Original(TypedDict):
     metrics: Metrics
 
 
-class Front(TypedDict):
+class FrontDocument(TypedDict):
     """The content of front.json, schema 1."""
 
     schema: int
     baseline: Baseline
     original: Original
-    points: list[Point]
+    points: list[PointRow]
 
 
-class Context(TypedDict):
+class RunContext(TypedDict):
     """What was run, on what, and how to run it again."""
 
     model: str
@@ -90,7 +90,7 @@ class Peer(TypedDict):
     metrics: Metrics
 
 
-class Layer(TypedDict):
+class LayerRow(TypedDict):
     """One layer of the original, and what the chosen point made of it; None where a figure is not known."""
 
     name: str
@@ -128,10 +128,10 @@ class Claim(TypedDict):
 class Report(TypedDict):
     """Everything `report.html` shows. `notes` are sentences a reader must not miss."""
 
-    front: Front
-    context: Context
+    front: FrontDocument
+    context: RunContext
     peers: list[Peer]
-    layers: list[Layer]
+    layers: list[LayerRow]
     tried: list[Tried]
     evidence: list[Claim]
     notes: list[str]
@@ -142,12 +142,12 @@ def metric_of(metrics: Metrics, name: str) -> Metric:
     return Metric.from_json(metrics[name])
 
 
-def step_evidence(step: Step) -> Evidence:
+def step_evidence(step: StepRow) -> Evidence:
     """The evidence word of a step."""
     return step.get("evidence", "proved" if step["kind"] == "exact" else "measured")
 
 
-def point_of(front: Front, identifier: str) -> Point:
+def point_of(front: FrontDocument, identifier: str) -> PointRow:
     """The front point with that id. Raises OutputError where there is none."""
     for point in front["points"]:
         if point["id"] == identifier:

@@ -9,7 +9,7 @@ import collections
 import textwrap
 from typing import Any
 
-from tensmith.report.document import Front, Metrics, Point, Report, Step, metric_of, point_of
+from tensmith.report.document import FrontDocument, Metrics, PointRow, Report, StepRow, metric_of, point_of
 from tensmith.report.escape import plot_text, printable
 from tensmith.report.metric import exact
 from tensmith.report.quantity import LABELS, quantity
@@ -21,7 +21,7 @@ VIEWS = ("size_ratio", "accuracy")
 _ONE = exact(1.0, "x").to_json()
 
 
-def treatment(steps: list[Step]) -> str:
+def treatment(steps: list[StepRow]) -> str:
     """A trail in a line: lossy rules with their counts, then how many exact steps."""
     lossy = collections.Counter(step["rule"] for step in steps if step["kind"] == "lossy")
     words = [f"{rule} × {count}" if count > 1 else rule for rule, count in lossy.items()]
@@ -53,7 +53,7 @@ def mark(title: str, under: str, metrics: Metrics) -> dict[str, Any]:
     return {"label": plot_text(title, 40), "hover": hover(title, under, metrics), **spans}
 
 
-def steps_of(points: list[Point], view: str, higher: bool) -> list[list[float]]:
+def steps_of(points: list[PointRow], view: str, higher: bool) -> list[list[float]]:
     """The points no other beats on speed-up and `view` at once, by speed-up: the corners of the step line."""
     sign = 1 if higher else -1
     pairs = [(metric_of(p["metrics"], "speedup").value, metric_of(p["metrics"], view).value) for p in points]
@@ -64,7 +64,7 @@ def steps_of(points: list[Point], view: str, higher: bool) -> list[list[float]]:
     return corners[::-1]
 
 
-def start_metrics(front: Front) -> Metrics:
+def start_metrics(front: FrontDocument) -> Metrics:
     """The original as the baseline runs it; its speed-up and size ratio are 1 unless stated."""
     return {
         "speedup": _ONE,

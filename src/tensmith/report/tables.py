@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 
 from tensmith.report.document import (
     Claim,
-    Layer,
+    LayerRow,
     Metrics,
-    Point,
+    PointRow,
     Report,
-    Step,
+    StepRow,
     Tried,
     metric_of,
     point_of,
@@ -119,7 +119,7 @@ def _headed(title: str, words: Sequence[str]) -> str:
     return f"{title} <small>{' '.join(word(w) for w in sorted(set(words)))}</small>"
 
 
-def layers_table(layers: list[Layer]) -> str:
+def layers_table(layers: list[LayerRow]) -> str:
     """One row a layer: weights, time and sensitivity as bars, and the treatment."""
     if not layers:
         return '<p class="quiet">No per-layer figures were recorded.</p>'
@@ -131,7 +131,7 @@ def layers_table(layers: list[Layer]) -> str:
     losses = [layer["sensitivity_evidence"] for layer in shown]
     mixed = len(set(times)) > 1, len(set(losses)) > 1
 
-    def row(layer: Layer) -> str:
+    def row(layer: LayerRow) -> str:
         size = f"{byte_text(layer['bytes_before'])} → {byte_text(layer['bytes_after'])}"
         time = f"{_ms(layer['ms_before'])} → {_ms(layer['ms_after'])} ms"
         time += f" {layer['ms_evidence']}" if mixed[0] else ""
@@ -169,10 +169,10 @@ def _cut(count: int, what: str) -> str:
     return f'<p class="quiet">Shown: {MOST_ROWS:,} of {count:,} {what}.</p>' if count > MOST_ROWS else ""
 
 
-def trail(point: Point, is_open: bool) -> str:
+def trail(point: PointRow, is_open: bool) -> str:
     """The steps of one point; the same step at many sites is one line."""
 
-    def same(step: Step) -> tuple[str, str, str, str]:
+    def same(step: StepRow) -> tuple[str, str, str, str]:
         return step["kind"], step["rule"], json.dumps(step["params"], sort_keys=True), step_evidence(step)
 
     lines: list[str] = []

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tensmith.report.document import Front, Metrics, metric_of
+from tensmith.report.document import FrontDocument, Metrics, metric_of
 from tensmith.report.escape import printable
 from tensmith.report.plots import start_metrics
 from tensmith.report.quantity import LABELS, quantity
@@ -16,7 +16,7 @@ from tensmith.report.quantity import LABELS, quantity
 COLUMNS = ("speedup", "size_ratio", "accuracy", "latency_ms", "packed_bytes")
 
 
-def front_table(front: Front, chosen: str = "") -> Table:
+def front_table(front: FrontDocument, chosen: str = "") -> Table:
     """The original, then the points by speed-up; each figure with its interval and evidence word.
 
     An evidence word that a whole column shares stands in the column's heading.
@@ -45,7 +45,7 @@ def front_table(front: Front, chosen: str = "") -> Table:
     return table
 
 
-def front_text(front: Front, chosen: str = "", width: int = 160) -> str:
+def front_text(front: FrontDocument, chosen: str = "", width: int = 160) -> str:
     """`front_table` as plain text without colours, at most `width` columns wide."""
     console = Console(file=io.StringIO(), width=width, color_system=None, force_terminal=False)
     with console.capture() as capture:

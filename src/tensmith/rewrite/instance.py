@@ -21,7 +21,18 @@ from tensmith.ir.op import OPS, Node
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.program import Program, make_node
 from tensmith.ir.types import DTYPES, TensorType
-from tensmith.rewrite.term import Case, Const, Elements, Later, Number, Table, Term, Use, Var, resolve
+from tensmith.rewrite.term import (
+    AnyElementwise,
+    Case,
+    Const,
+    ConstantTable,
+    Later,
+    Number,
+    Term,
+    Use,
+    Var,
+    resolve,
+)
 
 RESULT = "the result"
 # Some elements are these, so that there are ties, zeros and both signs.
@@ -66,7 +77,7 @@ def size_names(*terms: Term, case: Case) -> list[str]:
         match part:
             case Const(value):
                 found |= _symbols(value)
-            case Table(shape, element):
+            case ConstantTable(shape, element):
                 found |= walk.size_names(compute(shape, element))
             case Use(attrs=dict(attrs)):
                 found |= set().union(*map(_symbols, attrs.values()))
@@ -122,7 +133,7 @@ def _parts(terms: tuple[Term, ...]) -> Iterator[Term]:
     for term in terms:
         if term is not None:
             yield term
-        if isinstance(term, Use | Elements):
+        if isinstance(term, Use | AnyElementwise):
             yield from _parts(term.args)
 
 
@@ -167,14 +178,14 @@ class _Builder:
             case Const(value):
                 array = _concrete(value, self.numbers.sizes)
                 return self._constant(array if like is None else array.astype(like))
-            case Table(shape, element, var):
+            case ConstantTable(shape, element, var):
                 array = evaluate(compute(shape, element), {}, self.numbers.sizes, Floats())
                 return self._constant(array.astype(self.numbers.arrays[var.name].dtype))
             case Number(number):
                 return self._constant(np.asarray(number, like or np.float32))
             case Later():
                 return self.value(resolve(part, self.numbers.case), like)
-            case Elements(_, args):  # any function will do
+            case AnyElementwise(_, args):  # any function will do
                 return self.value(Use("tanh" if len(args) == 1 else "sub", args), like)
             case Use():
                 if id(part) not in self.done:

@@ -23,14 +23,14 @@ from tensmith.formula.poly import Dim, Poly
 from tensmith.ir import Node, Program
 from tensmith.ir.op import Attrs
 from tensmith.rewrite.pattern import PatternRule, claim
-from tensmith.rewrite.rule import EXACT, Edit, NodeRule, Obligation, Rule
+from tensmith.rewrite.rule import EXACT, Edit, FormulaObligation, NodeRule, Rule
 from tensmith.rewrite.term import (
+    AnyElementwise,
     Case,
-    Elements,
+    ConstantTable,
     Later,
     Match,
     Number,
-    Table,
     Term,
     Use,
     Var,
@@ -151,7 +151,7 @@ class Law(PatternRule):
         """Every instance, with every choice of values, ones in front of a shape kept and left out."""
         return self._cases(self._given)
 
-    def twins(self) -> Iterator[Obligation]:
+    def twins(self) -> Iterator[FormulaObligation]:
         """left = wrong, to be refuted in every case of the twin's instances."""
         for case in self._cases(self._twin):
             yield claim(f"{self.name}/{case.name}", self.pattern, self.wrong(case), case)
@@ -326,7 +326,7 @@ def filled(number: float, like: Var, shape: Callable[[Match | Case], Sequence[Di
     def make(m: Match | Case) -> Term:
         sizes = np.array(list(m.shape(like) if shape is None else shape(m)), dtype=object)
         whole = all(isinstance(size, int) for size in sizes)
-        return ops.expand(Table((), lambda: number, like), sizes.astype(np.int64) if whole else sizes)
+        return ops.expand(ConstantTable((), lambda: number, like), sizes.astype(np.int64) if whole else sizes)
 
     return Later(make, f"{number:g}")
 
@@ -363,7 +363,7 @@ def attribute(capture: str, name: str) -> Later:
 def _variables(term: Term) -> Iterator[Var]:
     if isinstance(term, Var):
         yield term
-    elif isinstance(term, Use | Elements):
+    elif isinstance(term, Use | AnyElementwise):
         for arg in term.args:
             yield from _variables(arg)
 

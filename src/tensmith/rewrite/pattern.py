@@ -10,8 +10,8 @@ from tensmith.formula.bounds import Ranges
 from tensmith.ir import Node, Program
 from tensmith.ir.op import OPS
 from tensmith.ir.ops.elementwise import Elementwise
-from tensmith.rewrite.rule import Edit, NodeRule, Obligation
-from tensmith.rewrite.term import Case, Elements, Match, Term, Use, Var, build, formula, match
+from tensmith.rewrite.rule import Edit, FormulaObligation, NodeRule
+from tensmith.rewrite.term import AnyElementwise, Case, Match, Term, Use, Var, build, formula, match
 
 ELEMENTWISE = frozenset(name for name, op in OPS.items() if isinstance(op, Elementwise))
 
@@ -51,7 +51,7 @@ class PatternRule(NodeRule):
     @property
     def roots(self) -> frozenset[str]:  # type: ignore[override]
         """The op at the root of the left side, or all that it may be."""
-        if isinstance(self.pattern, Elements):
+        if isinstance(self.pattern, AnyElementwise):
             return ELEMENTWISE
         return frozenset({self.pattern.op}) if isinstance(self.pattern, Use) else frozenset()
 
@@ -69,18 +69,18 @@ class PatternRule(NodeRule):
         nodes, constants, _ = build(replacement, found, node.outputs)
         return Edit(remove=tuple(found.nodes), add=tuple(nodes), constants=constants)
 
-    def obligations(self) -> Iterable[Obligation]:
+    def obligations(self) -> Iterable[FormulaObligation]:
         """left = right in every case."""
         for case in self.cases():
             yield claim(f"{self.name}/{case.name}", self.pattern, self.right(case), case)
 
-    def twins(self) -> Iterable[Obligation]:
+    def twins(self) -> Iterable[FormulaObligation]:
         """left = wrong in every case: to be refuted."""
         for case in self.cases():
             yield claim(f"{self.name}/{case.name}", self.pattern, self.wrong(case), case)
 
 
-def claim(name: str, left: Term, right: Term, case: Case) -> Obligation:
+def claim(name: str, left: Term, right: Term, case: Case) -> FormulaObligation:
     """The obligation that two terms are equal in a symbolic instance."""
     sides = (left, right, case)
-    return Obligation(name, formula(left, case), formula(right, case), Ranges(lower=case.lower), sides)
+    return FormulaObligation(name, formula(left, case), formula(right, case), Ranges(lower=case.lower), sides)

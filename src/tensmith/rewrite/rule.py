@@ -43,7 +43,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Obligation:
+class FormulaObligation:
     """Two formulas that must be equal for all sizes; with a twin, one that must not be.
 
     `terms` are what they were written from, so that both sides can be run as programs too.
@@ -100,13 +100,13 @@ class Rule(ABC):
         """Why the rule nearly applies at a node but does not; None if it applies or is nowhere near."""
         return None
 
-    def obligations(self) -> Iterable[Obligation]:
+    def obligations(self) -> Iterable[FormulaObligation]:
         """What must be proved for the rule to be sound."""
         for lemma in self.lemmas():
             for found in lemma.obligations():
                 yield replace(found, name=f"{self.name}/{found.name}")
 
-    def twins(self) -> Iterable[Obligation]:
+    def twins(self) -> Iterable[FormulaObligation]:
         """Near misses of the obligations that must be refuted: a proof that proves these proves nothing."""
         for lemma in self.lemmas():
             for found in lemma.twins():

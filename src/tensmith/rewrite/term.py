@@ -29,7 +29,7 @@ from tensmith.ir.program import Program, make_node
 from tensmith.ir.types import TensorType
 from tensmith.rewrite.values import freeze, uniform
 
-Term: TypeAlias = Union["Var", "Const", "Number", "Table", "Use", "Later", "Elements", None]
+Term: TypeAlias = Union["Var", "Const", "Number", "ConstantTable", "Use", "Later", "AnyElementwise", None]
 
 
 class Algebra:
@@ -105,7 +105,7 @@ class Later(Algebra):
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class ConstantTable:
     """A constant given by its index formula, in the element type of a variable."""
 
     shape: tuple[Dim, ...]
@@ -127,7 +127,7 @@ class Use(Algebra):
 
 
 @dataclass(frozen=True, eq=False)
-class Elements(Algebra):
+class AnyElementwise(Algebra):
     """Any function of one element each of some tensors, which broadcast: what is proved of it holds of every
     elementwise op. A pattern captures under the name what it matches, and a right side gives it back."""
 
@@ -149,7 +149,7 @@ ops = _Ops()
 
 
 def _as_term(arg: Any) -> Term:
-    if arg is None or isinstance(arg, (Var, Const, Number, Table, Use, Later, Elements)):
+    if arg is None or isinstance(arg, (Var, Const, Number, ConstantTable, Use, Later, AnyElementwise)):
         return arg
     return Number(arg) if isinstance(arg, (int, float)) else Const(np.asarray(arg))
 
@@ -191,7 +191,7 @@ class Match:
 def match(term: Term, program: Program, value: str) -> Match | str:
     """The match of `term` rooted at `value`, or why there is none."""
     node = program.producers.get(value)
-    if not isinstance(term, Use | Elements) or node is None or not _could_be(term, node):
+    if not isinstance(term, Use | AnyElementwise) or node is None or not _could_be(term, node):
         return ""
     found: str = ""
     for attempt in _orders(term, node):
@@ -212,21 +212,21 @@ def _read_twice(state: Match) -> str | None:
     return None if twice is None else f"'{twice}' is read twice"
 
 
-def _could_be(term: Use | Elements, node: Node) -> bool:
+def _could_be(term: Use | AnyElementwise, node: Node) -> bool:
     """Whether a node is of the op of a term, or of any elementwise one of as many inputs."""
     if isinstance(term, Use):
         return node.op == term.op
     return node.kind(Elementwise) is not None and len(node.inputs) == len(term.args) and all(node.inputs)
 
 
-def _orders(term: Use | Elements, node: Node) -> Iterator[tuple[str, ...]]:
+def _orders(term: Use | AnyElementwise, node: Node) -> Iterator[tuple[str, ...]]:
     yield node.inputs
     if len(node.inputs) == 2 and node.traits.commutative:
         yield node.inputs[::-1]
 
 
 def _match_use(
-    term: Use | Elements, node: Node, inputs: tuple[str, ...], state: Match, root: bool = False
+    term: Use | AnyElementwise, node: Node, inputs: tuple[str, ...], state: Match, root: bool = False
 ) -> str | None:
     """None on success, else why not ("" where the program is nothing like the pattern)."""
     if not root:
@@ -236,7 +236,7 @@ def _match_use(
             return f"'{node.output}' ({node.op}) is an output of the program"
     if any(node.outputs[1:]):
         return f"'{node.output}' ({node.op}) has further outputs"
-    if isinstance(term, Elements):
+    if isinstance(term, AnyElementwise):
         before = state.functions.setdefault(term.function, node)
         if (before.op, freeze(before.attrs)) != (node.op, freeze(node.attrs)):
             return f"{node.op} is another function than {before.op}"
@@ -275,9 +275,9 @@ def _match_arg(arg: Term, name: str, state: Match) -> str | None:
             return None if same else ""
         case Number(value):
             return None if uniform(state.program, name) == value else ""
-        case Table() | Later():
+        case ConstantTable() | Later():
             return ""
-        case Use() | Elements():
+        case Use() | AnyElementwise():
             node = state.program.producers.get(name)
             if node is None or not _could_be(arg, node):
                 return ""
@@ -314,9 +314,9 @@ def build(term: Term, found: Match, outputs: Sequence[str]) -> tuple[list[Node],
         name = wanted[0] if wanted else next(names)
         if isinstance(part, Const):
             constants[name] = part.value
-        elif isinstance(part, Table):
+        elif isinstance(part, ConstantTable):
             constants[name] = part.array(found.type(part.like).numpy)
-        elif isinstance(part, Elements):
+        elif isinstance(part, AnyElementwise):
             function = found.functions[part.function]
             inputs = [emit(arg, None) for arg in part.args]
             nodes.append(make_node(function.op, inputs, wanted or (name,), function.attrs))
@@ -340,7 +340,7 @@ def build(term: Term, found: Match, outputs: Sequence[str]) -> tuple[list[Node],
         done[id(part)] = name
         return name
 
-    root = emit(term, outputs if isinstance(term, Use | Elements) else None)
+    root = emit(term, outputs if isinstance(term, Use | AnyElementwise) else None)
     return nodes, constants, root
 
 
@@ -373,8 +373,8 @@ def resolve(term: Term, m: Match | Case) -> Term:
             return part if not part.optional or m.has(part) else None
         if isinstance(part, Later):
             return settle(part.make(m))
-        if isinstance(part, Elements):
-            return Elements(part.function, tuple(map(settle, part.args)))
+        if isinstance(part, AnyElementwise):
+            return AnyElementwise(part.function, tuple(map(settle, part.args)))
         if not isinstance(part, Use):
             return part
         args = tuple(map(settle, part.args))
@@ -419,7 +419,7 @@ def _shown(term: Term) -> tuple[str, int]:
             return text, 9
         case Const(value):
             return str(value.tolist()), 9
-        case Table():
+        case ConstantTable():
             return "table", 9
         case Use("neg", (arg,)):
             text, level = _shown(arg)
@@ -430,7 +430,7 @@ def _shown(term: Term) -> tuple[str, int]:
             a = a if tight >= level else f"({a})"
             b = b if tighter > level else f"({b})"
             return f"{a} {sign} {b}", level
-        case Use(op, args) | Elements(op, args):
+        case Use(op, args) | AnyElementwise(op, args):
             return f"{op}({', '.join(_shown(arg)[0] for arg in args if arg is not None)})", 9
     raise TypeError(f"not a term: {term!r}")
 
@@ -483,11 +483,11 @@ def formula(term: Term, case: Case) -> Formula:
                 return compute((), lambda *_: value)
             case Later():
                 return read(resolve(part, case))
-            case Elements(function, args):
+            case AnyElementwise(function, args):
                 tensors = [found for arg in args if (found := read(arg)) is not None]
                 shape = broadcast_shapes(*(tensor.shape for tensor in tensors))
                 return compute(shape, lambda *at: call(function, *(broadcast_read(t, at) for t in tensors)))
-            case Table(shape, element):
+            case ConstantTable(shape, element):
                 return compute(shape, element)
             case Use(op, args, attrs):
                 if id(part) not in done:

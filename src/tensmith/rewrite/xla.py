@@ -17,12 +17,12 @@ from tensmith.formula.expr import Expr, Formula, Scalar, as_expr, compute, guard
 from tensmith.formula.poly import Dim, Poly
 from tensmith.ir.ops.sizes import select
 from tensmith.rewrite.law import Instance, lemma
-from tensmith.rewrite.rule import Obligation, Rule
+from tensmith.rewrite.rule import FormulaObligation, Rule
 from tensmith.rewrite.term import Term, Use, Var, ops
 
 
 @dataclass(frozen=True)
-class Claim:
+class FormulaClaim:
     """Two index formulas that are equal, and one that is not."""
 
     name: str
@@ -31,13 +31,13 @@ class Claim:
     wrong: Formula
     lower: Mapping[str, int]
 
-    def obligations(self) -> Iterable[Obligation]:
+    def obligations(self) -> Iterable[FormulaObligation]:
         """left = right."""
-        yield Obligation(self.name, self.left, self.right, Ranges(lower=self.lower))
+        yield FormulaObligation(self.name, self.left, self.right, Ranges(lower=self.lower))
 
-    def twins(self) -> Iterable[Obligation]:
+    def twins(self) -> Iterable[FormulaObligation]:
         """left = wrong."""
-        yield Obligation(self.name, self.left, self.wrong, Ranges(lower=self.lower))
+        yield FormulaObligation(self.name, self.left, self.wrong, Ranges(lower=self.lower))
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Entry:
     name: str
     statement: str
     rule: str = ""
-    claims: tuple[Rule | Claim, ...] = field(default=())
+    claims: tuple[Rule | FormulaClaim, ...] = field(default=())
     generality: str = ""
     reason: str = ""
 
@@ -79,7 +79,7 @@ def _claim(
     generality: str = "the axis at hand and one more, of any size",
 ) -> None:
     ENTRIES[name] = Entry(
-        name, statement, claims=(Claim(name, left, right, wrong, lower or {}),), generality=generality
+        name, statement, claims=(FormulaClaim(name, left, right, wrong, lower or {}),), generality=generality
     )
 
 

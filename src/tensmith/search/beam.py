@@ -25,7 +25,7 @@ _EQUAL, _CLEARLY = 1.02, 0.9
 
 
 @dataclass(frozen=True)
-class Found:
+class TriedIdea:
     """An idea and what became of it."""
 
     idea: Idea
@@ -45,12 +45,12 @@ def beam_search(
     The first seeds are always tried, whatever the time.
     """
     tried: dict[str, Candidate] = {}
-    open_ideas: list[Found] = []
+    open_ideas: list[TriedIdea] = []
 
     def measure(idea: Idea) -> Candidate:
         if idea.plan.key not in tried:
             tried[idea.plan.key] = attempt(idea.plan)
-            open_ideas.append(Found(idea, tried[idea.plan.key]))
+            open_ideas.append(TriedIdea(idea, tried[idea.plan.key]))
         return tried[idea.plan.key]
 
     def follow(first: Idea) -> None:
@@ -72,15 +72,19 @@ def beam_search(
 
 
 def _widest(
-    found: list[Found], tried: Collection[Candidate], objective: Objective, original_bytes: float, width: int
-) -> list[Found]:
+    found: list[TriedIdea],
+    tried: Collection[Candidate],
+    objective: Objective,
+    original_bytes: float,
+    width: int,
+) -> list[TriedIdea]:
     """The `width` ideas to extend: those that nobody beats before the others, then by fitness.
 
     A rejected idea is beaten by what is as fast and as small and was accepted: its way back may still cross
     the front, so it counts as it is.
     """
 
-    def rank(item: Found) -> tuple[bool, float]:
+    def rank(item: TriedIdea) -> tuple[bool, float]:
         mine = item.candidate
         if not {"speedup", "packed_bytes"} <= mine.metrics.keys():
             return False, float("-inf")

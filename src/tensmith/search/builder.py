@@ -20,7 +20,7 @@ from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import EVERYWHERE, EXACT, Step
 from tensmith.rewrite.trail import Traced, exhaust, simplified, simplify
 from tensmith.search.plan import UNTOUCHED, Plan
-from tensmith.search.run import Run
+from tensmith.search.run import RunDescription
 
 _KEPT_PROGRAMS = 24
 
@@ -43,7 +43,7 @@ class Built:
 class Builder:
     """Builds the plans of one run in its folder."""
 
-    run: Run
+    run: RunDescription
     calibration: Calibration
     pace: Pace = field(default_factory=Pace)
     _known: dict[str, tuple[Traced, tuple[Question, ...]]] = field(default_factory=dict)

@@ -25,7 +25,7 @@ from tensmith.kernel.sparse_stream import density
 from tensmith.report.metric import Metric
 from tensmith.search.checkpoint import Checkpoint
 from tensmith.search.plan import BASELINE_ENGINE, UNTOUCHED, Plan
-from tensmith.search.run import Run
+from tensmith.search.run import RunDescription
 
 # What the checkpoint's facts about races are called.
 LATENCIES = "latency/"
@@ -62,7 +62,7 @@ class Winner:
 class Race:
     """Races engines for one run; what came of it is kept in the checkpoint."""
 
-    run: Run
+    run: RunDescription
     checkpoint: Checkpoint
     _native_seconds: list[float] = field(default_factory=list)
 

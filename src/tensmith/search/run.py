@@ -16,7 +16,7 @@ from tensmith.search.objective import Objective
 
 
 @dataclass(frozen=True)
-class Run:
+class RunDescription:
     """The description that all parts of a run share: made once, changed never.
 
     model: the original file, of `program`. baseline: that file in the best stock runtime; every speed-up is

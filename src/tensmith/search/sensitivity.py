@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from tensmith.backend.onnx import write_onnx
-from tensmith.data import View
+from tensmith.data import Subset
 from tensmith.data.dataset import Inputs
 from tensmith.engine.base import ENGINES
 from tensmith.evaluate.accuracy import Preprocess, as_model
@@ -23,7 +23,7 @@ from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.grid import on_grid
 from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.search.checkpoint import Checkpoint
-from tensmith.search.run import Run
+from tensmith.search.run import RunDescription
 
 PROBE_BITS = 4
 # Of the time budget, for probing all layers.
@@ -47,7 +47,7 @@ class Sensitivities:
     found: by site, of the layers that were probed; empty until somebody asks.
     """
 
-    run: Run
+    run: RunDescription
     program: Program
     calibration: Calibration
     checkpoint: Checkpoint
@@ -78,7 +78,7 @@ class Sensitivities:
 
 def layer_sensitivity(
     program: Program,
-    view: View,
+    view: Subset,
     preprocess: Preprocess | None,
     calibration: Calibration,
     threads: int,
@@ -111,7 +111,7 @@ def for_all_layers(program: Program, found: Mapping[str, Sensitivity]) -> dict[s
 
 
 def _reference(
-    program: Program, view: View, preprocess: Preprocess | None, threads: int, seconds: float
+    program: Program, view: Subset, preprocess: Preprocess | None, threads: int, seconds: float
 ) -> tuple[list[Inputs], list[Array]]:
     """Batches of inputs, as many as run in `seconds` with loading the model, and the answers to them."""
     inputs: list[Inputs] = []

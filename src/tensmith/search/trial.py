@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from tensmith.data import View
+from tensmith.data import Subset
 from tensmith.engine.compiled import COMPILING, stock
 from tensmith.errors import EngineError, OutputError, TensmithError
 from tensmith.evaluate import size
@@ -31,7 +31,7 @@ from tensmith.search.race import Race, Winner
 class Standard:
     """What candidates are held against: the untouched original's answers on a view of the search split."""
 
-    view: View
+    view: Subset
     outcome: Outcome
 
 

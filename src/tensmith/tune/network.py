@@ -18,10 +18,10 @@ from tensmith.interrupt import postponed, unmissed
 from tensmith.ir import Program
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.problem import Convolution
-from tensmith.kernel.shipped import Table
+from tensmith.kernel.problem import ConvolutionProblem
+from tensmith.kernel.shipped import ShippedTable
 from tensmith.kernel.timings import Timings
-from tensmith.tune.search import Budget, Measure, Search, Task, Tell
+from tensmith.tune.search import Budget, Measure, Tell, TuningSearch, TuningTask
 from tensmith.tune.tvm.metaschedule import MetaSchedule, scheduled_seconds
 
 
@@ -32,7 +32,7 @@ class Tuned:
     `metaschedule` has the seconds of MetaSchedule's kernels, task by task, where there are any.
     """
 
-    tasks: list[Task]
+    tasks: list[TuningTask]
     trials: int
     failures: list[str]
     interrupted: bool
@@ -59,13 +59,13 @@ class Tuned:
         }
 
 
-def _row(task: Task, kernel: Kernel) -> dict[str, Any]:
+def _row(task: TuningTask, kernel: Kernel) -> dict[str, Any]:
     seconds = task.seconds.get(kernel, math.inf)
     return {"kernel": str(kernel), "microseconds": 1e6 * seconds if math.isfinite(seconds) else None}
 
 
 @dataclass(frozen=True)
-class Place:
+class TuningTarget:
     """Where kernels are timed: for which instruction set, into which database, by what.
 
     `table` has what was fastest on another machine of this kind; it is tried first.
@@ -74,11 +74,11 @@ class Place:
     isa: Isa
     timings: Timings
     measure: Measure
-    table: Table | None = None
+    table: ShippedTable | None = None
 
 
 def tune(
-    program: Program, place: Place, output: Path, budget: Budget, tell: Tell = lambda _: None,
+    program: Program, place: TuningTarget, output: Path, budget: Budget, tell: Tell = lambda _: None,
     other: MetaSchedule | None = None, threads: int = 1,
 ) -> Tuned:  # fmt: skip
     """Times the kernels of a program of fixed sizes and writes its compiled folder to `output`.
@@ -93,7 +93,7 @@ def tune(
     isa, timings = place.isa, place.timings
     tasks, memory = tasks_of(program, isa)
     with unmissed(), postponed() as interrupted:
-        search = Search(tasks, memory, timings, place.measure, tell, place.table)
+        search = TuningSearch(tasks, memory, timings, place.measure, tell, place.table)
         trials, failures, chooser = 0, [], measured(timings)
         if other is None:
             search.run(budget, interrupted)
@@ -110,10 +110,10 @@ def tune(
         return Tuned(tasks, search.trials + trials, [*search.failures, *failures], interrupted(), elsewhere)
 
 
-def tasks_of(program: Program, isa: Isa) -> tuple[list[Task], int]:
+def tasks_of(program: Program, isa: Isa) -> tuple[list[TuningTask], int]:
     """The problems that a plan of the program asks kernels for, and the memory that weights come from."""
-    asked: Counter[Convolution] = Counter()
-    options: dict[Convolution, list[tuple[float, Kernel]]] = {}
+    asked: Counter[ConvolutionProblem] = Counter()
+    options: dict[ConvolutionProblem, list[tuple[float, Kernel]]] = {}
     memory = 0
 
     def recording(weight_bytes: int) -> Chooser:
@@ -121,7 +121,7 @@ def tasks_of(program: Program, isa: Isa) -> tuple[list[Task], int]:
         memory, choose = memory_of(weight_bytes), estimated(weight_bytes)
 
         def recorded(
-            problem: Convolution, isa: Isa, _beside: Convolution | None = None, /
+            problem: ConvolutionProblem, isa: Isa, _beside: ConvolutionProblem | None = None, /
         ) -> list[tuple[float, Kernel]]:
             asked[problem] += 1
             options[problem] = choose(problem, isa)
@@ -134,5 +134,5 @@ def tasks_of(program: Program, isa: Isa) -> tuple[list[Task], int]:
     for problem, count in asked.items():
         ranked = sorted(options[problem], key=lambda option: option[0])
         guesses = {kernel: seconds for seconds, kernel in ranked}
-        tasks.append(Task(problem, count, list(guesses), guesses))
+        tasks.append(TuningTask(problem, count, list(guesses), guesses))
     return tasks, memory

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 
 from tensmith.errors import EngineError
 from tensmith.kernel.algorithm import Kernel
-from tensmith.kernel.problem import Convolution
-from tensmith.kernel.shipped import Table
+from tensmith.kernel.problem import ConvolutionProblem
+from tensmith.kernel.shipped import ShippedTable
 from tensmith.kernel.timings import Timings
 
 # Says what a call of a kernel takes: (kernel, memory of its weights, seconds to measure for) -> seconds.
@@ -51,10 +51,10 @@ class Budget:
 
 
 @dataclass
-class Task:
+class TuningTask:
     """One problem of a network, `count` layers of it, and what was found. `kernels`: the best guess first."""
 
-    problem: Convolution
+    problem: ConvolutionProblem
     count: int
     kernels: list[Kernel]
     guesses: dict[Kernel, float]
@@ -82,18 +82,18 @@ class Task:
 
 
 @dataclass
-class Search:
+class TuningSearch:
     """The tasks of one network, whose weights come from `memory` (backend.native.choose.choosers).
 
     `table` has the kernels that were best elsewhere, if there is one.
     """
 
-    tasks: list[Task]
+    tasks: list[TuningTask]
     memory: int
     timings: Timings
     measure: Measure
     tell: Tell = lambda _: None
-    table: Table | None = None
+    table: ShippedTable | None = None
     trials: int = 0
     failures: list[str] = field(default_factory=list)
     _failed: int = 0
@@ -113,18 +113,18 @@ class Search:
             else:
                 self._play_off(task, stopped)
 
-    def _begin(self, task: Task) -> None:
+    def _begin(self, task: TuningTask) -> None:
         """Takes over what is known already."""
         task.seconds = self.timings.known(task.kernels, self.memory)
         task.queue = [kernel for kernel in task.kernels if kernel not in task.seconds]
         task.settled = not task.queue or self.timings.settled(task.kernels, self.memory)
 
-    def _patience(self, task: Task) -> int:
+    def _patience(self, task: TuningTask) -> int:
         """Half as much where what the table says of the problem holds here, too."""
         known = self.table.ratios(task.problem, self.memory) if self.table is not None else {}
         return _PATIENCE // 2 if task.best == next(iter(known), None) else _PATIENCE
 
-    def _next(self, task: Task) -> Kernel:
+    def _next(self, task: TuningTask) -> Kernel:
         """Takes from the queue the guess; then what was best at near shapes; then each algorithm's first."""
         hints = [str(task.guess)] if task.guess in task.queue else self._near(task)
         places = {name: place for place, name in enumerate(hints)}
@@ -137,7 +137,7 @@ class Search:
         task.queue.remove(kernel)
         return kernel
 
-    def _near(self, task: Task) -> list[str]:
+    def _near(self, task: TuningTask) -> list[str]:
         """Kernels that were best at the nearest shapes, as far as is known by now."""
         near = self.timings.near(task.problem, task.guess.isa, self.memory)
         if self.table is not None:
@@ -145,7 +145,7 @@ class Search:
         near.sort(key=lambda found: found[0])  # of equally near shapes, those timed here come first
         return list(dict.fromkeys(name for _, name in near))
 
-    def _try(self, task: Task, kernel: Kernel, stopped: Callable[[], bool]) -> None:
+    def _try(self, task: TuningTask, kernel: Kernel, stopped: Callable[[], bool]) -> None:
         before = min(task.seconds.values(), default=math.inf)
         task.trials += 1
         if known := self.timings.known([kernel], self.memory):  # another process has timed it meanwhile
@@ -159,7 +159,7 @@ class Search:
             f"{1e6 * min(before, seconds):.0f} us for a {task.problem}"
         )
 
-    def _time(self, task: Task, kernel: Kernel, stopped: Callable[[], bool]) -> float:
+    def _time(self, task: TuningTask, kernel: Kernel, stopped: Callable[[], bool]) -> float:
         """Seconds of a kernel, which are noted; infinity if it fails."""
         self.trials += 1
         try:
@@ -174,7 +174,7 @@ class Search:
         self._store(task, kernel, seconds)
         return seconds
 
-    def _play_off(self, task: Task, stopped: Callable[[], bool]) -> None:
+    def _play_off(self, task: TuningTask, stopped: Callable[[], bool]) -> None:
         """The best few in turns: what disturbed one of them before shall not decide."""
         limit = _NEAR * min(task.seconds.values(), default=math.inf)
         ranked = sorted(task.seconds, key=task.seconds.__getitem__)
@@ -191,11 +191,11 @@ class Search:
         self.timings.settle(task.kernels, self.memory)
         task.settled = True
 
-    def _store(self, task: Task, kernel: Kernel, seconds: float) -> None:
+    def _store(self, task: TuningTask, kernel: Kernel, seconds: float) -> None:
         task.seconds[kernel] = seconds
         self.timings.add(kernel, self.memory, seconds)
 
 
-def _urgency(task: Task) -> tuple[bool, float]:
+def _urgency(task: TuningTask) -> tuple[bool, float]:
     """Guesses first, then the largest share of the network's time for the fewest trials."""
     return task.guess not in task.seconds, task.share / (1 + task.trials)

@@ -14,8 +14,8 @@ from tensmith.files import TemporaryFolder
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.alone import text_alone
 from tensmith.kernel.toolchain import compile_library
-from tensmith.tune.trial import Trial, given, trial
-from tensmith.tune.worker import Worker, WorkerEnded
+from tensmith.tune.trial import KernelTrial, given, trial
+from tensmith.tune.worker import ModuleWorker, WorkerEnded
 
 LONGEST_COMPILE_SECONDS = 60.0
 PATIENCE_SECONDS = 30.0
@@ -27,7 +27,7 @@ class Timer:
     def __init__(self, patience: float = PATIENCE_SECONDS) -> None:
         self._patience = patience
         self._folder = TemporaryFolder()
-        self._worker = Worker(("tensmith.tune.serve",), patience)
+        self._worker = ModuleWorker(("tensmith.tune.serve",), patience)
 
     def __enter__(self) -> Timer:
         return self
@@ -60,7 +60,7 @@ class Timer:
         return target.read(arrays["target"].view(np.float32)[: target.size])
 
     def _ask(
-        self, kernel: Kernel, made: Trial, span: float, back: bool
+        self, kernel: Kernel, made: KernelTrial, span: float, back: bool
     ) -> tuple[dict[str, Any], dict[str, Array]]:
         """Seconds, and `back` the target's bytes."""
         room = Path(self._folder.name)

@@ -9,8 +9,8 @@ import numpy as np
 from tensmith.engine.frame import Array
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.codes import CODE_BITS, coded
-from tensmith.kernel.problem import Convolution
-from tensmith.kernel.quantized import Grid, Rescaling, constants
+from tensmith.kernel.problem import ConvolutionProblem
+from tensmith.kernel.quantized import QuantizationParameters, Rescaling, constants
 
 # Bytes that the copies of a kernel's weights take together, for each memory that they are to come from
 # (backend.native.choose.choosers.memory_of): the second cache, the third, beyond.
@@ -19,7 +19,7 @@ _DTYPES = {"f32": np.float32, "f16": np.float16, "u8": np.uint8}
 
 
 @dataclass(frozen=True)
-class Trial:
+class KernelTrial:
     """A call's operands; `weights` are read from `copies` of them in turns."""
 
     source: Array
@@ -35,19 +35,19 @@ class Trial:
         return {"source": self.source, "weights": self.weights, "constants": self.constants}
 
 
-def trial(kernel: Kernel, memory: int) -> Trial:
+def trial(kernel: Kernel, memory: int) -> KernelTrial:
     """Random operands for a kernel, weights in `memory`."""
     weights, numbers = _weights(kernel)
     copies = max(1, _SPREAD_BYTES[memory] // max(1, weights.nbytes))
-    return Trial(_source(kernel), weights, numbers, _target_bytes(kernel), kernel.scratch_bytes, copies)
+    return KernelTrial(_source(kernel), weights, numbers, _target_bytes(kernel), kernel.scratch_bytes, copies)
 
 
-def given(kernel: Kernel, image: Array, weights: Array, bias: Array) -> Trial:
+def given(kernel: Kernel, image: Array, weights: Array, bias: Array) -> KernelTrial:
     """These floats as operands of a kernel; see tune.timer.Timer.answer."""
     full = np.zeros(kernel.isa.round_up(kernel.problem.filters), np.float32)
     full[: bias.size] = bias
     packed, size = kernel.pack(weights), _target_bytes(kernel)
-    return Trial(kernel.source.lay(image), packed, full, size, kernel.scratch_bytes, 1)
+    return KernelTrial(kernel.source.lay(image), packed, full, size, kernel.scratch_bytes, 1)
 
 
 def _target_bytes(kernel: Kernel) -> int:
@@ -79,7 +79,7 @@ def _weights(kernel: Kernel) -> tuple[Array, Array]:
     return kernel.pack(codes), constants(problem, kernel.isa, codes, _rescaling(problem), curved=False)
 
 
-def _random_codes(problem: Convolution, generator: np.random.Generator) -> Array:
+def _random_codes(problem: ConvolutionProblem, generator: np.random.Generator) -> Array:
     """Weights of kernel.codes.CODE: codes of all values, a scale and a zero point for each block."""
     most = 1 << (CODE_BITS[problem.dtype] - 1)
     codes = generator.integers(-most, most, (problem.filters, problem.channels))
@@ -88,7 +88,7 @@ def _random_codes(problem: Convolution, generator: np.random.Generator) -> Array
     return coded(codes, generator.uniform(0.01, 0.1, blocks), zeros, problem.block)
 
 
-def random_pattern(problem: Convolution, generator: np.random.Generator) -> Array:
+def random_pattern(problem: ConvolutionProblem, generator: np.random.Generator) -> Array:
     """Which of a problem's weights are not zero: as many of them, in fours where they lie in fours."""
     channels, density = problem.channels // problem.groups, problem.density
     anywhere = 1 - (1 - density) ** 4 - 0.02
@@ -100,7 +100,7 @@ def random_pattern(problem: Convolution, generator: np.random.Generator) -> Arra
     return kept & (generator.random(kept.shape) < density / max(block, density, 1e-9))
 
 
-def _rescaling(problem: Convolution) -> Rescaling:
+def _rescaling(problem: ConvolutionProblem) -> Rescaling:
     """Between grids on which random sums fill a byte."""
-    target = Grid(0.05 * float(np.sqrt(problem.depth)), 0)
-    return Rescaling(Grid(0.02, 0), np.full(problem.filters, 0.01, np.float32), target)
+    target = QuantizationParameters(0.05 * float(np.sqrt(problem.depth)), 0)
+    return Rescaling(QuantizationParameters(0.02, 0), np.full(problem.filters, 0.01, np.float32), target)

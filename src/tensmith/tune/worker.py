@@ -21,7 +21,7 @@ class WorkerEnded(EngineError):
     """The process gave no answer: its text says how, as "died"."""
 
 
-class Worker:
+class ModuleWorker:
     """`python -m ARGUMENTS`, started when it is first asked; see engine.frame. Use as a context.
 
     `patience` are the seconds that an answer may take.
@@ -32,7 +32,7 @@ class Worker:
         self._patience = patience
         self._process: Child | None = None
 
-    def __enter__(self) -> Worker:
+    def __enter__(self) -> ModuleWorker:
         return self
 
     def __exit__(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
 from tensmith.report.metric import Evidence, Metric
-from tensmith.verify.schema import Deployed, Proof, Row, RunCheck, TrailStep
+from tensmith.verify.schema import ClaimRow, Deployed, Proof, RunCheck, TrailStep
 
 REALS = (
     "Numbers are real numbers: how floating-point arithmetic rounds on the way is not part of the claim.",
@@ -31,7 +31,7 @@ def claims(
     rules: Sequence[Proof],
     metrics: Mapping[str, Metric],
     deployed: Deployed,
-) -> list[Row]:
+) -> list[ClaimRow]:
     """Every statement of the certificate with its evidence, in order: no other is made."""
     rows = _rule_rows(rules)
     rows += [_fold_row(run) if run.sort == "fold" else _field_row(run) for run in runs]
@@ -40,7 +40,7 @@ def claims(
     return rows + _metric_rows(metrics)
 
 
-def _later_rows(trail: Sequence[TrailStep], rules: Sequence[Proof]) -> list[Row]:
+def _later_rows(trail: Sequence[TrailStep], rules: Sequence[Proof]) -> list[ClaimRow]:
     """Lossy steps, and the exact ones after the first of them."""
     prefix = sum(1 for _ in takewhile(lambda step: step.kind == "exact", trail))
     lossy = [step.rule for step in trail if step.kind == "lossy"]
@@ -64,7 +64,7 @@ def _later_rows(trail: Sequence[TrailStep], rules: Sequence[Proof]) -> list[Row]
     return rows
 
 
-def _compiled_rows(deployed: Deployed) -> list[Row]:
+def _compiled_rows(deployed: Deployed) -> list[ClaimRow]:
     """What is known of the way from the model to compiled code."""
     library = LIBRARIES.get(deployed.engine)
     if library is None:
@@ -84,7 +84,7 @@ def _compiled_rows(deployed: Deployed) -> list[Row]:
     return rows
 
 
-def _metric_rows(metrics: Mapping[str, Metric]) -> list[Row]:
+def _metric_rows(metrics: Mapping[str, Metric]) -> list[ClaimRow]:
     """One row for each evidence word that metrics have."""
     rows = []
     for word, claim in _METRIC_CLAIMS.items():
@@ -101,7 +101,7 @@ _METRIC_CLAIMS: dict[Evidence, str] = {
 }
 
 
-def _field_row(run: RunCheck) -> Row:
+def _field_row(run: RunCheck) -> ClaimRow:
     steps = f"Steps {run.start + 1} to {run.stop} (exact)"
     if run.verdict == "different":
         return _row(f"{steps} CHANGE the outputs.", "checked", run.reason, FIELD)
@@ -122,7 +122,7 @@ def _field_row(run: RunCheck) -> Row:
     return _row(f"{steps} do not change the outputs.", "tested", detail, FIELD)
 
 
-def _fold_row(run: RunCheck) -> Row:
+def _fold_row(run: RunCheck) -> ClaimRow:
     if run.ulps is None:
         return _row(f"Step {run.stop} folds a constant WRONGLY: '{run.reason}'.", "bounded", "")
     ulps = -(-run.ulps * 100 // 1) / 100
@@ -135,7 +135,7 @@ def _fold_row(run: RunCheck) -> Row:
     )
 
 
-def _rule_rows(rules: Sequence[Proof]) -> list[Row]:
+def _rule_rows(rules: Sequence[Proof]) -> list[ClaimRow]:
     rows = []
     proved = [rule for rule in rules if rule.verdict == "proved"]
     if proved:
@@ -155,8 +155,10 @@ def _rule_rows(rules: Sequence[Proof]) -> list[Row]:
     return rows
 
 
-def _row(claim: str, evidence: Evidence, detail: str, assumptions: Sequence[str] = ()) -> Row:
-    return Row(claim=claim[:4000], evidence=evidence, detail=detail[:4000], assumptions=list(assumptions))
+def _row(claim: str, evidence: Evidence, detail: str, assumptions: Sequence[str] = ()) -> ClaimRow:
+    return ClaimRow(
+        claim=claim[:4000], evidence=evidence, detail=detail[:4000], assumptions=list(assumptions)
+    )
 
 
 def _figures(metrics: Mapping[str, Metric]) -> str:

@@ -18,7 +18,7 @@ from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.ir.interpreter import interpret
 from tensmith.rewrite.instance import RESULT, Numbers, numbers, size_names
-from tensmith.rewrite.rule import Obligation
+from tensmith.rewrite.rule import FormulaObligation
 
 # Relative to the largest number of a result, in float64: far above rounding, far below a mistake.
 _TOLERANCE = 1e-9
@@ -28,17 +28,17 @@ _SIZES = (0, 1, 1, 2, 3, 5, 7, 9)
 
 
 @dataclass(frozen=True)
-class Trial:
+class InstanceTrial:
     """`witness` says where the sides differ; `empty`, that the left one was defined nowhere."""
 
     witness: str = ""
     empty: bool = False
 
 
-def run_instances(obligation: Obligation, count: int = _ENOUGH) -> Trial:
+def run_instances(obligation: FormulaObligation, count: int = _ENOUGH) -> InstanceTrial:
     """Both sides at some sizes. An obligation that is no claim about terms has nothing to run."""
     if obligation.terms is None:
-        return Trial()
+        return InstanceTrial()
     left, right, case = obligation.terms
     seed = int.from_bytes(hashlib.sha256(obligation.name.encode()).digest()[:8], "little")
     generator = np.random.default_rng(seed)
@@ -53,12 +53,12 @@ def run_instances(obligation: Obligation, count: int = _ENOUGH) -> Trial:
         reason = _differs(program, wanted, instance, obligation)
         if reason:
             at = ", ".join(f"{name}={size}" for name, size in sizes.items()) or "fixed sizes"
-            return Trial(f"differs as programs at {at}: {reason}")
+            return InstanceTrial(f"differs as programs at {at}: {reason}")
         if np.any(_finite(wanted)):
             empty, count = False, count - 1
         if not count:
             break
-    return Trial(empty=empty)
+    return InstanceTrial(empty=empty)
 
 
 def assignments(
@@ -71,7 +71,7 @@ def assignments(
         yield {name: lower.get(name, 0) + int(generator.choice(_SIZES)) for name in names}
 
 
-def _differs(program: Program, wanted: Array, instance: Numbers, obligation: Obligation) -> str:
+def _differs(program: Program, wanted: Array, instance: Numbers, obligation: FormulaObligation) -> str:
     """Why the right side is not what the left one is; "" if it is."""
     assert obligation.terms is not None
     try:

@@ -16,7 +16,7 @@ import numpy as np
 from tensmith import gate
 from tensmith.engine.base import ENGINES
 from tensmith.engine.compiled import Manner, compile_anew
-from tensmith.engine.worker import Worker
+from tensmith.engine.worker import SessionWorker
 from tensmith.equality.sampling import shapes, whole_inputs
 from tensmith.errors import TensmithError, VerificationError
 from tensmith.files import TemporaryFolder
@@ -129,8 +129,8 @@ def _ran(folder: Path, deployed: Deployed, claim: str) -> Finding:
         if any(array.dtype.itemsize == 1 for array in program.constants.values()) or deployed.settings:
             tolerance = _QUANTIZED
         with (
-            Worker("onnxruntime", folder / "model.onnx", sizes=deployed.sizes) as reference,
-            Worker(deployed.engine, folder, deployed.threads) as worker,
+            SessionWorker("onnxruntime", folder / "model.onnx", sizes=deployed.sizes) as reference,
+            SessionWorker(deployed.engine, folder, deployed.threads) as worker,
         ):
             worst, answers = 0.0, set()
             for number in range(_SAMPLES):

@@ -18,7 +18,7 @@ from tensmith import __version__
 from tensmith.errors import OutputError, VerificationError
 from tensmith.files import sha256_bytes, write_text
 from tensmith.verify import lift_checker
-from tensmith.verify.obligation import Lemma, Verdict, Window
+from tensmith.verify.obligation import FoldWindow, Lemma, Verdict
 from tensmith.verify.solve import ask
 from tensmith.verify.theory import Prefix
 
@@ -186,7 +186,7 @@ class _Writing:
         return name
 
 
-def window_row(window: Window) -> dict[str, Any]:
+def window_row(window: FoldWindow) -> dict[str, Any]:
     """What a lemma says, as its row holds it."""
     return {key: value for key, value in as_json(window).items() if key != "node"}
 

@@ -12,7 +12,7 @@ from tensmith.files import sha256_bytes
 from tensmith.hardware import detect_cpu
 from tensmith.kernel.isa import host_isa
 from tensmith.kernel.toolchain import build_version
-from tensmith.verify.schema import Machine
+from tensmith.verify.schema import MachineRecord
 
 _ARITHMETIC = ("numpy", "cpu", "features")
 _TOOLCHAIN = ("compiler", "cpu", "features", "timings", "code")
@@ -27,7 +27,7 @@ _WORDS = {
 
 
 @functools.cache
-def this_machine() -> Machine:
+def this_machine() -> MachineRecord:
     """As a certificate states it. `timings` are those that `tensmith tune` keeps, `code` is what compiles."""
     cpu = detect_cpu()
     known = " ".join((*sorted(cpu.features), *map(str, cpu.cache_bytes)))
@@ -36,7 +36,7 @@ def this_machine() -> Machine:
         timings = timings_revision(TUNED)
     except TensmithError:
         compiler = timings = ""
-    return Machine(
+    return MachineRecord(
         numpy=np.__version__,
         cpu=cpu.model,
         features=sha256_bytes(known.encode()),
@@ -46,17 +46,17 @@ def this_machine() -> Machine:
     )
 
 
-def other_arithmetic(stated: Machine) -> str:
+def other_arithmetic(stated: MachineRecord) -> str:
     """Why numbers may round otherwise here than where a certificate was made; "" if they may not."""
     return _difference(stated, _ARITHMETIC)
 
 
-def other_toolchain(stated: Machine) -> str:
+def other_toolchain(stated: MachineRecord) -> str:
     """Why the same model may be compiled to other code here; "" if it may not."""
     return _difference(stated, _TOOLCHAIN)
 
 
-def _difference(stated: Machine, fields: tuple[str, ...]) -> str:
+def _difference(stated: MachineRecord, fields: tuple[str, ...]) -> str:
     here = this_machine()
     found = [_WORDS[name] for name in fields if getattr(stated, name) != getattr(here, name)]
     return f"it was made with {' and '.join(dict.fromkeys(found))}" if found else ""

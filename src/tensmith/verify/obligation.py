@@ -82,7 +82,7 @@ class Script:
 
 
 @dataclass(frozen=True)
-class Window:
+class FoldWindow:
     """What a lemma about two folds says: the first, over 0 .. first.extent-1, holds the second's elements at
     `shift` .. shift + extent - 1, in order or `reversed`, and elsewhere what joining leaves as it is."""
 
@@ -99,7 +99,7 @@ class Lemma:
 
     obligation: Obligation
     equation: str
-    window: Window
+    window: FoldWindow
 
 
 @dataclass(frozen=True)

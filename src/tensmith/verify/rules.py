@@ -18,7 +18,7 @@ from tensmith.formula.normal import explain_difference
 from tensmith.formula.poly import Poly
 from tensmith.formula.reals import Reals, same_fraction
 from tensmith.formula.smt import prove_equal
-from tensmith.rewrite.rule import EXACT, Obligation, Rule
+from tensmith.rewrite.rule import EXACT, FormulaObligation, Rule
 from tensmith.verify.instances import run_instances
 
 Verdict = Literal["proved", "refuted", "open"]
@@ -40,7 +40,7 @@ class Judgement:
     how: str
 
 
-def judge(obligation: Obligation, attempts: int = 40) -> Judgement:
+def judge(obligation: FormulaObligation, attempts: int = 40) -> Judgement:
     """Proves an obligation (normal form, then SMT) or refutes it on small random tensors.
 
     What is proved is equality over the reals for all sizes, wherever both sides are defined. Where the
@@ -59,7 +59,7 @@ def judge(obligation: Obligation, attempts: int = 40) -> Judgement:
     return Judgement(obligation.name, "proved", method)
 
 
-def _method(obligation: Obligation, attempts: int) -> tuple[str | None, str]:
+def _method(obligation: FormulaObligation, attempts: int) -> tuple[str | None, str]:
     """(how the formulas are proved equal, or None; else the sizes at which they differ, or the difference).
 
     Where the order of numbers matters SMT goes first: a prime field has no order, so what differs there may
@@ -121,7 +121,7 @@ def unsound(rules: Iterable[Rule] | None = None) -> list[str]:
     return found
 
 
-def counterexample(obligation: Obligation, attempts: int) -> str | None:
+def counterexample(obligation: FormulaObligation, attempts: int) -> str | None:
     """Sizes at which the two sides differ on random residues; None if `attempts` tries find none.
 
     Opaque functions are random functions there, so a difference is one for some choice of the functions.

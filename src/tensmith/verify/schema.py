@@ -98,7 +98,7 @@ class Proof(_Model):
     how: _Text
 
 
-class Row(_Model):
+class ClaimRow(_Model):
     """One claim; rows have the shape of report.document.Claim."""
 
     claim: _Text
@@ -146,7 +146,7 @@ class Deployed(_Model):
     prepared: list[Prepared] | None = Field(default=None, max_length=10_000)
 
 
-class Machine(_Model):
+class MachineRecord(_Model):
     """What the numbers of a replay and the code of a compilation depend on, beside their inputs."""
 
     numpy: _Text
@@ -165,7 +165,7 @@ class Certificate(_Model):
 
     schema_: Literal[2] = Field(alias="schema")
     tensmith: _Text
-    machine: Machine
+    machine: MachineRecord
     original: OriginalFile
     files: dict[_FileName, _Hash] = Field(min_length=1, max_length=100)
     trail: list[TrailStep] = Field(max_length=100_000)
@@ -174,7 +174,7 @@ class Certificate(_Model):
     rules: list[Proof] = Field(max_length=10_000)
     deployed: Deployed
     judged: Judged | None
-    claims: list[Row] = Field(max_length=1000)
+    claims: list[ClaimRow] = Field(max_length=1000)
     metrics: dict[str, _Metric] = Field(max_length=100)
     digest: _Hash
 

@@ -10,7 +10,7 @@ import pytest
 
 from tensmith.backend.device.plan import make_plan
 from tensmith.engine import ENGINES
-from tensmith.engine.device import Machine
+from tensmith.engine.device import LoadedPlan
 from tensmith.ir import Program
 
 Array = np.ndarray[Any, Any]
@@ -20,7 +20,7 @@ needs_opencl = pytest.mark.skipif(
 )
 
 
-def load(program: Program, halves: bool = False) -> Machine:
+def load(program: Program, halves: bool = False) -> LoadedPlan:
     """The program on the device."""
     from tensmith.engine.engines.opencl import OpenClMachine
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from nets import Net, residual_block
-from tensmith.backend.device.plan import Plan, make_plan
+from tensmith.backend.device.plan import DevicePlan, make_plan
 from tensmith.errors import EngineError
 from tensmith.ir import Program, TensorType
 
 
-def words(plan: Plan) -> list[str]:
+def words(plan: DevicePlan) -> list[str]:
     return [launch.kernel.rpartition("_")[0] for launch in plan.launches]
 
 

@@ -18,7 +18,7 @@ from tensmith.backend.native.choose.choosers import Chooser, estimated
 from tensmith.backend.native.emit import folder as folders
 from tensmith.backend.native.emit.header import print_header
 from tensmith.backend.native.emit.source import print_c
-from tensmith.backend.native.plan import Plan, make_plan
+from tensmith.backend.native.plan import NativePlan, make_plan
 from tensmith.cache import user_cache
 from tensmith.ir import Program
 from tensmith.kernel import Isa
@@ -37,7 +37,7 @@ needs_qemu = [
 
 def build(
     program: Program, isa: Isa, folder: Path, chooser: Callable[[int], Chooser] = estimated
-) -> tuple[Path, Plan]:
+) -> tuple[Path, NativePlan]:
     """A static program of the C files of a compiled model, and the plan behind it."""
     plan = make_plan(program, isa, chooser)
     (folder / "model.c").write_text(print_c(plan))
@@ -53,7 +53,7 @@ def build(
     return folder / "program", plan
 
 
-def run(built: tuple[Path, Plan], x: Array) -> dict[str, Array]:
+def run(built: tuple[Path, NativePlan], x: Array) -> dict[str, Array]:
     """What the program writes for the input x."""
     path, plan = built
     assert QEMU is not None

@@ -16,8 +16,8 @@ import numpy as np
 
 from tensmith.backend.native.emit.header import print_header
 from tensmith.backend.native.emit.source import print_c
-from tensmith.backend.native.plan import Plan
-from tensmith.children import Ended, run
+from tensmith.backend.native.plan import NativePlan
+from tensmith.children import ProcessResult, run
 from tensmith.files import TemporaryFolder
 from tensmith.kernel.toolchain import OPTIMIZED, find_compiler
 
@@ -121,7 +121,11 @@ def has_sanitizers() -> bool:
 
 
 def sanitized(
-    plan: Plan, inputs: Mapping[str, Array], folder: Path, flags: tuple[str, ...] = MEMORY, runs: int = 2
+    plan: NativePlan,
+    inputs: Mapping[str, Array],
+    folder: Path,
+    flags: tuple[str, ...] = MEMORY,
+    runs: int = 2,
 ) -> tuple[dict[str, Array], str]:
     """(outputs of a plan compiled with a sanitizer, what that complains about: "" if it does not)."""
     program = plan.program
@@ -166,7 +170,7 @@ def _precompiled(includes: str, options: tuple[str, ...]) -> TemporaryFolder:
     return folder
 
 
-def _first(done: Ended) -> str:
+def _first(done: ProcessResult) -> str:
     """What is telling of a sanitizer's report."""
     lines = [line for line in done.stderr.splitlines() if "error" in line.lower() or "WARNING" in line]
     where = [line.strip() for line in done.stderr.splitlines() if "model.c:" in line][:2]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensmith.backend.native.arena import ALIGNMENT, Span, arrange
+from tensmith.backend.native.arena import ALIGNMENT, Lifetime, arrange
 
 SPANS = st.lists(st.tuples(st.integers(1, 5000), st.integers(0, 20), st.integers(0, 5)), max_size=25)
 
 
 @given(SPANS)
 def test_spans_alive_together_are_apart(drawn: list[tuple[int, int, int]]) -> None:
-    spans = {str(i): Span(size, first, first + more) for i, (size, first, more) in enumerate(drawn)}
+    spans = {str(i): Lifetime(size, first, first + more) for i, (size, first, more) in enumerate(drawn)}
     offsets, total = arrange(spans)
     for a, one in spans.items():
         assert offsets[a] % ALIGNMENT == 0 and offsets[a] + one.bytes <= total
@@ -23,7 +23,7 @@ def test_spans_alive_together_are_apart(drawn: list[tuple[int, int, int]]) -> No
 
 
 def test_memory_is_used_again() -> None:
-    chain = {str(i): Span(1024, i, i + 1) for i in range(100)}
+    chain = {str(i): Lifetime(1024, i, i + 1) for i in range(100)}
     assert arrange(chain)[1] == 2048
 
 

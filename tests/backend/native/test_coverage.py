@@ -7,20 +7,20 @@ from pathlib import Path
 import onnx
 import pytest
 
-from tensmith.backend.native.coverage import Use, coverage_page, uses
+from tensmith.backend.native.coverage import OperatorUse, coverage_page, uses
 from tensmith.ir.op import OPS
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "native_operators.md"
 
 
 @pytest.fixture(scope="module")
-def found() -> list[Use]:
+def found() -> list[OperatorUse]:
     """A few uses of every op."""
     return list(uses())
 
 
 @pytest.mark.xdist_group("native_coverage")
-def test_every_use_is_compiled_or_refused_by_name(found: list[Use]) -> None:
+def test_every_use_is_compiled_or_refused_by_name(found: list[OperatorUse]) -> None:
     refused = {use.op: use.refused for use in found}
     assert len(refused) > 130
     for use in found:
@@ -30,7 +30,7 @@ def test_every_use_is_compiled_or_refused_by_name(found: list[Use]) -> None:
 
 
 @pytest.mark.xdist_group("native_coverage")
-def test_the_page_is_fresh(found: list[Use]) -> None:
+def test_the_page_is_fresh(found: list[OperatorUse]) -> None:
     page = PAGE.read_text()
     if f"(onnx {onnx.__version__})" not in page:
         pytest.skip("docs/native_operators.md was made with another onnx package")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from native_programs import Net, answers
 
-from tensmith.backend.native.plan import Plan, make_plan
+from tensmith.backend.native.plan import NativePlan, make_plan
 from tensmith.ir import Program
 from tensmith.kernel import Kernel, host_isa
 
@@ -32,7 +32,7 @@ def chain(*, seen: bool = False, left: float = 0.1) -> Program:
     return net.program(pruned(net, x, left=left), *([first] if seen else []))
 
 
-def sums(plan: Plan) -> list[tuple[str, str]]:
+def sums(plan: NativePlan) -> list[tuple[str, str]]:
     """(residual, sum) of each kernel that adds one."""
     found = [action for action in plan.kernels if len(action.reads) == 2]
     assert all(isinstance(action.work, Kernel) and action.work.adds_in_place for action in found)

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensmith.backend.native.choose.choice import Choice, Network, after, choose_kernels, leaving
+from tensmith.backend.native.choose.choice import KernelChoice, Network, after, choose_kernels, leaving
 from tensmith.backend.native.choose.choosers import Chooser
 from tensmith.backend.native.choose.parallel import whole
 from tensmith.backend.native.images import Images
@@ -18,21 +18,21 @@ from tensmith.kernel import Isa, isa_named
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.algorithms.direct import Direct
 from tensmith.kernel.algorithms.spatial_pack import SpatialPack
-from tensmith.kernel.problem import Convolution
-from tensmith.kernel.routines.pool import GlobalPool
+from tensmith.kernel.problem import ConvolutionProblem
+from tensmith.kernel.routines.pool import GlobalPoolRoutine
 
 ISA = isa_named("avx512")
 SHAPE = Images(1, 16, 8, 8)
 
 
-def steps_of(kinds: list[int], wiring: list[int], problems: list[Convolution]) -> list[Step]:
+def steps_of(kinds: list[int], wiring: list[int], problems: list[ConvolutionProblem]) -> list[Step]:
     """A network: each step reads one or two of the values before it."""
     values, steps = ["x"], list[Step]()
     for index, kind in enumerate(kinds):
         output, first = f"v{index}", values[wiring[2 * index] % len(values)]
         other = values[wiring[2 * index + 1] % len(values)]
         if kind == 0:
-            steps.append(Light(GlobalPool("max", ISA.lanes), (first,), output))
+            steps.append(Light(GlobalPoolRoutine("max", ISA.lanes), (first,), output))
         else:
             weights = np.zeros((16, 16, 3, 3), np.float32)
             residual = other if kind == 2 and other != first else None
@@ -50,10 +50,11 @@ def test_no_combination_is_cheaper(data: st.DataObject, kinds: list[int]) -> Non
     )
     # Problems that differ in nothing that counts, so that each has seconds of its own.
     problems = [
-        Convolution(16, 8, 8, 16, (3, 3), pads=(1, 1, 1, 1), density=0.9 - i / 100) for i in range(len(kinds))
+        ConvolutionProblem(16, 8, 8, 16, (3, 3), pads=(1, 1, 1, 1), density=0.9 - i / 100)
+        for i in range(len(kinds))
     ]
 
-    def choose(problem: Convolution, isa: Isa) -> list[tuple[float, Kernel]]:
+    def choose(problem: ConvolutionProblem, isa: Isa) -> list[tuple[float, Kernel]]:
         at = 2 * problems.index(problem)
         kernels = (next(kind.candidates(problem, isa)) for kind in (Direct, SpatialPack))
         return list(zip(seconds[at : at + 2], kernels))
@@ -71,7 +72,7 @@ def test_no_combination_is_cheaper(data: st.DataObject, kinds: list[int]) -> Non
     assert walk(steps, found, network) <= min(costs) * (1 + 1e-9)
 
 
-def walk(steps: list[Step], chosen: Mapping[Heavy, Choice], network: Network) -> float:
+def walk(steps: list[Step], chosen: Mapping[Heavy, KernelChoice], network: Network) -> float:
     """Seconds of a network with these choices."""
     lying = {name: frozenset([network.dense(name)]) for name in network.inputs}
     total = 0.0
@@ -81,6 +82,8 @@ def walk(steps: list[Step], chosen: Mapping[Heavy, Choice], network: Network) ->
     return total + leaving(lying, network)
 
 
-def choose_kernels_alone(step: Heavy, choose: Chooser) -> list[Choice]:
+def choose_kernels_alone(step: Heavy, choose: Chooser) -> list[KernelChoice]:
     """A choice for each kernel."""
-    return [Choice(cost, ((whole(step.problem), kernel),)) for cost, kernel in choose(step.problem, ISA)]
+    return [
+        KernelChoice(cost, ((whole(step.problem), kernel),)) for cost, kernel in choose(step.problem, ISA)
+    ]

@@ -12,7 +12,7 @@ from native_programs import Net, answers
 from tensmith.backend.native.plan import make_plan
 from tensmith.ir import Program
 from tensmith.kernel.isa import host_isa
-from tensmith.kernel.routines.attention import Attention
+from tensmith.kernel.routines.attention import AttentionRoutine
 from tensmith.kernel.routines.rows import RowNorm
 
 ROWS, SIZE, KEYS = 7, 20, 11
@@ -68,7 +68,7 @@ def reciprocal() -> Program:
 
 @pytest.mark.parametrize(
     ("build", "routine"),
-    [(sheltered, Attention), (turned, Attention), (over_one, RowNorm), (reciprocal, RowNorm)],
+    [(sheltered, AttentionRoutine), (turned, AttentionRoutine), (over_one, RowNorm), (reciprocal, RowNorm)],
 )
 def test_is_found_and_answers_as_the_interpreter(
     build: Callable[[], Program], routine: type, tmp_path: Path

@@ -14,12 +14,12 @@ from tensmith.backend.native.choose.parallel import cuts
 from tensmith.backend.native.choose.precision import in_precision
 from tensmith.backend.native.plan import make_plan
 from tensmith.ir import Program
-from tensmith.kernel import Convolution, isa_named
+from tensmith.kernel import ConvolutionProblem, isa_named
 from tensmith.kernel.scheduled import FUNCTION, Scheduled, keep
 from tensmith.kernel.timings import Timings
 
 ISA = isa_named("avx512", ["avx512_bf16"])
-WHOLE = Convolution(64, 28, 28, 64, (3, 3), pads=(1, 1, 1, 1))
+WHOLE = ConvolutionProblem(64, 28, 28, 64, (3, 3), pads=(1, 1, 1, 1))
 PARTS = [part.problem for part in next(cuts(WHOLE, 2, ISA.lanes, tensor=False))]
 BYTES = 2 * 4 * WHOLE.filters * WHOLE.depth
 MEMORY = memory_of(BYTES)
@@ -37,7 +37,7 @@ def layer() -> Program:
     return net.program(net.conv("x", 64, 64))
 
 
-def time_all(timings: Timings, problem: Convolution, factor: float) -> None:
+def time_all(timings: Timings, problem: ConvolutionProblem, factor: float) -> None:
     """Every kernel takes so many times its estimate."""
     for seconds, kernel in estimated(BYTES)(problem, ISA):
         timings.add(kernel, MEMORY, factor * seconds)

@@ -17,7 +17,7 @@ import pytest
 from tensmith.backend.native.choose.choosers import estimated, only
 from tensmith.backend.native.emit.folder import write_folder
 from tensmith.backend.native.emit.loader import Model
-from tensmith.backend.native.plan import Plan, make_plan
+from tensmith.backend.native.plan import NativePlan, make_plan
 from tensmith.errors import EngineError
 from tensmith.ir import Node, Program, TensorType, interpret, make_node
 from tensmith.kernel import Isa, host_isa, isa_named
@@ -140,7 +140,7 @@ FORMS: list[Callable[[Net], str]] = [
 ISAS = [host_isa(), *([isa_named("avx2")] if "avx2" in host_isa().features else [])]
 
 
-def run(plan: Plan, x: Array, folder: Path) -> Array:
+def run(plan: NativePlan, x: Array, folder: Path) -> Array:
     write_folder(plan, folder)
     (answer,) = Model(folder)(x=x).values()
     return np.asarray(answer)

@@ -11,18 +11,18 @@ from sanitized import MEMORY, THREADS, UNOPTIMIZED, has_sanitizers, sanitized
 from test_native_graphs import Graph
 
 from tensmith.backend.native.emit.source import print_c
-from tensmith.backend.native.plan import Plan, make_plan
+from tensmith.backend.native.plan import NativePlan, make_plan
 from tensmith.ir import interpret
 from tensmith.kernel import host_isa
 
 pytestmark = pytest.mark.skipif(not has_sanitizers(), reason="the compiler has no sanitizers")
 
 
-def planned(seed: int, threads: int) -> Plan:
+def planned(seed: int, threads: int) -> NativePlan:
     return make_plan(Graph(seed).program, host_isa(), threads=threads)
 
 
-def image(plan: Plan) -> np.ndarray:
+def image(plan: NativePlan) -> np.ndarray:
     return np.random.default_rng(1).standard_normal(plan.program.inputs["x"].static).astype(np.float32)
 
 

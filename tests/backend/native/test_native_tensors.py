@@ -19,7 +19,7 @@ from tensmith.errors import EngineError
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir import Program, TensorType, interpret
 from tensmith.kernel import host_isa, isa_named
-from tensmith.kernel.routines.attention import Attention
+from tensmith.kernel.routines.attention import AttentionRoutine
 from tensmith.kernel.routines.rows import RowNorm
 from tensmith.kernel.routines.strided import Strided
 
@@ -175,7 +175,7 @@ def test_a_whole_head_is_one_step() -> None:
     program = attention_layer(2, 16, "causal")()
     steps = group(program, host_isa())
     kinds = [type(step.routine) if isinstance(step, Dense) else type(step) for step in steps]
-    assert kinds == [Heavy, Attention, Rename, Heavy]
+    assert kinds == [Heavy, AttentionRoutine, Rename, Heavy]
 
 
 def test_normalizations_are_found_in_every_form() -> None:

@@ -18,15 +18,15 @@ from hypothesis import strategies as st
 from nets import NETS, Net
 from tensmith.backend.native.choose import choice
 from tensmith.backend.native.choose.choosers import estimated
-from tensmith.backend.native.choose.parallel import Window, cuts
+from tensmith.backend.native.choose.parallel import PositionWindow, cuts
 from tensmith.backend.native.emit.folder import write_folder
 from tensmith.backend.native.emit.header import print_header
 from tensmith.backend.native.emit.loader import Model
-from tensmith.backend.native.plan import Plan, make_plan
+from tensmith.backend.native.plan import NativePlan, make_plan
 from tensmith.ir import Program, interpret
 from tensmith.kernel import host_isa
 from tensmith.kernel.buffer import Buffer, Halo
-from tensmith.kernel.problem import Convolution
+from tensmith.kernel.problem import ConvolutionProblem
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +35,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice, "_MEETING_SECONDS", -1.0)
 
 
-def plan_of(program: Program, threads: int) -> Plan:
+def plan_of(program: Program, threads: int) -> NativePlan:
     return make_plan(program, host_isa(), estimated, threads)
 
 
@@ -176,7 +176,7 @@ def test_threads_sleep_between_calls_and_end_with_the_model(tmp_path: Path) -> N
 def test_parts_cover_the_problem(
     height: int, width: int, filters: int, window: int, stride: int, pad: int, dilation: int, threads: int
 ) -> None:
-    problem = Convolution(
+    problem = ConvolutionProblem(
         8, height, width, filters, window=(window, window), strides=(stride, stride), pads=(pad,) * 4,
         dilations=(dilation, dilation),
     )  # fmt: skip
@@ -198,7 +198,7 @@ def test_parts_cover_the_problem(
 @pytest.mark.parametrize("extent", [(9, 5), (1, 9)])
 def test_a_window_is_the_image_with_a_larger_halo(extent: tuple[int, int]) -> None:
     whole = Buffer(20, *extent, 16, Halo(2, 1, 1, 3))
-    window = Window(4, 3)
+    window = PositionWindow(4, 3)
     part = window.of(whole)
     assert (part.plane, part.row, part.size) == (whole.plane, whole.row, whole.size)
     y, x = (4, 0) if extent[0] > 1 else (0, 4)

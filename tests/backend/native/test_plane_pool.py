@@ -11,7 +11,7 @@ from native_programs import Net, answers
 from tensmith.backend.native.plan import make_plan
 from tensmith.ir import Program
 from tensmith.kernel import host_isa
-from tensmith.kernel.routines.pool import Pool
+from tensmith.kernel.routines.pool import PoolRoutine
 
 WINDOWS = [
     {"kernel_shape": (3, 3), "strides": (2, 2), "pads": (1, 1, 1, 1)},
@@ -31,7 +31,9 @@ def pooled(attrs: dict[str, object], width: int) -> Program:
 @pytest.mark.parametrize("attrs", WINDOWS, ids=str)
 def test_windows_of_planes(attrs: dict[str, object], width: int, tmp_path: Path) -> None:
     program = pooled(attrs, width)
-    (pool,) = (action for action in make_plan(program, host_isa()).actions if isinstance(action.work, Pool))
+    (pool,) = (
+        action for action in make_plan(program, host_isa()).actions if isinstance(action.work, PoolRoutine)
+    )
     assert make_plan(program, host_isa()).layout.block[pool.writes] == 1
     found, expected = answers(program, tmp_path)
     np.testing.assert_array_equal(found[program.outputs[0]], expected[program.outputs[0]])

@@ -12,16 +12,24 @@ from tensmith.lifting.loops import (
     I32,
     Apply,
     Assign,
-    Cast,
     Declare,
     Expr,
     If,
     Return,
     Scalar,
+    ScalarCast,
     Store,
 )
-from tensmith.lifting.summary import Grid, LoopFacts, Requirement, Result, Size, Summary, Written
-from tensmith.lifting.terms import Argument, Fold, Index, Number, Op, Read, Term
+from tensmith.lifting.summary import (
+    LoopFacts,
+    Requirement,
+    Result,
+    SizeSymbol,
+    StridedMemory,
+    Summary,
+    Written,
+)
+from tensmith.lifting.terms import Argument, Fold, Index, Operation, Term, TermNumber, TermRead
 
 U8 = Scalar("int", 8, False)
 BOOL = Scalar("bool", 8, False)
@@ -30,16 +38,16 @@ i, j, k, x, y = (Poly.symbol(f"{name}%h") for name in "ijkxy")
 ZERO = Poly.of(0)
 
 
-def read(array: str, *at: Poly, type: Scalar = I32) -> Read:
-    return Read(array, at, type)
+def read(array: str, *at: Poly, type: Scalar = I32) -> TermRead:
+    return TermRead(array, at, type)
 
 
-def number(value: float, type: Scalar = I32) -> Number:
-    return Number(Fraction(value), type)
+def number(value: float, type: Scalar = I32) -> TermNumber:
+    return TermNumber(Fraction(value), type)
 
 
-def term(operator: str, *arguments: Term, type: Scalar | None = None) -> Op:
-    return Op(operator, arguments, type or arguments[0].type)
+def term(operator: str, *arguments: Term, type: Scalar | None = None) -> Operation:
+    return Operation(operator, arguments, type or arguments[0].type)
 
 
 def total(var: Poly, extent: Poly, body: Term, start: Term | None = None, kind: str = "sum") -> Fold:
@@ -67,7 +75,7 @@ def length(array: str, poly: Poly, text: str) -> Requirement:
     return Requirement("length", text, poly, array)
 
 
-SIZE_N, SIZE_M = Size("n", n), Size("m", m)
+SIZE_N, SIZE_M = SizeSymbol("n", n), SizeSymbol("m", m)
 INDEX = Index(i, I32)
 
 
@@ -80,7 +88,7 @@ def dot() -> Summary:
     )  # fmt: skip
     product = term("mul", read("a", x), read("b", x))
     return Summary(
-        f, (SIZE_N,), {"a": Grid("a"), "b": Grid("b")},
+        f, (SIZE_N,), {"a": StridedMemory("a"), "b": StridedMemory("b")},
         (facts("i@1:1", i, n, {"i": INDEX, "s": total(x, i, product)}),),
         (Result("return", I32, (Written((), (), (), total(x, n, product)),)),),
         "machine integers", (length("a", n, "elements of a >= n"), length("b", n, "elements of b >= n")),
@@ -93,7 +101,7 @@ def vadd() -> Summary:
     f = function({"a": flat(), "b": flat(), "out": flat(), "n": I32}, *loop("i", c(0), v("n"), body))
     value = term("add", read("a", x), read("b", x))
     return Summary(
-        f, (SIZE_N,), {name: Grid(name) for name in ("a", "b", "out")},
+        f, (SIZE_N,), {name: StridedMemory(name) for name in ("a", "b", "out")},
         (facts("i@1:1", i, n, {"i": INDEX}, out=box(value, (x, i))),),
         (Result("out", I32, (box(value, (x, n)),)),),
         "machine integers", tuple(length(name, n, f"elements of {name} >= n") for name in ("a", "b", "out")),
@@ -117,7 +125,9 @@ def gemv() -> Summary:
         return total(k, extent, term("mul", read("A", at, k, type=F32), read("x", k, type=F32)))
 
     return Summary(
-        f, (SIZE_M, SIZE_N), {"A": Grid("A", (n, Poly.of(1))), "x": Grid("x"), "y": Grid("y")},
+        f,
+        (SIZE_M, SIZE_N),
+        {"A": StridedMemory("A", (n, Poly.of(1))), "x": StridedMemory("x"), "y": StridedMemory("y")},
         (
             facts("i@1:1", i, m, {"i": INDEX}, y=box(row(x, n), (x, i))),
             facts("j@2:1", j, n, {"j": Index(j, I32)}, (str(i),), y=box(row(i, j), at=(i,))),
@@ -131,12 +141,12 @@ def gemv() -> Summary:
 
 def blend() -> Summary:
     """out[i] = active == 0 ? 255 : 255 - (255 - base) / active, on bytes"""
-    a, b = (Cast(load(name, v("i"), type=U8), I32) for name in ("active", "base"))
+    a, b = (ScalarCast(load(name, v("i"), type=U8), I32) for name in ("active", "base"))
     burnt = op("sub", c(255), op("tdiv", op("sub", c(255), b), a))
     body = If(
         Apply("eq", (a, c(0)), BOOL),
         (Store("out", (v("i"),), c(255, U8)),),
-        (Store("out", (v("i"),), Cast(burnt, U8)),),
+        (Store("out", (v("i"),), ScalarCast(burnt, U8)),),
     )
     f = function(
         {"base": flat(U8), "active": flat(U8), "out": flat(U8), "n": I32}, *loop("i", c(0), v("n"), body)
@@ -151,7 +161,7 @@ def blend() -> Summary:
         type=U8,
     )
     return Summary(
-        f, (SIZE_N,), {name: Grid(name) for name in ("base", "active", "out")},
+        f, (SIZE_N,), {name: StridedMemory(name) for name in ("base", "active", "out")},
         (facts("i@1:1", i, n, {"i": INDEX}, out=box(value, (x, i))),),
         (Result("out", U8, (box(value, (x, n)),)),),
         "machine integers",
@@ -172,7 +182,7 @@ def prefix_max() -> Summary:
         return total(k, extent, read("a", k), read("a", ZERO), "max")
 
     return Summary(
-        f, (SIZE_N,), {"a": Grid("a"), "out": Grid("out")},
+        f, (SIZE_N,), {"a": StridedMemory("a"), "out": StridedMemory("out")},
         (facts("i@1:1", i, n, {"i": INDEX, "top": top(i)}, out=box(top(x + 1), (x, i))),),
         (Result("out", I32, (box(top(x + 1), (x, n)),)),),
         "machine integers",
@@ -194,7 +204,7 @@ def in_place() -> Summary:
     value = term("mul", Argument("s", F64), read("a", x, type=F64))
     summed = read("a", k, type=F64)
     return Summary(
-        f, (SIZE_N,), {"a": Grid("a")},
+        f, (SIZE_N,), {"a": StridedMemory("a")},
         (facts("i@1:1", i, n, {"i": INDEX, "t": total(k, i, summed)}, a=box(value, (x, i))),),
         (
             Result("a", F64, (box(value, (x, n)),)),
@@ -217,7 +227,7 @@ def reversed_dot() -> Summary:
     forward = term("mul", read("a", k, type=F64), read("b", n - 1 - k, type=F64))
     backward = term("mul", read("a", n - 1 - k, type=F64), read("b", k, type=F64))
     return Summary(
-        f, (SIZE_N,), {"a": Grid("a"), "b": Grid("b")},
+        f, (SIZE_N,), {"a": StridedMemory("a"), "b": StridedMemory("b")},
         (facts("i@1:1", i, n, {"i": INDEX, "s": total(k, i, forward)}),),
         (Result("return", F64, (Written((), (), (), total(k, n, backward)),)),),
         "reals",
@@ -240,7 +250,7 @@ def matrix_copy() -> Summary:
     )  # fmt: skip
     row = read("a", i, y, type=F64)
     return Summary(
-        f, (SIZE_M, SIZE_N), {"a": Grid("a"), "out": Grid("out")},
+        f, (SIZE_M, SIZE_N), {"a": StridedMemory("a"), "out": StridedMemory("out")},
         (
             facts("i@1:1", i, m, {"i": INDEX}, out=box(value, (x, i), (y, n))),
             facts("j@2:1", j, n, {"j": Index(j, I32)}, (str(i),), out=box(row, (y, j), at=(i, y))),

@@ -34,8 +34,8 @@ from lifting.mutate import put
 from tensmith.formula.poly import Poly
 from tensmith.lifting.conditions import obligations
 from tensmith.lifting.loops import I32
-from tensmith.lifting.summary import LoopFacts, Requirement, Size, Summary, Written
-from tensmith.lifting.terms import Argument, Read
+from tensmith.lifting.summary import LoopFacts, Requirement, SizeSymbol, Summary, Written
+from tensmith.lifting.terms import Argument, TermRead
 from tensmith.verify.obligation import Verdict
 from tensmith.verify.solve import discharge
 
@@ -134,7 +134,7 @@ WRONG: dict[str, Change] = {
     "requirements that leave only nothing": (
         vadd, ("requires",), (*vadd().requires, Requirement("at_least", "-n >= 0", -n)), {"satisfiable"},
     ),
-    "a size of another parameter": (gemv, ("sizes",), (Size("m", n), Size("n", n)), {"exit"}),
+    "a size of another parameter": (gemv, ("sizes",), (SizeSymbol("m", n), SizeSymbol("n", n)), {"exit"}),
 }  # fmt: skip
 
 
@@ -152,7 +152,7 @@ FORM: dict[str, tuple[Callable[[], Summary], tuple[Any, ...], Any, str]] = {
         vadd, ("loops",), (*vadd().loops, LoopFacts("k@9:9", "q", (), n, {}, {})), "has no loop k@9:9",
     ),
     "an array that is not there": (
-        vadd, ("results", 0, "written", 0, "value"), Read("c", (x,), I32), "reads 'c'",
+        vadd, ("results", 0, "written", 0, "value"), TermRead("c", (x,), I32), "reads 'c'",
     ),
     "a symbol that is not there": (
         vadd, ("results", 0, "written", 0, "extents"), (Poly.symbol("q"),), "named 'q'",

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from tensmith.formula.poly import Poly
 from tensmith.lifting.conditions.folds import Folds
 from tensmith.lifting.conditions.memory import divided
-from tensmith.lifting.conditions.nodes import Arena, Node
+from tensmith.lifting.conditions.nodes import Arena, ProofTerm
 from tensmith.lifting.conditions.operators import apply, cast, fits, wrap
 from tensmith.lifting.conditions.text import constant, name, text
 from tensmith.lifting.loops import F64, I32, I64, Scalar
-from tensmith.lifting.terms import Index, Op
+from tensmith.lifting.terms import Index, Operation
 from tensmith.verify.theory import MODEL, Prefix, parse, value
 
 U8, U32 = Scalar("int", 8, False), Scalar("int", 32, False)
@@ -36,7 +36,7 @@ def expressions(draw: st.DrawFn, depth: int = 4) -> tuple[str, ...]:
     return (operator, *(draw(expressions(depth=depth - 1)) for _ in range(count)))  # type: ignore[return-value]
 
 
-def built(arena: Arena, tree: tuple[str, ...]) -> Node:
+def built(arena: Arena, tree: tuple[str, ...]) -> ProofTerm:
     operator, *rest = tree
     if operator == "leaf":
         leaf = rest[0]
@@ -138,7 +138,7 @@ def test_widening_keeps_what_fits() -> None:
     assert cast(arena, a, I32, U8, True).op == "app"
     assert cast(arena, a, U32, U32, False).op == "app"
     one = Index(Poly.of(1), U32)
-    assert not fits(Op("add", (one, one), U32))
+    assert not fits(Operation("add", (one, one), U32))
 
 
 def test_names_and_numbers_are_those_of_the_language() -> None:
@@ -159,7 +159,7 @@ def test_reals_divide_by_free_inverses() -> None:
 # Folds
 
 
-def fold(folds: Folds, row: Node, extent: Node) -> Node:
+def fold(folds: Folds, row: ProofTerm, extent: ProofTerm) -> ProofTerm:
     """sum A[row, k] * x[k] over k < extent"""
     position = folds.placeholder()
     reads = [folds.arena.app("in.A", "Real", (row, position)), folds.arena.app("in.x", "Real", (position,))]

@@ -10,7 +10,7 @@ import numpy as np
 from tensmith.formula.poly import Poly
 from tensmith.ir.interpreter import interpret
 from tensmith.ir.types import DTYPES
-from tensmith.lifting.lifted import Lifted, Output, View
+from tensmith.lifting.lifted import ArrayView, Lifted, Output
 
 
 def symbols(lifted: Lifted, arguments: Mapping[str, Any]) -> dict[str, int]:
@@ -27,7 +27,7 @@ def symbols(lifted: Lifted, arguments: Mapping[str, Any]) -> dict[str, int]:
     return {**found, **sizes}
 
 
-def _places(view: View, known: Mapping[str, int]) -> tuple[Any, ...]:
+def _places(view: ArrayView, known: Mapping[str, int]) -> tuple[Any, ...]:
     """One index array for each axis of the array."""
     shape = tuple(int(extent.evaluate(known)) for extent in view.shape)
     grids = np.indices(shape)

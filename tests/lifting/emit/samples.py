@@ -12,30 +12,30 @@ from tensmith.formula.poly import Poly, product
 from tensmith.ir import Program, TensorType
 from tensmith.ir.onnx_schema import ELEMENT_CODES
 from tensmith.ir.program import make_node
-from tensmith.lifting.lifted import Input, Lifted, Output, View
+from tensmith.lifting.lifted import ArrayView, Input, Lifted, Output
 from tensmith.lifting.loops import F32, F64, I32, I64, Array, Function, Parameter, Scalar
-from tensmith.lifting.summary import Requirement, Size
+from tensmith.lifting.summary import Requirement, SizeSymbol
 
 U8, I8, I16 = Scalar("int", 8, False), Scalar("int", 8), Scalar("int", 16)
 N, M, K = map(Poly.symbol, ("n", "m", "k"))
 ZERO, ONE = Poly.of(0), Poly.of(1)
 
 
-def flat(array: str, *shape: Poly, offset: Poly = ZERO, strides: Sequence[Poly] | None = None) -> View:
+def flat(array: str, *shape: Poly, offset: Poly = ZERO, strides: Sequence[Poly] | None = None) -> ArrayView:
     """A row-major view of flat memory, dense unless strides are given."""
     steps = []
     stride = ONE
     for extent in reversed(shape):
         steps.append(stride)
         stride = stride * extent
-    return View(array, (offset,), (tuple(strides or reversed(steps)),), shape)
+    return ArrayView(array, (offset,), (tuple(strides or reversed(steps)),), shape)
 
 
-def nested(array: str, *shape: Poly) -> View:
+def nested(array: str, *shape: Poly) -> ArrayView:
     """The corner of nested memory."""
     rank = len(shape)
     steps = tuple(tuple(Poly.of(int(a == k)) for k in range(rank)) for a in range(rank))
-    return View(array, (ZERO,) * rank, steps, shape)
+    return ArrayView(array, (ZERO,) * rank, steps, shape)
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Draft:
     constants: dict[str, Any] = field(default_factory=dict)
     requires: list[Requirement] = field(default_factory=list)
 
-    def view(self, name: str, view: View, type_: Scalar) -> str:
+    def view(self, name: str, view: ArrayView, type_: Scalar) -> str:
         self.inputs.append(Input(name, view=view))
         self.types[name] = TensorType(type_.name, view.shape)
         return name
@@ -85,7 +85,7 @@ class Draft:
         program = Program(
             self.name, self.types, tuple(o.name for o in outputs), tuple(self.nodes), self.constants
         )
-        sizes = tuple(Size(symbol, poly) for symbol, poly in self.sizes.items())
+        sizes = tuple(SizeSymbol(symbol, poly) for symbol, poly in self.sizes.items())
         assumes = ("signed arithmetic of the source does not overflow",)
         return Lifted(
             function, program, sizes, tuple(self.inputs), outputs, tuple(self.requires), assumes, "integers"
@@ -340,8 +340,8 @@ def convolution(type_: Scalar = F32) -> Lifted:
         {"p": height - 2, "q": width - 2},
     )
     p, q, three = Poly.symbol("p"), Poly.symbol("q"), Poly.of(3)
-    x = d.view("x", View("x", (ZERO,), ((ZERO, ZERO, q + 2, ONE),), (ONE, ONE, p + 2, q + 2)), type_)
-    f = d.view("f", View("f", (ZERO,), ((ZERO, ZERO, three, ONE),), (ONE, ONE, three, three)), type_)
+    x = d.view("x", ArrayView("x", (ZERO,), ((ZERO, ZERO, q + 2, ONE),), (ONE, ONE, p + 2, q + 2)), type_)
+    f = d.view("f", ArrayView("f", (ZERO,), ((ZERO, ZERO, three, ONE),), (ONE, ONE, three, three)), type_)
     y = d.op("conv", x, f, kernel_shape=(3, 3))
     plain = d.op("squeeze", y, d.const([0, 1], np.int64))
     d.requires += [

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tensmith.lifting.emit.python_names import global_names, renamed
-from tensmith.lifting.emit.python_writer import Writer
+from tensmith.lifting.emit.python_writer import PythonWriter
 from tensmith.lifting.road import emitter_of, lift_file
 
 PYTHON = ("numpy", "torch", "tensorflow", "jax", "mlx")
@@ -129,7 +129,7 @@ def test_without_the_renaming_the_module_breaks():
     """The wrong twin: parameters under their public names, and nothing else renamed."""
     program = named(b="np")
     target = emitter_of("numpy")
-    text = target._text(program, Writer(target, program, target.prepared(program.program), ()))
+    text = target._text(program, PythonWriter(target, program, target.prepared(program.program), ()))
     with pytest.raises(Exception):  # noqa: B017
         called(text, "plain")
 

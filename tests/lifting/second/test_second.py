@@ -16,10 +16,10 @@ from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.road import lift_file
 from tensmith.lifting.second import SecondReader
 from tensmith.lifting.second.checked import Checked
-from tensmith.lifting.second.inputs import Draw, Plan
+from tensmith.lifting.second.inputs import Draw, DrawPlan
 from tensmith.lifting.second.interpreted import Interpreter, Raised
-from tensmith.lifting.second.judge import Difference, Judge
-from tensmith.lifting.second.process import Ended
+from tensmith.lifting.second.judge import Difference, LiftJudge
+from tensmith.lifting.second.process import ProcessGone
 
 needs_compilers = pytest.mark.skipif(not compilers(), reason="gcc and g++ are not installed")
 
@@ -157,7 +157,7 @@ def test_a_python_function_may_only_compute(statement: str, tmp_path: Path) -> N
     interpreter = Interpreter(numpy=False)
     interpreter.add("here", f"def f(p):\n    {statement}\n    return 3\n")
     path = tmp_path / "made"
-    with pytest.raises((Raised, Ended)):
+    with pytest.raises((Raised, ProcessGone)):
         interpreter.call("here", "f", [str(path)])
     assert not path.exists()
 
@@ -272,8 +272,8 @@ def test_a_sum_may_be_off_by_its_roundings_and_no_more(roundings: int, same: boo
     def program(arguments: Mapping[str, Any]) -> list[Any]:
         return [np.float64(sum(arguments["a"].tolist()) * off)]
 
-    judge = Judge(lifted, source, program)
-    draw = Draw(values, values, Plan({}, {}, "small", (), (), False), 0)
+    judge = LiftJudge(lifted, source, program)
+    draw = Draw(values, values, DrawPlan({}, {}, "small", (), (), False), 0)
     if same:
         judge.one(draw)
         assert judge.compared == 1
@@ -294,8 +294,8 @@ def test_a_sum_of_doubles_in_a_float_is_off_by_roundings_of_floats(tmp_path: Pat
     source = SecondReader(tmp_path / "f.c", [function]).sources["f"]
     v = np.array([1000.1, 2.3, -1000.2])
     values = {"n": len(v), "v": v}
-    judge = Judge(lifted, source, lambda arguments: [np.float32(arguments["v"].sum())])
-    judge.one(Draw(values, values, Plan({}, {}, "small", (), (), False), 0))
+    judge = LiftJudge(lifted, source, lambda arguments: [np.float32(arguments["v"].sum())])
+    judge.one(Draw(values, values, DrawPlan({}, {}, "small", (), (), False), 0))
     assert judge.compared == 1
 
 
@@ -312,8 +312,8 @@ def test_whole_numbers_that_cannot_move_leave_roundings_too(tmp_path: Path) -> N
     source = SecondReader(tmp_path / "f.c", [function]).sources["f"]
     v = np.array([7 * 10**18, 1, -1, 5 * 10**18], np.int64)
     values = {"n": len(v), "v": v}
-    judge = Judge(lifted, source, lambda arguments: [np.float32((100 / arguments["v"]).sum())])
-    judge.one(Draw(values, values, Plan({}, {}, "small", (), (), False), 0))
+    judge = LiftJudge(lifted, source, lambda arguments: [np.float32((100 / arguments["v"]).sum())])
+    judge.one(Draw(values, values, DrawPlan({}, {}, "small", (), (), False), 0))
     assert judge.compared == 1
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tensmith.errors import TensmithError
-from tensmith.lifting.loops import Array, Function, Position
+from tensmith.lifting.loops import Array, Function, SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c import read_c
 from tensmith.lifting.source.text import print_function
@@ -75,7 +75,7 @@ REFUSED = [
 def test_what_cannot_be_lifted_says_where_and_why(tmp_path, text, where, why):
     found = read(tmp_path, text)[-1]
     assert isinstance(found, Refusal), found
-    assert why in found.reason and found.position == Position(*where) and found.function == "f"
+    assert why in found.reason and found.position == SourcePosition(*where) and found.function == "f"
     assert ":" in found.reason or ";" in found.reason, "a reason says what to change"
 
 
@@ -172,7 +172,7 @@ def test_parameters_say_what_they_are(tmp_path):
     assert isinstance(kinds["a"], Array) and not kinds["a"].written and kinds["a"].rank == 1
     assert isinstance(kinds["b"], Array) and kinds["b"].rank == 2 and kinds["b"].extents[0] is None
     assert isinstance(kinds["c"], Array) and kinds["c"].memory == "nested" and kinds["c"].element.name == "u8"
-    assert found.position == Position(1, 6)
+    assert found.position == SourcePosition(1, 6)
 
 
 def test_labels_are_unique_and_name_the_counter(tmp_path):

@@ -19,7 +19,7 @@ from tensmith.lifting.source import (
     python_names,
     python_statements,
 )
-from tensmith.lifting.source.python_scope import Scope
+from tensmith.lifting.source.python_scope import PythonScope
 
 CASES = nasty.cases(Path(__file__).parent / "samples" / "nasty.txt")
 
@@ -55,10 +55,10 @@ MUTANTS: dict[str, tuple[object, object, object, str]] = {
     "any keyword": (python_names, "check_arguments", nothing, "default=0|axis=0"),
     "uint8 is int8": (python_kinds.DTYPES, "uint8", python_kinds.DTYPES["int8"], "return a[0] - a[1]"),
     "narrow sums": (python_infer_calls, "_sum", lambda kind, _: kind, "return np.sum(a)"),
-    "expressions unread": (Scope, "check_visited", nothing, "sum(range(n), n, 3)"),
-    "globals for locals": (Scope, "is_local", lambda *_: False, "x = 5|len: int"),
-    "rows untouched": (Scope, "touch", nothing, "r = a[0]"),
-    "file lists written": (Scope, "check_own", nothing, "for r in K"),
+    "expressions unread": (PythonScope, "check_visited", nothing, "sum(range(n), n, 3)"),
+    "globals for locals": (PythonScope, "is_local", lambda *_: False, "x = 5|len: int"),
+    "rows untouched": (PythonScope, "touch", nothing, "r = a[0]"),
+    "file lists written": (PythonScope, "check_own", nothing, "for r in K"),
     "no counting from the end": (python_expressions, "_is_negative", lambda _: False, "a[-2]"),
     "division by 0": (python_expressions, "divisor_raises", nothing, "1.0 / x|1.0 / 0"),
     "bare powers": (

@@ -18,7 +18,15 @@ from tensmith.lifting.source import python_calls, python_iteration, python_names
 from tensmith.lifting.source.python import read_python_source
 from tensmith.lifting.source.python_kinds import DTYPES
 from tensmith.lifting.source.python_scope import EXPRESSIONS
-from tensmith.lifting.source.python_whitelist import FUNCTION, NODES, Ignored, Node, Read, Refused, admit
+from tensmith.lifting.source.python_whitelist import (
+    FUNCTION,
+    NODES,
+    AllowedNode,
+    Ignored,
+    ReadField,
+    RefusedNode,
+    admit,
+)
 
 # Node classes of newer versions than the oldest that is supported, so that they are judged on every one.
 NEWER = {
@@ -46,7 +54,7 @@ def syntax() -> dict[str, tuple[str, ...]]:
 @pytest.mark.parametrize("name", syntax())
 def test_every_node_and_field_has_a_verdict(name: str) -> None:
     rule = NODES[name]
-    if isinstance(rule.verdict, Refused | Ignored):
+    if isinstance(rule.verdict, RefusedNode | Ignored):
         return
     assert set(syntax()[name]) <= rule.fields.keys()
 
@@ -55,13 +63,13 @@ def test_every_field_of_the_function_has_a_verdict() -> None:
     assert {*ast.FunctionDef._fields, "type_params"} == FUNCTION.fields.keys()
 
 
-def verdicts() -> list[Read | Ignored | Refused]:
+def verdicts() -> list[ReadField | Ignored | RefusedNode]:
     rules = (FUNCTION, *NODES.values())
     return [*(rule.verdict for rule in rules), *(part for rule in rules for part in rule.fields.values())]
 
 
 def test_handlers_exist() -> None:
-    for by in {verdict.by for verdict in verdicts() if isinstance(verdict, Read)}:
+    for by in {verdict.by for verdict in verdicts() if isinstance(verdict, ReadField)}:
         module, *path = by.split(".")
         found = importlib.import_module(f"tensmith.lifting.source.{module}")
         for name in path:
@@ -70,12 +78,12 @@ def test_handlers_exist() -> None:
 
 
 def test_refusals_say_what_to_do() -> None:
-    sentences = {verdict.sentence for verdict in verdicts() if isinstance(verdict, Refused)}
+    sentences = {verdict.sentence for verdict in verdicts() if isinstance(verdict, RefusedNode)}
     assert all(";" in sentence for sentence in sentences)
 
 
 def test_what_is_lowered_is_listed_as_read() -> None:
-    assert all(isinstance(NODES[kind.__name__].verdict, Read) for kind in EXPRESSIONS)
+    assert all(isinstance(NODES[kind.__name__].verdict, ReadField) for kind in EXPRESSIONS)
 
 
 class Novel(ast.expr):
@@ -106,7 +114,7 @@ def test_fields_nobody_knows_are_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_fields_that_must_be_empty_are_checked() -> None:
     for rule in (FUNCTION, *NODES.values()):
-        assert isinstance(rule, Node)
+        assert isinstance(rule, AllowedNode)
     tree = function("def f(n):\n    return [n for n in n]\n")
     tree.body[0].value.generators[0].is_async = 1
     with pytest.raises(Refusal, match="async"):

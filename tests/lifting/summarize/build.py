@@ -16,8 +16,8 @@ from tensmith.lifting.loops import (
     Load,
     Loop,
     Parameter,
-    Position,
     Scalar,
+    SourcePosition,
     Statement,
     Store,
     Variable,
@@ -57,7 +57,7 @@ def loop(name: str, first: Expr, bound: Expr, *body: Statement, line: int = 1) -
     step = Assign(name, add(v(name), c(1)))
     return (
         Declare(name, I32, first),
-        Loop(less(v(name), bound), (*body, step), f"{name}@{line}:1", Position(line, 1)),
+        Loop(less(v(name), bound), (*body, step), f"{name}@{line}:1", SourcePosition(line, 1)),
     )
 
 
@@ -77,4 +77,4 @@ def nested(element: Scalar = I32, rank: int = 1) -> Array:
 
 
 def store(array: str, at: Sequence[Expr] | Expr, value: Expr) -> Store:
-    return Store(array, tuple(at) if isinstance(at, (tuple, list)) else (at,), value, Position(9, 9))
+    return Store(array, tuple(at) if isinstance(at, (tuple, list)) else (at,), value, SourcePosition(9, 9))

@@ -28,7 +28,7 @@ from tensmith.lifting.loops import (
 )
 from tensmith.lifting.summarize import summarize
 from tensmith.lifting.summary import Summary, Written
-from tensmith.lifting.terms import Argument, Choose, Fold, Number, Op, Read, Term
+from tensmith.lifting.terms import Argument, Fold, Operation, Term, TermChoose, TermNumber, TermRead
 
 n = Poly.symbol("n")
 ZERO = c(0)
@@ -62,7 +62,7 @@ def test_a_sum_is_a_fold_over_the_size() -> None:
     summary = summarize(total())
     fold = only(summary).value
     assert isinstance(fold, Fold) and (fold.kind, fold.extent) == ("sum", n)
-    assert fold.start == Number(Fraction(0), I32)
+    assert fold.start == TermNumber(Fraction(0), I32)
     assert [(size.symbol, size.poly) for size in summary.sizes] == [("n", n)]
     assert [r.text for r in summary.requires] == ["elements of a >= n"]
     assert summary.arithmetic == "machine integers"
@@ -89,7 +89,7 @@ def test_a_conditional_accumulation_adds_zero_elsewhere() -> None:
     )
     summary = summarize(made)
     fold = only(summary).value
-    assert isinstance(fold, Fold) and isinstance(fold.body, Op) and fold.body.operator == "select"
+    assert isinstance(fold, Fold) and isinstance(fold.body, Operation) and fold.body.operator == "select"
     agrees(summary)
 
 
@@ -106,7 +106,7 @@ def test_keeping_the_larger_is_a_maximum(test: str, kind: str) -> None:
     )
     summary = summarize(made)
     fold = only(summary).value
-    assert isinstance(fold, Fold) and fold.kind == kind and isinstance(fold.start, Read)
+    assert isinstance(fold, Fold) and fold.kind == kind and isinstance(fold.start, TermRead)
     assert {r.text for r in summary.requires} == {"elements of a >= 1", "elements of a >= n"}
     agrees(summary)
 
@@ -140,7 +140,7 @@ def test_a_running_sum_in_place_is_a_fold_up_to_the_element() -> None:
     agrees(summary)
 
 
-def row(i: str, j: str, width: str = "n") -> Op | object:
+def row(i: str, j: str, width: str = "n") -> Operation | object:
     return add(mul(v(i), v(width)), v(j))
 
 
@@ -154,7 +154,7 @@ def test_flat_memory_is_seen_as_a_matrix_and_accumulated_in_any_loop_order() -> 
     assert summary.grids["c"].strides == (n, Poly.of(1))
     written = only(summary)
     assert written.extents == (Poly.symbol("m"), n)
-    assert isinstance(written.value, Fold) and isinstance(written.value.start, Read)
+    assert isinstance(written.value, Fold) and isinstance(written.value.start, TermRead)
     agrees(summary)
 
 
@@ -180,7 +180,7 @@ def test_a_triangle_is_a_box_with_a_mask() -> None:
 def test_a_store_under_a_condition_on_the_counter_is_masked() -> None:
     body = If(less(v("i"), v("k")), (store("a", v("i"), c(1)),), (store("a", v("i"), c(2)),))
     summary = summarize(function({"a": flat(), "n": I32, "k": I32}, *loop("i", ZERO, v("n"), body)))
-    assert isinstance(only(summary).value, Choose)
+    assert isinstance(only(summary).value, TermChoose)
     agrees(summary)
 
 
@@ -188,7 +188,11 @@ def test_a_store_under_a_condition_on_data_keeps_the_old_element() -> None:
     body = If(less(load("b", v("i")), ZERO), (store("a", v("i"), ZERO),))
     summary = summarize(function({"a": flat(), "b": flat(), "n": I32}, *loop("i", ZERO, v("n"), body)))
     value = only(summary).value
-    assert isinstance(value, Op) and value.operator == "select" and isinstance(value.arguments[2], Read)
+    assert (
+        isinstance(value, Operation)
+        and value.operator == "select"
+        and isinstance(value.arguments[2], TermRead)
+    )
     agrees(summary)
 
 
@@ -255,7 +259,7 @@ def test_what_a_swapped_temporary_holds_is_the_value_of_the_iteration_before() -
     )
     summary = summarize(made)
     value = only(summary).value
-    assert isinstance(value, Op) and isinstance(value.arguments[1], Choose)
+    assert isinstance(value, Operation) and isinstance(value.arguments[1], TermChoose)
     agrees(summary)
 
 
@@ -273,8 +277,8 @@ def test_a_guess_is_asked_for_what_no_rule_knows() -> None:
         asked.append((name, after))
         return start
 
-    assert only(summarize(made, one)).value == Number(Fraction(2), I32)
-    assert asked and isinstance(asked[0][1], Op)
+    assert only(summarize(made, one)).value == TermNumber(Fraction(2), I32)
+    assert asked and isinstance(asked[0][1], Operation)
 
 
 def test_the_evaluator_sees_a_wrong_twin() -> None:

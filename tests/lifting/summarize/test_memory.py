@@ -13,10 +13,10 @@ from tensmith.lifting.loops import I32, NOWHERE
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import index
 from tensmith.lifting.summarize.constants import number
-from tensmith.lifting.summarize.memory import Box, Contents, apart, covers, meet
+from tensmith.lifting.summarize.memory import Contents, StoredBox, apart, covers, meet
 from tensmith.lifting.summarize.normal import normal
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.terms import Choose, Index, Read
+from tensmith.lifting.terms import Index, TermChoose, TermRead
 
 a, b, i, j, n, m = map(Poly.symbol, ("a", "b", "i", "j", "n", "m"))
 SIZES = Scope(frozenset({"m", "n"}))
@@ -25,22 +25,22 @@ EMPTY = Contents("x", I32, 1, "x")
 
 def box(
     *at: Poly, indices: tuple[str, ...] = (), extents: tuple[Poly, ...] = (), where: tuple[Poly, ...] = ()
-) -> Box:
-    return Box(indices, extents, at, index(at[0], I32), where)
+) -> StoredBox:
+    return StoredBox(indices, extents, at, index(at[0], I32), where)
 
 
 def test_an_element_is_found_in_the_box_that_wrote_it() -> None:
     state = EMPTY.written(box(i + 2, indices=("i",), extents=(n,)), SIZES)
     assert state.read((j + 2,), SIZES.binding(("j", n)), NOWHERE) == index(j + 2, I32)
     below = state.read((Poly.of(1),), SIZES, NOWHERE)
-    assert isinstance(below, Read) and below.array == "x"
+    assert isinstance(below, TermRead) and below.array == "x"
 
 
 def test_where_it_is_not_known_the_position_decides() -> None:
     state = EMPTY.written(box(i, indices=("i",), extents=(n,)), SIZES)
     found = state.read((j,), SIZES.binding(("j", m)), NOWHERE)
-    assert isinstance(found, Choose) and found.conditions == (n - 1 - j,)
-    assert isinstance(found.otherwise, Read)
+    assert isinstance(found, TermChoose) and found.conditions == (n - 1 - j,)
+    assert isinstance(found.otherwise, TermRead)
 
 
 def test_a_box_hides_those_that_it_covers_and_no_others() -> None:
@@ -77,7 +77,7 @@ SHAPES = {
 @given(st.sampled_from(sorted(SHAPES)), st.integers(0, 4), st.integers(0, 4))
 def test_a_normal_box_holds_the_same_elements(name: str, n_value: int, m_value: int) -> None:
     at, indices, extents, where = SHAPES[name]
-    written = Box(indices, extents, at, number(0, I32), where)
+    written = StoredBox(indices, extents, at, number(0, I32), where)
     found = normal(written, SIZES)
     values = {"n": n_value, "m": m_value}
     assert _elements(found.box, values) == _elements(written, values)
@@ -89,23 +89,23 @@ def test_a_normal_box_holds_the_same_elements(name: str, n_value: int, m_value: 
 
 def test_an_element_with_two_counters_is_refused() -> None:
     with pytest.raises(Refusal, match="same element"):
-        normal(Box(("a", "b"), (n, m), (a + b,), number(0, I32)), SIZES)
+        normal(StoredBox(("a", "b"), (n, m), (a + b,), number(0, I32)), SIZES)
 
 
-def _points(box: Box, values: dict[str, int]) -> list[dict[str, int]]:
+def _points(box: StoredBox, values: dict[str, int]) -> list[dict[str, int]]:
     points = [dict(values)]
     for name, extent in box.ranges:
         points = [{**p, name: k} for p in points for k in range(extent.evaluate(p))]
     return [p for p in points if all(w.evaluate(p) >= 0 for w in box.where)]
 
 
-def _elements(box: Box, values: dict[str, int]) -> list[tuple[int, ...]]:
+def _elements(box: StoredBox, values: dict[str, int]) -> list[tuple[int, ...]]:
     return sorted(tuple(axis.evaluate(p) for axis in box.at) for p in _points(box, values))
 
 
 def test_values_move_with_their_indices() -> None:
     at, indices, extents, where = SHAPES["skewed"]
-    found = normal(Box(indices, extents, at, number(0, I32), where), SIZES)
+    found = normal(StoredBox(indices, extents, at, number(0, I32), where), SIZES)
     moved = found.put(index(a * 10 + b, I32))
     assert isinstance(moved, Index)
     for place in _points(found.box, {"n": 4, "m": 0}):
@@ -115,5 +115,5 @@ def test_values_move_with_their_indices() -> None:
 
 def test_the_shapes_are_not_all_alike() -> None:
     values = {"n": 3, "m": 3}
-    sets = [_elements(Box(i, e, at, number(0, I32), w), values) for at, i, e, w in SHAPES.values()]
+    sets = [_elements(StoredBox(i, e, at, number(0, I32), w), values) for at, i, e, w in SHAPES.values()]
     assert sum(x == y for x, y in itertools.combinations(sets, 2)) == 1  # the mask makes the triangle

@@ -8,23 +8,23 @@ import pytest
 
 from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import BOOL, F32, F64, I32, Scalar
-from tensmith.lifting.summarize.algebra import Algebra
-from tensmith.lifting.summarize.recurrence import Recurrence, Step
+from tensmith.lifting.summarize.algebra import SizeAlgebra
+from tensmith.lifting.summarize.recurrence import Recurrence, RecurrenceStep
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.terms import Argument, Choose, Fold, Number, Op, Term
+from tensmith.lifting.terms import Argument, Fold, Operation, Term, TermChoose, TermNumber
 
 U8 = Scalar("int", 8, False)
-v, e, start = Argument("v", I32), Argument("e", I32), Number(Fraction(5), I32)
-c = Op("lt", (Argument("x", I32), Argument("y", I32)), BOOL)
-ZERO, ONE = Number(Fraction(0), I32), Number(Fraction(1), I32)
+v, e, start = Argument("v", I32), Argument("e", I32), TermNumber(Fraction(5), I32)
+c = Operation("lt", (Argument("x", I32), Argument("y", I32)), BOOL)
+ZERO, ONE = TermNumber(Fraction(0), I32), TermNumber(Fraction(1), I32)
 
 
-def op(operator: str, *arguments: Term, type: Scalar = I32) -> Op:
-    return Op(operator, arguments, type)
+def op(operator: str, *arguments: Term, type: Scalar = I32) -> Operation:
+    return Operation(operator, arguments, type)
 
 
-def step(term: Term, first: Term = start) -> Step | None:
-    return Recurrence("v", first, Algebra({}), Scope(frozenset({"n"}))).step(term)
+def step(term: Term, first: Term = start) -> RecurrenceStep | None:
+    return Recurrence("v", first, SizeAlgebra({}), Scope(frozenset({"n"}))).step(term)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def step(term: Term, first: Term = start) -> Step | None:
         (op("select", op("lt", v, e, type=BOOL), e, v), "max", e),
         (op("select", op("lt", e, v, type=BOOL), e, v), "min", e),
         (op("select", op("le", v, e, type=BOOL), v, e), "min", e),
-        (Choose((Poly.symbol("n"),), op("add", v, e), v, I32), "sum", e),
+        (TermChoose((Poly.symbol("n"),), op("add", v, e), v, I32), "sum", e),
     ],
 )
 def test_a_step_is_recognised(term: Term, kind: str, operand: Term) -> None:
@@ -80,7 +80,7 @@ def test_a_float_accumulator_of_an_integer_variable_is_no_sum() -> None:
 def test_a_float_kept_in_single_precision_is_a_sum_in_double() -> None:
     single = Argument("v", F32)
     inner = op("add", op("cast", single, type=F64), Argument("f", F64), type=F64)
-    found = step(op("cast", inner, type=F32), Number(Fraction(0), F32))
+    found = step(op("cast", inner, type=F32), TermNumber(Fraction(0), F32))
     assert found is not None and (found.type, found.wrap) == (F64, F32)
 
 
@@ -95,11 +95,11 @@ def test_a_fold_that_starts_at_the_variable_is_a_step() -> None:
 # Flags
 
 
-def truth(value: int, type: Scalar) -> Number:
-    return Number(Fraction(value), type)
+def truth(value: int, type: Scalar) -> TermNumber:
+    return TermNumber(Fraction(value), type)
 
 
-B, TRUE, FALSE = Argument("v", BOOL), Number(Fraction(1), BOOL), Number(Fraction(0), BOOL)
+B, TRUE, FALSE = Argument("v", BOOL), TermNumber(Fraction(1), BOOL), TermNumber(Fraction(0), BOOL)
 BIT = op("cast", c, type=U8)
 AS_INT = op("cast", c, type=I32)
 
@@ -124,7 +124,7 @@ def test_a_flag_is_the_least_or_largest_of_bits(term: Term, first: Term, kind: s
 
 
 def test_a_flag_that_both_values_of_which_stay_is_unchanged() -> None:
-    assert step(op("mul", v, v), ONE) == Step("", None, I32)
+    assert step(op("mul", v, v), ONE) == RecurrenceStep("", None, I32)
 
 
 @pytest.mark.parametrize(

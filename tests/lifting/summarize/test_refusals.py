@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lifting.summarize.build import add, c, flat, function, load, loop, mul, op, store, v
-from tensmith.lifting.loops import BOOL, I32, Apply, Assign, Declare, Function, Loop, Position, Return
+from tensmith.lifting.loops import BOOL, I32, Apply, Assign, Declare, Function, Loop, Return, SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize import summarize
 
@@ -38,7 +38,7 @@ def data_bound() -> Function:
 def endless() -> Function:
     condition = Apply("lt", (v("x"), c(3)), BOOL)
     return function(
-        {"a": flat(), "x": I32}, Loop(condition, (store("a", ZERO, c(1)),), "w@1:1", Position(1, 1))
+        {"a": flat(), "x": I32}, Loop(condition, (store("a", ZERO, c(1)),), "w@1:1", SourcePosition(1, 1))
     )
 
 

@@ -13,7 +13,7 @@ from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.road import lift_file
 from tensmith.lifting.source.c import read_c
 from tensmith.lifting.summarize import summarize
-from tensmith.lifting.synthesis import Search, complete
+from tensmith.lifting.synthesis import SynthesisSettings, complete
 
 LIFTED = {
     "running_mean": "double f(int n, const double *x) { double m = 0;"
@@ -52,7 +52,7 @@ def test_search_lifts_what_derivation_refuses(name: str, tmp_path: Path) -> None
     function = read(tmp_path, LIFTED[name])
     with pytest.raises(Refusal, match="iteration before"):
         summarize(function)
-    summary = complete(widened(function), Search(seconds=60))
+    summary = complete(widened(function), SynthesisSettings(seconds=60))
     assert summary is not None
     chance = random.Random(name)
     for _ in range(20):
@@ -69,7 +69,7 @@ def test_the_road_searches_by_itself_and_writes_a_certificate(name: str, tmp_pat
 
 def test_a_failed_search_keeps_the_reason_and_the_place(tmp_path: Path) -> None:
     function = read(tmp_path, LOGISTIC)
-    assert complete(function, Search(seconds=0.2)) is None
+    assert complete(function, SynthesisSettings(seconds=0.2)) is None
     with pytest.raises(Refusal) as refusal:
         summarize(function)
     (result,) = lift_file(tmp_path / "f.c", run=False)
@@ -80,10 +80,14 @@ def test_a_failed_search_keeps_the_reason_and_the_place(tmp_path: Path) -> None:
 def test_what_is_not_usable_is_blocked(tmp_path: Path) -> None:
     function = read(tmp_path, LIFTED["maximum_by_its_negative"])
     seen: list[object] = []
-    complete(function, Search(seconds=1), lambda summary: bool(seen.append(summary.loops[0].scalars["best"])))
+    complete(
+        function,
+        SynthesisSettings(seconds=1),
+        lambda summary: bool(seen.append(summary.loops[0].scalars["best"])),
+    )
     assert len(seen) > 1 and len(seen) == len(set(map(str, seen)))
 
 
 def test_functions_that_are_derived_have_no_holes(tmp_path: Path) -> None:
     source = "int f(int n, const int *a) { int s = 0; for (int i = 0; i < n; i++) s += a[i]; return s; }"
-    assert complete(read(tmp_path, source), Search(seconds=1)) is None
+    assert complete(read(tmp_path, source), SynthesisSettings(seconds=1)) is None

@@ -11,14 +11,18 @@ from lifting.corpus import GROUPS, Kernel
 from tensmith.lifting.loops import I32, Function
 from tensmith.lifting.source.c import read_c
 from tensmith.lifting.summarize import summarize
-from tensmith.lifting.synthesis import Effort, Search, synthesise
+from tensmith.lifting.synthesis import Effort, SynthesisSettings, synthesise
 from tensmith.lifting.synthesis.closed import unproved
-from tensmith.lifting.synthesis.scratch import Kernel as Known
+from tensmith.lifting.synthesis.scratch import KnownPositions as Known
 from tensmith.lifting.synthesis.scratch import grammar_of
 from tensmith.lifting.synthesis.trees import Trees
-from tensmith.lifting.terms import Argument, Number, Op
+from tensmith.lifting.terms import Argument, Operation, TermNumber
 
-WITHOUT = {"types": Search(types=False), "growth": Search(growth=False), "trees": Search(trees=False)}
+WITHOUT = {
+    "types": SynthesisSettings(types=False),
+    "growth": SynthesisSettings(growth=False),
+    "trees": SynthesisSettings(trees=False),
+}
 
 
 def function(name: str) -> Function:
@@ -29,7 +33,7 @@ def function(name: str) -> Function:
 
 @pytest.mark.parametrize("kernel", GROUPS["c++"], ids=str)
 def test_every_kernel_is_found_from_scratch(kernel: Kernel) -> None:
-    assert synthesise(function(kernel.function), Search(seconds=20)) is not None
+    assert synthesise(function(kernel.function), SynthesisSettings(seconds=20)) is not None
 
 
 @pytest.mark.parametrize("switch", WITHOUT)
@@ -41,7 +45,7 @@ def test_small_kernels_are_found_without_each_optimization(name: str, switch: st
 @pytest.mark.parametrize("switch", WITHOUT)
 def test_each_optimization_saves_candidates(switch: str) -> None:
     tried = []
-    for search in (Search(), WITHOUT[switch]):
+    for search in (SynthesisSettings(), WITHOUT[switch]):
         effort = Effort.within(30)
         assert synthesise(function("normal_blend_f"), search, effort) is not None
         tried.append(effort.tried)
@@ -50,13 +54,13 @@ def test_each_optimization_saves_candidates(switch: str) -> None:
 
 def test_the_time_limit_ends_a_search() -> None:
     effort = Effort.within(0.3)
-    assert synthesise(function("overlay_blend_8"), Search(trees=False), effort) is None
+    assert synthesise(function("overlay_blend_8"), SynthesisSettings(trees=False), effort) is None
     assert effort.left > -1
 
 
 def test_the_model_of_a_refuted_candidate_becomes_an_example() -> None:
     effort = Effort.within(20)
-    assert synthesise(function("dissolve_blend_8"), Search(), effort) is not None
+    assert synthesise(function("dissolve_blend_8"), SynthesisSettings(), effort) is not None
     assert effort.proofs > 1
 
 
@@ -64,9 +68,9 @@ def test_the_proof_decides_and_not_the_form() -> None:
     skeleton = summarize(function("voffset"))
     kernel = Known(skeleton, Trees(skeleton))
     right, v = kernel.written.value, Argument("v", I32)
-    nothing = Op("mul", (v, Number(Fraction(0), I32)), I32)
+    nothing = Operation("mul", (v, TermNumber(Fraction(0), I32)), I32)
     for more, proved in ((nothing, True), (v, False)):
-        claim = kernel.filled(Op("add", (right, more), I32))
+        claim = kernel.filled(Operation("add", (right, more), I32))
         assert claim is not None
         assert (unproved(claim, Effort.within(20)) is None) == proved
 
@@ -74,7 +78,7 @@ def test_the_proof_decides_and_not_the_form() -> None:
 def test_without_trees_the_grammar_has_every_operator() -> None:
     skeleton = summarize(function("vadd"))
     kernel = Known(skeleton, Trees(skeleton))
-    guided = {rule.operator for rule in grammar_of(kernel, Search()).rules}
-    free = {rule.operator for rule in grammar_of(kernel, Search(trees=False)).rules}
+    guided = {rule.operator for rule in grammar_of(kernel, SynthesisSettings()).rules}
+    free = {rule.operator for rule in grammar_of(kernel, SynthesisSettings(trees=False)).rules}
     assert guided == {"add"}
     assert {"add", "mul", "select", "tdiv", "fold.sum", "fold.max"} <= free

@@ -16,8 +16,8 @@ from tensmith.errors import TensmithError
 from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import tensor
 from tensmith.formula.poly import Poly
-from tensmith.rewrite.rule import Obligation, Rule
-from tensmith.rewrite.term import Case, Const, Elements, Number, Table, Term, Use, formula
+from tensmith.rewrite.rule import FormulaObligation, Rule
+from tensmith.rewrite.term import AnyElementwise, Case, Const, ConstantTable, Number, Term, Use, formula
 
 _SWAPS = (
     ("add", "sub"), ("mul", "div"), ("max", "min"), ("less", "greater"), ("and", "or"), ("exp", "log"),
@@ -36,7 +36,7 @@ class Mutant:
     """What was done, and the claim that came of it; None if what came of it is no program."""
 
     change: str
-    claim: Obligation | None
+    claim: FormulaObligation | None
 
 
 def mutants(rule: Rule) -> Iterator[Mutant]:
@@ -53,12 +53,12 @@ def mutants(rule: Rule) -> Iterator[Mutant]:
         yield from _freed(claim.name, left, right, case)
 
 
-def _claim(name: str, left: Term, right: Term, case: Case) -> Obligation | None:
+def _claim(name: str, left: Term, right: Term, case: Case) -> FormulaObligation | None:
     try:
         sides = formula(left, case), formula(right, case)
     except (TensmithError, ValueError, IndexError, TypeError, KeyError):
         return None
-    return Obligation(name, *sides, Ranges(lower=case.lower), (left, right, case))
+    return FormulaObligation(name, *sides, Ranges(lower=case.lower), (left, right, case))
 
 
 def _changed(term: Term) -> Iterator[tuple[str, Term]]:
@@ -70,9 +70,9 @@ def _changed(term: Term) -> Iterator[tuple[str, Term]]:
             moved = term.value.reshape(-1).copy()
             moved[place] = moved[place] + 1
             yield f"{term.value.tolist()} + 1 at {place}", Const(moved.reshape(term.value.shape))
-    if isinstance(term, Table):
-        yield "a table doubled", Table(term.shape, lambda *at: term.element(*at) * 2, term.like)
-    if not isinstance(term, Use | Elements):
+    if isinstance(term, ConstantTable):
+        yield "a table doubled", ConstantTable(term.shape, lambda *at: term.element(*at) * 2, term.like)
+    if not isinstance(term, Use | AnyElementwise):
         return
     if isinstance(term, Use):
         yield from _here(term)

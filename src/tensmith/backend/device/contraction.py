@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from tensmith.backend.device.definitions import Axes, ranges_of, tidy
 from tensmith.backend.device.fusion import Group, split_axis
-from tensmith.backend.device.reductions import Fold
+from tensmith.backend.device.reductions import DeviceReduction
 from tensmith.formula.expr import Call, Choose, Expr, Read, fresh
-from tensmith.formula.poly import Div, Poly
+from tensmith.formula.poly import FloorDiv, Poly
 from tensmith.formula.walk import free_variables, parts
 
 
@@ -50,7 +50,7 @@ def contraction(group: Group) -> Contraction | None:
     return Contraction(group, batch, rows, columns, group.fold.axes, *factors)
 
 
-def _factors(fold: Fold | None) -> tuple[Expr, Expr] | None:
+def _factors(fold: DeviceReduction | None) -> tuple[Expr, Expr] | None:
     if fold is not None and fold.kind == "sum":
         match fold.body:
             case Call("mul", (left, right)):
@@ -84,7 +84,7 @@ def _tidied(group: Group) -> Group:
     return group.with_fold(tidy(group.fold.body, ranges))
 
 
-def _divisions(expr: Expr) -> Iterator[Div]:
+def _divisions(expr: Expr) -> Iterator[FloorDiv]:
     """The divisions in subscripts and conditions."""
     polys: tuple[Poly, ...] = ()
     if isinstance(expr, Read):
@@ -92,6 +92,6 @@ def _divisions(expr: Expr) -> Iterator[Div]:
     elif isinstance(expr, Choose):
         polys = expr.conditions
     for poly in polys:
-        yield from (atom for monomial, _ in poly.terms for atom, _ in monomial if isinstance(atom, Div))
+        yield from (atom for monomial, _ in poly.terms for atom, _ in monomial if isinstance(atom, FloorDiv))
     for part in parts(expr):
         yield from _divisions(part)

@@ -47,7 +47,7 @@ _MOST_ELEMENTS = 2**31 - 1
 
 
 @dataclass(frozen=True, eq=False)
-class Definition:
+class ValueDefinition:
     """value[axes] = body. Axes of size 1 have no variable; `label` names the node in messages."""
 
     value: str
@@ -66,7 +66,7 @@ class Definition:
 class Definitions:
     """The definitions of a program in order, and the constants that they read."""
 
-    items: tuple[Definition, ...]
+    items: tuple[ValueDefinition, ...]
     constants: Mapping[str, Array]
 
 
@@ -80,7 +80,7 @@ def define(program: Program) -> Definitions:
     static = _static(program)
     known: dict[str, Formula] = {name: _memory(program, name) for name in program.inputs}
     known |= {name: _constant(program, name, array) for name, array in static.items()}
-    items: list[Definition] = []
+    items: list[ValueDefinition] = []
     for node in program.nodes:
         if node.output in program.static_values:
             continue
@@ -142,7 +142,9 @@ def _static(program: Program) -> dict[str, Array]:
     return {name: np.asarray(found[name], program.type(name).numpy) for name in wanted}
 
 
-def _alive(items: list[Definition], outputs: tuple[str, ...]) -> tuple[tuple[Definition, ...], set[str]]:
+def _alive(
+    items: list[ValueDefinition], outputs: tuple[str, ...]
+) -> tuple[tuple[ValueDefinition, ...], set[str]]:
     """(the definitions that somebody reads, all that is read or given out)."""
     read = set(outputs)
     kept = []
@@ -190,16 +192,16 @@ def _formulas(program: Program, node: Node, known: Mapping[str, Formula]) -> tup
         raise EngineError(f"{label_of(node)} has no device kernel: {error}") from error
 
 
-def _definition(program: Program, node: Node, value: str, formula: Formula) -> Definition:
+def _definition(program: Program, node: Node, value: str, formula: Formula) -> ValueDefinition:
     shape = _shape(program, value)
     axes = tuple((fresh("i"), size) for size in shape if size != 1)
     names = iter(axes)
     at = [Poly.of(0) if size == 1 else Poly.symbol(next(names)[0]) for size in shape]
     body = tidy(formula[at], ranges_of(axes))
-    return Definition(value, program.type(value).dtype, axes, body, label_of(node))
+    return ValueDefinition(value, program.type(value).dtype, axes, body, label_of(node))
 
 
-def _is_view(program: Program, definition: Definition) -> bool:
+def _is_view(program: Program, definition: ValueDefinition) -> bool:
     """Whether a value only says which elements of another stand where, or is one number."""
     if isinstance(definition.body, Read):
         return program.type(definition.body.tensor).dtype == definition.dtype

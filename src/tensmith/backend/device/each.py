@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tensmith.backend.device.fusion import Group
-from tensmith.backend.device.kernel import Frame, Kernel, block, count
+from tensmith.backend.device.kernel import DeviceKernel, KernelText, block, count
 
 _THREADS = 64
 
 
-def each(group: Group, stored: Mapping[str, str]) -> Kernel:
+def each(group: Group, stored: Mapping[str, str]) -> DeviceKernel:
     """The kernel of a group of any kind."""
-    frame = Frame(group, stored)
+    frame = KernelText(group, stored)
     size = count(group.axes)
     lines = [f"const int i = GROUP * {_THREADS} + THREAD;"]
     if size % _THREADS:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tensmith.backend.device.definitions import Axes
-from tensmith.backend.device.reductions import Element, Fold
+from tensmith.backend.device.reductions import DeviceReduction, Element
 from tensmith.formula.expr import Expr, substitute
 from tensmith.formula.poly import Poly
 from tensmith.formula.walk import reads
@@ -36,7 +36,7 @@ class Group:
         return next((member for member in self.members if member.fold is not None), None)
 
     @property
-    def fold(self) -> Fold | None:
+    def fold(self) -> DeviceReduction | None:
         """The one reduction."""
         return self.folding.fold if self.folding is not None else None
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tensmith.backend.device.definitions import Axes, flat, ranges_of
 from tensmith.backend.device.fusion import Group
 from tensmith.backend.device.reductions import FOLDED
-from tensmith.backend.device.text import Text, computed_type
+from tensmith.backend.device.text import DeviceText, computed_type
 from tensmith.ctext.dialect import DEVICE
 from tensmith.ctext.loops import beginning, join
 from tensmith.formula.expr import Expr
@@ -19,7 +19,7 @@ NAME = "KERNEL_NAME"
 
 
 @dataclass(frozen=True)
-class Kernel:
+class DeviceKernel:
     """A kernel's text and one launch of it: `groups` of `threads`, reading `reads`, writing `writes`.
 
     The text calls the functions in `helpers`.
@@ -34,13 +34,13 @@ class Kernel:
     threads: int
 
 
-class Frame:
+class KernelText:
     """The text of a group's kernel under construction; `stored` has the element type of every value."""
 
     def __init__(self, group: Group, stored: Mapping[str, str]) -> None:
         axes = group.fold.axes if group.fold else ()
         self.group, self.stored = group, stored
-        self.text = Text(stored, ranges_of((*group.axes, *axes)), group.root.label)
+        self.text = DeviceText(stored, ranges_of((*group.axes, *axes)), group.root.label)
         self.text.names |= {name: f"i{number}" for number, (name, _) in enumerate(group.axes)}
         self.text.names |= {name: f"k{number}" for number, (name, _) in enumerate(axes)}
         self._fold_dtype = ""
@@ -103,7 +103,7 @@ class Frame:
         block.line(f"store_half(y, {at}, {name});" if half else f"y[{at}] = {name};")
         return block.lines
 
-    def kernel(self, word: str, lines: Iterable[str], groups: int, threads: int) -> Kernel:
+    def kernel(self, word: str, lines: Iterable[str], groups: int, threads: int) -> DeviceKernel:
         """The finished kernel."""
         pointers = [
             f"GLOBAL const {memory_type(self.stored[name])} *RESTRICT x{number}"
@@ -113,7 +113,9 @@ class Frame:
         head = f"KERNEL({threads}) {NAME}({', '.join([*pointers, target])})"
         text = "\n".join([head, "{", *indented(lines), "}"])
         helpers = tuple(self.text.unit.helpers.values())
-        return Kernel(word, text, helpers, tuple(self.text.unit.read), self.group.root.value, groups, threads)
+        return DeviceKernel(
+            word, text, helpers, tuple(self.text.unit.read), self.group.root.value, groups, threads
+        )
 
 
 def memory_type(dtype: str) -> str:

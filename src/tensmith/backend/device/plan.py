@@ -15,12 +15,12 @@ from tensmith.backend.device.contraction import contraction
 from tensmith.backend.device.definitions import Array, define
 from tensmith.backend.device.each import each
 from tensmith.backend.device.fusion import Group, fuse
-from tensmith.backend.device.kernel import NAME, Kernel, count
+from tensmith.backend.device.kernel import NAME, DeviceKernel, count
 from tensmith.backend.device.reductions import Element, separate
 from tensmith.backend.device.text import fold_type
 from tensmith.backend.device.tiled import tiled
 from tensmith.backend.device.together import SHORTEST, together
-from tensmith.backend.native.arena import Span, arrange
+from tensmith.backend.native.arena import Lifetime, arrange
 from tensmith.ir import Program
 from tensmith.ir.types import DTYPES, dtype_name
 from tensmith.rewrite.trail import simplify
@@ -43,7 +43,7 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class Place:
+class DevicePlace:
     """Where a value lies in the arena, in bytes (of one element at least), and its element type there."""
 
     start: int
@@ -52,7 +52,7 @@ class Place:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class DevicePlan:
     """A program of fixed sizes on a device.
 
     `source` lacks the prelude of a language. `constants` are as the kernels read them; every other value has
@@ -62,12 +62,12 @@ class Plan:
     program: Program
     source: str
     launches: tuple[Launch, ...]
-    places: Mapping[str, Place]
+    places: Mapping[str, DevicePlace]
     constants: Mapping[str, Array]
     arena_bytes: int
 
 
-def make_plan(program: Program, halves: bool = False) -> Plan:
+def make_plan(program: Program, halves: bool = False) -> DevicePlan:
     """Simplifies a program of fixed sizes and plans it; EngineError naming what no kernel computes."""
     program = simplify(program).program
     elements = separate(define(program))
@@ -96,10 +96,10 @@ def make_plan(program: Program, halves: bool = False) -> Plan:
     constants = {n: np.ascontiguousarray(a, DTYPES[stored[n]]) for n, a in elements.constants.items()}
     helpers = dict.fromkeys(text for kernel in kernels for text in kernel.helpers)
     texts = [text.replace(NAME, name) for text, name in names.items()]
-    return Plan(program, "\n\n".join([*helpers, *texts, ""]), launches, places, constants, total)
+    return DevicePlan(program, "\n\n".join([*helpers, *texts, ""]), launches, places, constants, total)
 
 
-def _kernel(group: Group, stored: Mapping[str, str]) -> Kernel:
+def _kernel(group: Group, stored: Mapping[str, str]) -> DeviceKernel:
     """The shape of kernel that fits a group."""
     if group.fold is None:
         return each(group, stored)
@@ -112,7 +112,7 @@ def _kernel(group: Group, stored: Mapping[str, str]) -> Kernel:
 
 def _places(
     program: Program, launches: tuple[Launch, ...], sizes: Mapping[str, int], stored: Mapping[str, str]
-) -> tuple[dict[str, Place], int]:
+) -> tuple[dict[str, DevicePlace], int]:
     """Every value's place by its lifetime, and the bytes of the arena."""
     last = dict.fromkeys(program.inputs, -1)
     first = dict(last)
@@ -124,8 +124,8 @@ def _places(
     held = {name for name in (*first, *program.outputs) if name in sizes}
     needed = {name: max(1, sizes[name]) * DTYPES[stored[name]].itemsize for name in sorted(held)}
     spans = {
-        name: Span(-(-size // ALIGNMENT) * ALIGNMENT, first.get(name, 0), last[name])
+        name: Lifetime(-(-size // ALIGNMENT) * ALIGNMENT, first.get(name, 0), last[name])
         for name, size in needed.items()
     }
     offsets, total = arrange(spans)
-    return {name: Place(offsets[name], size, stored[name]) for name, size in needed.items()}, total
+    return {name: DevicePlace(offsets[name], size, stored[name]) for name, size in needed.items()}, total

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tensmith.backend.device.definitions import Array, Axes, Definition, Definitions, flat
+from tensmith.backend.device.definitions import Array, Axes, Definitions, ValueDefinition, flat
 from tensmith.errors import EngineError
 from tensmith.formula.arith import Floats
 from tensmith.formula.evaluate import evaluate
@@ -27,7 +27,7 @@ FOLDED = Call("folded", ())
 
 
 @dataclass(frozen=True, eq=False)
-class Fold:
+class DeviceReduction:
     """kind (sum, max, min, prod) of `body` over all `axes`."""
 
     kind: str
@@ -36,21 +36,21 @@ class Fold:
 
 
 @dataclass(frozen=True, eq=False)
-class Element(Definition):
+class Element(ValueDefinition):
     """A definition without reductions but for `fold`, whose value FOLDED stands for in the body."""
 
-    fold: Fold | None = None
+    fold: DeviceReduction | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class Elements:
+class OrderedElements:
     """Elements in order, and the constants that they read."""
 
     items: tuple[Element, ...]
     constants: dict[str, Array]
 
 
-def separate(definitions: Definitions) -> Elements:
+def separate(definitions: Definitions) -> OrderedElements:
     """The same values, with at most one reduction each."""
     items: list[Element] = []
     constants = dict(definitions.constants)
@@ -62,7 +62,7 @@ def separate(definitions: Definitions) -> Elements:
                 constants[element.value] = _computed(element)
             else:
                 items.append(element)
-    return Elements(tuple(items), constants)
+    return OrderedElements(tuple(items), constants)
 
 
 def _all_reads(element: Element) -> Iterable[Read]:
@@ -86,11 +86,11 @@ def _computed(element: Element) -> Array:
 class _Separation:
     """A definition being taken apart: `before` has the reductions taken out, in the order of computing."""
 
-    definition: Definition
+    definition: ValueDefinition
     before: list[Element] = field(default_factory=list)
     _known: dict[Expr, Expr] = field(default_factory=dict)
     _kept: Expr | None = None
-    _fold: Fold | None = None
+    _fold: DeviceReduction | None = None
 
     def element(self) -> Element:
         """The definition itself, reading what was taken out."""
@@ -119,7 +119,7 @@ class _Separation:
         self._known[same] = Read(name, (flat(axes),))
         return self._known[same]
 
-    def _opened(self, expr: Reduce, scope: Axes) -> Fold:
+    def _opened(self, expr: Reduce, scope: Axes) -> DeviceReduction:
         """Directly nested reductions of one kind as one, the reductions inside taken out."""
         axes: Axes = ()
         nested, body = chain(expr)
@@ -128,7 +128,7 @@ class _Separation:
             if extent is None:
                 raise EngineError(f"{self.definition.label} adds up varying numbers of elements on no device")
             axes = (*axes, (each.var, extent))
-        return Fold(expr.kind, axes, self._without(body, (*scope, *axes), False))
+        return DeviceReduction(expr.kind, axes, self._without(body, (*scope, *axes), False))
 
 
 def _canonical(expr: Expr, depth: int = 0) -> Expr:

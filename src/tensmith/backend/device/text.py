@@ -9,8 +9,8 @@ from tensmith.backend.device.definitions import ranges_of
 from tensmith.backend.device.reductions import FOLDED, Element
 from tensmith.ctext.dialect import DEVICE
 from tensmith.ctext.names import Names
-from tensmith.ctext.scalar import Scope, Unit
-from tensmith.ctext.typed import Bounds, Typing
+from tensmith.ctext.scalar import CBlock, CUnit
+from tensmith.ctext.typed import KnownRanges, Typing
 from tensmith.errors import EngineError
 from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import Expr, Read
@@ -24,7 +24,7 @@ _WORDS = (
 
 
 @dataclass
-class _Arguments(Unit):
+class _Arguments(CUnit):
     """The values that a kernel reads, in the order of first use; `stored` has element types in memory."""
 
     stored: Mapping[str, str] = field(default_factory=dict)
@@ -38,14 +38,14 @@ class _Arguments(Unit):
         return f"load_half({pointer}, {index})" if self.stored[buffer] == "f16" else f"{pointer}[{index}]"
 
 
-class Text(Typing):
+class DeviceText(Typing):
     """What one kernel says of numbers; `names` are the variables of indices."""
 
     def __init__(self, stored: Mapping[str, str], ranges: Ranges, label: str) -> None:
         def refuse(reason: str) -> EngineError:
             return EngineError(f"{label} has no device kernel: {reason}")
 
-        super().__init__(self._element, refuse, Bounds(ranges))
+        super().__init__(self._element, refuse, KnownRanges(ranges))
         self.names: dict[str, str] = {}
         self.variables: dict[str, Read] = {}
         self._scalars: dict[str, str] = {}
@@ -60,9 +60,9 @@ class Text(Typing):
         self.variables[value] = Read(name, (), dtype)
         self._scalars[name] = name
 
-    def block(self) -> Scope:
+    def block(self) -> CBlock:
         """A block of statements."""
-        return Scope(self.unit, depth=0)
+        return CBlock(self.unit, depth=0)
 
     def _element(self, name: str, indices: tuple[Poly, ...]) -> Expr:
         return self.variables.get(name) or Read(name, indices, computed_type(self.unit.stored[name]))
@@ -80,4 +80,4 @@ def fold_type(element: Element, stored: Mapping[str, str]) -> str:
     """The type of an element's reduction."""
     assert element.fold is not None
     ranges = ranges_of((*element.axes, *element.fold.axes))
-    return Text(stored, ranges, element.label).term(element.fold.kind, element.fold.body)[1]
+    return DeviceText(stored, ranges, element.label).term(element.fold.kind, element.fold.body)[1]

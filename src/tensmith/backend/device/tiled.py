@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tensmith.backend.device.contraction import Contraction
 from tensmith.backend.device.definitions import Axes
-from tensmith.backend.device.kernel import Frame, Kernel, block, count
+from tensmith.backend.device.kernel import DeviceKernel, KernelText, block, count
 from tensmith.formula.expr import Expr
 from tensmith.formula.walk import reads
 
@@ -39,9 +39,9 @@ class _Tile:
         return self.rows // _OWN * self.across
 
 
-def tiled(product: Contraction, stored: Mapping[str, str]) -> Kernel:
+def tiled(product: Contraction, stored: Mapping[str, str]) -> DeviceKernel:
     """The kernel of a contraction of floats."""
-    frame = Frame(product.group, stored)
+    frame = KernelText(product.group, stored)
     frame.text.names |= {_DOWN: "down", _OVER: "over"}
     rows, columns, depth = count(product.rows), count(product.columns), count(product.depth)
     tile = _Tile(_fitting(rows), _fitting(columns))
@@ -79,7 +79,7 @@ def _fitting(size: int) -> int:
 
 
 def _loaded(
-    frame: Frame, tile: _Tile, name: str, word: str, axes: Axes, depth: Axes, factor: Expr
+    frame: KernelText, tile: _Tile, name: str, word: str, axes: Axes, depth: Axes, factor: Expr
 ) -> list[str]:
     """The statements that bring a factor's part into local memory; neighbours in memory by neighbours."""
     wide = tile.rows if word == "row" else tile.columns
@@ -107,7 +107,7 @@ def _is_innermost(factor: Expr, axes: Axes) -> bool:
     return step is not None and step.constant == 1
 
 
-def _stored(frame: Frame, tile: _Tile, product: Contraction) -> list[str]:
+def _stored(frame: KernelText, tile: _Tile, product: Contraction) -> list[str]:
     """The statements that finish and store one of a thread's sums."""
     rows, columns = count(product.rows), count(product.columns)
     inside = [

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tensmith.backend.device.fusion import Group
-from tensmith.backend.device.kernel import Frame, Kernel, block, count
+from tensmith.backend.device.kernel import DeviceKernel, KernelText, block, count
 
 _THREADS = 64
 # Reductions from this length on are worth a group.
 SHORTEST = 64
 
 
-def together(group: Group, stored: Mapping[str, str]) -> Kernel:
+def together(group: Group, stored: Mapping[str, str]) -> DeviceKernel:
     """The kernel of a group with a fold: each thread folds every 64th part, then pairs are folded."""
     assert group.fold is not None
-    frame = Frame(group, stored)
+    frame = KernelText(group, stored)
     length = count(group.fold.axes)
     own = [*frame.indices(group.fold.axes, "k"), *frame.folded("own")]
     lines = [

@@ -30,22 +30,22 @@ LIBRARY_KEY = "tensmith.library_sha256"
 
 
 @dataclass(frozen=True, eq=False)
-class Mixed:
+class MixedProgram:
     """A simplified program, and the library of its regions."""
 
     program: Program
     library: Library
 
 
-def mix(program: Program, isa: Isa, chooser: Choosing = estimated) -> Mixed:
+def mix(program: Program, isa: Isa, chooser: Choosing = estimated) -> MixedProgram:
     """Plans what native code computes of a program of fixed sizes; EngineError if that is nothing."""
     simplified = simplify(program).program
-    return Mixed(
+    return MixedProgram(
         simplified, Library(find_regions(simplified, partial(make_plan, isa=isa, chooser=chooser)), isa)
     )
 
 
-def write_folder(mixed: Mixed, folder: Path) -> None:
+def write_folder(mixed: MixedProgram, folder: Path) -> None:
     """Compiles and writes both files, whole or not at all; OutputError if the folder exists already."""
     if folder.exists():
         raise OutputError(f"{folder} exists already; remove it or choose another folder")

@@ -20,7 +20,7 @@ from tensmith.files import sha256_bytes
 from tensmith.ir import TensorType
 from tensmith.ir.onnx_schema import ELEMENT_CODES
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.toolchain import Unit, link_library
+from tensmith.kernel.toolchain import CompileUnit, link_library
 
 _SERVING, _REGIONS, _WEIGHTS = "library.c", "regions.h", "weights.bin"
 # Code finds the weights by their distance from it.
@@ -85,7 +85,7 @@ class Library:
     def build(self, path: Path) -> None:
         """Compiles and links it at `path`."""
         served = Path(__file__).with_name(_SERVING).read_text(encoding="utf-8")
-        units = [*map(Unit, self.codes), Unit(served, portable=True)]
+        units = [*map(CompileUnit, self.codes), CompileUnit(served, portable=True)]
         files = {_REGIONS: self._header(self.digest).encode(), _WEIGHTS: self.weights.tobytes()}
         link_library(units, files, self.isa, path)
 

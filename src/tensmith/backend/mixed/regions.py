@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
-from tensmith.backend.native.plan import Plan
+from tensmith.backend.native.plan import NativePlan
 from tensmith.errors import EngineError
 from tensmith.ir import Node, Program
 from tensmith.ir.op import Typed
@@ -21,7 +21,7 @@ from tensmith.kernel.buffer import C_TYPES
 # Multiply-adds for each element that crosses a region's border, below which it stays with ONNX Runtime.
 _LEAST_WORK = 1
 
-Planner = Callable[[Program], Plan]
+Planner = Callable[[Program], NativePlan]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class Region:
     """Nodes of a program that one call computes, and how."""
 
     nodes: frozenset[Node]
-    plan: Plan
+    plan: NativePlan
 
     @property
     def inputs(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 ALIGNMENT = 64
 
 
-class Span(NamedTuple):
+class Lifetime(NamedTuple):
     """Bytes that are needed from step `first` to step `last`, both included."""
 
     bytes: int
@@ -16,12 +16,12 @@ class Span(NamedTuple):
     last: int
 
 
-def arrange(spans: Mapping[str, Span]) -> tuple[dict[str, int], int]:
+def arrange(spans: Mapping[str, Lifetime]) -> tuple[dict[str, int], int]:
     """An offset for each span such that spans alive together do not overlap, and the bytes of them all.
 
     Greedy by size, each at the lowest gap that fits (Pisarchyk and Lee, 2020).
     """
-    placed: list[tuple[int, int, Span]] = []
+    placed: list[tuple[int, int, Lifetime]] = []
     offsets: dict[str, int] = {}
     for name, span in sorted(spans.items(), key=lambda item: (-item[1].bytes, item[0])):
         size = -(-span.bytes // ALIGNMENT) * ALIGNMENT

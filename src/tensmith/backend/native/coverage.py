@@ -33,7 +33,7 @@ _PER_OP = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Use:
+class OperatorUse:
     """One use of one op, its first input computed: a node test as a program for the native engine."""
 
     case: Any
@@ -52,7 +52,7 @@ class Use:
         return None
 
 
-def uses(per_op: int = _PER_OP) -> Iterator[Use]:
+def uses(per_op: int = _PER_OP) -> Iterator[OperatorUse]:
     """Uses of every op whose element types the native engine has, at most so many each, by name."""
     seen: dict[str, int] = defaultdict(int)
     for case in sorted(node_cases(), key=lambda case: str(case.name)):
@@ -62,7 +62,7 @@ def uses(per_op: int = _PER_OP) -> Iterator[Use]:
             yield use
 
 
-def _use(case: Any) -> Use | None:
+def _use(case: Any) -> OperatorUse | None:
     """The node test as a use; None if it is not one known node on the element types there are."""
     try:
         program = read_onnx(case.model)
@@ -90,10 +90,10 @@ def _use(case: Any) -> Use | None:
         constants={**program.constants, **settings},
         _known={},
     )
-    return Use(case, node.op, fixed, inputs, expected)
+    return OperatorUse(case, node.op, fixed, inputs, expected)
 
 
-def coverage_page(found: Iterable[Use]) -> str:
+def coverage_page(found: Iterable[OperatorUse]) -> str:
     """docs/native_operators.md."""
     reasons: dict[str, list[str | None]] = defaultdict(list)
     for use in found:

@@ -6,14 +6,14 @@ from tensmith.backend.native.image_steps.grouping import image_steps
 from tensmith.backend.native.steps import Rename, Step, reads
 from tensmith.backend.native.tensor_nodes import tensor_nodes
 from tensmith.backend.native.tensor_steps.grouping import tensor_steps
-from tensmith.backend.native.tensor_steps.operands import Tensors
+from tensmith.backend.native.tensor_steps.operands import TensorOperands
 from tensmith.ir import Node, Program
 from tensmith.kernel.isa import Isa
 
 
-def group(program: Program, isa: Isa, tensors: Tensors | None = None) -> list[Step]:
+def group(program: Program, isa: Isa, tensors: TensorOperands | None = None) -> list[Step]:
     """The steps of a simplified program of fixed sizes; EngineError naming a node without a native kernel."""
-    tensors = tensors or Tensors(program, tensor_nodes(program))
+    tensors = tensors or TensorOperands(program, tensor_nodes(program))
     steps: dict[Node | None, list[Step]] = {}
     for found in (image_steps(program, isa, tensors.nodes), tensor_steps(tensors, isa)):
         steps |= dict(found.items())

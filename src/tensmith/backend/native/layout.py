@@ -12,20 +12,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tensmith.backend.native.choose.choice import Choice, Network, choose_kernels
+from tensmith.backend.native.choose.choice import KernelChoice, Network, choose_kernels
 from tensmith.backend.native.choose.choosers import Chooser
-from tensmith.backend.native.choose.parallel import Window
+from tensmith.backend.native.choose.parallel import PositionWindow
 from tensmith.backend.native.images import Images
 from tensmith.backend.native.steps import Array, Dense, Encode, Heavy, Join, Light, Rename, Step
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.buffer import NO_HALO, Buffer, Halo
 from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.quantized import Grid, constants
+from tensmith.kernel.quantized import QuantizationParameters, constants
 from tensmith.kernel.routine import Routine
 from tensmith.kernel.routines.copy import Copy
 from tensmith.kernel.routines.quantize import Quantize
-from tensmith.kernel.routines.transpose import Transpose
+from tensmith.kernel.routines.transpose import TransposeRoutine
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,14 +66,14 @@ class Layout:
     """
 
     images: dict[str, Images]
-    grids: dict[str, Grid]
+    grids: dict[str, QuantizationParameters]
     lanes: int
     tensors: frozenset[str] = frozenset()
     dtypes: Mapping[str, str] = field(default_factory=dict)
     threads: int = 1
     block: dict[str, int] = field(default_factory=dict)
     parent: dict[str, tuple[str, int]] = field(default_factory=dict)
-    windows: dict[str, tuple[str, Window]] = field(default_factory=dict)
+    windows: dict[str, tuple[str, PositionWindow]] = field(default_factory=dict)
     halo: dict[str, Halo] = field(default_factory=dict)
     tight: set[str] = field(default_factory=set)
     encoded: dict[str, Encode] = field(default_factory=dict)
@@ -121,7 +121,7 @@ class Layout:
         self.tight.add(name)
         return name
 
-    def part(self, value: str, window: Window | None, channels: tuple[int, int] | None = None) -> str:
+    def part(self, value: str, window: PositionWindow | None, channels: tuple[int, int] | None = None) -> str:
         """Some positions of a value, some channels of one in blocks, or all of it."""
         images = self.images[value]
         if channels is not None and channels != (0, images.channels):
@@ -159,8 +159,9 @@ def _in_blocks(value: str, block: int) -> str:
 
 
 def lay_out(
-    steps: list[Step], images: Mapping[str, Images], grids: Mapping[str, Grid], inputs: tuple[str, ...],
-    outputs: tuple[str, ...], isa: Isa, choose: Chooser, dtypes: Mapping[str, str], threads: int = 1,
+    steps: list[Step], images: Mapping[str, Images], grids: Mapping[str, QuantizationParameters],
+    inputs: tuple[str, ...], outputs: tuple[str, ...], isa: Isa, choose: Chooser, dtypes: Mapping[str, str],
+    threads: int = 1,
 ) -> Layout:  # fmt: skip
     """Actions in order, with every value's place relative to its root.
 
@@ -216,10 +217,10 @@ def _conversion(layout: Layout, value: str, block: int) -> Routine:
     """What copies a value into blocks of another size."""
     turned = {layout.block[value], block} == {1, layout.lanes}
     floats = layout.buffer(value).dtype == "f32"
-    return Transpose(layout.lanes) if turned and floats else Copy()
+    return TransposeRoutine(layout.lanes) if turned and floats else Copy()
 
 
-def _heavy(layout: Layout, step: Heavy, choice: Choice, isa: Isa) -> None:
+def _heavy(layout: Layout, step: Heavy, choice: KernelChoice, isa: Isa) -> None:
     """The step as the action of one kernel, or as those of its parts, side by side."""
     halo = functools.reduce(Halo.union, (kernel.source.halo for _, kernel in choice.parts))
     source = layout.wanted(step.source, choice.reads, halo)

@@ -11,17 +11,17 @@ from itertools import accumulate
 
 import numpy as np
 
-from tensmith.backend.native.arena import ALIGNMENT, Span, arrange
+from tensmith.backend.native.arena import ALIGNMENT, Lifetime, arrange
 from tensmith.backend.native.choose.choosers import Chooser, estimated
 from tensmith.backend.native.grouping import group
 from tensmith.backend.native.images import Images, images_of, rows_of
 from tensmith.backend.native.in_place import add_in_place
 from tensmith.backend.native.layout import Action, Layout, lay_out
-from tensmith.backend.native.prepare.road import Pass, prepared
+from tensmith.backend.native.prepare.road import PassRecord, prepared
 from tensmith.backend.native.quantized.grids import grids
 from tensmith.backend.native.steps import Array, reads
 from tensmith.backend.native.tensor_nodes import tensor_nodes
-from tensmith.backend.native.tensor_steps.operands import Tensors
+from tensmith.backend.native.tensor_steps.operands import TensorOperands
 from tensmith.errors import EngineError
 from tensmith.ir import Program, TensorType
 from tensmith.kernel.algorithm import Kernel
@@ -34,7 +34,7 @@ _MOST_ELEMENTS = 1 << 31
 
 
 @dataclass(frozen=True)
-class Place:
+class BufferPlace:
     """Where a value begins: in a caller's `inputs` or `outputs`, or at a byte of the arena.
 
     `stride` is from one image of a batch to the next, in elements; as many as `offset` come before it.
@@ -47,7 +47,7 @@ class Place:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class NativePlan:
     """Actions with the place of everything they touch. Offsets into arena and weights are in bytes.
 
     `prepared` is what is known of the passes that made `program`.
@@ -56,12 +56,12 @@ class Plan:
     program: Program
     isa: Isa
     layout: Layout
-    places: dict[str, Place]
+    places: dict[str, BufferPlace]
     scratch: dict[int, int]
     arena_bytes: int
     weights: Array
     weight_offsets: dict[tuple[int, str], int]
-    prepared: tuple[Pass, ...]
+    prepared: tuple[PassRecord, ...]
 
     @property
     def threads(self) -> int:
@@ -108,7 +108,7 @@ def fixed(program: Program, sizes: dict[str, int]) -> Program:
 
 def make_plan(
     program: Program, isa: Isa, chooser: Callable[[int], Chooser] = estimated, threads: int = 1
-) -> Plan:
+) -> NativePlan:
     """Simplifies a program of fixed sizes and plans it; EngineError naming what has no native kernel.
 
     `chooser` is told how many bytes of weights are read at every run. For several `threads`, heavy steps are
@@ -121,7 +121,7 @@ def make_plan(
     for name in program.outputs:
         if name in program.static_values:
             raise EngineError(f"output '{name}' is the same for all inputs; there is nothing to compile")
-    tensors = Tensors(program, tensor_nodes(program))
+    tensors = TensorOperands(program, tensor_nodes(program))
     steps = group(program, isa, tensors)
     values = {name for step in steps for name in (step.output, *reads(step))}
     values.update(program.inputs, program.outputs)
@@ -143,20 +143,21 @@ def make_plan(
     add_in_place(layout)
     places, scratch, arena_bytes = _memory(layout, program)
     weights, offsets = _weights(layout.actions)
-    return Plan(program, isa, layout, places, scratch, arena_bytes, weights, offsets, passes)
+    return NativePlan(program, isa, layout, places, scratch, arena_bytes, weights, offsets, passes)
 
 
-def _memory(layout: Layout, program: Program) -> tuple[dict[str, Place], dict[int, int], int]:
+def _memory(layout: Layout, program: Program) -> tuple[dict[str, BufferPlace], dict[int, int], int]:
     """Every value's place, each action's scratch memory, and the bytes of the arena."""
     outside = {
-        name: Place("inputs", index, _size(layout.images[name])) for index, name in enumerate(program.inputs)
+        name: BufferPlace("inputs", index, _size(layout.images[name]))
+        for index, name in enumerate(program.inputs)
     }
     for index, name in enumerate(program.outputs):
-        outside[f"output {name}"] = Place("outputs", index, _size(layout.images[name]))
+        outside[f"output {name}"] = BufferPlace("outputs", index, _size(layout.images[name]))
     phases = list(accumulate(int(not action.beside) for action in layout.actions))
     first: dict[str, int] = {}
     last: dict[str, int] = {}
-    spans: dict[str, Span] = {}
+    spans: dict[str, Lifetime] = {}
     for index, action in enumerate(layout.actions):
         phase = phases[index]
         for value in action.values:
@@ -164,7 +165,7 @@ def _memory(layout: Layout, program: Program) -> tuple[dict[str, Place], dict[in
             first.setdefault(root, phase)
             last[root] = phase
         if action.work.scratch_bytes:
-            spans[f"scratch {index}"] = Span(action.work.scratch_bytes, phase, phase)
+            spans[f"scratch {index}"] = Lifetime(action.work.scratch_bytes, phase, phase)
     for root in first:
         if (size := layout.buffer(root).size) >= _MOST_ELEMENTS:
             raise EngineError(f"'{root}' takes {size} elements with its pads; native takes up to 2^31")
@@ -176,7 +177,7 @@ def _memory(layout: Layout, program: Program) -> tuple[dict[str, Place], dict[in
         if root not in outside
     }
     for root, size in stride.items():
-        spans[root] = Span(layout.images[root].batch * size, first[root], last[root])
+        spans[root] = Lifetime(layout.images[root].batch * size, first[root], last[root])
     offsets, total = arrange(spans)
     places = dict(outside)
     for value in layout.block:
@@ -187,7 +188,7 @@ def _memory(layout: Layout, program: Program) -> tuple[dict[str, Place], dict[in
         if root in outside:
             places[value] = replace(outside[root], offset=skipped)
         elif root in stride:
-            places[value] = Place("arena", offsets[root] + skipped * size, stride[root] // size)
+            places[value] = BufferPlace("arena", offsets[root] + skipped * size, stride[root] // size)
         if value in layout.windows:
             whole, window = layout.windows[value]
             before = places[value].offset + window.skipped(layout.buffer(whole))

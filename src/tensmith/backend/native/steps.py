@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tensmith.kernel.epilogue import Activation
-from tensmith.kernel.problem import Convolution
-from tensmith.kernel.quantized import Grid, Rescaling
+from tensmith.kernel.problem import ConvolutionProblem
+from tensmith.kernel.quantized import QuantizationParameters, Rescaling
 from tensmith.kernel.routine import Routine
 
 Array = np.ndarray[Any, Any]
@@ -22,7 +22,7 @@ class Heavy:
     A `table` is the value that holds the rescaling's numbers, where they are known at run time only.
     """
 
-    problem: Convolution
+    problem: ConvolutionProblem
     source: str
     weights: Array
     output: str
@@ -39,7 +39,7 @@ class Encode:
 
     source: str
     output: str
-    grid: Grid
+    grid: QuantizationParameters
 
 
 @dataclass(frozen=True, eq=False)

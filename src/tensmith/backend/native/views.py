@@ -10,11 +10,11 @@ from tensmith.backend.native.steps import Array
 from tensmith.errors import EngineError
 from tensmith.ir import Node, Program
 from tensmith.ir.handlers import Handlers
-from tensmith.kernel.view import View
+from tensmith.kernel.view import StridedView
 
 # (program, node, its output, what it reads as a view) -> the output as a view of the same memory, or None
 # where no strides say that. What only renames is another shape of the same.
-_views = Handlers[Callable[[Program, Node, str, View], "View | None"]]()
+_views = Handlers[Callable[[Program, Node, str, StridedView], "StridedView | None"]]()
 
 
 def is_view(node: Node) -> bool:
@@ -22,24 +22,24 @@ def is_view(node: Node) -> bool:
     return node.traits.renames or _views.has(node)
 
 
-def viewed(program: Program, node: Node, output: str, source: View) -> View | None:
+def viewed(program: Program, node: Node, output: str, source: StridedView) -> StridedView | None:
     """`output` of such a node as a view of what `source` is one of; None where no strides say that."""
     view = _views.find(node)
     return view(program, node, output, source) if view else source.reshaped(shape_of(program, output))
 
 
 @_views("expand")
-def _expand(program: Program, node: Node, output: str, source: View) -> View | None:
+def _expand(program: Program, node: Node, output: str, source: StridedView) -> StridedView | None:
     return source.expanded(shape_of(program, output))
 
 
 @_views("transpose")
-def _transpose(program: Program, node: Node, output: str, source: View) -> View | None:
+def _transpose(program: Program, node: Node, output: str, source: StridedView) -> StridedView | None:
     return source.transposed(node.attrs["perm"] or range(len(source.shape))[::-1])
 
 
 @_views("split")
-def _split(program: Program, node: Node, output: str, source: View) -> View | None:
+def _split(program: Program, node: Node, output: str, source: StridedView) -> StridedView | None:
     shape = shape_of(program, output)
     axis = node.attrs["axis"] % len(shape)
     before = node.outputs[: node.outputs.index(output)]
@@ -49,7 +49,7 @@ def _split(program: Program, node: Node, output: str, source: View) -> View | No
 
 
 @_views("slice")
-def _slice(program: Program, node: Node, output: str, source: View) -> View | None:
+def _slice(program: Program, node: Node, output: str, source: StridedView) -> StridedView | None:
     starts, steps = slice_of(program, node, source.shape)
     return source.sliced(starts, steps, shape_of(program, output))
 

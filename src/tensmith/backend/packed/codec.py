@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from tensmith.backend.packed.elements import TensorSpec
-from tensmith.backend.packed.streams import Encoded, Reader, number
+from tensmith.backend.packed.elements import PackedSpec
+from tensmith.backend.packed.streams import EncodedTensor, StreamReader, number
 from tensmith.errors import ModelError
 from tensmith.registry import Registry
 
@@ -16,10 +16,10 @@ class Codec(Protocol):
 
     tag: int
 
-    def encode(self, data: bytes, spec: TensorSpec) -> Encoded | None:
+    def encode(self, data: bytes, spec: PackedSpec) -> EncodedTensor | None:
         """`data` is raw_data of `spec.byte_length` bytes; None when the codec does not apply."""
 
-    def decode(self, reader: Reader, spec: TensorSpec) -> bytes:
+    def decode(self, reader: StreamReader, spec: PackedSpec) -> bytes:
         """Inverse of `encode`, to the last bit."""
 
 
@@ -37,17 +37,17 @@ def codec(name: str) -> Callable[[_C], _C]:
     return register
 
 
-def encode_tensor(data: bytes, spec: TensorSpec) -> Encoded:
+def encode_tensor(data: bytes, spec: PackedSpec) -> EncodedTensor:
     """The cheapest encoding, led by its codec's tag; of equals, the lowest tag."""
     candidates = [
-        Encoded(number(item.tag)) + encoded
+        EncodedTensor(number(item.tag)) + encoded
         for item in sorted(CODECS.values(), key=lambda item: item.tag)
         if (encoded := item.encode(data, spec)) is not None
     ]
     return min(candidates, key=lambda candidate: candidate.bits)
 
 
-def decode_tensor(reader: Reader, spec: TensorSpec) -> tuple[str, bytes]:
+def decode_tensor(reader: StreamReader, spec: PackedSpec) -> tuple[str, bytes]:
     """The codec's name and the tensor's raw_data."""
     tag = reader.parameters.number(0, 1 << 16)
     for name, item in CODECS.items():

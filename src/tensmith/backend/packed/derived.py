@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensmith.backend.packed.elements import ELEMENT_TYPES, FLOAT, TensorSpec
+from tensmith.backend.packed.elements import ELEMENT_TYPES, FLOAT, PackedSpec
 from tensmith.backend.packed.streams import Cursor, number
 from tensmith.errors import ModelError
 
@@ -29,7 +29,7 @@ class Derivation:
     factor: int = _COPY
 
 
-def find(specs: Sequence[TensorSpec], payloads: Sequence[bytes]) -> list[Derivation]:
+def find(specs: Sequence[PackedSpec], payloads: Sequence[bytes]) -> list[Derivation]:
     """In the order of targets; no source or factor is itself a target."""
     found = _copies(payloads)
     taken = {item.target for item in found}
@@ -94,7 +94,7 @@ def write(derivations: Sequence[Derivation]) -> bytes:
     return b"".join(out)
 
 
-def read(cursor: Cursor, specs: Sequence[TensorSpec]) -> list[Derivation]:
+def read(cursor: Cursor, specs: Sequence[PackedSpec]) -> list[Derivation]:
     """Inverse of `write`; ModelError for derivations that do not fit `specs` or depend on one another."""
     count, last = len(specs), 0
     found = []
@@ -113,7 +113,7 @@ def read(cursor: Cursor, specs: Sequence[TensorSpec]) -> list[Derivation]:
     return found
 
 
-def _consistent(item: Derivation, specs: Sequence[TensorSpec]) -> bool:
+def _consistent(item: Derivation, specs: Sequence[PackedSpec]) -> bool:
     target, source = specs[item.target], specs[item.source]
     if item.factor == _COPY:
         return target.byte_length == source.byte_length

@@ -52,7 +52,7 @@ ELEMENT_TYPES: dict[int, ElementType] = {
 
 
 @dataclass(frozen=True)
-class TensorSpec:
+class PackedSpec:
     """What both sides know of a tensor before its contents: element type and shape."""
 
     type: ElementType

@@ -15,7 +15,7 @@ from tensmith.backend.packed import scaled
 from tensmith.backend.packed.elements import Integers
 from tensmith.backend.packed.frequency import histogram, histogram_codes
 from tensmith.backend.packed.rans import batch_of
-from tensmith.backend.packed.streams import Encoded, Reader, number
+from tensmith.backend.packed.streams import EncodedTensor, StreamReader, number
 
 _BYTES, _HISTOGRAM, _SCALED = range(3)
 _MAX_ALPHABET = 2048
@@ -23,7 +23,7 @@ _LIMIT = 1 << 40
 _SKEWED = 0.999  # of the cost of uniform symbols; above it no spread is worth looking for
 
 
-def encode_integers(values: Integers, shape: tuple[int, ...]) -> Encoded | None:
+def encode_integers(values: Integers, shape: tuple[int, ...]) -> EncodedTensor | None:
     """`values` (1-D, the row-major elements of `shape`); None when their range exceeds 2048."""
     low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
     if high - low >= _MAX_ALPHABET or max(abs(low), abs(high)) > _LIMIT:
@@ -31,13 +31,13 @@ def encode_integers(values: Integers, shape: tuple[int, ...]) -> Encoded | None:
     skewed = _encode_histogram(values - low, low, high - low + 1)
     candidates = [skewed]
     if low >= 0 and high < 256:
-        candidates.append(Encoded(number(_BYTES), values.astype(np.uint8).tobytes()))
+        candidates.append(EncodedTensor(number(_BYTES), values.astype(np.uint8).tobytes()))
     if low < high and skewed.batches[0].bits < _SKEWED * values.size * math.log2(high - low + 1):
-        candidates.append(Encoded(number(_SCALED)) + scaled.encode(values, shape))
+        candidates.append(EncodedTensor(number(_SCALED)) + scaled.encode(values, shape))
     return min(candidates, key=lambda candidate: candidate.bits)
 
 
-def decode_integers(reader: Reader, shape: tuple[int, ...], count: int) -> Integers:
+def decode_integers(reader: StreamReader, shape: tuple[int, ...], count: int) -> Integers:
     """Inverse of `encode_integers`; `count` is the product of `shape`."""
     model = reader.parameters.number(_BYTES, _SCALED)
     if model == _BYTES:
@@ -49,7 +49,7 @@ def decode_integers(reader: Reader, shape: tuple[int, ...], count: int) -> Integ
     return reader.same_context(count, histogram(reader.parameters.take(alphabet))) + low
 
 
-def _encode_histogram(symbols: Integers, low: int, alphabet: int) -> Encoded:
+def _encode_histogram(symbols: Integers, low: int, alphabet: int) -> EncodedTensor:
     codes = histogram_codes(np.bincount(symbols, minlength=alphabet))
     batch = batch_of(symbols, np.zeros(symbols.size, np.uint8), histogram(codes))
-    return Encoded(number(_HISTOGRAM) + number(low) + number(alphabet) + codes, batches=(batch,))
+    return EncodedTensor(number(_HISTOGRAM) + number(low) + number(alphabet) + codes, batches=(batch,))

@@ -9,9 +9,9 @@ from pathlib import Path
 from tensmith import files, gate
 from tensmith.backend.packed import container, derived, wire
 from tensmith.backend.packed.codec import decode_tensor, encode_tensor
-from tensmith.backend.packed.elements import TensorSpec
+from tensmith.backend.packed.elements import PackedSpec
 from tensmith.backend.packed.rans import encode, lanes_for
-from tensmith.backend.packed.streams import Encoded, Reader
+from tensmith.backend.packed.streams import EncodedTensor, StreamReader
 from tensmith.errors import ModelError, OutputError
 
 _SMALL_BYTES = 512  # smaller payloads of one type are coded as one vector
@@ -37,7 +37,7 @@ def pack(model: bytes) -> bytes:
     payloads = [model[span.start : span.stop] for span in spans]
     specs = [span.spec for span in spans]
     derivations = derived.find(specs, payloads)
-    streams = [Encoded(derived.write(derivations))]
+    streams = [EncodedTensor(derived.write(derivations))]
     for members in _groups(specs, derivations):
         streams.append(encode_tensor(b"".join(payloads[index] for index in members), _joint(specs, members)))
     batches = [batch for stream in streams for batch in stream.batches]
@@ -80,7 +80,7 @@ def unpack_file(source: Path, target: Path) -> None:
     files.write_bytes(target, unpack(gate.read_bytes(source, gate.PACKED)))
 
 
-def _groups(specs: list[TensorSpec], derivations: list[derived.Derivation]) -> list[list[int]]:
+def _groups(specs: list[PackedSpec], derivations: list[derived.Derivation]) -> list[list[int]]:
     """Payloads coded together: large ones alone, small ones of a type as one, derived ones not at all."""
     skipped = {item.target for item in derivations}
     groups: list[list[int]] = []
@@ -95,20 +95,20 @@ def _groups(specs: list[TensorSpec], derivations: list[derived.Derivation]) -> l
     return groups + list(small.values())
 
 
-def _joint(specs: list[TensorSpec], members: list[int]) -> TensorSpec:
+def _joint(specs: list[PackedSpec], members: list[int]) -> PackedSpec:
     """What a group is coded as: a lone tensor as itself, several as one vector of all their elements."""
     first = specs[members[0]]
     if len(members) == 1:
         return first
     length = sum(specs[index].byte_length for index in members)
-    return TensorSpec(first.type, (length * 8 // first.type.bits,))
+    return PackedSpec(first.type, (length * 8 // first.type.bits,))
 
 
 def _decode(packed: bytes, max_bytes: int) -> tuple[bytes, list[TensorRow]]:
     box = container.read(packed, max_bytes)
     spans = wire.spans_of_skeleton(box.skeleton, box.model_size)
     specs = [span.spec for span in spans]
-    reader = Reader(box.parameters, box.plain, box.symbols, box.lanes)
+    reader = StreamReader(box.parameters, box.plain, box.symbols, box.lanes)
     derivations = derived.read(reader.parameters, specs)
     payloads = [b""] * len(specs)
     coding = {item.target: ("derived", 0.0) for item in derivations}

@@ -30,7 +30,7 @@ Contexts = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 @dataclass(frozen=True)
-class Batch:
+class SymbolBatch:
     """Symbols to code, as their intervals [start, start + frequency) out of 2^15; 1-D, equal lengths."""
 
     starts: Words
@@ -42,10 +42,10 @@ class Batch:
         return float(PRECISION * self.starts.size - np.log2(self.frequencies).sum())
 
 
-def batch_of(symbols: Integers, contexts: Contexts, frequencies: Integers) -> Batch:
+def batch_of(symbols: Integers, contexts: Contexts, frequencies: Integers) -> SymbolBatch:
     """The batch of `symbols[i]` under row `contexts[i]` of the table `frequencies` [contexts, alphabet]."""
     starts = np.cumsum(frequencies, axis=1) - frequencies
-    return Batch(
+    return SymbolBatch(
         starts[contexts, symbols].astype(np.uint16), frequencies[contexts, symbols].astype(np.uint16)
     )
 
@@ -55,7 +55,7 @@ def lanes_for(symbols: int) -> int:
     return min(MAX_LANES, 1 << max(0, (symbols // _SYMBOLS_PER_LANE).bit_length() - 1))
 
 
-def encode(batches: Sequence[Batch], lanes: int) -> bytes:
+def encode(batches: Sequence[SymbolBatch], lanes: int) -> bytes:
     """One stream that `Decoder` reads batch after batch."""
     states = np.full(lanes, _LOW, np.int64)
     blocks: list[Words] = []

@@ -25,7 +25,7 @@ from tensmith.backend.packed.frequency import (
     student,
 )
 from tensmith.backend.packed.rans import PRECISION, TOTAL, Contexts, batch_of
-from tensmith.backend.packed.streams import Encoded, Reader, number
+from tensmith.backend.packed.streams import EncodedTensor, StreamReader, number
 
 _MAX_VALUE = 2047
 _LIMIT = 1 << 41
@@ -46,23 +46,25 @@ class _Shape:
         return student(levels, DEGREES[self.tail], low, high, self.corrections)
 
 
-def encode(values: Integers, shape: tuple[int, ...]) -> Encoded:
+def encode(values: Integers, shape: tuple[int, ...]) -> EncodedTensor:
     """`values` (1-D, the row-major elements of `shape`), not all equal, spanning at most 2048 integers."""
     center = int(np.median(values))
     centered = values - center
     low, high = int(centered.min()), int(centered.max())
     flat = (0,) * int(magnitude_bins(low, high).max() + 1)
-    best: Encoded | None = None
+    best: EncodedTensor | None = None
     for rows, columns in _level_choices(np.abs(centered), *_extents(shape, values.size)):
         base = int(np.median(rows))
         fitted = _fit(centered, rows - base, columns, _Shape(base, flat), low, high)
         levels, contexts = _contexts(_grid(rows - base, columns, fitted.base), values.size)
         header = [center, low, high, fitted.base, fitted.tail, *fitted.corrections]
         encoded = (
-            Encoded(b"".join(map(number, header)))
+            EncodedTensor(b"".join(map(number, header)))
             + _encode_levels(rows - base)
             + _encode_levels(columns)
-            + Encoded(batches=(batch_of(centered - low, contexts, fitted.frequencies(levels, low, high)),))
+            + EncodedTensor(
+                batches=(batch_of(centered - low, contexts, fitted.frequencies(levels, low, high)),)
+            )
         )
         if best is None or encoded.bits < best.bits:
             best = encoded
@@ -70,7 +72,7 @@ def encode(values: Integers, shape: tuple[int, ...]) -> Encoded:
     return best
 
 
-def decode(reader: Reader, shape: tuple[int, ...], count: int) -> Integers:
+def decode(reader: StreamReader, shape: tuple[int, ...], count: int) -> Integers:
     """Inverse of `encode`; `count` is the product of `shape`."""
     take = reader.parameters.number
     center = take(-_LIMIT, _LIMIT)
@@ -160,15 +162,15 @@ def _corrected(shape: _Shape, counts: Integers, table: Integers, bins: Integers)
     return replace(shape, corrections=tuple(np.clip(codes, -MAX_CORRECTION, MAX_CORRECTION).tolist()))
 
 
-def _encode_levels(levels: Integers) -> Encoded:
+def _encode_levels(levels: Integers) -> EncodedTensor:
     """Levels in -32..32, themselves under a Student distribution whose scale is a parameter."""
     if levels.size == 1:
-        return Encoded()
+        return EncodedTensor()
     tables = _level_tables()
     counts = np.bincount(levels + _REACH, minlength=2 * _REACH + 1)
     index = int((np.log2(tables) @ counts).argmax())
     batch = batch_of(levels + _REACH, np.zeros(levels.size, np.uint8), tables[index : index + 1])
-    return Encoded(number(MIN_LEVEL + index), batches=(batch,))
+    return EncodedTensor(number(MIN_LEVEL + index), batches=(batch,))
 
 
 @cache
@@ -177,7 +179,7 @@ def _level_tables() -> Integers:
     return student(np.arange(MIN_LEVEL, 4 * 4), _LEVEL_DEGREES, -_REACH, _REACH)
 
 
-def _decode_levels(reader: Reader, count: int) -> Integers:
+def _decode_levels(reader: StreamReader, count: int) -> Integers:
     if count == 1:
         return np.zeros(1, np.int64)
     spread = reader.parameters.number(MIN_LEVEL, 4 * 4)

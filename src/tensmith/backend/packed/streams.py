@@ -12,20 +12,20 @@ import numpy as np
 import zstandard
 
 from tensmith.backend.packed.elements import Integers
-from tensmith.backend.packed.rans import Batch, Contexts, Decoder
+from tensmith.backend.packed.rans import Contexts, Decoder, SymbolBatch
 from tensmith.errors import ModelError
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedTensor:
     """What one tensor, or a part of it, adds to the streams; `+` appends."""
 
     parameters: bytes = b""
     plain: bytes = b""
-    batches: tuple[Batch, ...] = ()
+    batches: tuple[SymbolBatch, ...] = ()
 
-    def __add__(self, other: Encoded) -> Encoded:
-        return Encoded(
+    def __add__(self, other: EncodedTensor) -> EncodedTensor:
+        return EncodedTensor(
             self.parameters + other.parameters, self.plain + other.plain, self.batches + other.batches
         )
 
@@ -82,7 +82,7 @@ class Cursor:
             raise ModelError("the packed model holds more bytes than its tensors use; the file is damaged")
 
 
-class Reader:
+class StreamReader:
     """The streams of a packed file while its tensors are being read."""
 
     def __init__(self, parameters: bytes, plain: bytes, symbols: bytes, lanes: int) -> None:

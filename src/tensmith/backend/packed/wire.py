@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tensmith.backend.packed.elements import ELEMENT_TYPES, FLOAT, FLOAT64, TensorSpec
+from tensmith.backend.packed.elements import ELEMENT_TYPES, FLOAT, FLOAT64, PackedSpec
 from tensmith.errors import ModelError
 
 _MIN_PAYLOAD = 4  # below this a cut costs more than it saves
@@ -33,11 +33,11 @@ _DIMS, _DATA_TYPE, _FLOAT_DATA, _NAME, _RAW_DATA, _DOUBLE_DATA = 1, 2, 4, 8, 9, 
 
 
 @dataclass(frozen=True)
-class Span:
+class TensorSpan:
     """A tensor payload: its name, type and shape, and its offset in the whole model."""
 
     name: str
-    spec: TensorSpec
+    spec: PackedSpec
     start: int
 
     @property
@@ -46,7 +46,7 @@ class Span:
         return self.start + self.spec.byte_length
 
 
-def spans_of_model(model: bytes) -> list[Span]:
+def spans_of_model(model: bytes) -> list[TensorSpan]:
     """The payloads of a whole model, in file order; ModelError when it is not a serialized ONNX model."""
     walker = _Walker(model, holes=False)
     walker.message("model", len(model), 0)
@@ -55,7 +55,7 @@ def spans_of_model(model: bytes) -> list[Span]:
     return walker.spans
 
 
-def spans_of_skeleton(skeleton: bytes, size: int) -> list[Span]:
+def spans_of_skeleton(skeleton: bytes, size: int) -> list[TensorSpan]:
     """The payloads that were cut out of a model of `size` bytes; ModelError when the two disagree."""
     walker = _Walker(skeleton, holes=True)
     walker.message("model", size, 0)
@@ -66,14 +66,14 @@ def spans_of_skeleton(skeleton: bytes, size: int) -> list[Span]:
     return walker.spans
 
 
-def cut(model: bytes, spans: list[Span]) -> bytes:
+def cut(model: bytes, spans: list[TensorSpan]) -> bytes:
     """The model without its payloads."""
     starts = [0, *(span.stop for span in spans)]
     stops = [*(span.start for span in spans), len(model)]
     return b"".join(model[start:stop] for start, stop in zip(starts, stops))
 
 
-def join(skeleton: bytes, spans: list[Span], payloads: list[bytes]) -> bytes:
+def join(skeleton: bytes, spans: list[TensorSpan], payloads: list[bytes]) -> bytes:
     """Inverse of `cut`: `payloads[i]` is the content of `spans[i]`."""
     pieces: list[bytes] = []
     position = removed = 0
@@ -92,7 +92,7 @@ class _Walker:
         self._holes = holes
         self._at = 0
         self.removed = 0
-        self.spans: list[Span] = []
+        self.spans: list[TensorSpan] = []
         self.found_graph = False
 
     def _varint(self, stop: int) -> int:
@@ -144,7 +144,7 @@ class _Walker:
         dims: list[int] = []
         data_type = 0
         name = ""
-        found: tuple[TensorSpec, int] | None = None
+        found: tuple[PackedSpec, int] | None = None
         while self._at < stop:
             number, value, end = self._field(stop)
             if number == _DIMS:
@@ -155,13 +155,13 @@ class _Walker:
                 position = self._at - self.removed
                 name = self._data[position : position + end - self._at].decode(errors="replace")
             elif found is None and _is_payload(number, data_type):
-                spec = TensorSpec(ELEMENT_TYPES[data_type], tuple(dims))
+                spec = PackedSpec(ELEMENT_TYPES[data_type], tuple(dims))
                 if len(dims) <= _MAX_RANK and end - self._at == spec.byte_length >= _MIN_PAYLOAD:
                     found = spec, self._at
                     self.removed += spec.byte_length if self._holes else 0
             self._at = end
         if found is not None:
-            self.spans.append(Span(name, *found))
+            self.spans.append(TensorSpan(name, *found))
 
     def _packed_varints(self, end: int) -> list[int]:
         values = []

@@ -6,11 +6,11 @@ import re
 
 import numpy as np
 
-from tensmith.data.dataset import Dataset, Part
+from tensmith.data.dataset import Dataset, DatasetPart
 from tensmith.data.opening import reader
 from tensmith.data.parts import ItemPart
 from tensmith.data.tokenizers import Tokenizer, find_tokenizer, token_reader
-from tensmith.data.tree import Tree, expanded, open_tree
+from tensmith.data.tree import FileTree, expanded, open_tree
 from tensmith.errors import DataError
 
 CLASS_NAMES = ("neg", "pos")
@@ -40,7 +40,9 @@ def open_aclimdb(path: str, /, *, tokenizer: str | Tokenizer = "auto", max_lengt
     return Dataset("aclimdb", "classification", 2, parts, "text", CLASS_NAMES)
 
 
-def _part(tree: Tree, reviews: list[tuple[str, int]], tokenizer: Tokenizer, max_length: int) -> Part:
+def _part(
+    tree: FileTree, reviews: list[tuple[str, int]], tokenizer: Tokenizer, max_length: int
+) -> DatasetPart:
     read = token_reader(lambda index: tree.text(reviews[index][0]), tokenizer, max_length)
     labels = np.array([label for _, label in reviews], np.int64)
     return ItemPart(len(reviews), read, labels, ragged=True, remedy="read reviews of one length together")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tensmith.data.dataset import TEST, TRAIN, Dataset, LazyParts, Part
+from tensmith.data.dataset import TEST, TRAIN, Dataset, DatasetPart, LazyParts
 from tensmith.data.opening import reader
 from tensmith.data.parts import Labels, RecordPart, Records, checked_labels
 from tensmith.data.storage import COMPRESSED_SUFFIXES, RandomFile, open_random, spilled
@@ -62,11 +62,11 @@ def _batch_files(root: Path) -> dict[str, list[Path]]:
     return parts
 
 
-def _opener(paths: list[Path]) -> Callable[[], Part]:
+def _opener(paths: list[Path]) -> Callable[[], DatasetPart]:
     return lambda: _open_part(paths)
 
 
-def _open_part(paths: list[Path]) -> Part:
+def _open_part(paths: list[Path]) -> DatasetPart:
     with ThreadPoolExecutor() as pool:  # decompressing takes a second a file and runs outside Python's lock
         batches = list(
             pool.map(lambda path: _binary(path) if ".bin" in path.suffixes else _python(path), paths)

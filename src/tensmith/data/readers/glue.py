@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tensmith.data.dataset import Array, Dataset, Part, part_name
+from tensmith.data.dataset import Array, Dataset, DatasetPart, part_name
 from tensmith.data.opening import reader
 from tensmith.data.parts import ItemPart, checked_labels
 from tensmith.data.storage import RandomFile, open_random
@@ -122,7 +122,7 @@ def _label_order(words: Sequence[str], root: Path) -> list[str]:
     return list(known)
 
 
-def _part(table: _Table, names: Sequence[str], tokenizer: Tokenizer, max_length: int) -> Part:
+def _part(table: _Table, names: Sequence[str], tokenizer: Tokenizer, max_length: int) -> DatasetPart:
     numbers = {name: number for number, name in enumerate(names)}
     labels = np.array([numbers[str(int(w)) if w.isdecimal() else w] for w in table.label_words], np.int64)
     read = token_reader(table.text, tokenizer, max_length)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tensmith import gate
-from tensmith.data.dataset import ALL, Array, Dataset, Part, part_name
+from tensmith.data.dataset import ALL, Array, Dataset, DatasetPart, part_name
 from tensmith.data.opening import reader
 from tensmith.data.parts import ItemPart
-from tensmith.data.tree import Tree, expanded, open_tree
+from tensmith.data.tree import FileTree, expanded, open_tree
 from tensmith.errors import DataError
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def open_imagefolder(path: str, /, *, size: int = 0) -> Dataset:
     )
 
 
-def _class_order(tree: Tree) -> list[str]:
+def _class_order(tree: FileTree) -> list[str]:
     for wanted in ORDER_FILES:
         for name in tree.names:
             if PurePosixPath(name).name == wanted:
@@ -80,14 +80,14 @@ def _first_words(text: str, where: str) -> list[str]:
     return words
 
 
-def _part(tree: Tree, names: Sequence[str], numbers: dict[str, int], size: int) -> Part:
+def _part(tree: FileTree, names: Sequence[str], numbers: dict[str, int], size: int) -> DatasetPart:
     labels = np.array([numbers[PurePosixPath(name).parent.name] for name in names], np.int64)
     return ItemPart(
         len(names), _image_reader(tree, names, size), labels, ragged=False, remedy="add ?size=224"
     )
 
 
-def _image_reader(tree: Tree, names: Sequence[str], size: int) -> Callable[[int], Array]:
+def _image_reader(tree: FileTree, names: Sequence[str], size: int) -> Callable[[int], Array]:
     return lambda index: decode_image(tree.read(names[index]), size, f"{tree.root}/{names[index]}")
 
 

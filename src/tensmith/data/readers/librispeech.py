@@ -8,10 +8,10 @@ from pathlib import PurePosixPath
 
 import numpy as np
 
-from tensmith.data.dataset import ALL, Array, Dataset, Part, part_name
+from tensmith.data.dataset import ALL, Array, Dataset, DatasetPart, part_name
 from tensmith.data.opening import reader
 from tensmith.data.parts import ItemPart
-from tensmith.data.tree import Tree, expanded, open_tree
+from tensmith.data.tree import FileTree, expanded, open_tree
 from tensmith.errors import DataError, MissingExtra
 
 FRAME_LIMIT = 16_000 * 60 * 10  # ten minutes; the longest utterance of the corpus is 35 seconds
@@ -41,25 +41,25 @@ def open_librispeech(path: str, /) -> Dataset:
     return Dataset("librispeech", "speech", None, opened, "audio")
 
 
-def _transcripts(tree: Tree) -> dict[str, str]:
+def _transcripts(tree: FileTree) -> dict[str, str]:
     lines = [line for name in tree.having(".trans.txt") for line in tree.text(name).splitlines()]
     return {key: words for key, _, words in (line.partition(" ") for line in lines)}
 
 
-def _part_of(name: str, tree: Tree) -> str:
+def _part_of(name: str, tree: FileTree) -> str:
     folders = [*PurePosixPath(name).parts[:-1], tree.root.name]
     found = (part_name(folder.split("-")[0]) for folder in folders)
     return next((part for part in found if part), ALL)
 
 
-def _part(tree: Tree, names: Sequence[str], transcripts: dict[str, str]) -> Part:
+def _part(tree: FileTree, names: Sequence[str], transcripts: dict[str, str]) -> DatasetPart:
     labels = np.array([transcripts[PurePosixPath(name).stem] for name in names])
     return ItemPart(
         len(names), _flac_reader(tree, names), labels, ragged=True, remedy="read one utterance at a time"
     )
 
 
-def _flac_reader(tree: Tree, names: Sequence[str]) -> Callable[[int], Array]:
+def _flac_reader(tree: FileTree, names: Sequence[str]) -> Callable[[int], Array]:
     return lambda index: decode_flac(tree.read(names[index]), f"{tree.root}/{names[index]}")
 
 

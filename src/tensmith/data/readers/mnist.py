@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tensmith.data.dataset import Dataset, LazyParts, Part, part_name
+from tensmith.data.dataset import Dataset, DatasetPart, LazyParts, part_name
 from tensmith.data.opening import reader
 from tensmith.data.parts import RecordPart, Records, checked_labels
 from tensmith.data.storage import RandomFile, open_random
@@ -28,7 +28,7 @@ def open_idx(path: str, /) -> Dataset:
     """
     root = Path(path).expanduser()
     names = sorted(child.name for child in root.iterdir()) if root.is_dir() else []
-    openers: dict[str, Callable[[], Part]] = {}
+    openers: dict[str, Callable[[], DatasetPart]] = {}
     for name in names:
         if match := _IMAGES.fullmatch(name):
             openers.setdefault(
@@ -51,11 +51,11 @@ def _labels_beside(root: Path, images: str) -> Path:
     raise DataError(f"{root / images} has no labels beside it; put {wanted} (or .gz) there")
 
 
-def _opener(images: Path, labels: Path) -> Callable[[], Part]:
+def _opener(images: Path, labels: Path) -> Callable[[], DatasetPart]:
     return lambda: _open_part(images, labels)
 
 
-def _open_part(images: Path, labels: Path) -> Part:
+def _open_part(images: Path, labels: Path) -> DatasetPart:
     pixels, (count, height, width) = _open_idx(images, 3)
     numbers, (label_count,) = _open_idx(labels, 1)
     if count != label_count:

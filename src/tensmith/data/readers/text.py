@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from tensmith.data.dataset import ALL, Array, Dataset, Indices, Part, part_name
+from tensmith.data.dataset import ALL, Array, Dataset, DatasetPart, Indices, part_name
 from tensmith.data.opening import reader
 from tensmith.data.parts import checked_indices
 from tensmith.data.storage import RandomFile, open_random
@@ -130,7 +130,7 @@ def _blank(file: RandomFile, start: int, stop: int) -> bool:
     return len(beginning.decode(errors="ignore").strip()) < 2
 
 
-class TokenPart(Part):
+class TokenPart(DatasetPart):
     """Sequences of tokens: inputs are all but the last token, labels all but the first, int64 [n, length].
 
     Recently read sequences stay in a small cache (at most 1024), for text is asked for again and again.

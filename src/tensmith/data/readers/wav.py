@@ -10,10 +10,10 @@ from pathlib import PurePosixPath
 
 import numpy as np
 
-from tensmith.data.dataset import ALL, TEST, TRAIN, Array, Dataset, Part, part_name
+from tensmith.data.dataset import ALL, TEST, TRAIN, Array, Dataset, DatasetPart, part_name
 from tensmith.data.opening import reader
 from tensmith.data.parts import ItemPart
-from tensmith.data.tree import Tree, expanded, open_tree
+from tensmith.data.tree import FileTree, expanded, open_tree
 from tensmith.errors import DataError
 
 FSDD_TEST = range(5)
@@ -61,13 +61,13 @@ def _by_folder(sounds: Sequence[str]) -> list[tuple[str, str]]:
     return [(part_name(parent.parent.name) or ALL, parent.name) for parent in parents]
 
 
-def _part(tree: Tree, members: Sequence[tuple[str, int]], length: int) -> Part:
+def _part(tree: FileTree, members: Sequence[tuple[str, int]], length: int) -> DatasetPart:
     labels = np.array([label for _, label in members], np.int64)
     read = _sound_reader(tree, [name for name, _ in members], length)
     return ItemPart(len(members), read, labels, ragged=length == 0, remedy="add ?length=SAMPLES")
 
 
-def _sound_reader(tree: Tree, names: Sequence[str], length: int) -> Callable[[int], Array]:
+def _sound_reader(tree: FileTree, names: Sequence[str], length: int) -> Callable[[int], Array]:
     def read(index: int) -> Array:
         sound = decode_wav(tree.read(names[index]), f"{tree.root}/{names[index]}")
         return np.pad(sound[:length], (0, max(0, length - len(sound)))) if length else sound

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from tensmith.backend.device.dialect import CUDA
-from tensmith.backend.device.plan import Plan
+from tensmith.backend.device.plan import DevicePlan
 from tensmith.engine.base import Session, engine, on_request, refuse, require
-from tensmith.engine.device import Machine, open_session
+from tensmith.engine.device import LoadedPlan, open_session
 from tensmith.engine.sized import Array
 from tensmith.errors import EngineError, MissingExtra
 
@@ -50,10 +50,10 @@ def compile_ptx(source: str, architecture: str) -> bytes:
         nvrtc.nvrtcDestroyProgram(program)
 
 
-class CudaMachine(Machine):
+class CudaMachine(LoadedPlan):
     """A plan in the default stream of the first GPU."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: DevicePlan) -> None:
         from cuda.bindings import driver
 
         super().__init__(plan)

@@ -40,7 +40,7 @@ class _Loaded:
 
 @on_request
 @engine
-class Mixed:
+class MixedEngine:
     """Settings `tuning` and `precision` as the native engine's, which compiles the regions.
 
     Regions run in one thread; the rest takes as many as it is given.

@@ -15,7 +15,7 @@ import tensmith
 from tensmith.backend.native.emit import loader
 from tensmith.engine import compiled
 from tensmith.engine.base import Session, engine, require
-from tensmith.engine.signature import Signature, TensorSpec, read_signature
+from tensmith.engine.signature import ModelSignature, TensorSpec, read_signature
 from tensmith.engine.sized import SizedSession, opened
 from tensmith.kernel.toolchain import has_compiler
 
@@ -53,9 +53,9 @@ class Native:
         return opened(read_signature(path), build, sizes)
 
 
-def _signature(model: loader.Model) -> Signature:
+def _signature(model: loader.Model) -> ModelSignature:
     inputs, outputs = (
         tuple(TensorSpec(spec["name"], spec["dtype"], tuple(spec["shape"])) for spec in specs)
         for specs in (model.inputs, model.outputs)
     )
-    return Signature(inputs, outputs, frozenset())
+    return ModelSignature(inputs, outputs, frozenset())

@@ -20,7 +20,7 @@ from tensmith.engine.base import (
     refuse,
     require,
 )
-from tensmith.engine.signature import Signature, read_signature
+from tensmith.engine.signature import ModelSignature, read_signature
 from tensmith.errors import EngineError
 
 _FATAL_ONLY = 4
@@ -31,7 +31,7 @@ _WEIGHTS = {"packed": "0", "mapped": "1"}
 class OnnxRuntimeSession(Session):
     """One InferenceSession."""
 
-    def __init__(self, native: Any, signature: Signature) -> None:
+    def __init__(self, native: Any, signature: ModelSignature) -> None:
         self._native = native
         self.inputs, self.outputs = signature.inputs, signature.outputs
         self.operators = signature.operators
@@ -128,7 +128,7 @@ def session_options(threads: int) -> Any:
     return options
 
 
-def open_session(path: Path, options: Any, signature: Signature) -> OnnxRuntimeSession:
+def open_session(path: Path, options: Any, signature: ModelSignature) -> OnnxRuntimeSession:
     """The model at `path` loaded with its SessionOptions; ONNX Runtime's own exceptions if it cannot be."""
     import onnxruntime
 

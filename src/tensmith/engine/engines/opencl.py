@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from tensmith.backend.device.dialect import OPENCL
-from tensmith.backend.device.plan import Plan
+from tensmith.backend.device.plan import DevicePlan
 from tensmith.engine.base import Session, engine, first_line, on_request, refuse, require
-from tensmith.engine.device import Machine, open_session
+from tensmith.engine.device import LoadedPlan, open_session
 from tensmith.engine.sized import Array
 from tensmith.errors import EngineError
 
@@ -26,10 +26,10 @@ _VENDORS = Path("/etc/OpenCL/vendors")
 _EXTRA = "pip install 'tensmith[opencl]'"
 
 
-class OpenClMachine(Machine):
+class OpenClMachine(LoadedPlan):
     """A plan in a queue of one device."""
 
-    def __init__(self, device: Any, plan: Plan) -> None:
+    def __init__(self, device: Any, plan: DevicePlan) -> None:
         import pyopencl as cl
 
         super().__init__(plan)

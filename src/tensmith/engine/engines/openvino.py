@@ -25,7 +25,7 @@ from tensmith.engine.base import (
     refuse,
     require,
 )
-from tensmith.engine.signature import Signature, read_signature
+from tensmith.engine.signature import ModelSignature, read_signature
 from tensmith.errors import EngineError
 
 _PRECISIONS = ("f32", "bf16", "f16")
@@ -34,7 +34,7 @@ _PRECISIONS = ("f32", "bf16", "f16")
 class OpenVinoSession(Session):
     """One compiled model and the infer requests that no inference is using; a request is made at need."""
 
-    def __init__(self, compiled: Any, signature: Signature) -> None:
+    def __init__(self, compiled: Any, signature: ModelSignature) -> None:
         self._compiled = compiled
         self._free: list[Any] = []
         self.inputs, self.outputs = signature.inputs, signature.outputs
@@ -137,7 +137,7 @@ def cpu_properties(threads: int, precision: str) -> dict[str, Any]:
     }
 
 
-def _fixed_shapes(signature: Signature, sizes: Mapping[str, int]) -> dict[str, list[int]]:
+def _fixed_shapes(signature: ModelSignature, sizes: Mapping[str, int]) -> dict[str, list[int]]:
     """Static shapes of the inputs whose symbols are all known: kernels compiled for them are faster."""
     shapes = {spec.name: fix(spec, sizes) for spec in signature.inputs} if sizes else {}
     return {name: list(shape) for name, shape in shapes.items() if shape is not None}

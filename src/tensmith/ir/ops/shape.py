@@ -67,8 +67,8 @@ class ShapeOf(Op):
         return m.size(sizes[which], m.dtype(node.output))
 
 
-@op("size", onnx="Size")
-class Size(Op):
+@op("size", onnx="SizeOf")
+class SizeOf(Op):
     """The number of elements of x, an i64 scalar. ONNX Size."""
 
     measures = True

@@ -28,7 +28,7 @@ from tensmith.kernel.codes import CODE_BITS, code_bytes, per_vector
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.formulas import code_tensors, image, memory, window_address
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.problem import Convolution
+from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.tiles import chunks, over_tiles, tiles, vector_chunks
 
 _LATENCY = 4
@@ -57,7 +57,7 @@ class CodedProduct(Kernel):
     blocks: int
 
     @classmethod
-    def refuses(cls, problem: Convolution, isa: Isa) -> str | None:
+    def refuses(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
         """Other element types, and blocks that begin inside a vector of codes."""
         if problem.dtype not in CODE_BITS:
             return f"its weights are codes, not {problem.dtype}"
@@ -68,7 +68,7 @@ class CodedProduct(Kernel):
         return None
 
     @classmethod
-    def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
+    def candidates(cls, problem: ConvolutionProblem, isa: Isa) -> Iterator[Kernel]:
         """Tiles whose sums, of a block and of all, fit the registers, cheapest first.
 
         Several vectors of columns keep the multiply-add units busy where few rows do not.

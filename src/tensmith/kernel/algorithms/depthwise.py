@@ -19,7 +19,7 @@ from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.formulas import filters, image, memory, window_address
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.problem import Convolution
+from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.tiles import Extent, output_extent, over_tiles, read_halo, tiles
 
 _TILE_OVERHEAD = 8
@@ -36,7 +36,7 @@ class Depthwise(Kernel):
     positions: int
 
     @classmethod
-    def refuses(cls, problem: Convolution, isa: Isa) -> str | None:
+    def refuses(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
         """Several channels a group; windows too large to unroll."""
         if problem.dtype != "f32":
             return f"it computes f32, not {problem.dtype}"
@@ -46,7 +46,7 @@ class Depthwise(Kernel):
         return None if taps <= _MOST_TAPS else f"its window of {taps} positions is larger than {_MOST_TAPS}"
 
     @classmethod
-    def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
+    def candidates(cls, problem: ConvolutionProblem, isa: Isa) -> Iterator[Kernel]:
         """Tiles that leave registers for the filter, cheapest first."""
         most = min(isa.registers // 2, math.prod(problem.output))
         fitting = [cls(problem, isa, positions) for positions in range(1, most + 1)]

@@ -23,7 +23,7 @@ from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.formulas import filters, lowered, started, window_address
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.problem import Convolution
+from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.quantized import FIELDS
 from tensmith.kernel.tiles import Extent, output_extent, over_extents, read_halo, spans
 
@@ -49,7 +49,7 @@ class DepthwiseInt8(Kernel):
     columns: int
 
     @classmethod
-    def refuses(cls, problem: Convolution, isa: Isa) -> str | None:
+    def refuses(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
         """Several channels a group; windows too large to unroll; positions that are not side by side."""
         if problem.dtype != "u8":
             return f"it computes u8, not {problem.dtype}"
@@ -61,7 +61,7 @@ class DepthwiseInt8(Kernel):
         return None if taps <= _MOST_TAPS else f"its window of {taps} positions is larger than {_MOST_TAPS}"
 
     @classmethod
-    def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
+    def candidates(cls, problem: ConvolutionProblem, isa: Isa) -> Iterator[Kernel]:
         """Tiles whose sums take at most half of the registers, cheapest first."""
         fitting = [
             cls(problem, isa, rows, columns)

@@ -24,7 +24,7 @@ from tensmith.kernel.planes import (
     step_cycles,
     turning_cycles,
 )
-from tensmith.kernel.problem import Convolution
+from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.tiles import output_extent, over_extents, spans, walked_extent
 
 _TILE_OVERHEAD, _TAP_OVERHEAD = 16, 3
@@ -40,7 +40,7 @@ class Direct(PlaneKernel):
     name: ClassVar[str] = "direct"
 
     @classmethod
-    def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
+    def candidates(cls, problem: ConvolutionProblem, isa: Isa) -> Iterator[Kernel]:
         """Tiles that fit the registers, cheapest first."""
         return cls.cheapest(problem, isa, output_extent(problem, problem.pointwise)[1])
 

@@ -25,7 +25,7 @@ from tensmith.kernel.planes import (
     step_cycles,
     turning_cycles,
 )
-from tensmith.kernel.problem import Convolution
+from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.tiles import Extent, output_extent, over_tiles, tiles, walked_extent
 
 _TILE_OVERHEAD = 16
@@ -37,13 +37,13 @@ _KEPT, _FAR_BYTE = 1 << 20, 0.05
 
 @algorithm
 @dataclass(frozen=True)
-class Gemm(PlaneKernel):
+class GemmKernel(PlaneKernel):
     """A tile is `count` filters by `vectors` vectors of columns."""
 
     name: ClassVar[str] = "gemm"
 
     @classmethod
-    def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
+    def candidates(cls, problem: ConvolutionProblem, isa: Isa) -> Iterator[Kernel]:
         """Tiles that fit the registers, cheapest first."""
         return cls.cheapest(problem, isa, math.prod(problem.output))
 

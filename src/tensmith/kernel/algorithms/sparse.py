@@ -31,7 +31,7 @@ from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.formulas import filters, image, memory, window_address
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.planes import OverPlanes
-from tensmith.kernel.problem import Convolution
+from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.runs import copy_run, pieces, vector_types
 from tensmith.kernel.sparse_stream import MOST_DENSE, pack_stream
 from tensmith.kernel.tiles import (
@@ -65,7 +65,7 @@ _FAR_IMAGE, _WAIT, _LINE = 256 << 10, 250, 16
 
 @algorithm
 @dataclass(frozen=True)
-class Sparse(OverPlanes):
+class SparseKernel(OverPlanes):
     """Takes weights that are half zeros or more: any window, stride, dilation, pad and group.
 
     A tile has up to `positions`; `block` channels of it are gathered at a time. `strip` neighbouring filters
@@ -81,14 +81,14 @@ class Sparse(OverPlanes):
     strip: int = 1
 
     @classmethod
-    def refuses(cls, problem: Convolution, isa: Isa) -> str | None:
+    def refuses(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
         """Other element types, and weights that are mostly not zero."""
         if problem.dtype != "f32":
             return f"it computes f32, not {problem.dtype}"
         return None if problem.density <= MOST_DENSE else f"{problem.density:.0%} of the weights are not zero"
 
     @classmethod
-    def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
+    def candidates(cls, problem: ConvolutionProblem, isa: Isa) -> Iterator[Kernel]:
         """Whole vectors of positions, and whole rows of the image, by as many channels as fit a cache."""
         image = output_extent(problem, problem.pointwise)
         most = _MOST_VECTORS * isa.lanes
@@ -115,7 +115,7 @@ class Sparse(OverPlanes):
         held = self.strip == 1 or sums + self.strip < self.isa.registers
         return held and self._tile_floats <= _MOST_FLOATS
 
-    def _gathering(self, budget: int) -> Sparse:
+    def _gathering(self, budget: int) -> SparseKernel:
         """The kernel whose blocks of rows take about `budget` bytes and are of one size."""
         channels = self.problem.channels // self.problem.groups
         each = 4 * self._pitch * math.prod(self.problem.window)

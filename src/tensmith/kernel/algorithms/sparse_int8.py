@@ -31,7 +31,7 @@ from tensmith.kernel.buffer import ELEMENT_BYTES, Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.formulas import filters, lowered, started, window_address
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.problem import Convolution
+from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.quads import quad_functions
 from tensmith.kernel.quantized import FIELDS, finish_code
 from tensmith.kernel.runs import copy_bytes
@@ -76,7 +76,7 @@ class SparseInt8(Kernel):
     joined: int
 
     @classmethod
-    def refuses(cls, problem: Convolution, isa: Isa) -> str | None:
+    def refuses(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
         """Other element types, weights that are mostly not zero, and sums over too many products."""
         if problem.dtype != "u8":
             return f"it computes u8, not {problem.dtype}"
@@ -85,7 +85,7 @@ class SparseInt8(Kernel):
         return None if problem.density <= MOST_DENSE else f"{problem.density:.0%} of the weights are not zero"
 
     @classmethod
-    def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
+    def candidates(cls, problem: ConvolutionProblem, isa: Isa) -> Iterator[Kernel]:
         """Whole vectors of positions, and whole rows of the image, joined at either place."""
         image = output_extent(problem, problem.pointwise)
         most = _MOST_VECTORS * isa.bytes

@@ -22,7 +22,7 @@ from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.groups import wide_groups, widen_groups
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.problem import Convolution
+from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.register_tiles import Chunk, RegisterTiles, cheapest, store_tile, tilings
 from tensmith.kernel.tiles import Extent, load_weights, read_halo, vector_chunks, walked_extent
 
@@ -52,12 +52,12 @@ class SpatialPack(RegisterTiles):
     block: int
 
     @classmethod
-    def refuses(cls, problem: Convolution, isa: Isa) -> str | None:
+    def refuses(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
         """Other element types."""
         return None if problem.dtype == "f32" else f"it computes f32, not {problem.dtype}"
 
     @classmethod
-    def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
+    def candidates(cls, problem: ConvolutionProblem, isa: Isa) -> Iterator[Kernel]:
         """Tiles that fit the registers, cheapest first; few channels are read as planes."""
         few = problem.channels < _FEW_CHANNELS and problem.groups == 1
         layouts = [1 if few else isa.lanes]

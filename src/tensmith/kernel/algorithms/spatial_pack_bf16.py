@@ -28,7 +28,7 @@ from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.groups import wide_groups, widen_groups
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.problem import Convolution
+from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.register_tiles import (
     Chunk,
     RegisterTiles,
@@ -59,7 +59,7 @@ class SpatialPackBf16(RegisterTiles):
     block: int
 
     @classmethod
-    def refuses(cls, problem: Convolution, isa: Isa) -> str | None:
+    def refuses(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
         """Other element types, few channels, instruction sets that do not multiply bfloat16."""
         if problem.dtype != "bf16":
             return f"it computes bf16, not {problem.dtype}"
@@ -68,7 +68,7 @@ class SpatialPackBf16(RegisterTiles):
         return None if isa.has_bfloat else f"{isa.name} has no instructions for bfloat16 here"
 
     @classmethod
-    def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
+    def candidates(cls, problem: ConvolutionProblem, isa: Isa) -> Iterator[Kernel]:
         """Tiles that fit the registers, cheapest first."""
 
         def fits(positions: int, blocks: int) -> bool:

@@ -29,7 +29,7 @@ from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.formulas import blocked_sum
 from tensmith.kernel.groups import wide_groups, widen_groups
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.problem import Convolution
+from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.register_tiles import Chunk, RegisterTiles, cheapest, tilings, vector_step
 from tensmith.kernel.tiles import Extent, chunks, read_halo, walked_extent
 
@@ -45,14 +45,14 @@ class SpatialPackF16(RegisterTiles):
     name: ClassVar[str] = "spatial_pack_f16"
 
     @classmethod
-    def refuses(cls, problem: Convolution, isa: Isa) -> str | None:
+    def refuses(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
         """Other element types; instruction sets that do not multiply halves."""
         if problem.dtype != "f16":
             return f"it computes f16, not {problem.dtype}"
         return None if isa.has_halves else f"{isa.name} has no instructions for halves here"
 
     @classmethod
-    def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
+    def candidates(cls, problem: ConvolutionProblem, isa: Isa) -> Iterator[Kernel]:
         """Tiles whose sums, weights and elements fit the registers, cheapest first."""
         yield from cheapest(cls(problem, isa, *tile) for tile in tilings(problem, 2 * isa.lanes, isa.fits))
 

@@ -27,7 +27,7 @@ from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.formulas import filters, lowered, started, window_address
 from tensmith.kernel.groups import wide_groups, widen_groups
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.problem import Convolution
+from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.quantized import FIELDS, HEADER, finish_code
 from tensmith.kernel.register_tiles import Chunk, RegisterTiles, cheapest, tilings, vector_step
 from tensmith.kernel.tiles import Extent, read_halo, vector_chunks, walked_extent
@@ -55,12 +55,12 @@ class SpatialPackInt8(RegisterTiles):
     block: int
 
     @classmethod
-    def refuses(cls, problem: Convolution, isa: Isa) -> str | None:
+    def refuses(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
         """Other element types."""
         return None if problem.dtype == "u8" else f"it computes u8, not {problem.dtype}"
 
     @classmethod
-    def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
+    def candidates(cls, problem: ConvolutionProblem, isa: Isa) -> Iterator[Kernel]:
         """Tiles that fit the registers, cheapest first."""
         weights, spare = (1, 1) if isa.has_dot else (2, _WIDENED[0])
 
@@ -234,7 +234,7 @@ static void {name}_{rows}x{columns}x{blocks}_{last}(const uint8_t *restrict x, c
 """
 
 
-def entry(name: str, problem: Convolution, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
+def entry(name: str, problem: ConvolutionProblem, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
     """How every function on bytes begins: its signature, and its arguments by their types."""
     kept = epilogue.residual or target
     residual = f"(const {kept.c_type} *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "y"

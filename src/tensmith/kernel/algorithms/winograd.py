@@ -34,7 +34,7 @@ from tensmith.kernel.cook_toom import Filtering, filtering
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.phases import Phases
-from tensmith.kernel.problem import Convolution
+from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.tile_formula import Tiled
 from tensmith.kernel.tile_transforms import input_transform, output_transform
 from tensmith.kernel.tiles import chunks, load_weights
@@ -64,7 +64,7 @@ class Winograd(Kernel):
     blocks: int
 
     @classmethod
-    def refuses(cls, problem: Convolution, isa: Isa) -> str | None:
+    def refuses(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
         """Anything but dense square windows that leave two taps or more at stride 1 or 2."""
         if problem.dtype != "f32":
             return f"it computes f32, not {problem.dtype}"
@@ -81,7 +81,7 @@ class Winograd(Kernel):
         return f"{problem.channels} channels fill vectors of {isa.lanes} badly"
 
     @classmethod
-    def candidates(cls, problem: Convolution, isa: Isa) -> Iterator[Kernel]:
+    def candidates(cls, problem: ConvolutionProblem, isa: Isa) -> Iterator[Kernel]:
         """For every size the cheapest register tiles and groups, cheapest first."""
         found: list[Kernel] = []
         for size in _SIZES:
@@ -100,7 +100,7 @@ class Winograd(Kernel):
 
     @classmethod
     def _grouped(
-        cls, problem: Convolution, isa: Isa, size: int, positions: int, blocks: int
+        cls, problem: ConvolutionProblem, isa: Isa, size: int, positions: int, blocks: int
     ) -> Iterator[Kernel]:
         """The kernels of one register tile: groups that stay in the second cache."""
         for group in _groups(problem, isa, size, positions, blocks):
@@ -404,20 +404,20 @@ def _filtering(size: int, taps: int) -> Filtering:
     return filtering(size, taps)
 
 
-def _phases(problem: Convolution) -> Phases:
+def _phases(problem: ConvolutionProblem) -> Phases:
     return Phases(problem.window[0], problem.strides[0])
 
 
-def _packed(problem: Convolution, isa: Isa) -> bool:
+def _packed(problem: ConvolutionProblem, isa: Isa) -> bool:
     """Whether the channels of all phases fit one vector."""
     return problem.strides == (2, 2) and 4 * problem.channels <= isa.lanes
 
 
-def tile_count(problem: Convolution, size: int) -> int:
+def tile_count(problem: ConvolutionProblem, size: int) -> int:
     return math.prod(-(-length // size) for length in problem.output)
 
 
-def _groups(problem: Convolution, isa: Isa, size: int, positions: int, blocks: int) -> list[int]:
+def _groups(problem: ConvolutionProblem, isa: Isa, size: int, positions: int, blocks: int) -> list[int]:
     """Numbers of tiles a group: as many as stay in the second cache, and fewer, in whole register tiles."""
     phases = _phases(problem)
     vectors = 1 if _packed(problem, isa) else len(phases.order) * -(-problem.channels // isa.lanes)

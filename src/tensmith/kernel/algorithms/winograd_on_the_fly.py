@@ -21,7 +21,7 @@ from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
 from tensmith.kernel.algorithms.winograd import Winograd, tile_count
 from tensmith.kernel.cook_toom import rows_code
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.problem import Convolution
+from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.tile_formula import Tiled
 from tensmith.kernel.tile_transforms import lines
 
@@ -45,13 +45,13 @@ class WinogradOnTheFly(Winograd):
     slice: int
 
     @classmethod
-    def refuses(cls, problem: Convolution, isa: Isa) -> str | None:
+    def refuses(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
         """What `winograd` refuses, and strides."""
         return "it takes stride 1" if problem.strides != (1, 1) else super().refuses(problem, isa)
 
     @classmethod
     def _grouped(
-        cls, problem: Convolution, isa: Isa, size: int, positions: int, blocks: int
+        cls, problem: ConvolutionProblem, isa: Isa, size: int, positions: int, blocks: int
     ) -> Iterator[Kernel]:
         """Groups as large as the caches allow: each one transforms all filters again."""
         area = (size + problem.window[0] - 1) ** 2

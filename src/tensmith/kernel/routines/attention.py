@@ -14,13 +14,13 @@ from tensmith.kernel.epilogue import literal
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.panels import Panels, tiling
 from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
-from tensmith.kernel.routines.strided import Operand
+from tensmith.kernel.routines.strided import StridedOperand
 from tensmith.kernel.tiles import chunks
-from tensmith.kernel.view import View, collapsed
+from tensmith.kernel.view import StridedView, collapsed
 
 
 @dataclass(frozen=True)
-class Attention(Routine):
+class AttentionRoutine(Routine):
     """out[.., i, :] = softmax(q[.., i, :] @ k * scale + mask) @ v; without v: q @ k * scale, no softmax.
 
     q: [.., rows, inner], k: [.., inner, columns], v: [.., columns, size], mask: [.., rows, columns], all
@@ -28,11 +28,11 @@ class Attention(Routine):
     the softmax that is no numbers, as where the mask is -inf throughout, counts as zeros.
     """
 
-    q: Operand
-    k: Operand
-    v: Operand | None
-    mask: Operand | None
-    out: View
+    q: StridedOperand
+    k: StridedOperand
+    v: StridedOperand | None
+    mask: StridedOperand | None
+    out: StridedView
     scale: float
     isa: Isa
     blind: bool = False
@@ -187,6 +187,6 @@ static void {name}({ROUTINE_SIGNATURE})
         return text
 
 
-def _leading(view: View) -> View:
+def _leading(view: StridedView) -> StridedView:
     """Without the last two axes."""
-    return View(view.shape[:-2], view.strides[:-2])
+    return StridedView(view.shape[:-2], view.strides[:-2])

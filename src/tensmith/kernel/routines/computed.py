@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from tensmith.ctext.dialect import PLAIN_C
 from tensmith.ctext.loops import Nest, nest_lines
 from tensmith.ctext.names import Names
-from tensmith.ctext.scalar import Scope, Unit
-from tensmith.ctext.typed import Bounds, Typing
+from tensmith.ctext.scalar import CBlock, CUnit
+from tensmith.ctext.typed import KnownRanges, Typing
 from tensmith.errors import EngineError
 from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import Expr, Formula, Read, Reduce
@@ -25,8 +25,8 @@ from tensmith.formula.poly import Poly
 from tensmith.formula.walk import free_variables, parts, reads
 from tensmith.kernel.buffer import C_TYPES, Buffer
 from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
-from tensmith.kernel.routines.strided import Operand
-from tensmith.kernel.view import View
+from tensmith.kernel.routines.strided import StridedOperand
+from tensmith.kernel.view import StridedView
 
 _OUTPUT = "y"
 
@@ -36,14 +36,14 @@ class Computed(Routine):
     """y by `formula`, whose tensors are the operands by name; `dtype` is y's. EngineError if it has no C."""
 
     formula: Formula
-    operands: tuple[tuple[str, Operand], ...]
+    operands: tuple[tuple[str, StridedOperand], ...]
     dtype: str
 
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """One nest of loops."""
         names = Names(("in", "out", "constants", "scratch"))
         pointers = {tensor: names.fresh(tensor) for tensor in (*dict(self.operands), _OUTPUT)}
-        unit = Unit(
+        unit = CUnit(
             names,
             dict[str, str]().__getitem__,
             pointers,
@@ -52,7 +52,7 @@ class Computed(Routine):
             checked=False,
             prefix=f"{name}_",
         )
-        scope = Scope(unit)
+        scope = CBlock(unit)
         for tensor, operand in self.operands:
             scope.line(f"const {C_TYPES[operand.dtype]} *{pointers[tensor]} = {operand.pointer};")
         scope.line(f"{C_TYPES[self.dtype]} *{pointers[_OUTPUT]} = ({C_TYPES[self.dtype]} *)out;")
@@ -75,7 +75,7 @@ static void {name}({ROUTINE_SIGNATURE})
         variables = tuple(self.formula.indices[axis] for axis in wide)
         extents = tuple(self.formula.shape[axis] for axis in wide)
         at = [Poly.symbol(name) if name in variables else Poly.of(0) for name in self.formula.indices]
-        bounds = Bounds(Ranges(dict(zip(variables, extents))))
+        bounds = KnownRanges(Ranges(dict(zip(variables, extents))))
         operands = dict(self.operands)
 
         def read(tensor: str, indices: tuple[Poly, ...]) -> Expr:
@@ -84,7 +84,7 @@ static void {name}({ROUTINE_SIGNATURE})
             return Read(tensor, (at,), operand.dtype)
 
         expr = Typing(read, _no_c, bounds, sums="f64").typed(self.formula[at], self.dtype)
-        dense = View.dense(tuple(int(size.constant or 0) for size in self.formula.shape))
+        dense = StridedView.dense(tuple(int(size.constant or 0) for size in self.formula.shape))
         return Nest(_OUTPUT, self.dtype, variables, extents, _address(dense, tuple(at)), expr)
 
 
@@ -92,7 +92,7 @@ def _no_c(reason: str) -> EngineError:
     return EngineError(f"a formula has no C: {reason}")
 
 
-def _address(view: View, indices: tuple[Poly, ...]) -> Poly:
+def _address(view: StridedView, indices: tuple[Poly, ...]) -> Poly:
     at = Poly.of(view.offset)
     for index, stride in zip(indices, view.strides):
         at = at + index * stride

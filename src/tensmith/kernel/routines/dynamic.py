@@ -13,7 +13,7 @@ from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
 
 
 @dataclass(frozen=True)
-class Range(Routine):
+class DynamicScale(Routine):
     """scale = (max(x, 0) - min(x, 0)) / 255, or 1 where that is 0; zero_point = round(-min(x, 0) / scale).
 
     x: `size` floats.
@@ -55,7 +55,7 @@ static void {name}({ROUTINE_SIGNATURE})
 
 
 @dataclass(frozen=True)
-class Encoded(Routine):
+class DynamicQuantize(Routine):
     """y = clamp(round(x / scale) + zero_point) of `size` floats x, in bytes; reads x and its range."""
 
     size: int

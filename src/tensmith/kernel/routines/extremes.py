@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tensmith.kernel.buffer import C_TYPES, Buffer
 from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
-from tensmith.kernel.routines.strided import Operand
+from tensmith.kernel.routines.strided import StridedOperand
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Extremes(Routine):
     last if `last`. What is not a number comes before all, or behind them if `sorted_nan`.
     """
 
-    source: Operand
+    source: StridedOperand
     outer: int
     size: int
     inner: int

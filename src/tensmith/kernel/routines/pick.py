@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tensmith.kernel.buffer import C_TYPES, ELEMENT_BYTES, Buffer
 from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
-from tensmith.kernel.routines.strided import Operand
+from tensmith.kernel.routines.strided import StridedOperand
 
 
 def _missing(dtype: str) -> str:
@@ -22,8 +22,8 @@ class PickElements(Routine):
     Indices below zero count from the end. One outside of x gives not-a-number, or zero of whole numbers.
     """
 
-    table: Operand
-    indices: Operand
+    table: StridedOperand
+    indices: StridedOperand
     axis: int
 
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
@@ -57,8 +57,8 @@ class PickSlices(Routine):
     Subscripts below zero count from the end. One outside of x gives not-a-number, or zero of whole numbers.
     """
 
-    table: Operand
-    indices: Operand
+    table: StridedOperand
+    indices: StridedOperand
     batch: int
 
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:

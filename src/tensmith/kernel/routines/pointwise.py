@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tensmith.kernel.buffer import Buffer
-from tensmith.kernel.quantized import Grid
+from tensmith.kernel.quantized import QuantizationParameters
 from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
 
 Kind = Literal["image", "channel", "constant"]
@@ -25,7 +25,7 @@ class Pointwise(Routine):
     expression: str
     leaves: tuple[Kind, ...]
     lanes: int
-    grid: Grid | None = None
+    grid: QuantizationParameters | None = None
 
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """A loop over blocks, rows and positions."""

@@ -19,7 +19,7 @@ Kind = Literal["max", "average"]
 
 
 @dataclass(frozen=True)
-class Pool(Routine):
+class PoolRoutine(Routine):
     """y[c,o] = the maximum or mean of x over the window at o * strides - pads, inside the image.
 
     `counted` is (height, width) of the padded image if a mean counts padding as zeros, else None. Bytes have
@@ -104,7 +104,7 @@ static void {name}({ROUTINE_SIGNATURE})
 
 
 @dataclass(frozen=True)
-class GlobalPool(Routine):
+class GlobalPoolRoutine(Routine):
     """y[c] = the maximum or mean of x over all positions."""
 
     kind: Kind

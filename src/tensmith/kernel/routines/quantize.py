@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import literal
-from tensmith.kernel.quantized import Grid
+from tensmith.kernel.quantized import QuantizationParameters
 from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
 
 
@@ -14,7 +14,7 @@ from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
 class Quantize(Routine):
     """y = clamp(round(x / scale) + zero_point) for planes x and any blocks of bytes y."""
 
-    grid: Grid
+    grid: QuantizationParameters
     lanes: int
 
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:

@@ -9,8 +9,8 @@ from typing import Literal
 
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
-from tensmith.kernel.routines.strided import Operand
-from tensmith.kernel.view import View, collapsed
+from tensmith.kernel.routines.strided import StridedOperand
+from tensmith.kernel.view import StridedView, collapsed
 
 Kind = Literal["sum", "mean", "max", "min"]
 KINDS: Mapping[str, Kind] = {"sum": "sum", "mean": "mean", "max": "max", "min": "min"}
@@ -25,19 +25,23 @@ _JOIN = {
 
 
 @dataclass(frozen=True)
-class Reduce(Routine):
+class ReduceRoutine(Routine):
     """y[kept] = kind of x[kept, reduced]: over the last `axes` axes of the operand's view. y is dense."""
 
     kind: Kind
-    operand: Operand
+    operand: StridedOperand
     axes: int
 
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """Loops over what is kept around loops over what is reduced."""
         view = self.operand.view
         split = len(view.shape) - self.axes
-        kept, (outer,) = collapsed(view.shape[:split], [View(view.shape[:split], view.strides[:split])])
-        gone, (inner,) = collapsed(view.shape[split:], [View(view.shape[split:], view.strides[split:])])
+        kept, (outer,) = collapsed(
+            view.shape[:split], [StridedView(view.shape[:split], view.strides[:split])]
+        )
+        gone, (inner,) = collapsed(
+            view.shape[split:], [StridedView(view.shape[split:], view.strides[split:])]
+        )
         scale = f" / {math.prod(gone)}" if self.kind == "mean" else ""
         rows = self.kind in ("sum", "mean") and bool(inner) and inner[-1] == 1
         nest = " ".join(

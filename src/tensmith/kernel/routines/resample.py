@@ -11,13 +11,13 @@ import numpy as np
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import literal
 from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
-from tensmith.kernel.routines.strided import Operand
+from tensmith.kernel.routines.strided import StridedOperand
 
 Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
-class Pass:
+class ResampleAxis:
     """One axis from `size` elements to `out`: weighted sums of `taps` in all, or copies where that is None.
 
     `table` is the word of the constants at which its tables begin. Of sums: where each element's taps begin
@@ -49,9 +49,9 @@ def tables(matrix: Array) -> Array:
 class Resample(Routine):
     """y of a dense x [shape]; elements without a tap are `fill`. Between two axes, tensors lie in scratch."""
 
-    source: Operand
+    source: StridedOperand
     shape: tuple[int, ...]
-    passes: tuple[Pass, ...]
+    passes: tuple[ResampleAxis, ...]
     fill: float = 0.0
 
     def _shapes(self) -> list[tuple[int, ...]]:
@@ -85,7 +85,7 @@ static void {name}({ROUTINE_SIGNATURE})
 {"".join(lines)}}}
 """
 
-    def _copies(self, one: Pass, outer: int, inner: int, x: str, y: str) -> str:
+    def _copies(self, one: ResampleAxis, outer: int, inner: int, x: str, y: str) -> str:
         fill = literal(self.fill)
         whole = f"memcpy(y, x + at[n] * {inner}, {4 * inner})" if inner > 1 else "*y = x[at[n]]"
         return f"""\
@@ -101,7 +101,7 @@ static void {name}({ROUTINE_SIGNATURE})
     }}
 """
 
-    def _pass(self, one: Pass, shape: tuple[int, ...], x: str, y: str) -> str:
+    def _pass(self, one: ResampleAxis, shape: tuple[int, ...], x: str, y: str) -> str:
         outer, inner = math.prod(shape[: one.axis]), math.prod(shape[one.axis + 1 :])
         if one.taps is None:
             return self._copies(one, outer, inner, x, y)

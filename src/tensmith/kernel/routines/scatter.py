@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tensmith.kernel.buffer import C_TYPES, ELEMENT_BYTES, Buffer
 from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
-from tensmith.kernel.routines.strided import Operand
+from tensmith.kernel.routines.strided import StridedOperand
 
 # What becomes of an element y that an update u meets.
 _COMBINE: Mapping[str, str] = {
@@ -21,7 +21,7 @@ _COMBINE: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Scatter(Routine):
+class ScatterRoutine(Routine):
     """y = x, then for every update in order y[place] = combine(y[place], update); all dense.
 
     Along `axis`, an index says where an update of the same subscripts goes; without one, the last axis of the
@@ -29,9 +29,9 @@ class Scatter(Routine):
     x are left out.
     """
 
-    table: Operand
-    indices: Operand
-    updates: Operand
+    table: StridedOperand
+    indices: StridedOperand
+    updates: StridedOperand
     axis: int | None
     reduction: str
 

@@ -9,7 +9,7 @@ from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
 
 
 @dataclass(frozen=True)
-class Softmax(Routine):
+class SoftmaxRoutine(Routine):
     """y[c] = exp(x[c] - max(x)) / sum(k; exp(x[k] - max(x))), at every position; blocks of one vector."""
 
     lanes: int

@@ -7,23 +7,23 @@ from dataclasses import dataclass, replace
 
 from tensmith.ctext.dialect import PLAIN_C
 from tensmith.ctext.names import Names
-from tensmith.ctext.scalar import Scope, Unit
+from tensmith.ctext.scalar import CBlock, CUnit
 from tensmith.formula.expr import Expr
 from tensmith.kernel.buffer import C_TYPES, Buffer
 from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
 from tensmith.kernel.squares import turn
-from tensmith.kernel.view import Shape, View, collapsed
+from tensmith.kernel.view import Shape, StridedView, collapsed
 
 
 @dataclass(frozen=True)
-class Operand:
+class StridedOperand:
     """A view of what a routine reads: of `source`, an index, or of its constants where that is None.
 
     The view's offset is in elements of `dtype`, for constants too.
     """
 
     source: int | None
-    view: View
+    view: StridedView
     dtype: str = "f32"
 
     @property
@@ -34,7 +34,7 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class Part:
+class StridedStatement:
     """target[i] = expression of the operands at i; all have the target's shape.
 
     `expression` is C with {0}, {1}... over vectors of floats, in which bytes are their codes, or a function
@@ -42,8 +42,8 @@ class Part:
     """
 
     expression: str | Expr
-    operands: tuple[Operand, ...]
-    target: View
+    operands: tuple[StridedOperand, ...]
+    target: StridedView
 
     @property
     def vector(self) -> bool:
@@ -60,14 +60,14 @@ class Part:
 class Strided(Routine):
     """Writes each part in turn; together they are the whole output, of element type `dtype`."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[StridedStatement, ...]
     lanes: int
     dtype: str = "f32"
 
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """A nest of loops a part."""
         shapes = " and ".join("x".join(map(str, part.target.shape)) or "one" for part in self.parts)
-        unit = Unit(
+        unit = CUnit(
             Names(("in", "out", "constants", "scratch")), dict[str, str]().__getitem__, {}, {},
             dialect=PLAIN_C, checked=False, prefix=f"{name}_",
         )  # fmt: skip
@@ -84,7 +84,7 @@ static void {name}({ROUTINE_SIGNATURE})
 }}
 """
 
-    def _nest(self, part: Part, unit: Unit) -> str:
+    def _nest(self, part: StridedStatement, unit: CUnit) -> str:
         """Loops over the outer axes, then one run along the last."""
         views = [operand.view for operand in part.operands]
         sizes, (mine, *strides) = collapsed(part.target.shape, [part.target, *views])
@@ -103,7 +103,9 @@ static void {name}({ROUTINE_SIGNATURE})
         lines.append(self._run(part, unit, length, last) + "    }")
         return "\n".join("    " + line for line in lines)
 
-    def _turning(self, part: Part, sizes: Shape, mine: Shape, strides: Sequence[Shape]) -> int | None:
+    def _turning(
+        self, part: StridedStatement, sizes: Shape, mine: Shape, strides: Sequence[Shape]
+    ) -> int | None:
         """The axis along which everything lies that steps along the last one; None if squares do not help."""
         stepping = [steps for steps in strides if steps and steps[-1] not in (0, 1)]
         if not (part.vector and self.dtype == "f32" and stepping) or mine[-1] != 1 or sizes[-1] < self.lanes:
@@ -115,7 +117,9 @@ static void {name}({ROUTINE_SIGNATURE})
         )
         return next(fitting, None)
 
-    def _squares(self, part: Part, sizes: Shape, mine: Shape, strides: Sequence[Shape], axis: int) -> str:
+    def _squares(
+        self, part: StridedStatement, sizes: Shape, mine: Shape, strides: Sequence[Shape], axis: int
+    ) -> str:
         """Loops over squares of `axis` and the last one: read along the one, written along the other.
 
         The last square of a run overlaps its neighbour.
@@ -147,11 +151,11 @@ static void {name}({ROUTINE_SIGNATURE})
                 store(y + c * {mine[axis]} + j, {part.over(values)});
         }}"""
 
-    def _run(self, part: Part, unit: Unit, length: int, steps: list[int]) -> str:
+    def _run(self, part: StridedStatement, unit: CUnit, length: int, steps: list[int]) -> str:
         """One run: whole vectors and a part of one, or number by number."""
         if not isinstance(part.expression, str):
             values = {str(index): f"x{index}[j * {step}]" for index, step in enumerate(steps[1:])}
-            scope = Scope(replace(unit, scalars=values))
+            scope = CBlock(replace(unit, scalars=values))
             scope.line(f"y[j * {steps[0]}] = {scope.value(part.expression)};")
             lines = " ".join(map(str.strip, scope.lines))
             return f"        for (int j = 0; j < {length}; j++) {{ {lines} }}\n"
@@ -164,7 +168,7 @@ static void {name}({ROUTINE_SIGNATURE})
             text += f"        {self._vector(part, steps, str(whole), length - whole)}\n"
         return text
 
-    def _vector(self, part: Part, steps: list[int], j: str, count: int) -> str:
+    def _vector(self, part: StridedStatement, steps: list[int], j: str, count: int) -> str:
         """The C statement for `count` elements from j on."""
         reads = enumerate(zip(part.operands, steps[1:]))
         values = [_read(f"x{n}", operand.dtype, step, j, count, self.lanes) for n, (operand, step) in reads]

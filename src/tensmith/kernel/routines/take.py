@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tensmith.kernel.buffer import C_TYPES, ELEMENT_BYTES, Buffer
 from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
-from tensmith.kernel.routines.strided import Operand
+from tensmith.kernel.routines.strided import StridedOperand
 
 
 @dataclass(frozen=True)
@@ -16,8 +16,8 @@ class Take(Routine):
     Indices below zero count from the end. One outside of x gives not-a-number, or zero of whole numbers.
     """
 
-    table: Operand
-    indices: Operand
+    table: StridedOperand
+    indices: StridedOperand
     outer: int
     count: int
     inner: int

@@ -11,7 +11,7 @@ from tensmith.kernel.squares import turn
 
 
 @dataclass(frozen=True)
-class Transpose(Routine):
+class TransposeRoutine(Routine):
     """y = x in floats, one of them in planes and the other one in blocks of `lanes`."""
 
     lanes: int

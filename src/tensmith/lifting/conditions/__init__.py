@@ -10,8 +10,8 @@ from tensmith.lifting.conditions.certify import certify
 from tensmith.lifting.conditions.execute import Executor
 from tensmith.lifting.conditions.programs import program_goals
 from tensmith.lifting.conditions.results import demand_results
-from tensmith.lifting.conditions.script import Writer
-from tensmith.lifting.conditions.world import Malformed, World
+from tensmith.lifting.conditions.script import ObligationWriter
+from tensmith.lifting.conditions.world import Malformed, ProofWorld
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.summary import Summary
 from tensmith.verify.obligation import Obligation, Script
@@ -26,10 +26,10 @@ def obligations(summary: Summary) -> list[Obligation]:
     that is false, of kind "form", saying why.
     """
     try:
-        world = World(summary)
+        world = ProofWorld(summary)
         executor = Executor(world)
         demand_results(executor, executor.block(summary.function.body, executor.entry()))
-        writer = Writer(world)
+        writer = ObligationWriter(world)
         return [writer.satisfiable(), *map(writer.obligation, executor.goals)]
     except Malformed as error:
         return [malformed(summary, str(error))]

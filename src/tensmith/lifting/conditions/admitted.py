@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from tensmith.formula.poly import Poly
 from tensmith.lifting.conditions.folds import Folds
-from tensmith.lifting.conditions.nodes import Arena, Node
-from tensmith.lifting.conditions.script import Writer
-from tensmith.lifting.conditions.world import World
+from tensmith.lifting.conditions.nodes import Arena, ProofTerm
+from tensmith.lifting.conditions.script import ObligationWriter
+from tensmith.lifting.conditions.world import ProofWorld
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.summary import Summary
 from tensmith.verify.solve import discharge
@@ -24,8 +24,8 @@ _ENOUGH = 2
 def trivial(summary: Summary, lifted: Lifted) -> tuple[str, ...]:
     """What is to be said of requirements that admit only trivial inputs; () where they admit others, or
     where no solver can tell."""
-    world = World(replace(summary, requires=lifted.requires, sizes=lifted.sizes), Folds(Arena()))
-    writer, counted = Writer(world), _counted(world)
+    world = ProofWorld(replace(summary, requires=lifted.requires, sizes=lifted.sizes), Folds(Arena()))
+    writer, counted = ObligationWriter(world), _counted(world)
 
     def refuted(names: tuple[str, ...]) -> bool:
         title = f"{' and '.join(names)} can be {_ENOUGH}"
@@ -40,9 +40,9 @@ def trivial(summary: Summary, lifted: Lifted) -> tuple[str, ...]:
     return (f"the requirements admit only inputs where {which} is at most {_ENOUGH - 1}",)
 
 
-def _counted(world: World) -> dict[str, Node]:
+def _counted(world: ProofWorld) -> dict[str, ProofTerm]:
     """How it is said -> what counts elements or iterations."""
-    found: dict[str, Node] = {}
+    found: dict[str, ProofTerm] = {}
     own = {size.symbol for size in world.summary.sizes if size.poly != Poly.symbol(size.symbol)}
     for size in world.summary.sizes:
         if not size.poly.symbols() & own:  # a part of a range, cut off by branches, may well be one element

@@ -21,11 +21,11 @@ from tensmith.formula.poly import Dim, Poly
 from tensmith.ir import Node as Step
 from tensmith.ir.elements import Elements
 from tensmith.lifting.conditions import operators
-from tensmith.lifting.conditions.memory import Memory
-from tensmith.lifting.conditions.nodes import Node, Sort
+from tensmith.lifting.conditions.memory import ArrayMemory
+from tensmith.lifting.conditions.nodes import ProofTerm, Sort
 from tensmith.lifting.conditions.state import At
-from tensmith.lifting.conditions.world import Malformed, Scope, World
-from tensmith.lifting.lifted import Lifted, View
+from tensmith.lifting.conditions.world import Malformed, ProofWorld, Scope
+from tensmith.lifting.lifted import ArrayView, Lifted
 from tensmith.lifting.loops import I32, Scalar
 
 # The scalar functions of TensIR's ops, and the operators of the loop language that they are.
@@ -63,26 +63,26 @@ def scalar_of(dtype: str) -> Scalar:
 
 
 @dataclass(frozen=True)
-class Extreme:
+class ExtremeFold:
     """A maximum or minimum over elements 0, 1, ...: the first, and the extreme of a value and those from
     element n on."""
 
     kind: str
-    first: Node
-    joined: Callable[[Node, int], Node]
+    first: ProofTerm
+    joined: Callable[[ProofTerm, int], ProofTerm]
 
 
 @dataclass
-class ProofElements(Elements[Node, Node]):
+class ProofElements(Elements[ProofTerm, ProofTerm]):
     """The values of a program at an index."""
 
-    world: World
+    world: ProofWorld
     lifted: Lifted
-    memories: Mapping[str, Memory]
-    demand: Callable[[str, Node], None]
-    _made: dict[tuple[str, At], Node] = field(default_factory=dict)
-    _places: dict[View, tuple[At, At, Node]] = field(default_factory=dict)
-    _extremes: dict[Node, Extreme] = field(default_factory=dict)
+    memories: Mapping[str, ArrayMemory]
+    demand: Callable[[str, ProofTerm], None]
+    _made: dict[tuple[str, At], ProofTerm] = field(default_factory=dict)
+    _places: dict[ArrayView, tuple[At, At, ProofTerm]] = field(default_factory=dict)
+    _extremes: dict[ProofTerm, ExtremeFold] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.program, self.zero = self.lifted.program, self.world.zero
@@ -97,14 +97,14 @@ class ProofElements(Elements[Node, Node]):
         """See Elements."""
         return Malformed(f"the op '{node.op}' has no meaning here: {reason}")
 
-    def at(self, value: str, indices: Sequence[Node]) -> Node:
+    def at(self, value: str, indices: Sequence[ProofTerm]) -> ProofTerm:
         """The element at an index."""
         key = (value, tuple(indices))
         if key not in self._made:
             self._made[key] = self._define(value, key[1])
         return self._made[key]
 
-    def _define(self, value: str, indices: At) -> Node:
+    def _define(self, value: str, indices: At) -> ProofTerm:
         if value in self.inputs:
             return self._input(value, indices)
         if value in self.program.constants:
@@ -117,7 +117,7 @@ class ProofElements(Elements[Node, Node]):
 
     # Leaves
 
-    def _input(self, name: str, indices: At) -> Node:
+    def _input(self, name: str, indices: At) -> ProofTerm:
         given = self.inputs[name]
         if given.view is not None:
             return self.world.read(given.view.array, self.place(given.view, indices)[0])
@@ -125,7 +125,7 @@ class ProofElements(Elements[Node, Node]):
             return self.world.scalars[given.scalar][0]
         return indices[0]
 
-    def place(self, view: View, indices: At) -> tuple[At, Node]:
+    def place(self, view: ArrayView, indices: At) -> tuple[At, ProofTerm]:
         """The grid subscripts of an element of a view, and what makes them its place."""
         if view not in self._places:
             self._places[view] = self._place(view)
@@ -133,7 +133,7 @@ class ProofElements(Elements[Node, Node]):
         values = dict(zip(symbols, indices, strict=True))
         return tuple(self.world.arena.substitute(digit, values) for digit in digits), same
 
-    def _place(self, view: View) -> tuple[At, At, Node]:
+    def _place(self, view: ArrayView) -> tuple[At, At, ProofTerm]:
         """The subscripts at arbitrary indices in the view's box: what is put in later may hide strides."""
         world, arena = self.world, self.world.arena
         known = len(arena.known)
@@ -154,14 +154,14 @@ class ProofElements(Elements[Node, Node]):
         arena.forget(known)
         return tuple(symbols), digits, same
 
-    def _constant(self, name: str, indices: At) -> Node:
+    def _constant(self, name: str, indices: At) -> ProofTerm:
         array, arena = self.program.constants[name], self.world.arena
         dtype = self.dtype(name)
         if array.size == 1:
             return self.literal(array.reshape(-1)[0].item(), dtype)
         if array.size == 0 or array.size > _MOST_CONSTANTS:
             raise Malformed("a constant tensor is too large")
-        result: Node | None = None
+        result: ProofTerm | None = None
         for place in reversed(list(np.ndindex(array.shape))):
             here = arena.all(arena.eq(i, arena.number(p, "Int")) for i, p in zip(indices, place))
             element = self.literal(array[place].item(), dtype)
@@ -169,19 +169,19 @@ class ProofElements(Elements[Node, Node]):
         assert result is not None
         return result
 
-    def literal(self, value: bool | int | float, dtype: str) -> Node:
+    def literal(self, value: bool | int | float, dtype: str) -> ProofTerm:
         """See Elements."""
         if isinstance(value, float) and math.isnan(value):
             return self.world.arena.symbol("not.a.number", "Real")
         return operators.constant(self.world.arena, value, scalar_of(dtype))
 
-    def infinity(self, positive: bool) -> Node:
+    def infinity(self, positive: bool) -> ProofTerm:
         """Above or below all numbers."""
         return operators.infinity(self.world.arena, positive)
 
     # Numbers
 
-    def size(self, size: Dim, dtype: str) -> Node:
+    def size(self, size: Dim, dtype: str) -> ProofTerm:
         """See Elements."""
         return self.index(size)
 
@@ -189,12 +189,12 @@ class ProofElements(Elements[Node, Node]):
         """See Elements."""
         return function in _OPERATORS
 
-    def operands(self, node: Step, indices: Sequence[Node]) -> At:
+    def operands(self, node: Step, indices: Sequence[ProofTerm]) -> At:
         """See Elements: whole values, where they leave the ring."""
         found = super().operands(node, indices)
         return found if node.op in _RING else tuple(map(self._solid, node.inputs, found))
 
-    def apply(self, function: str, args: At, node: Step) -> Node:
+    def apply(self, function: str, args: At, node: Step) -> ProofTerm:
         """See Elements."""
         dtype, operator = self.dtype(node.output), _OPERATORS[function]
         if operator in ("max", "min"):
@@ -205,7 +205,7 @@ class ProofElements(Elements[Node, Node]):
         turned = args[::-1] if function in MIRRORED else args
         return operators.apply(self.world.arena, operator, turned, scalar_of(dtype))
 
-    def _ordered(self, op: str, a: Node, b: Node, dtype: str) -> Node:
+    def _ordered(self, op: str, a: ProofTerm, b: ProofTerm, dtype: str) -> ProofTerm:
         unit = self.infinity(op == "min")
         if unit in (a, b):
             return b if a is unit else a
@@ -221,11 +221,11 @@ class ProofElements(Elements[Node, Node]):
                 return extreme.joined(value, 0)
         return operators.apply(self.world.arena, op, (a, b), scalar_of(dtype))
 
-    def _solid(self, name: str, node: Node) -> Node:
+    def _solid(self, name: str, node: ProofTerm) -> ProofTerm:
         """An i32 that leaves the ring: as it is if it is read, or if the summary computes it too."""
         return self._exact(node) if self.dtype(name) == "i32" else node
 
-    def _exact(self, node: Node) -> Node:
+    def _exact(self, node: ProofTerm) -> ProofTerm:
         arena = self.world.arena
         known = self.world.exact.get(operators.unwrapped(arena, node, 32))
         if known is not None:
@@ -236,7 +236,7 @@ class ProofElements(Elements[Node, Node]):
         read = node.op != "poly" or node.constant is not None
         return node if read else operators.wrap(arena, node, I32)
 
-    def cast(self, x: Node, node: Step) -> Node:
+    def cast(self, x: ProofTerm, node: Step) -> ProofTerm:
         """See Elements."""
         (name,) = node.inputs
         source, target = scalar_of(self.dtype(name)), scalar_of(self.dtype(node.output))
@@ -246,62 +246,70 @@ class ProofElements(Elements[Node, Node]):
         return operators.cast(self.world.arena, x, source, target, True)
 
     def choose(
-        self, conditions: Sequence[Node], then: Callable[[], Node], otherwise: Callable[[], Node], dtype: str
-    ) -> Node:
+        self,
+        conditions: Sequence[ProofTerm],
+        then: Callable[[], ProofTerm],
+        otherwise: Callable[[], ProofTerm],
+        dtype: str,
+    ) -> ProofTerm:
         """See Elements."""
         arena = self.world.arena
         return arena.ite(arena.all(conditions), then(), otherwise())
 
-    def pick(self, node: Step, index: Node, size: Dim, read: Callable[[Node], Node]) -> Node:
+    def pick(
+        self, node: Step, index: ProofTerm, size: Dim, read: Callable[[ProofTerm], ProofTerm]
+    ) -> ProofTerm:
         """See Elements."""
         arena = self.world.arena
         index = self._solid(node.inputs[1], index)
         ahead = arena.ge(index, self.zero)
         return read(arena.ite(ahead, index, arena.add(index, self.index(size))))
 
-    def fold(self, kind: str, count: Node, element: Callable[[Node], Node], node: Step) -> Node:
+    def fold(
+        self, kind: str, count: ProofTerm, element: Callable[[ProofTerm], ProofTerm], node: Step
+    ) -> ProofTerm:
         """See Elements."""
         position = self.world.folds.placeholder()
         return self._closed(kind, position, element(position), count)
 
-    def _closed(self, kind: str, position: Node, body: Node, extent: Node) -> Node:
+    def _closed(self, kind: str, position: ProofTerm, body: ProofTerm, extent: ProofTerm) -> ProofTerm:
         start = self.world.arena.number(0 if kind == "sum" else 1, body.sort)
         return self.world.folds.close(kind, position, body, start, extent)
 
     # Subscripts
 
-    def index(self, size: Dim) -> Node:
+    def index(self, size: Dim) -> ProofTerm:
         """See Elements."""
         return self.world.poly(Poly.of(size), self.world.scope)
 
-    def plus(self, a: Node, b: Node) -> Node:
+    def plus(self, a: ProofTerm, b: ProofTerm) -> ProofTerm:
         """See Elements."""
         return self.world.arena.add(a, b)
 
-    def minus(self, a: Node, b: Node) -> Node:
+    def minus(self, a: ProofTerm, b: ProofTerm) -> ProofTerm:
         """See Elements."""
         return self.world.arena.sub(a, b)
 
-    def fixed(self, index: Node) -> int | None:
+    def fixed(self, index: ProofTerm) -> int | None:
         """See Elements."""
         return None if index.constant is None else int(index.constant)
 
-    def below(self, index: Node, bound: Node) -> Node:
+    def below(self, index: ProofTerm, bound: ProofTerm) -> ProofTerm:
         """See Elements."""
         return self.world.arena.gt(bound, index)
 
-    def reaches(self, index: Node, bound: Node) -> Node:
+    def reaches(self, index: ProofTerm, bound: ProofTerm) -> ProofTerm:
         """See Elements."""
         return self.world.arena.ge(index, bound)
 
     # Formulas
 
-    def read_formula(self, formula: Formula, indices: Sequence[Node], node: Step) -> Node:
+    def read_formula(self, formula: Formula, indices: Sequence[ProofTerm], node: Step) -> ProofTerm:
         """See Elements."""
         scope = {**self.world.scope, **dict(zip(formula.indices, indices, strict=True))}
         return self._expression(formula.body, scope, operators.sort_of(scalar_of(self.dtype(node.output))))
 
-    def _expression(self, expr: Expr, scope: Scope, sort: Sort) -> Node:
+    def _expression(self, expr: Expr, scope: Scope, sort: Sort) -> ProofTerm:
         arena, world = self.world.arena, self.world
         match expr:
             case Num(number):
@@ -332,7 +340,7 @@ class ProofElements(Elements[Node, Node]):
                 return operators.apply(arena, _OPERATORS[function], inner_args, Scalar("float", 64))
         raise Malformed("a formula has no meaning here")
 
-    def _reduce(self, expr: Reduce, scope: Scope, sort: Sort) -> Node:
+    def _reduce(self, expr: Reduce, scope: Scope, sort: Sort) -> ProofTerm:
         """Sums from 0; maxima from the first element, which must be there, or what they are joined to."""
         arena, folds = self.world.arena, self.world.folds
         extent = self.world.poly(expr.extent, scope)
@@ -343,7 +351,7 @@ class ProofElements(Elements[Node, Node]):
         self.demand("a reduction has elements", arena.claim(extent, arena.number(1, "Int")))
         start = self._expression(expr.body, {**scope, expr.var: self.world.zero}, sort)
 
-        def from_(first: Node, begin: int) -> Node:
+        def from_(first: ProofTerm, begin: int) -> ProofTerm:
             """The extreme of a first value and of the elements from `begin` on."""
             position, count = folds.placeholder(), arena.shift(extent, -begin)
             at = {**scope, expr.var: arena.shift(position, begin)}
@@ -351,10 +359,12 @@ class ProofElements(Elements[Node, Node]):
             return folds.close(expr.kind, position, body, first, count)
 
         found = from_(start, 1)
-        self._extremes[found] = Extreme(expr.kind, start, from_)
+        self._extremes[found] = ExtremeFold(expr.kind, start, from_)
         return found
 
-    def _inside(self, position: Node, extent: Node, body: Expr, scope: Scope, sort: Sort) -> Node:
+    def _inside(
+        self, position: ProofTerm, extent: ProofTerm, body: Expr, scope: Scope, sort: Sort
+    ) -> ProofTerm:
         """A body at a position that is known to lie below the extent."""
         known = len(self.world.arena.known)
         self.world.arena.assume(self.world.arena.shift(self.world.arena.sub(extent, position), -1))

@@ -12,30 +12,29 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from tensmith.lifting.conditions import operators
-from tensmith.lifting.conditions.memory import Memory, memory_of
-from tensmith.lifting.conditions.nodes import Node, Sort
+from tensmith.lifting.conditions.memory import ArrayMemory, memory_of
+from tensmith.lifting.conditions.nodes import ProofTerm, Sort
 from tensmith.lifting.conditions.operators import sort_of
 from tensmith.lifting.conditions.state import (
     At,
-    Box,
+    BoxClaim,
     Content,
+    CopiedRow,
     Held,
-    Point,
-    Row,
-    State,
+    ProofState,
+    WrittenElement,
     cases,
     merge,
     select,
     within,
     written,
 )
-from tensmith.lifting.conditions.world import Malformed, Scope, World
+from tensmith.lifting.conditions.world import Malformed, ProofWorld, Scope
 from tensmith.lifting.loops import (
     Allocate,
     Append,
     Apply,
     Assign,
-    Cast,
     Constant,
     Declare,
     Expr,
@@ -43,8 +42,9 @@ from tensmith.lifting.loops import (
     Length,
     Load,
     Loop,
-    Position,
     Return,
+    ScalarCast,
+    SourcePosition,
     Statement,
     Store,
     Variable,
@@ -62,21 +62,21 @@ class Goal:
     kind: Kind
     subject: str
     loop: str
-    position: Position
-    hypotheses: tuple[Node, ...]
-    claim: Node
+    position: SourcePosition
+    hypotheses: tuple[ProofTerm, ...]
+    claim: ProofTerm
 
 
 @dataclass
 class Executor:
     """Runs a function once; `goals` grows. counters: index variables of the loops around it."""
 
-    world: World
+    world: ProofWorld
     goals: list[Goal] = field(default_factory=list)
-    memories: dict[str, Memory] = field(default_factory=dict)
-    counters: dict[str, Node] = field(default_factory=dict)
+    memories: dict[str, ArrayMemory] = field(default_factory=dict)
+    counters: dict[str, ProofTerm] = field(default_factory=dict)
     loops: list[str] = field(default_factory=list)
-    path: list[Node] = field(default_factory=list)
+    path: list[ProofTerm] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
     returned: tuple[Held | Content | None, At | None] = (None, None)
     _fresh: int = 0
@@ -87,18 +87,18 @@ class Executor:
     # Bookkeeping
 
     @contextmanager
-    def under(self, *conditions: Node) -> Iterator[None]:
+    def under(self, *conditions: ProofTerm) -> Iterator[None]:
         """Goals inside hold only where the conditions do."""
         self.path += conditions
         yield
         del self.path[len(self.path) - len(conditions) :]
 
-    def demand(self, kind: Kind, subject: str, position: Position, claim: Node) -> None:
+    def demand(self, kind: Kind, subject: str, position: SourcePosition, claim: ProofTerm) -> None:
         """Something to prove here; what holds by its form is kept too."""
         loop = self.loops[-1] if self.loops else ""
         self.goals.append(Goal(kind, subject, loop, position, tuple(self.path), claim))
 
-    def unknown(self, name: str, sort: Sort) -> Node:
+    def unknown(self, name: str, sort: Sort) -> ProofTerm:
         """A value of which nothing is known."""
         self._fresh += 1
         return self.world.arena.symbol(f"any.{self._fresh}.{name}", sort)
@@ -118,27 +118,27 @@ class Executor:
 
     # Entry
 
-    def entry(self) -> State:
+    def entry(self) -> ProofState:
         """Parameters hold their arguments."""
-        state = State({name: Held(node) for name, (node, _) in self.world.scalars.items()})
+        state = ProofState({name: Held(node) for name, (node, _) in self.world.scalars.items()})
         for name, kind in self.world.arrays.items():
             self.memories[name] = memory_of(self.world, name, kind, None)
             state = state.array(name, Content(self.entry_of(name)))
         return state
 
-    def entry_of(self, name: str) -> Callable[[At], Node]:
+    def entry_of(self, name: str) -> Callable[[At], ProofTerm]:
         """A parameter array's elements at entry."""
         return lambda at: self.world.read(name, at)
 
     # Statements
 
-    def block(self, statements: Sequence[Statement], state: State) -> State:
+    def block(self, statements: Sequence[Statement], state: ProofState) -> ProofState:
         """The state after statements."""
         for statement in statements:
             state = self.statement(statement, state)
         return state
 
-    def statement(self, statement: Statement, state: State) -> State:
+    def statement(self, statement: Statement, state: ProofState) -> ProofState:
         """The state after one statement."""
         arena = self.world.arena
         match statement:
@@ -155,7 +155,7 @@ class Executor:
             case Store(array, indices, value, position):
                 written = self.value(value, state)
                 at = self._access(array, indices, position, state)
-                return state.array(array, state.arrays[array].having(Point(at, written, arena.true)))
+                return state.array(array, state.arrays[array].having(WrittenElement(at, written, arena.true)))
             case Append(array, value, position):
                 return self._append(array, value, position, state)
             case If(condition, then, otherwise, _):
@@ -174,7 +174,7 @@ class Executor:
                     self.returned = (Held(self.value(value, state)), None)
         return state
 
-    def _allocate(self, made: Allocate, state: State) -> State:
+    def _allocate(self, made: Allocate, state: ProofState) -> ProofState:
         arena, type_ = self.world.arena, made.type.element
         extents = tuple(self._natural(self.value(extent, state)) for extent in made.extents)
         if len(extents) != made.type.rank:
@@ -189,12 +189,14 @@ class Executor:
         self.memories[made.name] = memory_of(self.world, made.name, made.type, extents)
         return state.array(made.name, content, extents)
 
-    def _natural(self, extent: Node) -> Node:
+    def _natural(self, extent: ProofTerm) -> ProofTerm:
         """An extent as an allocation takes it: at least 0."""
         arena = self.world.arena
         return arena.ite(arena.ge(extent, self.world.zero), extent, self.world.zero)
 
-    def _append(self, array: str, value: Expr | str, position: Position, state: State) -> State:
+    def _append(
+        self, array: str, value: Expr | str, position: SourcePosition, state: ProofState
+    ) -> ProofState:
         arena = self.world.arena
         content, lengths = state.arrays[array], state.lengths[array]
         end = lengths[0]
@@ -203,13 +205,13 @@ class Executor:
             first = arena.eq(end, self.world.zero)
             same = arena.all(map(arena.eq, lengths[1:], inner))
             self.demand("shape", f"a row of {array}", position, arena.any([first, same]))
-            content = content.having(Row(end, row, arena.true))
+            content = content.having(CopiedRow(end, row, arena.true))
         else:
             inner = ()
-            content = content.having(Point((end,), self.value(value, state), arena.true))
+            content = content.having(WrittenElement((end,), self.value(value, state), arena.true))
         return state.array(array, content, (arena.shift(end, 1), *inner))
 
-    def _lengths(self, array: str, state: State) -> At:
+    def _lengths(self, array: str, state: ProofState) -> At:
         if array in state.lengths:
             return state.lengths[array]
         rank = self.world.arrays[array].rank
@@ -217,7 +219,7 @@ class Executor:
 
     # Loops
 
-    def _loop(self, loop: Loop, before: State) -> State:
+    def _loop(self, loop: Loop, before: ProofState) -> ProofState:
         facts = self._facts(loop)
         arena, world = self.world.arena, self.world
         trips = world.poly(facts.trips, self.scope)
@@ -258,10 +260,10 @@ class Executor:
     def _compare(
         self,
         kind: Kind,
-        position: Position,
-        start: State,
-        reached: State,
-        claimed: State,
+        position: SourcePosition,
+        start: ProofState,
+        reached: ProofState,
+        claimed: ProofState,
         invariant: _Invariant,
     ) -> None:
         """Demands that the state reached from `start` is the claimed one, in all that the loop changes."""
@@ -299,7 +301,7 @@ class Executor:
 
     # Expressions
 
-    def value(self, expression: Expr, state: State) -> Node:
+    def value(self, expression: Expr, state: ProofState) -> ProofTerm:
         """The value of an expression; what it needs to be defined is demanded."""
         arena = self.world.arena
         match expression:
@@ -331,12 +333,12 @@ class Executor:
                 if operator in _DIVISIONS and nodes[1].sort == "Int":
                     self._divides(nodes[1], position)
                 return operators.apply(arena, operator, nodes, type_)
-            case Cast(value, type_, _):
+            case ScalarCast(value, type_, _):
                 node = self.value(value, state)
                 return operators.cast(arena, node, value.type, type_, operators.fits(value))
         raise Malformed(f"{expression!r} is no expression")
 
-    def _divides(self, divisor: Node, position: Position) -> None:
+    def _divides(self, divisor: ProofTerm, position: SourcePosition) -> None:
         """An integer divisor is not 0: by what is known, or because a requirement says so of its line."""
         arena, line = self.world.arena, f"(line {position.line})"
         for requirement in self.world.summary.requires:
@@ -345,7 +347,9 @@ class Executor:
         claim = arena.negate(arena.eq(divisor, self.world.zero))
         self.demand("definedness", "divisor is not 0", position, claim)
 
-    def _row_is_there(self, array: str, row: tuple[Expr, ...], position: Position, state: State) -> None:
+    def _row_is_there(
+        self, array: str, row: tuple[Expr, ...], position: SourcePosition, state: ProofState
+    ) -> None:
         """The first subscripts of elements are demanded to be inside."""
         nodes = tuple(self.value(index, state) for index in row)
         memory = self.memories[array]
@@ -355,7 +359,9 @@ class Executor:
         inside = replace(memory, extents=extents[: len(row)]).inside(self.world, nodes)
         self.demand("bounds", array, position, inside)
 
-    def _access(self, array: str, indices: tuple[Expr, ...], position: Position, state: State) -> At:
+    def _access(
+        self, array: str, indices: tuple[Expr, ...], position: SourcePosition, state: ProofState
+    ) -> At:
         """Grid subscripts of an element, demanded to be inside."""
         nodes = tuple(self.value(index, state) for index in indices)
         memory = self.memories[array]
@@ -375,7 +381,7 @@ class _Invariant:
         self,
         executor: Executor,
         facts: LoopFacts,
-        before: State,
+        before: ProofState,
         changed: _Changed,
     ) -> None:
         self.executor, self.facts, self.before = executor, facts, before
@@ -386,7 +392,7 @@ class _Invariant:
         self.arrays = sorted((stored | facts.arrays.keys()) & before.arrays.keys())
         self.grown = sorted(changed.grown & before.lengths.keys())
 
-    def at(self, iteration: Node) -> State:
+    def at(self, iteration: ProofTerm) -> ProofState:
         """The state at the start of an iteration."""
         executor, facts, arena = self.executor, self.facts, self.executor.world.arena
         scope = {**executor.scope, facts.counter: iteration}
@@ -397,7 +403,7 @@ class _Invariant:
             sort = self.before.scalars[name].value.sort
             state = state.scalar(name, Held(executor.unknown(name, sort), False))
         for name in self.arrays:
-            boxes = (Box(written, scope, arena.true) for written in facts.arrays.get(name, ()))
+            boxes = (BoxClaim(written, scope, arena.true) for written in facts.arrays.get(name, ()))
             state = state.array(name, state.arrays[name].having(*boxes))
         for name in self.grown:
             claims = [facts.scalars.get(f"len({name}, {axis})") for axis in range(len(state.lengths[name]))]

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from tensmith.lifting.conditions.nodes import Arena, Node, Sort, children, monomials, walk
+from tensmith.lifting.conditions.nodes import Arena, ProofTerm, Sort, children, monomials, walk
 from tensmith.lifting.conditions.text import constant, name, text
 from tensmith.verify.theory import Prefix
 
@@ -26,8 +26,8 @@ class Body:
     """What a fold node stands for: its function, and the body at `position`."""
 
     prefix: Prefix
-    body: Node
-    position: Node
+    body: ProofTerm
+    position: ProofTerm
 
 
 @dataclass
@@ -38,20 +38,24 @@ class Folds:
     first: int = 0
     linear: bool = False  # whether sums are split into sums of single products, small ones written out
     functions: dict[tuple[str, Sort, str, tuple[Sort, ...]], Prefix] = field(default_factory=dict)
-    bodies: dict[Node, Body] = field(default_factory=dict)
+    bodies: dict[ProofTerm, Body] = field(default_factory=dict)
     _depth: int = 0
 
-    def placeholder(self) -> Node:
+    def placeholder(self) -> ProofTerm:
         """A position for a body about to be made; nested ones differ."""
         self._depth += 1
         return self.arena.symbol(f"position.{self._depth}", "Int", natural=True)
 
-    def close(self, kind: str, position: Node, body: Node, start: Node, extent: Node) -> Node:
+    def close(
+        self, kind: str, position: ProofTerm, body: ProofTerm, start: ProofTerm, extent: ProofTerm
+    ) -> ProofTerm:
         """The fold of a body made at the newest placeholder, over 0 .. extent-1."""
         self._depth -= 1
         return self.fold(kind, position, body, start, extent)
 
-    def fold(self, kind: str, position: Node, body: Node, start: Node, extent: Node) -> Node:
+    def fold(
+        self, kind: str, position: ProofTerm, body: ProofTerm, start: ProofTerm, extent: ProofTerm
+    ) -> ProofTerm:
         """The fold of a body over position = 0 .. extent-1."""
         if extent.constant is not None and extent.constant <= 0:
             return start
@@ -65,7 +69,7 @@ class Folds:
             return self.arena.add(start, self._between(position, mask, extent))
         return self._closed(kind, position, body, start, extent)
 
-    def _between(self, position: Node, mask: _Mask, extent: Node) -> Node:
+    def _between(self, position: ProofTerm, mask: _Mask, extent: ProofTerm) -> ProofTerm:
         """A sum over the positions of a mask alone, counted from its first: what triangles sum too."""
         arena = self.arena
         start = arena.number(0, "Int")
@@ -76,7 +80,7 @@ class Folds:
         body = self.substitute(mask.body, {position: arena.add(position, start)})
         return self.fold("sum", position, body, arena.number(0, body.sort), arena.sub(extent, start))
 
-    def _split(self, position: Node, body: Node, extent: Node) -> Node:
+    def _split(self, position: ProofTerm, body: ProofTerm, extent: ProofTerm) -> ProofTerm:
         """A sum of products as a sum of sums, what does not vary taken out of each."""
         arena, zero = self.arena, self.arena.number(0, body.sort)
         total = zero
@@ -96,7 +100,9 @@ class Folds:
             total = arena.add(total, arena.mul(free, fold))
         return total
 
-    def _closed(self, kind: str, position: Node, body: Node, start: Node, extent: Node) -> Node:
+    def _closed(
+        self, kind: str, position: ProofTerm, body: ProofTerm, start: ProofTerm, extent: ProofTerm
+    ) -> ProofTerm:
         ordered = kind in ("max", "min")
         template, holes = _Abstraction(self.arena, position).of(body)
         parameters = (*holes, start) if ordered else holes
@@ -112,14 +118,19 @@ class Folds:
             return node
         return self.arena.add(start, node) if kind == "sum" else self.arena.mul(start, node)
 
-    def body_at(self, fold: Node, position: Node) -> Node:
+    def body_at(self, fold: ProofTerm, position: ProofTerm) -> ProofTerm:
         """The body of a fold at a position; folds inside it are known too."""
         found = self.bodies[fold]
         return self.substitute(found.body, {found.position: position})
 
-    def substitute(self, node: Node, values: dict[Node, Node], seen: dict[Node, Node] | None = None) -> Node:
+    def substitute(
+        self,
+        node: ProofTerm,
+        values: dict[ProofTerm, ProofTerm],
+        seen: dict[ProofTerm, ProofTerm] | None = None,
+    ) -> ProofTerm:
         """`Arena.substitute` that keeps the bodies of folds."""
-        memo: dict[Node, Node] = {} if seen is None else seen
+        memo: dict[ProofTerm, ProofTerm] = {} if seen is None else seen
         if node in memo:
             return memo[node]
         if node in values:
@@ -131,7 +142,9 @@ class Folds:
             self.bodies[result] = Body(old.prefix, body, old.position)
         return result
 
-    def renewed(self, node: Node, values: dict[Node, Node], seen: dict[Node, Node]) -> Node:
+    def renewed(
+        self, node: ProofTerm, values: dict[ProofTerm, ProofTerm], seen: dict[ProofTerm, ProofTerm]
+    ) -> ProofTerm:
         """A node with symbols replaced and every fold inside taken apart anew: what has become alike may make
         another function of it."""
         if node not in seen:
@@ -149,7 +162,7 @@ class Folds:
                 seen[node] = self.fold(found.prefix.kind, found.position, body, start, extent)
         return seen[node]
 
-    def choose(self, condition: Node, a: Node, b: Node) -> Node:
+    def choose(self, condition: ProofTerm, a: ProofTerm, b: ProofTerm) -> ProofTerm:
         """a where the condition holds, else b; b alone where it is a whenever the condition, an equation of a
         symbol, holds."""
         if condition.op == "eq0":
@@ -161,7 +174,7 @@ class Folds:
                         return b
         return self.arena.ite(condition, a, b)
 
-    def turned(self, fold: Node) -> Iterator[Node]:
+    def turned(self, fold: ProofTerm) -> Iterator[ProofTerm]:
         """The same function at other parameters with, it seems, the same body: a product of like factors has
         no order of its own. Found by swapping two of the symbols that the parameters are made of."""
         found = self.bodies[fold]
@@ -178,15 +191,15 @@ class Folds:
                 self.bodies.setdefault(other, Body(found.prefix, found.body, found.position))
                 yield other
 
-    def occurring(self, roots: Iterable[Node]) -> list[Node]:
+    def occurring(self, roots: Iterable[ProofTerm]) -> list[ProofTerm]:
         """The fold nodes inside."""
         return [node for node in walk(roots) if node in self.bodies]
 
-    def steps(self, folds: Iterable[Node]) -> Iterator[tuple[Node, Node]]:
+    def steps(self, folds: Iterable[ProofTerm]) -> Iterator[tuple[ProofTerm, ProofTerm]]:
         """(fold, u): where the recurrence F(u+1) = join(F(u), body(u)) is needed. One step below each
         occurrence, and every step between two that lie a constant apart."""
-        wanted: dict[tuple[Node, ...], dict[Node, None]] = {}  # in order: scripts are made again
-        sources: dict[tuple[Node, ...], Node] = {}
+        wanted: dict[tuple[ProofTerm, ...], dict[ProofTerm, None]] = {}  # in order: scripts are made again
+        sources: dict[tuple[ProofTerm, ...], ProofTerm] = {}
         for fold in folds:
             *_, extent = fold.args
             key = (fold.args[0], *fold.args[1:-1])
@@ -207,9 +220,9 @@ class Folds:
                 if value is None or value >= 0:
                     yield sources[key], point
 
-    def restarts(self, folds: Iterable[Node]) -> Iterator[tuple[Node, Node]]:
+    def restarts(self, folds: Iterable[ProofTerm]) -> Iterator[tuple[ProofTerm, ProofTerm]]:
         """Pairs of maxima (or minima) that differ in their start alone."""
-        groups: dict[tuple[Node, ...], list[Node]] = {}
+        groups: dict[tuple[ProofTerm, ...], list[ProofTerm]] = {}
         for fold in dict.fromkeys(folds):
             if self.bodies[fold].prefix.kind in ("max", "min"):
                 groups.setdefault((*fold.args[:-2], fold.args[-1]), []).append(fold)
@@ -221,12 +234,12 @@ class Folds:
 class _Mask:
     """The positions from all of `starts` on and below all of `ends`; `body` is what is there, 0 elsewhere."""
 
-    starts: list[Node]
-    ends: list[Node]
-    body: Node
+    starts: list[ProofTerm]
+    ends: list[ProofTerm]
+    body: ProofTerm
 
 
-def _mask(arena: Arena, position: Node, body: Node) -> _Mask | None:
+def _mask(arena: Arena, position: ProofTerm, body: ProofTerm) -> _Mask | None:
     """The mask of one product with a factor that is 0 outside of bounds of the position, if it has one."""
     if len(monomials(body)) != 1:
         return None
@@ -239,7 +252,7 @@ def _mask(arena: Arena, position: Node, body: Node) -> _Mask | None:
             condition, chosen, other = arena.negate(condition), other, chosen
         if other.constant != 0:
             continue
-        sides: dict[int, list[Node]] = {1: [], -1: [], 0: []}
+        sides: dict[int, list[ProofTerm]] = {1: [], -1: [], 0: []}
         for part in condition.args if condition.op == "and" else (condition,):
             side, bound = _bound(arena, position, part)
             sides[side].append(bound)
@@ -250,7 +263,7 @@ def _mask(arena: Arena, position: Node, body: Node) -> _Mask | None:
     return None
 
 
-def _bound(arena: Arena, position: Node, condition: Node) -> tuple[int, Node]:
+def _bound(arena: Arena, position: ProofTerm, condition: ProofTerm) -> tuple[int, ProofTerm]:
     """(1, the first position) or (-1, the one behind the last) where the condition holds; else 0 and it."""
     if condition.op == "ge0" and condition.args[0].sort == "Int":
         terms = dict(monomials(condition.args[0]))
@@ -264,11 +277,11 @@ def _bound(arena: Arena, position: Node, condition: Node) -> tuple[int, Node]:
 class _Abstraction:
     """Writes a body as text over k and holes, collecting what fills the holes."""
 
-    def __init__(self, arena: Arena, position: Node) -> None:
+    def __init__(self, arena: Arena, position: ProofTerm) -> None:
         self.arena, self.position = arena, position
-        self.inside: set[Node] = set()
+        self.inside: set[ProofTerm] = set()
 
-    def of(self, body: Node) -> tuple[str, tuple[Node, ...]]:
+    def of(self, body: ProofTerm) -> tuple[str, tuple[ProofTerm, ...]]:
         """The template with p0, p1, ... and their nodes."""
         for node in walk((body,)):
             if node is self.position or any(part in self.inside for part in children(node)):
@@ -278,7 +291,7 @@ class _Abstraction:
         numbered = "".join(piece + (f"p{i}" if i < len(holes) else "") for i, piece in enumerate(pieces))
         return numbered, holes
 
-    def _write(self, node: Node, argument: bool = False) -> tuple[str, tuple[Node, ...]]:
+    def _write(self, node: ProofTerm, argument: bool = False) -> tuple[str, tuple[ProofTerm, ...]]:
         if node is self.position:
             return "k", ()
         if node not in self.inside:
@@ -304,7 +317,7 @@ class _Abstraction:
                 return _joined(head, sorted(map(self._write, node.args), key=_order))
         return _joined(node.op, [self._write(part) for part in node.args])
 
-    def _polynomial(self, node: Node) -> tuple[str, tuple[Node, ...]]:
+    def _polynomial(self, node: ProofTerm) -> tuple[str, tuple[ProofTerm, ...]]:
         outside, written = {}, []
         for atoms, coefficient in monomials(node):
             if not any(atom in self.inside for atom in atoms):
@@ -324,11 +337,11 @@ class _Abstraction:
         return written[0] if len(written) == 1 else _joined("+", written)
 
 
-def _order(written: tuple[str, tuple[Node, ...]]) -> tuple[str, list[str]]:
+def _order(written: tuple[str, tuple[ProofTerm, ...]]) -> tuple[str, list[str]]:
     """Parts that read alike are ordered by what fills their holes."""
     return written[0], [text(hole) for hole in written[1]]
 
 
-def _joined(head: str, parts: list[tuple[str, tuple[Node, ...]]]) -> tuple[str, tuple[Node, ...]]:
+def _joined(head: str, parts: list[tuple[str, tuple[ProofTerm, ...]]]) -> tuple[str, tuple[ProofTerm, ...]]:
     joined = f"({' '.join((head, *(part for part, _ in parts)))})"
     return joined, tuple(hole for _, holes in parts for hole in holes)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tensmith.lifting.conditions.folds import Folds
-from tensmith.lifting.conditions.nodes import Node
+from tensmith.lifting.conditions.nodes import ProofTerm
 from tensmith.verify.theory import Prefix, axioms
 
-Write: TypeAlias = Callable[[Node], str]
+Write: TypeAlias = Callable[[ProofTerm], str]
 _MOST_INNER = 200
 
 
@@ -19,7 +19,7 @@ class Instances:
     """The recurrence instances, the nodes they speak of beyond the goal's, and the functions they define."""
 
     recurrences: dict[str, None] = field(default_factory=dict)
-    extra: list[Node] = field(default_factory=list)
+    extra: list[ProofTerm] = field(default_factory=list)
     functions: dict[str, Prefix] = field(default_factory=dict)
 
     def add(self, prefix: Prefix, *instances: str) -> None:
@@ -28,12 +28,12 @@ class Instances:
         self.recurrences |= dict.fromkeys(instances)
 
 
-def recurrences(folds: Folds, roots: Iterable[Node], write: Write) -> Instances:
+def recurrences(folds: Folds, roots: Iterable[ProofTerm], write: Write) -> Instances:
     """What the folds inside need: their start, one step below each, and a step between any two near ones;
     for maxima that differ in their start, how one follows from the other."""
     found = Instances()
     occurring = folds.occurring(roots)
-    inner: list[Node] = []
+    inner: list[ProofTerm] = []
     pending = occurring
     while pending and len(inner) < _MOST_INNER:
         bodies = []
@@ -60,7 +60,7 @@ def recurrences(folds: Folds, roots: Iterable[Node], write: Write) -> Instances:
     return found
 
 
-def axiom_instances(nodes: Iterable[Node], write: Write) -> tuple[list[str], list[str]]:
+def axiom_instances(nodes: Iterable[ProofTerm], write: Write) -> tuple[list[str], list[str]]:
     """The axioms of the functions that occur: (weak ones, exact definitions)."""
     weak: list[str] = []
     exact: list[str] = []

@@ -10,14 +10,14 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-from tensmith.lifting.conditions.nodes import Arena, Node, monomials
+from tensmith.lifting.conditions.nodes import Arena, ProofTerm, monomials
 from tensmith.lifting.conditions.state import At
-from tensmith.lifting.conditions.world import Malformed, World
+from tensmith.lifting.conditions.world import Malformed, ProofWorld
 from tensmith.lifting.loops import Array
 
 
 @dataclass(frozen=True)
-class Memory:
+class ArrayMemory:
     """An array as subscripts see it. strides: of flat memory seen as more axes, else (); declared: strides of
     the source's own subscripts where its type says more than one; limits: digits of lengths below which an
     element lies inside (any one suffices), each where a condition holds; extents: lengths by axis where each
@@ -26,15 +26,15 @@ class Memory:
     strides: At
     declared: At
     ratios: At
-    limits: tuple[tuple[Node, At], ...]
-    extents: tuple[Node, ...] | None
+    limits: tuple[tuple[ProofTerm, At], ...]
+    extents: tuple[ProofTerm, ...] | None
 
     @property
     def rank(self) -> int:
         """The number of subscripts of an element."""
         return len(self.strides) if self.extents is None else len(self.extents)
 
-    def digits(self, world: World, indices: At) -> tuple[At, Node]:
+    def digits(self, world: ProofWorld, indices: At) -> tuple[At, ProofTerm]:
         """The subscripts of an element from the source's, and what makes them equal."""
         arena = world.arena
         if self.extents is not None:
@@ -48,7 +48,7 @@ class Memory:
             flat = arena.add(flat, arena.mul(index, stride))
         return self.split(world, flat)
 
-    def split(self, world: World, flat: Node) -> tuple[At, Node]:
+    def split(self, world: ProofWorld, flat: ProofTerm) -> tuple[At, ProofTerm]:
         """The subscripts of a place counted in elements."""
         flat, same = world.written_by_sizes(flat, self.strides)
         digits = divided(world.arena, flat, self.strides)
@@ -56,7 +56,7 @@ class Memory:
             digits = (*digits[:-2], *_in_rows(world.arena, digits[-2], digits[-1], self.strides[-2]))
         return digits, same
 
-    def inside(self, world: World, digits: At) -> Node:
+    def inside(self, world: ProofWorld, digits: At) -> ProofTerm:
         """Whether an element with these subscripts exists."""
         arena = world.arena
         parts = [arena.claim(digit, world.zero) for digit in digits]
@@ -70,13 +70,13 @@ class Memory:
         parts.append(arena.any(below))
         return arena.all(parts)
 
-    def proper(self, world: World, digits: At) -> list[Node]:
+    def proper(self, world: ProofWorld, digits: At) -> list[ProofTerm]:
         """What holds of the subscripts of any element: used of arbitrary ones."""
         arena = world.arena
         return [arena.claim(arena.shift(ratio, -1), digit) for ratio, digit in zip(self.ratios, digits[1:])]
 
 
-def _before(world: World, digits: At, limit: At) -> Node:
+def _before(world: ProofWorld, digits: At, limit: At) -> ProofTerm:
     """Whether the place of `digits` lies below the place of `limit`, given that digits are proper.
 
     d0 < l0 suffices where the limit's other digits are >= 0 together; where d0 = l0 the rest decides.
@@ -90,14 +90,14 @@ def _before(world: World, digits: At, limit: At) -> Node:
     return arena.any([below, equal])
 
 
-def memory_of(world: World, name: str, kind: Array, extents: At | None) -> Memory:
+def memory_of(world: ProofWorld, name: str, kind: Array, extents: At | None) -> ArrayMemory:
     """The memory of a parameter (extents None) or of a local array."""
     arena = world.arena
     grid = world.summary.grids.get(name)
     strides = tuple(world.poly(stride, world.scope) for stride in grid.strides) if grid else ()
     if kind.memory == "nested" or (extents is not None and len(strides) < 2):
         own = extents or tuple(world.length(name, axis) for axis in range(kind.rank))
-        return Memory((), (), (), (), own)
+        return ArrayMemory((), (), (), (), own)
     sizes = extents or _declared(world, kind)
     declared = _row_major(arena, sizes[1:])
     if not strides:
@@ -105,7 +105,7 @@ def memory_of(world: World, name: str, kind: Array, extents: At | None) -> Memor
     if strides[-1].constant != 1:
         raise Malformed(f"the strides of '{name}' do not end in 1")
     ratios = tuple(exact_quotient(arena, a, b, name) for a, b in itertools.pairwise(strides))
-    limits: list[tuple[Node, At]] = []
+    limits: list[tuple[ProofTerm, At]] = []
     if len(strides) == 1 and extents is None:
         limits.append((arena.true, (world.length(name, 0),)))
     if sizes[0] is not None:
@@ -120,15 +120,15 @@ def memory_of(world: World, name: str, kind: Array, extents: At | None) -> Memor
             length, same = world.written_by_sizes(length, strides)
             holds = arena.all([world.where(requirement), same, *(arena.eq(a, b) for a, b in pairs)])
             limits.append((holds, divided(arena, length, strides)))
-    return Memory(strides, declared, ratios, tuple(limits), None)
+    return ArrayMemory(strides, declared, ratios, tuple(limits), None)
 
 
-def _declared(world: World, kind: Array) -> tuple[Node | None, ...]:
+def _declared(world: ProofWorld, kind: Array) -> tuple[ProofTerm | None, ...]:
     """The extents that the source's type gives: constants and parameters."""
     return tuple(None if extent is None else world.entry(extent) for extent in kind.extents)
 
 
-def _row_major(arena: Arena, inner: tuple[Node | None, ...]) -> At:
+def _row_major(arena: Arena, inner: tuple[ProofTerm | None, ...]) -> At:
     """The strides of extents, the outermost being left out."""
     strides = [arena.number(1, "Int")]
     for extent in reversed(inner):
@@ -138,7 +138,7 @@ def _row_major(arena: Arena, inner: tuple[Node | None, ...]) -> At:
     return tuple(strides)
 
 
-def exact_quotient(arena: Arena, top: Node, bottom: Node, name: str) -> Node:
+def exact_quotient(arena: Arena, top: ProofTerm, bottom: ProofTerm, name: str) -> ProofTerm:
     """top / bottom where bottom divides it."""
     quotient, rest = _long_division(arena, top, bottom)
     if rest.constant != 0:
@@ -146,7 +146,7 @@ def exact_quotient(arena: Arena, top: Node, bottom: Node, name: str) -> Node:
     return quotient
 
 
-def divided(arena: Arena, flat: Node, strides: At) -> At:
+def divided(arena: Arena, flat: ProofTerm, strides: At) -> At:
     """Digits of a flat subscript: among those that polynomial division gives, the ones that look proper."""
     digits = []
     for position, stride in enumerate(strides[:-1]):
@@ -161,7 +161,7 @@ def divided(arena: Arena, flat: Node, strides: At) -> At:
     return _carried(arena, [*digits, flat], strides)
 
 
-def _carried(arena: Arena, digits: list[Node], strides: At) -> At:
+def _carried(arena: Arena, digits: list[ProofTerm], strides: At) -> At:
     """The digits, constant ones between 0 and a constant ratio of their strides."""
     for k in reversed(range(1, len(digits))):
         ratio, digit = _long_division(arena, strides[k - 1], strides[k])[0].constant, digits[k].constant
@@ -171,7 +171,7 @@ def _carried(arena: Arena, digits: list[Node], strides: At) -> At:
     return tuple(digits)
 
 
-def _runs_over(arena: Arena, digit: Node, stride: Node) -> bool:
+def _runs_over(arena: Arena, digit: ProofTerm, stride: ProofTerm) -> bool:
     """Whether a last digit is a counter that runs over whole rows: below a multiple of the stride."""
     if digit.op != "symbol":
         return False
@@ -184,13 +184,13 @@ def _runs_over(arena: Arena, digit: Node, stride: Node) -> bool:
     return False
 
 
-def _in_rows(arena: Arena, row: Node, column: Node, stride: Node) -> At:
+def _in_rows(arena: Arena, row: ProofTerm, column: ProofTerm, stride: ProofTerm) -> At:
     """A row and a column with the whole rows that the column holds added to the row."""
     rows = arena.app("fdiv", "Int", (column, stride))
     return arena.add(row, rows), arena.sub(column, arena.mul(rows, stride))
 
 
-def _long_division(arena: Arena, top: Node, bottom: Node) -> tuple[Node, Node]:
+def _long_division(arena: Arena, top: ProofTerm, bottom: ProofTerm) -> tuple[ProofTerm, ProofTerm]:
     """(q, r), top = q * bottom + r, by the leading monomial of `bottom`; constants are divided with floor."""
     lead, factor = max(monomials(bottom), key=lambda item: (len(item[0]), [a.number for a in item[0]]))
     quotient, rest = arena.number(0, "Int"), top
@@ -209,7 +209,7 @@ def _long_division(arena: Arena, top: Node, bottom: Node) -> tuple[Node, Node]:
     return quotient, rest
 
 
-def _without(atoms: tuple[Node, ...], lead: tuple[Node, ...]) -> tuple[Node, ...] | None:
+def _without(atoms: tuple[ProofTerm, ...], lead: tuple[ProofTerm, ...]) -> tuple[ProofTerm, ...] | None:
     left = list(atoms)
     for atom in lead:
         if atom not in left:

@@ -17,7 +17,7 @@ Sort: TypeAlias = Literal["Int", "Real", "Bool"]
 _WIDEST = 64
 
 
-class Node:
+class ProofTerm:
     """One term. `op` says what `args` hold:
 
     symbol (name,) · app (function, *nodes) · poly (((atoms, coefficient), ...),) · product (a, b)
@@ -48,7 +48,7 @@ class Node:
 
 # Coefficients are int wherever they are whole: a Fraction costs ten times as much.
 Number: TypeAlias = int | Fraction
-Monomials: TypeAlias = dict[tuple[Node, ...], Number]
+Monomials: TypeAlias = dict[tuple[ProofTerm, ...], Number]
 
 
 def _least(value: Number) -> Number:
@@ -59,30 +59,32 @@ class Arena:
     """Makes nodes. `natural` holds atoms and `known` polynomials that are >= 0 wherever they occur."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple[Any, ...], Node] = {}
-        self.natural: set[Node] = set()
-        self.known: list[Node] = []
-        self._falling: list[frozenset[tuple[Node, ...]]] = []  # of each known, the monomials it subtracts
-        self._decided: dict[Node, bool] = {}
+        self._made: dict[tuple[Any, ...], ProofTerm] = {}
+        self.natural: set[ProofTerm] = set()
+        self.known: list[ProofTerm] = []
+        self._falling: list[
+            frozenset[tuple[ProofTerm, ...]]
+        ] = []  # of each known, the monomials it subtracts
+        self._decided: dict[ProofTerm, bool] = {}
         self.true, self.false = self._make("true", "Bool", ()), self._make("false", "Bool", ())
 
-    def _make(self, op: str, sort: Sort, args: tuple[Any, ...]) -> Node:
+    def _make(self, op: str, sort: Sort, args: tuple[Any, ...]) -> ProofTerm:
         key = (op, sort, *args)
         found = self._made.get(key)
         if found is None:
-            found = self._made[key] = Node(op, sort, args, len(self._made))
+            found = self._made[key] = ProofTerm(op, sort, args, len(self._made))
         return found
 
     # Atoms
 
-    def symbol(self, name: str, sort: Sort, natural: bool = False) -> Node:
+    def symbol(self, name: str, sort: Sort, natural: bool = False) -> ProofTerm:
         """A constant of the theory."""
         node = self._make("symbol", sort, (name,))
         if natural:
             self.natural.add(node)
         return node
 
-    def app(self, function: str, sort: Sort, args: Sequence[Node]) -> Node:
+    def app(self, function: str, sort: Sort, args: Sequence[ProofTerm]) -> ProofTerm:
         """A free function applied; without arguments, a symbol. Of what is never negative, truncated
         quotients are floored ones."""
         if function == "tdiv" and (args[1].constant or 0) > 0 and self._never_negative(args[0], 0):
@@ -91,11 +93,11 @@ class Arena:
 
     # Arithmetic
 
-    def number(self, value: Number, sort: Sort) -> Node:
+    def number(self, value: Number, sort: Sort) -> ProofTerm:
         """A constant."""
         return self._sum({(): value}, sort)
 
-    def add(self, *nodes: Node) -> Node:
+    def add(self, *nodes: ProofTerm) -> ProofTerm:
         """The sum of one or more nodes of one sort."""
         total: Monomials = {}
         for node in nodes:
@@ -103,19 +105,19 @@ class Arena:
                 total[atoms] = total.get(atoms, 0) + coefficient
         return self._sum(total, nodes[0].sort)
 
-    def scale(self, node: Node, factor: Number) -> Node:
+    def scale(self, node: ProofTerm, factor: Number) -> ProofTerm:
         """factor * node."""
         return self._sum({atoms: c * factor for atoms, c in _monomials(node)}, node.sort)
 
-    def sub(self, a: Node, b: Node) -> Node:
+    def sub(self, a: ProofTerm, b: ProofTerm) -> ProofTerm:
         """a - b."""
         return self.add(a, self.scale(b, -1))
 
-    def shift(self, node: Node, by: int) -> Node:
+    def shift(self, node: ProofTerm, by: int) -> ProofTerm:
         """node + by."""
         return self.add(node, self.number(by, node.sort))
 
-    def mul(self, a: Node, b: Node) -> Node:
+    def mul(self, a: ProofTerm, b: ProofTerm) -> ProofTerm:
         """a * b, multiplied out unless that is long."""
         left, right = _monomials(a), _monomials(b)
         if len(left) > 1 and len(right) > 1 and len(left) * len(right) > _WIDEST:
@@ -128,25 +130,25 @@ class Arena:
                 total[merged] = total.get(merged, 0) + coefficient * factor
         return self._sum(total, a.sort)
 
-    def power(self, node: Node, exponent: int) -> Node:
+    def power(self, node: ProofTerm, exponent: int) -> ProofTerm:
         """node ** exponent, exponent >= 0."""
         result = self.number(1, node.sort)
         for _ in range(exponent):
             result = self.mul(result, node)
         return result
 
-    def poly(self, monomials: Mapping[tuple[Node, ...], Number], sort: Sort) -> Node:
+    def poly(self, monomials: Mapping[tuple[ProofTerm, ...], Number], sort: Sort) -> ProofTerm:
         """A polynomial from its monomials."""
         return self._sum(dict(monomials), sort)
 
-    def _sum(self, total: Monomials, sort: Sort) -> Node:
+    def _sum(self, total: Monomials, sort: Sort) -> ProofTerm:
         kept = [(atoms, _least(c)) for atoms, c in total.items() if c]
         if len(kept) == 1 and len(kept[0][0]) == 1 and kept[0][1] == 1:
             return kept[0][0][0]
         kept.sort(key=lambda item: [node.number for node in item[0]])
         return self._make("poly", sort, (tuple(kept),))
 
-    def real(self, node: Node) -> Node:
+    def real(self, node: ProofTerm) -> ProofTerm:
         """An integer as a real number."""
         if node.sort == "Real":
             return node
@@ -160,11 +162,11 @@ class Arena:
 
     # Truth
 
-    def boolean(self, value: bool) -> Node:
+    def boolean(self, value: bool) -> ProofTerm:
         """true or false."""
         return self.true if value else self.false
 
-    def ge(self, a: Node, b: Node) -> Node:
+    def ge(self, a: ProofTerm, b: ProofTerm) -> ProofTerm:
         """a >= b."""
         difference = self._primitive(self.sub(a, b))
         if difference.constant is not None:
@@ -175,19 +177,19 @@ class Arena:
             return self.false
         return self._make("ge0", "Bool", (difference,))
 
-    def claim(self, a: Node, b: Node) -> Node:
+    def claim(self, a: ProofTerm, b: ProofTerm) -> ProofTerm:
         """a >= b, left for a solver to prove unless both are constant."""
         difference = self.sub(a, b)
         value = difference.constant
         return self._make("ge0", "Bool", (difference,)) if value is None else self.boolean(value >= 0)
 
-    def gt(self, a: Node, b: Node) -> Node:
+    def gt(self, a: ProofTerm, b: ProofTerm) -> ProofTerm:
         """a > b; for integers a >= b + 1."""
         if a.sort == "Int":
             return self.ge(a, self.shift(b, 1))
         return self.negate(self.ge(b, a))
 
-    def eq(self, a: Node, b: Node) -> Node:
+    def eq(self, a: ProofTerm, b: ProofTerm) -> ProofTerm:
         """a = b, of any one sort."""
         if a is b:
             return self.true
@@ -208,7 +210,7 @@ class Arena:
         lead = _monomials(difference)[-1][1]
         return self._make("eq0", "Bool", (self._primitive(self.scale(difference, 1 if lead > 0 else -1)),))
 
-    def assume(self, *nodes: Node) -> None:
+    def assume(self, *nodes: ProofTerm) -> None:
         """Adds polynomials that are >= 0 from now on."""
         self.known += nodes
         self._falling += [frozenset(atoms for atoms, c in _monomials(node) if c < 0) for node in nodes]
@@ -219,13 +221,13 @@ class Arena:
         del self.known[known:], self._falling[known:]
         self._decided.clear()
 
-    def never_negative(self, node: Node) -> bool:
+    def never_negative(self, node: ProofTerm) -> bool:
         """Whether node is a sum of natural products and of at most two known polynomials."""
         if node not in self._decided:
             self._decided[node] = self._never_negative(node, 2)
         return self._decided[node]
 
-    def _never_negative(self, node: Node, depth: int) -> bool:
+    def _never_negative(self, node: ProofTerm, depth: int) -> bool:
         falling = [atoms for atoms, c in _monomials(node) if c < 0]
         if not falling and all(a in self.natural for atoms, _ in _monomials(node) for a in atoms):
             return True
@@ -237,7 +239,7 @@ class Arena:
             if any(atoms in below for atoms in falling)
         )
 
-    def _primitive(self, node: Node) -> Node:
+    def _primitive(self, node: ProofTerm) -> ProofTerm:
         """node divided by the greatest common divisor of its coefficients."""
         factors = [c for _, c in _monomials(node)]
         if not factors:
@@ -246,7 +248,7 @@ class Arena:
         below = max(c.denominator for c in factors)
         return node if common == below == 1 else self.scale(node, Fraction(below, common))
 
-    def negate(self, node: Node) -> Node:
+    def negate(self, node: ProofTerm) -> ProofTerm:
         """not node."""
         match node.op:
             case "true":
@@ -259,16 +261,18 @@ class Arena:
                 return self.ge(self.number(-1, "Int"), node.args[0])
         return self._make("not", "Bool", (node,))
 
-    def all(self, nodes: Iterable[Node]) -> Node:
+    def all(self, nodes: Iterable[ProofTerm]) -> ProofTerm:
         """The conjunction."""
         return self._junction("and", nodes, self.true, self.false)
 
-    def any(self, nodes: Iterable[Node]) -> Node:
+    def any(self, nodes: Iterable[ProofTerm]) -> ProofTerm:
         """The disjunction."""
         return self._junction("or", nodes, self.false, self.true)
 
-    def _junction(self, op: str, nodes: Iterable[Node], neutral: Node, absorbing: Node) -> Node:
-        flat: dict[Node, None] = {}
+    def _junction(
+        self, op: str, nodes: Iterable[ProofTerm], neutral: ProofTerm, absorbing: ProofTerm
+    ) -> ProofTerm:
+        flat: dict[ProofTerm, None] = {}
         for node in nodes:
             flat.update(dict.fromkeys(node.args if node.op == op else (node,)))
         flat.pop(neutral, None)
@@ -279,11 +283,11 @@ class Arena:
             return neutral
         return kept[0] if len(kept) == 1 else self._make(op, "Bool", tuple(kept))
 
-    def implies(self, hypotheses: Iterable[Node], goal: Node) -> Node:
+    def implies(self, hypotheses: Iterable[ProofTerm], goal: ProofTerm) -> ProofTerm:
         """hypotheses => goal, as a disjunction."""
         return self.any([*map(self.negate, hypotheses), goal])
 
-    def ite(self, condition: Node, a: Node, b: Node) -> Node:
+    def ite(self, condition: ProofTerm, a: ProofTerm, b: ProofTerm) -> ProofTerm:
         """a where the condition holds, else b; what both share is taken out of a sum."""
         if condition is self.true or a is b:
             return a
@@ -303,8 +307,11 @@ class Arena:
     # Rewriting
 
     def substitute(
-        self, node: Node, values: Mapping[Node, Node], seen: dict[Node, Node] | None = None
-    ) -> Node:
+        self,
+        node: ProofTerm,
+        values: Mapping[ProofTerm, ProofTerm],
+        seen: dict[ProofTerm, ProofTerm] | None = None,
+    ) -> ProofTerm:
         """The node with atoms replaced, made anew through this arena."""
         memo = {} if seen is None else seen
         if node in memo:
@@ -312,13 +319,13 @@ class Arena:
         if node in values:
             return values[node]
 
-        def go(part: Node) -> Node:
+        def go(part: ProofTerm) -> ProofTerm:
             return self.substitute(part, values, memo)
 
         memo[node] = result = self.rebuild(node, go)
         return result
 
-    def rebuild(self, node: Node, go: Callable[[Node], Node]) -> Node:
+    def rebuild(self, node: ProofTerm, go: Callable[[ProofTerm], ProofTerm]) -> ProofTerm:
         """The node with its direct parts replaced."""
         match node.op:
             case "app":
@@ -352,27 +359,27 @@ class Arena:
         return node
 
 
-def _monomials(node: Node) -> tuple[tuple[tuple[Node, ...], Number], ...]:
+def _monomials(node: ProofTerm) -> tuple[tuple[tuple[ProofTerm, ...], Number], ...]:
     return node.args[0] if node.op == "poly" else (((node,), 1),)
 
 
-def monomials(node: Node) -> tuple[tuple[tuple[Node, ...], Number], ...]:
+def monomials(node: ProofTerm) -> tuple[tuple[tuple[ProofTerm, ...], Number], ...]:
     """A number as a sum of (atoms, coefficient)."""
     return _monomials(node)
 
 
-def children(node: Node) -> Iterator[Node]:
+def children(node: ProofTerm) -> Iterator[ProofTerm]:
     """The nodes directly inside."""
     if node.op == "poly":
         for atoms, _ in node.args[0]:
             yield from atoms
     else:
-        yield from (part for part in node.args if isinstance(part, Node))
+        yield from (part for part in node.args if isinstance(part, ProofTerm))
 
 
-def walk(roots: Iterable[Node]) -> Iterator[Node]:
+def walk(roots: Iterable[ProofTerm]) -> Iterator[ProofTerm]:
     """Every node inside, each once, parts before wholes."""
-    seen: set[Node] = set()
+    seen: set[ProofTerm] = set()
     stack = [(node, False) for node in reversed(list(roots))]
     while stack:
         node, ready = stack.pop()

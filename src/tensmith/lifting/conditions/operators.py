@@ -11,9 +11,9 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from tensmith.lifting.conditions.nodes import Arena, Node, Number, Sort, monomials, walk
+from tensmith.lifting.conditions.nodes import Arena, Number, ProofTerm, Sort, monomials, walk
 from tensmith.lifting.loops import Apply, Expr, Scalar
-from tensmith.lifting.terms import Choose, Fold, Index, Op, Term
+from tensmith.lifting.terms import Fold, Index, Operation, Term, TermChoose
 
 _LARGEST_POWER = 8
 
@@ -23,7 +23,7 @@ def sort_of(type_: Scalar) -> Sort:
     return {"int": "Int", "float": "Real", "bool": "Bool"}[type_.kind]  # type: ignore[return-value]
 
 
-def constant(arena: Arena, value: Fraction | int | float | bool, type_: Scalar) -> Node:
+def constant(arena: Arena, value: Fraction | int | float | bool, type_: Scalar) -> ProofTerm:
     """A literal; floats at their exact binary value."""
     if type_.kind == "bool":
         return arena.boolean(bool(value))
@@ -32,12 +32,12 @@ def constant(arena: Arena, value: Fraction | int | float | bool, type_: Scalar) 
     return arena.number(Fraction(value), sort_of(type_))
 
 
-def infinity(arena: Arena, positive: bool) -> Node:
+def infinity(arena: Arena, positive: bool) -> ProofTerm:
     """Above or below all numbers: a real of which nothing else is known."""
     return arena.scale(arena.symbol("infinity", "Real"), 1 if positive else -1)
 
 
-def apply(arena: Arena, operator: str, nodes: Sequence[Node], type_: Scalar) -> Node:
+def apply(arena: Arena, operator: str, nodes: Sequence[ProofTerm], type_: Scalar) -> ProofTerm:
     """An operator of `loops.Apply` on values."""
     match operator, nodes:
         case "inf", ():
@@ -83,7 +83,7 @@ def apply(arena: Arena, operator: str, nodes: Sequence[Node], type_: Scalar) -> 
     return arena.app(f"f.{operator}", sort_of(type_), nodes)
 
 
-def _division(arena: Arena, operator: str, a: Node, b: Node) -> Node:
+def _division(arena: Arena, operator: str, a: ProofTerm, b: ProofTerm) -> ProofTerm:
     if a.sort == "Real":
         quotient = arena.mul(a, inverse(arena, b))
         if operator == "div":
@@ -98,7 +98,7 @@ def _division(arena: Arena, operator: str, a: Node, b: Node) -> Node:
     return whole if operator.endswith("div") else arena.sub(a, arena.mul(b, whole))
 
 
-def quotient_of(arena: Arena, function: str, a: Node, b: Node) -> Node:
+def quotient_of(arena: Arena, function: str, a: ProofTerm, b: ProofTerm) -> ProofTerm:
     """tdiv or fdiv of integers, computed where both are constant."""
     top, bottom = a.constant, b.constant
     if bottom == 1:
@@ -119,9 +119,9 @@ def quotient_of(arena: Arena, function: str, a: Node, b: Node) -> Node:
     return arena.app(function, "Int", (a, b))
 
 
-def _divided(arena: Arena, a: Node, b: Node) -> Node | None:
+def _divided(arena: Arena, a: ProofTerm, b: ProofTerm) -> ProofTerm | None:
     """q where a = b * q term by term, of an atom or constant b."""
-    parts: dict[tuple[Node, ...], Number] = {}
+    parts: dict[tuple[ProofTerm, ...], Number] = {}
     for atoms, coefficient in monomials(a):
         if bottom := b.constant:
             if coefficient % bottom:
@@ -135,7 +135,7 @@ def _divided(arena: Arena, a: Node, b: Node) -> Node | None:
     return arena.poly(parts, "Int") if parts else None
 
 
-def inverse(arena: Arena, b: Node) -> Node:
+def inverse(arena: Arena, b: ProofTerm) -> ProofTerm:
     """1 / b, taken into products."""
     parts = monomials(b)
     if len(parts) != 1:
@@ -148,7 +148,7 @@ def inverse(arena: Arena, b: Node) -> Node:
     return result
 
 
-def _bits(arena: Arena, operator: str, nodes: Sequence[Node]) -> Node:
+def _bits(arena: Arena, operator: str, nodes: Sequence[ProofTerm]) -> ProofTerm:
     """Shifts by constants, masks 2^k - 1 and complements are arithmetic in two's complement."""
     if operator == "bnot":
         return arena.shift(arena.scale(nodes[0], -1), -1)
@@ -172,7 +172,7 @@ def _bits(arena: Arena, operator: str, nodes: Sequence[Node]) -> Node:
     return arena.app(f"f.{operator}", "Int", tuple(nodes))
 
 
-def _bit(arena: Arena, node: Node) -> Node | None:
+def _bit(arena: Arena, node: ProofTerm) -> ProofTerm | None:
     """Whether a number is 1, where it is 0 or 1 by its form."""
     values = {part.constant for part in (node.args[1:] if node.op == "ite" else (node,))}
     if not values <= {0, 1}:
@@ -188,7 +188,7 @@ def limits(type_: Scalar) -> tuple[int, int] | None:
     return (-(2 ** (type_.bits - 1)), 2 ** (type_.bits - 1) - 1) if type_.signed else (0, 2**type_.bits - 1)
 
 
-def cast(arena: Arena, node: Node, source: Scalar, target: Scalar, fits: bool) -> Node:
+def cast(arena: Arena, node: ProofTerm, source: Scalar, target: Scalar, fits: bool) -> ProofTerm:
     """A conversion. fits: the value is known to lie in its type `source`."""
     if target.kind == "bool":
         return node if node.sort == "Bool" else arena.negate(arena.eq(node, arena.number(0, node.sort)))
@@ -212,7 +212,7 @@ def cast(arena: Arena, node: Node, source: Scalar, target: Scalar, fits: bool) -
     return wrap(arena, node, target)
 
 
-def wrap(arena: Arena, node: Node, target: Scalar) -> Node:
+def wrap(arena: Arena, node: ProofTerm, target: Scalar) -> ProofTerm:
     """The value modulo 2^bits, in the range of `target`; wraps to at least as many bits inside are undone."""
     assert target.bits is not None
     modulus, low = 2**target.bits, (limits(target) or (0, 0))[0]
@@ -225,7 +225,7 @@ def wrap(arena: Arena, node: Node, target: Scalar) -> Node:
     return node if bare is not node else arena.app(f"wrap.{target.name}", "Int", (node,))
 
 
-def unwrapped(arena: Arena, node: Node, bits: int) -> Node:
+def unwrapped(arena: Arena, node: ProofTerm, bits: int) -> ProofTerm:
     """The integer without wraps to at least so many bits: the same modulo 2^bits."""
     inside = {
         atom: atom.args[1]
@@ -253,9 +253,9 @@ def fits(value: Expr | Term) -> bool:
             return False
         case Fold(kind, _, _, body, start, _):
             return kind in ("sum", "prod") or (fits(body) and fits(start))
-        case Choose(_, then, otherwise, _):
+        case TermChoose(_, then, otherwise, _):
             return fits(then) and fits(otherwise)
-        case Apply(operator, arguments, _, _) | Op(operator, arguments, _):
+        case Apply(operator, arguments, _, _) | Operation(operator, arguments, _):
             return operator == "cast" or (
                 operator in _CLOSED and all(fits(argument) for argument in arguments)
             )
@@ -266,6 +266,6 @@ def fits(value: Expr | Term) -> bool:
 _CLOSED = frozenset(("min", "max", "tdiv", "tmod", "fdiv", "fmod", "shr", "band", "bor", "bxor", "select"))
 
 
-def position(node: Node) -> bool:
+def position(node: ProofTerm) -> bool:
     """Whether a value is made of sizes, counters and scalar parameters alone."""
     return all(part.op in ("poly", "symbol") for part in walk((node,)))

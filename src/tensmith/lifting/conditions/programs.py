@@ -10,13 +10,13 @@ from tensmith.lifting.conditions import operators
 from tensmith.lifting.conditions.elements import ProofElements, scalar_of
 from tensmith.lifting.conditions.execute import Goal
 from tensmith.lifting.conditions.folds import Folds
-from tensmith.lifting.conditions.memory import Memory, memory_of
-from tensmith.lifting.conditions.nodes import Arena, Node, monomials
+from tensmith.lifting.conditions.memory import ArrayMemory, memory_of
+from tensmith.lifting.conditions.nodes import Arena, ProofTerm, monomials
 from tensmith.lifting.conditions.operators import sort_of
-from tensmith.lifting.conditions.script import Writer
-from tensmith.lifting.conditions.state import At, Box, Content, select
-from tensmith.lifting.conditions.world import Malformed, World
-from tensmith.lifting.lifted import Lifted, Output, View
+from tensmith.lifting.conditions.script import ObligationWriter
+from tensmith.lifting.conditions.state import At, BoxClaim, Content, select
+from tensmith.lifting.conditions.world import Malformed, ProofWorld
+from tensmith.lifting.lifted import ArrayView, Lifted, Output
 from tensmith.lifting.summary import Result, Summary
 from tensmith.verify.obligation import Obligation
 
@@ -27,28 +27,28 @@ _FIRST_FUNCTION = 10_000
 def program_goals(lifted: Lifted, summary: Summary) -> list[Obligation]:
     """The obligations of a program; raises Malformed for one that cannot be compared."""
     stated = replace(summary, requires=lifted.requires, sizes=lifted.sizes)
-    world = World(stated, Folds(Arena(), _FIRST_FUNCTION, linear=True), every_range=True)
+    world = ProofWorld(stated, Folds(Arena(), _FIRST_FUNCTION, linear=True), every_range=True)
     memories = {name: memory_of(world, name, kind, None) for name, kind in world.arrays.items()}
-    comparison = Comparison(world, lifted, memories)
+    comparison = ProgramComparison(world, lifted, memories)
     comparison.run()
-    writer = Writer(world)
+    writer = ObligationWriter(world)
     return [writer.satisfiable(), *map(writer.obligation, comparison.goals)]
 
 
 @dataclass
-class Comparison:
+class ProgramComparison:
     """Collects what must hold of a program, its views, and its outputs."""
 
-    world: World
+    world: ProofWorld
     lifted: Lifted
-    memories: Mapping[str, Memory]
+    memories: Mapping[str, ArrayMemory]
 
     def __post_init__(self) -> None:
         self.goals: list[Goal] = []
-        self.path: tuple[Node, ...] = ()
+        self.path: tuple[ProofTerm, ...] = ()
         self.elements = ProofElements(self.world, self.lifted, self.memories, self.demand)
 
-    def demand(self, subject: str, claim: Node) -> None:
+    def demand(self, subject: str, claim: ProofTerm) -> None:
         """Something to prove under the conditions of the moment."""
         position = self.world.summary.function.position
         self.goals.append(Goal("program", subject, "", position, self.path, claim))
@@ -109,7 +109,7 @@ class Comparison:
                 self.demand(f"where {requirement.array or 'it'} is required", claim)
         self._products_fit()
 
-    def _guard(self, name: str) -> Node:
+    def _guard(self, name: str) -> ProofTerm:
         """A truth value of the program; "" always holds."""
         if not name:
             return self.world.arena.true
@@ -117,24 +117,24 @@ class Comparison:
             raise Malformed(f"the guard '{name}' is no truth value")
         return self.elements.at(name, ())
 
-    def _indices(self, view: View) -> tuple[At, list[Node]]:
+    def _indices(self, view: ArrayView) -> tuple[At, list[ProofTerm]]:
         """Arbitrary indices of a view, and that they lie in its box."""
         world, arena = self.world, self.world.arena
         indices = tuple(arena.symbol(f"x{axis}", "Int", natural=True) for axis in range(len(view.shape)))
         extents = [world.poly(extent, world.scope) for extent in view.shape]
         return indices, [arena.claim(arena.shift(e, -1), i) for e, i in zip(extents, indices)]
 
-    def _asked(self, cases: Cases) -> Node:
+    def _asked(self, cases: Cases) -> ProofTerm:
         """Whether one of the cases in which a value is needed holds."""
         arena = self.world.arena
 
-        def holds(choice: Choice) -> Node:
+        def holds(choice: Choice) -> ProofTerm:
             condition = self.elements.at(choice[0], ())
             return condition if choice[1] else arena.negate(condition)
 
         return arena.any(arena.all(map(holds, sorted(case))) for case in sorted(cases, key=sorted))
 
-    def _inside(self, view: View, asked: Node) -> None:
+    def _inside(self, view: ArrayView, asked: ProofTerm) -> None:
         indices, box = self._indices(view)
         self.path = (*box, *(asked.args if asked.op in ("and", "true") else (asked,)))
         place, same = self.elements.place(view, indices)
@@ -150,7 +150,7 @@ class Comparison:
         memory = self.memories[result.name]
         at = tuple(arena.symbol(f"x{axis}", "Int", natural=True) for axis in range(memory.rank))
         base = Content(lambda place: world.read(result.name, place))
-        claimed = base.having(*(Box(part, world.scope, arena.true) for part in result.written))
+        claimed = base.having(*(BoxClaim(part, world.scope, arena.true) for part in result.written))
         expected = select(world, claimed, at)
         found = world.read(result.name, at)
         for output in outputs:
@@ -162,14 +162,14 @@ class Comparison:
         self.path = tuple(memory.proper(world, at))
         self._equal(result.name, found, expected)
 
-    def _equal(self, subject: str, found: Node, expected: Node) -> None:
+    def _equal(self, subject: str, found: ProofTerm, expected: ProofTerm) -> None:
         if found.sort != expected.sort:
             raise Malformed(f"the output '{subject}' does not have its type")
         self.path = (*self.path, *self._beyond((found, expected)))
         self.demand(subject, self.world.arena.eq(found, expected))
         self.path = ()
 
-    def _beyond(self, sides: tuple[Node, ...]) -> Iterator[Node]:
+    def _beyond(self, sides: tuple[ProofTerm, ...]) -> Iterator[ProofTerm]:
         """Infinities are beyond the starts of maxima and minima."""
         arena, folds = self.world.arena, self.world.folds
         units = {self.elements.infinity(False): "max", self.elements.infinity(True): "min"}
@@ -181,12 +181,12 @@ class Comparison:
                 if folds.bodies[fold].prefix.kind == kind and start is not unit and start.sort == "Real":
                     yield arena.claim(start, unit) if kind == "max" else arena.claim(unit, start)
 
-    def _solved(self, view: View, at: At) -> tuple[Node, At]:
+    def _solved(self, view: ArrayView, at: At) -> tuple[ProofTerm, At]:
         """Whether subscripts lie in a view, and the indices there."""
         world, arena = self.world, self.world.arena
         unknown = [arena.symbol(f"solved.{axis}", "Int") for axis in range(len(view.shape))]
         place, _ = self.elements.place(view, tuple(unknown))
-        found: dict[Node, Node] = {}
+        found: dict[ProofTerm, ProofTerm] = {}
         equations = list(zip(place, at))
         for _ in unknown:
             for equation in list(equations):
@@ -225,7 +225,7 @@ class Comparison:
         else:
             sort = sort_of(result.type)
             base = Content(lambda _: arena.symbol("any.return", sort))
-            boxes = (Box(part, world.scope, arena.true) for part in result.written)
+            boxes = (BoxClaim(part, world.scope, arena.true) for part in result.written)
             expected = select(world, base.having(*boxes), at)
         self.path = tuple(arena.claim(arena.shift(extent, -1), x) for extent, x in zip(shape, at))
         self._equal("return", self.elements.at(output.name, at), expected)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tensmith.lifting.conditions.nodes import Node, monomials, walk
+from tensmith.lifting.conditions.nodes import ProofTerm, monomials, walk
 from tensmith.lifting.conditions.text import constant, text
-from tensmith.lifting.conditions.world import World
+from tensmith.lifting.conditions.world import ProofWorld
 from tensmith.verify.obligation import Fact
 
 
@@ -20,11 +20,11 @@ from tensmith.verify.obligation import Fact
 class Relevance:
     """Chooses facts; remembers what each mentions."""
 
-    world: World
-    _symbols: dict[Node, frozenset[Node]] = field(default_factory=dict)
-    _products: dict[Node, frozenset[tuple[Node, ...]]] = field(default_factory=dict)
+    world: ProofWorld
+    _symbols: dict[ProofTerm, frozenset[ProofTerm]] = field(default_factory=dict)
+    _products: dict[ProofTerm, frozenset[tuple[ProofTerm, ...]]] = field(default_factory=dict)
 
-    def near(self, roots: Iterable[Node]) -> list[Node]:
+    def near(self, roots: Iterable[ProofTerm]) -> list[ProofTerm]:
         """The facts that define what occurs."""
         given = list(roots)
         nodes = list(walk(given))
@@ -47,10 +47,10 @@ class Relevance:
                 ]
         return chosen
 
-    def rest(self, roots: Iterable[Node], near: list[Node]) -> list[Node]:
+    def rest(self, roots: Iterable[ProofTerm], near: list[ProofTerm]) -> list[ProofTerm]:
         """All facts that mention leads to, without the near ones."""
         seen = {node for node in walk(roots) if node.op == "symbol"}
-        chosen: list[Node] = []
+        chosen: list[ProofTerm] = []
         size = -1
         while size != len(seen):
             size = len(seen)
@@ -61,11 +61,11 @@ class Relevance:
                     seen |= self._mentioned(fact)
         return [fact for fact in chosen if fact not in near]
 
-    def _definitions(self, seen: set[Node], types: bool) -> list[Node]:
+    def _definitions(self, seen: set[ProofTerm], types: bool) -> list[ProofTerm]:
         """Sizes, ranges of counters and lengths, and of types where wanted, of what is seen; seen grows by
         what they mention."""
         world = self.world
-        chosen: list[Node] = []
+        chosen: list[ProofTerm] = []
         pending = sorted(seen, key=lambda node: node.number)
         while pending:
             symbol = pending.pop(0)
@@ -79,19 +79,19 @@ class Relevance:
                     pending += sorted(new, key=lambda node: node.number)
         return chosen
 
-    def _mentioned(self, fact: Node) -> frozenset[Node]:
+    def _mentioned(self, fact: ProofTerm) -> frozenset[ProofTerm]:
         if fact not in self._symbols:
             self._symbols[fact] = frozenset(node for node in walk((fact,)) if node.op == "symbol")
         return self._symbols[fact]
 
-    def _products_in(self, fact: Node) -> frozenset[tuple[Node, ...]]:
+    def _products_in(self, fact: ProofTerm) -> frozenset[tuple[ProofTerm, ...]]:
         if fact not in self._products:
             self._products[fact] = frozenset(atoms for node in walk((fact,)) for atoms in _products(node))
         return self._products[fact]
 
     # As text, with reasons
 
-    def stated(self, fact: Node) -> Fact:
+    def stated(self, fact: ProofTerm) -> Fact:
         """A fact of the world, with its reason."""
         world = self.world
         for bounded, known in world.ranges.items():
@@ -102,7 +102,7 @@ class Relevance:
             return Fact(text(fact), "requirement", of=world.requirements[fact])
         return Fact(text(fact), world.reasons[fact])
 
-    def ranges(self, node: Node) -> list[Fact]:
+    def ranges(self, node: ProofTerm) -> list[Fact]:
         """What its type says of an element, and that natural atoms are >= 0."""
         limits, found = self.world.element_limits(node), []
         divided = self.world.divisors.get(node.args[0][3:]) if node.op == "app" else None
@@ -116,5 +116,5 @@ class Relevance:
         return found
 
 
-def _products(node: Node) -> list[tuple[Node, ...]]:
+def _products(node: ProofTerm) -> list[tuple[ProofTerm, ...]]:
     return [atoms for atoms, _ in monomials(node) if len(atoms) > 1] if node.op == "poly" else []

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from tensmith.lifting.conditions.execute import Executor
-from tensmith.lifting.conditions.state import At, Box, Content, Held, State, select, within, written
+from tensmith.lifting.conditions.state import At, BoxClaim, Content, Held, ProofState, select, within, written
 from tensmith.lifting.conditions.world import Malformed
 from tensmith.lifting.loops import Array
 from tensmith.lifting.summary import Result
 
 
-def demand_results(executor: Executor, final: State) -> None:
+def demand_results(executor: Executor, final: ProofState) -> None:
     """Demands of the final state that it holds the summary's results and otherwise the arguments."""
     summary, world = executor.world.summary, executor.world
     results = {result.name: result for result in summary.results}
@@ -39,7 +39,7 @@ def demand_results(executor: Executor, final: State) -> None:
 def _boxes(executor: Executor, result: Result | None, base: Content) -> Content:
     world = executor.world
     parts = () if result is None else result.written
-    return base.having(*(Box(part, world.scope, world.arena.true) for part in parts))
+    return base.having(*(BoxClaim(part, world.scope, world.arena.true) for part in parts))
 
 
 def _parameter(executor: Executor, name: str, content: Content, result: Result | None) -> None:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 
 from tensmith.lifting.conditions.execute import Goal
 from tensmith.lifting.conditions.instances import Instances, axiom_instances, recurrences
-from tensmith.lifting.conditions.nodes import Node, monomials, walk
+from tensmith.lifting.conditions.nodes import ProofTerm, monomials, walk
 from tensmith.lifting.conditions.relevance import Relevance
 from tensmith.lifting.conditions.text import name, text
-from tensmith.lifting.conditions.world import World
-from tensmith.lifting.loops import Position
-from tensmith.verify.obligation import Lemma, Obligation, Script, Window
+from tensmith.lifting.conditions.world import ProofWorld
+from tensmith.lifting.loops import SourcePosition
+from tensmith.verify.obligation import FoldWindow, Lemma, Obligation, Script
 from tensmith.verify.theory import Prefix, window
 
 _BUILT_IN = frozenset(("to_real",))
@@ -23,10 +23,10 @@ _DEPTH = 2
 
 
 @dataclass
-class Writer:
+class ObligationWriter:
     """Turns the goals of one function into obligations."""
 
-    world: World
+    world: ProofWorld
     relevance: Relevance = field(init=False)
 
     def __post_init__(self) -> None:
@@ -49,7 +49,7 @@ class Writer:
         return replace(_stated(goal), script=script, functions=functions, lemmas=lemmas)
 
     def satisfiable(
-        self, claims: Sequence[Node] = (), title: str = "the requirements can hold together"
+        self, claims: Sequence[ProofTerm] = (), title: str = "the requirements can hold together"
     ) -> Obligation:
         """All requirements hold at once, for sizes of at least 1, and the claims do."""
         world = self.world
@@ -74,12 +74,12 @@ class Writer:
         return replace(found, script=script, expects="sat")
 
     def _script(
-        self, hypotheses: Sequence[Node], spoken: Sequence[Node], goal: str, steps: bool = True
+        self, hypotheses: Sequence[ProofTerm], spoken: Sequence[ProofTerm], goal: str, steps: bool = True
     ) -> tuple[Script, Mapping[str, Prefix]]:
         """The script of a goal that speaks of some nodes. steps: with what recurrences its folds need."""
-        known: dict[Node, str] = {}
+        known: dict[ProofTerm, str] = {}
 
-        def write(node: Node) -> str:
+        def write(node: ProofTerm) -> str:
             return text(node, known=known)
 
         said = [*hypotheses, *spoken]
@@ -128,7 +128,9 @@ class Writer:
                 for reverse in (False, True):
                     yield self._lemma(goal, (a, b), shift, reverse, depth)
 
-    def _lemma(self, goal: Goal, pair: tuple[Node, Node], shift: Node, reverse: bool, depth: int) -> Lemma:
+    def _lemma(
+        self, goal: Goal, pair: tuple[ProofTerm, ProofTerm], shift: ProofTerm, reverse: bool, depth: int
+    ) -> Lemma:
         folds, arena = self.world.folds, self.world.arena
         # A lemma for a lemma is about another position: the outer one stands in its arguments.
         k = arena.symbol(f"k{_DEPTH - depth}", "Int", natural=True)
@@ -145,7 +147,7 @@ class Writer:
         found = self._script(goal.hypotheses, spoken, literal, depth > 0)
         lemma = replace(goal, kind="lemma", subject=subject, claim=arena.eq(*bodies))
         proof = self._obligation(lemma, depth, *found)
-        stated = Window(
+        stated = FoldWindow(
             (named[0].name, tuple(first[0]), first[1]),
             (named[1].name, tuple(second[0]), second[1]),
             text(shift),
@@ -163,11 +165,11 @@ def _stated(goal: Goal) -> Obligation:
     return Obligation(title, goal.kind, goal.subject, goal.loop, *_place(goal.position))
 
 
-def _place(position: Position) -> tuple[int, int]:
+def _place(position: SourcePosition) -> tuple[int, int]:
     return position.line, position.column
 
 
-def _logic(nodes: Iterable[Node]) -> str:
+def _logic(nodes: Iterable[ProofTerm]) -> str:
     """The smallest logic that holds the nodes."""
     found = list(nodes)
     products = any(len(atoms) > 1 for node in found if node.op == "poly" for atoms, _ in monomials(node))
@@ -176,7 +178,7 @@ def _logic(nodes: Iterable[Node]) -> str:
     return f"QF_UF{'N' if nonlinear else 'L'}I{'R' if reals else ''}A"
 
 
-def _declarations(nodes: Iterable[Node]) -> list[str]:
+def _declarations(nodes: Iterable[ProofTerm]) -> list[str]:
     found: dict[str, str] = {}
     for node in nodes:
         if node.op == "symbol":

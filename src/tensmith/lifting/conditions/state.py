@@ -8,49 +8,49 @@ from typing import TypeAlias
 
 from tensmith.formula.poly import Poly
 from tensmith.lifting.conditions import operators
-from tensmith.lifting.conditions.nodes import Arena, Node, monomials, walk
-from tensmith.lifting.conditions.world import Malformed, Scope, World
+from tensmith.lifting.conditions.nodes import Arena, ProofTerm, monomials, walk
+from tensmith.lifting.conditions.world import Malformed, ProofWorld, Scope
 from tensmith.lifting.summary import Written
 
-At: TypeAlias = tuple[Node, ...]
+At: TypeAlias = tuple[ProofTerm, ...]
 _MOST_CASES = 12
 
 
 @dataclass(frozen=True)
-class Point:
+class WrittenElement:
     """One element written."""
 
     at: At
-    value: Node
-    guard: Node
+    value: ProofTerm
+    guard: ProofTerm
 
 
 @dataclass(frozen=True)
-class Box:
+class BoxClaim:
     """A claim of a summary: `written` with its outer symbols looked up in `scope`."""
 
     written: Written
     scope: Scope
-    guard: Node
+    guard: ProofTerm
 
 
 @dataclass(frozen=True)
-class Row:
+class CopiedRow:
     """A copy of another array as the element `row` of the first axis."""
 
-    row: Node
+    row: ProofTerm
     content: Content
-    guard: Node
+    guard: ProofTerm
 
 
-Layer: TypeAlias = Point | Box | Row
+Layer: TypeAlias = WrittenElement | BoxClaim | CopiedRow
 
 
 @dataclass(frozen=True)
 class Content:
     """An array's elements: layers, later ones over earlier ones, over `base`, a function of subscripts."""
 
-    base: Callable[[At], Node]
+    base: Callable[[At], ProofTerm]
     layers: tuple[Layer, ...] = ()
 
     def having(self, *layers: Layer) -> Content:
@@ -62,40 +62,40 @@ class Content:
 class Held:
     """A scalar variable; not `defined` where some path leaves it unset."""
 
-    value: Node
+    value: ProofTerm
     defined: bool = True
 
 
 @dataclass(frozen=True)
-class State:
+class ProofState:
     """scalars and arrays by name; lengths: the extents of local arrays."""
 
     scalars: Mapping[str, Held] = field(default_factory=dict)
     arrays: Mapping[str, Content] = field(default_factory=dict)
     lengths: Mapping[str, At] = field(default_factory=dict)
 
-    def scalar(self, name: str, held: Held) -> State:
+    def scalar(self, name: str, held: Held) -> ProofState:
         """This with a scalar set."""
         return replace(self, scalars={**self.scalars, name: held})
 
-    def array(self, name: str, content: Content, lengths: At | None = None) -> State:
+    def array(self, name: str, content: Content, lengths: At | None = None) -> ProofState:
         """This with an array set."""
         state = replace(self, arrays={**self.arrays, name: content})
         return state if lengths is None else replace(state, lengths={**self.lengths, name: lengths})
 
-    def within(self, outer: State) -> State:
+    def within(self, outer: ProofState) -> ProofState:
         """This without what `outer` does not have: names declared in between."""
-        return State(
+        return ProofState(
             {name: held for name, held in self.scalars.items() if name in outer.scalars},
             {name: content for name, content in self.arrays.items() if name in outer.arrays},
             {name: at for name, at in self.lengths.items() if name in outer.lengths},
         )
 
 
-def select(world: World, content: Content, at: At) -> Node:
+def select(world: ProofWorld, content: Content, at: At) -> ProofTerm:
     """The element at subscripts."""
-    pending: list[tuple[Node, Node]] = []
-    value: Node | None = None
+    pending: list[tuple[ProofTerm, ProofTerm]] = []
+    value: ProofTerm | None = None
     for layer in reversed(content.layers):
         hit, found = reach(world, layer, at)
         if hit is world.arena.false:
@@ -113,22 +113,22 @@ def select(world: World, content: Content, at: At) -> Node:
     return value
 
 
-def reach(world: World, layer: Layer, at: At) -> tuple[Node, Callable[[], Node]]:
+def reach(world: ProofWorld, layer: Layer, at: At) -> tuple[ProofTerm, Callable[[], ProofTerm]]:
     """Whether a layer writes the element at subscripts, and the value it writes there."""
     arena = world.arena
     match layer:
-        case Point(where, value, guard):
+        case WrittenElement(where, value, guard):
             _same_rank(where, at)
             return arena.all([guard, *_same_place(arena, zip(at, where))]), lambda: value
-        case Row(row, content, guard):
+        case CopiedRow(row, content, guard):
             return arena.all([guard, arena.eq(at[0], row)]), lambda: select(world, content, at[1:])
-        case Box(written, scope, guard):
+        case BoxClaim(written, scope, guard):
             inside, found = solve(world, written, scope, at)
             return arena.all([guard, inside]), lambda: world.term(written.value, found)
     raise TypeError(layer)
 
 
-def _same_place(arena: Arena, pairs: Iterable[tuple[Node, Node]]) -> Iterator[Node]:
+def _same_place(arena: Arena, pairs: Iterable[tuple[ProofTerm, ProofTerm]]) -> Iterator[ProofTerm]:
     """What makes subscripts equal; of a row and a column that one place was divided into, their sum is."""
     left = list(pairs)
     while left:
@@ -145,12 +145,12 @@ def _same_place(arena: Arena, pairs: Iterable[tuple[Node, Node]]) -> Iterator[No
 
 
 def cases(
-    world: World, content: Content, shared: int, at: At
-) -> Iterator[tuple[At, Content, tuple[Node, ...]]]:
+    world: ProofWorld, content: Content, shared: int, at: At
+) -> Iterator[tuple[At, Content, tuple[ProofTerm, ...]]]:
     """Subscripts, content and conditions that together are all elements: the elements, rows and columns that
     layers above the first `shared` write by themselves, and arbitrary elements outside of these."""
     arena = world.arena
-    places: dict[tuple[Node | None, ...], None] = {}
+    places: dict[tuple[ProofTerm | None, ...], None] = {}
     rest = list(content.layers[:shared])
     for layer in content.layers[shared:]:
         place = _fixed(world, layer, len(at))
@@ -169,36 +169,36 @@ def cases(
     yield at, replace(content, layers=tuple(rest)), tuple(apart)
 
 
-def _fixed(world: World, layer: Layer, rank: int) -> tuple[Node | None, ...]:
+def _fixed(world: ProofWorld, layer: Layer, rank: int) -> tuple[ProofTerm | None, ...]:
     """The subscripts that do not vary in what a layer writes."""
     match layer:
-        case Point(at, _, _):
+        case WrittenElement(at, _, _):
             return at
-        case Row(row, _, _):
+        case CopiedRow(row, _, _):
             return (row, *(None,) * (rank - 1))
-        case Box(written, scope, _):
+        case BoxClaim(written, scope, _):
             return tuple(
                 None if place.symbols() & set(written.indices) else world.poly(place, scope)
                 for place in written.at
             )
 
 
-def written(world: World, layers: Iterable[Layer], at: At) -> Node:
+def written(world: ProofWorld, layers: Iterable[Layer], at: At) -> ProofTerm:
     """Whether some layer writes the element at subscripts."""
     return world.arena.any(reach(world, layer, at)[0] for layer in layers)
 
 
-def within(world: World, lengths: At, at: At) -> Node:
+def within(world: ProofWorld, lengths: At, at: At) -> ProofTerm:
     """Whether subscripts, none of them negative, are below lengths."""
     arena = world.arena
     return arena.all(arena.claim(arena.shift(length, -1), x) for length, x in zip(lengths, at))
 
 
-def solve(world: World, written: Written, scope: Scope, at: At) -> tuple[Node, Scope]:
+def solve(world: ProofWorld, written: Written, scope: Scope, at: At) -> tuple[ProofTerm, Scope]:
     """Whether subscripts are among the written ones, and the index variables there."""
     _same_rank(written.at, at)
     arena = world.arena
-    found: dict[str, Node] = dict(scope)
+    found: dict[str, ProofTerm] = dict(scope)
     equations = []
     unsolved = set(written.indices)
     for place, subscript in zip(written.at, at):
@@ -231,7 +231,9 @@ def _same_rank(places: tuple[Poly, ...] | At, at: At) -> None:
         raise Malformed(f"{len(places)} subscripts where there are {len(at)} axes")
 
 
-def merge(world: World, condition: Node, before: State, then: State, otherwise: State) -> State:
+def merge(
+    world: ProofWorld, condition: ProofTerm, before: ProofState, then: ProofState, otherwise: ProofState
+) -> ProofState:
     """The state after a branch: what each side wrote, under its condition."""
     arena = world.arena
     against = arena.negate(condition)
@@ -256,4 +258,4 @@ def merge(world: World, condition: Node, before: State, then: State, otherwise: 
         name: tuple(map(lambda a, b: arena.ite(condition, a, b), then.lengths[name], otherwise.lengths[name]))
         for name in before.lengths
     }
-    return State(scalars, arrays, lengths)
+    return ProofState(scalars, arrays, lengths)

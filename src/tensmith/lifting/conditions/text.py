@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
-from tensmith.lifting.conditions.nodes import Node, Sort
+from tensmith.lifting.conditions.nodes import ProofTerm, Sort
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.%~!$^&*<>=+?/-]*")
 
@@ -26,19 +26,21 @@ def constant(value: Fraction | int, sort: Sort) -> str:
     return f"(- {magnitude})" if fraction < 0 else magnitude
 
 
-def text(node: Node, names: Mapping[Node, str] | None = None, known: dict[Node, str] | None = None) -> str:
+def text(
+    node: ProofTerm, names: Mapping[ProofTerm, str] | None = None, known: dict[ProofTerm, str] | None = None
+) -> str:
     """A node in prefix form; `names` gives other texts for some nodes, `known` remembers what was written."""
     named = names or {}
     memo = {} if known is None else known
 
-    def go(part: Node) -> str:
+    def go(part: ProofTerm) -> str:
         if part in named:
             return named[part]
         if part not in memo:
             memo[part] = write(part)
         return memo[part]
 
-    def write(part: Node) -> str:
+    def write(part: ProofTerm) -> str:
         match part.op:
             case "symbol":
                 return name(part.args[0])
@@ -57,7 +59,7 @@ def text(node: Node, names: Mapping[Node, str] | None = None, known: dict[Node, 
     return go(node)
 
 
-def _polynomial(node: Node, go: Callable[[Node], str]) -> str:
+def _polynomial(node: ProofTerm, go: Callable[[ProofTerm], str]) -> str:
     terms = []
     for atoms, coefficient in node.args[0]:
         factors = [go(atom) for atom in atoms]

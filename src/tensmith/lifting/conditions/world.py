@@ -6,28 +6,28 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from tensmith.formula.poly import Div, Poly
+from tensmith.formula.poly import FloorDiv, Poly
 from tensmith.lifting.conditions import operators
 from tensmith.lifting.conditions.folds import Folds
-from tensmith.lifting.conditions.nodes import Arena, Node, monomials, walk
+from tensmith.lifting.conditions.nodes import Arena, ProofTerm, monomials, walk
 from tensmith.lifting.conditions.operators import sort_of
 from tensmith.lifting.loops import (
     I32,
     Apply,
     Array,
-    Cast,
     Constant,
     Expr,
     Function,
     Length,
     Scalar,
+    ScalarCast,
     Struct,
     Variable,
 )
 from tensmith.lifting.summary import Requirement, Summary
-from tensmith.lifting.terms import Argument, Choose, Fold, Index, Number, Op, Read, Term
+from tensmith.lifting.terms import Argument, Fold, Index, Operation, Term, TermChoose, TermNumber, TermRead
 
-Scope: TypeAlias = Mapping[str, Node]
+Scope: TypeAlias = Mapping[str, ProofTerm]
 
 
 def variables(function: Function) -> Iterator[tuple[str, Scalar | Array]]:
@@ -44,7 +44,7 @@ class Malformed(Exception):
 
 
 @dataclass
-class World:
+class ProofWorld:
     """Nodes of everything that exists before the function runs.
 
     facts: what holds of an atom wherever it occurs (ranges of types, definitions of sizes, requirements),
@@ -54,19 +54,23 @@ class World:
     summary: Summary
     folds: Folds = field(default_factory=lambda: Folds(Arena()))
     every_range: bool = False  # whether ranges of i32 and i64 elements are facts too
-    scalars: dict[str, tuple[Node, Scalar]] = field(default_factory=dict)
+    scalars: dict[str, tuple[ProofTerm, Scalar]] = field(default_factory=dict)
     arrays: dict[str, Array] = field(default_factory=dict)
-    scope: dict[str, Node] = field(default_factory=dict)
-    stated: dict[str, Node] = field(default_factory=dict)
-    sizes: dict[Node, Node] = field(default_factory=dict)  # size -> the polynomial it is the positive part of
-    facts: list[Node] = field(default_factory=list)
-    reasons: dict[Node, Literal["type", "size"]] = field(default_factory=dict)
-    requirements: dict[Node, str] = field(default_factory=dict)  # with how they are shown
+    scope: dict[str, ProofTerm] = field(default_factory=dict)
+    stated: dict[str, ProofTerm] = field(default_factory=dict)
+    sizes: dict[ProofTerm, ProofTerm] = field(
+        default_factory=dict
+    )  # size -> the polynomial it is the positive part of
+    facts: list[ProofTerm] = field(default_factory=list)
+    reasons: dict[ProofTerm, Literal["type", "size"]] = field(default_factory=dict)
+    requirements: dict[ProofTerm, str] = field(default_factory=dict)  # with how they are shown
     # The i32 that terms compute, which do not overflow, by their values modulo 2^32.
-    exact: dict[Node, Node] = field(default_factory=dict)
-    _about: dict[Node, list[Node]] = field(default_factory=dict)
-    ranges: dict[Node, Node] = field(default_factory=dict)  # counters and lengths -> their upper bounds
-    counted: dict[Node, str] = field(default_factory=dict)  # counter -> its loop
+    exact: dict[ProofTerm, ProofTerm] = field(default_factory=dict)
+    _about: dict[ProofTerm, list[ProofTerm]] = field(default_factory=dict)
+    ranges: dict[ProofTerm, ProofTerm] = field(
+        default_factory=dict
+    )  # counters and lengths -> their upper bounds
+    counted: dict[ProofTerm, str] = field(default_factory=dict)  # counter -> its loop
 
     def __post_init__(self) -> None:
         self.arena = self.folds.arena
@@ -101,27 +105,27 @@ class World:
         self.divisors = {r.array: r.text for r in self.summary.requires if r.kind == "nonzero" and r.array}
 
     @property
-    def zero(self) -> Node:
+    def zero(self) -> ProofTerm:
         """0 of integers."""
         return self.arena.number(0, "Int")
 
     def _natural(self, kind: Scalar) -> bool:
         return kind.kind == "int" and not kind.signed
 
-    def _range(self, node: Node, kind: Scalar) -> None:
+    def _range(self, node: ProofTerm, kind: Scalar) -> None:
         limits = operators.limits(kind)
         if limits is not None:
             low, high = (self.arena.number(limit, "Int") for limit in limits)
             self.state(self.arena.claim(high, node), "type")
             self.state(self.arena.claim(node, low), "type")
 
-    def facts_of(self, symbol: Node, types: bool) -> list[Node]:
+    def facts_of(self, symbol: ProofTerm, types: bool) -> list[ProofTerm]:
         """The definition of a size, and of an argument its range: always where it is unsigned."""
         found = self._about.get(symbol, [])
         wanted = types or symbol in self.arena.natural
         return [fact for fact in found if wanted or self.reasons[fact] != "type"]
 
-    def state(self, fact: Node, why: Literal["type", "size"]) -> None:
+    def state(self, fact: ProofTerm, why: Literal["type", "size"]) -> None:
         """Adds a fact that holds of an atom wherever it occurs."""
         self.facts.append(fact)
         self.reasons[fact] = why
@@ -157,7 +161,7 @@ class World:
                     longest = [poly, *(size for size, raw in self.sizes.items() if raw is poly)]
                     self.arena.assume(*(self.arena.sub(length, least) for least in longest))
 
-    def _bound(self, poly: Node) -> None:
+    def _bound(self, poly: ProofTerm) -> None:
         """Assumes that a polynomial is >= 0; what bounds a parameter from above bounds its size."""
         self.arena.assume(poly)
         for size, raw in self.sizes.items():
@@ -165,7 +169,7 @@ class World:
             if room is not None and room >= 0:
                 self.arena.assume(self.arena.sub(self.arena.number(room, "Int"), size))
 
-    def _claim(self, requirement: Requirement, poly: Node) -> Node:
+    def _claim(self, requirement: Requirement, poly: ProofTerm) -> ProofTerm:
         """What a requirement says of a polynomial."""
         match requirement.kind:
             case "at_least":
@@ -176,20 +180,20 @@ class World:
                 return self.arena.negate(self.arena.eq(poly, self.zero))
         return self.arena.claim(self.length(requirement.array, requirement.axis), poly)
 
-    def where(self, requirement: Requirement) -> Node:
+    def where(self, requirement: Requirement) -> ProofTerm:
         """Whether the branches are taken under which something is required."""
         found = [(self.term(condition, self.scope), holds) for condition, holds in requirement.where]
         return self.arena.all(node if holds else self.arena.negate(node) for node, holds in found)
 
     # Atoms
 
-    def length(self, array: str, axis: int) -> Node:
+    def length(self, array: str, axis: int) -> ProofTerm:
         """The length of a parameter array along an axis; memory has fewer than 2^63 bytes."""
         node = self.arena.symbol(f"len.{array}.{axis}", "Int", natural=True)
         self.ranges[node] = self.arena.claim(self.arena.number(2**63 - 1, "Int"), node)
         return node
 
-    def read(self, array: str, indices: tuple[Node, ...]) -> Node:
+    def read(self, array: str, indices: tuple[ProofTerm, ...]) -> ProofTerm:
         """An element at entry."""
         kind = self.arrays.get(array)
         if kind is None:
@@ -199,7 +203,7 @@ class World:
             self.arena.natural.add(node)
         return node
 
-    def element_limits(self, node: Node) -> tuple[int, int] | None:
+    def element_limits(self, node: ProofTerm) -> tuple[int, int] | None:
         """The range of the type of an element read, where proofs need it."""
         if node.op != "app" or not node.args[0].startswith("in."):
             return None
@@ -211,7 +215,7 @@ class World:
         wide = kind.element.signed and (kind.element.bits or 64) >= 32
         return None if wide else operators.limits(kind.element)
 
-    def entry(self, expression: Expr) -> Node:
+    def entry(self, expression: Expr) -> ProofTerm:
         """An expression of the source over the arguments at entry (an extent in a type)."""
         match expression:
             case Constant(value, type_, _):
@@ -222,14 +226,16 @@ class World:
                 return self.length(array, axis)
             case Apply(operator, arguments, type_, _):
                 return operators.apply(self.arena, operator, [self.entry(a) for a in arguments], type_)
-            case Cast(value, type_, _):
+            case ScalarCast(value, type_, _):
                 fits = operators.fits(value)
                 return operators.cast(self.arena, self.entry(value), value.type, type_, fits)
         raise Malformed(f"an extent is not made of parameters at {expression.position}")
 
     # Polynomials and terms
 
-    def written_by_sizes(self, node: Node, strides: tuple[Node, ...]) -> tuple[Node, Node]:
+    def written_by_sizes(
+        self, node: ProofTerm, strides: tuple[ProofTerm, ...]
+    ) -> tuple[ProofTerm, ProofTerm]:
         """A subscript with parameters replaced by the sizes that occur in strides, and the condition that
         makes it the same: the size is not cut off at 0."""
         arena = self.arena
@@ -245,22 +251,24 @@ class World:
             return node, arena.true
         return arena.substitute(node, values), arena.all(same)
 
-    def poly(self, poly: Poly, scope: Scope) -> Node:
+    def poly(self, poly: Poly, scope: Scope) -> ProofTerm:
         """A polynomial with its symbols looked up in `scope`."""
         total = self.zero
         for monomial, coefficient in poly.terms:
             product = self.arena.number(coefficient, "Int")
             for atom, power in monomial:
-                base = self._division(atom, scope) if isinstance(atom, Div) else self._symbol(atom, scope)
+                base = (
+                    self._division(atom, scope) if isinstance(atom, FloorDiv) else self._symbol(atom, scope)
+                )
                 product = self.arena.mul(product, self.arena.power(base, power))
             total = self.arena.add(total, product)
         return total
 
-    def _division(self, division: Div, scope: Scope) -> Node:
+    def _division(self, division: FloorDiv, scope: Scope) -> ProofTerm:
         top, bottom = self.poly(division.top, scope), self.poly(division.bottom, scope)
         return operators.quotient_of(self.arena, "fdiv", top, bottom)
 
-    def _symbol(self, name: str, scope: Scope) -> Node:
+    def _symbol(self, name: str, scope: Scope) -> ProofTerm:
         found = scope.get(name)
         if found is not None:
             return found
@@ -270,10 +278,10 @@ class World:
                 return self.length(array.strip(), int(axis))
         raise Malformed(f"nothing is named '{name}' there")
 
-    def term(self, term: Term, scope: Scope) -> Node:
+    def term(self, term: Term, scope: Scope) -> ProofTerm:
         """A term with the symbols of its polynomials looked up in `scope`."""
         match term:
-            case Number(value, type_):
+            case TermNumber(value, type_):
                 return operators.constant(self.arena, value, type_)
             case Index(poly, type_):
                 node = self.poly(poly, scope)
@@ -282,28 +290,28 @@ class World:
                 if name not in self.scalars:
                     raise Malformed(f"there is no scalar parameter '{name}'")
                 return self.scalars[name][0]
-            case Read(array, indices, _):
+            case TermRead(array, indices, _):
                 return self.read(array, tuple(self.poly(index, scope) for index in indices))
-            case Op("cast", (value,), type_):
+            case Operation("cast", (value,), type_):
                 node = self.term(value, scope)
                 return operators.cast(self.arena, node, value.type, type_, operators.fits(value))
-            case Op(operator, arguments, type_):
+            case Operation(operator, arguments, type_):
                 nodes = [self.term(argument, scope) for argument in arguments]
                 return self._computed(operators.apply(self.arena, operator, nodes, type_), type_)
             case Fold():
                 return self._fold(term, scope)
-            case Choose(conditions, then, otherwise, _):
+            case TermChoose(conditions, then, otherwise, _):
                 result = self.term(otherwise, scope)
                 return self.arena.ite(self.at_least(conditions, scope), self.term(then, scope), result)
         raise Malformed(f"{term!r} is no term")
 
-    def _computed(self, node: Node, type_: Scalar) -> Node:
+    def _computed(self, node: ProofTerm, type_: Scalar) -> ProofTerm:
         """What a term computes, kept where a program may compute it too."""
         if type_ == I32:
             self.exact[operators.unwrapped(self.arena, node, 32)] = node
         return node
 
-    def _fold(self, term: Fold, scope: Scope) -> Node:
+    def _fold(self, term: Fold, scope: Scope) -> ProofTerm:
         if term.kind not in ("sum", "prod", "max", "min"):
             raise Malformed(f"there is no fold of kind '{term.kind}'")
         start, extent = self.term(term.start, scope), self.poly(term.extent, scope)
@@ -318,6 +326,6 @@ class World:
     def _wraps(self, term: Fold) -> bool:
         return term.kind in ("sum", "prod") and self._natural(term.type) and term.type.bits is not None
 
-    def at_least(self, polys: tuple[Poly, ...], scope: Scope) -> Node:
+    def at_least(self, polys: tuple[Poly, ...], scope: Scope) -> ProofTerm:
         """All polynomials are >= 0."""
         return self.arena.all(self.arena.ge(self.poly(poly, scope), self.zero) for poly in polys)

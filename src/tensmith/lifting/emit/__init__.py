@@ -13,10 +13,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar, TypeVar
 
-from tensmith.lifting.lifted import Emitted, Lifted
+from tensmith.lifting.lifted import EmittedFiles, Lifted
 from tensmith.registry import Registry
 
-__all__ = ["EMITTERS", "Emitted", "Emitter", "emitter"]
+__all__ = ["EMITTERS", "EmittedFiles", "Emitter", "emitter"]
 
 
 class Emitter(ABC):
@@ -25,7 +25,7 @@ class Emitter(ABC):
     name: ClassVar[str]
 
     @abstractmethod
-    def emit(self, lifted: Lifted) -> Emitted:
+    def emit(self, lifted: Lifted) -> EmittedFiles:
         """The files of one lifted function, named after it; raises Refusal where the target cannot say it."""
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tensmith.ir import Node
-from tensmith.lifting.emit.expression import PRODUCT, Rule, Text, call, infix
+from tensmith.lifting.emit.expression import PRODUCT, ExpressionText, Rule, call, infix
 from tensmith.lifting.emit.python_text import extents
-from tensmith.lifting.emit.python_writer import Writer
+from tensmith.lifting.emit.python_writer import PythonWriter
 from tensmith.lifting.emit.rules import axes_of, fill, pad_widths, padded_extreme, typed_reduction
 
 flat_helper = '''
@@ -22,18 +22,18 @@ places_helper = '''
     '''
 
 
-def cast(w: Writer, node: Node, operands: list[Text]) -> Text:
+def cast(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     """a.astype(dtype)."""
     dtype = w.type(node.output).dtype
     if operands[0].literal:
         return w.target.typed(operands[0], dtype)
-    return Text(f"{operands[0].atom}.astype({w.target.dtype(dtype)})")
+    return ExpressionText(f"{operands[0].atom}.astype({w.target.dtype(dtype)})")
 
 
 def reduction(method: str) -> Rule:
     """a.sum(axis=...), with the element type of the result where integers would be widened."""
 
-    def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
+    def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
         code, arguments = operands[0].atom, [axes_of(w, node, "axis")]
         pad = padded_extreme(w, node)
         if pad is not None and pad_widths(w, pad) is None:
@@ -41,12 +41,12 @@ def reduction(method: str) -> Rule:
         if method in ("sum", "prod") and w.type(node.output).dtype[0] in "iu":
             code, dtype = typed_reduction(w, node, operands[0])
             arguments.append(f"dtype={dtype}")
-        return Text(f"{code}.{method}({', '.join(filter(None, arguments))})")
+        return ExpressionText(f"{code}.{method}({', '.join(filter(None, arguments))})")
 
     return rule
 
 
-def pad(w: Writer, node: Node, operands: list[Text]) -> Text:
+def pad(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     """Elements behind the last one; what is put before the first, a reduction starts from."""
     ends = pad_widths(w, node)
     if ends is None:
@@ -54,37 +54,37 @@ def pad(w: Writer, node: Node, operands: list[Text]) -> Text:
     widths = ", ".join(f"(0, {end})" for end in ends)
     widths = widths if len(ends) == 1 else f"[{widths}]"
     filling = w.target.filling(fill(w, node), w.type(node.output).dtype)
-    return Text(f"{w.target.module}.pad({operands[0].code}, {widths}, constant_values={filling})")
+    return ExpressionText(f"{w.target.module}.pad({operands[0].code}, {widths}, constant_values={filling})")
 
 
-def expand(w: Writer, node: Node, operands: list[Text]) -> Text:
+def expand(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     """An array of one number, or a view."""
     shape, module = extents(w.shape(node.output), w.names), w.target.module
     if w.target.fills(w, node.inputs[0], operands[0]):
         dtype = w.target.dtype(w.type(node.output).dtype)
-        return Text(f"{module}.full({shape}, {operands[0].code}, {dtype})")
-    return Text(f"{module}.broadcast_to({operands[0].code}, {shape})")
+        return ExpressionText(f"{module}.full({shape}, {operands[0].code}, {dtype})")
+    return ExpressionText(f"{module}.broadcast_to({operands[0].code}, {shape})")
 
 
-def einsum(w: Writer, node: Node, operands: list[Text]) -> Text:
+def einsum(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     """An Einstein sum."""
     codes = ", ".join(operand.code for operand in operands)
-    return Text(f'{w.target.module}.einsum("{node.attrs["equation"]}", {codes})')
+    return ExpressionText(f'{w.target.module}.einsum("{node.attrs["equation"]}", {codes})')
 
 
-def gather(w: Writer, node: Node, operands: list[Text]) -> Text:
+def gather(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     """Elements by subscripts along an axis."""
     given = f"{operands[0].code}, {operands[1].code}, axis={node.attrs['axis']}"
-    return Text(f"{w.target.module}.take({given})")
+    return ExpressionText(f"{w.target.module}.take({given})")
 
 
-def mod(w: Writer, node: Node, operands: list[Text]) -> Text:
+def mod(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     """The remainder with the sign of the divisor, or C's."""
     rule = call(f"{w.target.module}.fmod") if node.attrs["fmod"] else infix("%", PRODUCT)
     return rule(w, node, operands)
 
 
-def shift(w: Writer, node: Node, operands: list[Text]) -> Text:
+def shift(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     """Bits to the left or right."""
     side = "left" if node.attrs["direction"] == "LEFT" else "right"
     return call(f"{w.target.module}.{side}_shift")(w, node, operands)

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from tensmith.ctext.dialect import CTYPES
 from tensmith.ctext.loops import nest_lines
 from tensmith.ctext.names import Names, enclosed, literal, unmixed
-from tensmith.ctext.scalar import Scope, Unit
+from tensmith.ctext.scalar import CBlock, CUnit
 from tensmith.formula.poly import Poly, product
-from tensmith.lifting.emit import Emitted, Emitter, emitter
+from tensmith.lifting.emit import EmittedFiles, Emitter, emitter
 from tensmith.lifting.emit.kernel.elements import KernelElements, least
 from tensmith.lifting.emit.kernel.parameters import length_symbol
-from tensmith.lifting.emit.kernel.plan import Plan, make_plan, output_key
-from tensmith.lifting.emit.signature import Signature
-from tensmith.lifting.lifted import Lifted, View
+from tensmith.lifting.emit.kernel.plan import LoopPlan, make_plan, output_key
+from tensmith.lifting.emit.signature import FunctionSignature
+from tensmith.lifting.lifted import ArrayView, Lifted
 from tensmith.lifting.summary import Requirement
 
 _NO_MEMORY = "memory for intermediate values can be allocated"
@@ -31,21 +31,21 @@ class C(Emitter):
 
     name = "c"
 
-    def emit(self, lifted: Lifted) -> Emitted:
+    def emit(self, lifted: Lifted) -> EmittedFiles:
         """F.c and F.h."""
         plan = make_plan(lifted)
-        source = unmixed(lambda names: Source(lifted, plan, names), Source.own)
+        source = unmixed(lambda names: CSource(lifted, plan, names), CSource.own)
         name = lifted.function.name
-        return Emitted({f"{name}.c": source.text().encode(), f"{name}.h": source.header().encode()})
+        return EmittedFiles({f"{name}.c": source.text().encode(), f"{name}.h": source.header().encode()})
 
 
-class Source:
+class CSource:
     """The text of one function; other targets in C take its parts."""
 
-    def __init__(self, lifted: Lifted, plan: Plan, names: Names) -> None:
+    def __init__(self, lifted: Lifted, plan: LoopPlan, names: Names) -> None:
         self.lifted = lifted
-        self.plan: Plan = plan
-        self.signature = Signature(lifted, names)
+        self.plan: LoopPlan = plan
+        self.signature = FunctionSignature(lifted, names)
         self.requirements = [entry.text for entry in lifted.requires]
         self._zero_status = next(
             (place + 1 for place, entry in enumerate(lifted.requires) if entry.kind == "nonzero"), 0
@@ -120,7 +120,7 @@ class Source:
 
     # The function
 
-    def _unit(self) -> Unit:
+    def _unit(self) -> CUnit:
         signature, program = self.signature, self.lifted.program
         buffers = dict(signature.arrays)
         buffers |= {output_key(name): text for name, text in signature.outputs.items()}
@@ -128,7 +128,7 @@ class Source:
         buffers |= {name: signature.names.fresh(f"table_{name}") for name in program.constants}
         single = {name for name in self.plan.stored if not program.type(name).dims}
         single |= {output_key("return")} if signature.returns_scalar else set()
-        return Unit(
+        return CUnit(
             signature.names,
             signature.symbol,
             buffers,
@@ -138,7 +138,7 @@ class Source:
         )
 
     def _function_lines(self) -> list[str]:
-        scope = Scope(self.unit)
+        scope = CBlock(self.unit)
         self._checks(scope)
         self._copies(scope)
         self.run(scope)
@@ -152,7 +152,7 @@ class Source:
         head = self.signature.declaration("restrict")
         return [head, "{", *unused, *declared, *scope.lines, "}"]
 
-    def run(self, scope: Scope) -> None:
+    def run(self, scope: CBlock) -> None:
         """Adds the loops of every step."""
         arrays = [name for name in self.plan.stored if name not in self.unit.single]
         if arrays:
@@ -193,7 +193,7 @@ class Source:
             self.requirements.append(text)
         return self.requirements.index(text) + 1
 
-    def _checks(self, scope: Scope) -> None:
+    def _checks(self, scope: CBlock) -> None:
         elements = KernelElements(self.lifted)
         numbered = enumerate(self.lifted.requires, 1)
         for number, requirement in sorted(
@@ -210,7 +210,7 @@ class Source:
             text = f"{array}_length is at least the number of elements returned"
             scope.line(f"if ((int64_t){array}_length < {needed}) return {self._status_of(text)};")
 
-    def _unmet(self, scope: Scope, requirement: Requirement) -> str:
+    def _unmet(self, scope: CBlock, requirement: Requirement) -> str:
         assert requirement.poly is not None
         if requirement.kind == "length":
             symbol = length_symbol(requirement.array, requirement.axis)
@@ -219,7 +219,7 @@ class Source:
         text = self.signature.exact_poly(requirement.poly)
         return f"{text} {sign} 0"
 
-    def _ordered(self, scope: Scope, requirement: Requirement, number: int) -> None:
+    def _ordered(self, scope: CBlock, requirement: Requirement, number: int) -> None:
         if requirement.array in self.signature.scalars:
             name = self.signature.scalars[requirement.array]
             scope.line(f"if ({name} != {name}) return {number};")
@@ -234,7 +234,7 @@ class Source:
         scope.line(f"    {found} |= {array}[{index}] != {array}[{index}];")
         scope.line(f"if ({found}) return {number};")
 
-    def _copies(self, scope: Scope) -> None:
+    def _copies(self, scope: CBlock) -> None:
         """What stays as it was: outputs begin as copies of their parameters unless all is written."""
         seen: set[str] = set()
         for output in self.lifted.outputs:
@@ -254,7 +254,7 @@ class Source:
             copy = f"memcpy({', '.join(places)}, (size_t){number} * sizeof *{target});"
             scope.line(f"if ({' && '.join(tests)}) {copy}")
 
-    def _partly(self, scope: Scope, view: View) -> str:
+    def _partly(self, scope: CBlock, view: ArrayView) -> str:
         """Whether a view that begins an array leaves some of it out; "" where that is not known."""
         if any(offset != 0 for offset in view.offset):
             return ""
@@ -272,7 +272,7 @@ class Source:
         text = " || ".join(tests)
         return "" if not dense else f"({text})" if len(tests) > 1 else text
 
-    def _allocate(self, scope: Scope, arrays: list[str]) -> None:
+    def _allocate(self, scope: CBlock, arrays: list[str]) -> None:
         program = self.lifted.program
         for name in arrays:
             ctype, size = CTYPES[program.type(name).dtype], Poly.of(1)

@@ -16,7 +16,7 @@ COMPARISON, BITS, SHIFT, SUM, PRODUCT, SIGN, ATOM = range(7)
 
 
 @dataclass(frozen=True)
-class Text:
+class ExpressionText:
     """An expression and how strongly its outermost operator binds.
 
     literal: a plain Python number, which takes the element type of what it meets.
@@ -37,39 +37,41 @@ class Text:
 
 
 # (writer, node, operands) -> text
-Rule: TypeAlias = Callable[[Any, Node, list[Text]], Text]
+Rule: TypeAlias = Callable[[Any, Node, list[ExpressionText]], ExpressionText]
 
 
 def infix(operator: str, level: int) -> Rule:
     """a + b + ...; the right operand of the same level is put in parentheses."""
 
-    def rule(_: Any, node: Node, operands: list[Text]) -> Text:
+    def rule(_: Any, node: Node, operands: list[ExpressionText]) -> ExpressionText:
         first, *others = operands
         strict = min(level + 1, ATOM)
         left = strict if level <= BITS else level  # comparisons do not chain, bits read better so
-        return Text(f" {operator} ".join([first.within(left), *(o.within(strict) for o in others)]), level)
+        return ExpressionText(
+            f" {operator} ".join([first.within(left), *(o.within(strict) for o in others)]), level
+        )
 
     return rule
 
 
 def prefix(operator: str) -> Rule:
     """-a."""
-    return lambda _, node, operands: Text(f"{operator}{operands[0].within(SIGN)}", SIGN)
+    return lambda _, node, operands: ExpressionText(f"{operator}{operands[0].within(SIGN)}", SIGN)
 
 
 def call(function: str) -> Rule:
     """function(a, b, ...)."""
-    return lambda _, node, operands: Text(f"{function}({', '.join(o.code for o in operands)})")
+    return lambda _, node, operands: ExpressionText(f"{function}({', '.join(o.code for o in operands)})")
 
 
 def nested(function: str) -> Rule:
     """function(function(a, b), c): a function of two, of any number."""
 
-    def rule(_: Any, node: Node, operands: list[Text]) -> Text:
+    def rule(_: Any, node: Node, operands: list[ExpressionText]) -> ExpressionText:
         code = operands[0].code
         for operand in operands[1:]:
             code = f"{function}({code}, {operand.code})"
-        return Text(code)
+        return ExpressionText(code)
 
     return rule
 

@@ -9,7 +9,7 @@ from tensmith.ir import Program
 from tensmith.ir.op import OPS
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.lifting.emit.python_text import contiguous
-from tensmith.lifting.lifted import Input, Lifted, Output, View
+from tensmith.lifting.lifted import ArrayView, Input, Lifted, Output
 
 
 def flattened(lifted: Lifted) -> Lifted:
@@ -28,8 +28,8 @@ def flattened(lifted: Lifted) -> Lifted:
         name: type_.with_shape((extent,)) if type_.dims else type_ for name, type_ in program.inputs.items()
     }
 
-    def run(view: View | None) -> View | None:
-        return view and View(view.array, view.offset, ((Poly.of(1),),), (Poly.of(extent),))
+    def run(view: ArrayView | None) -> ArrayView | None:
+        return view and ArrayView(view.array, view.offset, ((Poly.of(1),),), (Poly.of(extent),))
 
     return replace(
         lifted,

@@ -10,17 +10,24 @@ import re
 from tensmith.ctext.dialect import CTYPES
 from tensmith.ctext.loops import nest_lines
 from tensmith.ctext.names import Names, enclosed, unmixed
-from tensmith.ctext.scalar import Scope
+from tensmith.ctext.scalar import CBlock
 from tensmith.formula.expr import Expr, Read
 from tensmith.formula.poly import Poly, product
-from tensmith.lifting.emit import Emitted, Emitter, emitter
-from tensmith.lifting.emit.c import Source
-from tensmith.lifting.emit.kernel.plan import Plan, Step, make_plan
+from tensmith.lifting.emit import EmittedFiles, Emitter, emitter
+from tensmith.lifting.emit.c import CSource
+from tensmith.lifting.emit.kernel.plan import LoopNest, LoopPlan, make_plan
 from tensmith.lifting.emit.mesh import text
-from tensmith.lifting.emit.mesh.find import Operand, Product, Sum, find_product, find_sum, stored_for_mesh
+from tensmith.lifting.emit.mesh.find import (
+    MatrixOperand,
+    MatrixProduct,
+    Sum,
+    find_product,
+    find_sum,
+    stored_for_mesh,
+)
 from tensmith.lifting.lifted import Lifted
 
-_Job = Product | Sum | None
+_Job = MatrixProduct | Sum | None
 
 
 @emitter
@@ -29,19 +36,19 @@ class Gemmini(Emitter):
 
     name = "gemmini"
 
-    def emit(self, lifted: Lifted) -> Emitted:
+    def emit(self, lifted: Lifted) -> EmittedFiles:
         """F.c and F.h."""
         plan = make_plan(lifted, stored_for_mesh)
         source = unmixed(lambda names: MeshSource(lifted, plan, names), MeshSource.own)
         name = lifted.function.name
         files = {f"{name}.c": source.text().encode(), f"{name}.h": source.header().encode()}
-        return Emitted(files, tuple(note for note in source.notes() if note))
+        return EmittedFiles(files, tuple(note for note in source.notes() if note))
 
 
-class MeshSource(Source):
+class MeshSource(CSource):
     """F.c whose products and sums run on the mesh; all of them in one build of the hardware."""
 
-    def __init__(self, lifted: Lifted, plan: Plan, names: Names) -> None:
+    def __init__(self, lifted: Lifted, plan: LoopPlan, names: Names) -> None:
         self.jobs: list[_Job] = [find_product(step) or find_sum(step) for step in plan.steps]
         builds = {job.build for job in self.jobs if job is not None}
         self.build = "fp32" if "fp32" in builds else "int8" if builds else ""
@@ -56,7 +63,7 @@ class MeshSource(Source):
             return super().text()
         head, rest = super().text().split("\n\n", 1)
         parts = ['#include "include/gemmini.h"', text.GUARDS[self.build]]
-        if any(isinstance(job, Product) for job in self.jobs):
+        if any(isinstance(job, MatrixProduct) for job in self.jobs):
             parts += [text.PRODUCT, text.EMPTY]
         if any(isinstance(job, Sum) for job in self.jobs):
             parts.append(text.SUM)
@@ -80,7 +87,7 @@ class MeshSource(Source):
 
     # Steps
 
-    def run(self, scope: Scope) -> None:
+    def run(self, scope: CBlock) -> None:
         """Mesh calls and plain loops in order."""
         arrays = [name for name in self.plan.stored if name not in self.unit.single]
         packed = self._packed()
@@ -89,7 +96,7 @@ class MeshSource(Source):
         for number, (step, job) in enumerate(zip(self.plan.steps, self.jobs)):
             if step.output is None and step.buffer in self.unit.single:
                 scope.line(f"{CTYPES[step.dtype]} {self.unit.buffers[step.buffer]};")
-            if isinstance(job, Product):
+            if isinstance(job, MatrixProduct):
                 self._product(scope, step, job, number)
             elif isinstance(job, Sum):
                 self._sum(scope, step, job)
@@ -103,7 +110,7 @@ class MeshSource(Source):
         """Matrices whose rows are not contiguous, copied first: buffer -> element type and size."""
         found = {}
         for number, job in enumerate(self.jobs):
-            if not isinstance(job, Product):
+            if not isinstance(job, MatrixProduct):
                 continue
             sizes = {"a": job.rows * job.depth, "b": job.depth * job.columns, "d": job.rows * job.columns}
             for side, operand in (("a", job.a), ("b", job.b), ("d", job.bias)):
@@ -114,7 +121,7 @@ class MeshSource(Source):
         return found
 
     def _allocate(
-        self, scope: Scope, arrays: list[str], packed: dict[str, tuple[str, Poly]] | None = None
+        self, scope: CBlock, arrays: list[str], packed: dict[str, tuple[str, Poly]] | None = None
     ) -> None:
         program = self.lifted.program
         sizes = {n: (program.type(n).dtype, Poly.of(product(program.type(n).dims))) for n in arrays}
@@ -129,7 +136,7 @@ class MeshSource(Source):
         scope.line(f"    return {self.no_memory()};")
         scope.line("}")
 
-    def _product(self, scope: Scope, step: Step, job: Product, number: int) -> None:
+    def _product(self, scope: CBlock, step: LoopNest, job: MatrixProduct, number: int) -> None:
         """One call of the mesh for each index of the loops around."""
         current, opened = scope, []
         for axis in job.outer:
@@ -156,7 +163,7 @@ class MeshSource(Source):
         for outer, head, inner in reversed(opened):
             outer.block(head, inner)
 
-    def _operand(self, scope: Scope, operand: Operand, packed: str, rows: Poly, columns: Poly) -> str:
+    def _operand(self, scope: CBlock, operand: MatrixOperand, packed: str, rows: Poly, columns: Poly) -> str:
         """Pointer and row stride of a matrix, copied row by row where its rows are not contiguous."""
         if operand.dense:
             base = self.unit.buffers[operand.load.tensor]
@@ -166,10 +173,10 @@ class MeshSource(Source):
         i, j = map(Poly.symbol, variables)
         index = operand.start + operand.stride * i + operand.column * j
         source = Read(operand.load.tensor, (index,), operand.load.type)
-        nest_lines(scope, Step(packed, source.type, variables, (rows, columns), i * columns + j, source))
+        nest_lines(scope, LoopNest(packed, source.type, variables, (rows, columns), i * columns + j, source))
         return f"{self.unit.buffers[packed]}, (size_t){enclosed(scope.poly(columns))}"
 
-    def _sum(self, scope: Scope, step: Step, job: Sum) -> None:
+    def _sum(self, scope: CBlock, step: LoopNest, job: Sum) -> None:
         given = []
         for factor, sign, load, offset in job.terms:
             pointer = f"{self.unit.buffers[load.tensor]} + {enclosed(scope.poly(offset))}"
@@ -178,11 +185,11 @@ class MeshSource(Source):
         target = f"{self._written(step)} + {enclosed(scope.poly(job.target))}"
         scope.line(f"mesh_sum((size_t){enclosed(scope.poly(job.count))}, {', '.join(given)}, {target});")
 
-    def _scale(self, scope: Scope, factor: Expr | None, sign: int) -> str:
+    def _scale(self, scope: CBlock, factor: Expr | None, sign: int) -> str:
         if factor is None:
             return "MVIN_SCALE_IDENTITY" if sign > 0 else "-1.0f"
         text_ = enclosed(scope.value(factor))
         return text_ if sign > 0 else f"-{text_}"
 
-    def _written(self, step: Step) -> str:
+    def _written(self, step: LoopNest) -> str:
         return self.unit.buffers[step.target]

@@ -18,9 +18,9 @@ from tensmith.lifting.emit.array_rules import (
     reduction,
     shift,
 )
-from tensmith.lifting.emit.expression import ARITHMETIC, Rule, Text, call, nested
+from tensmith.lifting.emit.expression import ARITHMETIC, ExpressionText, Rule, call, nested
 from tensmith.lifting.emit.python_frame import PythonEmitter, view_places
-from tensmith.lifting.emit.python_writer import Writer
+from tensmith.lifting.emit.python_writer import PythonWriter
 from tensmith.lifting.emit.rules import (
     axis_of_sum,
     divide,
@@ -32,7 +32,7 @@ from tensmith.lifting.emit.rules import (
     transpose,
     where,
 )
-from tensmith.lifting.lifted import View
+from tensmith.lifting.lifted import ArrayView
 
 _HELPERS = {
     "_flat": flat_helper,
@@ -89,15 +89,15 @@ _HELPERS = {
 }
 
 
-def _cum_sum(w: Writer, node: Node, operands: list[Text]) -> Text:
+def _cum_sum(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     axis, dtype = axis_of_sum(w, node), w.target.dtype(w.type(node.output).dtype)
     total = f"jnp.cumsum({operands[0].code}, axis={axis}, dtype={dtype})"
     if not node.attrs["exclusive"]:
-        return Text(total)
+        return ExpressionText(total)
     lead = ":, " * axis
     padded = ", ".join("(1, 0)" if a == axis else "(0, 0)" for a in range(len(w.shape(node.output))))
     padded = padded if "), (" not in padded else f"[{padded}]"
-    return Text(f"jnp.pad({total}, {padded})[{lead}:-1]")
+    return ExpressionText(f"jnp.pad({total}, {padded})[{lead}:-1]")
 
 
 @emitter
@@ -120,11 +120,11 @@ class Jax(PythonEmitter):
         "reduce_max": reduction("max"), "reduce_min": reduction("min"),
     }  # fmt: skip
 
-    def typed(self, number: Text, dtype: str) -> Text:
+    def typed(self, number: ExpressionText, dtype: str) -> ExpressionText:
         """jnp.int32(n)."""
-        return Text(f"{self.dtype(dtype)}({number.code})")
+        return ExpressionText(f"{self.dtype(dtype)}({number.code})")
 
-    def holds(self, writer: Writer, condition: Text) -> str:
+    def holds(self, writer: PythonWriter, condition: ExpressionText) -> str:
         """Not known inside jax.jit, where everything is read: subscripts are clamped there."""
         return f"{writer.helper('_holds')}({condition.code})"
 
@@ -136,11 +136,11 @@ class Jax(PythonEmitter):
         """Not known inside jax.jit."""
         return f"not _traced({value}) and jnp.isnan({value}).any()"
 
-    def box(self, writer: Writer, array: str, view: View) -> str:
+    def box(self, writer: PythonWriter, array: str, view: ArrayView) -> str:
         """Elements are gathered."""
         return f"{array}[{view_places(writer, view)}]"
 
-    def scattered(self, writer: Writer, array: str, view: View, value: str) -> str:
+    def scattered(self, writer: PythonWriter, array: str, view: ArrayView, value: str) -> str:
         """A new array with the elements replaced."""
         return f"{array} = {array}.at[{view_places(writer, view)}].set({value})"
 
@@ -148,7 +148,7 @@ class Jax(PythonEmitter):
         """Arrays do not change."""
         return array
 
-    def decorators(self, writer: Writer) -> list[str]:
+    def decorators(self, writer: PythonWriter) -> list[str]:
         """64-bit types are switched on where the source has them."""
         values = [g.name for g in writer.lifted.inputs if g.positions is None]
         values += [*writer.program.outputs]

@@ -7,9 +7,9 @@ from typing import ClassVar
 from tensmith.ir import Node
 from tensmith.lifting.emit import emitter
 from tensmith.lifting.emit.array_rules import cast, expand, flat_helper, gather, pad, shift
-from tensmith.lifting.emit.expression import ARITHMETIC, PRODUCT, Rule, Text, call, infix, nested
+from tensmith.lifting.emit.expression import ARITHMETIC, PRODUCT, ExpressionText, Rule, call, infix, nested
 from tensmith.lifting.emit.python_frame import PythonEmitter, view_places
-from tensmith.lifting.emit.python_writer import Writer
+from tensmith.lifting.emit.python_writer import PythonWriter
 from tensmith.lifting.emit.rules import (
     axes_of,
     axis_of_sum,
@@ -26,7 +26,7 @@ from tensmith.lifting.emit.rules import (
     transpose,
     where,
 )
-from tensmith.lifting.lifted import View
+from tensmith.lifting.lifted import ArrayView
 
 _HELPERS = {
     "_flat": flat_helper,
@@ -140,65 +140,65 @@ _HELPERS = {
 }
 
 
-def _axes(w: Writer, node: Node) -> str:
+def _axes(w: PythonWriter, node: Node) -> str:
     """The reduced axes as a tuple."""
     axes = axes_of(w, node, "axis").removeprefix("axis=") or "None"
     return f"({axes},)" if axes.isdigit() else axes
 
 
 def _total(method: str, nothing: int) -> Rule:
-    def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
+    def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
         code = f"{w.helper('_reduced')}(mx.{method}, {operands[0].code}, {_axes(w, node)}, {nothing})"
         dtype = w.type(node.output).dtype
-        return Text(code if dtype[0] == "f" else f"{code}.astype({w.target.dtype(dtype)})")
+        return ExpressionText(code if dtype[0] == "f" else f"{code}.astype({w.target.dtype(dtype)})")
 
     return rule
 
 
 def _extreme(method: str) -> Rule:
-    def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
+    def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
         pad = padded_extreme(w, node)
         if pad is not None and pad_widths(w, pad) is None:
             array, axes = operands[0].code, _axes(w, node)
             found = f"{w.helper('_reduced')}(mx.{method}, {array}, {axes}, {fill(w, pad)})"
             return joined(w, node, found, f"mx.{method}imum", method == "max")
-        return Text(f"{operands[0].atom}.{method}({axes_of(w, node, 'axis')})")
+        return ExpressionText(f"{operands[0].atom}.{method}({axes_of(w, node, 'axis')})")
 
     return rule
 
 
-def _matmul(w: Writer, node: Node, operands: list[Text]) -> Text:
+def _matmul(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     if w.type(node.output).dtype[0] == "f":
         return infix("@", PRODUCT)(w, node, operands)
     product = f"{w.helper('_product')}({operands[0].code}, {operands[1].code})"
-    return Text(f"{product}.astype({w.target.dtype(w.type(node.output).dtype)})")
+    return ExpressionText(f"{product}.astype({w.target.dtype(w.type(node.output).dtype)})")
 
 
-def _einsum(w: Writer, node: Node, operands: list[Text]) -> Text:
+def _einsum(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     codes, dtype = ", ".join(o.code for o in operands), w.type(node.output).dtype
     if dtype[0] == "f":
-        return Text(f'mx.einsum("{node.attrs["equation"]}", {codes})')
+        return ExpressionText(f'mx.einsum("{node.attrs["equation"]}", {codes})')
     contract = f'{w.helper("_contract")}("{node.attrs["equation"]}", {codes})'
-    return Text(f"{contract}.astype({w.target.dtype(dtype)})")
+    return ExpressionText(f"{contract}.astype({w.target.dtype(dtype)})")
 
 
-def _cum_sum(w: Writer, node: Node, operands: list[Text]) -> Text:
+def _cum_sum(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     more = ", inclusive=False" if node.attrs["exclusive"] else ""
-    return Text(f"mx.cumsum({operands[0].code}, axis={axis_of_sum(w, node)}{more})")
+    return ExpressionText(f"mx.cumsum({operands[0].code}, axis={axis_of_sum(w, node)}{more})")
 
 
-def _mod(w: Writer, node: Node, operands: list[Text]) -> Text:
+def _mod(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     a, b = operands
     if not node.attrs["fmod"]:
         return infix("%", PRODUCT)(w, node, operands)
     a, b = (w.assigned(name) if not o.literal else o for name, o in zip(node.inputs, operands))
-    return Text(f"{a.within(PRODUCT)} - {b.atom} * {w.helper('_quotient')}({a.code}, {b.code})", 3)
+    return ExpressionText(f"{a.within(PRODUCT)} - {b.atom} * {w.helper('_quotient')}({a.code}, {b.code})", 3)
 
 
 def _precise(function: str, single: str = "") -> Rule:
     """A function that MLX has in single precision alone; single: a helper for that."""
 
-    def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
+    def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
         helper = f"_{function}" if w.type(node.output).dtype == "f64" else single
         return call(w.helper(helper) if helper else f"mx.{function}")(w, node, operands)
 
@@ -226,13 +226,13 @@ class Mlx(PythonEmitter):
         "reduce_max": _extreme("max"), "reduce_min": _extreme("min"),
     }  # fmt: skip
 
-    def typed(self, number: Text, dtype: str) -> Text:
+    def typed(self, number: ExpressionText, dtype: str) -> ExpressionText:
         """A 0-d array."""
-        return Text(f"mx.array({number.code}, {self.dtype(dtype)})")
+        return ExpressionText(f"mx.array({number.code}, {self.dtype(dtype)})")
 
     def filling(self, number: str, dtype: str) -> str:
         """Of the array's type."""
-        return self.typed(Text(number), dtype).code
+        return self.typed(ExpressionText(number), dtype).code
 
     def transposed(self, code: str, order: tuple[int, ...]) -> str:
         """See PythonEmitter."""
@@ -242,11 +242,11 @@ class Mlx(PythonEmitter):
         """See PythonEmitter."""
         return f"not mx.all({value} != 0)"
 
-    def box(self, writer: Writer, array: str, view: View) -> str:
+    def box(self, writer: PythonWriter, array: str, view: ArrayView) -> str:
         """Elements are gathered."""
         return f"{array}[{view_places(writer, view)}]"
 
-    def scattered(self, writer: Writer, array: str, view: View, value: str) -> str:
+    def scattered(self, writer: PythonWriter, array: str, view: ArrayView, value: str) -> str:
         """Elements of the copy are replaced."""
         places = view_places(writer, view)
         empty = f"if {value if value.isidentifier() else f'({value})'}.size: " if "_places(" in places else ""
@@ -256,7 +256,7 @@ class Mlx(PythonEmitter):
         """See PythonEmitter."""
         return f"mx.array({array})"
 
-    def decorators(self, writer: Writer) -> list[str]:
+    def decorators(self, writer: PythonWriter) -> list[str]:
         """Double precision runs on the CPU."""
         values = [*writer.program.inputs, *(node.output for node in writer.program.nodes)]
         double = any(writer.type(name).dtype == "f64" for name in values)

@@ -7,9 +7,9 @@ from typing import ClassVar
 from tensmith.ir import Node
 from tensmith.lifting.emit import emitter
 from tensmith.lifting.emit.array_rules import cast, expand, flat_helper, gather, mod, pad, reduction, shift
-from tensmith.lifting.emit.expression import ARITHMETIC, PRODUCT, Rule, Text, call, infix, nested
+from tensmith.lifting.emit.expression import ARITHMETIC, PRODUCT, ExpressionText, Rule, call, infix, nested
 from tensmith.lifting.emit.python_frame import PythonEmitter
-from tensmith.lifting.emit.python_writer import Writer
+from tensmith.lifting.emit.python_writer import PythonWriter
 from tensmith.lifting.emit.rules import (
     axis_of_sum,
     by_bits,
@@ -99,56 +99,56 @@ _HELPERS = {
 }
 
 
-def _matmul(w: Writer, node: Node, operands: list[Text]) -> Text:
+def _matmul(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     """BLAS knows floats alone; vectors of integers go through einsum, whose loops are vectorised."""
     dtype, ranks = w.type(node.output).dtype, [len(w.shape(name)) for name in node.inputs]
     a, b = operands
     if dtype[0] == "f":
         return infix("@", PRODUCT)(w, node, operands)
     if ranks == [1, 1]:
-        return Text(f'np.einsum("i,i->", {a.code}, {b.code})')
+        return ExpressionText(f'np.einsum("i,i->", {a.code}, {b.code})')
     if ranks == [2, 1]:
-        return Text(f'np.einsum("ij,j->i", {a.code}, {b.code})')
+        return ExpressionText(f'np.einsum("ij,j->i", {a.code}, {b.code})')
     if ranks == [1, 2]:
-        return Text(f'np.einsum("i,ij->j", {a.code}, {b.code})')
-    return Text(f"{w.helper('_product')}({a.code}, {b.code})")
+        return ExpressionText(f'np.einsum("i,ij->j", {a.code}, {b.code})')
+    return ExpressionText(f"{w.helper('_product')}({a.code}, {b.code})")
 
 
-def _einsum(w: Writer, node: Node, operands: list[Text]) -> Text:
+def _einsum(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     codes = ", ".join(o.code for o in operands)
-    return Text(f'np.einsum("{node.attrs["equation"]}", {codes}, optimize=True)')
+    return ExpressionText(f'np.einsum("{node.attrs["equation"]}", {codes}, optimize=True)')
 
 
-def _cum_sum(w: Writer, node: Node, operands: list[Text]) -> Text:
+def _cum_sum(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     axis = axis_of_sum(w, node)
     if node.attrs["exclusive"]:
-        return Text(f"{w.helper('_sum_before')}({operands[0].code}, {axis})")
+        return ExpressionText(f"{w.helper('_sum_before')}({operands[0].code}, {axis})")
     dtype = w.target.dtype(w.type(node.output).dtype)
-    return Text(f"np.cumsum({operands[0].code}, axis={axis}, dtype={dtype})")
+    return ExpressionText(f"np.cumsum({operands[0].code}, axis={axis}, dtype={dtype})")
 
 
-def _quotient(w: Writer, node: Node, a: Text, b: Text) -> Text:
+def _quotient(w: PythonWriter, node: Node, a: ExpressionText, b: ExpressionText) -> ExpressionText:
     """float64 quotients of 32-bit integers lie on the right side of every whole number."""
     dtype = w.type(node.output).dtype
     if dtype in ("i64", "u64"):
-        return Text(f"{w.helper('_quotient')}({a.code}, {b.code})")
+        return ExpressionText(f"{w.helper('_quotient')}({a.code}, {b.code})")
     quotient = infix("/", PRODUCT)(w, node, [a, b])
-    return Text(f"({quotient.code}).astype({w.target.dtype(dtype)})")
+    return ExpressionText(f"({quotient.code}).astype({w.target.dtype(dtype)})")
 
 
-def _single(w: Writer, node: Node, a: Text, b: Text) -> Text:
+def _single(w: PythonWriter, node: Node, a: ExpressionText, b: ExpressionText) -> ExpressionText:
     dtype = w.target.dtype(w.type(node.output).dtype)
     parts = [t.atom if t.literal else f"{t.atom}.astype(np.float32)" for t in (a, b)]
-    return Text(f"({parts[0]} / {parts[1]}).astype({dtype})")
+    return ExpressionText(f"({parts[0]} / {parts[1]}).astype({dtype})")
 
 
-def _one(w: Writer, condition: Text, dtype: str) -> str:
+def _one(w: PythonWriter, condition: ExpressionText, dtype: str) -> str:
     if dtype in ("i8", "u8"):
         return f"{condition.atom}.view({w.target.dtype(dtype)})"
     return f"{condition.atom}.astype({w.target.dtype(dtype)})"
 
 
-def _function(w: Writer, node: Node, operands: list[Text]) -> Text:
+def _function(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     """A function of one number; of a temporary, in its place."""
     function = f"np.{'rint' if node.op == 'round' else node.op}"
     name = node.inputs[0]
@@ -156,7 +156,7 @@ def _function(w: Writer, node: Node, operands: list[Text]) -> Text:
     if made is None or made.op not in ("add", "sub", "mul", "neg") or w.uses[name] != 1 or not whole:
         return call(function)(w, node, operands)
     local = w.assigned(name).code
-    return Text(f"{function}({local}, out={local})")
+    return ExpressionText(f"{function}({local}, out={local})")
 
 
 @emitter
@@ -181,15 +181,15 @@ class NumPy(PythonEmitter):
         "reduce_max": reduction("max"), "reduce_min": reduction("min"),
     }  # fmt: skip
 
-    def typed(self, number: Text, dtype: str) -> Text:
+    def typed(self, number: ExpressionText, dtype: str) -> ExpressionText:
         """np.int32(n)."""
-        return Text(f"{self.dtype(dtype)}({number.code})")
+        return ExpressionText(f"{self.dtype(dtype)}({number.code})")
 
-    def fills(self, writer: Writer, name: str, value: Text) -> bool:
+    def fills(self, writer: PythonWriter, name: str, value: ExpressionText) -> bool:
         """Of any single number."""
         return not writer.type(name).dims
 
-    def fresh(self, writer: Writer, name: str) -> str:
+    def fresh(self, writer: PythonWriter, name: str) -> str:
         """Views are copied."""
         node = writer.producer(name)
         if node is not None and node.op == "expand" and scalar(writer, node.inputs[0]):
@@ -202,7 +202,7 @@ class NumPy(PythonEmitter):
         """See PythonEmitter."""
         return f"np.count_nonzero({value}) < np.size({value})"
 
-    def decorators(self, writer: Writer) -> list[str]:
+    def decorators(self, writer: PythonWriter) -> list[str]:
         """C's floats warn of nothing."""
         values = (name for node in writer.program.nodes for name in (*node.inputs, node.output))
         floats = any(writer.type(name).floating for name in values)

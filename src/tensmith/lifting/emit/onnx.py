@@ -15,7 +15,7 @@ from tensmith.errors import ProgramError
 from tensmith.formula.poly import Poly
 from tensmith.ir import Program, TensorType
 from tensmith.ir.program import Origin
-from tensmith.lifting.emit import Emitted, Emitter, emitter
+from tensmith.lifting.emit import EmittedFiles, Emitter, emitter
 from tensmith.lifting.emit.graph import kernels, views
 from tensmith.lifting.emit.graph.build import Graph
 from tensmith.lifting.emit.kernel.parameters import axes_of, element_name, flat_fields, length_symbol
@@ -30,7 +30,7 @@ class Onnx(Emitter):
 
     name = "onnx"
 
-    def emit(self, lifted: Lifted) -> Emitted:
+    def emit(self, lifted: Lifted) -> EmittedFiles:
         """F.onnx."""
         function = lifted.function
         try:
@@ -39,7 +39,7 @@ class Onnx(Emitter):
             raise Refusal(
                 f"ONNX cannot say this program: {error}", function.position, function.name
             ) from error
-        return Emitted({f"{function.name}.onnx": model.SerializeToString(deterministic=True)})
+        return EmittedFiles({f"{function.name}.onnx": model.SerializeToString(deterministic=True)})
 
 
 def model_program(lifted: Lifted) -> Program:

@@ -21,13 +21,13 @@ from tensmith.formula.arith import Array as Values
 from tensmith.formula.poly import Poly
 from tensmith.ir import Program
 from tensmith.lifting.emit import Emitter
-from tensmith.lifting.emit.expression import Rule, Text
+from tensmith.lifting.emit.expression import ExpressionText, Rule
 from tensmith.lifting.emit.flat import flattened
 from tensmith.lifting.emit.narrow import narrowed
 from tensmith.lifting.emit.python_names import BUILTINS, global_names, renamed
 from tensmith.lifting.emit.python_text import basic, contiguous, extents, grid, poly, run_of
-from tensmith.lifting.emit.python_writer import Writer, literal
-from tensmith.lifting.lifted import Emitted, Input, Lifted, Output, View
+from tensmith.lifting.emit.python_writer import PythonWriter, literal
+from tensmith.lifting.lifted import ArrayView, EmittedFiles, Input, Lifted, Output
 from tensmith.lifting.loops import Array, Scalar, Struct
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summary import Requirement
@@ -69,32 +69,32 @@ class PythonEmitter(Emitter):
         return f"{self.module}.bool_" if dtype == "bool" else f"{self.module}.{names[dtype[0]]}{dtype[1:]}"
 
     @abstractmethod
-    def typed(self, number: Text, dtype: str) -> Text:
+    def typed(self, number: ExpressionText, dtype: str) -> ExpressionText:
         """A Python number as a scalar of the element type."""
 
     def filling(self, number: str, dtype: str) -> str:
         """A Python number as a pad takes it."""
         return number
 
-    def fills(self, writer: Writer, name: str, value: Text) -> bool:
+    def fills(self, writer: PythonWriter, name: str, value: ExpressionText) -> bool:
         """Whether expanding a value is filling an array with it, rather than a view."""
         return value.literal
 
-    def stays(self, writer: Writer, scalar: Input) -> bool:
+    def stays(self, writer: PythonWriter, scalar: Input) -> bool:
         """Whether a scalar parameter stays a Python number, which takes the element type of what it meets."""
         return False
 
-    def front(self, writer: Writer, array: str, end: str) -> str:
+    def front(self, writer: PythonWriter, array: str, end: str) -> str:
         """The first elements of an array of one axis."""
         return f"{array}[:{end}]"
 
-    def constant(self, array: Values) -> Text:
+    def constant(self, array: Values) -> ExpressionText:
         """A constant of the program."""
         if array.ndim == 0:
             return literal(array)
         raise Refusal(f"{self.title} cannot spell a constant of shape {array.shape}")
 
-    def box(self, writer: Writer, array: str, view: View) -> str:
+    def box(self, writer: PythonWriter, array: str, view: ArrayView) -> str:
         """A view that slices cannot say: strides of a flat array, subscripts of another."""
         if len(view.offset) > 1:
             return f"{array}[{grid(view, writer.names, self.positions('{}'))}]"
@@ -102,7 +102,7 @@ class PythonEmitter(Emitter):
         offset = poly(view.offset[0], writer.names).code
         return f"{writer.helper('_box')}({array}, {offset}, {shape}, {steps})"
 
-    def scattered(self, writer: Writer, array: str, view: View, value: str) -> str:
+    def scattered(self, writer: PythonWriter, array: str, view: ArrayView, value: str) -> str:
         """A statement that replaces the elements of a view of a copy."""
         target = view_text(self, writer, view, array)
         return f"{target}{'' if target.endswith(']') else '[...]'} = {value}"
@@ -135,24 +135,24 @@ class PythonEmitter(Emitter):
         """The axes in another order."""
         return f"{code}.T" if order == (1, 0) else f"{code}.transpose{order}"
 
-    def fresh(self, writer: Writer, name: str) -> str:
+    def fresh(self, writer: PythonWriter, name: str) -> str:
         """A value that shares no memory with a parameter."""
         text = writer.value(name)
         return self.typed(text, writer.type(name).dtype).code if text.literal else text.code
 
-    def holds(self, writer: Writer, condition: Text) -> str:
+    def holds(self, writer: PythonWriter, condition: ExpressionText) -> str:
         """A 0-d truth value, for an `if`."""
         return condition.code
 
-    def nothing(self, writer: Writer, array: str, shape: str, dtype: str) -> str:
+    def nothing(self, writer: PythonWriter, array: str, shape: str, dtype: str) -> str:
         """Zeros in the place of what is not read of an array."""
         return f"{self.module}.zeros({shape}, {self.dtype(dtype)})"
 
-    def decorators(self, writer: Writer) -> list[str]:
+    def decorators(self, writer: PythonWriter) -> list[str]:
         """Lines before the function."""
         return []
 
-    def preamble(self, writer: Writer, lifted: Lifted, signature: list[str]) -> list[str]:
+    def preamble(self, writer: PythonWriter, lifted: Lifted, signature: list[str]) -> list[str]:
         """First statements of the function."""
         return []
 
@@ -166,41 +166,41 @@ class PythonEmitter(Emitter):
 
     # The frame
 
-    def input(self, writer: Writer, given: Input) -> Text:
+    def input(self, writer: PythonWriter, given: Input) -> ExpressionText:
         """An input of the program as an expression."""
         if given.positions is not None:
-            return Text(self.positions(poly(given.positions, writer.names).code))
+            return ExpressionText(self.positions(poly(given.positions, writer.names).code))
         dtype = writer.program.inputs[given.name].dtype
         if given.scalar is not None:
             local = writer.arrays[given.scalar]
             if self.stays(writer, given):
-                return Text(local, literal=True)
-            return self.typed(Text(local), dtype) if dtype[0] in "iub" else Text(local)
+                return ExpressionText(local, literal=True)
+            return self.typed(ExpressionText(local), dtype) if dtype[0] in "iub" else ExpressionText(local)
         assert given.view is not None
         array = writer.arrays[given.view.array]
         code = view_text(self, writer, given.view, array)
         if given.when:
             nothing = self.nothing(writer, array, extents(given.view.shape, writer.names), dtype)
             code = f"({code} if {writer.condition(given.when)} else {nothing})"
-        return Text(code)
+        return ExpressionText(code)
 
-    def emit(self, lifted: Lifted) -> Emitted:
+    def emit(self, lifted: Lifted) -> EmittedFiles:
         """One module with one function of the source's name and parameters."""
         lifted = flattened(lifted)
         program = self.prepared(lifted.program)
         function, parameters = lifted.function.name, [p.name for p in lifted.function.parameters]
-        writer = Writer(self, lifted, program, self.reserved)
+        writer = PythonWriter(self, lifted, program, self.reserved)
         text = self._text(lifted, writer)
         if not self.reserved.isdisjoint((function, *parameters)):
             used = global_names(text) - {writer.function} | self.fixed
-            writer = Writer(self, lifted, program, used)
+            writer = PythonWriter(self, lifted, program, used)
             text = self._text(lifted, writer)
             if not used.isdisjoint((function, *writer.public.values())):
                 names = {**writer.public, writer.function: function}
                 text = renamed(text, writer.function, names, self.fixed)
-        return Emitted({f"{function}.py": text.encode()})
+        return EmittedFiles({f"{function}.py": text.encode()})
 
-    def _text(self, lifted: Lifted, writer: Writer) -> str:
+    def _text(self, lifted: Lifted, writer: PythonWriter) -> str:
         """The module, with what is local under names of the writer's choice."""
         for value in lifted.program.facts:
             dtype = lifted.program.type(value).dtype
@@ -229,7 +229,7 @@ class PythonEmitter(Emitter):
 # Parameters
 
 
-def _coerce(target: PythonEmitter, writer: Writer, signature: list[str]) -> None:
+def _coerce(target: PythonEmitter, writer: PythonWriter, signature: list[str]) -> None:
     """Every parameter that is used, in its type, under its own name."""
     for name, parameter in zip(signature, writer.lifted.function.parameters):
         if isinstance(parameter.type, Struct):
@@ -241,7 +241,7 @@ def _coerce(target: PythonEmitter, writer: Writer, signature: list[str]) -> None
 
 
 def _one(
-    target: PythonEmitter, writer: Writer, name: str, type_: Scalar | Array, given: str, local: str
+    target: PythonEmitter, writer: PythonWriter, name: str, type_: Scalar | Array, given: str, local: str
 ) -> None:
     writer.arrays[name] = local
     if not _used(writer, name):
@@ -266,14 +266,14 @@ def _one(
         number = f"{writer.helper('_single')}({given})" if type_.name == "f32" else f"float({given})"
         writer.line(f"{local} = {number}")
     else:
-        writer.line(f"{local} = {target.typed(Text(given), type_.name).code}")
+        writer.line(f"{local} = {target.typed(ExpressionText(given), type_.name).code}")
 
 
-def _written(writer: Writer, name: str) -> bool:
+def _written(writer: PythonWriter, name: str) -> bool:
     return any(o.view is not None and o.view.array == name for o in writer.lifted.outputs)
 
 
-def _used(writer: Writer, name: str) -> bool:
+def _used(writer: PythonWriter, name: str) -> bool:
     """Whether anything reads a parameter: a view, a scalar input, a size, a requirement, an output."""
     lifted = writer.lifted
     symbols: set[str] = set()
@@ -300,7 +300,7 @@ def _polys(given: Input) -> list[Poly]:
     return [*given.view.offset, *given.view.shape, *(p for row in given.view.steps for p in row)]
 
 
-def _sizes(writer: Writer) -> None:
+def _sizes(writer: PythonWriter) -> None:
     """Size symbols under their own names; another where the parameter itself is needed as a value.
 
     Those over parameters are bound at once, as they may take the parameters' names; then the others.
@@ -325,7 +325,9 @@ def _sizes(writer: Writer) -> None:
         writer.names[size.symbol] = local
 
 
-def _guard(target: PythonEmitter, writer: Writer, requirement: Requirement, names: Mapping[str, str]) -> None:
+def _guard(
+    target: PythonEmitter, writer: PythonWriter, requirement: Requirement, names: Mapping[str, str]
+) -> None:
     """A check of one requirement, where there is something to check before the values are known.
 
     names: symbols of its polynomial -> Python names.
@@ -346,14 +348,14 @@ def _guard(target: PythonEmitter, writer: Writer, requirement: Requirement, name
                 writer.refuse_if(target.any_nan(writer.assigned(read.name).code), requirement.text)
 
 
-def _may_be_none(writer: Writer, array: str) -> bool:
+def _may_be_none(writer: PythonWriter, array: str) -> bool:
     return any(o.whole and o.view is not None and o.view.array == array for o in writer.lifted.outputs)
 
 
 # Outputs
 
 
-def _outputs(target: PythonEmitter, writer: Writer) -> list[str]:
+def _outputs(target: PythonEmitter, writer: PythonWriter) -> list[str]:
     """Expressions of the results in order: written arrays, then the returned value."""
     arrays: dict[str, list[Output]] = {}
     for output in writer.lifted.outputs:
@@ -367,7 +369,7 @@ def _outputs(target: PythonEmitter, writer: Writer) -> list[str]:
     return results + [target.fresh(writer, o.name) for o in writer.lifted.outputs if o.view is None]
 
 
-def _stored(target: PythonEmitter, writer: Writer, name: str, outputs: list[Output]) -> str:
+def _stored(target: PythonEmitter, writer: PythonWriter, name: str, outputs: list[Output]) -> str:
     """A value that fills the front of its array is placed there; others replace boxes of a copy."""
     local = writer.arrays[name]
     if len(outputs) == 1 and is_front(outputs[0]):
@@ -397,7 +399,7 @@ def is_front(output: Output) -> bool:
     )
 
 
-def view_text(target: PythonEmitter, writer: Writer, view: View, array: str) -> str:
+def view_text(target: PythonEmitter, writer: PythonWriter, view: ArrayView, array: str) -> str:
     """A view of an array: a reshaped run, slices, or what the target has for the rest."""
     names = writer.names
     order = contiguous(view)
@@ -412,7 +414,7 @@ def view_text(target: PythonEmitter, writer: Writer, view: View, array: str) -> 
     return target.box(writer, array, view)
 
 
-def view_places(writer: Writer, view: View, slices: bool = True) -> str:
+def view_places(writer: PythonWriter, view: ArrayView, slices: bool = True) -> str:
     """Subscripts of a view's elements: slices where they can say it, or positions."""
     names = writer.names
     sliced = basic(view, names) if slices else None
@@ -433,7 +435,7 @@ def _turned(target: PythonEmitter, code: str, axes: tuple[int, ...]) -> str:
 # The module
 
 
-def _module(target: PythonEmitter, writer: Writer, signature: list[str]) -> str:
+def _module(target: PythonEmitter, writer: PythonWriter, signature: list[str]) -> str:
     lifted = writer.lifted
     function = lifted.function
     decorators = target.decorators(writer)
@@ -446,7 +448,7 @@ def _module(target: PythonEmitter, writer: Writer, signature: list[str]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _imports(target: PythonEmitter, writer: Writer) -> list[str]:
+def _imports(target: PythonEmitter, writer: PythonWriter) -> list[str]:
     """The imports that are used."""
     text = "\n".join([*target.decorators(writer), *writer.helpers.values(), *writer.lines])
     found = [line for line in target.imports if f"{line.split()[-1]}." in text]

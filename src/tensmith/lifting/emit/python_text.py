@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from itertools import permutations
 
 from tensmith.formula.poly import Poly
-from tensmith.lifting.emit.expression import ATOM, PRODUCT, SUM, Text
-from tensmith.lifting.lifted import View
+from tensmith.lifting.emit.expression import ATOM, PRODUCT, SUM, ExpressionText
+from tensmith.lifting.lifted import ArrayView
 
 
-def poly(value: Poly, names: Mapping[str, str]) -> Text:
+def poly(value: Poly, names: Mapping[str, str]) -> ExpressionText:
     """A polynomial over Python integers, as n * m + 2; `names`: symbol -> Python name."""
     parts: list[str] = []
     level = ATOM
@@ -29,8 +29,8 @@ def poly(value: Poly, names: Mapping[str, str]) -> Text:
         parts.append(sign + " * ".join(factors))
         level = PRODUCT if len(factors) > 1 or coefficient < 0 else ATOM
     if not parts:
-        return Text("0")
-    return Text("".join(parts), SUM if len(parts) > 1 else level)
+        return ExpressionText("0")
+    return ExpressionText("".join(parts), SUM if len(parts) > 1 else level)
 
 
 def extents(shape: Sequence[Poly], names: Mapping[str, str]) -> str:
@@ -39,7 +39,7 @@ def extents(shape: Sequence[Poly], names: Mapping[str, str]) -> str:
     return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
 
 
-def contiguous(view: View) -> tuple[int, ...] | None:
+def contiguous(view: ArrayView) -> tuple[int, ...] | None:
     """Axes of a view of flat memory, outermost first, where together they are one unbroken run."""
     if len(view.offset) != 1:
         return None
@@ -54,7 +54,7 @@ def contiguous(view: View) -> tuple[int, ...] | None:
     return None
 
 
-def run_of(view: View, names: Mapping[str, str]) -> str:
+def run_of(view: ArrayView, names: Mapping[str, str]) -> str:
     """The subscript of an unbroken run: [a:b]."""
     length = Poly.of(1)
     for extent in view.shape:
@@ -64,7 +64,7 @@ def run_of(view: View, names: Mapping[str, str]) -> str:
     return f"[{begin}:{poly(start + length, names).code}]"
 
 
-def basic(view: View, names: Mapping[str, str]) -> tuple[str, tuple[int, ...]] | None:
+def basic(view: ArrayView, names: Mapping[str, str]) -> tuple[str, tuple[int, ...]] | None:
     """(subscripts, axes of the result as axes of the view) where slices and numbers can say it.
 
     That is: each view axis moves forward along one array axis by a constant step, no two along the same.
@@ -93,7 +93,7 @@ def _slice(offset: Poly, step: int, extent: Poly, names: Mapping[str, str]) -> s
     return f"{begin}:{end}" + (f":{step}" if step != 1 else "")
 
 
-def grid(view: View, names: Mapping[str, str], arange: str) -> str:
+def grid(view: ArrayView, names: Mapping[str, str], arange: str) -> str:
     """Subscripts of every element, one array an axis that broadcasts; arange: "np.arange({})"."""
     rank = len(view.shape)
     rows = []

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tensmith.formula.arith import Array
 from tensmith.formula.poly import Poly
 from tensmith.ir import Node, Program, TensorType
-from tensmith.lifting.emit.expression import ARITHMETIC, BITS, SIGN, Text, infix, prefix
+from tensmith.lifting.emit.expression import ARITHMETIC, BITS, SIGN, ExpressionText, infix, prefix
 from tensmith.lifting.emit.python_names import FORBIDDEN
 from tensmith.lifting.emit.ranges import ranges
 from tensmith.lifting.lifted import Input, Lifted
@@ -36,7 +36,7 @@ ON_SIZES = {
 _LONG = 72
 
 
-class Writer:
+class PythonWriter:
     """Statements so far, and the names of values; `names`: symbol of a polynomial -> Python name.
 
     reserved: names that the text needs for itself; public: local of a parameter -> its name for users.
@@ -55,7 +55,7 @@ class Writer:
         self.inputs: Mapping[str, Input] = {given.name: given for given in lifted.inputs}
         self.ranges = ranges(program)
         self.uses = _uses(program)
-        self._texts: dict[str, Text] = {}
+        self._texts: dict[str, ExpressionText] = {}
         self.function = lifted.function.name
         while self.function in reserved:
             self.function += "_"
@@ -120,13 +120,13 @@ class Writer:
         """The node that defines a value."""
         return self.program.producers.get(value)
 
-    def value(self, name: str) -> Text:
+    def value(self, name: str) -> ExpressionText:
         """The expression of a value, a name where it is used more than once."""
         if name not in self._texts:
             self._texts[name] = self._value(name)
         return self._texts[name]
 
-    def assigned(self, name: str) -> Text:
+    def assigned(self, name: str) -> ExpressionText:
         """The value under a name of its own."""
         text = self.value(name)
         if not text.code.isidentifier() and self.constant(name) is None:
@@ -143,7 +143,7 @@ class Writer:
             return not self.shape(node.inputs[0]) and any(map(self.is_view, node.inputs[1:]))
         return node.op in VIEWS and self.is_view(node.inputs[0])
 
-    def _value(self, name: str) -> Text:
+    def _value(self, name: str) -> ExpressionText:
         array = self.constant(name)
         if array is not None:
             return self.target.constant(array)
@@ -154,7 +154,7 @@ class Writer:
             return self._assign(name, text)
         return text
 
-    def _node(self, node: Node) -> Text:
+    def _node(self, node: Node) -> ExpressionText:
         if node.op == "where" and self._alike(node) and self._plain(node.inputs[0]) is not None:
             return self._chosen(node)
         names = node.inputs[:1] if node.op in ONE_VALUE else node.inputs
@@ -167,26 +167,26 @@ class Writer:
         if node.op == "where" and operands[0].literal and self._alike(node):
             dtype = self.type(node.output).dtype
             a, b = (self.target.typed(part, dtype) if part.literal else part for part in operands[1:])
-            return Text(f"({a.code} if {operands[0].code} else {b.code})")
+            return ExpressionText(f"({a.code} if {operands[0].code} else {b.code})")
         return self.target.rule(node.op)(self, node, operands)
 
-    def _chosen(self, node: Node) -> Text:
+    def _chosen(self, node: Node) -> ExpressionText:
         """One of two values, where plain numbers decide for all positions."""
         dtype = self.type(node.output).dtype
         sides = [self.value(name) for name in node.inputs[1:]]
         a, b = (self.target.typed(side, dtype) if side.literal else side for side in sides)
-        return Text(f"({a.code} if {self.condition(node.inputs[0])} else {b.code})")
+        return ExpressionText(f"({a.code} if {self.condition(node.inputs[0])} else {b.code})")
 
     def _alike(self, node: Node) -> bool:
         """Whether both branches of a selection have its shape."""
         return all(self.shape(name) == self.shape(node.output) for name in node.inputs[1:])
 
-    def _assign(self, name: str, text: Text) -> Text:
+    def _assign(self, name: str, text: ExpressionText) -> ExpressionText:
         given = self.inputs.get(name)
         base = given.view.array if given is not None and given.view is not None else "t"
         local = self.name(base)
         self.line(f"{local} = {text.code}")
-        return Text(local)
+        return ExpressionText(local)
 
     # Guards
 
@@ -195,14 +195,14 @@ class Writer:
         plain = self._plain(name)
         return plain.code if plain is not None else self.target.holds(self, self.value(name))
 
-    def _plain(self, name: str) -> Text | None:
+    def _plain(self, name: str) -> ExpressionText | None:
         """A value over integer parameters as Python computes it; None where it takes more."""
         array, node, dtype = self.constant(name), self.producer(name), self.type(name).dtype
         if array is not None:
             return literal(array) if array.ndim == 0 else None
         if node is None:
             scalar = self.inputs[name].scalar
-            return Text(self.arrays[scalar]) if scalar is not None and dtype[0] in "iu" else None
+            return ExpressionText(self.arrays[scalar]) if scalar is not None and dtype[0] in "iu" else None
         exact = node.op in (
             "less",
             "less_or_equal",
@@ -231,7 +231,7 @@ def _plain(name: str) -> str:
     return f"{name}_" if keyword.iskeyword(name) or name in FORBIDDEN else name
 
 
-def literal(array: Array) -> Text:
+def literal(array: Array) -> ExpressionText:
     """A 0-d constant as a Python number."""
     number = array.item()
     if isinstance(number, float) and number not in (float("inf"), float("-inf")) and number == number:
@@ -240,7 +240,7 @@ def literal(array: Array) -> Text:
         code = f'float("{number}")'
     else:
         code = repr(number)
-    return Text(code, SIGN if code.startswith("-") else Text(code).level, literal=True)
+    return ExpressionText(code, SIGN if code.startswith("-") else ExpressionText(code).level, literal=True)
 
 
 def _uses(program: Program) -> Counter[str]:

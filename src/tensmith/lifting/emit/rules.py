@@ -10,9 +10,9 @@ import numpy as np
 from tensmith.formula.poly import Poly, product
 from tensmith.ir import Node
 from tensmith.ir.types import DTYPES
-from tensmith.lifting.emit.expression import BITS, PRODUCT, SIGN, Rule, Text, call, infix
+from tensmith.lifting.emit.expression import BITS, PRODUCT, SIGN, ExpressionText, Rule, call, infix
 from tensmith.lifting.emit.python_text import poly
-from tensmith.lifting.emit.python_writer import Writer
+from tensmith.lifting.emit.python_writer import PythonWriter
 
 # Source that targets share: a parameter as a Python integer.
 integer_helper = '''
@@ -38,7 +38,7 @@ single_helper = '''
 # least 1 / divisor away from the next one, its rounding error at most quotient / 2**24.
 _SINGLE = 2**23
 
-Division: TypeAlias = Callable[[Writer, Node, Text, Text], Text]
+Division: TypeAlias = Callable[[PythonWriter, Node, ExpressionText, ExpressionText], ExpressionText]
 
 
 def divide(truncate: Division, floor: Rule | None = None, single: Division | None = None) -> Rule:
@@ -48,7 +48,7 @@ def divide(truncate: Division, floor: Rule | None = None, single: Division | Non
     divisor may be large: it is rounded to no less than a dividend below 2**23, so the quotient stays below 1.
     """
 
-    def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
+    def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
         a, b = operands
         if w.type(node.output).dtype[0] not in "iu":
             return infix("/", PRODUCT)(w, node, operands)
@@ -75,7 +75,7 @@ def divide(truncate: Division, floor: Rule | None = None, single: Division | Non
 def remainder(rule: Rule) -> Rule:
     """a mod b; of integers with a guard that no divisor is 0."""
 
-    def guarded(w: Writer, node: Node, operands: list[Text]) -> Text:
+    def guarded(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
         if w.type(node.output).dtype[0] not in "iu":
             return rule(w, node, operands)
         _nonzero(w, node)
@@ -84,7 +84,7 @@ def remainder(rule: Rule) -> Rule:
     return guarded
 
 
-def _floored(w: Writer, node: Node) -> str | None:
+def _floored(w: PythonWriter, node: Node) -> str | None:
     """a, where the dividend is a - a mod b: the way a program says floor(a / b)."""
     difference = w.producer(node.inputs[0])
     if difference is None or difference.op != "sub":
@@ -95,7 +95,7 @@ def _floored(w: Writer, node: Node) -> str | None:
     return rest.inputs[0] if rest.inputs == (difference.inputs[0], node.inputs[1]) else None
 
 
-def _nonzero(w: Writer, node: Node) -> None:
+def _nonzero(w: PythonWriter, node: Node) -> None:
     """A guard that a divisor is not 0, where it may be."""
     divisor = node.inputs[1]
     found = w.ranges[divisor]
@@ -109,7 +109,7 @@ def _nonzero(w: Writer, node: Node) -> None:
     w.refuse_if("".join(some) + zero, " and ".join(required) or "that no divisor is 0")
 
 
-def _replaced(w: Writer, divisor: str) -> bool:
+def _replaced(w: PythonWriter, divisor: str) -> bool:
     """Whether a divisor is where(d == 0, 1, d), perhaps in another type."""
     node = w.producer(divisor)
     while node is not None and node.op in ("cast", "unsqueeze", "identity"):
@@ -120,23 +120,25 @@ def _replaced(w: Writer, divisor: str) -> bool:
     return condition is not None and condition.op == "equal" and one is not None and bool((one == 1).all())
 
 
-def index_of(w: Writer, node: Node, operands: list[Text]) -> Text:
+def index_of(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     """x[:, None]: axes of size 1."""
     axes = w.constant(node.inputs[1])
     assert axes is not None
     missing = set(axes.reshape(-1).tolist())
     last = max(missing)
-    return Text(f"{operands[0].atom}[{', '.join('None' if a in missing else ':' for a in range(last + 1))}]")
+    return ExpressionText(
+        f"{operands[0].atom}[{', '.join('None' if a in missing else ':' for a in range(last + 1))}]"
+    )
 
 
 def where(function: str) -> Rule:
     """A choice; of two plain numbers, the first gets the element type."""
 
-    def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
+    def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
         condition, a, b = operands
         if a.literal and b.literal:
             a = w.target.typed(a, w.type(node.output).dtype)
-        return Text(f"{function}({condition.code}, {a.code}, {b.code})")
+        return ExpressionText(f"{function}({condition.code}, {a.code}, {b.code})")
 
     return rule
 
@@ -144,13 +146,13 @@ def where(function: str) -> Rule:
 def chosen(otherwise: Rule) -> Rule:
     """A choice of one of two tensors for all positions, without a pass over both."""
 
-    def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
+    def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
         condition, a, b = operands
         if w.shape(node.inputs[0]) or any(w.shape(n) != w.shape(node.output) for n in node.inputs[1:]):
             return otherwise(w, node, operands)
         dtype = w.type(node.output).dtype
         a, b = (w.target.typed(part, dtype) if part.literal else part for part in (a, b))
-        return Text(f"({a.code} if {condition.code} else {b.code})")
+        return ExpressionText(f"({a.code} if {condition.code} else {b.code})")
 
     return rule
 
@@ -163,10 +165,10 @@ select_helper = '''
     '''
 
 
-def by_bits(ones: Callable[[Writer, Text, str], str], otherwise: Rule) -> Rule:
+def by_bits(ones: Callable[[PythonWriter, ExpressionText, str], str], otherwise: Rule) -> Rule:
     """A choice between integers without a branch an element; `ones`: 1 or 0 of the type for a condition."""
 
-    def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
+    def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
         condition, a, b = operands
         dtype = w.type(node.output).dtype
         whole = w.shape(node.inputs[0]) == w.shape(node.output) != ()
@@ -175,14 +177,14 @@ def by_bits(ones: Callable[[Writer, Text, str], str], otherwise: Rule) -> Rule:
         one = ones(w, condition, dtype)
         low, full = "0", "-1" if dtype[0] == "i" else str(2 ** int(dtype[1:]) - 1)
         if a.code == full:
-            return Text(f"{b.within(SIGN)} | -{one}", BITS)
+            return ExpressionText(f"{b.within(SIGN)} | -{one}", BITS)
         if b.code == full:
-            return Text(f"{a.within(SIGN)} | ({one} - 1)", BITS)
+            return ExpressionText(f"{a.within(SIGN)} | ({one} - 1)", BITS)
         if a.code == low:
-            return Text(f"{b.within(SIGN)} & ({one} - 1)", BITS)
+            return ExpressionText(f"{b.within(SIGN)} & ({one} - 1)", BITS)
         if b.code == low:
-            return Text(f"{a.within(SIGN)} & -{one}", BITS)
-        return Text(f"{w.helper('_select')}(-{one}, {a.code}, {b.code})")
+            return ExpressionText(f"{a.within(SIGN)} & -{one}", BITS)
+        return ExpressionText(f"{w.helper('_select')}(-{one}, {a.code}, {b.code})")
 
     return rule
 
@@ -193,26 +195,26 @@ def functions(module: str, **others: str) -> dict[str, Rule]:
     return {name: call(f"{module}.{others.get(name, name)}") for name in alike}
 
 
-def size(w: Writer, node: Node, operands: list[Text]) -> Text:
+def size(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     """A size is a plain integer."""
     extent = product(w.shape(node.inputs[0]))
     text = poly(Poly.of(extent), w.names)
-    return Text(text.code, text.level, literal=True)
+    return ExpressionText(text.code, text.level, literal=True)
 
 
-def scalar(w: Writer, value: str) -> bool:
+def scalar(w: PythonWriter, value: str) -> bool:
     """Whether a value has no axes."""
     return not w.shape(value)
 
 
-def fill(w: Writer, node: Node) -> str:
+def fill(w: PythonWriter, node: Node) -> str:
     """The number that a pad puts in, as text."""
     found = w.constant(node.inputs[2])
     assert found is not None
     return w.target.constant(found).code
 
 
-def padded_extreme(w: Writer, node: Node) -> Node | None:
+def padded_extreme(w: PythonWriter, node: Node) -> Node | None:
     """The pad before a maximum, which makes it one of at least one element."""
     pad = w.producer(node.inputs[0])
     return pad if pad is not None and pad.op == "pad" else None
@@ -226,17 +228,17 @@ def over_nothing(dtype: str, largest: bool) -> float:
     return limits.min if largest else limits.max
 
 
-def joined(w: Writer, node: Node, code: str, join: str, largest: bool) -> Text:
+def joined(w: PythonWriter, node: Node, code: str, join: str, largest: bool) -> ExpressionText:
     """A maximum (minimum), joined to what a pad puts before its elements where that is more than nothing."""
     pad = padded_extreme(w, node)
     first = w.constant(pad.inputs[2]) if pad is not None and pad_widths(w, pad) is None else None
     dtype = w.type(node.output).dtype
     if pad is None or first is None or first == over_nothing(dtype, largest):
-        return Text(code)
-    return Text(f"{join}({code}, {w.target.typed(Text(fill(w, pad)), dtype).code})")
+        return ExpressionText(code)
+    return ExpressionText(f"{join}({code}, {w.target.typed(ExpressionText(fill(w, pad)), dtype).code})")
 
 
-def pad_widths(w: Writer, node: Node) -> list[int] | None:
+def pad_widths(w: PythonWriter, node: Node) -> list[int] | None:
     """Elements behind each axis; None where one is put before the first, for a maximum to find."""
     pads = w.constant(node.inputs[1])
     assert pads is not None
@@ -245,19 +247,19 @@ def pad_widths(w: Writer, node: Node) -> list[int] | None:
     return None if pads[:half].any() else ends
 
 
-def axis_of_sum(w: Writer, node: Node) -> int:
+def axis_of_sum(w: PythonWriter, node: Node) -> int:
     """The axis of a running sum."""
     axis = w.constant(node.inputs[1])
     assert axis is not None
     return int(axis.reshape(-1)[0])
 
 
-def transpose(w: Writer, node: Node, operands: list[Text]) -> Text:
+def transpose(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     """The axes in another order."""
-    return Text(w.target.transposed(operands[0].atom, tuple(node.attrs["perm"])))
+    return ExpressionText(w.target.transposed(operands[0].atom, tuple(node.attrs["perm"])))
 
 
-def axes_list(w: Writer, node: Node) -> list[int] | None:
+def axes_list(w: PythonWriter, node: Node) -> list[int] | None:
     """The axes a reduction goes over; None for all."""
     axes = w.constant(node.inputs[1])
     assert axes is not None
@@ -265,7 +267,7 @@ def axes_list(w: Writer, node: Node) -> list[int] | None:
     return None if len(found) == len(w.shape(node.inputs[0])) else found
 
 
-def axes_of(w: Writer, node: Node, word: str) -> str:
+def axes_of(w: PythonWriter, node: Node, word: str) -> str:
     """axis=1, axis=(0, 1), or nothing for all axes."""
     axes = axes_list(w, node)
     if axes is None:
@@ -273,7 +275,7 @@ def axes_of(w: Writer, node: Node, word: str) -> str:
     return f"{word}={axes[0] if len(axes) == 1 else tuple(axes)}"
 
 
-def typed_reduction(w: Writer, node: Node, operand: Text) -> tuple[str, str]:
+def typed_reduction(w: PythonWriter, node: Node, operand: ExpressionText) -> tuple[str, str]:
     """(what is reduced, element type) of an integer reduction; a widening cast before it is left out."""
     dtype = w.target.dtype(w.type(node.output).dtype)
     cast = w.producer(node.inputs[0])

@@ -20,7 +20,7 @@ from tensmith.lifting.loops import Array, Scalar
 from tensmith.lifting.refusal import Refusal
 
 
-class Signature:
+class FunctionSignature:
     """Names and types of everything that is passed.
 
     arrays: array parameter -> C pointer; outputs: written array, or "return" -> C pointer or lvalue;

@@ -7,10 +7,10 @@ from typing import ClassVar
 from tensmith.ir import Node
 from tensmith.lifting.emit import emitter
 from tensmith.lifting.emit.array_rules import einsum, places_helper
-from tensmith.lifting.emit.expression import ARITHMETIC, BITS, Rule, Text, call, nested
+from tensmith.lifting.emit.expression import ARITHMETIC, BITS, ExpressionText, Rule, call, nested
 from tensmith.lifting.emit.python_frame import PythonEmitter, view_places
 from tensmith.lifting.emit.python_text import extents
-from tensmith.lifting.emit.python_writer import Writer
+from tensmith.lifting.emit.python_writer import PythonWriter
 from tensmith.lifting.emit.rules import (
     axes_of,
     axis_of_sum,
@@ -25,7 +25,7 @@ from tensmith.lifting.emit.rules import (
     size,
     where,
 )
-from tensmith.lifting.lifted import View
+from tensmith.lifting.lifted import ArrayView
 
 _HELPERS = {
     "_flat": '''
@@ -79,82 +79,82 @@ _HELPERS = {
 }
 
 
-def _cast(w: Writer, node: Node, operands: list[Text]) -> Text:
+def _cast(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     dtype = w.type(node.output).dtype
     if operands[0].literal:
         return w.target.typed(operands[0], dtype)
-    return Text(f"tf.cast({operands[0].code}, {w.target.dtype(dtype)})")
+    return ExpressionText(f"tf.cast({operands[0].code}, {w.target.dtype(dtype)})")
 
 
 def _reduction(function: str, join: str = "") -> Rule:
     """join: of two numbers, for what a pad puts before the first; over nothing a maximum is the least."""
 
-    def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
+    def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
         arguments = [operands[0].code, axes_of(w, node, "axis")]
         text = f"tf.{function}({', '.join(filter(None, arguments))})"
-        return joined(w, node, text, f"tf.{join}", join == "maximum") if join else Text(text)
+        return joined(w, node, text, f"tf.{join}", join == "maximum") if join else ExpressionText(text)
 
     return rule
 
 
-def _pad(w: Writer, node: Node, operands: list[Text]) -> Text:
+def _pad(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     """What is put before the first element, `_reduction` joins to the result."""
     ends = pad_widths(w, node)
     if ends is None:
         return operands[0]
     widths = ", ".join(f"[0, {end}]" for end in ends)
-    return Text(f"tf.pad({operands[0].code}, [{widths}], constant_values={fill(w, node)})")
+    return ExpressionText(f"tf.pad({operands[0].code}, [{widths}], constant_values={fill(w, node)})")
 
 
-def _expand(w: Writer, node: Node, operands: list[Text]) -> Text:
+def _expand(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     shape = extents(w.shape(node.output), w.names)
     code = operands[0].code
     if operands[0].literal:
         code = w.target.typed(operands[0], w.type(node.output).dtype).code
-    return Text(f"tf.broadcast_to({code}, {shape})")
+    return ExpressionText(f"tf.broadcast_to({code}, {shape})")
 
 
-def _transpose(w: Writer, node: Node, operands: list[Text]) -> Text:
-    return Text(w.target.transposed(operands[0].code, tuple(node.attrs["perm"])))
+def _transpose(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
+    return ExpressionText(w.target.transposed(operands[0].code, tuple(node.attrs["perm"])))
 
 
-def _matmul(w: Writer, node: Node, operands: list[Text]) -> Text:
+def _matmul(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     """Vectors have functions of their own."""
     ranks = [len(w.shape(name)) for name in node.inputs]
     a, b = operands[0].code, operands[1].code
     if ranks == [1, 1]:
-        return Text(f"tf.tensordot({a}, {b}, 1)")
+        return ExpressionText(f"tf.tensordot({a}, {b}, 1)")
     if ranks[1] == 1:
-        return Text(f"tf.linalg.matvec({a}, {b})")
+        return ExpressionText(f"tf.linalg.matvec({a}, {b})")
     if ranks[0] == 1:
-        return Text(f"tf.linalg.matvec({b}, {a}, transpose_a=True)")
-    return Text(f"{w.helper('_matmul')}({a}, {b})")
+        return ExpressionText(f"tf.linalg.matvec({b}, {a}, transpose_a=True)")
+    return ExpressionText(f"{w.helper('_matmul')}({a}, {b})")
 
 
-def _cum_sum(w: Writer, node: Node, operands: list[Text]) -> Text:
+def _cum_sum(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     more = ", exclusive=True" if node.attrs["exclusive"] else ""
-    return Text(f"tf.cumsum({operands[0].code}, axis={axis_of_sum(w, node)}{more})")
+    return ExpressionText(f"tf.cumsum({operands[0].code}, axis={axis_of_sum(w, node)}{more})")
 
 
-def _gather(w: Writer, node: Node, operands: list[Text]) -> Text:
-    return Text(f"tf.gather({operands[0].code}, {operands[1].code}, axis={node.attrs['axis']})")
+def _gather(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
+    return ExpressionText(f"tf.gather({operands[0].code}, {operands[1].code}, axis={node.attrs['axis']})")
 
 
 def _typed(rule: Rule) -> Rule:
     """A function that does not give plain numbers the type of what they meet."""
 
-    def typed(w: Writer, node: Node, operands: list[Text]) -> Text:
+    def typed(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
         types = [w.type(name).dtype for name in node.inputs]
         return rule(w, node, [w.target.typed(o, t) if o.literal else o for o, t in zip(operands, types)])
 
     return typed
 
 
-def _mod(w: Writer, node: Node, operands: list[Text]) -> Text:
+def _mod(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     return call("tf.truncatemod" if node.attrs["fmod"] else "tf.math.floormod")(w, node, operands)
 
 
-def _shift(w: Writer, node: Node, operands: list[Text]) -> Text:
+def _shift(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     left = node.attrs["direction"] == "LEFT"
     return call("tf.bitwise.left_shift" if left else "tf.bitwise.right_shift")(w, node, operands)
 
@@ -193,15 +193,15 @@ class TensorFlow(PythonEmitter):
         """tf.bool has no underscore."""
         return "tf.bool" if dtype == "bool" else super().dtype(dtype)
 
-    def typed(self, number: Text, dtype: str) -> Text:
+    def typed(self, number: ExpressionText, dtype: str) -> ExpressionText:
         """A 0-d tensor."""
-        return Text(f"tf.constant({number.code}, {self.dtype(dtype)})")
+        return ExpressionText(f"tf.constant({number.code}, {self.dtype(dtype)})")
 
     def positions(self, extent: str) -> str:
         """See PythonEmitter."""
         return f"tf.range({extent}, dtype=tf.int64)"
 
-    def holds(self, writer: Writer, condition: Text) -> str:
+    def holds(self, writer: PythonWriter, condition: ExpressionText) -> str:
         """Not known inside tf.function, where everything is read."""
         return f"not tf.executing_eagerly() or {condition.within(BITS)}"
 
@@ -225,13 +225,13 @@ class TensorFlow(PythonEmitter):
         """See PythonEmitter."""
         return f"tf.transpose({code})" if order == (1, 0) else f"tf.transpose({code}, {order})"
 
-    def box(self, writer: Writer, array: str, view: View) -> str:
+    def box(self, writer: PythonWriter, array: str, view: ArrayView) -> str:
         """Elements are gathered."""
         if len(view.offset) == 1:
             return f"tf.gather({array}, {places(writer, view)})"
         return f"tf.gather_nd({array}, {writer.helper('_grids')}({places(writer, view)}))"
 
-    def scattered(self, writer: Writer, array: str, view: View, value: str) -> str:
+    def scattered(self, writer: PythonWriter, array: str, view: ArrayView, value: str) -> str:
         """A new tensor with the elements replaced."""
         grids = f"{writer.helper('_grids')}({places(writer, view)})"
         return f"{array} = {writer.helper('_replaced')}({array}, {grids}, {value})"
@@ -241,6 +241,6 @@ class TensorFlow(PythonEmitter):
         return array
 
 
-def places(writer: Writer, view: View) -> str:
+def places(writer: PythonWriter, view: ArrayView) -> str:
     """Subscripts of every element of a view, one array an axis of the parameter."""
     return view_places(writer, view, slices=False)

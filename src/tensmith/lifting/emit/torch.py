@@ -7,11 +7,20 @@ from typing import ClassVar
 from tensmith.ir import Node, Program
 from tensmith.lifting.emit import emitter
 from tensmith.lifting.emit.array_rules import einsum
-from tensmith.lifting.emit.expression import ARITHMETIC, COMPARISON, PRODUCT, Rule, Text, call, infix, nested
+from tensmith.lifting.emit.expression import (
+    ARITHMETIC,
+    COMPARISON,
+    PRODUCT,
+    ExpressionText,
+    Rule,
+    call,
+    infix,
+    nested,
+)
 from tensmith.lifting.emit.factor import factors
 from tensmith.lifting.emit.python_frame import PythonEmitter
 from tensmith.lifting.emit.python_text import extents
-from tensmith.lifting.emit.python_writer import Writer
+from tensmith.lifting.emit.python_writer import PythonWriter
 from tensmith.lifting.emit.rules import (
     axes_of,
     axis_of_sum,
@@ -132,27 +141,27 @@ _HELPERS = {
 }
 
 
-def _cast(w: Writer, node: Node, operands: list[Text]) -> Text:
+def _cast(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     dtype = w.type(node.output).dtype
     if operands[0].literal:
         return w.target.typed(operands[0], dtype)
-    return Text(f"{operands[0].atom}.to({w.target.dtype(dtype)})")
+    return ExpressionText(f"{operands[0].atom}.to({w.target.dtype(dtype)})")
 
 
-def _total(w: Writer, node: Node, operands: list[Text]) -> Text:
+def _total(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     code, arguments = operands[0].atom, [axes_of(w, node, "dim")]
     cast = w.producer(node.inputs[0])
     if cast is not None and w.type(cast.inputs[0]).dtype == "u32" and _cut_to_32_bits(w, node):
         arguments.append("dtype=torch.int32")  # wraps as unsigned integers do
         code = f"{w.value(cast.inputs[0]).atom}.view(torch.int32)"
-        return Text(f"{code}.sum({', '.join(filter(None, arguments))}).to(torch.int64)")
+        return ExpressionText(f"{code}.sum({', '.join(filter(None, arguments))}).to(torch.int64)")
     if w.type(node.output).dtype[0] in "iu":
         code, dtype = typed_reduction(w, node, operands[0])
         arguments.append(f"dtype={dtype}")
-    return Text(f"{code}.sum({', '.join(filter(None, arguments))})")
+    return ExpressionText(f"{code}.sum({', '.join(filter(None, arguments))})")
 
 
-def _cut_to_32_bits(w: Writer, node: Node) -> bool:
+def _cut_to_32_bits(w: PythonWriter, node: Node) -> bool:
     """Whether all that is read of a result is its low 32 bits."""
     readers = [other for other in w.program.nodes if node.output in other.inputs]
     masks = [w.constant(name) for other in readers for name in other.inputs if name != node.output]
@@ -162,7 +171,7 @@ def _cut_to_32_bits(w: Writer, node: Node) -> bool:
 
 
 def _extreme(method: str) -> Rule:
-    def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
+    def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
         pad = padded_extreme(w, node)
         if pad is not None and pad_widths(w, pad) is None:
             axes = axes_of(w, node, "dim").removeprefix("dim=") or "None"
@@ -170,72 +179,72 @@ def _extreme(method: str) -> Rule:
             found = f"{w.helper('_extreme')}(torch.{method}, {operands[0].code}, {axes}, {fill(w, pad)})"
             largest = method == "amax"
             return joined(w, node, found, "torch.maximum" if largest else "torch.minimum", largest)
-        return Text(f"{operands[0].atom}.{method}({axes_of(w, node, 'dim')})")
+        return ExpressionText(f"{operands[0].atom}.{method}({axes_of(w, node, 'dim')})")
 
     return rule
 
 
-def _pad(w: Writer, node: Node, operands: list[Text]) -> Text:
+def _pad(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     ends = pad_widths(w, node)
     if ends is None:
         return operands[0]
     widths = ", ".join(f"0, {end}" for end in reversed(ends))
-    return Text(f"torch.nn.functional.pad({operands[0].code}, ({widths}), value={fill(w, node)})")
+    return ExpressionText(f"torch.nn.functional.pad({operands[0].code}, ({widths}), value={fill(w, node)})")
 
 
-def _expand(w: Writer, node: Node, operands: list[Text]) -> Text:
+def _expand(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     shape = extents(w.shape(node.output), w.names)
     if operands[0].literal:
         dtype = w.target.dtype(w.type(node.output).dtype)
-        return Text(f"torch.full({shape}, {operands[0].code}, dtype={dtype}, device=device)")
-    return Text(f"{operands[0].atom}.expand{shape}")
+        return ExpressionText(f"torch.full({shape}, {operands[0].code}, dtype={dtype}, device=device)")
+    return ExpressionText(f"{operands[0].atom}.expand{shape}")
 
 
-def _matmul(w: Writer, node: Node, operands: list[Text]) -> Text:
+def _matmul(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     """BLAS knows floats alone; vectors gain nothing from it."""
     if w.type(node.output).dtype[0] == "f" or min(len(w.shape(name)) for name in node.inputs) < 2:
         return infix("@", PRODUCT)(w, node, operands)
-    return Text(f"{w.helper('_product')}({operands[0].code}, {operands[1].code})")
+    return ExpressionText(f"{w.helper('_product')}({operands[0].code}, {operands[1].code})")
 
 
-def _cum_sum(w: Writer, node: Node, operands: list[Text]) -> Text:
+def _cum_sum(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     axis = axis_of_sum(w, node)
     if node.attrs["exclusive"]:
-        return Text(f"{w.helper('_sum_before')}({operands[0].code}, {axis})")
+        return ExpressionText(f"{w.helper('_sum_before')}({operands[0].code}, {axis})")
     dtype = w.target.dtype(w.type(node.output).dtype)
-    return Text(f"{operands[0].atom}.cumsum({axis}, dtype={dtype})")
+    return ExpressionText(f"{operands[0].atom}.cumsum({axis}, dtype={dtype})")
 
 
-def _gather(w: Writer, node: Node, operands: list[Text]) -> Text:
-    return Text(f"{operands[0].atom}.index_select({node.attrs['axis']}, {operands[1].code})")
+def _gather(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
+    return ExpressionText(f"{operands[0].atom}.index_select({node.attrs['axis']}, {operands[1].code})")
 
 
-def _divided(w: Writer, node: Node, operands: list[Text]) -> Text:
+def _divided(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     rule = _division_of_floats if w.type(node.output).floating else _INTEGER_DIVISION
     return rule(w, node, operands)
 
 
 def _division(mode: str) -> Rule:
-    def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
-        return Text(f'torch.div({operands[0].code}, {operands[1].code}, rounding_mode="{mode}")')
+    def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
+        return ExpressionText(f'torch.div({operands[0].code}, {operands[1].code}, rounding_mode="{mode}")')
 
     return rule
 
 
-def _single(w: Writer, node: Node, a: Text, b: Text) -> Text:
+def _single(w: PythonWriter, node: Node, a: ExpressionText, b: ExpressionText) -> ExpressionText:
     """Divisors are tensors, as GPUs multiply by the reciprocals of numbers; floats turn to bytes by way of
     16 bits, which is vectorised."""
     dtype = w.target.dtype(w.type(node.output).dtype)
     divisor = w.target.typed(b, "f32").code if b.literal else f"{b.atom}.to(torch.float32)"
     way = ".to(torch.int16)" if dtype in ("torch.int8", "torch.uint8") else ""
     if a.code == "1":
-        return Text(f"{divisor}.reciprocal_(){way}.to({dtype})")
+        return ExpressionText(f"{divisor}.reciprocal_(){way}.to({dtype})")
     if a.literal:
-        return Text(f"({a.within(PRODUCT)} / {divisor}){way}.to({dtype})")
-    return Text(f"{a.atom}.to(torch.float32).div_({divisor}){way}.to({dtype})")
+        return ExpressionText(f"({a.within(PRODUCT)} / {divisor}){way}.to({dtype})")
+    return ExpressionText(f"{a.atom}.to(torch.float32).div_({divisor}){way}.to({dtype})")
 
 
-def _one(w: Writer, condition: Text, dtype: str) -> str:
+def _one(w: PythonWriter, condition: ExpressionText, dtype: str) -> str:
     if dtype in ("i8", "u8"):
         return f"{condition.atom}.view({w.target.dtype(dtype)})"
     return f"{condition.atom}.to({w.target.dtype(dtype)})"
@@ -245,7 +254,7 @@ def _comparison(operator: str) -> Rule:
     """With a number in the place of a tensor, the loops would not be vectorised."""
     plain = infix(operator, COMPARISON)
 
-    def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
+    def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
         which = [o.literal for o in operands]
         if which not in ([True, False], [False, True]):
             return plain(w, node, operands)
@@ -253,10 +262,12 @@ def _comparison(operator: str) -> Rule:
         if not w.shape(tensor) or w.type(tensor).dtype not in ("u8", "i8", "i16", "i32", "f32", "f64"):
             return plain(w, node, operands)
         if operator == "==" and operands[number].code == "0":
-            return Text(f"torch.logical_not({operands[1 - number].code})")
+            return ExpressionText(f"torch.logical_not({operands[1 - number].code})")
         operands = list(operands)
         operands[1 - number] = w.assigned(tensor)
-        operands[number] = Text(f"torch.full_like({operands[1 - number].code}, {operands[number].code})")
+        operands[number] = ExpressionText(
+            f"torch.full_like({operands[1 - number].code}, {operands[number].code})"
+        )
         return plain(w, node, operands)
 
     return rule
@@ -268,7 +279,7 @@ _WITH_NUMBERS = frozenset({"add", "sub", "mul", "div"})
 _LET_GO = frozenset({"add", "sub", "mul", "neg", "cast"})
 
 
-def _own(w: Writer, name: str, node: Node) -> bool:
+def _own(w: PythonWriter, name: str, node: Node) -> bool:
     """Whether an operand is a temporary of the result's shape and type that nothing else reads."""
     made = w.producer(name)
     if made is None or made.op not in _LET_GO or w.value(name).literal:
@@ -284,19 +295,19 @@ def _own(w: Writer, name: str, node: Node) -> bool:
 def _in_place(op: str, plain: Rule, commutes: bool = False) -> Rule:
     """a.add_(b), where a is a temporary."""
 
-    def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
+    def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
         if len(operands) == 2:
             a, b = operands
             if _own(w, node.inputs[0], node):
-                return Text(f"{a.atom}.{op}_({b.code})")
+                return ExpressionText(f"{a.atom}.{op}_({b.code})")
             if commutes and _own(w, node.inputs[1], node):
-                return Text(f"{b.atom}.{op}_({a.code})")
+                return ExpressionText(f"{b.atom}.{op}_({a.code})")
         return plain(w, node, operands)
 
     return rule
 
 
-def _add(w: Writer, node: Node, operands: list[Text]) -> Text:
+def _add(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     """a + b * c in one pass."""
     if len(operands) == 2 and w.shape(node.output) and w.type(node.output).dtype != "bool":
         for at in (1, 0):
@@ -309,34 +320,34 @@ def _add(w: Writer, node: Node, operands: list[Text]) -> Text:
             if alone and full and not (operands[1 - at].literal or b.literal or c.literal):
                 a = operands[1 - at]
                 if _own(w, rest, node):
-                    return Text(f"{a.atom}.addcmul_({b.code}, {c.code})")
-                return Text(f"torch.addcmul({a.code}, {b.code}, {c.code})")
+                    return ExpressionText(f"{a.atom}.addcmul_({b.code}, {c.code})")
+                return ExpressionText(f"torch.addcmul({a.code}, {b.code}, {c.code})")
     return _in_place("add", ARITHMETIC["add"], commutes=True)(w, node, operands)
 
 
-def _division_of_floats(w: Writer, node: Node, operands: list[Text]) -> Text:
+def _division_of_floats(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     a, b = operands
     if a.literal and float(a.code) == 1 and _own(w, node.inputs[1], node):
-        return Text(f"{b.atom}.reciprocal_()")
+        return ExpressionText(f"{b.atom}.reciprocal_()")
     return _in_place("div", infix("/", PRODUCT))(w, node, operands)
 
 
 def _function(name: str) -> Rule:
     plain = call(f"torch.{name}")
 
-    def rule(w: Writer, node: Node, operands: list[Text]) -> Text:
+    def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
         if _own(w, node.inputs[0], node):
-            return Text(f"{operands[0].atom}.{name}_()")
+            return ExpressionText(f"{operands[0].atom}.{name}_()")
         return plain(w, node, operands)
 
     return rule
 
 
-def _mod(w: Writer, node: Node, operands: list[Text]) -> Text:
+def _mod(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     return call("torch.fmod" if node.attrs["fmod"] else "torch.remainder")(w, node, operands)
 
 
-def _shift(w: Writer, node: Node, operands: list[Text]) -> Text:
+def _shift(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     left = node.attrs["direction"] == "LEFT"
     return call("torch.bitwise_left_shift" if left else "torch.bitwise_right_shift")(w, node, operands)
 
@@ -344,7 +355,7 @@ def _shift(w: Writer, node: Node, operands: list[Text]) -> Text:
 def _tensors(rule: Rule) -> Rule:
     """A function that takes no plain numbers."""
 
-    def typed(w: Writer, node: Node, operands: list[Text]) -> Text:
+    def typed(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
         dtype = w.type(node.output).dtype
         return rule(w, node, [w.target.typed(o, dtype) if o.literal else o for o in operands])
 
@@ -379,7 +390,7 @@ class Torch(PythonEmitter):
         "einsum": einsum, "expand": _expand, "transpose": transpose, "unsqueeze": index_of, "pad": _pad,
         "gather": _gather, "cum_sum": _cum_sum, "size": size, "reduce_sum": _total,
         "reduce_max": _extreme("amax"), "reduce_min": _extreme("amin"),
-        "reduce_prod": lambda w, node, operands: Text(
+        "reduce_prod": lambda w, node, operands: ExpressionText(
             f"{operands[0].atom}.prod({axes_of(w, node, 'dim') or ''})"),
     }  # fmt: skip
 
@@ -396,11 +407,11 @@ class Torch(PythonEmitter):
         """torch.bool has no underscore."""
         return "torch.bool" if dtype == "bool" else super().dtype(dtype)
 
-    def typed(self, number: Text, dtype: str) -> Text:
+    def typed(self, number: ExpressionText, dtype: str) -> ExpressionText:
         """A 0-d tensor."""
-        return Text(f"torch.tensor({number.code}, dtype={self.dtype(dtype)}, device=device)")
+        return ExpressionText(f"torch.tensor({number.code}, dtype={self.dtype(dtype)}, device=device)")
 
-    def stays(self, writer: Writer, scalar: Input) -> bool:
+    def stays(self, writer: PythonWriter, scalar: Input) -> bool:
         """Where it meets tensors of its type in sums, differences and products, or divides them."""
         readers = [node for node in writer.program.nodes if scalar.name in node.inputs]
         dtype = writer.type(scalar.name).dtype
@@ -411,7 +422,7 @@ class Torch(PythonEmitter):
             for node in readers
         )  # fmt: skip
 
-    def front(self, writer: Writer, array: str, end: str) -> str:
+    def front(self, writer: PythonWriter, array: str, end: str) -> str:
         """Slicing takes as long as adding some thousand numbers."""
         return f"{writer.helper('_front')}({array}, {end})"
 
@@ -419,7 +430,7 @@ class Torch(PythonEmitter):
         """See PythonEmitter."""
         return f"torch.arange({extent}, device=device)"
 
-    def nothing(self, writer: Writer, array: str, shape: str, dtype: str) -> str:
+    def nothing(self, writer: PythonWriter, array: str, shape: str, dtype: str) -> str:
         """On the array's device."""
         return f"{array}.new_zeros({shape})"
 
@@ -443,7 +454,7 @@ class Torch(PythonEmitter):
         """See PythonEmitter."""
         return f"{array}, device"
 
-    def preamble(self, writer: Writer, lifted: Lifted, signature: list[str]) -> list[str]:
+    def preamble(self, writer: PythonWriter, lifted: Lifted, signature: list[str]) -> list[str]:
         """Everything is made where the first tensor is."""
         arrays = [
             name if isinstance(p.type, Array) else f"{name}.{field}"
@@ -453,7 +464,7 @@ class Torch(PythonEmitter):
         ]
         return [f"device = {writer.helper('_device')}({', '.join(arrays)})"]
 
-    def fresh(self, writer: Writer, name: str) -> str:
+    def fresh(self, writer: PythonWriter, name: str) -> str:
         """Views are copied."""
         node = writer.producer(name)
         full = node is not None and node.op == "expand" and scalar(writer, node.inputs[0])

@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tensmith.ctext.names import unmixed
-from tensmith.lifting.emit import Emitted, Emitter, emitter
+from tensmith.lifting.emit import EmittedFiles, Emitter, emitter
 from tensmith.lifting.emit.kernel.parameters import element_name, flat_fields
-from tensmith.lifting.emit.kernel.plan import Step, make_plan
+from tensmith.lifting.emit.kernel.plan import LoopNest, make_plan
 from tensmith.lifting.emit.vector import glue
 from tensmith.lifting.emit.vector.host import Host
-from tensmith.lifting.emit.vector.kernel import Kernel, make_kernel, stored_for_lanes
+from tensmith.lifting.emit.vector.kernel import VectorKernel, make_kernel, stored_for_lanes
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Scalar
 from tensmith.lifting.refusal import Refusal
@@ -25,7 +25,7 @@ class Tpc(Emitter):
 
     name = "tpc"
 
-    def emit(self, lifted: Lifted) -> Emitted:
+    def emit(self, lifted: Lifted) -> EmittedFiles:
         """F_k.tpc.c, F_glue.cpp, F.c and F.h."""
         function = lifted.function
         try:
@@ -42,10 +42,10 @@ class Tpc(Emitter):
         files[f"{function.name}_glue.cpp"] = "\n".join([glue.HEADER, *classes])
         files[f"{function.name}.c"], files[f"{function.name}.h"] = host.text(), host.header()
         notes = tuple(note for note in host.notes() if note)
-        return Emitted({name: text.encode() for name, text in files.items()}, notes)
+        return EmittedFiles({name: text.encode() for name, text in files.items()}, notes)
 
 
-def _kernels(lifted: Lifted, steps: tuple[Step, ...]) -> tuple[Kernel, ...]:
+def _kernels(lifted: Lifted, steps: tuple[LoopNest, ...]) -> tuple[VectorKernel, ...]:
     fields = [field for parameter in lifted.function.parameters for field in flat_fields(parameter)]
     scalars = {name: element_name(type_) for name, type_ in fields if isinstance(type_, Scalar)}
     return tuple(

@@ -17,7 +17,7 @@ from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Function
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.second.checked import Checked
-from tensmith.lifting.second.values import Source
+from tensmith.lifting.second.values import SourceFunction
 
 INPUTS = 128  # drawn for one function
 
@@ -29,15 +29,15 @@ class SecondReader:
         self.path, self.functions, self.inputs = path, functions, inputs
 
     @functools.cached_property
-    def sources(self) -> Mapping[str, Source]:
+    def sources(self) -> Mapping[str, SourceFunction]:
         """The functions that can be called, by name; compiled when the first is asked for."""
         if self.path.suffix == ".py":
             from tensmith.lifting.second.interpreted import Interpreted
 
             return Interpreted(self.path, self.functions)  # type: ignore[return-value]
-        from tensmith.lifting.second.compiled import Compiled
+        from tensmith.lifting.second.compiled import CompiledSource
 
-        return Compiled(self.path, self.functions)  # type: ignore[return-value]
+        return CompiledSource(self.path, self.functions)  # type: ignore[return-value]
 
     @functools.cached_property
     def programs(self) -> Any:
@@ -52,8 +52,8 @@ class SecondReader:
         """Runs program and source. Raises Refusal with the input on which they differ."""
         from tensmith.lifting.emit.numpy import NumPy
         from tensmith.lifting.second.inputs import Sampler
-        from tensmith.lifting.second.interpreted import Emitted
-        from tensmith.lifting.second.judge import Difference, Judge
+        from tensmith.lifting.second.interpreted import EmittedFunction
+        from tensmith.lifting.second.judge import Difference, LiftJudge
 
         function = lifted.function
         try:
@@ -62,7 +62,7 @@ class SecondReader:
             files = NumPy().emit(lifted).files
         except (TensmithError, Refusal) as error:
             return Checked(0, "", str(error))
-        judge = Judge(lifted, source, Emitted(programs, function, files))
+        judge = LiftJudge(lifted, source, EmittedFunction(programs, function, files))
         try:
             count = judge.all(Sampler(lifted, 0).boundaries(self.inputs))
         except Difference as difference:

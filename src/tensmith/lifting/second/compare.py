@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.lifting.loops import Array, Function, Position, Scalar
+from tensmith.lifting.loops import Array, Function, Scalar, SourcePosition
 from tensmith.lifting.second.values import Meaningless, dtype, fields, flat, folded
 
 SAMPLES = 16  # two inputs whose errors cancel must move apart in one of them
@@ -70,7 +70,7 @@ def narrowest_rounding(function: Function) -> float:
             found += [part] if part.kind == "float" else []
         elif isinstance(part, tuple | list):
             stack.extend(part)
-        elif is_dataclass(part) and not isinstance(part, Position):
+        elif is_dataclass(part) and not isinstance(part, SourcePosition):
             stack.extend(getattr(part, field.name) for field in dataclasses.fields(part))
     return max((float(np.finfo(dtype(scalar)).eps) for scalar in found), default=0.0)
 

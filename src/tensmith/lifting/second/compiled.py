@@ -20,8 +20,8 @@ from tensmith.lifting.loops import Array, Function, Scalar
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.second.calls import call_text, table
 from tensmith.lifting.second.cut import cut
-from tensmith.lifting.second.process import Ended, Process
-from tensmith.lifting.second.values import Divided, Faulty, Meaningless, Outcome, dtype, fields, flat
+from tensmith.lifting.second.process import Process, ProcessGone
+from tensmith.lifting.second.values import CallResult, Divided, Faulty, Meaningless, dtype, fields, flat
 from tensmith.lifting.source import c_guard
 from tensmith.lifting.source.c_parse import definitions, language, parse
 
@@ -48,7 +48,7 @@ _ASAN = "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=256:q
 _DONE, _ASSUMED, _DIVIDED = range(3)  # statuses of driver.c
 
 
-class Compiled:
+class CompiledSource:
     """The functions of a file that can be called, compiled together, or each alone where that fails."""
 
     def __init__(self, path: Path, functions: Sequence[Function]) -> None:
@@ -229,7 +229,7 @@ class CompiledFunction:
         self.number = driver.names.index(function.name)
         self.fields = list(fields(function))
 
-    def __call__(self, arguments: Mapping[str, Any], like: Any = None, rounding: int = 0) -> Outcome:
+    def __call__(self, arguments: Mapping[str, Any], like: Any = None, rounding: int = 0) -> CallResult:
         values = flat(self.function, arguments)
         data = [struct.pack("=iii", self.number, len(values), rounding)]
         first: dict[int, int] = {}
@@ -247,7 +247,7 @@ class CompiledFunction:
             (status,) = struct.unpack("=i", process.read(4))
             if status == _DONE:
                 return self.outcome(process, values, like)
-        except Ended as ended:
+        except ProcessGone as ended:
             self.driver.process = None
             if ended.crashed:
                 raise Faulty("it crashes") from ended
@@ -260,7 +260,7 @@ class CompiledFunction:
         self.driver.process = None
         raise Faulty("a sanitizer reports memory outside of what it may use")
 
-    def ambiguous(self, arguments: Mapping[str, Any], like: Any, outcome: Outcome) -> bool:
+    def ambiguous(self, arguments: Mapping[str, Any], like: Any, outcome: CallResult) -> bool:
         """Whether another compilation of the same source gives another outcome: then the call has no meaning,
         although no sanitizer saw it (compilers fold a - 8 <= 0 to a <= 8 before they look for overflow)."""
         other = self.other()
@@ -268,11 +268,11 @@ class CompiledFunction:
             return False
         try:
             found = other(arguments, like)
-        except (Meaningless, Faulty, Ended):
+        except (Meaningless, Faulty, ProcessGone):
             return False
         return _bytes(found) != _bytes(outcome)
 
-    def outcome(self, process: Process, values: Mapping[str, Any], like: Any) -> Outcome:
+    def outcome(self, process: Process, values: Mapping[str, Any], like: Any) -> CallResult:
         """What the driver answers, where the call ended as it should."""
         arrays: dict[str, np.ndarray[Any, Any]] = {}
         for name, kind in self.fields:
@@ -284,15 +284,15 @@ class CompiledFunction:
         shape, content = _answer(process)
         returns = self.function.returns
         if returns is None:
-            return Outcome(None, arrays)
+            return CallResult(None, arrays)
         if isinstance(returns, Scalar):
             element = dtype(returns)
-            return Outcome(np.frombuffer(content[: element.itemsize], element)[0], arrays)
+            return CallResult(np.frombuffer(content[: element.itemsize], element)[0], arrays)
         extents = np.shape(like) if _flat(returns) else shape[: returns.rank]
-        return Outcome(np.frombuffer(content, dtype(returns.element)).reshape(extents), arrays)
+        return CallResult(np.frombuffer(content, dtype(returns.element)).reshape(extents), arrays)
 
 
-def _bytes(outcome: Outcome) -> list[bytes]:
+def _bytes(outcome: CallResult) -> list[bytes]:
     """All of an outcome, bit by bit."""
     return [np.asarray(part).tobytes() for part in (outcome.value, *outcome.arrays.values())]
 
@@ -311,5 +311,5 @@ def _slot(array: np.ndarray[Any, Any], same: int, empty: bool = False) -> bytes:
 def _answer(process: Process) -> tuple[tuple[int, ...], bytes]:
     *shape, size = struct.unpack("=qqqq", process.read(32))
     if not 0 <= size <= 1 << 30:
-        raise Ended(crashed=True)
+        raise ProcessGone(crashed=True)
     return tuple(shape), process.read(size)

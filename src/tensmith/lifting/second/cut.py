@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tensmith.lifting.source.c_cursor import Cursor, children, descendants, kind, template
-from tensmith.lifting.source.c_guard import Text
+from tensmith.lifting.source.c_guard import SourceText
 from tensmith.lifting.source.c_macros import DIRECTIVE
 
 _OUTER = ("TRANSLATION_UNIT", "NAMESPACE", "LINKAGE_SPEC", "UNEXPOSED_DECL")
@@ -59,7 +59,7 @@ class _Cutting:
         return "".join(text for _, text in sorted(pieces))
 
 
-def cut(source: Text, unit: Cursor, functions: Iterable[Cursor]) -> dict[str, str]:
+def cut(source: SourceText, unit: Cursor, functions: Iterable[Cursor]) -> dict[str, str]:
     """The texts to be compiled, by file name: the source's own first, its headers after it."""
     texts = {str(path): text.encode() for path, text in [(source.path, source.text), *source.headers.items()]}
     cutting = _Cutting(texts)

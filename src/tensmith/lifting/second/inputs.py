@@ -35,12 +35,12 @@ class Draw:
 
     arguments: Mapping[str, Any]
     values: Mapping[str, Any]  # the arguments with structs taken apart
-    plan: Plan
+    plan: DrawPlan
     place: int  # among the draws of its plan
 
 
 @dataclass(frozen=True)
-class Plan:
+class DrawPlan:
     """What several draws have in common: sizes, scalars, the kind of elements, the requirements not met.
 
     A symbol in a requirement is a size, max(0, n); where n < 0 the sentence may be read with n itself as
@@ -124,7 +124,7 @@ class Sampler:
         for draw in self.draws(count - made, 4):
             yield draw
 
-    def plan(self, style: str = "", fixed: Mapping[str, int] | None = None) -> Plan:
+    def plan(self, style: str = "", fixed: Mapping[str, int] | None = None) -> DrawPlan:
         """The next sizes and scalars; about one random plan in twenty ignores the requirements.
 
         fixed: counts that stand, arrays then as long as they must be.
@@ -151,9 +151,9 @@ class Sampler:
         }
         unmet = tuple(r for r, one, other in readings if not one and not other)
         doubtful = tuple(r for r, one, other in readings if one != other)
-        return Plan(known, scalars, style, unmet, doubtful, bool(self.rng.random() < 0.1))
+        return DrawPlan(known, scalars, style, unmet, doubtful, bool(self.rng.random() < 0.1))
 
-    def planned(self, plan: Plan, count: int) -> Iterator[Draw]:
+    def planned(self, plan: DrawPlan, count: int) -> Iterator[Draw]:
         """Draws of a plan: every array of all of them at once."""
         arrays = {
             name: self.elements(kind.element, (count, *shape(name, kind, plan.known)), plan.style)

@@ -15,8 +15,8 @@ import numpy as np
 
 from tensmith.lifting.assumptions import Excuse, excused
 from tensmith.lifting.loops import Array, Function, Scalar, Struct
-from tensmith.lifting.second.process import Ended, Process
-from tensmith.lifting.second.values import Divided, Faulty, Meaningless, Outcome, dtype, fields
+from tensmith.lifting.second.process import Process, ProcessGone
+from tensmith.lifting.second.values import CallResult, Divided, Faulty, Meaningless, dtype, fields
 from tensmith.lifting.source.python_module import Module, parse_module, read_text
 from tensmith.lifting.summarize.finish import assumed
 
@@ -93,7 +93,7 @@ class Interpreter:
             given = [_packed(value) for value in arguments]
             request = {"space": space, "name": name, "arguments": given, "same": same, "rounding": rounding}
             answer = self.ask(process, request)
-        except Ended:
+        except ProcessGone:
             self.process = None
             raise
         return _unpacked(answer["value"]), [_unpacked(part) for part in answer["arguments"]]
@@ -277,7 +277,7 @@ class InterpretedFunction:
         self.interpreter, self.function, self.arrays = interpreter, function, arrays
         self.excuses = excused(assumed(function))
 
-    def __call__(self, arguments: Mapping[str, Any], like: Any = None, rounding: int = 0) -> Outcome:
+    def __call__(self, arguments: Mapping[str, Any], like: Any = None, rounding: int = 0) -> CallResult:
         listed: dict[int, Any] = {}
 
         def given(name: str) -> Any:
@@ -300,9 +300,9 @@ class InterpretedFunction:
             if isinstance(parameter.type, Array)
         }
         assert not any(isinstance(parameter.type, Struct) for parameter in self.function.parameters)
-        return Outcome(None if returns is None else self.array(value, returns), found)
+        return CallResult(None if returns is None else self.array(value, returns), found)
 
-    def ambiguous(self, arguments: Mapping[str, Any], like: Any, outcome: Outcome) -> bool:
+    def ambiguous(self, arguments: Mapping[str, Any], like: Any, outcome: CallResult) -> bool:
         """Python allows one outcome."""
         return False
 
@@ -334,7 +334,7 @@ class InterpretedFunction:
 # The program
 
 
-class Emitted:
+class EmittedFunction:
     """A lifted function as NumPy code: what is held against the source."""
 
     def __init__(self, interpreter: Interpreter, function: Function, files: Mapping[str, bytes]) -> None:

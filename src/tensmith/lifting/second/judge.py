@@ -15,12 +15,12 @@ from tensmith.lifting.loops import Array
 from tensmith.lifting.second.compare import closely, cropped, exactly, identical, narrowest_rounding, spread
 from tensmith.lifting.second.inputs import Draw, evaluated
 from tensmith.lifting.second.interpreted import Raised
-from tensmith.lifting.second.process import Ended
+from tensmith.lifting.second.process import ProcessGone
 from tensmith.lifting.second.values import (
     Divided,
     Faulty,
     Meaningless,
-    Source,
+    SourceFunction,
     dtype,
     fields,
     folded,
@@ -29,7 +29,7 @@ from tensmith.lifting.second.values import (
 )
 
 
-class Program(Protocol):
+class CallableLift(Protocol):
     """A lifted function that can be called."""
 
     def __call__(self, arguments: Mapping[str, Any]) -> list[Any]:
@@ -45,12 +45,12 @@ class Difference(Exception):
 
 
 @dataclass
-class Judge:
+class LiftJudge:
     """Holds one lifted function against its source. compared: inputs so far on which both gave the same."""
 
     lifted: Lifted
-    source: Source
-    program: Program
+    source: SourceFunction
+    program: CallableLift
     compared: int = 0
 
     def __post_init__(self) -> None:
@@ -71,7 +71,7 @@ class Judge:
             if not draw.plan.unmet and not draw.plan.doubtful and not self.divides(draw):
                 try:
                     self.one(self.parted(draw))
-                except Ended:
+                except ProcessGone:
                     break  # what takes too long is not compared
         return self.compared
 

@@ -19,7 +19,7 @@ from tensmith.errors import EngineError
 _CELL = Path(__file__).with_name("cell.py")
 
 
-class Ended(Exception):
+class ProcessGone(Exception):
     """The process is gone; `crashed` if it was not a limit that ended it."""
 
     def __init__(self, crashed: bool) -> None:
@@ -82,7 +82,7 @@ class Process:
         self.left -= time.monotonic() - began
         if not ready:
             self.close()
-            raise Ended(crashed=False)
+            raise ProcessGone(crashed=False)
         data = os.read(self.child.stdout.fileno(), 1 << 16)
         if not data:
             self.gone()
@@ -94,7 +94,7 @@ class Process:
             self.child.wait(1.0)
         code = self.child.returncode
         self.close()
-        raise Ended(crashed=code is not None and -code not in (9, 24))  # SIGKILL, SIGXCPU
+        raise ProcessGone(crashed=code is not None and -code not in (9, 24))  # SIGKILL, SIGXCPU
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

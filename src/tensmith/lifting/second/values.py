@@ -27,17 +27,17 @@ class Faulty(Exception):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CallResult:
     """What a call left: its return value (or None), and every array afterwards, by name ("s.x")."""
 
     value: Any
     arrays: Mapping[str, np.ndarray[Any, Any]]
 
 
-class Source(Protocol):
+class SourceFunction(Protocol):
     """A function of a source that can be called."""
 
-    def __call__(self, arguments: Mapping[str, Any], like: Any = None, rounding: int = 0) -> Outcome:
+    def __call__(self, arguments: Mapping[str, Any], like: Any = None, rounding: int = 0) -> CallResult:
         """A call on copies of the arguments; two that are one object lie in one place. like: an array of the
         extents that a returned one has, where the source's language does not say them. rounding: of floats,
         to the nearest, upwards (1) or downwards (-1).
@@ -45,7 +45,7 @@ class Source(Protocol):
         Raises Meaningless, Faulty, and Ended where the process of the source is gone.
         """
 
-    def ambiguous(self, arguments: Mapping[str, Any], like: Any, outcome: Outcome) -> bool:
+    def ambiguous(self, arguments: Mapping[str, Any], like: Any, outcome: CallResult) -> bool:
         """Whether the outcome of a call is one of several that the language allows."""
 
 

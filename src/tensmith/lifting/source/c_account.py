@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tensmith.lifting.loops import Position
+from tensmith.lifting.loops import SourcePosition
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.c_context import Context
+from tensmith.lifting.source.c_context import LoweringContext
 from tensmith.lifting.source.c_cursor import (
     Cursor,
     children,
@@ -29,7 +29,7 @@ from tensmith.lifting.source.c_whitelist import Modelled, NoEffect, cursor_meani
 from tensmith.lifting.source.c_writes import changes
 
 
-def check_account(context: Context, hazards: Iterable[Hazard]) -> None:
+def check_account(context: LoweringContext, hazards: Iterable[Hazard]) -> None:
     """Refuse what no handler looked at, in the function and in the helpers that were written out in it.
 
     Raises:
@@ -46,7 +46,7 @@ def check_account(context: Context, hazards: Iterable[Hazard]) -> None:
                 raise Refusal(hazard.why, hazard.position)
 
 
-def account(context: Context, cursor: Cursor) -> None:
+def account(context: LoweringContext, cursor: Cursor) -> None:
     """One cursor and all inside it."""
     stack = [cursor]
     while stack:
@@ -115,13 +115,13 @@ def check_attribute(cursor: Cursor) -> None:
     raise Refusal(found.why, place(cursor))
 
 
-def place(cursor: Cursor) -> Position:
+def place(cursor: Cursor) -> SourcePosition:
     """Where a cursor begins; what clang adds by itself has no place."""
     found = position(cursor)
-    return found if found.line else Position(cursor.extent.start.line, cursor.extent.start.column)
+    return found if found.line else SourcePosition(cursor.extent.start.line, cursor.extent.start.column)
 
 
-def dead(context: Context, cursors: Iterable[Cursor]) -> None:
+def dead(context: LoweringContext, cursors: Iterable[Cursor]) -> None:
     """What is never run needs no meaning, as long as nothing jumps into it.
 
     Raises:

@@ -14,13 +14,13 @@ from tensmith.lifting.loops import (
     I64,
     NOWHERE,
     Apply,
-    Cast,
     Constant,
     Expr,
     Length,
     Load,
-    Position,
     Scalar,
+    ScalarCast,
+    SourcePosition,
 )
 from tensmith.lifting.refusal import Refusal
 
@@ -34,7 +34,7 @@ FOLDED: dict[str, Callable[[int, int], int]] = {
 }
 
 
-def integer(value: int, position: Position, kind: Scalar = I64) -> Constant:
+def integer(value: int, position: SourcePosition, kind: Scalar = I64) -> Constant:
     return Constant(value, kind, position)
 
 
@@ -45,7 +45,7 @@ def in_range(value: int, kind: Scalar) -> int:
     return value - (1 << kind.bits) if kind.signed and value >> (kind.bits - 1) else value
 
 
-def cast(value: Expr, kind: Scalar, position: Position | None = None) -> Expr:
+def cast(value: Expr, kind: Scalar, position: SourcePosition | None = None) -> Expr:
     """The value converted to a type; literals are converted here and now."""
     if value.type == kind:
         return value
@@ -58,14 +58,14 @@ def cast(value: Expr, kind: Scalar, position: Position | None = None) -> Expr:
             return Constant(in_range(int(literal), kind), kind, where)
         if kind == F64 or (kind == F32 and abs(literal) <= 1 << 24 and literal == int(literal)):
             return Constant(float(literal), kind, where)
-    return Cast(value, kind, where)
+    return ScalarCast(value, kind, where)
 
 
 def truth(value: Expr) -> Expr:
     """Whether a scalar is not zero, as a bool."""
     if value.type == BOOL:
         return value
-    if isinstance(value, Cast) and value.value.type == BOOL:
+    if isinstance(value, ScalarCast) and value.value.type == BOOL:
         return value.value
     if isinstance(value, Constant):
         return Constant(bool(value.value), BOOL, value.position)
@@ -91,7 +91,7 @@ def negation(condition: Expr) -> Expr:
     return Apply("not", (condition,), BOOL, condition.position)
 
 
-def apply(operator: str, arguments: tuple[Expr, ...], kind: Scalar, position: Position) -> Expr:
+def apply(operator: str, arguments: tuple[Expr, ...], kind: Scalar, position: SourcePosition) -> Expr:
     """An arithmetic operator in C's sense: integer division truncates, unsigned results wrap."""
     if operator in ("div", "mod"):
         operator = "div" if operator == "div" and kind.kind == "float" else f"t{operator}"
@@ -108,10 +108,12 @@ def apply(operator: str, arguments: tuple[Expr, ...], kind: Scalar, position: Po
         return Constant(-arguments[0].value, kind, position)
     result = Apply(operator, arguments, kind, position)
     wraps = kind.kind == "int" and not kind.signed and operator in WRAPPING
-    return Cast(result, kind, position) if wraps else result
+    return ScalarCast(result, kind, position) if wraps else result
 
 
-def refuse_undefined(operator: str, arguments: tuple[Expr, ...], kind: Scalar, position: Position) -> None:
+def refuse_undefined(
+    operator: str, arguments: tuple[Expr, ...], kind: Scalar, position: SourcePosition
+) -> None:
     """Refuse what is undefined whatever the input: division by 0, a shift by too many bits."""
     right = arguments[-1]
     if not isinstance(right, Constant) or len(arguments) < 2:
@@ -129,7 +131,7 @@ def refuse_undefined(operator: str, arguments: tuple[Expr, ...], kind: Scalar, p
             raise Refusal(f"{reason}: use an unsigned or wider type", position)
 
 
-def offset(a: Expr, b: Expr, position: Position, sign: str = "add") -> Expr:
+def offset(a: Expr, b: Expr, position: SourcePosition, sign: str = "add") -> Expr:
     """The sum or difference of two subscripts, in 64 bits; adding 0 changes nothing."""
     if isinstance(b, Constant) and b.value == 0:
         return a
@@ -163,7 +165,7 @@ def defined_everywhere(value: Expr) -> bool:
     match value:
         case Load() | Length():
             return False
-        case Cast(inner, kind, _):
+        case ScalarCast(inner, kind, _):
             return defined_everywhere(inner) and not (inner.type.kind == "float" and kind.kind == "int")
         case Apply(operator, arguments, kind, _):
             risky = operator in ("tdiv", "tmod", "shl", "shr") and kind.kind == "int"
@@ -177,7 +179,7 @@ def surely(value: Expr) -> Iterator[Expr]:
     """The parts of an expression that are computed whatever its conditions choose."""
     yield value
     match value:
-        case Cast(inner, _, _):
+        case ScalarCast(inner, _, _):
             yield from surely(inner)
         case Apply("select", (condition, _, _), _, _):
             yield from surely(condition)
@@ -189,8 +191,8 @@ def surely(value: Expr) -> Iterator[Expr]:
 def unplaced(value: Expr) -> Expr:
     """The expression without its positions: equal where two expressions read the same."""
     match value:
-        case Cast(inner, kind, _):
-            return Cast(unplaced(inner), kind)
+        case ScalarCast(inner, kind, _):
+            return ScalarCast(unplaced(inner), kind)
         case Apply(operator, arguments, kind, _):
             return Apply(operator, tuple(map(unplaced, arguments)), kind)
         case Load(array, indices, kind, _):

@@ -8,15 +8,15 @@ from tensmith.lifting.loops import (
     Constant,
     Expr,
     Load,
-    Position,
     Scalar,
+    SourcePosition,
     Statement,
     Store,
     Variable,
 )
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import apply, cast, common, integer, promoted
-from tensmith.lifting.source.c_context import Context
+from tensmith.lifting.source.c_context import LoweringContext
 from tensmith.lifting.source.c_cursor import Cursor, children, operator, position
 from tensmith.lifting.source.c_evaluate import (
     address,
@@ -31,10 +31,10 @@ from tensmith.lifting.source.c_evaluate import (
 from tensmith.lifting.source.c_memory import moved
 from tensmith.lifting.source.c_places import (
     Address,
+    ArrayRegion,
     ElementPlace,
     Place,
     PointerPlace,
-    Region,
     ScalarPlace,
     StructPlace,
     Value,
@@ -45,7 +45,9 @@ from tensmith.lifting.source.c_sequence import reads, refuse_shared, writes
 from tensmith.lifting.source.c_types import is_pointer
 
 
-def store(context: Context, target: ScalarPlace | ElementPlace, new: Expr, where: Position) -> Statement:
+def store(
+    context: LoweringContext, target: ScalarPlace | ElementPlace, new: Expr, where: SourcePosition
+) -> Statement:
     """The statement that writes a number of the target's type."""
     if isinstance(target, ScalarPlace):
         if target.fixed:
@@ -58,7 +60,7 @@ def store(context: Context, target: ScalarPlace | ElementPlace, new: Expr, where
     return Store(target.array, target.indices, new, where)
 
 
-def assign(context: Context, cursor: Cursor, left: Cursor, right: Cursor) -> Value:
+def assign(context: LoweringContext, cursor: Cursor, left: Cursor, right: Cursor) -> Value:
     """left = right."""
     where = position(cursor)
     if is_pointer(left.type):
@@ -89,15 +91,15 @@ def assign(context: Context, cursor: Cursor, left: Cursor, right: Cursor) -> Val
     return target
 
 
-def number_place(context: Context, cursor: Cursor) -> ScalarPlace | ElementPlace:
+def number_place(context: LoweringContext, cursor: Cursor) -> ScalarPlace | ElementPlace:
     target = place(context, cursor)
     if isinstance(target, ScalarPlace | ElementPlace):
         return target
-    what = "an array" if isinstance(target, Region) else "more than a number"
+    what = "an array" if isinstance(target, ArrayRegion) else "more than a number"
     raise Refusal(f"`{spelled(cursor)}` is {what}: write its elements one by one", position(cursor))
 
 
-def copy_struct(context: Context, target: Place, source: StructPlace, where: Position) -> Value:
+def copy_struct(context: LoweringContext, target: Place, source: StructPlace, where: SourcePosition) -> Value:
     """s = t, field by field."""
     if not isinstance(target, StructPlace):
         raise Refusal("a struct is assigned to what is not one", where)
@@ -112,7 +114,7 @@ def copy_struct(context: Context, target: Place, source: StructPlace, where: Pos
 
 
 @expression("COMPOUND_ASSIGNMENT_OPERATOR")
-def compound(context: Context, cursor: Cursor) -> Value:
+def compound(context: LoweringContext, cursor: Cursor) -> Value:
     """left op= right: computed in the common type of both, converted back."""
     left, right = children(cursor)
     sign, where = operator(cursor)[:-1], position(cursor)
@@ -131,14 +133,14 @@ def compound(context: Context, cursor: Cursor) -> Value:
     return target
 
 
-def updated(old: Expr, sign: str, by: Expr, where: Position) -> Expr:
+def updated(old: Expr, sign: str, by: Expr, where: SourcePosition) -> Expr:
     """old op by, in the type that C computes in."""
     shift = sign in ("shl", "shr")
     kind = promoted(old.type) if shift else common(old.type, by.type)
     return apply(sign, (cast(old, kind), cast(by, kind)), kind, where)
 
 
-def move(context: Context, target: Place, by: Expr, cursor: Cursor, sign: str) -> Value:
+def move(context: LoweringContext, target: Place, by: Expr, cursor: Cursor, sign: str) -> Value:
     """p += k, p -= k, ++p, --p."""
     if not isinstance(target, PointerPlace):
         reason = f"`{spelled(cursor)}` makes an array point elsewhere"
@@ -149,7 +151,7 @@ def move(context: Context, target: Place, by: Expr, cursor: Cursor, sign: str) -
     return target
 
 
-def step(context: Context, cursor: Cursor, sign: str) -> Value:
+def step(context: LoweringContext, cursor: Cursor, sign: str) -> Value:
     """++x, --x at once; x++, x-- when the expression around is over, with the old value."""
     operand, where = children(cursor)[0], position(cursor)
     direction = "add" if sign.endswith("++") else "sub"
@@ -172,18 +174,18 @@ def step(context: Context, cursor: Cursor, sign: str) -> Value:
     return old
 
 
-def number(context: Context, target: ScalarPlace | ElementPlace, where: Position) -> Expr:
+def number(context: LoweringContext, target: ScalarPlace | ElementPlace, where: SourcePosition) -> Expr:
     """The old value, which x++ itself may read."""
     if isinstance(target, ScalarPlace):
         return Variable(target.name, target.type, where)
     return Load(target.array, target.indices, place_type(context, target), where)
 
 
-def one(kind: Scalar, where: Position) -> Constant:
+def one(kind: Scalar, where: SourcePosition) -> Constant:
     return Constant(1.0, kind, where) if kind.kind == "float" else Constant(1, promoted(kind), where)
 
 
-def step_pointer(context: Context, cursor: Cursor, target: Place, sign: str, direction: str) -> Value:
+def step_pointer(context: LoweringContext, cursor: Cursor, target: Place, sign: str, direction: str) -> Value:
     """p++, ++p and the like."""
     where = position(cursor)
     if sign.startswith("pre") or not isinstance(target, PointerPlace):

@@ -7,7 +7,7 @@ from functools import partial
 from tensmith.lifting.loops import Constant
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import cast, surely, unplaced
-from tensmith.lifting.source.c_context import Context, Frame
+from tensmith.lifting.source.c_context import CFrame, LoweringContext
 from tensmith.lifting.source.c_cursor import Cursor, children, identity, key, kind, position, type_kind
 from tensmith.lifting.source.c_declarations import held
 from tensmith.lifting.source.c_evaluate import (
@@ -22,8 +22,8 @@ from tensmith.lifting.source.c_evaluate import (
 )
 from tensmith.lifting.source.c_library import call_library, in_library
 from tensmith.lifting.source.c_places import (
+    ArrayRegion,
     PointerPlace,
-    Region,
     ScalarPlace,
     StructPlace,
     Value,
@@ -47,7 +47,7 @@ DEPTH = 16  # helpers inside helpers
 
 
 @expression("CALL_EXPR")
-def call(context: Context, cursor: Cursor) -> Value:
+def call(context: LoweringContext, cursor: Cursor) -> Value:
     """Any call; constructors and operators of C++ are calls as well."""
     callee, arguments = cursor.referenced, list(cursor.get_arguments())
     if any(not argument.extent.start.line for argument in arguments):
@@ -70,7 +70,7 @@ def call(context: Context, cursor: Cursor) -> Value:
     return inlined(context, cursor, definition, arguments)
 
 
-def see_callee(context: Context, cursor: Cursor, arguments: list[Cursor]) -> None:
+def see_callee(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> None:
     """The name of what is called: `f`, `(f)`, `v.size`, `std::max<int>`; clang resolves it."""
     given = {identity(argument) for argument in arguments}
     for part in children(cursor):
@@ -90,7 +90,7 @@ def builtin(callee: Cursor) -> bool:
     return callee.location.file is None
 
 
-def call_declared(context: Context, cursor: Cursor, callee: Cursor, arguments: list[Cursor]) -> Value:
+def call_declared(context: LoweringContext, cursor: Cursor, callee: Cursor, arguments: list[Cursor]) -> Value:
     """A function that the file declares and does not define: it may be any, whatever its name is."""
     name = callee.spelling
     if in_library(name):
@@ -99,7 +99,7 @@ def call_declared(context: Context, cursor: Cursor, callee: Cursor, arguments: l
     return call_library(context, cursor, name, arguments)
 
 
-def construct(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+def construct(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     """A vector that is made in an expression, or a copy whose source serves as well."""
     if vector_element(cursor.type) is None:
         copied = callee_copies(cursor.referenced)
@@ -120,7 +120,7 @@ def callee_copies(callee: Cursor) -> bool:
     return bool(implied and callee.location == callee.semantic_parent.location)
 
 
-def method(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+def method(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     """v[i], v.size() and the like."""
     name, first = cursor.spelling, children(cursor)[0]
     if name in ("operator<<", "operator>>"):
@@ -137,7 +137,7 @@ def method(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
     return meaning(context, cursor, region_of(context, owner), arguments)
 
 
-def inlined(context: Context, cursor: Cursor, definition: Cursor, arguments: list[Cursor]) -> Value:
+def inlined(context: LoweringContext, cursor: Cursor, definition: Cursor, arguments: list[Cursor]) -> Value:
     """The call of a function of this file: its body, here."""
     name, where = definition.spelling, position(cursor)
     if any(frame.function == definition for frame in context.frames):
@@ -148,7 +148,7 @@ def inlined(context: Context, cursor: Cursor, definition: Cursor, arguments: lis
         reason = f"{name} is defined in the old style"
         raise Refusal(f"{reason}: write the types between the parentheses", where)
     context.lowered[identity(definition)] = definition
-    frame = Frame(definition, written(definition))
+    frame = CFrame(definition, written(definition))
     parameters = list(definition.get_arguments())
     context.see(*parameters)
     if len(parameters) != len(arguments):
@@ -189,7 +189,7 @@ def inlined(context: Context, cursor: Cursor, definition: Cursor, arguments: lis
         context.frames.pop()
 
 
-def returned(context: Context, cursor: Cursor, definition: Cursor) -> Value:
+def returned(context: LoweringContext, cursor: Cursor, definition: Cursor) -> Value:
     """What a helper of one return statement stands for."""
     kind_of = None if is_reference(definition.result_type) else scalar(definition.result_type)
     if kind_of is None:
@@ -197,17 +197,17 @@ def returned(context: Context, cursor: Cursor, definition: Cursor) -> Value:
     return cast(value(context, cursor), kind_of, position(cursor))
 
 
-def kept(context: Context, result: Value, cursor: Cursor) -> Value:
+def kept(context: LoweringContext, result: Value, cursor: Cursor) -> Value:
     """The result of a helper, in a variable: what comes next may change what it was read from."""
     if is_number(result) and not isinstance(result, Constant):
         return context.declare(f"{cursor.spelling}_value", result.type, result, position(cursor))
-    if isinstance(result, Region) and result.array in context.local:
+    if isinstance(result, ArrayRegion) and result.array in context.local:
         context.temporary.add(result.array)
     return result
 
 
 def bind(
-    context: Context, frame: Frame, parameter: Cursor, argument: Cursor, direct: bool
+    context: LoweringContext, frame: CFrame, parameter: Cursor, argument: Cursor, direct: bool
 ) -> tuple[int, Value]:
     """What a helper's parameter stands for."""
     at, name, where = key(parameter), parameter.spelling or "unnamed", position(argument)
@@ -242,7 +242,7 @@ def bind(
     return at, ScalarPlace(variable.name, wanted)
 
 
-def struct_copy(context: Context, found: Value, name: str, argument: Cursor) -> Value:
+def struct_copy(context: LoweringContext, found: Value, name: str, argument: Cursor) -> Value:
     """A struct passed by value: its numbers as they are now, whatever happens to those of the caller."""
     if not isinstance(found, StructPlace):
         return found

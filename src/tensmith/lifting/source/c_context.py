@@ -14,8 +14,8 @@ from tensmith.lifting.loops import (
     Constant,
     Declare,
     Expr,
-    Position,
     Scalar,
+    SourcePosition,
     Statement,
     Struct,
     Variable,
@@ -30,7 +30,7 @@ UNKNOWN = "unknown"  # where a pointer points after branches that disagree
 
 
 @dataclass
-class Frame:
+class CFrame:
     """A function being lowered: the outermost one, or a helper written out in its place."""
 
     function: Cursor
@@ -42,7 +42,7 @@ class Frame:
 
 
 @dataclass
-class Context:
+class LoweringContext:
     """Everything known while statements are lowered in order."""
 
     file: str
@@ -71,11 +71,11 @@ class Context:
     later: list[tuple[str, Statement]] = field(default_factory=list)  # effects of i++ inside an expression
     reads: set[str] = field(default_factory=set)  # variables read by the current full expression
     touched: list[set[int]] = field(default_factory=list)  # pointers used since each loop around began
-    frames: list[Frame] = field(default_factory=list)
+    frames: list[CFrame] = field(default_factory=list)
     written: int = 0
 
     @property
-    def frame(self) -> Frame:
+    def frame(self) -> CFrame:
         return self.frames[-1]
 
     def emit(self, statement: Statement) -> None:
@@ -106,7 +106,7 @@ class Context:
         self.names.add(name)
         return name
 
-    def label(self, base: str, position: Position) -> str:
+    def label(self, base: str, position: SourcePosition) -> str:
         """A loop's label: "i@12:5", and "i@12:5#2" where the same source loop is written out twice."""
         label, count = f"{base}@{position}", 1
         while label in self.labels:
@@ -115,7 +115,7 @@ class Context:
         self.labels.add(label)
         return label
 
-    def declare(self, base: str, kind: Scalar, value: Expr | None, position: Position) -> Variable:
+    def declare(self, base: str, kind: Scalar, value: Expr | None, position: SourcePosition) -> Variable:
         """A new local scalar."""
         name = self.fresh(base)
         self.types[name] = kind
@@ -165,7 +165,7 @@ class Context:
 
     # Pointers.
 
-    def pointer(self, at: int, name: str, position: Position) -> Pointer:
+    def pointer(self, at: int, name: str, position: SourcePosition) -> Pointer:
         """Where a pointer variable points now."""
         found = self.pointers.get(at)
         for touched in self.touched:
@@ -177,7 +177,7 @@ class Context:
             raise Refusal(f"{reason}: use one pointer for each array", position)
         return found
 
-    def point(self, at: int, name: str, target: Pointer, position: Position) -> None:
+    def point(self, at: int, name: str, target: Pointer, position: SourcePosition) -> None:
         """Let a pointer variable point somewhere: its subscripts are kept in integer variables."""
         if not isinstance(target, Address):
             self.pointers[at] = target
@@ -203,7 +203,7 @@ class Context:
         """Whether a subscript is a number, or a variable made for it alone."""
         return isinstance(index, Constant) or (isinstance(index, Variable) and index.name in self.steady)
 
-    def kept(self, name: str, index: Expr, position: Position) -> Expr:
+    def kept(self, name: str, index: Expr, position: SourcePosition) -> Expr:
         """A subscript with the value it has now."""
         if self.is_steady(index):
             return index
@@ -211,7 +211,7 @@ class Context:
         self.steady.add(variable.name)
         return variable
 
-    def fix(self, at: int, name: str, target: Pointer, position: Position) -> None:
+    def fix(self, at: int, name: str, target: Pointer, position: SourcePosition) -> None:
         """Let a pointer variable that never moves point somewhere."""
         if isinstance(target, Address):
             target = Address(

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from tensmith.errors import MissingExtra
-from tensmith.lifting.loops import Position
+from tensmith.lifting.loops import SourcePosition
 from tensmith.lifting.refusal import Refusal
 
 Cursor: TypeAlias = Any  # clang.cindex.Cursor and Type: the binding has no types of its own
@@ -87,9 +87,9 @@ FIRST_REFERENCE = 40
 LATE_DECLARATIONS = ("MODULE_IMPORT_DECL", "TYPE_ALIAS_TEMPLATE_DECL", "STATIC_ASSERT", "FRIEND_DECL")
 
 
-def position(cursor: Cursor) -> Position:
+def position(cursor: Cursor) -> SourcePosition:
     """Where the cursor stands; what a macro makes stands where the macro is used."""
-    return Position(cursor.location.line, cursor.location.column)
+    return SourcePosition(cursor.location.line, cursor.location.column)
 
 
 def children(cursor: Cursor) -> list[Cursor]:

@@ -8,13 +8,13 @@ from tensmith.lifting.loops import (
     Array,
     Constant,
     Expr,
-    Position,
+    SourcePosition,
     Store,
 )
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_account import constant_extents
 from tensmith.lifting.source.c_arithmetic import cast, integer
-from tensmith.lifting.source.c_context import Context
+from tensmith.lifting.source.c_context import LoweringContext
 from tensmith.lifting.source.c_cursor import (
     Cursor,
     bare,
@@ -30,9 +30,9 @@ from tensmith.lifting.source.c_cursor import (
 from tensmith.lifting.source.c_evaluate import address, evaluate, load, place, spelled, value
 from tensmith.lifting.source.c_globals import check_steady
 from tensmith.lifting.source.c_places import (
+    ArrayRegion,
     ElementPlace,
     PointerPlace,
-    Region,
     ScalarPlace,
     StructPlace,
     Value,
@@ -55,7 +55,7 @@ from tensmith.lifting.source.c_whitelist import (
     PROPERTIES,
     STORAGE,
     NoEffect,
-    Refused,
+    RefusedCursor,
     cursor_meaning,
     type_meaning,
 )
@@ -63,7 +63,7 @@ from tensmith.lifting.source.c_whitelist import (
 ELEMENTS = 4096  # of an initialiser; more is data, not code
 
 
-def declare(context: Context, cursor: Cursor) -> None:
+def declare(context: LoweringContext, cursor: Cursor) -> None:
     """A variable of a declaration statement; other declarations (types, usings) say nothing."""
     if kind(cursor) != "VAR_DECL":
         return check_silent(cursor)
@@ -98,7 +98,7 @@ def check_silent(cursor: Cursor) -> None:
     """A declaration that is no variable must be known to do nothing."""
     found = cursor_meaning(kind(cursor))
     if not isinstance(found, NoEffect):
-        why = found.why if isinstance(found, Refused) else "a declaration that is not understood"
+        why = found.why if isinstance(found, RefusedCursor) else "a declaration that is not understood"
         raise Refusal(why, position(cursor))
     if kind(cursor) == "TYPEDEF_DECL" and not constant_extents(cursor.underlying_typedef_type):
         reason = "a type whose length is known at run time only"
@@ -109,7 +109,9 @@ def check_storage(cursor: Cursor, fixed: bool) -> None:
     """A variable lives in the function, or is a constant."""
     where, name = position(cursor), cursor.spelling
     storage = cursor.storage_class.name
-    found = STORAGE.get(storage, Refused("stored in a way that is not known here: use a local variable"))
+    found = STORAGE.get(
+        storage, RefusedCursor("stored in a way that is not known here: use a local variable")
+    )
     if storage == "STATIC" and not fixed:
         reason = f"{name} is static: it keeps its value from call to call"
         raise Refusal(f"{reason}; make it a parameter or a constant", where)
@@ -120,14 +122,14 @@ def check_storage(cursor: Cursor, fixed: bool) -> None:
     kind_of = cursor.type.get_canonical()
     if kind_of.is_volatile_qualified():
         found = PROPERTIES["volatile"]
-    elif isinstance(type_meaning(type_kind(kind_of)), Refused):
+    elif isinstance(type_meaning(type_kind(kind_of)), RefusedCursor):
         found = type_meaning(type_kind(kind_of))
         raise Refusal(unsupported(cursor.type, name), where)
-    if isinstance(found, Refused):
+    if isinstance(found, RefusedCursor):
         raise Refusal(f"{name} is {found.why}", where)
 
 
-def only(context: Context, cursor: Cursor) -> Cursor:
+def only(context: LoweringContext, cursor: Cursor) -> Cursor:
     """The expression in `int x{3}`."""
     inner = bare(cursor)
     if kind(inner) != "INIT_LIST_EXPR":
@@ -145,13 +147,13 @@ def constant_array(cursor: Cursor) -> bool:
     return found is not None and found.const
 
 
-def held(context: Context, first: Cursor, name: str) -> Value:
+def held(context: LoweringContext, first: Cursor, name: str) -> Value:
     """What a reference refers to: subscripts are evaluated now."""
     found = evaluate(context, first)
     if is_number(found) and is_place_in_c(first):
         reason = f"`{spelled(first)}` refers to one of several variables"
         raise Refusal(f"{reason}: use a value instead of a reference", position(first))
-    if isinstance(found, ElementPlace | Region):
+    if isinstance(found, ElementPlace | ArrayRegion):
         indices = tuple(context.kept(f"{name}_at", index, position(first)) for index in found.indices)
         return type(found)(found.array, indices)
     if is_number(found):
@@ -168,7 +170,7 @@ def is_place_in_c(cursor: Cursor) -> bool:
     return kind(inner) == "CONDITIONAL_OPERATOR"
 
 
-def declare_pointer(context: Context, cursor: Cursor, first: Cursor | None) -> None:
+def declare_pointer(context: LoweringContext, cursor: Cursor, first: Cursor | None) -> None:
     """T *p = ...: where it points is kept in integer variables."""
     at, name, where = key(cursor), cursor.spelling, position(cursor)
     context.bound[at] = PointerPlace(at, name)
@@ -182,7 +184,7 @@ def declare_pointer(context: Context, cursor: Cursor, first: Cursor | None) -> N
         context.fix(at, name, target, where)
 
 
-def extents(context: Context, cursor: Cursor, found: Shape) -> tuple[Expr | None, ...]:
+def extents(context: LoweringContext, cursor: Cursor, found: Shape) -> tuple[Expr | None, ...]:
     """The extents of an array type: constants, or the expressions of a variable-length array."""
     sized = [child for child in children(cursor) if is_expression(child)]
     bounds = [extent for extent in found.extents if extent is not None]
@@ -204,7 +206,7 @@ def extents(context: Context, cursor: Cursor, found: Shape) -> tuple[Expr | None
     return tuple(result)
 
 
-def declare_array(context: Context, cursor: Cursor, first: Cursor | None, name: str) -> Value:
+def declare_array(context: LoweringContext, cursor: Cursor, first: Cursor | None, name: str) -> Value:
     """T t[n], T t[2][3] = {{1, 2, 3}}."""
     where = position(cursor)
     found = shape(cursor.type, where)
@@ -227,7 +229,7 @@ def declare_array(context: Context, cursor: Cursor, first: Cursor | None, name: 
     context.emit(Allocate(unique, array, tuple(sizes), fill, where))
     for at, given in (listed or {}).items():
         context.emit(Store(unique, tuple(integer(index, where) for index in at), given, where))
-    return Region(unique)
+    return ArrayRegion(unique)
 
 
 def total(found: Shape) -> int:
@@ -238,7 +240,7 @@ def total(found: Shape) -> int:
 
 
 def initial_elements(
-    context: Context, first: Cursor, found: Shape, where: Position
+    context: LoweringContext, first: Cursor, found: Shape, where: SourcePosition
 ) -> dict[tuple[int, ...], Expr]:
     """The elements that an initialiser lists, without the zeros it starts from."""
     if kind(first) != "INIT_LIST_EXPR":
@@ -274,7 +276,9 @@ def check_plain_part(part: Cursor) -> None:
         raise Refusal("a designated initialiser: list the elements in order", position(part))
 
 
-def declare_struct(context: Context, cursor: Cursor, declaration: Cursor, first: Cursor | None) -> Value:
+def declare_struct(
+    context: LoweringContext, cursor: Cursor, declaration: Cursor, first: Cursor | None
+) -> Value:
     """A local struct of scalars: one variable a field."""
     where, name = position(cursor), context.fresh(cursor.spelling)
     target = StructPlace(name, declaration)

@@ -10,21 +10,31 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from tensmith.lifting import assumptions
-from tensmith.lifting.loops import BOOL, Array, Cast, Constant, Expr, Load, Position, Scalar, Variable
+from tensmith.lifting.loops import (
+    BOOL,
+    Array,
+    Constant,
+    Expr,
+    Load,
+    Scalar,
+    ScalarCast,
+    SourcePosition,
+    Variable,
+)
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import cast, defined_everywhere, integer, truth
-from tensmith.lifting.source.c_context import Context
+from tensmith.lifting.source.c_context import LoweringContext
 from tensmith.lifting.source.c_cursor import Cursor, bare, children, kind, operator, position, type_kind
 from tensmith.lifting.source.c_places import (
     Address,
     AddressOf,
+    ArrayRegion,
     ElementPlace,
     Heap,
     Null,
     Place,
     Pointer,
     PointerPlace,
-    Region,
     ScalarPlace,
     StructPlace,
     Value,
@@ -32,9 +42,9 @@ from tensmith.lifting.source.c_places import (
     is_place,
 )
 from tensmith.lifting.source.c_types import scalar
-from tensmith.lifting.source.c_whitelist import CURSORS, MODELLED, Refused, cursor_meaning, type_meaning
+from tensmith.lifting.source.c_whitelist import CURSORS, MODELLED, RefusedCursor, cursor_meaning, type_meaning
 
-Handler: TypeAlias = Callable[[Context, Cursor], Value]
+Handler: TypeAlias = Callable[[LoweringContext, Cursor], Value]
 EXPRESSIONS: dict[str, Handler] = {}
 
 
@@ -50,14 +60,14 @@ def expression(*kinds: str) -> Callable[[Handler], Handler]:
     return register
 
 
-def evaluate(context: Context, cursor: Cursor) -> Value:
+def evaluate(context: LoweringContext, cursor: Cursor) -> Value:
     """What the expression denotes."""
     name = kind(cursor)
     handler = EXPRESSIONS.get(name)
     if handler is None:
         found = cursor_meaning(name)
         default = f"an expression that is not understood ({name.lower()}): write it in plainer terms"
-        raise Refusal(found.why if isinstance(found, Refused) else default, position(cursor))
+        raise Refusal(found.why if isinstance(found, RefusedCursor) else default, position(cursor))
     check_type(cursor)
     context.see(cursor)
     return handler(context, cursor)
@@ -67,14 +77,14 @@ def check_type(cursor: Cursor) -> None:
     """Refuse an expression whose type has no meaning here."""
     kind_of = cursor.type.get_canonical()
     found = type_meaning(type_kind(kind_of))
-    why = found.why if isinstance(found, Refused) else ""
+    why = found.why if isinstance(found, RefusedCursor) else ""
     if kind_of.is_volatile_qualified():
         why = "volatile: its reads and writes mean more than its value"
     if why:
         raise Refusal(f"`{spelled(cursor)}` is {why}", position(cursor))
 
 
-def value(context: Context, cursor: Cursor) -> Expr:
+def value(context: LoweringContext, cursor: Cursor) -> Expr:
     """The number an expression stands for."""
     found = evaluate(context, cursor)
     if isinstance(found, ScalarPlace | ElementPlace):
@@ -84,12 +94,12 @@ def value(context: Context, cursor: Cursor) -> Expr:
     raise Refusal(f"`{spelled(cursor)}` is used as a number: it is {described(found)}", position(cursor))
 
 
-def condition(context: Context, cursor: Cursor) -> Expr:
+def condition(context: LoweringContext, cursor: Cursor) -> Expr:
     """Whether an expression is true; pointers are taken not to be null."""
     found = evaluate(context, cursor)
     if isinstance(found, ScalarPlace | ElementPlace):
         found = load(context, found, cursor)
-    if isinstance(found, PointerPlace | Address | AddressOf | Region):
+    if isinstance(found, PointerPlace | Address | AddressOf | ArrayRegion):
         keep_defined(context, found, position(cursor))
         return not_null(context, cursor, True)
     if is_number(found):
@@ -97,13 +107,13 @@ def condition(context: Context, cursor: Cursor) -> Expr:
     raise Refusal(f"`{spelled(cursor)}` is used as a condition", position(cursor))
 
 
-def address(context: Context, cursor: Cursor) -> Pointer:
+def address(context: LoweringContext, cursor: Cursor) -> Pointer:
     """Where a pointer expression points; arrays decay to their first element."""
     return decayed(context, evaluate(context, cursor), cursor)
 
 
-def decayed(context: Context, found: Value, cursor: Cursor) -> Pointer:
-    if isinstance(found, Region):
+def decayed(context: LoweringContext, found: Value, cursor: Cursor) -> Pointer:
+    if isinstance(found, ArrayRegion):
         return Address(found.array, (*found.indices, integer(0, position(cursor))))
     if isinstance(found, PointerPlace):
         return context.pointer(found.key, found.name, position(cursor))
@@ -111,13 +121,13 @@ def decayed(context: Context, found: Value, cursor: Cursor) -> Pointer:
         return found
     if isinstance(found, Constant) and found.value == 0:
         return Null()
-    if isinstance(found, Cast) and isinstance(found.value, Constant) and found.value.value == 0:
+    if isinstance(found, ScalarCast) and isinstance(found.value, Constant) and found.value.value == 0:
         return Null()
     reason = f"`{spelled(cursor)}` is used as a pointer: numbers are not addresses"
     raise Refusal(reason, position(cursor))
 
 
-def place(context: Context, cursor: Cursor) -> Place:
+def place(context: LoweringContext, cursor: Cursor) -> Place:
     """What an expression that is written to or bound to a reference names."""
     found = evaluate(context, cursor)
     if is_place(found):
@@ -125,7 +135,7 @@ def place(context: Context, cursor: Cursor) -> Place:
     raise Refusal(f"`{spelled(cursor)}` names no variable or element", position(cursor))
 
 
-def load(context: Context, source: ScalarPlace | ElementPlace, cursor: Cursor) -> Expr:
+def load(context: LoweringContext, source: ScalarPlace | ElementPlace, cursor: Cursor) -> Expr:
     """The number a variable or element holds."""
     if isinstance(source, ScalarPlace):
         context.reads.add(source.name)
@@ -134,7 +144,7 @@ def load(context: Context, source: ScalarPlace | ElementPlace, cursor: Cursor) -
     return Load(source.array, source.indices, context.arrays[source.array].element, position(cursor))
 
 
-def discarded(context: Context, cursor: Cursor) -> None:
+def discarded(context: LoweringContext, cursor: Cursor) -> None:
     """Evaluate an expression whose value nobody uses: it must be defined all the same."""
     found = evaluate(context, cursor)
     if isinstance(found, ElementPlace) and names_element(cursor):
@@ -152,7 +162,7 @@ def names_element(cursor: Cursor) -> bool:
     return kind(cursor) in ("ARRAY_SUBSCRIPT_EXPR", "MEMBER_REF_EXPR", "CALL_EXPR")
 
 
-def keep_defined(context: Context, found: Value, where: Position) -> None:
+def keep_defined(context: LoweringContext, found: Value, where: SourcePosition) -> None:
     """Let a value that is computed and not used, or a place that is named, be needed to be defined."""
     for part in computed(found):
         if not defined_everywhere(part):
@@ -161,16 +171,16 @@ def keep_defined(context: Context, found: Value, where: Position) -> None:
 
 def computed(found: Value) -> tuple[Expr, ...]:
     """The numbers behind a value: itself, or the subscripts of a place."""
-    if isinstance(found, ElementPlace | Region | Address):
+    if isinstance(found, ElementPlace | ArrayRegion | Address):
         return found.indices
     return (found,) if is_number(found) else ()
 
 
-def place_type(context: Context, target: ScalarPlace | ElementPlace) -> Scalar:
+def place_type(context: LoweringContext, target: ScalarPlace | ElementPlace) -> Scalar:
     return target.type if isinstance(target, ScalarPlace) else context.arrays[target.array].element
 
 
-def element(context: Context, pointer: Pointer, cursor: Cursor) -> Place:
+def element(context: LoweringContext, pointer: Pointer, cursor: Cursor) -> Place:
     """What a pointer points to: *p."""
     if isinstance(pointer, AddressOf):
         return pointer.place
@@ -178,10 +188,10 @@ def element(context: Context, pointer: Pointer, cursor: Cursor) -> Place:
         what = "the null pointer" if isinstance(pointer, Null) else "memory without a type"
         raise Refusal(f"`{spelled(cursor)}` follows {what}", position(cursor))
     full = len(pointer.indices) == context.arrays[pointer.array].rank
-    return (ElementPlace if full else Region)(pointer.array, pointer.indices)
+    return (ElementPlace if full else ArrayRegion)(pointer.array, pointer.indices)
 
 
-def not_null(context: Context, cursor: Cursor, result: bool) -> Expr:
+def not_null(context: LoweringContext, cursor: Cursor, result: bool) -> Expr:
     context.note(assumptions.POINTERS())
     return Constant(result, BOOL, position(cursor))
 
@@ -202,15 +212,15 @@ def described(found: Value) -> str:
     match found:
         case Address() | AddressOf() | PointerPlace() | Null() | Heap():
             return "a pointer"
-        case Region():
+        case ArrayRegion():
             return "an array"
         case StructPlace():
             return "a struct"
     return "no value"
 
 
-def array_of(context: Context, found: Value, cursor: Cursor) -> tuple[str, Array]:
+def array_of(context: LoweringContext, found: Value, cursor: Cursor) -> tuple[str, Array]:
     """The whole array a value names."""
-    if isinstance(found, Region) and not found.indices:
+    if isinstance(found, ArrayRegion) and not found.indices:
         return found.array, context.arrays[found.array]
     raise Refusal(f"`{spelled(cursor)}` is not a whole array", position(cursor))

@@ -8,7 +8,7 @@ from tensmith.lifting.loops import BOOL, Apply, Assign, Constant, Expr, If, Stat
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_account import constant_extents, dead
 from tensmith.lifting.source.c_arithmetic import apply, cast, defined_everywhere, negation
-from tensmith.lifting.source.c_context import Context
+from tensmith.lifting.source.c_context import LoweringContext
 from tensmith.lifting.source.c_cursor import (
     Cursor,
     bare,
@@ -39,7 +39,7 @@ from tensmith.lifting.source.c_memory import address_of, arithmetic, choose, com
 from tensmith.lifting.source.c_places import ElementPlace, Null, ScalarPlace, Value, is_number
 from tensmith.lifting.source.c_sequence import unsequenced
 from tensmith.lifting.source.c_types import is_array, is_pointer, scalar, unsupported
-from tensmith.lifting.source.c_whitelist import OPERATORS, Refused
+from tensmith.lifting.source.c_whitelist import OPERATORS, RefusedCursor
 
 FLIPPED = {"gt": "lt", "ge": "le"}
 
@@ -47,7 +47,7 @@ FLIPPED = {"gt": "lt", "ge": "le"}
 @expression(
     "INTEGER_LITERAL", "FLOATING_LITERAL", "CHARACTER_LITERAL", "CXX_BOOL_LITERAL_EXPR", "CXX_UNARY_EXPR"
 )
-def literal(context: Context, cursor: Cursor) -> Value:
+def literal(context: LoweringContext, cursor: Cursor) -> Value:
     """A literal, or the sizeof of a type or of an expression, which is not evaluated."""
     context.skipped.update(map(identity, children(cursor)))
     found, wanted = constant(cursor), scalar(cursor.type)
@@ -58,12 +58,12 @@ def literal(context: Context, cursor: Cursor) -> Value:
 
 
 @expression("CXX_NULL_PTR_LITERAL_EXPR", "GNU_NULL_EXPR")
-def null(context: Context, cursor: Cursor) -> Value:
+def null(context: LoweringContext, cursor: Cursor) -> Value:
     return Null()
 
 
 @expression("DECL_REF_EXPR")
-def name(context: Context, cursor: Cursor) -> Value:
+def name(context: LoweringContext, cursor: Cursor) -> Value:
     """A variable, parameter or constant."""
     declaration = cursor.referenced
     if declaration is None:
@@ -82,13 +82,13 @@ def name(context: Context, cursor: Cursor) -> Value:
 
 
 @expression("PAREN_EXPR")
-def parentheses(context: Context, cursor: Cursor) -> Value:
+def parentheses(context: LoweringContext, cursor: Cursor) -> Value:
     return evaluate(context, children(cursor)[0])
 
 
 @expression("UNEXPOSED_EXPR", "CXX_FUNCTIONAL_CAST_EXPR", "CSTYLE_CAST_EXPR", "CXX_STATIC_CAST_EXPR")
 @expression("CXX_REINTERPRET_CAST_EXPR", "CXX_CONST_CAST_EXPR")
-def conversion(context: Context, cursor: Cursor) -> Value:
+def conversion(context: LoweringContext, cursor: Cursor) -> Value:
     """A conversion, written or implied: to a scalar type, or of a pointer."""
     inner = [part for part in children(cursor) if is_expression(part)]
     if is_elvis(cursor, inner):
@@ -136,7 +136,7 @@ def is_elvis(cursor: Cursor, inner: list[Cursor]) -> bool:
     return len({identity(bare(part)) for part in inner[:3]}) == 1
 
 
-def elvis(context: Context, cursor: Cursor, inner: list[Cursor]) -> Value:
+def elvis(context: LoweringContext, cursor: Cursor, inner: list[Cursor]) -> Value:
     """a ?: b, where a is computed once."""
     where, wanted = position(cursor), scalar(cursor.type)
     if wanted is None:
@@ -155,7 +155,7 @@ def elvis(context: Context, cursor: Cursor, inner: list[Cursor]) -> Value:
 
 
 @expression("UNARY_OPERATOR")
-def unary(context: Context, cursor: Cursor) -> Value:
+def unary(context: LoweringContext, cursor: Cursor) -> Value:
     """& * + - ~ ! and, elsewhere, ++ and --."""
     (operand,), sign = children(cursor), modelled_operator(cursor)
     if sign == "extension":
@@ -182,13 +182,13 @@ def modelled_operator(cursor: Cursor) -> str:
     """The operator, if it has a meaning here."""
     sign = operator(cursor)
     found = OPERATORS[sign]
-    if isinstance(found, Refused):
+    if isinstance(found, RefusedCursor):
         raise Refusal(found.why, position(cursor))
     return sign
 
 
 @expression("BINARY_OPERATOR")
-def binary(context: Context, cursor: Cursor) -> Value:
+def binary(context: LoweringContext, cursor: Cursor) -> Value:
     """Arithmetic, comparisons, && and ||, assignment, the comma."""
     left, right = children(cursor)
     sign = modelled_operator(cursor)
@@ -222,7 +222,9 @@ def binary(context: Context, cursor: Cursor) -> Value:
 ARITHMETIC = ("mul", "div", "mod", "add", "sub", "shl", "shr", "band", "bxor", "bor")
 
 
-def sequenced(context: Context, ask: Callable[[Context, Cursor], Expr], cursor: Cursor) -> Expr:
+def sequenced(
+    context: LoweringContext, ask: Callable[[LoweringContext, Cursor], Expr], cursor: Cursor
+) -> Expr:
     """The value of an operand that ends at a sequence point: its side effects are over."""
     outer = context.later, context.reads
     context.later, context.reads = [], set()
@@ -234,7 +236,7 @@ def sequenced(context: Context, ask: Callable[[Context, Cursor], Expr], cursor: 
     return found
 
 
-def logical(context: Context, cursor: Cursor, sign: str, left: Cursor, right: Cursor) -> Expr:
+def logical(context: LoweringContext, cursor: Cursor, sign: str, left: Cursor, right: Cursor) -> Expr:
     """a && b, a || b: the right side only counts, and only happens, where the left one leaves it open."""
     where = position(cursor)
     a = sequenced(context, condition, left)
@@ -257,7 +259,7 @@ def logical(context: Context, cursor: Cursor, sign: str, left: Cursor, right: Cu
 
 
 @expression("CONDITIONAL_OPERATOR")
-def conditional(context: Context, cursor: Cursor) -> Value:
+def conditional(context: LoweringContext, cursor: Cursor) -> Value:
     """c ? a : b, of numbers or of pointers into one array."""
     test, first, second = children(cursor)
     where, wanted = position(cursor), scalar(cursor.type)
@@ -283,7 +285,7 @@ def conditional(context: Context, cursor: Cursor) -> Value:
     return result
 
 
-def discard(context: Context, cursor: Cursor) -> None:
+def discard(context: LoweringContext, cursor: Cursor) -> None:
     """An expression statement: what it does counts, and that its value is defined."""
     with context.full_expression():
         if kind(cursor) in EFFECTLESS:

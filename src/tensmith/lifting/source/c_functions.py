@@ -13,9 +13,9 @@ from tensmith.lifting.loops import (
     Expr,
     Function,
     Parameter,
-    Position,
     Return,
     Scalar,
+    SourcePosition,
     Struct,
     may_share,
 )
@@ -23,16 +23,16 @@ from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source import c_calls, c_loops  # noqa: F401  (they register their handlers)
 from tensmith.lifting.source.c_account import check_account
 from tensmith.lifting.source.c_arithmetic import integer
-from tensmith.lifting.source.c_context import Context, Frame
+from tensmith.lifting.source.c_context import CFrame, LoweringContext
 from tensmith.lifting.source.c_cursor import Cursor, identity, key, position, type_kind
 from tensmith.lifting.source.c_declarations import extents
 from tensmith.lifting.source.c_evaluate import keep_defined
 from tensmith.lifting.source.c_places import (
     Address,
     AddressOf,
+    ArrayRegion,
     ElementPlace,
     PointerPlace,
-    Region,
     ScalarPlace,
     StructPlace,
     Value,
@@ -71,8 +71,8 @@ def lower(
     if cursor.type.kind.name == "FUNCTIONPROTO" and cursor.type.is_function_variadic():
         raise Refusal("a variable number of arguments: give it fixed parameters", where)
     check_prototype(cursor, where)
-    context = Context(file, language, deadline)
-    frame = Frame(cursor, written(cursor))
+    context = LoweringContext(file, language, deadline)
+    frame = CFrame(cursor, written(cursor))
     context.frames.append(frame)
     context.lowered[identity(cursor)] = cursor
     parameters = list(cursor.get_arguments())
@@ -94,7 +94,7 @@ def lower(
 
 
 def note_shared(
-    context: Context, cursors: Sequence[Cursor], made: Sequence[Parameter], changed: set[str]
+    context: LoweringContext, cursors: Sequence[Cursor], made: Sequence[Parameter], changed: set[str]
 ) -> None:
     """What is said of memory that callers could pass twice, where a write to one name changes another.
 
@@ -115,23 +115,23 @@ def note_shared(
             context.note(assumptions.ROWS_APART(name))
 
 
-def check_prototype(definition: Cursor, where: Position) -> None:
+def check_prototype(definition: Cursor, where: SourcePosition) -> None:
     """Calls of functions without a prototype promote what they pass, and convert nothing."""
     if type_kind(definition.type) == "FUNCTIONNOPROTO" and list(definition.get_arguments()):
         reason = f"{definition.spelling} is defined in the old style"
         raise Refusal(f"{reason}: write the types between the parentheses", where)
 
 
-def finish(context: Context, result: Value, where: Position) -> Scalar | Array | None:
+def finish(context: LoweringContext, result: Value, where: SourcePosition) -> Scalar | Array | None:
     """The final `Return`, and the type of what it returns."""
     if result is None:
         return None
     if is_number(result):
         context.emit(Return(result, result.position))
         return result.type
-    if isinstance(result, Region) and result.indices:
+    if isinstance(result, ArrayRegion) and result.indices:
         result = duplicate(context, result, "result", where)
-    if isinstance(result, Region) and (
+    if isinstance(result, ArrayRegion) and (
         context.arrays[result.array].memory == "nested" or result.array in context.local
     ):
         context.emit(Return(result.array, where))
@@ -140,7 +140,7 @@ def finish(context: Context, result: Value, where: Position) -> Scalar | Array |
     raise Refusal("returns a pointer to memory that it did not make: write into a parameter instead", where)
 
 
-def settled(context: Context, made: Parameter) -> Parameter:
+def settled(context: LoweringContext, made: Parameter) -> Parameter:
     """A parameter with the element types that casts in the body gave its arrays."""
     if isinstance(made.type, Array):
         return Parameter(made.name, context.arrays[made.name], made.position)
@@ -153,7 +153,7 @@ def settled(context: Context, made: Parameter) -> Parameter:
     return made
 
 
-def parameter(context: Context, frame: Frame, cursor: Cursor, number: int) -> Parameter:
+def parameter(context: LoweringContext, frame: CFrame, cursor: Cursor, number: int) -> Parameter:
     """Bind a parameter to what it stands for."""
     where, at = position(cursor), key(cursor)
     name = cursor.spelling or context.fresh(f"unnamed_{number + 1}")
@@ -188,7 +188,7 @@ def parameter(context: Context, frame: Frame, cursor: Cursor, number: int) -> Pa
     return struct_parameter(context, cursor, name, declaration)
 
 
-def first_open(context: Context, cursor: Cursor, found: Shape) -> tuple[Expr | None, ...]:
+def first_open(context: LoweringContext, cursor: Cursor, found: Shape) -> tuple[Expr | None, ...]:
     """The extents of an array parameter: the first is what the caller brings."""
     if found.memory == "nested":
         return (None,) * found.rank
@@ -197,7 +197,9 @@ def first_open(context: Context, cursor: Cursor, found: Shape) -> tuple[Expr | N
     return (None, *known[1:])
 
 
-def point_parameter(context: Context, frame: Frame, at: int, name: str, where: Position) -> None:
+def point_parameter(
+    context: LoweringContext, frame: CFrame, at: int, name: str, where: SourcePosition
+) -> None:
     """A pointer parameter points to its first element; one that walks gets a subscript of its own."""
     context.bound[at] = PointerPlace(at, name)
     start: Expr = integer(0, where)
@@ -207,22 +209,24 @@ def point_parameter(context: Context, frame: Frame, at: int, name: str, where: P
     context.pointers[at] = Address(name, (start,))
 
 
-def vector_parameter(context: Context, frame: Frame, cursor: Cursor, name: str, found: Shape) -> Parameter:
+def vector_parameter(
+    context: LoweringContext, frame: CFrame, cursor: Cursor, name: str, found: Shape
+) -> Parameter:
     """std::vector by value (a copy, if it is changed) or by reference."""
     where, at = position(cursor), key(cursor)
     by_reference = is_reference(cursor.type)
     constant = plain(cursor.type).is_const_qualified() or not by_reference
     array = Array(found.element, found.rank, "nested", (None,) * found.rank, not constant)
     context.arrays[name] = array
-    context.bound[at] = Region(name)
+    context.bound[at] = ArrayRegion(name)
     if found.rank > 1:
         context.note(assumptions.ROWS(name))
     if not by_reference and at in frame.written:
-        context.bound[at] = duplicate(context, Region(name), name, where)
+        context.bound[at] = duplicate(context, ArrayRegion(name), name, where)
     return Parameter(name, array, where)
 
 
-def struct_parameter(context: Context, cursor: Cursor, name: str, declaration: Cursor) -> Parameter:
+def struct_parameter(context: LoweringContext, cursor: Cursor, name: str, declaration: Cursor) -> Parameter:
     """A struct by value, pointer or reference: one variable or array a field."""
     where, at = position(cursor), key(cursor)
     if declaration.get_definition() is None:
@@ -242,7 +246,7 @@ def struct_parameter(context: Context, cursor: Cursor, name: str, declaration: C
     return Parameter(name, Struct(place.declaration.spelling or name, tuple(fields)), where)
 
 
-def field(context: Context, cursor: Cursor, struct: str, shared: bool) -> Scalar | Array | None:
+def field(context: LoweringContext, cursor: Cursor, struct: str, shared: bool) -> Scalar | Array | None:
     """A field as a variable or array; None where its type has none, which matters if it is used."""
     name, where, at = f"{struct}.{cursor.spelling}", position(cursor), hash((struct, cursor.spelling))
     kind_of = scalar(cursor.type)
@@ -263,7 +267,7 @@ def field(context: Context, cursor: Cursor, struct: str, shared: bool) -> Scalar
     context.arrays[name] = array
     if found.bytes:
         context.bytes.add(name)
-    target: Value = Region(name)
+    target: Value = ArrayRegion(name)
     if not inside and vector_element(cursor.type) is None:
         target = PointerPlace(at, name)
         context.pointers[at] = Address(name, (integer(0, where),))

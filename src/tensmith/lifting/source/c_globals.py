@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from tensmith.lifting.loops import (
     Allocate,
     Apply,
-    Cast,
     Constant,
     Declare,
     Expr,
     Load,
-    Position,
+    ScalarCast,
+    SourcePosition,
     Statement,
     Store,
     Variable,
 )
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_account import check_attribute
-from tensmith.lifting.source.c_context import Context
+from tensmith.lifting.source.c_context import LoweringContext
 from tensmith.lifting.source.c_cursor import Cursor, children, key, kind, position
 from tensmith.lifting.source.c_evaluate import spelled
 from tensmith.lifting.source.c_places import Value
@@ -28,7 +28,9 @@ from tensmith.lifting.source.defined import expressions
 OUTSIDE = ("TRANSLATION_UNIT", "NAMESPACE", "LINKAGE_SPEC", "STRUCT_DECL", "CLASS_DECL")
 
 
-def check_steady(context: Context, statements: Sequence[Statement], name: str, where: Position) -> None:
+def check_steady(
+    context: LoweringContext, statements: Sequence[Statement], name: str, where: SourcePosition
+) -> None:
     """The value of what outlives a call must not depend on the call that came first."""
     known = {
         statement.name
@@ -51,12 +53,12 @@ def steady(found: Expr, known: set[str]) -> bool:
             return array in known and all(steady(index, known) for index in indices)
         case Apply(_, arguments, _, _):
             return all(steady(argument, known) for argument in arguments)
-        case Cast(value, _, _):
+        case ScalarCast(value, _, _):
             return steady(value, known)
     return isinstance(found, Constant)
 
 
-def global_constant(context: Context, declaration: Cursor, cursor: Cursor) -> Value:
+def global_constant(context: LoweringContext, declaration: Cursor, cursor: Cursor) -> Value:
     """A `const` variable outside the function becomes a local one; others are hidden inputs and outputs."""
     from tensmith.lifting.source.c_declarations import constant_array, declare
 

@@ -32,7 +32,7 @@ TOKEN = re.compile(
 
 
 @dataclass(frozen=True)
-class Text:
+class SourceText:
     """A source file read within bounds, its own headers by their paths, and whether it is tame.
 
     wild: "" for a tame file, else what is unusual about it, with line and column.
@@ -46,7 +46,7 @@ class Text:
     hazards: tuple[Hazard, ...] = ()
 
 
-def read(path: Path) -> Text:
+def read(path: Path) -> SourceText:
     """The file and what it includes.
 
     Raises:
@@ -86,7 +86,7 @@ def read(path: Path) -> Text:
             if sum(map(len, headers.values())) + len(text) > BYTES:
                 raise TensmithError(f"{path}:1:1: the file and its headers have more than {BYTES} bytes")
             queue.append((header, inner, (*chain, name)))
-    return Text(path, text, headers, wild, tuple(hazards))
+    return SourceText(path, text, headers, wild, tuple(hazards))
 
 
 def bounded(path: Path) -> str:

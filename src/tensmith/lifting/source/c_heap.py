@@ -11,18 +11,18 @@ from tensmith.lifting.loops import (
     Apply,
     Array,
     Assign,
-    Cast,
     Constant,
     Expr,
     Load,
     Loop,
-    Position,
     Scalar,
+    ScalarCast,
+    SourcePosition,
     Store,
 )
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import apply, cast, integer, offset, unplaced
-from tensmith.lifting.source.c_context import Context
+from tensmith.lifting.source.c_context import LoweringContext
 from tensmith.lifting.source.c_cursor import (
     Cursor,
     bare,
@@ -38,7 +38,7 @@ from tensmith.lifting.source.c_places import Address, Heap, Pointer
 from tensmith.lifting.source.c_types import U64
 
 
-def count(context: Context, cursor: Cursor, element: Scalar) -> Expr:
+def count(context: LoweringContext, cursor: Cursor, element: Scalar) -> Expr:
     """The number of elements in a number of bytes, written as `count * sizeof(element)`."""
     found = factor(context, cursor, element)
     if found is None:
@@ -47,7 +47,7 @@ def count(context: Context, cursor: Cursor, element: Scalar) -> Expr:
     return found
 
 
-def factor(context: Context, cursor: Cursor, element: Scalar) -> Expr | None:
+def factor(context: LoweringContext, cursor: Cursor, element: Scalar) -> Expr | None:
     assert element.bits is not None
     size, cursor = element.bits // 8, bare(cursor)
     known = constant(cursor) if kind(cursor) in ("CXX_UNARY_EXPR", "INTEGER_LITERAL") else None
@@ -68,7 +68,7 @@ def factor(context: Context, cursor: Cursor, element: Scalar) -> Expr | None:
 
 def is_size(found: Expr, element: Scalar) -> bool:
     """Whether a number is the size of an element in bytes."""
-    while isinstance(found, Cast):
+    while isinstance(found, ScalarCast):
         found = found.value
     return isinstance(found, Constant) and found.value == (element.bits or 0) // 8
 
@@ -78,7 +78,7 @@ def holds_size(cursor: Cursor) -> bool:
     return any(kind(inner) == "CXX_UNARY_EXPR" for inner in descendants(cursor))
 
 
-def allocated(context: Context, heap: Heap, element: Scalar, cursor: Cursor) -> Address:
+def allocated(context: LoweringContext, heap: Heap, element: Scalar, cursor: Cursor) -> Address:
     """malloc or calloc, now that the type of the elements is known: a local array."""
     where = position(heap.call)
     if heap.times is not None and is_size(value(context, heap.bytes), element):
@@ -97,11 +97,11 @@ def allocated(context: Context, heap: Heap, element: Scalar, cursor: Cursor) -> 
 
 
 def filled(
-    context: Context,
+    context: LoweringContext,
     to: Pointer,
     extent: Expr,
     new: Expr,
-    where: Position,
+    where: SourcePosition,
     base: str = "fill",
     unsigned: bool = False,
 ) -> None:
@@ -145,11 +145,16 @@ def quotient(extent: Expr, size: Expr) -> Expr | None:
 
 def stripped(found: Expr) -> Expr:
     """A number without conversions to a wider integer."""
-    return stripped(found.value) if isinstance(found, Cast) and found.type.bits == 64 else found
+    return stripped(found.value) if isinstance(found, ScalarCast) and found.type.bits == 64 else found
 
 
 def copied(
-    context: Context, to: Pointer, source: Pointer, extent: Expr, where: Position, unsigned: bool = False
+    context: LoweringContext,
+    to: Pointer,
+    source: Pointer,
+    extent: Expr,
+    where: SourcePosition,
+    unsigned: bool = False,
 ) -> None:
     """A loop that copies elements."""
 
@@ -163,7 +168,7 @@ def copied(
     repeat(context, extent, where, "copy", body, unsigned)
 
 
-def store_at(context: Context, to: Pointer, at: Expr, new: Expr, where: Position) -> Store:
+def store_at(context: LoweringContext, to: Pointer, at: Expr, new: Expr, where: SourcePosition) -> Store:
     assert isinstance(to, Address)
     array = context.arrays[to.array]
     if not array.written or array.rank != len(to.indices):
@@ -173,9 +178,9 @@ def store_at(context: Context, to: Pointer, at: Expr, new: Expr, where: Position
 
 
 def repeat(
-    context: Context,
+    context: LoweringContext,
     extent: Expr,
-    where: Position,
+    where: SourcePosition,
     base: str,
     body: Callable[[Expr], None],
     unsigned: bool = False,

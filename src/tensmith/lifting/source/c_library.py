@@ -7,11 +7,22 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from tensmith.lifting import assumptions
-from tensmith.lifting.loops import BOOL, F64, I64, Apply, Assign, Cast, Constant, Expr, Position, Scalar
+from tensmith.lifting.loops import (
+    BOOL,
+    F64,
+    I64,
+    Apply,
+    Assign,
+    Constant,
+    Expr,
+    Scalar,
+    ScalarCast,
+    SourcePosition,
+)
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import apply, cast, integer, offset
 from tensmith.lifting.source.c_assignment import store, updated
-from tensmith.lifting.source.c_context import Context
+from tensmith.lifting.source.c_context import LoweringContext
 from tensmith.lifting.source.c_cursor import Cursor, constant, identity, position
 from tensmith.lifting.source.c_evaluate import (
     address,
@@ -30,7 +41,7 @@ from tensmith.lifting.source.c_places import Address, ElementPlace, Heap, Null, 
 from tensmith.lifting.source.c_types import U64, scalar
 from tensmith.lifting.source.text import text
 
-Library: TypeAlias = Callable[[Context, Cursor, list[Cursor]], Value]
+Library: TypeAlias = Callable[[LoweringContext, Cursor, list[Cursor]], Value]
 LIBRARY: dict[str, Library] = {}
 
 OPERATORS = {
@@ -92,7 +103,7 @@ def in_library(name: str) -> bool:
     return name in LIBRARY or name in OPERATORS or (name.endswith("f") and name[:-1] in OPERATORS)
 
 
-def call_library(context: Context, cursor: Cursor, name: str, arguments: list[Cursor]) -> Value:
+def call_library(context: LoweringContext, cursor: Cursor, name: str, arguments: list[Cursor]) -> Value:
     """A call of a function that is not in the file."""
     name = name.removeprefix("__builtin_")
     meaning = LIBRARY.get(name)
@@ -121,7 +132,7 @@ def call_library(context: Context, cursor: Cursor, name: str, arguments: list[Cu
     return apply(operator, tuple(values), kind, position(cursor))
 
 
-def _beyond(a: Expr, b: Expr, largest: bool, kind: Scalar, where: Position) -> Value:
+def _beyond(a: Expr, b: Expr, largest: bool, kind: Scalar, where: SourcePosition) -> Value:
     """fmax and fmin: the other argument where one is NaN."""
     behind = Apply("lt", (a, b) if largest else (b, a), BOOL, where)
     chosen = Apply("or", (behind, Apply("ne", (a, a), BOOL, where)), BOOL, where)
@@ -129,24 +140,24 @@ def _beyond(a: Expr, b: Expr, largest: bool, kind: Scalar, where: Position) -> V
 
 
 @library("huge_val", "huge_valf", "inf", "inff")
-def infinity(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+def infinity(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     return Constant(math.inf, scalar(cursor.type) or F64, position(cursor))
 
 
 @library("nan", "nanf")
-def not_a_number(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+def not_a_number(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     context.skipped.update(map(identity, arguments))  # the payload
     return Constant(math.nan, scalar(cursor.type) or F64, position(cursor))
 
 
 @library("isnan")
-def isnan(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+def isnan(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     found = value(context, arguments[0])
     return Apply("ne", (found, found), BOOL, position(cursor))
 
 
 @library("trunc", "truncf")
-def trunc(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+def trunc(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     found, where = value(context, arguments[0]), position(cursor)
     below = Apply("lt", (found, cast(integer(0, where), found.type)), BOOL, where)
     sides = (Apply("ceil", (found,), found.type, where), Apply("floor", (found,), found.type, where))
@@ -154,20 +165,20 @@ def trunc(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
 
 
 @library("lround", "lroundf")
-def lround(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+def lround(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     found = value(context, arguments[0])
     return cast(Apply("round", (found,), found.type, position(cursor)), I64)
 
 
 @library("fma", "fmaf")
-def fma(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+def fma(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     a, b, c = (value(context, argument) for argument in arguments)
     context.note(assumptions.FUSED())
     where = position(cursor)
     return apply("add", (apply("mul", (a, b), a.type, where), c), a.type, where)
 
 
-def ordered(sign: str, a: Expr, b: Expr, where: Position) -> Expr:
+def ordered(sign: str, a: Expr, b: Expr, where: SourcePosition) -> Expr:
     """std::min and std::max: the first of two equal numbers (C++17 [alg.min.max])."""
     if a.type.kind == "int":
         return Apply(sign, (a, b), a.type, where)
@@ -176,7 +187,7 @@ def ordered(sign: str, a: Expr, b: Expr, where: Position) -> Expr:
 
 
 @library("min", "max")
-def least_or_greatest(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+def least_or_greatest(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     if not arguments:
         found, kind = constant(cursor), scalar(cursor.type)  # numeric_limits<T>
         assert found is not None and kind is not None
@@ -188,7 +199,7 @@ def least_or_greatest(context: Context, cursor: Cursor, arguments: list[Cursor])
 
 
 @library("clamp")
-def clamp(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+def clamp(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     """std::clamp, which is undefined where its bounds are not in order (C++17 [alg.clamp])."""
     found, low, high = (value(context, argument) for argument in arguments)
     where = position(cursor)
@@ -198,7 +209,7 @@ def clamp(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
 
 
 @library("swap")
-def swap(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+def swap(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     where = position(cursor)
     targets: list[ScalarPlace | ElementPlace] = []
     for argument in arguments:
@@ -220,13 +231,13 @@ def swap(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
 
 
 @library("malloc", "calloc")
-def malloc(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+def malloc(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     many = cursor.spelling == "calloc"
     return Heap(arguments[-1], arguments[0] if many else None, many, cursor)
 
 
 @library("free")
-def free(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+def free(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     """Memory made here may go; nobody else's."""
     target = address(context, arguments[0])
     if not isinstance(target, Null | Heap) and getattr(target, "array", None) not in context.local:
@@ -238,7 +249,7 @@ def free(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
 
 
 @library("tensmith_assert", "assume")
-def assumption(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+def assumption(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     """assert(e), __builtin_assume(e): e holds wherever the function has a meaning, which is stated."""
     where = position(cursor)
     later = len(context.later)
@@ -256,7 +267,7 @@ def assumption(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Val
 
 
 @library("expect", "expect_with_probability")
-def expected(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+def expected(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     """__builtin_expect(x, c) is x."""
     found = [value(context, argument) for argument in arguments]
     for other in found[1:]:
@@ -265,7 +276,7 @@ def expected(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value
 
 
 @library("assume_aligned")
-def aligned(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+def aligned(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     """__builtin_assume_aligned(p, n) is p."""
     for argument in arguments[1:]:
         discarded(context, argument)
@@ -273,21 +284,21 @@ def aligned(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
 
 
 @library("prefetch")
-def prefetch(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+def prefetch(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     """__builtin_prefetch(p) only asks for time; its arguments are computed."""
     for argument in arguments:
         discarded(context, argument)
     return None
 
 
-def pointee(context: Context, pointer: Pointer, cursor: Cursor) -> Scalar:
+def pointee(context: LoweringContext, pointer: Pointer, cursor: Cursor) -> Scalar:
     if not isinstance(pointer, Address) or isinstance(pointer, Null):
         raise Refusal(f"`{spelled(cursor)}` works on what is not an array", position(cursor))
     return context.arrays[pointer.array].element
 
 
 @library("memset")
-def memset(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+def memset(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     to, new = address(context, arguments[0]), value(context, arguments[1])
     keep_defined(context, new, position(cursor))  # also where no element is written
     kind = pointee(context, to, cursor)
@@ -303,7 +314,7 @@ def memset(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
 
 
 @library("memcpy", "memmove")
-def memcpy(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+def memcpy(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     to, source = address(context, arguments[0]), address(context, arguments[1])
     kind = pointee(context, to, cursor)
     if pointee(context, source, cursor) != kind:
@@ -320,7 +331,7 @@ def refuse_shifting(to: Pointer, source: Pointer, cursor: Cursor) -> None:
         raise Refusal(reason, position(cursor))
 
 
-def span(context: Context, cursor: Cursor, first: Cursor, last: Cursor) -> tuple[Address, Expr]:
+def span(context: LoweringContext, cursor: Cursor, first: Cursor, last: Cursor) -> tuple[Address, Expr]:
     """A range of iterators: where it begins, how many elements it has, unsigned: it is required not to end
     before it begins (C++17 [iterator.requirements.general])."""
     start, stop = address(context, first), address(context, last)
@@ -333,12 +344,12 @@ def span(context: Context, cursor: Cursor, first: Cursor, last: Cursor) -> tuple
 
 def unsigned(found: Expr) -> Expr:
     """A number as size_t: one that was size_t before its conversion to a subscript is that again."""
-    inner = found.value if isinstance(found, Cast) and found.value.type == U64 else found
+    inner = found.value if isinstance(found, ScalarCast) and found.value.type == U64 else found
     return cast(inner, U64)
 
 
 @library("fill", "fill_n")
-def fill(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+def fill(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     new = value(context, arguments[2])
     if cursor.spelling == "fill_n":
         start: Pointer = address(context, arguments[0])
@@ -351,7 +362,7 @@ def fill(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
 
 
 @library("copy")
-def copy(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+def copy(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     start, extent = span(context, cursor, arguments[0], arguments[1])
     to = address(context, arguments[2])
     if pointee(context, to, cursor) != pointee(context, start, cursor):
@@ -362,7 +373,7 @@ def copy(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
 
 
 @library("iota")
-def iota(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+def iota(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     where = position(cursor)
     start, extent = span(context, cursor, arguments[0], arguments[1])
     first = value(context, arguments[2])
@@ -377,7 +388,7 @@ def iota(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
 
 
 @library("accumulate", "inner_product")
-def accumulate(context: Context, cursor: Cursor, arguments: list[Cursor]) -> Value:
+def accumulate(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     """A sum, in the type of its start."""
     where, many = position(cursor), cursor.spelling == "inner_product"
     if len(arguments) != (4 if many else 3):

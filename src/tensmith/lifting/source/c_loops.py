@@ -13,13 +13,13 @@ from tensmith.lifting.loops import (
     Expr,
     Load,
     Loop,
-    Position,
+    SourcePosition,
     Statement,
 )
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_account import dead
 from tensmith.lifting.source.c_arithmetic import apply, cast, integer, negation
-from tensmith.lifting.source.c_context import UNKNOWN, Context, same_target
+from tensmith.lifting.source.c_context import UNKNOWN, LoweringContext, same_target
 from tensmith.lifting.source.c_cursor import (
     Cursor,
     bare,
@@ -34,14 +34,14 @@ from tensmith.lifting.source.c_cursor import (
     position,
 )
 from tensmith.lifting.source.c_evaluate import condition, element, load, place_type, spelled
-from tensmith.lifting.source.c_places import Address, ElementPlace, Region, ScalarPlace
+from tensmith.lifting.source.c_places import Address, ArrayRegion, ElementPlace, ScalarPlace
 from tensmith.lifting.source.c_statements import BREAK, run, statement
 from tensmith.lifting.source.c_types import is_pointer, is_reference, scalar, unsupported, vector_element
 from tensmith.lifting.source.c_vectors import duplicate, length, region_of
 
 
 @statement("FOR_STMT")
-def for_loop(context: Context, cursor: Cursor) -> None:
+def for_loop(context: LoweringContext, cursor: Cursor) -> None:
     """for (start; test; step) body."""
     start, test, step, inside = for_parts(cursor)
     name = "for"
@@ -53,7 +53,7 @@ def for_loop(context: Context, cursor: Cursor) -> None:
 
 
 @statement("WHILE_STMT")
-def while_loop(context: Context, cursor: Cursor) -> None:
+def while_loop(context: LoweringContext, cursor: Cursor) -> None:
     if len(children(cursor)) != 2:
         raise Refusal("a declaration inside a while: put it before", position(cursor))
     test, inside = children(cursor)
@@ -61,7 +61,7 @@ def while_loop(context: Context, cursor: Cursor) -> None:
 
 
 @statement("DO_STMT")
-def do_loop(context: Context, cursor: Cursor) -> None:
+def do_loop(context: LoweringContext, cursor: Cursor) -> None:
     """do body while (test): the body, then a loop."""
     inside, test = children(cursor)
     context.frame.loops += 1
@@ -71,7 +71,12 @@ def do_loop(context: Context, cursor: Cursor) -> None:
 
 
 def repeat(
-    context: Context, cursor: Cursor, test: Cursor | None, inside: Cursor, name: str, step: list[Cursor]
+    context: LoweringContext,
+    cursor: Cursor,
+    test: Cursor | None,
+    inside: Cursor,
+    name: str,
+    step: list[Cursor],
 ) -> None:
     """A loop whose condition may itself have effects, before its value counts and after."""
     where = position(cursor)
@@ -111,7 +116,9 @@ def repeat(
         context.emit(made)
 
 
-def tested(context: Context, test: Cursor | None, where: Position) -> tuple[Expr, list[Statement]]:
+def tested(
+    context: LoweringContext, test: Cursor | None, where: SourcePosition
+) -> tuple[Expr, list[Statement]]:
     """A condition, and the effects of its i++ that follow its value."""
     if test is None:
         return Constant(True, BOOL, where), []
@@ -124,7 +131,7 @@ def tested(context: Context, test: Cursor | None, where: Position) -> tuple[Expr
     return found, after
 
 
-def guarded(context: Context, found: Expr, guard: Cursor, where: Position) -> Expr:
+def guarded(context: LoweringContext, found: Expr, guard: Cursor, where: SourcePosition) -> Expr:
     """The condition of a loop whose body begins with `if (guard) break;`."""
     emitted = len(context.out)
     stop, after = tested(context, guard, where)
@@ -144,7 +151,7 @@ def holds_load(found: Expr) -> bool:
     )
 
 
-def leading_break(context: Context, statements: list[Cursor]) -> Cursor | None:
+def leading_break(context: LoweringContext, statements: list[Cursor]) -> Cursor | None:
     """c, where the first statement is `if (c) break;`."""
     if not statements or kind(statements[0]) != "IF_STMT":
         return None
@@ -160,7 +167,7 @@ def leading_break(context: Context, statements: list[Cursor]) -> Cursor | None:
     return parts[0]
 
 
-def repeated(context: Context, body: Callable[[], None]) -> tuple[Statement, ...]:
+def repeated(context: LoweringContext, body: Callable[[], None]) -> tuple[Statement, ...]:
     """The statements of a loop's body.
 
     A pointer that the body lets point into another array than before the loop is unknown at the start of
@@ -186,7 +193,7 @@ def repeated(context: Context, body: Callable[[], None]) -> tuple[Statement, ...
 
 
 @statement("CXX_FOR_RANGE_STMT")
-def range_loop(context: Context, cursor: Cursor) -> None:
+def range_loop(context: LoweringContext, cursor: Cursor) -> None:
     """for (T x : v) body."""
     parts = children(cursor)
     if len(parts) != 3 or character_before(parts[0]) != "(":
@@ -217,7 +224,11 @@ def range_loop(context: Context, cursor: Cursor) -> None:
             loaded = cast(load(context, found, variable), wanted)
             local = context.declare(variable.spelling, loaded.type, loaded, where)
             context.bound[key(variable)] = ScalarPlace(local.name, local.type)
-        elif isinstance(found, Region) and not is_reference(variable.type) and vector_element(variable.type):
+        elif (
+            isinstance(found, ArrayRegion)
+            and not is_reference(variable.type)
+            and vector_element(variable.type)
+        ):
             context.bound[key(variable)] = duplicate(context, found, variable.spelling, where)
         else:
             context.bound[key(variable)] = found

@@ -9,7 +9,7 @@ from tensmith.lifting import assumptions
 from tensmith.lifting.loops import BOOL, I64, Apply, Constant, Expr
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import cast, offset, unplaced
-from tensmith.lifting.source.c_context import Context
+from tensmith.lifting.source.c_context import LoweringContext
 from tensmith.lifting.source.c_cursor import Cursor, children, is_expression, kind, position
 from tensmith.lifting.source.c_evaluate import (
     address,
@@ -27,11 +27,11 @@ from tensmith.lifting.source.c_places import (
     POINTERS,
     Address,
     AddressOf,
+    ArrayRegion,
     ElementPlace,
     Heap,
     Null,
     Pointer,
-    Region,
     ScalarPlace,
     StructPlace,
     Value,
@@ -41,18 +41,18 @@ from tensmith.lifting.source.c_sequence import unsequenced
 from tensmith.lifting.source.c_types import is_array, is_pointer, scalar, shape
 
 
-def address_of(context: Context, found: Value, cursor: Cursor) -> Pointer:
+def address_of(context: LoweringContext, found: Value, cursor: Cursor) -> Pointer:
     """&x."""
     if isinstance(found, ElementPlace):
         return Address(found.array, found.indices)
-    if isinstance(found, Region) and found.indices:
+    if isinstance(found, ArrayRegion) and found.indices:
         return Address(found.array, found.indices)
     if isinstance(found, ScalarPlace | StructPlace):
         return AddressOf(found)
     raise Refusal(f"`{spelled(cursor)}` takes the address of a pointer or whole array", position(cursor))
 
 
-def moved(context: Context, pointer: Pointer, by: Expr, cursor: Cursor, sign: str = "add") -> Address:
+def moved(context: LoweringContext, pointer: Pointer, by: Expr, cursor: Cursor, sign: str = "add") -> Address:
     """A pointer plus or minus an integer."""
     if not isinstance(pointer, Address):
         reason = f"`{spelled(cursor)}` moves a pointer that does not point into an array"
@@ -61,7 +61,7 @@ def moved(context: Context, pointer: Pointer, by: Expr, cursor: Cursor, sign: st
     return Address(pointer.array, (*before, offset(last, by, position(cursor), sign)))
 
 
-def arithmetic(context: Context, cursor: Cursor, sign: str, left: Cursor, right: Cursor) -> Value:
+def arithmetic(context: LoweringContext, cursor: Cursor, sign: str, left: Cursor, right: Cursor) -> Value:
     """p + k, k + p, p - k, p - q."""
     if sign == "sub" and is_pointer(left.type) and is_pointer(right.type):
         a, b = same_array(context, cursor, *both(context, cursor, left, right))
@@ -74,14 +74,14 @@ def arithmetic(context: Context, cursor: Cursor, sign: str, left: Cursor, right:
     return moved(context, pointer, by, cursor, sign)
 
 
-def both(context: Context, cursor: Cursor, left: Cursor, right: Cursor) -> list[Pointer]:
+def both(context: LoweringContext, cursor: Cursor, left: Cursor, right: Cursor) -> list[Pointer]:
     """Two pointers, in whatever order."""
     return unsequenced(
         context, position(cursor), [lambda: address(context, left), lambda: address(context, right)]
     )
 
 
-def indexed(context: Context, cursor: Cursor, base: Cursor, index: Cursor) -> tuple[Pointer, Expr]:
+def indexed(context: LoweringContext, cursor: Cursor, base: Cursor, index: Cursor) -> tuple[Pointer, Expr]:
     """A pointer and a number, in whatever order."""
     evaluations: list[Callable[[], Expr | Pointer]]
     evaluations = [lambda: value(context, index), lambda: address(context, base)]
@@ -90,7 +90,7 @@ def indexed(context: Context, cursor: Cursor, base: Cursor, index: Cursor) -> tu
     return pointer, by
 
 
-def same_array(context: Context, cursor: Cursor, a: Pointer, b: Pointer) -> tuple[Expr, Expr]:
+def same_array(context: LoweringContext, cursor: Cursor, a: Pointer, b: Pointer) -> tuple[Expr, Expr]:
     """The last subscripts of two pointers into one array (and one row of it)."""
     if isinstance(a, Address) and isinstance(b, Address) and a.array == b.array:
         if [*map(unplaced, a.indices[:-1])] == [*map(unplaced, b.indices[:-1])]:
@@ -101,7 +101,7 @@ def same_array(context: Context, cursor: Cursor, a: Pointer, b: Pointer) -> tupl
     raise Refusal(f"`{spelled(cursor)}` compares pointers into different arrays", position(cursor))
 
 
-def compared(context: Context, cursor: Cursor, sign: str, left: Cursor, right: Cursor) -> Expr:
+def compared(context: LoweringContext, cursor: Cursor, sign: str, left: Cursor, right: Cursor) -> Expr:
     """p < q as a comparison of subscripts; a comparison with null has a known answer."""
     a, b = both(context, cursor, left, right)
     if isinstance(a, Null) or isinstance(b, Null):
@@ -117,7 +117,7 @@ def compared(context: Context, cursor: Cursor, sign: str, left: Cursor, right: C
     return Apply(sign, (first, second), BOOL, position(cursor))
 
 
-def choose(context: Context, cursor: Cursor, chosen: Expr, first: Cursor, second: Cursor) -> Value:
+def choose(context: LoweringContext, cursor: Cursor, chosen: Expr, first: Cursor, second: Cursor) -> Value:
     """c ? p : q, where both point into one array."""
     a, b = address(context, first), address(context, second)
     if not isinstance(a, Address) or not isinstance(b, Address) or a.array != b.array:
@@ -129,7 +129,7 @@ def choose(context: Context, cursor: Cursor, chosen: Expr, first: Cursor, second
 
 
 @expression("ARRAY_SUBSCRIPT_EXPR")
-def subscript(context: Context, cursor: Cursor) -> Value:
+def subscript(context: LoweringContext, cursor: Cursor) -> Value:
     """p[i], also i[p]."""
     base, index = children(cursor)
     if scalar(base.type) is not None:
@@ -138,7 +138,7 @@ def subscript(context: Context, cursor: Cursor) -> Value:
     return element(context, pointed(context, pointer, by, cursor), cursor)
 
 
-def pointed(context: Context, pointer: Pointer, by: Expr, cursor: Cursor) -> Pointer:
+def pointed(context: LoweringContext, pointer: Pointer, by: Expr, cursor: Cursor) -> Pointer:
     """p + i, where p may be the address of one variable and i be 0."""
     if isinstance(pointer, AddressOf) and isinstance(by, Constant) and by.value == 0:
         return pointer
@@ -146,7 +146,7 @@ def pointed(context: Context, pointer: Pointer, by: Expr, cursor: Cursor) -> Poi
 
 
 @expression("MEMBER_REF_EXPR")
-def member(context: Context, cursor: Cursor) -> Value:
+def member(context: LoweringContext, cursor: Cursor) -> Value:
     """s.x, s->x."""
     inner = [part for part in children(cursor) if is_expression(part)]
     base = evaluate(context, inner[0]) if inner else None
@@ -161,7 +161,7 @@ def member(context: Context, cursor: Cursor) -> Value:
     return found
 
 
-def retyped(context: Context, pointer: Pointer, cursor: Cursor) -> Pointer:
+def retyped(context: LoweringContext, pointer: Pointer, cursor: Cursor) -> Pointer:
     """A pointer converted to the pointer type of `cursor`: the elements must keep their type.
 
     Bytes (void*, uint8_t*) that nothing has read yet get the type of the first cast.
@@ -192,7 +192,7 @@ def retyped(context: Context, pointer: Pointer, cursor: Cursor) -> Pointer:
     raise Refusal(f"{reason}: declare {pointer.array} with the type of its elements", position(cursor))
 
 
-def check_rows(context: Context, pointer: Address, cursor: Cursor) -> None:
+def check_rows(context: LoweringContext, pointer: Address, cursor: Cursor) -> None:
     """A pointer to rows must point to rows of as many elements."""
     found = shape(cursor.type, position(cursor))
     array = context.arrays[pointer.array]

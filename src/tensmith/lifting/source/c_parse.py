@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from tensmith.errors import TensmithError
-from tensmith.lifting.loops import Position
+from tensmith.lifting.loops import SourcePosition
 from tensmith.lifting.source.c_cursor import Cursor, children, clang, kind
-from tensmith.lifting.source.c_guard import HEADERS, Text
+from tensmith.lifting.source.c_guard import HEADERS, SourceText
 from tensmith.lifting.source.c_pragmas import Hazard, attribute_hazard, harmless_attribute
 
 CPP = (".cpp", ".cc", ".cxx", ".hpp", ".hh", ".hxx", ".c++", ".cppm")
@@ -55,7 +55,7 @@ def options(path: Path) -> list[str]:
     return [*standard, *OPTIONS, "-isystem", str(HEADERS)]
 
 
-def parse(source: Text) -> tuple[Cursor, tuple[Hazard, ...]]:
+def parse(source: SourceText) -> tuple[Cursor, tuple[Hazard, ...]]:
     """The translation unit, and attributes in it that clang does not know.
 
     Raises:
@@ -90,10 +90,10 @@ def unknown_attribute(diagnostic: Any, path: str) -> list[Hazard]:
     if harmless_attribute(name):
         return []
     file = where.file.name if where.file is not None else path
-    return [Hazard(file, Position(where.line, where.column), attribute_hazard(name))]
+    return [Hazard(file, SourcePosition(where.line, where.column), attribute_hazard(name))]
 
 
-def try_elsewhere(source: Text) -> None:
+def try_elsewhere(source: SourceText) -> None:
     """Let another process parse an unusual file first: it may crash, or take for ever."""
     command = [sys.executable, "-c", TRIAL.format(memory=MEMORY), str(source.path), *options(source.path)]
     problem = f"{source.wild}: the C parser "

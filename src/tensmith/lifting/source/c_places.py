@@ -31,7 +31,7 @@ class ElementPlace:
 
 
 @dataclass(frozen=True)
-class Region:
+class ArrayRegion:
     """An array (no subscripts), or a row of it: fewer subscripts than its rank."""
 
     array: str
@@ -84,7 +84,7 @@ class Heap:
     call: Cursor
 
 
-Place: TypeAlias = ScalarPlace | ElementPlace | Region | PointerPlace | StructPlace
+Place: TypeAlias = ScalarPlace | ElementPlace | ArrayRegion | PointerPlace | StructPlace
 Pointer: TypeAlias = Address | AddressOf | Null | Heap
 Value: TypeAlias = Expr | Place | Pointer | None
 

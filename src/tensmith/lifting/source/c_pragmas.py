@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from tensmith.lifting.loops import Position
+from tensmith.lifting.loops import SourcePosition
 from tensmith.lifting.source.c_macros import DIRECTIVE
 
 # Attributes of functions, variables, types and statements, without underscores and namespaces.
@@ -64,7 +64,7 @@ class Hazard:
     """What may change the meaning of the function around it, or of all functions (`everywhere`)."""
 
     file: str
-    position: Position
+    position: SourcePosition
     why: str
     everywhere: bool = False
 
@@ -98,7 +98,7 @@ def pragmas(file: str, stripped: str) -> Iterator[Hazard]:
         for column, words in found:
             why = pragma_hazard(" ".join(words.split()))
             if why:
-                yield Hazard(file, Position(number, column), why, defining)
+                yield Hazard(file, SourcePosition(number, column), why, defining)
 
 
 def written(rest: str) -> str:

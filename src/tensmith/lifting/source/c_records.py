@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_account import check_attribute
 from tensmith.lifting.source.c_cursor import Cursor, children, is_expression, kind, position, type_kind
-from tensmith.lifting.source.c_whitelist import PROPERTIES, Refused
+from tensmith.lifting.source.c_whitelist import PROPERTIES, RefusedCursor
 
 # What may stand in a struct besides fields: types, which only count where a field has them.
 BESIDE = ("STRUCT_DECL", "UNION_DECL", "ENUM_DECL", "TYPEDEF_DECL", "TYPE_ALIAS_DECL", "CXX_ACCESS_SPEC_DECL")
@@ -59,7 +59,7 @@ def extents_only(field: Cursor) -> bool:
 def refuse(field: Cursor, problem: str) -> None:
     """Refuse a field for a property that `PROPERTIES` names."""
     found = PROPERTIES[problem]
-    assert isinstance(found, Refused)
+    assert isinstance(found, RefusedCursor)
     raise Refusal(f"the field {field.spelling or 'without a name'} is {found.why}", position(field))
 
 

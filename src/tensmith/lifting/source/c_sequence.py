@@ -10,27 +10,29 @@ from tensmith.lifting.loops import (
     Append,
     Apply,
     Assign,
-    Cast,
     Declare,
     Expr,
     If,
     Length,
     Load,
     Loop,
-    Position,
+    ScalarCast,
+    SourcePosition,
     Statement,
     Store,
     Variable,
 )
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.c_context import Context
-from tensmith.lifting.source.c_places import Address, ElementPlace, Region
+from tensmith.lifting.source.c_context import LoweringContext
+from tensmith.lifting.source.c_places import Address, ArrayRegion, ElementPlace
 from tensmith.lifting.source.defined import expressions
 
 Found = TypeVar("Found")
 
 
-def unsequenced(context: Context, where: Position, evaluations: Sequence[Callable[[], Found]]) -> list[Found]:
+def unsequenced(
+    context: LoweringContext, where: SourcePosition, evaluations: Sequence[Callable[[], Found]]
+) -> list[Found]:
     """The values of operands, evaluated one after the other.
 
     Raises:
@@ -51,7 +53,7 @@ def unsequenced(context: Context, where: Position, evaluations: Sequence[Callabl
     return results
 
 
-def refuse_shared(names: set[str], where: Position) -> None:
+def refuse_shared(names: set[str], where: SourcePosition) -> None:
     """Refuse an expression in which an order that C leaves open decides over variables."""
     if names:
         reason = f"{min(names)} is changed and read in one expression, in an order C leaves open"
@@ -69,9 +71,9 @@ def reads(found: object) -> set[str]:
             return {array}
         case Apply(_, arguments, _, _):
             return set().union(*map(reads, arguments))
-        case Cast(value, _, _):
+        case ScalarCast(value, _, _):
             return reads(value)
-        case ElementPlace(_, indices) | Region(_, indices) | Address(_, indices):
+        case ElementPlace(_, indices) | ArrayRegion(_, indices) | Address(_, indices):
             return set().union(*map(reads, indices))
     return set()
 

@@ -14,15 +14,15 @@ from tensmith.lifting.loops import (
     Expr,
     If,
     Loop,
-    Position,
     Scalar,
+    SourcePosition,
     Statement,
     Variable,
 )
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_account import dead
 from tensmith.lifting.source.c_arithmetic import cast, negation
-from tensmith.lifting.source.c_context import Context, Frame
+from tensmith.lifting.source.c_context import CFrame, LoweringContext
 from tensmith.lifting.source.c_cursor import (
     Cursor,
     character_before,
@@ -35,13 +35,13 @@ from tensmith.lifting.source.c_cursor import (
 from tensmith.lifting.source.c_declarations import declare
 from tensmith.lifting.source.c_evaluate import address, condition, evaluate, keep_defined, value
 from tensmith.lifting.source.c_expressions import discard, sequenced
-from tensmith.lifting.source.c_places import Address, Region, Value
+from tensmith.lifting.source.c_places import Address, ArrayRegion, Value
 from tensmith.lifting.source.c_pragmas import harmless_attribute
 from tensmith.lifting.source.c_types import is_pointer, scalar, unsupported, vector_element
-from tensmith.lifting.source.c_whitelist import CURSORS, MODELLED, Refused, cursor_meaning
+from tensmith.lifting.source.c_whitelist import CURSORS, MODELLED, RefusedCursor, cursor_meaning
 from tensmith.lifting.source.c_writes import body, returns
 
-Handler: TypeAlias = Callable[[Context, Cursor], None]
+Handler: TypeAlias = Callable[[LoweringContext, Cursor], None]
 STATEMENTS: dict[str, Handler] = {}
 
 COPIES = 4  # how many statements an `if` may have to be written out twice
@@ -62,7 +62,7 @@ def statement(*kinds: str) -> Callable[[Handler], Handler]:
     return register
 
 
-def run(context: Context, statements: list[Cursor]) -> None:
+def run(context: LoweringContext, statements: list[Cursor]) -> None:
     """Lower statements in order; what follows a `return` or `continue` in a branch moves into the other."""
     for number, cursor in enumerate(statements):
         name, rest = kind(cursor), statements[number + 1 :]
@@ -96,7 +96,7 @@ def run(context: Context, statements: list[Cursor]) -> None:
                 found = cursor_meaning(name)
                 reason = f"a statement that is not understood ({name.lower()}): write it in plainer terms"
                 reason = BREAK if name == "BREAK_STMT" else reason
-                raise Refusal(found.why if isinstance(found, Refused) else reason, position(cursor))
+                raise Refusal(found.why if isinstance(found, RefusedCursor) else reason, position(cursor))
             context.see(cursor)
             handler(context, cursor)
     return None
@@ -114,7 +114,7 @@ STRUCTURE = (
 )
 
 
-def unattributed(context: Context, cursor: Cursor) -> Cursor:
+def unattributed(context: LoweringContext, cursor: Cursor) -> Cursor:
     """The statement behind attributes that change no value: [[likely]], [[fallthrough]]."""
     inner = children(cursor)
     words: list[str] = []
@@ -127,7 +127,7 @@ def unattributed(context: Context, cursor: Cursor) -> Cursor:
     known = all(name in ATTRIBUTE_WORDS or harmless_attribute(name) for name in names)
     if len(inner) != 1 or not words or not (pragma or known):
         found = cursor_meaning(kind(cursor))
-        assert isinstance(found, Refused)
+        assert isinstance(found, RefusedCursor)
         raise Refusal(found.why, position(cursor))
     context.see(cursor)
     context.attributed.add(identity(cursor))
@@ -154,7 +154,7 @@ def leaves(cursor: Cursor) -> bool:
 # Branches.
 
 
-def branch(context: Context, cursor: Cursor, follow: list[Cursor]) -> None:
+def branch(context: LoweringContext, cursor: Cursor, follow: list[Cursor]) -> None:
     """if (c) a; else b; and, where a branch may leave, what follows."""
     parts = children(cursor)
     if not is_expression(parts[0]) or len(parts) > 3 or has_start(context, cursor):
@@ -169,14 +169,16 @@ def branch(context: Context, cursor: Cursor, follow: list[Cursor]) -> None:
     return None
 
 
-def has_start(context: Context, cursor: Cursor) -> bool:
+def has_start(context: LoweringContext, cursor: Cursor) -> bool:
     """Whether `if (start; test)`, which C++ knows, may be meant: libclang's children do not tell."""
     parts = children(cursor)
     ambiguous = context.language == "c++" and len(parts) == 3 and is_expression(parts[1])
     return ambiguous and character_before(parts[1]) != ")"
 
 
-def ways(context: Context, test: Expr, first: list[Cursor], second: list[Cursor], where: Position) -> None:
+def ways(
+    context: LoweringContext, test: Expr, first: list[Cursor], second: list[Cursor], where: SourcePosition
+) -> None:
     """An if, from the statements of its two ways."""
     start = dict(context.pointers)
     with context.block() as then:
@@ -192,7 +194,7 @@ def ways(context: Context, test: Expr, first: list[Cursor], second: list[Cursor]
 
 
 def split(
-    test: Expr, then: tuple[Statement, ...], otherwise: tuple[Statement, ...], where: Position
+    test: Expr, then: tuple[Statement, ...], otherwise: tuple[Statement, ...], where: SourcePosition
 ) -> list[Statement]:
     """An if; where && guards its right side, an if in an if."""
     if not then and not otherwise:
@@ -213,7 +215,7 @@ def small(statements: tuple[Statement, ...]) -> bool:
     return len(statements) <= COPIES and not any(isinstance(s, Loop | If | Declare) for s in statements)
 
 
-def switch(context: Context, cursor: Cursor, follow: list[Cursor]) -> None:
+def switch(context: LoweringContext, cursor: Cursor, follow: list[Cursor]) -> None:
     """switch over constants, every group ended by break, return or continue: a chain of ifs."""
     parts, where = children(cursor), position(cursor)
     hidden = context.language == "c++" and character_before(parts[0]) != "("
@@ -238,12 +240,12 @@ def is_default(labels: list[Cursor | None]) -> bool:
 
 
 def chain(
-    context: Context,
+    context: LoweringContext,
     chosen: Expr,
     groups: list[Group],
     default: list[Cursor],
     follow: list[Cursor],
-    where: Position,
+    where: SourcePosition,
 ) -> None:
     """if (chosen == first label) ... else the rest."""
     if not groups:
@@ -269,7 +271,7 @@ def chain(
     return None
 
 
-def grouped(context: Context, inside: Cursor) -> list[Group]:
+def grouped(context: LoweringContext, inside: Cursor) -> list[Group]:
     """The labels (None: default) and statements of every group of a switch, without the final break."""
     groups: list[Group] = []
     ended = True
@@ -299,7 +301,7 @@ def grouped(context: Context, inside: Cursor) -> list[Group]:
     return groups
 
 
-def until_break(context: Context, cursor: Cursor) -> list[Cursor]:
+def until_break(context: LoweringContext, cursor: Cursor) -> list[Cursor]:
     """The statements of a group; what follows its break is never run."""
     parts = [cursor]
     if kind(cursor) == "COMPOUND_STMT":
@@ -323,7 +325,7 @@ def ends(cursor: Cursor) -> bool:
 # Functions.
 
 
-def function_body(context: Context, frame: Frame, name: str) -> Value:
+def function_body(context: LoweringContext, frame: CFrame, name: str) -> Value:
     """Lower a function's statements; the value it returns, None where it returns none."""
     statements, found = children(body(frame.function)), returns(frame.function)
     result = frame.function.result_type
@@ -349,7 +351,7 @@ def function_body(context: Context, frame: Frame, name: str) -> Value:
     return values[0] if values else None
 
 
-def leave(context: Context, cursor: Cursor) -> None:
+def leave(context: LoweringContext, cursor: Cursor) -> None:
     """return, return x."""
     frame, where = context.frame, position(cursor)
     if frame.loops:
@@ -376,20 +378,20 @@ def leave(context: Context, cursor: Cursor) -> None:
         frame.returned.append(unplaced_value(found_value))
 
 
-def returned_vector(context: Context, cursor: Cursor) -> Region:
+def returned_vector(context: LoweringContext, cursor: Cursor) -> ArrayRegion:
     from tensmith.lifting.source.c_vectors import declare_vector, unwrapped
 
     inner = unwrapped(context, cursor)
     if kind(inner) == "DECL_REF_EXPR":
         found = evaluate(context, inner)
-        if isinstance(found, Region) and not found.indices:
+        if isinstance(found, ArrayRegion) and not found.indices:
             return found
     return declare_vector(context, cursor, cursor, "result")
 
 
 def unplaced_value(found: Value) -> Value:
     """A returned array, equal to itself wherever the return stands."""
-    return Region(found.array) if isinstance(found, Address) and found.array and zero(found) else found
+    return ArrayRegion(found.array) if isinstance(found, Address) and found.array and zero(found) else found
 
 
 def zero(found: Address) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tensmith.lifting.loops import BOOL, F32, F64, I32, I64, Position, Scalar
+from tensmith.lifting.loops import BOOL, F32, F64, I32, I64, Scalar, SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_cursor import Cursor, Type, type_kind
-from tensmith.lifting.source.c_whitelist import Refused, type_meaning
+from tensmith.lifting.source.c_whitelist import RefusedCursor, type_meaning
 
 I8, I16 = Scalar("int", 8), Scalar("int", 16)
 U8, U16, U32, U64 = (Scalar("int", bits, False) for bits in (8, 16, 32, 64))
@@ -101,7 +101,7 @@ def record(kind: Type) -> Cursor | None:
     return kind.get_declaration()
 
 
-def shape(kind: Type, position: Position) -> Shape | None:
+def shape(kind: Type, position: SourcePosition) -> Shape | None:
     """How an array-like type is subscripted; None for what is not array-like."""
     kind = plain(kind)
     extents: list[int | None] = []
@@ -149,7 +149,7 @@ def unsupported(kind: Type, what: str) -> str:
     if name == "LONGDOUBLE":
         return f"{what} is a long double: use double"
     found = type_meaning(name)
-    if isinstance(found, Refused):
+    if isinstance(found, RefusedCursor):
         return f"{what} is {found.why}"
     if name in ("FUNCTIONPROTO", "FUNCTIONNOPROTO") or "(*)(" in spelling:
         return f"{what} is a function pointer: call the function by its name"

@@ -13,27 +13,27 @@ from tensmith.lifting.loops import (
     Append,
     Apply,
     Array,
-    Cast,
     Constant,
     Expr,
     Length,
     Load,
-    Position,
+    ScalarCast,
+    SourcePosition,
     Store,
 )
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import apply, cast, integer
-from tensmith.lifting.source.c_context import Context
+from tensmith.lifting.source.c_context import LoweringContext
 from tensmith.lifting.source.c_cursor import Cursor, bare, children, kind, position
 from tensmith.lifting.source.c_evaluate import element, evaluate, spelled, value
 from tensmith.lifting.source.c_heap import repeat
-from tensmith.lifting.source.c_places import Address, Region, Value
+from tensmith.lifting.source.c_places import Address, ArrayRegion, Value
 from tensmith.lifting.source.c_types import U64, Shape, shape, unsupported, vector_element
 
-Method: TypeAlias = Callable[[Context, Cursor, Region, list[Cursor]], Value]
+Method: TypeAlias = Callable[[LoweringContext, Cursor, ArrayRegion, list[Cursor]], Value]
 
 
-def declare_vector(context: Context, cursor: Cursor, first: Cursor | None, name: str) -> Region:
+def declare_vector(context: LoweringContext, cursor: Cursor, first: Cursor | None, name: str) -> ArrayRegion:
     """A local vector, however it is initialised."""
     if first is None:
         return made(context, cursor, [], name)
@@ -44,7 +44,7 @@ def declare_vector(context: Context, cursor: Cursor, first: Cursor | None, name:
         context.see(first)
         return listed(context, cursor, children(first), name)
     found = evaluate(context, first)
-    if not isinstance(found, Region):
+    if not isinstance(found, ArrayRegion):
         raise no_vector(first)
     if found.array in context.temporary:
         context.temporary.discard(found.array)
@@ -59,7 +59,7 @@ def no_vector(cursor: Cursor) -> Refusal:
     return Refusal(reason, position(cursor))
 
 
-def unwrapped(context: Context, cursor: Cursor) -> Cursor:
+def unwrapped(context: LoweringContext, cursor: Cursor) -> Cursor:
     """The constructor call inside copies and conversions of a vector."""
     cursor = bare(cursor)
     while kind(cursor) in ("CALL_EXPR", "CXX_FUNCTIONAL_CAST_EXPR"):
@@ -77,7 +77,7 @@ def unwrapped(context: Context, cursor: Cursor) -> Cursor:
     return cursor
 
 
-def constructed(context: Context, call: Cursor, name: str = "made") -> Region:
+def constructed(context: LoweringContext, call: Cursor, name: str = "made") -> ArrayRegion:
     """vector(), vector(n), vector(n, x), vector{x, y}, a copy of another vector."""
     arguments = list(call.get_arguments())
     context.see(call)
@@ -91,12 +91,12 @@ def constructed(context: Context, call: Cursor, name: str = "made") -> Region:
             return listed(context, call, children(inner), name)
         if vector_element(arguments[0].type) is not None:
             found = evaluate(context, arguments[0])
-            if isinstance(found, Region):
+            if isinstance(found, ArrayRegion):
                 return duplicate(context, found, name, position(call))
     return made(context, call, arguments, name)
 
 
-def made(context: Context, cursor: Cursor, arguments: list[Cursor], name: str) -> Region:
+def made(context: LoweringContext, cursor: Cursor, arguments: list[Cursor], name: str) -> ArrayRegion:
     """A vector of as many elements as the arguments say."""
     where = position(cursor)
     found = shape(cursor.type, where)
@@ -106,11 +106,11 @@ def made(context: Context, cursor: Cursor, arguments: list[Cursor], name: str) -
     array = Array(found.element, found.rank, "nested", (None,) * found.rank)
     unique = context.array(name, array)
     context.emit(Allocate(unique, array, sizes, fill, where))
-    return Region(unique)
+    return ArrayRegion(unique)
 
 
 def sized(
-    context: Context, cursor: Cursor, found: Shape, arguments: list[Cursor]
+    context: LoweringContext, cursor: Cursor, found: Shape, arguments: list[Cursor]
 ) -> tuple[tuple[Expr, ...], Expr]:
     """Extents and fill of vector(n), vector(n, x) and vector(n, vector(m, x))."""
     where = position(cursor)
@@ -138,7 +138,7 @@ def sized(
     return tuple(sizes), fill
 
 
-def listed(context: Context, cursor: Cursor, elements: list[Cursor], name: str) -> Region:
+def listed(context: LoweringContext, cursor: Cursor, elements: list[Cursor], name: str) -> ArrayRegion:
     """vector{x, y, z}."""
     region = made(context, cursor, [], name)
     array = context.arrays[region.array]
@@ -149,7 +149,7 @@ def listed(context: Context, cursor: Cursor, elements: list[Cursor], name: str) 
     return region
 
 
-def duplicate(context: Context, source: Region, name: str, where: Position) -> Region:
+def duplicate(context: LoweringContext, source: ArrayRegion, name: str, where: SourcePosition) -> ArrayRegion:
     """A copy of a vector or row, element by element."""
     array = context.arrays[source.array]
     rank = array.rank - len(source.indices)
@@ -164,11 +164,16 @@ def duplicate(context: Context, source: Region, name: str, where: Position) -> R
     zero = cast(Constant(0, I64, where), array.element)
     context.emit(Allocate(unique, copy, sizes, zero, where))
     copy_rows(context, source, unique, (), sizes, where)
-    return Region(unique)
+    return ArrayRegion(unique)
 
 
 def copy_rows(
-    context: Context, source: Region, to: str, at: tuple[Expr, ...], sizes: tuple[Expr, ...], where: Position
+    context: LoweringContext,
+    source: ArrayRegion,
+    to: str,
+    at: tuple[Expr, ...],
+    sizes: tuple[Expr, ...],
+    where: SourcePosition,
 ) -> None:
     """Loops over all axes that copy one array into another."""
 
@@ -186,63 +191,63 @@ def copy_rows(
 # Methods.
 
 
-def count(context: Context, cursor: Cursor) -> Expr:
+def count(context: LoweringContext, cursor: Cursor) -> Expr:
     """A subscript or length, before its conversion to size_t: below 0 it is an error either way."""
     found = value(context, cursor)
-    converted = isinstance(found, Cast) and found.type == U64 and found.value.type.kind == "int"
-    return found.value if isinstance(found, Cast) and converted else found
+    converted = isinstance(found, ScalarCast) and found.type == U64 and found.value.type.kind == "int"
+    return found.value if isinstance(found, ScalarCast) and converted else found
 
 
-def region_of(context: Context, cursor: Cursor) -> Region:
+def region_of(context: LoweringContext, cursor: Cursor) -> ArrayRegion:
     found = evaluate(context, cursor)
-    if not isinstance(found, Region):
+    if not isinstance(found, ArrayRegion):
         raise no_vector(cursor)
     return found
 
 
-def length(region: Region, where: Position) -> Expr:
+def length(region: ArrayRegion, where: SourcePosition) -> Expr:
     """size(): of a row, which must be there, the common length of all rows."""
     return Length(region.array, len(region.indices), U64, where, region.indices)
 
 
-def item(context: Context, cursor: Cursor, region: Region, at: Expr) -> Value:
+def item(context: LoweringContext, cursor: Cursor, region: ArrayRegion, at: Expr) -> Value:
     return element(context, Address(region.array, (*region.indices, at)), cursor)
 
 
-def index(context: Context, cursor: Cursor, region: Region, arguments: list[Cursor]) -> Value:
+def index(context: LoweringContext, cursor: Cursor, region: ArrayRegion, arguments: list[Cursor]) -> Value:
     """v[i]."""
     return item(context, cursor, region, count(context, arguments[0]))
 
 
-def size(context: Context, cursor: Cursor, region: Region, arguments: list[Cursor]) -> Value:
+def size(context: LoweringContext, cursor: Cursor, region: ArrayRegion, arguments: list[Cursor]) -> Value:
     return length(region, position(cursor))
 
 
-def empty(context: Context, cursor: Cursor, region: Region, arguments: list[Cursor]) -> Value:
+def empty(context: LoweringContext, cursor: Cursor, region: ArrayRegion, arguments: list[Cursor]) -> Value:
     where = position(cursor)
     return Apply("eq", (length(region, where), Constant(0, U64, where)), BOOL, where)
 
 
-def front(context: Context, cursor: Cursor, region: Region, arguments: list[Cursor]) -> Value:
+def front(context: LoweringContext, cursor: Cursor, region: ArrayRegion, arguments: list[Cursor]) -> Value:
     return item(context, cursor, region, integer(0, position(cursor)))
 
 
-def back(context: Context, cursor: Cursor, region: Region, arguments: list[Cursor]) -> Value:
+def back(context: LoweringContext, cursor: Cursor, region: ArrayRegion, arguments: list[Cursor]) -> Value:
     where = position(cursor)
     last = apply("sub", (length(region, where), Constant(1, U64, where)), U64, where)
     return item(context, cursor, region, last)
 
 
-def begin(context: Context, cursor: Cursor, region: Region, arguments: list[Cursor]) -> Value:
+def begin(context: LoweringContext, cursor: Cursor, region: ArrayRegion, arguments: list[Cursor]) -> Value:
     return Address(region.array, (*region.indices, integer(0, position(cursor))))
 
 
-def end(context: Context, cursor: Cursor, region: Region, arguments: list[Cursor]) -> Value:
+def end(context: LoweringContext, cursor: Cursor, region: ArrayRegion, arguments: list[Cursor]) -> Value:
     where = position(cursor)
     return Address(region.array, (*region.indices, cast(length(region, where), I64)))
 
 
-def push(context: Context, cursor: Cursor, region: Region, arguments: list[Cursor]) -> Value:
+def push(context: LoweringContext, cursor: Cursor, region: ArrayRegion, arguments: list[Cursor]) -> Value:
     """push_back: a number, or a whole local vector as a row."""
     where = position(cursor)
     array = context.arrays[region.array]
@@ -262,7 +267,7 @@ def push(context: Context, cursor: Cursor, region: Region, arguments: list[Curso
     return None
 
 
-def resize(context: Context, cursor: Cursor, region: Region, arguments: list[Cursor]) -> Value:
+def resize(context: LoweringContext, cursor: Cursor, region: ArrayRegion, arguments: list[Cursor]) -> Value:
     """resize(n), assign(n, x), clear(): of a local vector that was empty so far, or is given anew."""
     where = position(cursor)
     array = context.arrays[region.array]
@@ -278,7 +283,7 @@ def resize(context: Context, cursor: Cursor, region: Region, arguments: list[Cur
     return None
 
 
-def is_empty(context: Context, name: str) -> bool:
+def is_empty(context: LoweringContext, name: str) -> bool:
     """Whether the block so far made a vector empty and did not touch it again."""
     last = None
     for statement in context.out:
@@ -288,7 +293,7 @@ def is_empty(context: Context, name: str) -> bool:
     return isinstance(zero, Constant) and zero.value == 0
 
 
-def reserve(context: Context, cursor: Cursor, region: Region, arguments: list[Cursor]) -> Value:
+def reserve(context: LoweringContext, cursor: Cursor, region: ArrayRegion, arguments: list[Cursor]) -> Value:
     """reserve: no effect on values, but room for less than no element cannot be had."""
     where, array = position(cursor), context.arrays[region.array]
     room = replace(array, rank=1, extents=(None,))

@@ -23,13 +23,13 @@ class NoEffect:
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedCursor:
     """It cannot be lifted: a sentence that says what it is and what to write instead."""
 
     why: str
 
 
-Meaning: TypeAlias = Modelled | NoEffect | Refused
+Meaning: TypeAlias = Modelled | NoEffect | RefusedCursor
 MODELLED = Modelled()
 
 
@@ -41,7 +41,7 @@ def table(
     for names, why in without.items():
         found |= {name: NoEffect(why) for name in names.split()}
     for names, why in refused.items():
-        found |= {name: Refused(why) for name in names.split()}
+        found |= {name: RefusedCursor(why) for name in names.split()}
     return found, families
 
 
@@ -199,15 +199,15 @@ OPERATORS, _ = table(
 PROPERTIES: dict[str, Meaning] = {
     "const": MODELLED,
     "restrict": NoEffect("a promise that pointers do not alias, which is assumed anyway"),
-    "volatile": Refused("volatile: its reads and writes mean more than its value"),
-    "thread-local": Refused("thread-local: it keeps its value from call to call; make it a parameter"),
-    "bit-field": Refused("a bit-field: its value is cut to its width; use a whole integer and mask it"),
-    "anonymous field": Refused("an anonymous struct or union: give the field a name"),
-    "mutable": Refused("mutable: use a struct of plain fields"),
-    "address space": Refused("an address space of its own: use plain pointers"),
-    "variadic": Refused("a variable number of arguments: give it fixed parameters"),
-    "flexible array": Refused("an array without a length: use a pointer"),
-    "default member": Refused("a field with a default value: set it where the variable is declared"),
+    "volatile": RefusedCursor("volatile: its reads and writes mean more than its value"),
+    "thread-local": RefusedCursor("thread-local: it keeps its value from call to call; make it a parameter"),
+    "bit-field": RefusedCursor("a bit-field: its value is cut to its width; use a whole integer and mask it"),
+    "anonymous field": RefusedCursor("an anonymous struct or union: give the field a name"),
+    "mutable": RefusedCursor("mutable: use a struct of plain fields"),
+    "address space": RefusedCursor("an address space of its own: use plain pointers"),
+    "variadic": RefusedCursor("a variable number of arguments: give it fixed parameters"),
+    "flexible array": RefusedCursor("an array without a length: use a pointer"),
+    "default member": RefusedCursor("a field with a default value: set it where the variable is declared"),
 }
 
 
@@ -218,8 +218,8 @@ def meaning(of: dict[str, Meaning], families: dict[str, str], name: str) -> Mean
         return found
     for prefix, why in families.items():
         if name.startswith(prefix):
-            return Refused(why)
-    return Refused(f"what is not known here ({name.lower()}): write it in plainer terms")
+            return RefusedCursor(why)
+    return RefusedCursor(f"what is not known here ({name.lower()}): write it in plainer terms")
 
 
 def cursor_meaning(name: str) -> Meaning:

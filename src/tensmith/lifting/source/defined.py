@@ -9,7 +9,6 @@ from tensmith.lifting.loops import (
     Append,
     Apply,
     Assign,
-    Cast,
     Declare,
     Expr,
     If,
@@ -19,6 +18,7 @@ from tensmith.lifting.loops import (
     Parameter,
     Return,
     Scalar,
+    ScalarCast,
     Statement,
     Store,
     Struct,
@@ -94,5 +94,5 @@ def variables(expression: Expr) -> Iterator[Variable]:
         case Load(_, parts, _, _) | Apply(_, parts, _, _) | Length(row=parts):
             for part in parts:
                 yield from variables(part)
-        case Cast(value, _, _):
+        case ScalarCast(value, _, _):
             yield from variables(value)

@@ -18,14 +18,14 @@ from tensmith.lifting.limit import Deadline
 from tensmith.lifting.loops import (
     INT,
     Array,
-    Cast,
     Function,
     If,
     Loop,
     Parameter,
-    Position,
     Return,
     Scalar,
+    ScalarCast,
+    SourcePosition,
     Statement,
     Store,
     Variable,
@@ -34,9 +34,17 @@ from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python_arithmetic import convert
 from tensmith.lifting.source.python_comprehensions import copy
 from tensmith.lifting.source.python_inline import plain_function
-from tensmith.lifting.source.python_kinds import AnyKind, ArrayKind, Kind
+from tensmith.lifting.source.python_kinds import AnyKind, ArrayKind, NumberKind
 from tensmith.lifting.source.python_module import Module, SourceError, parse_module, place, read_text
-from tensmith.lifting.source.python_scope import ArrayRef, Code, Frame, Local, Number, Scope, Value
+from tensmith.lifting.source.python_scope import (
+    ArrayRef,
+    Code,
+    Local,
+    PythonFrame,
+    PythonScope,
+    ScalarValue,
+    Value,
+)
 from tensmith.lifting.source.python_statements import block
 
 _SECONDS = 4.0  # of processor time for one file
@@ -89,8 +97,8 @@ def _lower(
 ) -> Function:
     function = plain_function(module, node)
     code = Code.of(module, function, given)
-    scope = Scope(module, deadline)
-    frame = Frame(code)
+    scope = PythonScope(module, deadline)
+    frame = PythonFrame(code)
     scope.frames.append(frame)
     scope.used |= {argument.arg for argument in (*function.args.posonlyargs, *function.args.args)}
     _bind_parameters(scope, frame, code)
@@ -103,7 +111,7 @@ def _lower(
     parameters = []
     for argument in (*function.args.posonlyargs, *function.args.args):
         kind = code.types.parameters[argument.arg]
-        shape = kind.scalar if isinstance(kind, Kind) else kind.array(argument.arg in written)
+        shape = kind.scalar if isinstance(kind, NumberKind) else kind.array(argument.arg in written)
         parameters.append(Parameter(argument.arg, shape, place(argument)))
     _state_distinct(scope, code, written)
     _state_types(scope, code)
@@ -119,9 +127,9 @@ def _lower(
     )
 
 
-def _bind_parameters(scope: Scope, frame: Frame, code: Code) -> None:
+def _bind_parameters(scope: PythonScope, frame: PythonFrame, code: Code) -> None:
     for name, kind in code.types.parameters.items():
-        if not isinstance(kind, Kind):
+        if not isinstance(kind, NumberKind):
             frame.names[name] = ArrayRef(name, kind)
             continue
         local = Local(name, kind)
@@ -129,24 +137,24 @@ def _bind_parameters(scope: Scope, frame: Frame, code: Code) -> None:
             scope.steady.add(name)
         elif code.types.variables[name] != kind:  # the name holds something wider later
             variable = code.types.variables[name]
-            if isinstance(variable, Kind) and variable.scalar == kind.scalar:
+            if isinstance(variable, NumberKind) and variable.scalar == kind.scalar:
                 local = Local(name, variable)
-            elif isinstance(variable, Kind):
+            elif isinstance(variable, NumberKind):
                 local = _widened(scope, local, variable, code.function)
         frame.names[name] = local
 
 
-def _widened(scope: Scope, local: Local, kind: Kind, node: ast.AST) -> Local:
-    value = Number(Variable(local.name, local.kind.scalar, place(node)), local.kind)
-    return scope.declare(local.name, Number(convert(value, kind, place(node)), kind), place(node))
+def _widened(scope: PythonScope, local: Local, kind: NumberKind, node: ast.AST) -> Local:
+    value = ScalarValue(Variable(local.name, local.kind.scalar, place(node)), local.kind)
+    return scope.declare(local.name, ScalarValue(convert(value, kind, place(node)), kind), place(node))
 
 
-def _finish(scope: Scope, found: Value | None, function: ast.FunctionDef) -> Scalar | Array | None:
+def _finish(scope: PythonScope, found: Value | None, function: ast.FunctionDef) -> Scalar | Array | None:
     """The `Return` at the end, and its type."""
     if found is None:
         return None
     where = place(function.body[-1])
-    if isinstance(found, Number):
+    if isinstance(found, ScalarValue):
         scope.emit(Return(found.expr, where))
         return found.expr.type
     if found.prefix:
@@ -166,7 +174,7 @@ def _written(statements: Sequence[Statement]) -> Iterator[str]:
                 yield from _written(body)
 
 
-def _state_distinct(scope: Scope, code: Code, written: set[str]) -> None:
+def _state_distinct(scope: PythonScope, code: Code, written: set[str]) -> None:
     """What is written must be no other parameter, and no other row, under a second name."""
     arrays = {name: kind for name, kind in code.types.parameters.items() if isinstance(kind, ArrayKind)}
     for name, kind in arrays.items():
@@ -176,7 +184,7 @@ def _state_distinct(scope: Scope, code: Code, written: set[str]) -> None:
             scope.note(assumptions.ONE_LIST(name))
 
 
-def _state_types(scope: Scope, code: Code) -> None:
+def _state_types(scope: PythonScope, code: Code) -> None:
     """What NumPy does to a value that does not fit its type, and what arrays without a type hold."""
     if _narrows(tuple(scope.statements), set()):
         scope.note(assumptions.NARROWED())
@@ -189,10 +197,10 @@ def _state_types(scope: Scope, code: Code) -> None:
 
 def _narrows(node: object, seen: set[int]) -> bool:
     """Whether an unbounded integer is cut to a machine type anywhere inside; parts may be shared."""
-    if id(node) in seen or isinstance(node, Scalar | Position):
+    if id(node) in seen or isinstance(node, Scalar | SourcePosition):
         return False
     seen.add(id(node))
-    if isinstance(node, Cast) and node.value.type == INT and node.type.kind == "int":
+    if isinstance(node, ScalarCast) and node.value.type == INT and node.type.kind == "int":
         return True
     if isinstance(node, tuple):
         return any(_narrows(part, seen) for part in node)

@@ -11,13 +11,13 @@ from tensmith.lifting.loops import (
     I32,
     INT,
     Apply,
-    Cast,
     Constant,
     Expr,
     Length,
     Load,
-    Position,
     Scalar,
+    ScalarCast,
+    SourcePosition,
     Variable,
 )
 from tensmith.lifting.refusal import Refusal
@@ -25,7 +25,7 @@ from tensmith.lifting.source.python_kinds import (
     PY_BOOL,
     PY_FLOAT,
     PY_INT,
-    Kind,
+    NumberKind,
     arithmetic,
     compared,
     join,
@@ -33,29 +33,29 @@ from tensmith.lifting.source.python_kinds import (
     promote,
     quotient,
 )
-from tensmith.lifting.source.python_scope import Number
+from tensmith.lifting.source.python_scope import ScalarValue
 
 TRUTHS = "NumPy's truth values are no numbers; convert them by int()"
 _LARGEST_POWER = 16
 
 
-def constant(value: int | float | bool, position: Position) -> Number:
+def constant(value: int | float | bool, position: SourcePosition) -> ScalarValue:
     """A literal of Python's own types."""
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
         raise Refusal(
             f"an integer of {value.bit_length()} bits does not fit in 64; use smaller ones", position
         )
     kind = PY_BOOL if isinstance(value, bool) else PY_INT if isinstance(value, int) else PY_FLOAT
-    return Number(Constant(value, kind.scalar, position), kind)
+    return ScalarValue(Constant(value, kind.scalar, position), kind)
 
 
-def cast(expr: Expr, to: Scalar, position: Position) -> Expr:
+def cast(expr: Expr, to: Scalar, position: SourcePosition) -> Expr:
     """A conversion written out; literals are converted at once where that is exact."""
     if expr.type == to:
         return expr
     if isinstance(expr, Constant) and _exact(expr.value, to):
         return Constant(float(expr.value) if to.kind == "float" else int(expr.value), to, expr.position)
-    return Cast(expr, to, position)
+    return ScalarCast(expr, to, position)
 
 
 def _exact(value: int | float | bool, to: Scalar) -> bool:
@@ -81,7 +81,7 @@ def limits(scalar: Scalar) -> tuple[int, int]:
     return low, low + (1 << scalar.bits) - 1
 
 
-def convert(number: Number, to: Kind, position: Position) -> Expr:
+def convert(number: ScalarValue, to: NumberKind, position: SourcePosition) -> Expr:
     """The number where a value of kind `to` is expected; refuses what would lose a fraction silently."""
     scalar = number.expr.type
     if scalar.kind == "float" and to.scalar.kind != "float":
@@ -99,13 +99,15 @@ def convert(number: Number, to: Kind, position: Position) -> Expr:
     return cast(number.expr, to.scalar, position)
 
 
-def binary(operator: str, left: Number, right: Number, position: Position) -> Number:
+def binary(operator: str, left: ScalarValue, right: ScalarValue, position: SourcePosition) -> ScalarValue:
     """add, sub, mul on numbers of any kinds."""
     kind = arithmetic(left.kind, right.kind)
     return _machine(operator, kind, (left, right), position)
 
 
-def _machine(operator: str, kind: Kind, operands: Sequence[Number], position: Position) -> Number:
+def _machine(
+    operator: str, kind: NumberKind, operands: Sequence[ScalarValue], position: SourcePosition
+) -> ScalarValue:
     """An operator that NumPy wraps in its own width; narrow operands are widened and the result cut."""
     scalar = kind.scalar
     truths = [{one for one in operand.kind.kinds if one.scalar.kind == "bool"} for operand in operands]
@@ -117,11 +119,11 @@ def _machine(operator: str, kind: Kind, operands: Sequence[Number], position: Po
     values = tuple(cast(convert(operand, kind, position), work, position) for operand in operands)
     result: Expr = Apply(operator, values, work, position)
     if narrow or (scalar.kind == "int" and scalar.bits is not None and not scalar.signed):
-        result = Cast(result, scalar, position)
-    return Number(result, kind)
+        result = ScalarCast(result, scalar, position)
+    return ScalarValue(result, kind)
 
 
-def check_settled(kind: Kind, position: Position) -> None:
+def check_settled(kind: NumberKind, position: SourcePosition) -> None:
     """Refuses to compute in one kind or another by the path taken: 8 bits wrap, Python's integers do not."""
     if not kind.settled:
         names = " or ".join(sorted(f"{'Python' if one.weak else 'NumPy'}'s {one}" for one in kind.among))
@@ -130,30 +132,30 @@ def check_settled(kind: Kind, position: Position) -> None:
         )
 
 
-def negate(number: Number, position: Position) -> Number:
+def negate(number: ScalarValue, position: SourcePosition) -> ScalarValue:
     """-x; a literal's sign becomes part of it."""
     if isinstance(number.expr, Constant) and number.kind != PY_BOOL and number.kind.weak:
-        return Number(Constant(-number.expr.value, number.expr.type, position), number.kind)
+        return ScalarValue(Constant(-number.expr.value, number.expr.type, position), number.kind)
     return _machine("neg", arithmetic(number.kind, number.kind), (number,), position)
 
 
-def divide(left: Number, right: Number, position: Position) -> Number:
+def divide(left: ScalarValue, right: ScalarValue, position: SourcePosition) -> ScalarValue:
     """left / right, a float."""
     kind = quotient(left.kind, right.kind)
     values = (convert(left, kind, position), convert(right, kind, position))
-    return Number(Apply("div", values, kind.scalar, position), kind)
+    return ScalarValue(Apply("div", values, kind.scalar, position), kind)
 
 
-def floor_divide(left: Number, right: Number, position: Position) -> Number:
+def floor_divide(left: ScalarValue, right: ScalarValue, position: SourcePosition) -> ScalarValue:
     """left // right."""
     kind = arithmetic(left.kind, right.kind)
     if kind.scalar.kind == "float":
         whole = divide(left, right, position)
-        return Number(Apply("floor", (whole.expr,), whole.expr.type, position), kind)
+        return ScalarValue(Apply("floor", (whole.expr,), whole.expr.type, position), kind)
     return _machine("fdiv", kind, (left, right), position)
 
 
-def remainder(left: Number, right: Number, position: Position) -> Number:
+def remainder(left: ScalarValue, right: ScalarValue, position: SourcePosition) -> ScalarValue:
     """left % right, with the sign of right."""
     kind = arithmetic(left.kind, right.kind)
     if kind.scalar.kind == "float":
@@ -162,7 +164,7 @@ def remainder(left: Number, right: Number, position: Position) -> Number:
     return _machine("fmod", kind, (left, right), position)
 
 
-def bitwise(operator: str, left: Number, right: Number, position: Position) -> Number:
+def bitwise(operator: str, left: ScalarValue, right: ScalarValue, position: SourcePosition) -> ScalarValue:
     """& | ^ << >> on integers; & | ^ of truth values are and, or, ne."""
     kind = promote(left.kind, right.kind)
     if kind.scalar.kind == "float":
@@ -172,11 +174,13 @@ def bitwise(operator: str, left: Number, right: Number, position: Position) -> N
         if operator not in logical:
             kind = PY_INT
         else:
-            return Number(Apply(logical[operator], (left.expr, right.expr), BOOL, position), kind)
+            return ScalarValue(Apply(logical[operator], (left.expr, right.expr), BOOL, position), kind)
     return _machine(operator, kind, (left, right), position)
 
 
-def power(base: Number, exponent: Number, position: Position, numpy: bool = False) -> Number:
+def power(
+    base: ScalarValue, exponent: ScalarValue, position: SourcePosition, numpy: bool = False
+) -> ScalarValue:
     """base ** exponent: repeated products for small whole exponents, sqrt for 0.5."""
     value = exponent.expr.value if isinstance(exponent.expr, Constant) else None
     strong = numpy or not base.kind.weak
@@ -195,12 +199,12 @@ def power(base: Number, exponent: Number, position: Position, numpy: bool = Fals
             position,
         )
     values = (convert(base, kind, position), convert(exponent, kind, position))
-    return Number(Apply("pow", values, kind.scalar, position), kind)
+    return ScalarValue(Apply("pow", values, kind.scalar, position), kind)
 
 
-def _repeated(base: Number, times: int, position: Position) -> Number:
+def _repeated(base: ScalarValue, times: int, position: SourcePosition) -> ScalarValue:
     if times == 0:
-        return Number(cast(Constant(1, INT, position), base.kind.scalar, position), base.kind)
+        return ScalarValue(cast(Constant(1, INT, position), base.kind.scalar, position), base.kind)
     if times == 1:
         return base
     half = _repeated(base, times // 2, position)
@@ -208,7 +212,9 @@ def _repeated(base: Number, times: int, position: Position) -> Number:
     return binary("mul", square, base, position) if times % 2 else square
 
 
-def apply_float(operator: str, number: Number, position: Position, strong: bool = False) -> Number:
+def apply_float(
+    operator: str, number: ScalarValue, position: SourcePosition, strong: bool = False
+) -> ScalarValue:
     """A function of one float; integers become f64 first."""
     kind = number.kind
     if any(
@@ -216,15 +222,15 @@ def apply_float(operator: str, number: Number, position: Position, strong: bool 
     ):
         raise Refusal("NumPy takes this of 8 and 16 bits in half precision; convert it by float()", position)
     if kind.scalar.kind != "float":
-        kind = Kind(F64, not strong)
-    return Number(Apply(operator, (convert(number, kind, position),), kind.scalar, position), kind)
+        kind = NumberKind(F64, not strong)
+    return ScalarValue(Apply(operator, (convert(number, kind, position),), kind.scalar, position), kind)
 
 
-def absolute(number: Number, position: Position) -> Number:
+def absolute(number: ScalarValue, position: SourcePosition) -> ScalarValue:
     return _machine("abs", arithmetic(number.kind, number.kind), (number,), position)
 
 
-def compare(operator: str, left: Number, right: Number, position: Position) -> Number:
+def compare(operator: str, left: ScalarValue, right: ScalarValue, position: SourcePosition) -> ScalarValue:
     """A comparison: Python's are exact between integers and floats, which f64 keeps up to 2^53."""
     result = compared(left.kind, right.kind)
     left, right = _as_compared(left), _as_compared(right)
@@ -236,18 +242,18 @@ def compare(operator: str, left: Number, right: Number, position: Position) -> N
     first, second = convert(left, kind, position), convert(right, kind, position)
     if operator in ("gt", "ge"):
         first, second, operator = second, first, {"gt": "lt", "ge": "le"}[operator]
-    return Number(Apply(operator, (first, second), BOOL, position), result)
+    return ScalarValue(Apply(operator, (first, second), BOOL, position), result)
 
 
-def _as_compared(number: Number) -> Number:
+def _as_compared(number: ScalarValue) -> ScalarValue:
     """A number of one of several kinds as one that holds them all: comparisons are exact."""
     kind = number.kind
     if not kind.among:
         return number
-    return Number(number.expr, PY_INT if kind.scalar == INT else Kind(kind.scalar, kind.weak))
+    return ScalarValue(number.expr, PY_INT if kind.scalar == INT else NumberKind(kind.scalar, kind.weak))
 
 
-def fit(kind: Kind, *numbers: Number) -> bool:
+def fit(kind: NumberKind, *numbers: ScalarValue) -> bool:
     """Whether Python's integers among the numbers are literals that the kind holds."""
     return all(
         isinstance(number.expr, Constant) and fits(int(number.expr.value), kind.scalar)
@@ -256,7 +262,7 @@ def fit(kind: Kind, *numbers: Number) -> bool:
     )
 
 
-def truth(number: Number, position: Position) -> Expr:
+def truth(number: ScalarValue, position: SourcePosition) -> Expr:
     """bool(x)."""
     if number.kind.scalar.kind == "bool":
         return number.expr
@@ -264,20 +270,20 @@ def truth(number: Number, position: Position) -> Expr:
     return Apply("ne", (number.expr, zero), BOOL, position)
 
 
-def negation(condition: Expr, position: Position) -> Expr:
+def negation(condition: Expr, position: SourcePosition) -> Expr:
     if isinstance(condition, Constant):
         return Constant(not condition.value, BOOL, position)
     return Apply("not", (condition,), BOOL, position)
 
 
-def both(left: Expr, right: Expr, position: Position) -> Expr:
+def both(left: Expr, right: Expr, position: SourcePosition) -> Expr:
     """left and right: the right side is looked at only where the left holds, if it may be undefined."""
     if may_fail(right):
         return Apply("select", (left, right, Constant(False, BOOL, position)), BOOL, position)
     return Apply("and", (left, right), BOOL, position)
 
 
-def either(left: Expr, right: Expr, position: Position) -> Expr:
+def either(left: Expr, right: Expr, position: SourcePosition) -> Expr:
     if may_fail(right):
         return Apply("select", (left, Constant(True, BOOL, position), right), BOOL, position)
     return Apply("or", (left, right), BOOL, position)
@@ -290,7 +296,7 @@ def may_fail(expr: Expr) -> bool:
             return True
         case Apply(operator, arguments):
             return operator in ("div", "fdiv", "fmod", "shl", "shr") or any(map(may_fail, arguments))
-        case Cast(value):
+        case ScalarCast(value):
             return may_fail(value)
         case Length(row=row):
             return bool(row)
@@ -298,12 +304,14 @@ def may_fail(expr: Expr) -> bool:
             return False
 
 
-def choose(condition: Expr, then: Number, otherwise: Number, position: Position) -> Number:
+def choose(
+    condition: Expr, then: ScalarValue, otherwise: ScalarValue, position: SourcePosition
+) -> ScalarValue:
     """then if condition else otherwise."""
     return select(condition, then, otherwise, _one_of(then, otherwise), position)
 
 
-def _one_of(*numbers: Number) -> Kind:
+def _one_of(*numbers: ScalarValue) -> NumberKind:
     """The kind of what is one of several numbers."""
     return join(
         *(
@@ -315,23 +323,31 @@ def _one_of(*numbers: Number) -> Kind:
     )
 
 
-def select(condition: Expr, then: Number, otherwise: Number, kind: Kind, position: Position) -> Number:
+def select(
+    condition: Expr, then: ScalarValue, otherwise: ScalarValue, kind: NumberKind, position: SourcePosition
+) -> ScalarValue:
     """One of two numbers as a number of some kind."""
     values = (condition, convert(then, kind, position), convert(otherwise, kind, position))
-    return Number(Apply("select", values, kind.scalar, position), kind)
+    return ScalarValue(Apply("select", values, kind.scalar, position), kind)
 
 
-def smaller(left: Number, right: Number, position: Position, python: bool = True) -> Number:
+def smaller(
+    left: ScalarValue, right: ScalarValue, position: SourcePosition, python: bool = True
+) -> ScalarValue:
     """min(left, right); between floats Python's keeps the left unless the right is less."""
     return _extreme("min", left, right, position, python)
 
 
-def larger(left: Number, right: Number, position: Position, python: bool = True) -> Number:
+def larger(
+    left: ScalarValue, right: ScalarValue, position: SourcePosition, python: bool = True
+) -> ScalarValue:
     """max(left, right)."""
     return _extreme("max", left, right, position, python)
 
 
-def _extreme(operator: str, left: Number, right: Number, position: Position, python: bool) -> Number:
+def _extreme(
+    operator: str, left: ScalarValue, right: ScalarValue, position: SourcePosition, python: bool
+) -> ScalarValue:
     kind = _one_of(left, right) if python else promote(left.kind, right.kind)
     if python and isinstance(right.expr, Constant) and _is_no_bound(operator, left.kind, right.expr.value):
         return left
@@ -341,10 +357,10 @@ def _extreme(operator: str, left: Number, right: Number, position: Position, pyt
     if kind.scalar.kind == "bool":
         kind = PY_INT
     values = (convert(left, kind, position), convert(right, kind, position))
-    return Number(Apply(operator, values, kind.scalar, position), kind)
+    return ScalarValue(Apply(operator, values, kind.scalar, position), kind)
 
 
-def _is_no_bound(operator: str, kind: Kind, bound: float) -> bool:
+def _is_no_bound(operator: str, kind: NumberKind, bound: float) -> bool:
     """Whether no integer of a machine type lies beyond a bound."""
     if kind.among or kind.scalar.kind != "int" or kind.scalar.bits is None:
         return False
@@ -352,7 +368,7 @@ def _is_no_bound(operator: str, kind: Kind, bound: float) -> bool:
     return bound >= high if operator == "min" else bound <= low
 
 
-def beyond(left: Number, right: Number, largest: bool, position: Position) -> Number:
+def beyond(left: ScalarValue, right: ScalarValue, largest: bool, position: SourcePosition) -> ScalarValue:
     """numpy.fmax and fmin: the other argument where one is NaN."""
     kind = promote(left.kind, right.kind)
     if kind.scalar.kind != "float":
@@ -363,29 +379,29 @@ def beyond(left: Number, right: Number, largest: bool, position: Position) -> Nu
     return select(either, right, left, kind, position)
 
 
-def to_integer(number: Number, how: str, position: Position) -> Number:
+def to_integer(number: ScalarValue, how: str, position: SourcePosition) -> ScalarValue:
     """int(x), math.floor(x), math.ceil(x), round(x): a Python integer."""
     if number.kind.scalar.kind == "float":
         expr = number.expr
         if how != "trunc":
             expr = Apply(how, (expr,), expr.type, position)
-        return Number(Cast(expr, INT, position), PY_INT)
-    return Number(cast(number.expr, INT, position), PY_INT)
+        return ScalarValue(ScalarCast(expr, INT, position), PY_INT)
+    return ScalarValue(cast(number.expr, INT, position), PY_INT)
 
 
-def to_float(number: Number, position: Position) -> Number:
+def to_float(number: ScalarValue, position: SourcePosition) -> ScalarValue:
     """float(x)."""
-    return Number(cast(number.expr, F64, position), PY_FLOAT)
+    return ScalarValue(cast(number.expr, F64, position), PY_FLOAT)
 
 
-def to_kind(number: Number, kind: Kind, position: Position) -> Number:
+def to_kind(number: ScalarValue, kind: NumberKind, position: SourcePosition) -> ScalarValue:
     """numpy.float32(x), numpy.uint8(x) and stores to NumPy arrays: any conversion."""
     if kind.scalar.kind == "bool":
-        return Number(truth(number, position), kind)
+        return ScalarValue(truth(number, position), kind)
     if number.kind.scalar.kind == "float" and kind.scalar.kind == "int":
         if isinstance(number.expr, Constant) and not math.isfinite(number.expr.value):
             raise Refusal(f"{number.expr.value} has no integer; use a float type", position)
-        return Number(Cast(number.expr, kind.scalar, position), kind)
+        return ScalarValue(ScalarCast(number.expr, kind.scalar, position), kind)
     if number.kind.weak and number.kind.scalar.kind == "int":
-        return Number(convert(number, kind, position), kind)
-    return Number(cast(number.expr, kind.scalar, position), kind)
+        return ScalarValue(convert(number, kind, position), kind)
+    return ScalarValue(cast(number.expr, kind.scalar, position), kind)

@@ -7,7 +7,7 @@ import ast
 from tensmith.lifting import assumptions
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python_module import place
-from tensmith.lifting.source.python_scope import Scope
+from tensmith.lifting.source.python_scope import PythonScope
 
 # Expressions that change nothing, whatever they are made of; calls of these functions alone.
 _PURE = (
@@ -25,7 +25,7 @@ _PURE_CALLS = frozenset(
 )
 
 
-def assertion(scope: Scope, statement: ast.Assert) -> None:
+def assertion(scope: PythonScope, statement: ast.Assert) -> None:
     """Notes that an assertion holds; refuses one whose test may do more than look."""
     for node in ast.walk(statement.test):
         pure = isinstance(node, _PURE)

@@ -25,14 +25,14 @@ from tensmith.lifting.source.python_expressions import raised
 from tensmith.lifting.source.python_inline import inline
 from tensmith.lifting.source.python_kinds import DTYPES, PY_BOOL, promote, read_dtype
 from tensmith.lifting.source.python_module import place
-from tensmith.lifting.source.python_scope import Number, Scope, Value, array, lowers, number
+from tensmith.lifting.source.python_scope import PythonScope, ScalarValue, Value, array, lowers, number
 
 _INFINITE = re.compile(r"\s*[+-]?(inf|infinity)\s*", re.IGNORECASE)
 _IN_OUT = {"print", "input", "open", "exec", "eval", "__import__"}
 
 
 @lowers(ast.Call)
-def _call(scope: Scope, node: ast.Call) -> Value:
+def _call(scope: PythonScope, node: ast.Call) -> Value:
     where = place(node)
     _check_name(scope, node.func)
     if isinstance(node.func, ast.Attribute) and not _of_library(scope, node.func):
@@ -59,7 +59,7 @@ def _call(scope: Scope, node: ast.Call) -> Value:
     raise Refusal(f"{what} is not known here; define it in the same file, or write its loop", where)
 
 
-def _check_name(scope: Scope, function: ast.expr) -> None:
+def _check_name(scope: PythonScope, function: ast.expr) -> None:
     """A name that is called means what Python, math or numpy means by it, or the one function of the file."""
     root = function
     while isinstance(root, ast.Attribute):
@@ -79,7 +79,7 @@ def _check_name(scope: Scope, function: ast.expr) -> None:
         )
 
 
-def _of_library(scope: Scope, function: ast.Attribute) -> bool:
+def _of_library(scope: PythonScope, function: ast.Attribute) -> bool:
     inner: ast.expr = function
     while isinstance(inner, ast.Attribute):
         inner = inner.value
@@ -90,7 +90,7 @@ def _of_library(scope: Scope, function: ast.Attribute) -> bool:
     )
 
 
-def _arguments(scope: Scope, node: ast.Call, least: int, most: int | None = None) -> list[Number]:
+def _arguments(scope: PythonScope, node: ast.Call, least: int, most: int | None = None) -> list[ScalarValue]:
     most = least if most is None else most
     count = str(least) if least == most else f"{least} to {most}"
     if node.keywords or not least <= len(node.args) <= most:
@@ -103,10 +103,10 @@ def _arguments(scope: Scope, node: ast.Call, least: int, most: int | None = None
 
 # Numbers to a number.
 
-Rule = Callable[[Scope, ast.Call, str], Value]
+Rule = Callable[[PythonScope, ast.Call, str], Value]
 
 
-def _float_operator(scope: Scope, node: ast.Call, called: str) -> Value:
+def _float_operator(scope: PythonScope, node: ast.Call, called: str) -> Value:
     (argument,) = _arguments(scope, node, 1)
     if called.startswith("math."):
         if called not in names.TOTAL:
@@ -116,12 +116,12 @@ def _float_operator(scope: Scope, node: ast.Call, called: str) -> Value:
     return arithmetic.apply_float(names.FLOAT_OPERATORS[called], argument, place(node), strong=True)
 
 
-def _rounding(scope: Scope, node: ast.Call, called: str) -> Value:
+def _rounding(scope: PythonScope, node: ast.Call, called: str) -> Value:
     (argument,) = _arguments(scope, node, 1)
     return arithmetic.to_integer(argument, names.ROUNDINGS[called], place(node))
 
 
-def _float(scope: Scope, node: ast.Call, called: str) -> Value:
+def _float(scope: PythonScope, node: ast.Call, called: str) -> Value:
     match node.args:
         case [ast.Constant(value=str(text)) as literal] if _INFINITE.fullmatch(text):
             scope.visit(literal)
@@ -129,21 +129,21 @@ def _float(scope: Scope, node: ast.Call, called: str) -> Value:
     return arithmetic.to_float(_arguments(scope, node, 1)[0], place(node))
 
 
-def _bool(scope: Scope, node: ast.Call, called: str) -> Value:
+def _bool(scope: PythonScope, node: ast.Call, called: str) -> Value:
     where = place(node)
-    return Number(arithmetic.truth(_arguments(scope, node, 1)[0], where), PY_BOOL)
+    return ScalarValue(arithmetic.truth(_arguments(scope, node, 1)[0], where), PY_BOOL)
 
 
-def _absolute(scope: Scope, node: ast.Call, called: str) -> Value:
+def _absolute(scope: PythonScope, node: ast.Call, called: str) -> Value:
     return arithmetic.absolute(_arguments(scope, node, 1)[0], place(node))
 
 
-def _square(scope: Scope, node: ast.Call, called: str) -> Value:
+def _square(scope: PythonScope, node: ast.Call, called: str) -> Value:
     (argument,) = _arguments(scope, node, 1)
     return arithmetic.binary("mul", argument, argument, place(node))
 
 
-def _extreme(scope: Scope, node: ast.Call, called: str) -> Value:
+def _extreme(scope: PythonScope, node: ast.Call, called: str) -> Value:
     where = place(node)
     largest = called in names.LARGEST
     if called in ("min", "max") and len(node.args) == 1:
@@ -157,7 +157,7 @@ def _extreme(scope: Scope, node: ast.Call, called: str) -> Value:
     return reduce(lambda left, right: pick(left, right, where, called in ("min", "max")), numbers)
 
 
-def _clip(scope: Scope, node: ast.Call, called: str) -> Value:
+def _clip(scope: PythonScope, node: ast.Call, called: str) -> Value:
     where = place(node)
     numbers = _arguments(scope, node, 3)
     kind = reduce(promote, (each.kind for each in numbers))
@@ -168,14 +168,14 @@ def _clip(scope: Scope, node: ast.Call, called: str) -> Value:
     return arithmetic.to_kind(arithmetic.smaller(raised, high, where, False), kind, where)
 
 
-def _where(scope: Scope, node: ast.Call, called: str) -> Value:
+def _where(scope: PythonScope, node: ast.Call, called: str) -> Value:
     where = place(node)
     condition, then, otherwise = _arguments(scope, node, 3)
     kind = promote(then.kind, otherwise.kind)
     return arithmetic.select(arithmetic.truth(condition, where), then, otherwise, kind, where)
 
 
-def _power(scope: Scope, node: ast.Call, called: str) -> Value:
+def _power(scope: PythonScope, node: ast.Call, called: str) -> Value:
     where = place(node)
     base, exponent = _arguments(scope, node, 2)
     if called == "math.pow":
@@ -186,14 +186,14 @@ def _power(scope: Scope, node: ast.Call, called: str) -> Value:
     return raised(scope, base, exponent, where)
 
 
-def _hypot(scope: Scope, node: ast.Call, called: str) -> Value:
+def _hypot(scope: PythonScope, node: ast.Call, called: str) -> Value:
     where = place(node)
     scope.note(assumptions.HYPOTENUSE())
     first, second = (arithmetic.binary("mul", side, side, where) for side in _arguments(scope, node, 2))
     return arithmetic.apply_float("sqrt", arithmetic.binary("add", first, second, where), where)
 
 
-def _logarithm(scope: Scope, node: ast.Call, called: str) -> Value:
+def _logarithm(scope: PythonScope, node: ast.Call, called: str) -> Value:
     """log2(x), log10(x) as log(x) / log(base)."""
     where = place(node)
     (argument,) = _arguments(scope, node, 1)
@@ -207,13 +207,13 @@ def _logarithm(scope: Scope, node: ast.Call, called: str) -> Value:
     return arithmetic.divide(top, bottom, where)
 
 
-def _length(scope: Scope, node: ast.Call, called: str) -> Value:
+def _length(scope: PythonScope, node: ast.Call, called: str) -> Value:
     if len(node.args) != 1 or node.keywords:
         raise Refusal("len takes one list; write len(a)", place(node))
     return scope.length(array(scope, node.args[0]), 0, place(node))
 
 
-def _total(scope: Scope, node: ast.Call, called: str) -> Value:
+def _total(scope: PythonScope, node: ast.Call, called: str) -> Value:
     words = {word.arg: word.value for word in node.keywords}
     first = node.args[1] if len(node.args) > 1 else words.pop("start", None)
     if not node.args or words or (first is not None and called != "sum"):
@@ -237,12 +237,12 @@ def _no_generator(node: ast.Call, called: str) -> None:
         )
 
 
-def _truth(scope: Scope, node: ast.Call, called: str) -> Value:
+def _truth(scope: PythonScope, node: ast.Call, called: str) -> Value:
     if len(node.args) != 1 or node.keywords:
         raise Refusal(f"{called} is lifted over one list alone; write the loop", place(node))
     _no_generator(node, called)
     found = all_or_any(scope, node, node.args[0], called.endswith("all"))
-    return Number(found.expr, DTYPES["bool"]) if called.startswith("numpy.") else found
+    return ScalarValue(found.expr, DTYPES["bool"]) if called.startswith("numpy.") else found
 
 
 _SCALARS: dict[str | None, Rule] = {
@@ -267,7 +267,7 @@ _SCALARS: dict[str | None, Rule] = {
 # Arrays.
 
 
-def _filled(scope: Scope, node: ast.Call, called: str) -> Value:
+def _filled(scope: PythonScope, node: ast.Call, called: str) -> Value:
     """zeros, ones, empty, full and their _like forms; the inferred kind holds the dtype."""
     where = place(node)
     kind = array_kind(scope, node)
@@ -290,7 +290,7 @@ def _filled(scope: Scope, node: ast.Call, called: str) -> Value:
         extents = [scope.length(whole, axis, where).expr for axis in range(whole.kind.rank)]
     else:
         extents = shape_of(scope, shape)
-    given: Number | None = None
+    given: ScalarValue | None = None
     if called == "numpy.full":
         given = number(scope, node.args[1])
         if not given_types and not isinstance(given.expr, Constant):
@@ -301,7 +301,7 @@ def _filled(scope: Scope, node: ast.Call, called: str) -> Value:
     return scope.allocate(name, kind, extents, fill, where)
 
 
-def _copied(scope: Scope, node: ast.Call, called: str) -> Value:
+def _copied(scope: PythonScope, node: ast.Call, called: str) -> Value:
     where, kind = place(node), array_kind(scope, node)
     name = scope.take_hint("copy")
     if len(node.args) != 1 or node.keywords:
@@ -324,7 +324,7 @@ _ARRAYS: dict[str | None, Rule] = {
 }
 
 
-def _method(scope: Scope, node: ast.Call, function: ast.Attribute) -> Value:
+def _method(scope: PythonScope, node: ast.Call, function: ast.Attribute) -> Value:
     where = place(node)
     scope.visit(function)
     if function.attr == "copy" and not node.args and not node.keywords:

@@ -9,14 +9,14 @@ from tensmith.lifting import assumptions
 from tensmith.lifting.loops import BOOL, INT, Assign, Constant, Expr, Variable
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source import python_arithmetic as arithmetic
-from tensmith.lifting.source.python_iteration import Iteration, bind, counted, iteration
-from tensmith.lifting.source.python_kinds import PY_BOOL, ArrayKind, Kind
+from tensmith.lifting.source.python_iteration import CountedLoop, bind, counted, iteration
+from tensmith.lifting.source.python_kinds import PY_BOOL, ArrayKind, NumberKind
 from tensmith.lifting.source.python_liveness import reads, targets
 from tensmith.lifting.source.python_module import place
 from tensmith.lifting.source.python_scope import (
     ArrayRef,
-    Number,
-    Scope,
+    PythonScope,
+    ScalarValue,
     Value,
     array,
     integer,
@@ -26,7 +26,7 @@ from tensmith.lifting.source.python_scope import (
 )
 
 
-def array_kind(scope: Scope, node: ast.expr) -> ArrayKind:
+def array_kind(scope: PythonScope, node: ast.expr) -> ArrayKind:
     """The inferred kind of an expression that makes an array."""
     kind = scope.frame.code.types.expressions.get(id(node))
     if not isinstance(kind, ArrayKind):
@@ -34,7 +34,7 @@ def array_kind(scope: Scope, node: ast.expr) -> ArrayKind:
     return kind
 
 
-def element_value(given: Number, kind: ArrayKind, node: ast.AST) -> Expr:
+def element_value(given: ScalarValue, kind: ArrayKind, node: ast.AST) -> Expr:
     """The number as an element: lists take what they get, NumPy arrays convert."""
     if kind.numpy:
         return arithmetic.to_kind(given, kind.element, place(node)).expr
@@ -45,7 +45,7 @@ def element_value(given: Number, kind: ArrayKind, node: ast.AST) -> Expr:
 
 
 @lowers(ast.List)
-def _display(scope: Scope, node: ast.List) -> Value:
+def _display(scope: PythonScope, node: ast.List) -> Value:
     where = place(node)
     kind = array_kind(scope, node)
     if not node.elts:
@@ -55,7 +55,7 @@ def _display(scope: Scope, node: ast.List) -> Value:
     if kind.rank == 1:
         made = scope.allocate(name, kind, (Constant(len(values), INT, where),), None, where)
         for n, part in enumerate(values):
-            assert isinstance(part, Number)
+            assert isinstance(part, ScalarValue)
             scope.store(made, Constant(n, INT, where), element_value(part, kind, node), where)
         return made
     made = scope.allocate(name, kind, (), None, where)
@@ -65,7 +65,7 @@ def _display(scope: Scope, node: ast.List) -> Value:
     return made
 
 
-def append_row(scope: Scope, whole: ArrayRef, row: ArrayRef, node: ast.AST) -> None:
+def append_row(scope: PythonScope, whole: ArrayRef, row: ArrayRef, node: ast.AST) -> None:
     """Appends a list that was made for it."""
     if row.prefix or row.name not in scope.home:
         raise Refusal(
@@ -75,7 +75,7 @@ def append_row(scope: Scope, whole: ArrayRef, row: ArrayRef, node: ast.AST) -> N
     scope.append(whole, row.name, place(node))
 
 
-def fill(scope: Scope, node: ast.expr) -> tuple[list[Expr], Number] | None:
+def fill(scope: PythonScope, node: ast.expr) -> tuple[list[Expr], ScalarValue] | None:
     """Extents and fill of [c] * n, [c for _ in range(n)], [[c] * m for _ in range(n)]; None for others."""
     match node:
         case ast.BinOp(ast.List(elts=[inner]) as whole, ast.Mult(), count) | ast.BinOp(
@@ -101,7 +101,7 @@ def fill(scope: Scope, node: ast.expr) -> tuple[list[Expr], Number] | None:
     return None
 
 
-def filled(scope: Scope, node: ast.expr, name: str = "") -> ArrayRef | None:
+def filled(scope: PythonScope, node: ast.expr, name: str = "") -> ArrayRef | None:
     """An array that one value fills, if the expression makes one."""
     found = fill(scope, node)
     if found is None:
@@ -113,7 +113,7 @@ def filled(scope: Scope, node: ast.expr, name: str = "") -> ArrayRef | None:
 
 
 @lowers(ast.ListComp)
-def _comprehension(scope: Scope, node: ast.ListComp) -> Value:
+def _comprehension(scope: PythonScope, node: ast.ListComp) -> Value:
     where = place(node)
     kind = array_kind(scope, node)
     name = scope.take_hint("list")
@@ -135,7 +135,7 @@ def _comprehension(scope: Scope, node: ast.ListComp) -> Value:
     return made
 
 
-def clauses(scope: Scope, generators: Sequence[ast.comprehension], body: Callable[[], None]) -> None:
+def clauses(scope: PythonScope, generators: Sequence[ast.comprehension], body: Callable[[], None]) -> None:
     """The loops of a comprehension around its body."""
     first, rest = generators[0], generators[1:]
     if first.ifs:
@@ -154,7 +154,7 @@ def clauses(scope: Scope, generators: Sequence[ast.comprehension], body: Callabl
             body()
 
 
-def counter_name(target: ast.expr, source: Iteration) -> str:
+def counter_name(target: ast.expr, source: CountedLoop) -> str:
     """A loop's counter is named after the variable that is one."""
     if isinstance(target, ast.Name) and source.ranged:
         return target.id
@@ -166,26 +166,26 @@ def counter_name(target: ast.expr, source: Iteration) -> str:
 # Folds.
 
 
-def total(scope: Scope, node: ast.Call, source: ast.expr, start: Number | None) -> Number:
+def total(scope: PythonScope, node: ast.Call, source: ast.expr, start: ScalarValue | None) -> ScalarValue:
     """sum(source, start)."""
     where = place(node)
     kind = scope.frame.code.types.expressions.get(id(node))
     first = start or arithmetic.constant(0, where)
-    if not isinstance(kind, Kind):
+    if not isinstance(kind, NumberKind):
         kind = first.kind
-    first = Number(arithmetic.convert(first, kind, where), kind)
+    first = ScalarValue(arithmetic.convert(first, kind, where), kind)
     local = scope.declare("total", first, where)
 
     def add(element: Value) -> None:
-        here = Number(Variable(local.name, kind.scalar, where), kind)
+        here = ScalarValue(Variable(local.name, kind.scalar, where), kind)
         grown = arithmetic.binary("add", here, _number(element, node), where)
         scope.emit(Assign(local.name, arithmetic.convert(grown, kind, where), where))
 
     each(scope, source, add)
-    return Number(Variable(local.name, kind.scalar, where), kind)
+    return ScalarValue(Variable(local.name, kind.scalar, where), kind)
 
 
-def all_or_any(scope: Scope, node: ast.Call, source: ast.expr, every: bool) -> Number:
+def all_or_any(scope: PythonScope, node: ast.Call, source: ast.expr, every: bool) -> ScalarValue:
     """all(source), any(source): of every element, where Python stops at the first that decides."""
     where = place(node)
     local = scope.declare("all" if every else "any", arithmetic.constant(every, where), where)
@@ -196,10 +196,10 @@ def all_or_any(scope: Scope, node: ast.Call, source: ast.expr, every: bool) -> N
         scope.emit(Assign(local.name, join(Variable(local.name, BOOL, where), holds, where), where))
 
     each(scope, source, use)
-    return Number(Variable(local.name, BOOL, where), PY_BOOL)
+    return ScalarValue(Variable(local.name, BOOL, where), PY_BOOL)
 
 
-def each(scope: Scope, source: ast.expr, use: Callable[[Value], None]) -> None:
+def each(scope: PythonScope, source: ast.expr, use: Callable[[Value], None]) -> None:
     """Runs over the elements of a generator or of a list."""
     if isinstance(source, ast.GeneratorExp | ast.ListComp):
         scope.visit(source)
@@ -211,7 +211,7 @@ def each(scope: Scope, source: ast.expr, use: Callable[[Value], None]) -> None:
         use(item)
 
 
-def extreme(scope: Scope, node: ast.Call, source: ast.expr, largest: bool) -> Number:
+def extreme(scope: PythonScope, node: ast.Call, source: ast.expr, largest: bool) -> ScalarValue:
     """max(source), min(source): the first element, then every better one. An empty source is an error in
     Python, and the first element lies outside of it."""
     where = place(node)
@@ -225,7 +225,7 @@ def extreme(scope: Scope, node: ast.Call, source: ast.expr, largest: bool) -> Nu
     if run.ranged:
         scope.note(assumptions.RANGE("max" if largest else "min", where))
 
-    def element(counter: Expr) -> Number:
+    def element(counter: Expr) -> ScalarValue:
         item = run.item(counter, where)
         if generator is None:
             assert not isinstance(item, tuple)
@@ -237,22 +237,22 @@ def extreme(scope: Scope, node: ast.Call, source: ast.expr, largest: bool) -> Nu
     best = scope.declare("best", element(run.start.expr), where)
     scope.frame.names = before
     step = arithmetic.constant(run.step, where)
-    rest = Iteration(
+    rest = CountedLoop(
         arithmetic.binary("add", run.start, step, where),
         run.stop,
         run.step,
-        lambda c, _: Number(c, run.start.kind),
+        lambda c, _: ScalarValue(c, run.start.kind),
     )
     with counted(scope, rest, "i", where, frozenset()) as counter:
-        assert isinstance(counter, Number)
-        here = Number(Variable(best.name, best.kind.scalar, where), best.kind)
+        assert isinstance(counter, ScalarValue)
+        here = ScalarValue(Variable(best.name, best.kind.scalar, where), best.kind)
         better = pick(here, element(counter.expr), where)
         scope.emit(Assign(best.name, arithmetic.convert(better, best.kind, where), where))
-    return Number(Variable(best.name, best.kind.scalar, where), best.kind)
+    return ScalarValue(Variable(best.name, best.kind.scalar, where), best.kind)
 
 
-def _number(element: object, node: ast.AST) -> Number:
-    if not isinstance(element, Number):
+def _number(element: object, node: ast.AST) -> ScalarValue:
+    if not isinstance(element, ScalarValue):
         raise Refusal(
             "rows are added or compared as wholes; write the loops over their elements", place(node)
         )
@@ -262,7 +262,7 @@ def _number(element: object, node: ast.AST) -> Number:
 # Copies.
 
 
-def copy(scope: Scope, source: ArrayRef, name: str, kind: ArrayKind, node: ast.AST) -> ArrayRef:
+def copy(scope: PythonScope, source: ArrayRef, name: str, kind: ArrayKind, node: ast.AST) -> ArrayRef:
     """A new array of the same elements, as elements of `kind`."""
     where = place(node)
     lengths = [scope.length(source, axis, where).expr for axis in range(source.kind.rank)]
@@ -270,9 +270,9 @@ def copy(scope: Scope, source: ArrayRef, name: str, kind: ArrayKind, node: ast.A
 
     def rows(old: ArrayRef, new: ArrayRef, axis: int) -> None:
         stop = scope.hold("stop", scope.length(old, 0, where), where)
-        run = Iteration(arithmetic.constant(0, where), stop, 1, lambda c, _: Number(c, stop.kind))
+        run = CountedLoop(arithmetic.constant(0, where), stop, 1, lambda c, _: ScalarValue(c, stop.kind))
         with counted(scope, run, "ijk"[axis % 3], where, frozenset()) as counter:
-            assert isinstance(counter, Number)
+            assert isinstance(counter, ScalarValue)
             element = scope.load(old, counter.expr, where)
             if isinstance(element, ArrayRef):
                 rows(element, new.row(counter.expr), axis + 1)
@@ -283,7 +283,7 @@ def copy(scope: Scope, source: ArrayRef, name: str, kind: ArrayKind, node: ast.A
     return made
 
 
-def shape_of(scope: Scope, node: ast.expr) -> list[Expr]:
+def shape_of(scope: PythonScope, node: ast.expr) -> list[Expr]:
     """The extents in np.zeros(shape)."""
     if isinstance(node, ast.Tuple | ast.List):
         scope.visit(node)
@@ -296,7 +296,7 @@ def shape_of(scope: Scope, node: ast.expr) -> list[Expr]:
 
 
 def shallow_copy(
-    scope: Scope, source: ArrayRef, name: str, kind: ArrayKind, node: ast.AST, shallow: bool
+    scope: PythonScope, source: ArrayRef, name: str, kind: ArrayKind, node: ast.AST, shallow: bool
 ) -> ArrayRef:
     if shallow and source.kind.rank > 1:
         raise Refusal(
@@ -305,7 +305,7 @@ def shallow_copy(
     return copy(scope, source, name, kind, node)
 
 
-def row_copy(scope: Scope, node: ast.Subscript) -> Value:
+def row_copy(scope: PythonScope, node: ast.Subscript) -> Value:
     """a[:] of a list is a copy."""
     source = array(scope, node.value)
     if source.kind.numpy:

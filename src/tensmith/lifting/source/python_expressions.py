@@ -7,7 +7,17 @@ import math
 from functools import reduce
 
 from tensmith.lifting import assumptions
-from tensmith.lifting.loops import Apply, Assign, Constant, Expr, If, Load, Position, Statement, Variable
+from tensmith.lifting.loops import (
+    Apply,
+    Assign,
+    Constant,
+    Expr,
+    If,
+    Load,
+    SourcePosition,
+    Statement,
+    Variable,
+)
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source import python_arithmetic as arithmetic
 from tensmith.lifting.source.python_comprehensions import filled, row_copy
@@ -16,8 +26,8 @@ from tensmith.lifting.source.python_module import place
 from tensmith.lifting.source.python_names import FLOAT_CONSTANTS
 from tensmith.lifting.source.python_scope import (
     ArrayRef,
-    Number,
-    Scope,
+    PythonScope,
+    ScalarValue,
     Value,
     array,
     integer,
@@ -34,7 +44,7 @@ _WHOLE_ARRAYS = "arrays are combined as wholes; write the loop over their elemen
 
 
 @lowers(ast.Constant)
-def _constant(scope: Scope, node: ast.Constant) -> Value:
+def _constant(scope: PythonScope, node: ast.Constant) -> Value:
     if isinstance(node.value, bool | int | float):
         return arithmetic.constant(node.value, place(node))
     what = "None" if node.value is None else f"a {type(node.value).__name__}"
@@ -42,7 +52,7 @@ def _constant(scope: Scope, node: ast.Constant) -> Value:
 
 
 @lowers(ast.Name)
-def _name(scope: Scope, node: ast.Name) -> Value:
+def _name(scope: PythonScope, node: ast.Name) -> Value:
     found = scope.read(node)
     if found is not None:
         return found
@@ -64,7 +74,7 @@ def _name(scope: Scope, node: ast.Name) -> Value:
     )
 
 
-def _file_constant(scope: Scope, node: ast.expr) -> Value:
+def _file_constant(scope: PythonScope, node: ast.expr) -> Value:
     """A constant of the file; a list there is one for all calls, so it is only read."""
     expressions = admit(node)
     with scope.outside():
@@ -78,7 +88,7 @@ def _file_constant(scope: Scope, node: ast.expr) -> Value:
 
 
 @lowers(ast.Attribute)
-def _attribute(scope: Scope, node: ast.Attribute) -> Value:
+def _attribute(scope: PythonScope, node: ast.Attribute) -> Value:
     where = place(node)
     if isinstance(node.value, ast.Name) and not scope.is_local(node.value.id):
         scope.visit(node.value)
@@ -96,7 +106,7 @@ def _attribute(scope: Scope, node: ast.Attribute) -> Value:
 
 
 @lowers(ast.Subscript)
-def _subscript(scope: Scope, node: ast.Subscript) -> Value:
+def _subscript(scope: PythonScope, node: ast.Subscript) -> Value:
     where = place(node)
     if isinstance(node.slice, ast.Slice) and not (node.slice.lower or node.slice.upper or node.slice.step):
         return row_copy(scope, node)
@@ -111,19 +121,19 @@ def _subscript(scope: Scope, node: ast.Subscript) -> Value:
     for part in node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]:
         if isinstance(part, ast.Slice):
             raise Refusal("a slice cannot be lifted here; write the loop over its elements", place(part))
-        if isinstance(found, Number):
+        if isinstance(found, ScalarValue):
             raise Refusal(f"{ast.unparse(node)} has too many subscripts; leave some out", where)
         found = scope.load(found, subscript(scope, found, part), where)
     return found
 
 
-def subscript(scope: Scope, whole: ArrayRef, node: ast.expr) -> Expr:
+def subscript(scope: PythonScope, whole: ArrayRef, node: ast.expr) -> Expr:
     """A subscript. What is negative by its form counts from the end: -1, -n, -n - 1, ~n; that it does is then
     asked of n. Other subscripts are asked to be from 0."""
     index = integer(scope, node)
     if _is_negative(index):
         length = scope.length(whole, 0, place(node))
-        return arithmetic.binary("add", length, Number(index, PY_INT), place(node)).expr
+        return arithmetic.binary("add", length, ScalarValue(index, PY_INT), place(node)).expr
     return index
 
 
@@ -141,7 +151,7 @@ def _is_negative(index: Expr) -> bool:
 
 
 @lowers(ast.BinOp)
-def _binary(scope: Scope, node: ast.BinOp) -> Value:
+def _binary(scope: PythonScope, node: ast.BinOp) -> Value:
     if isinstance(node.op, ast.Mult) and (made := filled(scope, node)) is not None:
         return made
     left, right = value(scope, node.left), value(scope, node.right)
@@ -150,7 +160,9 @@ def _binary(scope: Scope, node: ast.BinOp) -> Value:
     return operate(scope, node.op, left, right, place(node))
 
 
-def operate(scope: Scope, operator: ast.operator, left: Number, right: Number, where: Position) -> Number:
+def operate(
+    scope: PythonScope, operator: ast.operator, left: ScalarValue, right: ScalarValue, where: SourcePosition
+) -> ScalarValue:
     """left operator right."""
     if type(operator) in _BINARY:
         return arithmetic.binary(_BINARY[type(operator)], left, right, where)
@@ -173,7 +185,9 @@ def operate(scope: Scope, operator: ast.operator, left: Number, right: Number, w
     raise Refusal("the product of matrices cannot be lifted from an operator; write the loops", where)
 
 
-def raised(scope: Scope, base: Number, exponent: Number, where: Position) -> Number:
+def raised(
+    scope: PythonScope, base: ScalarValue, exponent: ScalarValue, where: SourcePosition
+) -> ScalarValue:
     """base ** exponent, and what is asked of them: Python has a complex number, or raises, elsewhere."""
     value = exponent.expr.value if isinstance(exponent.expr, Constant) else None
     whole = isinstance(value, int)
@@ -192,21 +206,21 @@ def raised(scope: Scope, base: Number, exponent: Number, where: Position) -> Num
     return found
 
 
-def _shift_raises(scope: Scope, count: Number, where: Position) -> None:
+def _shift_raises(scope: PythonScope, count: ScalarValue, where: SourcePosition) -> None:
     if not isinstance(count.expr, Constant):
         scope.note(assumptions.SHIFTS())
     elif not 0 <= count.expr.value < 64:
         raise Refusal(f"a shift by {count.expr.value} cannot be lifted; shift by 0 to 63", where)
 
 
-def _whole_quotient(scope: Scope, left: Number, right: Number, where: Position) -> None:
+def _whole_quotient(scope: PythonScope, left: ScalarValue, right: ScalarValue, where: SourcePosition) -> None:
     """// and % of floats are floors of quotients, which infinities do not have."""
     divisor_raises(scope, left, right, where)
     if "float" in (left.kind.scalar.kind, right.kind.scalar.kind):
         scope.note(assumptions.QUOTIENTS())
 
 
-def divisor_raises(scope: Scope, left: Number, right: Number, where: Position) -> None:
+def divisor_raises(scope: PythonScope, left: ScalarValue, right: ScalarValue, where: SourcePosition) -> None:
     """States that Python's own float division does not meet a zero; refuses a literal one."""
     if isinstance(right.expr, Constant):
         if right.expr.value == 0:
@@ -217,12 +231,12 @@ def divisor_raises(scope: Scope, left: Number, right: Number, where: Position) -
 
 
 @lowers(ast.UnaryOp)
-def _unary(scope: Scope, node: ast.UnaryOp) -> Value:
+def _unary(scope: PythonScope, node: ast.UnaryOp) -> Value:
     where = place(node)
     inner = number(scope, node.operand)
     match node.op:
         case ast.Not():
-            return Number(arithmetic.negation(arithmetic.truth(inner, where), where), PY_BOOL)
+            return ScalarValue(arithmetic.negation(arithmetic.truth(inner, where), where), PY_BOOL)
         case ast.USub():
             return arithmetic.negate(inner, where)
         case ast.Invert():
@@ -234,7 +248,7 @@ def _unary(scope: Scope, node: ast.UnaryOp) -> Value:
             if inner.kind.weak:  # -x - 1
                 one = arithmetic.constant(1, where)
                 return arithmetic.binary("sub", arithmetic.negate(inner, where), one, where)
-            return Number(Apply("bnot", (inner.expr,), inner.kind.scalar, where), inner.kind)
+            return ScalarValue(Apply("bnot", (inner.expr,), inner.kind.scalar, where), inner.kind)
     if inner.kind.scalar.kind != "bool":
         return inner
     if not inner.kind.weak:
@@ -243,10 +257,10 @@ def _unary(scope: Scope, node: ast.UnaryOp) -> Value:
 
 
 @lowers(ast.Compare)
-def _compare(scope: Scope, node: ast.Compare) -> Value:
+def _compare(scope: PythonScope, node: ast.Compare) -> Value:
     where = place(node)
     left = number(scope, node.left)
-    found: Number | None = None
+    found: ScalarValue | None = None
     for operator, comparator in zip(node.ops, node.comparators):
         if type(operator) not in _COMPARISONS:
             raise Refusal("is and in cannot be lifted; compare numbers by == and <", where)
@@ -254,14 +268,14 @@ def _compare(scope: Scope, node: ast.Compare) -> Value:
         step = arithmetic.compare(_COMPARISONS[type(operator)], left, right, where)
         if found is not None:
             both = arithmetic.both(found.expr, step.expr, where)
-            step = Number(both, join(found.kind, step.kind))
+            step = ScalarValue(both, join(found.kind, step.kind))
         left, found = right, step
     assert found is not None
     return found
 
 
 @lowers(ast.BoolOp)
-def _logic(scope: Scope, node: ast.BoolOp) -> Value:
+def _logic(scope: PythonScope, node: ast.BoolOp) -> Value:
     """and, or: the last operand that was looked at, as Python has it; a condition between truth values."""
     where = place(node)
     found = number(scope, node.values[0])
@@ -270,14 +284,14 @@ def _logic(scope: Scope, node: ast.BoolOp) -> Value:
             other = number(scope, part)
         first = arithmetic.truth(found, where)
         if inside:
-            held = scope.hold("first", Number(first, PY_BOOL), where).expr
+            held = scope.hold("first", ScalarValue(first, PY_BOOL), where).expr
             if isinstance(node.op, ast.And):
                 found = chosen(scope, held, other, found, (inside, []), where)
             else:
                 found = chosen(scope, held, found, other, ([], inside), where)
         elif found.kind.scalar.kind == "bool" and other.kind.scalar.kind == "bool":
             logical = arithmetic.both if isinstance(node.op, ast.And) else arithmetic.either
-            found = Number(logical(first, other.expr, where), join(found.kind, other.kind))
+            found = ScalarValue(logical(first, other.expr, where), join(found.kind, other.kind))
         elif isinstance(node.op, ast.And):
             found = arithmetic.choose(first, other, found, where)
         else:
@@ -286,13 +300,13 @@ def _logic(scope: Scope, node: ast.BoolOp) -> Value:
 
 
 def chosen(
-    scope: Scope,
+    scope: PythonScope,
     condition: Expr,
-    then: Number,
-    otherwise: Number,
+    then: ScalarValue,
+    otherwise: ScalarValue,
     sides: tuple[list[Statement], list[Statement]],
-    where: Position,
-) -> Number:
+    where: SourcePosition,
+) -> ScalarValue:
     """condition ? then : otherwise, by a branch whose sides begin with the statements given."""
     kind = arithmetic.choose(condition, then, otherwise, where).kind
     local = scope.undefined("chosen", kind, where)
@@ -300,11 +314,11 @@ def chosen(
     for side, result in zip(sides, (then, otherwise)):
         made.append((*side, Assign(local.name, arithmetic.convert(result, kind, where), where)))
     scope.emit(If(condition, made[0], made[1], where))
-    return Number(Variable(local.name, kind.scalar, where), kind)
+    return ScalarValue(Variable(local.name, kind.scalar, where), kind)
 
 
 @lowers(ast.IfExp)
-def _choice(scope: Scope, node: ast.IfExp) -> Value:
+def _choice(scope: PythonScope, node: ast.IfExp) -> Value:
     where = place(node)
     condition = arithmetic.truth(number(scope, node.test), where)
     with scope.block() as first:

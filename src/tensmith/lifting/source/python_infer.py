@@ -15,7 +15,7 @@ from tensmith.lifting.source.python_kinds import (
     PY_FLOAT,
     PY_INT,
     AnyKind,
-    Kind,
+    NumberKind,
     arithmetic,
     compared,
     join,
@@ -92,7 +92,7 @@ class Inference:
         return cell
 
     def of_kind(self, kind: AnyKind, node: ast.AST) -> Cell:
-        if isinstance(kind, Kind):
+        if isinstance(kind, NumberKind):
             return self.cells.new(place(node), kind)
         cell = self.of_kind(kind.row, node)
         return self.cells.array(place(node), kind.numpy, cell)

@@ -13,7 +13,7 @@ from tensmith.lifting.source.python_kinds import (
     PY_BOOL,
     PY_FLOAT,
     PY_INT,
-    Kind,
+    NumberKind,
     arithmetic,
     join,
     literal,
@@ -155,7 +155,7 @@ def total_of(inference: Inference, node: ast.Call, whole: Cell, *more: Cell, cal
     return inference.same(node, [element, *more], lambda kinds: _sum(called, *kinds))
 
 
-def _sum(called: str | None, element: Kind, *start: Kind) -> Kind:
+def _sum(called: str | None, element: NumberKind, *start: NumberKind) -> NumberKind:
     """numpy.sum adds integers in 64 bits, math.fsum floats, sum in their own type from a start that may be
     all there is."""
     if called == "math.fsum":
@@ -218,7 +218,7 @@ def copied(inference: Inference, node: ast.Call, called: str, scope: TypeScope) 
     return result
 
 
-def _of_literals(node: ast.expr) -> Kind | None:
+def _of_literals(node: ast.expr) -> NumberKind | None:
     """What a NumPy array of a list of literals holds; None for other lists."""
     values = []
     for part in node.elts if isinstance(node, ast.List) else ():
@@ -230,14 +230,14 @@ def _of_literals(node: ast.expr) -> Kind | None:
     return None
 
 
-def _inexact(kind: Kind) -> Kind:
+def _inexact(kind: NumberKind) -> NumberKind:
     """What numpy.exp and the like return."""
     if kind.scalar.kind == "float" and not kind.weak:
         return kind
-    return Kind(PY_FLOAT.scalar, False)
+    return NumberKind(PY_FLOAT.scalar, False)
 
 
-def promoted(kinds: list[Kind]) -> Kind:
+def promoted(kinds: list[NumberKind]) -> NumberKind:
     result = kinds[0]
     for kind in kinds[1:]:
         result = promote(result, kind)

@@ -6,15 +6,23 @@ import ast
 
 from tensmith.lifting.loops import Allocate, If, Loop, Statement, Store
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.python_kinds import AnyKind, Kind
+from tensmith.lifting.source.python_kinds import AnyKind, NumberKind
 from tensmith.lifting.source.python_module import Module, place
-from tensmith.lifting.source.python_scope import ArrayRef, Binding, Code, Frame, Scope, Value, value
+from tensmith.lifting.source.python_scope import (
+    ArrayRef,
+    Binding,
+    Code,
+    PythonFrame,
+    PythonScope,
+    Value,
+    value,
+)
 
 _DEEPEST = 12
 _DECORATORS = ("lift", "jit", "njit")
 
 
-def inline(scope: Scope, node: ast.Call, name: str, alone: bool = False) -> Value:
+def inline(scope: PythonScope, node: ast.Call, name: str, alone: bool = False) -> Value:
     """The value of the call. `alone`: it is all of its statement, so what it writes disturbs nothing."""
     found = call(scope, node, name, alone)
     if found is None:
@@ -24,7 +32,7 @@ def inline(scope: Scope, node: ast.Call, name: str, alone: bool = False) -> Valu
     return found
 
 
-def call(scope: Scope, node: ast.Call, name: str, alone: bool) -> Value | None:
+def call(scope: PythonScope, node: ast.Call, name: str, alone: bool) -> Value | None:
     """The value of the call, None if the function returns nothing."""
     from tensmith.lifting.source.python_statements import block
 
@@ -45,7 +53,7 @@ def call(scope: Scope, node: ast.Call, name: str, alone: bool) -> Value | None:
     for parameter, argument in passed.items():
         names[parameter] = _bound(scope, parameter, argument, code, node)
     start = len(scope.statements)
-    scope.frames.append(Frame(code, names))
+    scope.frames.append(PythonFrame(code, names))
     try:
         found = block(scope, code.body)
         scope.check_visited(code)
@@ -70,7 +78,7 @@ def plain_function(module: Module, function: ast.FunctionDef | ast.AsyncFunction
     return function
 
 
-def _arguments(scope: Scope, node: ast.Call, function: ast.FunctionDef) -> dict[str, Value]:
+def _arguments(scope: PythonScope, node: ast.Call, function: ast.FunctionDef) -> dict[str, Value]:
     """Parameter -> value passed, in the order of parameters."""
     parameters = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
     named = {argument.arg for argument in function.args.args}
@@ -90,7 +98,7 @@ def _arguments(scope: Scope, node: ast.Call, function: ast.FunctionDef) -> dict[
     }
 
 
-def _default(scope: Scope, node: ast.expr) -> Value:
+def _default(scope: PythonScope, node: ast.expr) -> Value:
     if not isinstance(node, ast.Constant | ast.UnaryOp):
         raise Refusal(
             "a default that is no literal was evaluated with the def; pass the argument", place(node)
@@ -99,12 +107,12 @@ def _default(scope: Scope, node: ast.expr) -> Value:
         return value(scope, node)
 
 
-def _bound(scope: Scope, parameter: str, argument: Value, code: Code, node: ast.Call) -> Binding:
+def _bound(scope: PythonScope, parameter: str, argument: Value, code: Code, node: ast.Call) -> Binding:
     if isinstance(argument, ArrayRef):
         scope.touch(argument, place(node))
         return argument
     kind = code.types.variables[parameter]
-    if parameter in code.rebound or not isinstance(kind, Kind):
+    if parameter in code.rebound or not isinstance(kind, NumberKind):
         return scope.declare(parameter, argument, place(node))
     return scope.hold(parameter, argument, place(node))
 

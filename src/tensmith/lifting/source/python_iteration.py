@@ -9,34 +9,53 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tensmith.lifting import assumptions
-from tensmith.lifting.loops import BOOL, INT, Apply, Assign, Constant, Declare, Expr, Loop, Position, Variable
+from tensmith.lifting.loops import (
+    BOOL,
+    INT,
+    Apply,
+    Assign,
+    Constant,
+    Declare,
+    Expr,
+    Loop,
+    SourcePosition,
+    Variable,
+)
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python_arithmetic import binary, constant, convert, floor_divide
-from tensmith.lifting.source.python_kinds import PY_INT, Kind
+from tensmith.lifting.source.python_kinds import PY_INT, NumberKind
 from tensmith.lifting.source.python_liveness import Names
 from tensmith.lifting.source.python_module import place
 from tensmith.lifting.source.python_names import check_arguments
-from tensmith.lifting.source.python_scope import ArrayRef, Local, Number, Scope, Value, array, integer
+from tensmith.lifting.source.python_scope import (
+    ArrayRef,
+    Local,
+    PythonScope,
+    ScalarValue,
+    Value,
+    array,
+    integer,
+)
 
 Item: TypeAlias = "Value | tuple[Item, ...]"
 
 
 @dataclass(frozen=True)
-class Iteration:
+class CountedLoop:
     """counter = start; while counter < stop (> for negative steps): item(counter); counter += step.
 
     arrays: the lists run over, which must keep their length. ranged: the number of iterations is no length.
     """
 
-    start: Number
-    stop: Number
+    start: ScalarValue
+    stop: ScalarValue
     step: int
-    item: Callable[[Expr, Position], Item]
+    item: Callable[[Expr, SourcePosition], Item]
     arrays: tuple[ArrayRef, ...] = ()
     ranged: bool = False
 
 
-def iteration(scope: Scope, node: ast.expr) -> Iteration:
+def iteration(scope: PythonScope, node: ast.expr) -> CountedLoop:
     """The iteration over an expression; its bounds are evaluated now, once."""
     where = place(node)
     if isinstance(node, ast.Call):
@@ -48,7 +67,7 @@ def iteration(scope: Scope, node: ast.expr) -> Iteration:
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
         raise Refusal("a loop over a slice cannot be lifted; loop over range(start, stop) instead", where)
     whole = array(scope, node)
-    return Iteration(
+    return CountedLoop(
         constant(0, where),
         _steady(scope, "stop", scope.length(whole, 0, where), where),
         1,
@@ -57,31 +76,31 @@ def iteration(scope: Scope, node: ast.expr) -> Iteration:
     )
 
 
-def _steady(scope: Scope, name: str, bound: Number, where: Position) -> Number:
+def _steady(scope: PythonScope, name: str, bound: ScalarValue, where: SourcePosition) -> ScalarValue:
     return scope.hold(name, bound, where)
 
 
-def _range(scope: Scope, node: ast.Call) -> Iteration:
+def _range(scope: PythonScope, node: ast.Call) -> CountedLoop:
     where = place(node)
     if not 1 <= len(node.args) <= 3:
         raise Refusal("range takes one to three bounds; write range(start, stop, step)", where)
-    bounds = [Number(integer(scope, bound), PY_INT) for bound in node.args]
+    bounds = [ScalarValue(integer(scope, bound), PY_INT) for bound in node.args]
     step = bounds[2].expr if len(bounds) == 3 else Constant(1, INT, where)
     if not isinstance(step, Constant) or step.value == 0:
         raise Refusal(
             "the step of a range must be a literal that is not 0; write the loop for one step", where
         )
     start, stop = (bounds[0], bounds[1]) if len(bounds) > 1 else (constant(0, where), bounds[0])
-    return Iteration(
+    return CountedLoop(
         start,
         _steady(scope, "stop", stop, where),
         int(step.value),
-        lambda counter, _: Number(counter, PY_INT),
+        lambda counter, _: ScalarValue(counter, PY_INT),
         ranged=True,
     )
 
 
-def _normal(scope: Scope, source: Iteration, where: Position) -> Iteration:
+def _normal(scope: PythonScope, source: CountedLoop, where: SourcePosition) -> CountedLoop:
     """The same iteration with a counter 0, 1, 2, ..."""
     if source.start.expr == constant(0, source.start.expr.position).expr and source.step == 1:
         return source
@@ -95,36 +114,38 @@ def _normal(scope: Scope, source: Iteration, where: Position) -> Iteration:
             binary("add", span, constant(size - 1, where), where), constant(size, where), where
         )
 
-    def item(counter: Expr, position: Position) -> Item:
-        offset = binary("mul", Number(counter, PY_INT), constant(source.step, position), position)
+    def item(counter: Expr, position: SourcePosition) -> Item:
+        offset = binary("mul", ScalarValue(counter, PY_INT), constant(source.step, position), position)
         if source.step == 1:
-            offset = Number(counter, PY_INT)
+            offset = ScalarValue(counter, PY_INT)
         return source.item(binary("add", start, offset, position).expr, position)
 
-    return Iteration(
+    return CountedLoop(
         constant(0, where), scope.hold("stop", span, where), 1, item, source.arrays, source.ranged
     )
 
 
-def _enumerate(scope: Scope, node: ast.Call) -> Iteration:
+def _enumerate(scope: PythonScope, node: ast.Call) -> CountedLoop:
     where = place(node)
     words = {word.arg: word.value for word in node.keywords}
     first = node.args[1] if len(node.args) > 1 else words.get("start")
     if not node.args or len(node.args) + len(words) > 2:
         raise Refusal("enumerate takes what to count and where to start; write enumerate(a, 1)", where)
     source = _normal(scope, iteration(scope, node.args[0]), where)
-    start = scope.hold("start", Number(integer(scope, first), PY_INT), where) if first is not None else None
+    start = (
+        scope.hold("start", ScalarValue(integer(scope, first), PY_INT), where) if first is not None else None
+    )
 
-    def item(counter: Expr, position: Position) -> Item:
-        count = Number(counter, PY_INT)
+    def item(counter: Expr, position: SourcePosition) -> Item:
+        count = ScalarValue(counter, PY_INT)
         if start is not None:
             count = binary("add", start, count, position)
         return (count, source.item(counter, position))
 
-    return Iteration(source.start, source.stop, 1, item, source.arrays, source.ranged)
+    return CountedLoop(source.start, source.stop, 1, item, source.arrays, source.ranged)
 
 
-def _zip(scope: Scope, node: ast.Call) -> Iteration:
+def _zip(scope: PythonScope, node: ast.Call) -> CountedLoop:
     """zip ends with its shortest part. The loop runs as far as its first part (a range, if there is one) and
     reads all others there, so that a shorter one is met by the guard on its length."""
     where = place(node)
@@ -137,17 +158,17 @@ def _zip(scope: Scope, node: ast.Call) -> Iteration:
     leader = ranges[0] if ranges else parts[0]
     arrays = tuple(whole for part in parts for whole in part.arrays)
 
-    def item(counter: Expr, position: Position) -> Item:
+    def item(counter: Expr, position: SourcePosition) -> Item:
         found = tuple(part.item(counter, position) for part in parts)
         for part, whole in zip(parts, found):
             if part is not leader and isinstance(whole, ArrayRef):
                 scope.touch(whole, position)
         return found
 
-    return Iteration(leader.start, leader.stop, 1, item, arrays, bool(ranges))
+    return CountedLoop(leader.start, leader.stop, 1, item, arrays, bool(ranges))
 
 
-def _reversed(scope: Scope, node: ast.Call) -> Iteration:
+def _reversed(scope: PythonScope, node: ast.Call) -> CountedLoop:
     where = place(node)
     if len(node.args) != 1:
         raise Refusal("reversed takes one list or range; write reversed(a)", where)
@@ -157,17 +178,17 @@ def _reversed(scope: Scope, node: ast.Call) -> Iteration:
         by = constant(source.step, where)
         start = binary("sub", source.stop, by, where)
         stop = binary("sub", source.start, by, where)
-        return Iteration(start, scope.hold("stop", stop, where), -source.step, source.item, ranged=True)
+        return CountedLoop(start, scope.hold("stop", stop, where), -source.step, source.item, ranged=True)
     normal = _normal(scope, source, where)
     last = scope.hold("last", binary("sub", normal.stop, one, where), where)
 
-    def item(counter: Expr, position: Position) -> Item:
-        return normal.item(binary("sub", last, Number(counter, PY_INT), position).expr, position)
+    def item(counter: Expr, position: SourcePosition) -> Item:
+        return normal.item(binary("sub", last, ScalarValue(counter, PY_INT), position).expr, position)
 
-    return Iteration(normal.start, normal.stop, 1, item, normal.arrays, normal.ranged)
+    return CountedLoop(normal.start, normal.stop, 1, item, normal.arrays, normal.ranged)
 
 
-_SOURCES: dict[str | None, Callable[[Scope, ast.Call], Iteration]] = {
+_SOURCES: dict[str | None, Callable[[PythonScope, ast.Call], CountedLoop]] = {
     "range": _range,
     "enumerate": _enumerate,
     "zip": _zip,
@@ -177,7 +198,7 @@ _SOURCES: dict[str | None, Callable[[Scope, ast.Call], Iteration]] = {
 
 @contextmanager
 def counted(
-    scope: Scope, source: Iteration, name: str, where: Position, carried: Names | None = None
+    scope: PythonScope, source: CountedLoop, name: str, where: SourcePosition, carried: Names | None = None
 ) -> Iterator[Item]:
     """A loop over an iteration; its body is what is emitted inside. Yields the item of an iteration."""
     counter = scope.counter(name, source.start, where)
@@ -189,7 +210,7 @@ def counted(
     scope.emit(Loop(Apply("lt", sides, BOOL, where), tuple(inside), scope.label(counter.name, where), where))
 
 
-def bind(scope: Scope, target: ast.expr, item: Item, own: bool = False) -> None:
+def bind(scope: PythonScope, target: ast.expr, item: Item, own: bool = False) -> None:
     """Gives the names of a loop's target their items; `own`: the names are a comprehension's."""
     where = place(target)
     scope.visit(target)
@@ -213,13 +234,15 @@ def bind(scope: Scope, target: ast.expr, item: Item, own: bool = False) -> None:
     if isinstance(item, tuple):
         raise Refusal("a tuple is kept in a variable; name its parts", where)
     if own:
-        held = scope.hold(target.id, item, where) if isinstance(item, Number) else item
+        held = scope.hold(target.id, item, where) if isinstance(item, ScalarValue) else item
         scope.frame.names[target.id] = held
     else:
         assign_name(scope, target.id, item, where, kept=True)
 
 
-def assign_name(scope: Scope, name: str, given: Value, where: Position, kept: bool = False) -> None:
+def assign_name(
+    scope: PythonScope, name: str, given: Value, where: SourcePosition, kept: bool = False
+) -> None:
     """name = given. A new variable unless readers outside this block wait for the old one; `kept`: nothing
     needs declaring where the value is a variable that keeps it."""
     frame = scope.frame
@@ -235,7 +258,7 @@ def assign_name(scope: Scope, name: str, given: Value, where: Position, kept: bo
         frame.names[name] = given
         return
     kind = frame.code.types.variables.get(name)
-    if not isinstance(kind, Kind):
+    if not isinstance(kind, NumberKind):
         kind = given.kind
     if name in frame.carried:
         local = frame.names.get(name)

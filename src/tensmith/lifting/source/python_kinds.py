@@ -11,12 +11,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tensmith.lifting.loops import BOOL, F64, INT, Array, Position, Scalar
+from tensmith.lifting.loops import BOOL, F64, INT, Array, Scalar, SourcePosition
 from tensmith.lifting.refusal import Refusal
 
 
 @dataclass(frozen=True)
-class Kind:
+class NumberKind:
     """A number. Python's own are weak: beside a NumPy number they take its type.
 
     among: the kinds of which it has one, by the path taken; `scalar` holds all of them. small: a literal
@@ -25,7 +25,7 @@ class Kind:
 
     scalar: Scalar
     weak: bool = True
-    among: frozenset[Kind] = frozenset()
+    among: frozenset[NumberKind] = frozenset()
     small: bool = False
 
     def __str__(self) -> str:
@@ -37,7 +37,7 @@ class Kind:
         return not self.among or all(map(_never_wraps, self.among))
 
     @property
-    def kinds(self) -> frozenset[Kind]:
+    def kinds(self) -> frozenset[NumberKind]:
         """The kinds that it may have."""
         return self.among or frozenset({self})
 
@@ -49,13 +49,13 @@ class ArrayKind:
     taken: the type of the elements is what it is taken to be; nobody says it.
     """
 
-    element: Kind
+    element: NumberKind
     rank: int
     numpy: bool = False
     taken: bool = field(default=False, compare=False)
 
     @property
-    def row(self) -> ArrayKind | Kind:
+    def row(self) -> ArrayKind | NumberKind:
         """What one subscript gives."""
         return ArrayKind(self.element, self.rank - 1, self.numpy) if self.rank > 1 else self.element
 
@@ -64,32 +64,32 @@ class ArrayKind:
         return Array(self.element.scalar, self.rank, "nested", (None,) * self.rank, written)
 
 
-AnyKind: TypeAlias = Kind | ArrayKind
+AnyKind: TypeAlias = NumberKind | ArrayKind
 
-PY_BOOL, PY_INT, PY_FLOAT = Kind(BOOL), Kind(INT), Kind(F64)
-_SMALL = Kind(INT, small=True)
+PY_BOOL, PY_INT, PY_FLOAT = NumberKind(BOOL), NumberKind(INT), NumberKind(F64)
+_SMALL = NumberKind(INT, small=True)
 _WEAK = (PY_BOOL, PY_INT, PY_FLOAT)
 
-DTYPES: dict[str, Kind] = {
+DTYPES: dict[str, NumberKind] = {
     **{
-        f"{sign}int{bits}": Kind(Scalar("int", bits, not sign), False)
+        f"{sign}int{bits}": NumberKind(Scalar("int", bits, not sign), False)
         for sign in ("", "u")
         for bits in (8, 16, 32, 64)
     },
-    "float32": Kind(Scalar("float", 32), False),
-    "float64": Kind(F64, False),
-    "single": Kind(Scalar("float", 32), False),
-    "double": Kind(F64, False),
-    "intp": Kind(Scalar("int", 64), False),
-    "int_": Kind(Scalar("int", 64), False),
-    "bool_": Kind(BOOL, False),
-    "bool": Kind(BOOL, False),
+    "float32": NumberKind(Scalar("float", 32), False),
+    "float64": NumberKind(F64, False),
+    "single": NumberKind(Scalar("float", 32), False),
+    "double": NumberKind(F64, False),
+    "intp": NumberKind(Scalar("int", 64), False),
+    "int_": NumberKind(Scalar("int", 64), False),
+    "bool_": NumberKind(BOOL, False),
+    "bool": NumberKind(BOOL, False),
 }
 
 
-def join(*kinds: Kind) -> Kind:
+def join(*kinds: NumberKind) -> NumberKind:
     """The kind of what has one of some kinds."""
-    among: frozenset[Kind] = frozenset().union(*(kind.kinds for kind in kinds))
+    among: frozenset[NumberKind] = frozenset().union(*(kind.kinds for kind in kinds))
     among = among - {_SMALL} if PY_INT in among else among
     if len(among) == 1:
         return next(iter(among))
@@ -97,26 +97,26 @@ def join(*kinds: Kind) -> Kind:
     if all(kind.scalar.kind == "float" for kind in among):
         return whole
     wraps = whole.scalar.kind == "int" and not all(map(_never_wraps, among))
-    return Kind(INT if wraps and len(among - {_SMALL}) > 1 else whole.scalar, whole.weak, among)
+    return NumberKind(INT if wraps and len(among - {_SMALL}) > 1 else whole.scalar, whole.weak, among)
 
 
-def literal(value: float) -> Kind:
+def literal(value: float) -> NumberKind:
     """The kind of a literal of Python."""
     if isinstance(value, bool):
         return PY_BOOL
     return PY_FLOAT if isinstance(value, float) else _SMALL if 0 <= value < 128 else PY_INT
 
 
-def _plain(kind: Kind) -> Kind:
+def _plain(kind: NumberKind) -> NumberKind:
     return PY_INT if kind == _SMALL else kind
 
 
-def _never_wraps(kind: Kind) -> bool:
+def _never_wraps(kind: NumberKind) -> bool:
     """Whether arithmetic is that of numbers; integers fit in 64 bits."""
     return kind.weak or kind.scalar.kind != "int" or kind == DTYPES["int64"]
 
 
-Rule = Callable[[Kind, Kind], Kind]
+Rule = Callable[[NumberKind, NumberKind], NumberKind]
 
 
 def _of_each(rule: Rule) -> Rule:
@@ -126,7 +126,7 @@ def _of_each(rule: Rule) -> Rule:
     )
 
 
-def _both(left: Kind, right: Kind) -> Kind:
+def _both(left: NumberKind, right: NumberKind) -> NumberKind:
     if left.weak and right.weak:
         return _WEAK[max(_WEAK.index(left), _WEAK.index(right))]
     if left.weak or right.weak:
@@ -137,19 +137,19 @@ def _both(left: Kind, right: Kind) -> Kind:
             or (weak == PY_INT and strong.scalar.kind == "int")
         ):
             return strong
-        return Kind(Scalar("int", 64) if weak == PY_INT else F64, False)
+        return NumberKind(Scalar("int", 64) if weak == PY_INT else F64, False)
     both = np.result_type(_dtype(left), _dtype(right))
     return DTYPES[both.name]
 
 
-def _arithmetic(left: Kind, right: Kind) -> Kind:
+def _arithmetic(left: NumberKind, right: NumberKind) -> NumberKind:
     both = _both(left, right)
     return PY_INT if both.scalar.kind == "bool" else both
 
 
-def _quotient(left: Kind, right: Kind) -> Kind:
+def _quotient(left: NumberKind, right: NumberKind) -> NumberKind:
     both = _both(left, right)
-    return both if both.scalar.kind == "float" else Kind(F64, both.weak)
+    return both if both.scalar.kind == "float" else NumberKind(F64, both.weak)
 
 
 promote = _of_each(_both)  # in what NumPy compares two numbers; Python's rules where both are Python's
@@ -158,14 +158,14 @@ arithmetic = _of_each(_arithmetic)  # of left + right: truth values count as 0 a
 quotient = _of_each(_quotient)  # of left / right: a float
 
 
-def _dtype(kind: Kind) -> np.dtype[Any]:
+def _dtype(kind: NumberKind) -> np.dtype[Any]:
     scalar = kind.scalar
     if scalar.kind == "bool":
         return np.dtype("bool")
     return np.dtype(f"{'' if scalar.signed else 'u'}{scalar.kind}{scalar.bits}")
 
 
-def read_dtype(node: ast.expr, position: Position) -> Kind:
+def read_dtype(node: ast.expr, position: SourcePosition) -> NumberKind:
     """The kind a dtype=... or a type's name stands for: np.float32, "float32", float, int, bool."""
     text = node.value if isinstance(node, ast.Constant) else last_name(node)
     if text in ("float", "int", "bool") and not isinstance(node, ast.Attribute):
@@ -182,12 +182,12 @@ class Annotation:
     """What an annotation says; None where it leaves it open."""
 
     array: bool
-    element: Kind | None = None
+    element: NumberKind | None = None
     rank: int | None = None
     numpy: bool = False
 
 
-def read_annotation(node: ast.expr, position: Position) -> Annotation | None:
+def read_annotation(node: ast.expr, position: SourcePosition) -> Annotation | None:
     """The meaning of a parameter's annotation; refuses what is neither numbers nor lists of numbers."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         try:
@@ -220,7 +220,7 @@ def read_annotation(node: ast.expr, position: Position) -> Annotation | None:
     )
 
 
-def _inner_dtype(node: ast.expr | None, position: Position) -> Kind | None:
+def _inner_dtype(node: ast.expr | None, position: SourcePosition) -> NumberKind | None:
     """The element type in NDArray[np.float32] or ndarray[tuple[int, int], np.dtype[np.float32]]."""
     if node is None:
         return None

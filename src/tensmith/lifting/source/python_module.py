@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from tensmith.errors import TensmithError
-from tensmith.lifting.loops import Position
+from tensmith.lifting.loops import SourcePosition
 from tensmith.lifting.refusal import Refusal
 
 MOST_BYTES = 1 << 20
@@ -79,9 +79,9 @@ class Module:
         return self.imports.get(name, None if self.starred else _LIBRARIES.get(name))
 
 
-def place(node: ast.AST) -> Position:
+def place(node: ast.AST) -> SourcePosition:
     """Where a node stands, counted from 1."""
-    return Position(getattr(node, "lineno", 0), getattr(node, "col_offset", -1) + 1)
+    return SourcePosition(getattr(node, "lineno", 0), getattr(node, "col_offset", -1) + 1)
 
 
 def read_text(path: Path) -> str:

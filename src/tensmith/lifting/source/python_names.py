@@ -9,7 +9,7 @@ from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python_module import place
 
 if TYPE_CHECKING:
-    from tensmith.lifting.source.python_scope import Scope
+    from tensmith.lifting.source.python_scope import PythonScope
 
 # math.f or numpy.f of one argument -> operator on floats.
 FLOAT_OPERATORS = {
@@ -71,7 +71,7 @@ METHODS = ("append", "copy", "sum")
 ATTRIBUTES = ("shape", "size", "ndim")
 
 
-def check_arguments(scope: Scope, node: ast.Call, called: str) -> None:
+def check_arguments(scope: PythonScope, node: ast.Call, called: str) -> None:
     """Refuses a call with a named argument that nothing reads, or with unpacked arguments."""
     for argument in node.args:
         if isinstance(argument, ast.Starred):

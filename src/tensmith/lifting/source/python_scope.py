@@ -17,13 +17,13 @@ from tensmith.lifting.loops import (
     Append,
     Apply,
     Assign,
-    Cast,
     Constant,
     Declare,
     Expr,
     Length,
     Load,
-    Position,
+    ScalarCast,
+    SourcePosition,
     Statement,
     Store,
     Variable,
@@ -31,7 +31,7 @@ from tensmith.lifting.loops import (
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python_infer import infer
 from tensmith.lifting.source.python_jumps import structured
-from tensmith.lifting.source.python_kinds import AnyKind, ArrayKind, Kind
+from tensmith.lifting.source.python_kinds import AnyKind, ArrayKind, NumberKind
 from tensmith.lifting.source.python_liveness import Liveness, Names, analyse, assigned
 from tensmith.lifting.source.python_module import Module, place
 from tensmith.lifting.source.python_types import Types
@@ -42,11 +42,11 @@ _NONE: Names = frozenset()
 
 
 @dataclass(frozen=True)
-class Number:
+class ScalarValue:
     """A scalar value: an expression and its kind."""
 
     expr: Expr
-    kind: Kind
+    kind: NumberKind
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Local:
     """A scalar variable that has been declared."""
 
     name: str
-    kind: Kind
+    kind: NumberKind
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ class ArrayRef:
         return ArrayRef(self.name, self.kind.row, (*self.prefix, index))
 
 
-Value: TypeAlias = Number | ArrayRef
-Binding: TypeAlias = Number | Local | ArrayRef
+Value: TypeAlias = ScalarValue | ArrayRef
+Binding: TypeAlias = ScalarValue | Local | ArrayRef
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def local_names(function: ast.FunctionDef) -> Names:
 
 
 @dataclass
-class Frame:
+class PythonFrame:
     """A function being lowered: the outermost, or one inlined into it. carried: names that the block
     assigns for readers outside it."""
 
@@ -128,26 +128,26 @@ class Frame:
     carried: Names = _NONE
 
 
-class Scope:
+class PythonScope:
     """See the module."""
 
     def __init__(self, module: Module, deadline: Deadline) -> None:
         self.module, self.deadline = module, deadline
         self.statements: list[Statement] = []
-        self.frames: list[Frame] = []
+        self.frames: list[PythonFrame] = []
         self.used: set[str] = set()
         self.labels: set[str] = set()
         self.noted: dict[str, None] = {}
         self.steady: set[str] = set()  # variables that keep their value while they are in sight
         self.home: dict[str, list[Statement]] = {}  # local array -> the block that made it
-        self.given_away: dict[str, Position] = {}  # local arrays appended to another
+        self.given_away: dict[str, SourcePosition] = {}  # local arrays appended to another
         self.constant_arrays: set[str] = set()  # lists that belong to the file
         self.visited: set[ast.AST] = set()  # nodes that a handler has read
         self.made = 0
         self.hint = ""
 
     @property
-    def frame(self) -> Frame:
+    def frame(self) -> PythonFrame:
         return self.frames[-1]
 
     # Statements.
@@ -156,7 +156,7 @@ class Scope:
         self.check_time(statement.position)
         self.statements.append(statement)
 
-    def check_time(self, position: Position) -> None:
+    def check_time(self, position: SourcePosition) -> None:
         """Refuses a function that grows without end."""
         self.made += 1
         if self.made > _MOST_STATEMENTS or self.deadline.passed:
@@ -214,7 +214,7 @@ class Scope:
     @contextmanager
     def outside(self) -> Iterator[None]:
         """Names mean what they mean in the file, outside of every function."""
-        self.frames.append(Frame(replace(self.frame.code, locals=_NONE)))
+        self.frames.append(PythonFrame(replace(self.frame.code, locals=_NONE)))
         try:
             yield
         finally:
@@ -234,7 +234,7 @@ class Scope:
         hint, self.hint = self.hint or otherwise, ""
         return hint
 
-    def label(self, name: str, position: Position) -> str:
+    def label(self, name: str, position: SourcePosition) -> str:
         """The unique name of a loop."""
         label = stem = f"{name}@{position}"
         n = 2
@@ -251,7 +251,7 @@ class Scope:
         """What a name stands for, if it is a variable in sight."""
         bound = self.frame.names.get(node.id)
         if isinstance(bound, Local):
-            return Number(Variable(bound.name, bound.kind.scalar, place(node)), bound.kind)
+            return ScalarValue(Variable(bound.name, bound.kind.scalar, place(node)), bound.kind)
         if isinstance(bound, ArrayRef):
             self.check_kept(bound, place(node))
         return bound
@@ -262,25 +262,25 @@ class Scope:
 
     # Variables.
 
-    def declare(self, name: str, number: Number, position: Position) -> Local:
+    def declare(self, name: str, number: ScalarValue, position: SourcePosition) -> Local:
         """A new variable of the number's kind."""
         local = Local(self.fresh(name), number.kind)
         self.emit(Declare(local.name, number.kind.scalar, number.expr, position))
         return local
 
-    def undefined(self, name: str, kind: Kind, position: Position) -> Local:
+    def undefined(self, name: str, kind: NumberKind, position: SourcePosition) -> Local:
         """A new variable without a value yet."""
         local = Local(self.fresh(name), kind)
         self.emit(Declare(local.name, kind.scalar, None, position))
         return local
 
-    def hold(self, name: str, number: Number, position: Position) -> Number:
+    def hold(self, name: str, number: ScalarValue, position: SourcePosition) -> ScalarValue:
         """The number as it is now, whatever is assigned later."""
         if self.is_steady(number.expr):
             return number
         local = self.declare(name, number, position)
         self.steady.add(local.name)
-        return Number(Variable(local.name, local.kind.scalar, position), local.kind)
+        return ScalarValue(Variable(local.name, local.kind.scalar, position), local.kind)
 
     def is_steady(self, expr: Expr) -> bool:
         """Whether an expression has one value while it is in sight."""
@@ -298,7 +298,7 @@ class Scope:
     # Arrays.
 
     def allocate(
-        self, name: str, kind: ArrayKind, extents: Sequence[Expr], fill: Expr | None, position: Position
+        self, name: str, kind: ArrayKind, extents: Sequence[Expr], fill: Expr | None, position: SourcePosition
     ) -> ArrayRef:
         """A new array; no extents: an empty list that grows. NumPy raises at a negative extent."""
         own = self.fresh(name)
@@ -307,37 +307,37 @@ class Scope:
         self.home[own] = self.statements
         return ArrayRef(own, kind)
 
-    def length(self, array: ArrayRef, axis: int, position: Position) -> Number:
+    def length(self, array: ArrayRef, axis: int, position: SourcePosition) -> ScalarValue:
         """The length of an axis of what is left of an array."""
         if axis >= array.kind.rank:
             raise Refusal(f"{array.name} has no axis {axis}; it has {array.kind.rank}", position)
         whole = len(array.prefix) + axis
         if whole and not array.kind.numpy and array.name not in self.home:
             self.note(assumptions.LISTS(array.name))
-        return Number(Length(array.name, whole, INT, position, array.prefix), Kind(INT))
+        return ScalarValue(Length(array.name, whole, INT, position, array.prefix), NumberKind(INT))
 
-    def touch(self, found: Value, position: Position) -> None:
+    def touch(self, found: Value, position: SourcePosition) -> None:
         """Python has read this here, so it is there, whether its value serves or not."""
         if isinstance(found, ArrayRef) and found.prefix:
             self.declare("touched", self.length(found, 0, position), position)
-        elif isinstance(found, Number):
+        elif isinstance(found, ScalarValue):
             self.declare("touched", found, position)
 
-    def load(self, array: ArrayRef, index: Expr, position: Position) -> Value:
+    def load(self, array: ArrayRef, index: Expr, position: SourcePosition) -> Value:
         """array[index]: a number, or a row."""
         self.check_kept(array, position)
         if array.kind.rank > 1:
-            held = self.hold("row", Number(index, Kind(INT)), position)
+            held = self.hold("row", ScalarValue(index, NumberKind(INT)), position)
             return array.row(held.expr)
         element = array.kind.element
-        return Number(Load(array.name, (*array.prefix, index), element.scalar, position), element)
+        return ScalarValue(Load(array.name, (*array.prefix, index), element.scalar, position), element)
 
-    def store(self, array: ArrayRef, index: Expr, value: Expr, position: Position) -> None:
+    def store(self, array: ArrayRef, index: Expr, value: Expr, position: SourcePosition) -> None:
         self.check_kept(array, position)
         self.check_own(array, position)
         self.emit(Store(array.name, (*array.prefix, index), value, position))
 
-    def append(self, array: ArrayRef, value: Expr | str, position: Position) -> None:
+    def append(self, array: ArrayRef, value: Expr | str, position: SourcePosition) -> None:
         """Appends a number, or a local array, which must not be touched again."""
         self.check_kept(array, position)
         if array.name not in self.home or array.prefix:
@@ -358,7 +358,7 @@ class Scope:
             self.given_away[value] = position
         self.emit(Append(array.name, value, position))
 
-    def check_kept(self, array: ArrayRef, position: Position) -> None:
+    def check_kept(self, array: ArrayRef, position: SourcePosition) -> None:
         if array.name in self.given_away:
             raise Refusal(
                 f"{array.name} was appended at {self.given_away[array.name]} and is shared from then on; "
@@ -366,19 +366,19 @@ class Scope:
                 position,
             )
 
-    def check_own(self, array: ArrayRef, position: Position) -> None:
+    def check_own(self, array: ArrayRef, position: SourcePosition) -> None:
         if array.name in self.constant_arrays:
             raise Refusal(
                 "a list of the file is changed, and the next call would find it so; copy it first", position
             )
 
-    def counter(self, name: str, start: Number, position: Position) -> Local:
+    def counter(self, name: str, start: ScalarValue, position: SourcePosition) -> Local:
         """A loop's own counter, which nothing else assigns."""
         local = self.declare(name, start, position)
         self.steady.add(local.name)
         return local
 
-    def step(self, counter: Local, by: int, position: Position) -> None:
+    def step(self, counter: Local, by: int, position: SourcePosition) -> None:
         """counter += by, at the end of an iteration."""
         scalar = counter.kind.scalar
         here = Variable(counter.name, scalar, position)
@@ -388,20 +388,22 @@ class Scope:
 
 
 Node = TypeVar("Node", bound=ast.expr)
-EXPRESSIONS: dict[type[ast.expr], Callable[[Scope, Any], Value]] = {}
+EXPRESSIONS: dict[type[ast.expr], Callable[[PythonScope, Any], Value]] = {}
 
 
-def lowers(node: type[Node]) -> Callable[[Callable[[Scope, Node], Value]], Callable[[Scope, Node], Value]]:
+def lowers(
+    node: type[Node],
+) -> Callable[[Callable[[PythonScope, Node], Value]], Callable[[PythonScope, Node], Value]]:
     """Registers how expressions of a node type are lowered."""
 
-    def register(lower: Callable[[Scope, Node], Value]) -> Callable[[Scope, Node], Value]:
+    def register(lower: Callable[[PythonScope, Node], Value]) -> Callable[[PythonScope, Node], Value]:
         EXPRESSIONS[node] = lower
         return lower
 
     return register
 
 
-def value(scope: Scope, node: ast.expr) -> Value:
+def value(scope: PythonScope, node: ast.expr) -> Value:
     """An expression, lowered; statements it needs are emitted before."""
     lower = EXPRESSIONS.get(type(node))
     scope.visit(node)
@@ -411,7 +413,7 @@ def value(scope: Scope, node: ast.expr) -> Value:
     return lower(scope, node)
 
 
-def number(scope: Scope, node: ast.expr) -> Number:
+def number(scope: PythonScope, node: ast.expr) -> ScalarValue:
     """An expression that must be a number."""
     found = value(scope, node)
     if isinstance(found, ArrayRef):
@@ -419,7 +421,7 @@ def number(scope: Scope, node: ast.expr) -> Number:
     return found
 
 
-def integer(scope: Scope, node: ast.expr) -> Expr:
+def integer(scope: PythonScope, node: ast.expr) -> Expr:
     """An expression that must be an integer, as an unbounded one."""
     found = number(scope, node)
     if found.kind.scalar.kind != "int":
@@ -430,12 +432,12 @@ def integer(scope: Scope, node: ast.expr) -> Expr:
         return found.expr
     if isinstance(found.expr, Constant):
         return Constant(found.expr.value, INT, found.expr.position)
-    return Cast(found.expr, INT, place(node))
+    return ScalarCast(found.expr, INT, place(node))
 
 
-def array(scope: Scope, node: ast.expr) -> ArrayRef:
+def array(scope: PythonScope, node: ast.expr) -> ArrayRef:
     """An expression that must be a list or an array."""
     found = value(scope, node)
-    if isinstance(found, Number):
+    if isinstance(found, ScalarValue):
         raise Refusal("a number stands where a list is needed; pass the list", place(node))
     return found

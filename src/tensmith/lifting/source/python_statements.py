@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from tensmith.lifting.loops import Declare, If, Loop, Position
+from tensmith.lifting.loops import Declare, If, Loop, SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source import python_arithmetic as arithmetic
 from tensmith.lifting.source import python_calls, python_expressions  # they register what they lower
@@ -14,15 +14,24 @@ from tensmith.lifting.source.python_comprehensions import append_row, counter_na
 from tensmith.lifting.source.python_expressions import operate, subscript
 from tensmith.lifting.source.python_inline import call
 from tensmith.lifting.source.python_iteration import assign_name, bind, counted, iteration
-from tensmith.lifting.source.python_kinds import Kind
+from tensmith.lifting.source.python_kinds import NumberKind
 from tensmith.lifting.source.python_liveness import changed_arrays, reads, targets
 from tensmith.lifting.source.python_module import place
-from tensmith.lifting.source.python_scope import ArrayRef, Local, Number, Scope, Value, array, number, value
+from tensmith.lifting.source.python_scope import (
+    ArrayRef,
+    Local,
+    PythonScope,
+    ScalarValue,
+    Value,
+    array,
+    number,
+    value,
+)
 
 __all__ = ["block", "python_calls", "python_expressions"]
 
 
-def block(scope: Scope, statements: Sequence[ast.stmt]) -> Value | None:
+def block(scope: PythonScope, statements: Sequence[ast.stmt]) -> Value | None:
     """Lowers statements; the value that a `return` at their end gives."""
     for statement in statements:
         if isinstance(statement, ast.Return):
@@ -32,7 +41,7 @@ def block(scope: Scope, statements: Sequence[ast.stmt]) -> Value | None:
     return None
 
 
-def _returned(scope: Scope, node: ast.expr) -> Value:
+def _returned(scope: PythonScope, node: ast.expr) -> Value:
     scope.hint = "result"
     if isinstance(node, ast.Tuple):
         raise Refusal(
@@ -42,7 +51,7 @@ def _returned(scope: Scope, node: ast.expr) -> Value:
     return _alone(scope, node)
 
 
-def _alone(scope: Scope, node: ast.expr) -> Value:
+def _alone(scope: PythonScope, node: ast.expr) -> Value:
     """An expression that is all of its statement: a helper called there may write to its arguments."""
     found = _helper(scope, node)
     if found is not None:
@@ -55,14 +64,14 @@ def _alone(scope: Scope, node: ast.expr) -> Value:
     return value(scope, node)
 
 
-def _helper(scope: Scope, node: ast.expr) -> str | None:
+def _helper(scope: PythonScope, node: ast.expr) -> str | None:
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
         return None
     called = scope.callee(node.func) or ""
     return called[4:] if called.startswith("def ") else None
 
 
-def _statement(scope: Scope, statement: ast.stmt) -> None:
+def _statement(scope: PythonScope, statement: ast.stmt) -> None:
     where = place(statement)
     scope.hint = ""
     match statement:
@@ -96,7 +105,7 @@ def _statement(scope: Scope, statement: ast.stmt) -> None:
 # Assignments.
 
 
-def _assign(scope: Scope, target: ast.expr, given: ast.expr) -> None:
+def _assign(scope: PythonScope, target: ast.expr, given: ast.expr) -> None:
     if isinstance(target, ast.Tuple | ast.List):
         _unpack(scope, target, given)
         return
@@ -106,7 +115,7 @@ def _assign(scope: Scope, target: ast.expr, given: ast.expr) -> None:
     _put(scope, target, found)
 
 
-def _put(scope: Scope, target: ast.expr, found: Value) -> None:
+def _put(scope: PythonScope, target: ast.expr, found: Value) -> None:
     """target = found."""
     where = place(target)
     scope.visit(target)
@@ -126,7 +135,7 @@ def _put(scope: Scope, target: ast.expr, found: Value) -> None:
     scope.store(whole, index, element_value(found, whole.kind, target), where)
 
 
-def _element(scope: Scope, target: ast.Subscript) -> tuple[ArrayRef, list[ast.expr]]:
+def _element(scope: PythonScope, target: ast.Subscript) -> tuple[ArrayRef, list[ast.expr]]:
     """The array and the subscripts of an element that is written."""
     parts = list(target.slice.elts) if isinstance(target.slice, ast.Tuple) else [target.slice]
     scope.visit(target, target.slice)
@@ -141,7 +150,7 @@ def _element(scope: Scope, target: ast.Subscript) -> tuple[ArrayRef, list[ast.ex
     return whole, parts
 
 
-def _unpack(scope: Scope, target: ast.Tuple | ast.List, given: ast.expr) -> None:
+def _unpack(scope: PythonScope, target: ast.Tuple | ast.List, given: ast.expr) -> None:
     where = place(target)
     scope.visit(target)
     if isinstance(given, ast.Attribute) and given.attr == "shape":
@@ -165,7 +174,7 @@ def _unpack(scope: Scope, target: ast.Tuple | ast.List, given: ast.expr) -> None
     found = []
     for inner, part in zip(target.elts, given.elts):
         result = value(scope, part)
-        if together and isinstance(result, Number):
+        if together and isinstance(result, ScalarValue):
             result = scope.hold("old", result, place(part))
         if together:
             found.append((inner, result))
@@ -175,10 +184,12 @@ def _unpack(scope: Scope, target: ast.Tuple | ast.List, given: ast.expr) -> None
         _put(scope, inner, result)
 
 
-def _assign_several(scope: Scope, several: Sequence[ast.expr], given: ast.expr, where: Position) -> None:
+def _assign_several(
+    scope: PythonScope, several: Sequence[ast.expr], given: ast.expr, where: SourcePosition
+) -> None:
     """x = y = value."""
     found = _alone(scope, given)
-    if isinstance(found, Number):
+    if isinstance(found, ScalarValue):
         found = scope.hold("value", found, where)
     for target in several:
         if isinstance(target, ast.Tuple | ast.List):
@@ -186,7 +197,7 @@ def _assign_several(scope: Scope, several: Sequence[ast.expr], given: ast.expr, 
         _put(scope, target, found)
 
 
-def _augmented(scope: Scope, statement: ast.AugAssign) -> None:
+def _augmented(scope: PythonScope, statement: ast.AugAssign) -> None:
     """target op= value."""
     where, target = place(statement), statement.target
     if isinstance(target, ast.Subscript):
@@ -198,7 +209,7 @@ def _augmented(scope: Scope, statement: ast.AugAssign) -> None:
         index = subscript(scope, whole, parts[-1])
         right = number(scope, statement.value)
         left = scope.load(whole, index, where)
-        assert isinstance(left, Number)
+        assert isinstance(left, ScalarValue)
         result = operate(scope, statement.op, left, right, where)
         scope.store(whole, index, element_value(result, whole.kind, target), where)
         return
@@ -213,7 +224,7 @@ def _augmented(scope: Scope, statement: ast.AugAssign) -> None:
     assign_name(scope, target.id, operate(scope, statement.op, old, right, where), where)
 
 
-def _extend(scope: Scope, whole: ArrayRef, statement: ast.AugAssign) -> None:
+def _extend(scope: PythonScope, whole: ArrayRef, statement: ast.AugAssign) -> None:
     """out += [x] appends x."""
     if not isinstance(statement.op, ast.Add) or not isinstance(statement.value, ast.List):
         raise Refusal(
@@ -224,7 +235,7 @@ def _extend(scope: Scope, whole: ArrayRef, statement: ast.AugAssign) -> None:
         _append(scope, whole, part)
 
 
-def _append(scope: Scope, whole: ArrayRef, part: ast.expr) -> None:
+def _append(scope: PythonScope, whole: ArrayRef, part: ast.expr) -> None:
     if whole.kind.numpy:
         raise Refusal(
             "a NumPy array has no append; make it with np.empty and store its elements", place(part)
@@ -238,7 +249,7 @@ def _append(scope: Scope, whole: ArrayRef, part: ast.expr) -> None:
         scope.append(whole, element_value(found, whole.kind, part), place(part))
 
 
-def _expression(scope: Scope, node: ast.expr) -> None:
+def _expression(scope: PythonScope, node: ast.expr) -> None:
     """A call on a line of its own; docstrings are skipped."""
     if isinstance(node, ast.Constant):
         scope.visit(node)
@@ -259,7 +270,7 @@ def _expression(scope: Scope, node: ast.expr) -> None:
 # Loops and branches.
 
 
-def _prepare(scope: Scope, statement: ast.stmt) -> frozenset[str]:
+def _prepare(scope: PythonScope, statement: ast.stmt) -> frozenset[str]:
     """Declares what a compound statement assigns for readers outside of it, and returns those names."""
     frame, where = scope.frame, place(statement)
     live = frame.code.live
@@ -268,14 +279,14 @@ def _prepare(scope: Scope, statement: ast.stmt) -> frozenset[str]:
         bound = frame.names.get(name)
         needed = name in frame.carried or name in live.before[id(statement)]
         kind = frame.code.types.variables[name]
-        if not isinstance(kind, Kind):
+        if not isinstance(kind, NumberKind):
             if not isinstance(bound, ArrayRef):
                 raise Refusal(
                     f"{name} is made inside a branch or loop and read after it; make the list before", where
                 )
         elif isinstance(bound, Local) and needed:
             continue
-        elif isinstance(bound, Number) and needed:
+        elif isinstance(bound, ScalarValue) and needed:
             held = Local(scope.fresh(name), kind)
             scope.emit(Declare(held.name, kind.scalar, arithmetic.convert(bound, kind, where), where))
             frame.names[name] = held
@@ -286,7 +297,7 @@ def _prepare(scope: Scope, statement: ast.stmt) -> frozenset[str]:
     return carried
 
 
-def _if(scope: Scope, statement: ast.If) -> None:
+def _if(scope: PythonScope, statement: ast.If) -> None:
     where = place(statement)
     carried = _prepare(scope, statement)
     condition = arithmetic.truth(number(scope, statement.test), where)
@@ -298,7 +309,7 @@ def _if(scope: Scope, statement: ast.If) -> None:
         scope.emit(If(condition, tuple(then), tuple(otherwise), where))
 
 
-def _while(scope: Scope, statement: ast.While) -> None:
+def _while(scope: PythonScope, statement: ast.While) -> None:
     where = place(statement)
     carried = _prepare(scope, statement)
     with scope.block() as before:
@@ -310,7 +321,7 @@ def _while(scope: Scope, statement: ast.While) -> None:
     scope.emit(Loop(condition, tuple(body), scope.label("while", where), where))
 
 
-def _for(scope: Scope, statement: ast.For) -> None:
+def _for(scope: PythonScope, statement: ast.For) -> None:
     where = place(statement)
     source = iteration(scope, statement.iter)
     grown = frozenset(changed_arrays(statement.body))

@@ -12,9 +12,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from tensmith.lifting.loops import NOWHERE, Position
+from tensmith.lifting.loops import NOWHERE, SourcePosition
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.python_kinds import DTYPES, PY_FLOAT, PY_INT, AnyKind, ArrayKind, Kind, join
+from tensmith.lifting.source.python_kinds import (
+    DTYPES,
+    PY_FLOAT,
+    PY_INT,
+    AnyKind,
+    ArrayKind,
+    NumberKind,
+    join,
+)
 
 _DEEPEST = 6
 _MOST_ROUNDS = 200
@@ -24,9 +32,9 @@ _MOST_ROUNDS = 200
 class Cell:
     """What is known of a variable or an expression. `element` is set for arrays; the rest is of numbers."""
 
-    position: Position = NOWHERE
+    position: SourcePosition = NOWHERE
     element: Cell | None = None
-    kind: Kind | None = None
+    kind: NumberKind | None = None
     fixed: bool = False
     parameter: bool = False
     pinned: bool = False
@@ -34,7 +42,7 @@ class Cell:
     numpy: bool = False  # an array of NumPy, or an element of one
     taken: bool = False  # nobody says of what type the elements of this array of NumPy are
     listed: bool = False  # made by a display or comprehension, or annotated as a list
-    leaf: Kind | None = None  # of an array of any rank: the kind of its numbers
+    leaf: NumberKind | None = None  # of an array of any rank: the kind of its numbers
     same: Cell | None = None  # merged into
     related: list[Cell] = field(default_factory=list)
     counts_from: list[Cell] = field(default_factory=list)  # integers too, where this is pinned
@@ -47,7 +55,7 @@ class Cell:
         return cell
 
 
-Rule = Callable[[list[Kind]], Kind]
+Rule = Callable[[list[NumberKind]], NumberKind]
 
 
 class Cells:
@@ -59,12 +67,12 @@ class Cells:
         self.rules: list[tuple[Cell, list[Cell], Rule]] = []
         self.shapes: list[tuple[Cell, Cell]] = []
 
-    def new(self, position: Position = NOWHERE, kind: Kind | None = None) -> Cell:
+    def new(self, position: SourcePosition = NOWHERE, kind: NumberKind | None = None) -> Cell:
         cell = Cell(position, kind=kind, fixed=kind is not None)
         self.all.append(cell)
         return cell
 
-    def array(self, position: Position, numpy: bool = False, element: Cell | None = None) -> Cell:
+    def array(self, position: SourcePosition, numpy: bool = False, element: Cell | None = None) -> Cell:
         cell = self.new(position)
         cell.element, cell.numpy = element or self.new(position), numpy
         return cell
@@ -220,7 +228,7 @@ class Cells:
             if not changed:
                 return
 
-    def _join(self, cell: Cell, kind: Kind | None) -> bool:
+    def _join(self, cell: Cell, kind: NumberKind | None) -> bool:
         root = cell.root()
         if kind is None or root.fixed or root.element is not None:
             return False

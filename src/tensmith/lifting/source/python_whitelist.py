@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tensmith.lifting.loops import Position
+from tensmith.lifting.loops import SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python_module import place
 
 
 @dataclass(frozen=True)
-class Read:
+class ReadField:
     """by: the function that gives it its meaning, "module.function" in this folder.
 
     apart: that function alone says what it may hold; it is no expression of the body.
@@ -36,40 +36,40 @@ class Ignored:
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedNode:
     """sentence: what stands in the way; what to do. Of a field: refused unless it is empty."""
 
     sentence: str
 
 
-Verdict: TypeAlias = Read | Ignored | Refused
+Verdict: TypeAlias = ReadField | Ignored | RefusedNode
 
 
 @dataclass(frozen=True)
-class Node:
+class AllowedNode:
     """A kind of node and its fields by name."""
 
     verdict: Verdict
     fields: Mapping[str, Verdict] = field(default_factory=dict)
 
 
-def _node(by: str, *read: str, **others: Verdict) -> Node:
-    return Node(Read(by), {**{name: Read(by) for name in read}, **others})
+def _node(by: str, *read: str, **others: Verdict) -> AllowedNode:
+    return AllowedNode(ReadField(by), {**{name: ReadField(by) for name in read}, **others})
 
 
-def _refused(names: str, sentence: str) -> dict[str, Node]:
-    return {name: Node(Refused(sentence)) for name in names.split()}
+def _refused(names: str, sentence: str) -> dict[str, AllowedNode]:
+    return {name: AllowedNode(RefusedNode(sentence)) for name in names.split()}
 
 
-def _operators(by: str, names: str) -> dict[str, Node]:
+def _operators(by: str, names: str) -> dict[str, AllowedNode]:
     return {name: _node(f"python_expressions.{by}") for name in names.split()}
 
 
 _COMMENT = Ignored("a comment")
 _CONTEXT = Ignored("said by where the node stands")
-_NO_DEL = Refused("del cannot be lifted; leave it out")
-_TYPE_PARAMETERS = Refused("type parameters cannot be lifted; write the types out")
-_NAMES = Refused(
+_NO_DEL = RefusedNode("del cannot be lifted; leave it out")
+_TYPE_PARAMETERS = RefusedNode("type parameters cannot be lifted; write the types out")
+_NAMES = RefusedNode(
     "*args, **kwargs and keyword-only parameters cannot be lifted; name every parameter in order"
 )
 _TRY = "try cannot be lifted; handle errors where the function is called"
@@ -86,8 +86,8 @@ FUNCTION = _node(
     "name",
     "args",
     "body",
-    decorator_list=Read("python_inline.plain_function", apart=True),
-    returns=Read("python_infer.Inference.returned", apart=True),
+    decorator_list=ReadField("python_inline.plain_function", apart=True),
+    returns=ReadField("python_infer.Inference.returned", apart=True),
     type_comment=_COMMENT,
     type_params=_TYPE_PARAMETERS,
 )
@@ -100,12 +100,12 @@ _SIGNATURE = {
         kwonlyargs=_NAMES,
         kw_defaults=_NAMES,
         kwarg=_NAMES,
-        defaults=Read("python_inline._arguments", apart=True),
+        defaults=ReadField("python_inline._arguments", apart=True),
     ),
     "arg": _node(
         "python._lower",
         "arg",
-        annotation=Read("python_kinds.read_annotation", apart=True),
+        annotation=ReadField("python_kinds.read_annotation", apart=True),
         type_comment=_COMMENT,
     ),
 }
@@ -125,19 +125,19 @@ _STATEMENTS = {
         "target",
         "iter",
         "body",
-        orelse=Refused("an else after a loop is not lifted; move it after the loop"),
+        orelse=RefusedNode("an else after a loop is not lifted; move it after the loop"),
         type_comment=_COMMENT,
     ),
     "While": _node(
         "python_statements._while",
         "test",
         "body",
-        orelse=Refused("an else after a loop is not lifted; move it after the loop"),
+        orelse=RefusedNode("an else after a loop is not lifted; move it after the loop"),
     ),
     "If": _node("python_statements._if", "test", "body", "orelse"),
     "Assert": _node(
         "python_asserts.assertion",
-        test=Read("python_asserts.assertion", apart=True),
+        test=ReadField("python_asserts.assertion", apart=True),
         msg=Ignored("evaluated where the assertion fails"),
     ),
     "Expr": _node("python_statements._expression", "value"),
@@ -193,7 +193,7 @@ _EXPRESSIONS = {
 }  # fmt: skip
 _PARTS = {
     "comprehension": _node(
-        "python_comprehensions.clauses", "target", "iter", "ifs", is_async=Refused(_ASYNC)
+        "python_comprehensions.clauses", "target", "iter", "ifs", is_async=RefusedNode(_ASYNC)
     ),
     "keyword": _node("python_names.check_arguments", "arg", "value"),
     **_refused("ExceptHandler", _TRY),
@@ -215,19 +215,19 @@ _OPERATORS = {
 _CONTEXTS = {
     "Load": _node("python_scope.value"),
     "Store": _node("python_statements._put"),
-    "Del": Node(_NO_DEL),
+    "Del": AllowedNode(_NO_DEL),
 }
 # Whole sources; only Module is ever made here. Those that no parser makes any more are named all the same.
 _SOURCES = {
     "Module": _node("python_module.parse_module", "body", type_ignores=_COMMENT),
-    "TypeIgnore": Node(_COMMENT),
+    "TypeIgnore": AllowedNode(_COMMENT),
     **_refused("Interactive Expression FunctionType", "only files are read; give a file"),
     **_refused(
         "AugLoad AugStore Param Suite Index ExtSlice Num Str Bytes NameConstant Ellipsis",
         "syntax of an older Python; write it for this one",
     ),
 }
-NODES: Mapping[str, Node] = {
+NODES: Mapping[str, AllowedNode] = {
     **_SIGNATURE,
     **_STATEMENTS,
     **_EXPRESSIONS,
@@ -257,7 +257,7 @@ def admit(root: ast.AST) -> tuple[ast.AST, ...]:
         rule = FUNCTION if node is root and isinstance(node, ast.FunctionDef) else NODES.get(_kind(node))
         if rule is None:
             raise Refusal(f"{_kind(node)} is not known here; write it in older syntax", where)
-        if isinstance(rule.verdict, Refused):
+        if isinstance(rule.verdict, RefusedNode):
             raise Refusal(rule.verdict.sentence, where)
         if isinstance(node, ast.expr):
             found.append(node)
@@ -269,11 +269,11 @@ def _kind(node: ast.AST) -> str:
     return type(node).__name__
 
 
-def _place(node: object, otherwise: Position) -> Position:
+def _place(node: object, otherwise: SourcePosition) -> SourcePosition:
     return place(node) if isinstance(node, ast.AST) and hasattr(node, "lineno") else otherwise
 
 
-def _children(node: ast.AST, rule: Node, where: Position) -> Iterator[ast.AST]:
+def _children(node: ast.AST, rule: AllowedNode, where: SourcePosition) -> Iterator[ast.AST]:
     """The nodes in the fields that are read, in order."""
     for name in node._fields:
         held = getattr(node, name, None)
@@ -281,7 +281,7 @@ def _children(node: ast.AST, rule: Node, where: Position) -> Iterator[ast.AST]:
         match rule.fields.get(name):
             case None:
                 raise Refusal(f"{name} is not known here; write it in older syntax", where)
-            case Refused(sentence) if parts:
+            case RefusedNode(sentence) if parts:
                 raise Refusal(sentence, _place(parts[0], where))
-            case Read(apart=False):
+            case ReadField(apart=False):
                 yield from (part for part in parts if isinstance(part, ast.AST))

@@ -10,7 +10,6 @@ from tensmith.lifting.loops import (
     Apply,
     Array,
     Assign,
-    Cast,
     Constant,
     Declare,
     Expr,
@@ -19,9 +18,10 @@ from tensmith.lifting.loops import (
     Length,
     Load,
     Loop,
-    Position,
     Return,
     Scalar,
+    ScalarCast,
+    SourcePosition,
     Statement,
     Store,
     Struct,
@@ -70,7 +70,7 @@ def type_text(kind: Scalar | Array | Struct) -> str:
     return f"{'' if kind.written else 'const '}{memory}{kind.element.name}{axes}"
 
 
-def numbered(position: Position, line: str) -> str:
+def numbered(position: SourcePosition, line: str) -> str:
     return f"{position.line or '':>5}  {line}"
 
 
@@ -125,7 +125,7 @@ def text(expression: Expr) -> str:
         case Length(array, axis, _, _, row):
             whole = f"{array}[{', '.join(map(text, row))}]" if row else array
             return f"len({whole}, {axis})" if axis else f"len({whole})"
-        case Cast(value, kind, _):
+        case ScalarCast(value, kind, _):
             return f"{kind}({text(value)})"
         case Apply(operator, (a, b), _, _) if operator in INFIX:
             return f"{inner(a)} {INFIX[operator]} {inner(b)}"

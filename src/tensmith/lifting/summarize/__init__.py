@@ -26,11 +26,11 @@ from tensmith.lifting.summarize.finish import finish
 from tensmith.lifting.summarize.grids import choose
 from tensmith.lifting.summarize.liveness import liveness
 from tensmith.lifting.summarize.loop import run_loop
-from tensmith.lifting.summarize.plan import Plan, plan_sizes
+from tensmith.lifting.summarize.plan import DerivationPlan, plan_sizes
 from tensmith.lifting.summarize.requirements import array_parameters
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import Access
-from tensmith.lifting.summary import Grid, Summary
+from tensmith.lifting.summary import StridedMemory, Summary
 
 _MOST_RUNS = 8
 _MOST_LOOPS = 32  # inside one another
@@ -67,7 +67,9 @@ def _check_depth(body: Sequence[Statement], depth: int) -> None:
 
 def _summarize(function: Function, guess: Guess | None) -> Summary:
     live = liveness(function)
-    plan = Plan(never_negative=_unsigned(function), grids={n: Grid(n) for n in array_parameters(function)})
+    plan = DerivationPlan(
+        never_negative=_unsigned(function), grids={n: StridedMemory(n) for n in array_parameters(function)}
+    )
     extents: list[Poly] = []
     accesses: list[Access] = []  # those of runs that were refused are not all there are
     for _ in range(_MOST_RUNS):
@@ -106,7 +108,7 @@ def _unsigned(function: Function) -> frozenset[str]:
     return frozenset(found)
 
 
-def _improved(run: Execution, extents: Sequence[Poly], accesses: Sequence[Access]) -> Plan:
+def _improved(run: Execution, extents: Sequence[Poly], accesses: Sequence[Access]) -> DerivationPlan:
     """The plan that runs suggest; that of the last one where it is as good as it gets."""
     function, plan = run.function, run.plan
     taken = frozenset(run.types) | frozenset(run.arrays)
@@ -124,11 +126,11 @@ def _improved(run: Execution, extents: Sequence[Poly], accesses: Sequence[Access
             declared[name] = tuple(polys)
     subscripts = [(a.array, a.at, a.scope) for a in accesses if a.array in parameters]
     grids = {
-        name: Grid(
+        name: StridedMemory(
             name, tuple(stride.substitute(plan.raw).substitute(sized.symbols) for stride in grid.strides)
         )
         for name, grid in {**plan.grids, **choose(parameters, declared, subscripts, plan.raw)}.items()
     }
-    return Plan(
+    return DerivationPlan(
         sized.sizes, sized.symbols, sized.opaque, sized.never_negative, sized.requires, sized.alone, grids
     )

@@ -13,13 +13,13 @@ from tensmith.lifting.summarize.logic import simplified
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.terms import (
     Argument,
-    Choose,
     Fold,
     Index,
-    Number,
-    Op,
-    Read,
+    Operation,
     Term,
+    TermChoose,
+    TermNumber,
+    TermRead,
     infinite,
     infinity,
     polys,
@@ -50,7 +50,7 @@ def symbols(term: Term) -> frozenset[str]:
     found: set[str] = set()
     for part in walk(term):
         found = found.union(*(poly.symbols() for poly in polys(part)))
-        if isinstance(part, Argument | Read):
+        if isinstance(part, Argument | TermRead):
             found.add(part.name if isinstance(part, Argument) else part.array)
     return frozenset(found)
 
@@ -72,7 +72,7 @@ def mapped(term: Term, change: Callable[[Poly], Poly], taken: frozenset[str]) ->
         if isinstance(part, Index):
             return index(change(part.poly), part.type)
         made = rebuild(part, inner, change)
-        if isinstance(made, Choose):
+        if isinstance(made, TermChoose):
             return choice([(made.conditions, made.then)], made.otherwise, Scope())
         return made
 
@@ -92,7 +92,7 @@ def renamed(fold: Fold) -> Fold:
     )
 
 
-class Algebra:
+class SizeAlgebra:
     """Terms over integer parameters that polynomials write in size symbols: `symbols`, name -> polynomial."""
 
     def __init__(
@@ -114,24 +114,26 @@ class Algebra:
         match term:
             case Index(poly, _):
                 return poly
-            case Number(value, Scalar("int")):
+            case TermNumber(value, Scalar("int")):
                 return Poly.of(int(value))
             case Argument(name, Scalar("int")):
                 return self.symbols.get(name) or Poly.symbol(name)
-            case Op("neg", (inner,), Scalar("int")):
+            case Operation("neg", (inner,), Scalar("int")):
                 found = self.poly(inner, loose)
                 return None if found is None else -found
-            case Op(("add" | "sub" | "mul") as operator, (left, right), Scalar("int")):
+            case Operation(("add" | "sub" | "mul") as operator, (left, right), Scalar("int")):
                 a = self.poly(left, loose)
                 b = None if a is None else self.poly(right, loose)
                 return None if a is None or b is None else _POLYNOMIAL[operator](a, b)
-            case Op(("tdiv" | "fdiv" | "shr") as operator, (top, Number(by)), Scalar("int")) if by > 0:
+            case Operation(("tdiv" | "fdiv" | "shr") as operator, (top, TermNumber(by)), Scalar("int")) if (
+                by > 0
+            ):
                 found = self.poly(top, loose)
                 if operator == "tdiv" and not loose:
                     found = self._claimed(found)
                 bottom = 2 ** int(by) if operator == "shr" else int(by)
                 return None if found is None else floor_div(found, Poly.of(bottom))
-            case Op("cast", (inner,), Scalar("int", bits, signed)) if bits is None or bits >= 32:
+            case Operation("cast", (inner,), Scalar("int", bits, signed)) if bits is None or bits >= 32:
                 found = self.poly(inner, loose)
                 if loose and found is not None and (inner.type.bits or 0) > (bits or 64):
                     return found if self._counted(found) else None
@@ -200,14 +202,16 @@ class Algebra:
             merged = self._merge(operator, arguments, scope)
             if merged is not None:
                 return index(merged, type_)
-        if all(isinstance(argument, Number) for argument in arguments):
-            folded = fold_constants(operator, [a.value for a in arguments if isinstance(a, Number)], type_)
+        if all(isinstance(argument, TermNumber) for argument in arguments):
+            folded = fold_constants(
+                operator, [a.value for a in arguments if isinstance(a, TermNumber)], type_
+            )
             if folded is not None:
                 return folded
         truth = simplified(operator, arguments)
         if truth is not None:
             return self.cast(truth, type_, scope)
-        return _identity(operator, arguments) or Op(operator, arguments, type_)
+        return _identity(operator, arguments) or Operation(operator, arguments, type_)
 
     def _merge(self, operator: str, arguments: tuple[Term, ...], scope: Scope) -> Poly | None:
         """The polynomial that an integer operator on positions gives."""
@@ -249,7 +253,7 @@ class Algebra:
             if isinstance(value, Index) and not type_.signed:
                 self.used(scope, value.poly)
             return value
-        if isinstance(value, Number):
+        if isinstance(value, TermNumber):
             folded = cast_constant(value.value, source, type_)
             if folded is not None:
                 return folded
@@ -260,12 +264,12 @@ class Algebra:
                 return Index(value.poly, type_)
             if source == type_ and (position := self._natural(value, scope)) is not None:
                 return Index(position, type_)
-        if isinstance(value, Op) and value.operator == "cast":
+        if isinstance(value, Operation) and value.operator == "cast":
             inner = value.arguments[0]
             kept = widens(inner.type, source) and not _may_wrap(inner)
             if kept and (type_ == inner.type or widens(inner.type, type_)):
                 return self.cast(inner, type_, scope)
-        return Op("cast", (value,), type_)
+        return Operation("cast", (value,), type_)
 
     def _kept(self, value: Index, type_: Scalar, scope: Scope) -> bool:
         """Whether a position is one in another type, where it may be required to fit."""
@@ -297,9 +301,9 @@ class Algebra:
         bound: it bounds a loop, where a size serves as well as what it is the size of.
         """
         match condition:
-            case Number(value, _):
+            case TermNumber(value, _):
                 return ((),) if value else ()
-            case Op(("lt" | "le" | "eq" | "ne") as operator, (left, right), _):
+            case Operation(("lt" | "le" | "eq" | "ne") as operator, (left, right), _):
                 a, b = self.poly(left), self._bound(right) if bound and operator == "lt" else self.poly(right)
                 if a is None or b is None or is_open(b - a):
                     return None
@@ -309,24 +313,24 @@ class Algebra:
                     decided = {n for p in polys for n in p.symbols() if not _cut_alike(n, found)}
                     self.used(scope, *map(Poly.symbol, sorted(decided)))
                 return found
-            case Op("not", (inner,), _):
+            case Operation("not", (inner,), _):
                 return self.negated(inner, scope)
-            case Op("and", (left, right), _):
+            case Operation("and", (left, right), _):
                 first, second = self.positional(left, scope, bound), self.positional(right, scope, bound)
                 if first is None or second is None:
                     return None
                 return tuple((*x, *y) for x in first for y in second)
-            case Op("or", (left, right), _):
+            case Operation("or", (left, right), _):
                 first, second = self.positional(left, scope, bound), self.positional(right, scope, bound)
                 return None if first is None or second is None else (*first, *second)
         return None
 
     def _bound(self, term: Term) -> Poly | None:
         """What counts up below a truncated quotient counts up below a floored one: both end it at 0."""
-        quotient = term.arguments[0] if isinstance(term, Op) and term.operator == "cast" else term
+        quotient = term.arguments[0] if isinstance(term, Operation) and term.operator == "cast" else term
         match quotient:
-            case Op("tdiv", arguments, type_):
-                return self.poly(Op("fdiv", arguments, type_))
+            case Operation("tdiv", arguments, type_):
+                return self.poly(Operation("fdiv", arguments, type_))
         return self.poly(term)
 
     def negated(self, condition: Term, scope: Scope) -> tuple[Conjunction, ...] | None:
@@ -346,11 +350,11 @@ class Algebra:
         found = self.positional(condition, scope)
         if found is not None and (len(found) == 0 or found == ((),) or _by_position(found, scope)):
             return choice(tuple((conjunction, then) for conjunction in found), otherwise, scope)
-        if isinstance(condition, Op) and condition.operator == "not":
+        if isinstance(condition, Operation) and condition.operator == "not":
             return self.select(condition.arguments[0], otherwise, then, scope)
-        if isinstance(condition, Op) and condition.operator == "ne":
-            return self.select(Op("eq", condition.arguments, BOOL), otherwise, then, scope)
-        return Op("select", (condition, then, otherwise), then.type)
+        if isinstance(condition, Operation) and condition.operator == "ne":
+            return self.select(Operation("eq", condition.arguments, BOOL), otherwise, then, scope)
+        return Operation("select", (condition, then, otherwise), then.type)
 
 
 def choice(found: Sequence[tuple[Conjunction, Term]], otherwise: Term, scope: Scope) -> Term:
@@ -366,7 +370,7 @@ def choice(found: Sequence[tuple[Conjunction, Term]], otherwise: Term, scope: Sc
         kept.append((open_, value))
     for conditions, value in reversed(kept):
         if value != otherwise:
-            otherwise = Choose(conditions, value, otherwise, otherwise.type)
+            otherwise = TermChoose(conditions, value, otherwise, otherwise.type)
     return otherwise
 
 
@@ -385,9 +389,9 @@ def _may_wrap(term: Term) -> bool:
     """Whether an unsigned value is not yet taken modulo 2^bits; positions are claimed to fit."""
     if term.type.kind != "int" or term.type.signed or term.type.bits is None:
         return False
-    if isinstance(term, Number):
+    if isinstance(term, TermNumber):
         return not 0 <= term.value < 2**term.type.bits
-    return isinstance(term, Op) and term.operator in ("add", "sub", "mul", "neg", "shl", "bnot")
+    return isinstance(term, Operation) and term.operator in ("add", "sub", "mul", "neg", "shl", "bnot")
 
 
 def _by_position(found: Sequence[Conjunction], scope: Scope) -> bool:
@@ -421,7 +425,7 @@ def _identity(operator: str, arguments: tuple[Term, ...]) -> Term | None:
     """x + 0, x * 1 and their kin, where one side is the whole."""
 
     def is_number(term: Term, value: int) -> bool:
-        return isinstance(term, Number) and term.value == value
+        return isinstance(term, TermNumber) and term.value == value
 
     match operator, arguments:
         case "add", (left, right):

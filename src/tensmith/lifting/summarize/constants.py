@@ -8,12 +8,12 @@ from fractions import Fraction
 
 from tensmith.lifting.loops import Scalar
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.terms import Number, Term, infinity
+from tensmith.lifting.terms import Term, TermNumber, infinity
 
 
-def number(value: Fraction | int | float, type_: Scalar) -> Number:
+def number(value: Fraction | int | float, type_: Scalar) -> TermNumber:
     """A constant; floats at their exact binary value."""
-    return Number(Fraction(value), type_)
+    return TermNumber(Fraction(value), type_)
 
 
 def literal(value: int | float, type_: Scalar) -> Term:
@@ -57,7 +57,7 @@ _CONSTANT: dict[str, Callable[..., Fraction | int | bool]] = {
 }
 
 
-def fold_constants(operator: str, values: Sequence[Fraction], type_: Scalar) -> Number | None:
+def fold_constants(operator: str, values: Sequence[Fraction], type_: Scalar) -> TermNumber | None:
     """An integer or boolean operator on constants; floats are left alone, which keeps their rounding."""
     if type_.kind == "float" and operator != "neg":
         return None
@@ -69,7 +69,7 @@ def fold_constants(operator: str, values: Sequence[Fraction], type_: Scalar) -> 
     return None if make is None else number(Fraction(make(*values)), type_)
 
 
-def cast_constant(value: Fraction, source: Scalar, target: Scalar) -> Number | None:
+def cast_constant(value: Fraction, source: Scalar, target: Scalar) -> TermNumber | None:
     if target.kind == "float":
         exact = source.kind != "float" and abs(value) < 2**24
         exact = exact or target.bits == 64 or float(value) == 0 or abs(value) in (1, 2, Fraction(1, 2))

@@ -10,13 +10,13 @@ from tensmith.lifting.loops import (
     Append,
     Apply,
     Assign,
-    Cast,
     Constant,
     Declare,
     Expr,
     If,
     Load,
     Loop,
+    ScalarCast,
     Statement,
     Store,
     Variable,
@@ -92,7 +92,7 @@ def _constant_step(value: Expr, name: str) -> int | None:
 
 def _unconverted(value: Expr) -> Expr:
     """An expression without conversions of integers; that a counter fits its type is proved later."""
-    while isinstance(value, Cast) and value.type.kind == value.value.type.kind == "int":
+    while isinstance(value, ScalarCast) and value.type.kind == value.value.type.kind == "int":
         value = value.value
     return value
 
@@ -108,6 +108,6 @@ def _loads(expression: Expr | None) -> bool:
             return True
         case Apply(_, arguments, _):
             return any(map(_loads, arguments))
-        case Cast(value, _):
+        case ScalarCast(value, _):
             return _loads(value) or value.type.kind == "float"
     return False

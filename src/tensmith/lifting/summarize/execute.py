@@ -14,7 +14,6 @@ from tensmith.lifting.loops import (
     Apply,
     Array,
     Assign,
-    Cast,
     Constant,
     Declare,
     Expr,
@@ -23,25 +22,26 @@ from tensmith.lifting.loops import (
     Length,
     Load,
     Loop,
-    Position,
     Return,
     Scalar,
+    ScalarCast,
+    SourcePosition,
     Statement,
     Store,
     Struct,
     Variable,
 )
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import Algebra, choice, index
+from tensmith.lifting.summarize.algebra import SizeAlgebra, choice, index
 from tensmith.lifting.summarize.constants import literal, number
 from tensmith.lifting.summarize.grids import split
 from tensmith.lifting.summarize.liveness import Live
-from tensmith.lifting.summarize.memory import Box, Contents
+from tensmith.lifting.summarize.memory import Contents, StoredBox
 from tensmith.lifting.summarize.merge import Merge
-from tensmith.lifting.summarize.plan import Plan, cut_alike, length_symbol
+from tensmith.lifting.summarize.plan import DerivationPlan, cut_alike, length_symbol
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.summarize.state import Access, Divisor, Found, State, undefined
-from tensmith.lifting.terms import Argument, Choose, Index, Read, Term
+from tensmith.lifting.summarize.state import Access, Divisor, PendingLoop, State, undefined
+from tensmith.lifting.terms import Argument, Index, Term, TermChoose, TermRead
 
 # Guess: (variable, its value after one iteration, counter, its first value) -> closed form at the counter.
 Guess = Callable[[str, Term, str, Term], "Term | None"]
@@ -55,7 +55,7 @@ class Execution:
     """One run over a function under a plan. What it meets on the way is collected for the summary."""
 
     function: Function
-    plan: Plan
+    plan: DerivationPlan
     live: Mapping[str, Live]
     guess: Guess | None
     run_loop: RunLoop
@@ -64,12 +64,12 @@ class Execution:
     extents: list[Poly] = field(default_factory=list)
     accesses: list[Access] = field(default_factory=list)
     divisors: list[Divisor] = field(default_factory=list)
-    found: list[Found] = field(default_factory=list)
+    found: list[PendingLoop] = field(default_factory=list)
     locals: dict[str, tuple[Poly, ...]] = field(default_factory=dict)
     scouting: int = 0
 
     def __post_init__(self) -> None:
-        self.algebra = Algebra(self.plan.symbols, self.plan.alone, frozenset(self.plan.raw))
+        self.algebra = SizeAlgebra(self.plan.symbols, self.plan.alone, frozenset(self.plan.raw))
         self.raw = self.plan.raw
 
     # Running
@@ -157,13 +157,21 @@ class Execution:
         self.locals[name] = tuple(extents)
 
     def _store(
-        self, array: str, at: tuple[Poly, ...], value: Term, state: State, scope: Scope, position: Position
+        self,
+        array: str,
+        at: tuple[Poly, ...],
+        value: Term,
+        state: State,
+        scope: Scope,
+        position: SourcePosition,
     ) -> None:
         contents = state.arrays[array]
         at = self._on_grid(array, at, scope, position, stored=True)
-        state.arrays[array] = contents.written(Box((), (), at, value, (), position), scope)
+        state.arrays[array] = contents.written(StoredBox((), (), at, value, (), position), scope)
 
-    def _append(self, array: str, value: Expr | str, state: State, scope: Scope, position: Position) -> None:
+    def _append(
+        self, array: str, value: Expr | str, state: State, scope: Scope, position: SourcePosition
+    ) -> None:
         length = length_symbol(array, 0)
         held = state.scalars[length]
         if not self.scouting:
@@ -172,14 +180,14 @@ class Execution:
             if isinstance(value, str):
                 box = self._row(end, value, state, scope, position)
             else:
-                box = Box((), (), (end,), self.evaluate(value, state, scope), (), position)
+                box = StoredBox((), (), (end,), self.evaluate(value, state, scope), (), position)
             state.arrays[array] = contents.written(box, scope)
         if isinstance(value, str):
             for axis in range(self.arrays[value].rank):
                 state.scalars[length_symbol(array, axis + 1)] = state.scalars[length_symbol(value, axis)]
         state.scalars[length] = self.algebra.apply("add", (held, number(1, I64)), I64, scope)
 
-    def _row(self, end: Poly, row: str, state: State, scope: Scope, position: Position) -> Box:
+    def _row(self, end: Poly, row: str, state: State, scope: Scope, position: SourcePosition) -> StoredBox:
         rank = self.arrays[row].rank
         extents = [
             self.position_of(state.scalars[length_symbol(row, axis)], scope, position) for axis in range(rank)
@@ -188,7 +196,7 @@ class Execution:
         inside = scope.binding(*zip(names, extents))
         at = tuple(map(Poly.symbol, names))
         value = state.arrays[row].read(at, inside, position)
-        return Box(names, tuple(extents), (end, *at), value, (), position)
+        return StoredBox(names, tuple(extents), (end, *at), value, (), position)
 
     def _branch(self, statement: If, state: State, scope: Scope) -> None:
         condition = self.evaluate(statement.condition, state, scope)
@@ -231,7 +239,7 @@ class Execution:
                 return self._length(array, axis, type_, state, scope, position)
             case Load():
                 return self._load(expression, state, scope)
-            case Cast(value, type_):
+            case ScalarCast(value, type_):
                 return self.algebra.cast(self.evaluate(value, state, scope), type_, scope)
             case Apply("select", (condition, then, otherwise), type_):
                 chosen = self.evaluate(condition, state, scope)
@@ -249,7 +257,7 @@ class Execution:
         raise TypeError(f"not an expression: {expression!r}")
 
     def _length(
-        self, array: str, axis: int, type_: Scalar, state: State, scope: Scope, position: Position
+        self, array: str, axis: int, type_: Scalar, state: State, scope: Scope, position: SourcePosition
     ) -> Term:
         symbol = length_symbol(array, axis)
         if symbol in state.scalars:
@@ -258,14 +266,14 @@ class Execution:
 
     def _load(self, load: Load, state: State, scope: Scope) -> Term:
         if self.scouting:
-            return Read("?", (), load.type)
+            return TermRead("?", (), load.type)
         terms = [self.evaluate(part, state, scope) for part in load.indices]
         return self._element(load, terms, state, scope)
 
     def _element(self, load: Load, terms: Sequence[Term], state: State, scope: Scope) -> Term:
         """An element; subscripts chosen by position become a choice of elements."""
         for axis, term in enumerate(terms):
-            if isinstance(term, Choose):
+            if isinstance(term, TermChoose):
 
                 def chosen(value: Term, inside: Scope, axis: int = axis) -> Term:
                     return self._element(load, [*terms[:axis], value, *terms[axis + 1 :]], state, inside)
@@ -282,7 +290,7 @@ class Execution:
         return self.position_of(self.evaluate(part, state, scope), scope, part.position, array, stored)
 
     def _on_grid(
-        self, array: str, at: tuple[Poly, ...], scope: Scope, position: Position, stored: bool
+        self, array: str, at: tuple[Poly, ...], scope: Scope, position: SourcePosition, stored: bool
     ) -> tuple[Poly, ...]:
         """Subscripts of the grid; the access is kept for what it requires."""
         self.accesses.append(Access(array, at, scope, position, stored))
@@ -294,7 +302,7 @@ class Execution:
     # Positions
 
     def position_of(
-        self, term: Term, scope: Scope, position: Position, array: str = "", stored: bool = False
+        self, term: Term, scope: Scope, position: SourcePosition, array: str = "", stored: bool = False
     ) -> Poly:
         """An integer term as a polynomial of counters and sizes. Raises Refusal where it is data."""
         poly = self.algebra.poly(term)

@@ -9,18 +9,18 @@ from typing import Literal
 from tensmith.formula.expr import fresh
 from tensmith.formula.poly import Poly
 from tensmith.lifting import assumptions
-from tensmith.lifting.loops import NOWHERE, Apply, Cast, Expr, Function, Loop, Position, Scalar
+from tensmith.lifting.loops import NOWHERE, Apply, Expr, Function, Loop, Scalar, ScalarCast, SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import symbols
 from tensmith.lifting.summarize.counters import statements
 from tensmith.lifting.summarize.execute import Execution
-from tensmith.lifting.summarize.memory import Box, Contents, meet
+from tensmith.lifting.summarize.memory import Contents, StoredBox, meet
 from tensmith.lifting.summarize.plan import length_symbol
 from tensmith.lifting.summarize.requirements import array_parameters, requirements
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import State, undefined_name
 from tensmith.lifting.summary import LoopFacts, Result, Summary, Written
-from tensmith.lifting.terms import Argument, Choose, Fold, Number, Read, Term, walk
+from tensmith.lifting.terms import Argument, Fold, Term, TermChoose, TermNumber, TermRead, walk
 
 
 def finish(run: Execution, state: State, returned: Expr | str | None) -> Summary:
@@ -57,7 +57,7 @@ def _compared(terms: Iterable[Term]) -> tuple[str, ...]:
     """Computed floats may be NaN though no input is: inf - inf."""
     folds = (part for term in terms for part in walk(term) if isinstance(part, Fold))
     floats = (f for f in folds if f.kind in ("max", "min") and f.type.kind == "float")
-    computed = any(not isinstance(fold.body, Read | Argument | Number) for fold in floats)
+    computed = any(not isinstance(fold.body, TermRead | Argument | TermNumber) for fold in floats)
     return (assumptions.COMPARED(),) if computed else ()
 
 
@@ -84,12 +84,12 @@ def _length(run: Execution, state: State, array: str, axis: int) -> Poly:
     if held is None:
         symbol = length_symbol(array, axis)
         return run.plan.symbols.get(symbol) or Poly.symbol(symbol)
-    if isinstance(held, Choose):  # rows of one length; there may be none
+    if isinstance(held, TermChoose):  # rows of one length; there may be none
         held = held.then
     return run.position_of(held, Scope(run.plan.never_negative), run.function.position)
 
 
-def _whole(contents: Contents, shape: tuple[Poly, ...], scope: Scope) -> tuple[Box, ...]:
+def _whole(contents: Contents, shape: tuple[Poly, ...], scope: Scope) -> tuple[StoredBox, ...]:
     """The boxes of a returned array, the values it began with first, without what later ones cover."""
     names = tuple(fresh("i") for _ in shape)
     at = tuple(map(Poly.symbol, names))
@@ -103,7 +103,7 @@ def _whole(contents: Contents, shape: tuple[Poly, ...], scope: Scope) -> tuple[B
         if all(extent == 0 for extent in shape[:1]):
             return contents.boxes
         raise Refusal(f"not every element of '{contents.name}' gets a value", NOWHERE)
-    base = Box(names, shape, at, full.below(at, inside, NOWHERE))
+    base = StoredBox(names, shape, at, full.below(at, inside, NOWHERE))
     return (base, *contents.boxes)
 
 
@@ -115,7 +115,7 @@ def _falls_through(contents: Contents, at: tuple[Poly, ...], scope: Scope) -> bo
     return True
 
 
-def _written(box: Box) -> Written:
+def _written(box: StoredBox) -> Written:
     return Written(box.indices, box.extents, box.at, box.value, box.where)
 
 
@@ -160,7 +160,7 @@ def arithmetic_of(function: Function) -> Literal["machine integers", "integers",
     return "integers" if function.language == "python" else "machine integers"
 
 
-def _truncates(cast: Cast) -> bool:
+def _truncates(cast: ScalarCast) -> bool:
     return cast.type.kind == "int" and cast.value.type.kind == "float"
 
 
@@ -171,7 +171,7 @@ def _nodes(node: object) -> Iterator[object]:
             yield from _nodes(item)
     elif is_dataclass(node):
         yield node
-        if not isinstance(node, (Scalar, Position)):
+        if not isinstance(node, (Scalar, SourcePosition)):
             for part in fields(node):
                 yield from _nodes(getattr(node, part.name))
 
@@ -186,7 +186,7 @@ def assumed(function: Function) -> tuple[str, ...]:
     found = list(function.noted)
     if any(scalar.kind == "float" for scalar in scalars):
         found.append(assumptions.REALS())
-    if any(isinstance(node, Cast) and _truncates(node) for node in _nodes(function)):
+    if any(isinstance(node, ScalarCast) and _truncates(node) for node in _nodes(function)):
         found.append(assumptions.TRUNCATED())
     if function.language == "python":
         if any(isinstance(node, Apply) and node.operator == "div" for node in _nodes(function)):

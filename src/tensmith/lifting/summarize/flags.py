@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tensmith.lifting.loops import BOOL
-from tensmith.lifting.summarize.algebra import Algebra, choice, symbols
+from tensmith.lifting.summarize.algebra import SizeAlgebra, choice, symbols
 from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.logic import FALSE, TRUE, bit
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.terms import Argument, Choose, Fold, Number, Op, Term
+from tensmith.lifting.terms import Argument, Fold, Operation, Term, TermChoose, TermNumber
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Flag:
     """The variable `name` of a recurrence, which begins as 0 or 1."""
 
     name: str
-    algebra: Algebra
+    algebra: SizeAlgebra
     scope: Scope
 
     def after(self, term: Term, value: int) -> Term | None:
@@ -34,23 +34,23 @@ class Flag:
         match term:
             case Argument(name) if name == self.name:
                 return value
-            case Op("cast", (inner,), type_):
+            case Operation("cast", (inner,), type_):
                 return self.algebra.cast(self._given(inner, value), type_, self.scope)
-            case Op("lt", (Number() as bound, Fold() as fold), _):
+            case Operation("lt", (TermNumber() as bound, Fold() as fold), _):
                 return _above(bound, fold, self._given(fold.start, value))
-            case Op(operator, arguments, type_):
+            case Operation(operator, arguments, type_):
                 given = [self._given(argument, value) for argument in arguments]
                 return self.algebra.apply(operator, given, type_, self.scope)
-            case Choose(conditions, then, otherwise, _):
+            case TermChoose(conditions, then, otherwise, _):
                 chosen = [(conditions, self._given(then, value))]
                 return choice(chosen, self._given(otherwise, value), self.scope)
         return term
 
 
-def _above(bound: Number, fold: Fold, start: Term) -> Term:
+def _above(bound: TermNumber, fold: Fold, start: Term) -> Term:
     """bound < fold from a start. A maximum from above the bound is above it, a minimum from below is not."""
-    if isinstance(start, Number) and fold.kind in ("max", "min"):
+    if isinstance(start, TermNumber) and fold.kind in ("max", "min"):
         above = start.value > bound.value
         if above == (fold.kind == "max"):
             return TRUE if above else FALSE
-    return Op("lt", (bound, Fold(fold.kind, fold.var, fold.extent, fold.body, start, fold.type)), BOOL)
+    return Operation("lt", (bound, Fold(fold.kind, fold.var, fold.extent, fold.body, start, fold.type)), BOOL)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, pairwise
 
-from tensmith.formula.poly import Atom, Div, Monomial, Poly
+from tensmith.formula.poly import Atom, FloorDiv, Monomial, Poly
 from tensmith.lifting.loops import Array
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.summary import Grid
+from tensmith.lifting.summary import StridedMemory
 
 _ONE = Poly.of(1)
 _MOST_CANDIDATES = 6
@@ -45,15 +45,15 @@ def _swept(poly: Poly, strides: Sequence[Poly], scope: Scope) -> tuple[Poly, ...
         if poly == Poly.symbol(name) and len(strides) > 1:
             if divide(extent, strides[0])[1] != 0 or scope.proves(strides[0] - extent):
                 return None
-            quotients = [Poly(((((Div(poly, stride), 1),), 1),)) for stride in strides[:-1]] + [poly]
+            quotients = [Poly(((((FloorDiv(poly, stride), 1),), 1),)) for stride in strides[:-1]] + [poly]
             rows = [divide(a, b)[0] for a, b in pairwise(strides)]
             return (quotients[0], *(q - size * p for (p, q), size in zip(pairwise(quotients), rows)))
     return None
 
 
 def unswept(
-    divisions: Iterable[Div], extent: Poly, names: Callable[[], str]
-) -> tuple[tuple[tuple[str, Poly], ...], Poly, dict[Div, Poly]] | None:
+    divisions: Iterable[FloorDiv], extent: Poly, names: Callable[[], str]
+) -> tuple[tuple[tuple[str, Poly], ...], Poly, dict[FloorDiv, Poly]] | None:
     """A swept counter as one index an axis: (index, extent) pairs, the counter and its divisions over them.
 
     extent: of the whole sweep. None where the divisions are not those of a grid.
@@ -106,7 +106,7 @@ def choose(
     extents: Mapping[str, tuple[Poly, ...]],
     accesses: Iterable[tuple[str, tuple[Poly, ...], Scope]],
     raw: Mapping[str, Poly],
-) -> dict[str, Grid]:
+) -> dict[str, StridedMemory]:
     """The grid of each parameter's array that is accessed.
 
     extents: declared ones after the first, of flat arrays; raw: sizes in terms of parameters.
@@ -118,9 +118,9 @@ def choose(
     grids = {}
     for name, type_ in arrays.items():
         if type_.memory == "flat" and type_.rank > 1:
-            grids[name] = Grid(name, _products(extents[name]))
+            grids[name] = StridedMemory(name, _products(extents[name]))
         elif name in subscripts:
-            grids[name] = Grid(name, _strides(subscripts[name], raw))
+            grids[name] = StridedMemory(name, _strides(subscripts[name], raw))
     return grids
 
 
@@ -201,7 +201,7 @@ def _score(strides: tuple[Poly, ...], accesses: Sequence[tuple[Poly, Scope]]) ->
             scaled = [n for n in mine if (c := subscript.coefficient(n)) is None or c.constant is None]
             crowded += len(mine) > 1 and bool(scaled)
             if axis and not any(
-                isinstance(atom, Div) for monomial, _ in subscript.terms for atom, _ in monomial
+                isinstance(atom, FloorDiv) for monomial, _ in subscript.terms for atom, _ in monomial
             ):
                 size, rest = divide(strides[axis - 1], strides[axis])
                 low, high = scope.decides(subscript), scope.decides(size - 1 - subscript)

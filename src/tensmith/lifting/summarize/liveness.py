@@ -11,7 +11,6 @@ from tensmith.lifting.loops import (
     Apply,
     Array,
     Assign,
-    Cast,
     Declare,
     Expr,
     Function,
@@ -20,6 +19,7 @@ from tensmith.lifting.loops import (
     Load,
     Loop,
     Return,
+    ScalarCast,
     Statement,
     Store,
     Struct,
@@ -49,7 +49,7 @@ def used(expression: Expr) -> Iterator[str]:
         case Apply(_, arguments, _):
             for part in arguments:
                 yield from used(part)
-        case Cast(value, _):
+        case ScalarCast(value, _):
             yield from used(value)
 
 

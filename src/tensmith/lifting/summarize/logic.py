@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 from tensmith.lifting.loops import BOOL
-from tensmith.lifting.terms import Number, Op, Term
+from tensmith.lifting.terms import Operation, Term, TermNumber
 
-TRUE, FALSE = Number(Fraction(1), BOOL), Number(Fraction(0), BOOL)
+TRUE, FALSE = TermNumber(Fraction(1), BOOL), TermNumber(Fraction(0), BOOL)
 _OF_BITS = {"band": "and", "bor": "or", "bxor": "ne"}
 
 
@@ -15,31 +15,33 @@ def both(a: Term, b: Term) -> Term:
     """a and b."""
     if FALSE in (a, b):
         return FALSE
-    return b if a in (TRUE, b) else a if b == TRUE else Op("and", (a, b), BOOL)
+    return b if a in (TRUE, b) else a if b == TRUE else Operation("and", (a, b), BOOL)
 
 
 def either(a: Term, b: Term) -> Term:
     """a or b."""
     if TRUE in (a, b):
         return TRUE
-    return b if a in (FALSE, b) else a if b == FALSE else Op("or", (a, b), BOOL)
+    return b if a in (FALSE, b) else a if b == FALSE else Operation("or", (a, b), BOOL)
 
 
 def opposite(a: Term) -> Term:
     """not a."""
     if a in (TRUE, FALSE):
         return TRUE if a == FALSE else FALSE
-    return a.arguments[0] if isinstance(a, Op) and a.operator == "not" else Op("not", (a,), BOOL)
+    return (
+        a.arguments[0] if isinstance(a, Operation) and a.operator == "not" else Operation("not", (a,), BOOL)
+    )
 
 
 def bit(term: Term) -> Term | None:
     """Whether a number is 1, where it surely is 0 or 1; a truth value itself."""
     match term:
-        case Number(value, _):
+        case TermNumber(value, _):
             return (TRUE if value else FALSE) if value in (0, 1) else None
-        case Op("cast", (inner,), type_) if type_.kind == "int":
+        case Operation("cast", (inner,), type_) if type_.kind == "int":
             return bit(inner) if inner.type.kind != "float" else None
-        case Op("select", (condition, left, right), _):
+        case Operation("select", (condition, left, right), _):
             a, b = bit(left), bit(right)
             if a is None or b is None:
                 return None
@@ -57,12 +59,12 @@ def simplified(operator: str, arguments: tuple[Term, ...]) -> Term | None:
             return either(a, b)
         case "not", (a,):
             return opposite(a)
-        case (("eq" | "ne"), (a, Number(value, type_))) if type_.kind == "int" and value in (0, 1):
+        case (("eq" | "ne"), (a, TermNumber(value, type_))) if type_.kind == "int" and value in (0, 1):
             found = bit(a)
             return found if found is None or (value == 1) == (operator == "eq") else opposite(found)
         case (("band" | "bor" | "bxor"), (left, right)):
             x, y = bit(left), bit(right)
             if x is None or y is None:
                 return None
-            return simplified(_OF_BITS[operator], (x, y)) or Op(_OF_BITS[operator], (x, y), BOOL)
+            return simplified(_OF_BITS[operator], (x, y)) or Operation(_OF_BITS[operator], (x, y), BOOL)
     return None

@@ -21,7 +21,7 @@ from tensmith.lifting.summarize.reasons import uncounted
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.solve import Solver
 from tensmith.lifting.summarize.state import State
-from tensmith.lifting.terms import Argument, Index, Op, Read, Term
+from tensmith.lifting.terms import Argument, Index, Operation, Term, TermRead
 
 
 def run_loop(run: Execution, loop: Loop, state: State, scope: Scope) -> None:
@@ -150,7 +150,7 @@ class _Runner:
         for name in self.changes.scalars:
             term = self.closed.get(name)
             if term is None or trips is None:
-                self.state.scalars[name] = Read("?", (), self.run.types.get(name, I64))
+                self.state.scalars[name] = TermRead("?", (), self.run.types.get(name, I64))
             else:
                 self.state.scalars[name] = substitute(term, {self.counter: trips})
 
@@ -161,17 +161,17 @@ class _Runner:
         scope = replace(self.scope, sizes=self.scope.sizes | {self.counter})
         condition = self.run.evaluate(self.loop.condition, self._head(), scope)
         while (
-            isinstance(condition, Op)
+            isinstance(condition, Operation)
             and condition.operator == "not"
-            and isinstance(condition.arguments[0], Op)
+            and isinstance(condition.arguments[0], Operation)
         ):
             inner = condition.arguments[0]
             if inner.operator not in ("eq", "not"):
                 break
             condition = (
-                Op("ne", inner.arguments, inner.type) if inner.operator == "eq" else inner.arguments[0]
+                Operation("ne", inner.arguments, inner.type) if inner.operator == "eq" else inner.arguments[0]
             )
-        if isinstance(condition, Op) and condition.operator == "ne":
+        if isinstance(condition, Operation) and condition.operator == "ne":
             found = self._until_equal(condition)
         else:
             found = self._while_positive(condition)
@@ -179,7 +179,7 @@ class _Runner:
             raise self._uncounted(condition)
         return self.run.extent(found, self.scope)
 
-    def _until_equal(self, condition: Op) -> Poly:
+    def _until_equal(self, condition: Operation) -> Poly:
         a, b = (self.run.algebra.poly(side) for side in condition.arguments)
         if a is None or b is None or is_open(a - b):
             raise self._uncounted(condition)

@@ -11,17 +11,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tensmith.formula.poly import Poly
-from tensmith.lifting.loops import NOWHERE, Position, Scalar
+from tensmith.lifting.loops import NOWHERE, Scalar, SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import Conjunction, choice, substitute
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.terms import Read, Term
+from tensmith.lifting.terms import Term, TermRead
 
 _ZERO = Poly.of(0)
 
 
 @dataclass(frozen=True)
-class Box:
+class StoredBox:
     """What one store wrote: as `summary.Written`, with the place in the source."""
 
     indices: tuple[str, ...]
@@ -29,14 +29,14 @@ class Box:
     at: tuple[Poly, ...]
     value: Term
     where: Conjunction = ()
-    position: Position = NOWHERE
+    position: SourcePosition = NOWHERE
 
     @property
     def ranges(self) -> tuple[tuple[str, Poly], ...]:
         """The index variables with their extents."""
         return tuple(zip(self.indices, self.extents))
 
-    def substituted(self, values: dict[str, Poly]) -> Box:
+    def substituted(self, values: dict[str, Poly]) -> StoredBox:
         """The box with outer variables replaced."""
         if not values:
             return self
@@ -61,23 +61,23 @@ class Contents:
     element: Scalar
     rank: int
     base: str
-    boxes: tuple[Box, ...] = ()
+    boxes: tuple[StoredBox, ...] = ()
     fill: Term | None = None
     kept: int = field(default=0, compare=False)
 
-    def written(self, box: Box, scope: Scope) -> Contents:
+    def written(self, box: StoredBox, scope: Scope) -> Contents:
         """The state after a store; boxes that it covers are gone."""
         kept = [old for n, old in enumerate(self.boxes) if n < self.kept or not covers(box, old, scope)]
         return replace(self, boxes=(*kept, box))
 
-    def read(self, at: tuple[Poly, ...], scope: Scope, position: Position) -> Term:
+    def read(self, at: tuple[Poly, ...], scope: Scope, position: SourcePosition) -> Term:
         """The element `at`."""
         return lookup(self.boxes, at, scope, position, self.below)
 
-    def below(self, at: tuple[Poly, ...], scope: Scope, position: Position) -> Term:
+    def below(self, at: tuple[Poly, ...], scope: Scope, position: SourcePosition) -> Term:
         """The element `at` where no box wrote it."""
         if self.base:
-            return Read(self.base, at, self.element)
+            return TermRead(self.base, at, self.element)
         if self.fill is None:
             raise Refusal(
                 f"an element of '{self.name}' is read that has no value: it is outside the array, or nothing "
@@ -87,15 +87,15 @@ class Contents:
         return self.fill
 
 
-Below = Callable[[tuple[Poly, ...], Scope, Position], Term]
-ValueOf = Callable[[Box, Scope], Term]
+Below = Callable[[tuple[Poly, ...], Scope, SourcePosition], Term]
+ValueOf = Callable[[StoredBox, Scope], Term]
 
 
 def lookup(
-    boxes: Sequence[Box],
+    boxes: Sequence[StoredBox],
     at: tuple[Poly, ...],
     scope: Scope,
-    position: Position,
+    position: SourcePosition,
     below: Below,
     value_of: ValueOf | None = None,
 ) -> Term:
@@ -118,7 +118,7 @@ def lookup(
 
 
 def meet(
-    box: Box, at: Sequence[Poly], scope: Scope, position: Position = NOWHERE
+    box: StoredBox, at: Sequence[Poly], scope: Scope, position: SourcePosition = NOWHERE
 ) -> tuple[dict[str, Poly], Conjunction] | None:
     """The indices at which a normal box wrote the element `at`, and what must still hold; None: never."""
     values: dict[str, Poly] = {}
@@ -173,13 +173,15 @@ def _never_divides(poly: Poly, divisor: int) -> bool:
     return dict(poly.terms).get((), 0) % common != 0
 
 
-def covers(new: Box, old: Box, scope: Scope) -> bool:
+def covers(new: StoredBox, old: StoredBox, scope: Scope) -> bool:
     """Whether everything that `old` wrote is written again by `new`."""
     met = meet_or_none(new, old.at, scope.binding(*old.ranges).knowing(old.where))
     return met is not None and not met[1]
 
 
-def meet_or_none(box: Box, at: Sequence[Poly], scope: Scope) -> tuple[dict[str, Poly], Conjunction] | None:
+def meet_or_none(
+    box: StoredBox, at: Sequence[Poly], scope: Scope
+) -> tuple[dict[str, Poly], Conjunction] | None:
     """`meet`, None also where it cannot say."""
     try:
         return meet(box, at, scope)
@@ -187,7 +189,7 @@ def meet_or_none(box: Box, at: Sequence[Poly], scope: Scope) -> tuple[dict[str, 
         return None
 
 
-def apart(box: Box, at: Sequence[Poly], scope: Scope) -> bool:
+def apart(box: StoredBox, at: Sequence[Poly], scope: Scope) -> bool:
     """Whether the box surely never wrote the element `at`."""
     try:
         return meet(box, at, scope) is None

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tensmith.formula.poly import Poly
-from tensmith.lifting.loops import I64, Position
+from tensmith.lifting.loops import I64, SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import Conjunction, substitute
-from tensmith.lifting.summarize.memory import Box, Contents
+from tensmith.lifting.summarize.memory import Contents, StoredBox
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import State, undefined
 from tensmith.lifting.terms import Term
@@ -28,7 +28,7 @@ class Merge:
     scope: Scope
     then_scope: Scope
     else_scope: Scope
-    position: Position
+    position: SourcePosition
 
     def into(self, state: State, then: State, otherwise: State) -> None:
         """The state after the branch."""
@@ -47,7 +47,7 @@ class Merge:
             known = len(old.boxes)
             state.arrays[name] = self._array(old, first.boxes[known:], second.boxes[known:])
 
-    def _array(self, old: Contents, then: Sequence[Box], otherwise: Sequence[Box]) -> Contents:
+    def _array(self, old: Contents, then: Sequence[StoredBox], otherwise: Sequence[StoredBox]) -> Contents:
         found = old
         pairs, rest = _paired(then, otherwise)
         for a, b in pairs:
@@ -60,7 +60,9 @@ class Merge:
             found = found.written(self._masked(box, mine, where if mine else unless, found), self.scope)
         return found
 
-    def _masked(self, box: Box, holds: bool, where: tuple[Conjunction, ...] | None, found: Contents) -> Box:
+    def _masked(
+        self, box: StoredBox, holds: bool, where: tuple[Conjunction, ...] | None, found: Contents
+    ) -> StoredBox:
         """A store that happens in one branch only: a mask by position, or a choice between new and old."""
         if where is not None and len(where) == 1 and not any("@" in n for p in where[0] for n in p.symbols()):
             inside = self.scope.binding(*box.ranges)
@@ -72,8 +74,8 @@ class Merge:
 
 
 def _paired(
-    then: Sequence[Box], otherwise: Sequence[Box]
-) -> tuple[list[tuple[Box, Box]], list[tuple[Box, bool]]]:
+    then: Sequence[StoredBox], otherwise: Sequence[StoredBox]
+) -> tuple[list[tuple[StoredBox, StoredBox]], list[tuple[StoredBox, bool]]]:
     """Stores that both branches make to the same elements, and the rest (with True for the first branch).
 
     Only where each branch stores once: else the order matters, and all are masked one by one.

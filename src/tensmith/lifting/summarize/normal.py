@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from tensmith.formula.expr import fresh
-from tensmith.formula.poly import Div, Poly, floor_div, map_divisions
+from tensmith.formula.poly import FloorDiv, Poly, floor_div, map_divisions
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import mapped
-from tensmith.lifting.summarize.memory import Box
+from tensmith.lifting.summarize.memory import StoredBox
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.terms import Term
 
@@ -17,12 +17,12 @@ _ZERO = Poly.of(0)
 
 
 @dataclass(frozen=True)
-class Normal:
+class NormalBox:
     """A normal box without its value, and old index variables (and quotients of them) in terms of the new."""
 
-    box: Box
+    box: StoredBox
     values: dict[str, Poly]
-    quotients: dict[Div, Poly] = field(default_factory=dict)
+    quotients: dict[FloorDiv, Poly] = field(default_factory=dict)
 
     def change(self, poly: Poly) -> Poly:
         """A polynomial over the old index variables in terms of the new ones."""
@@ -38,7 +38,7 @@ class Normal:
         return mapped(term, self.change, frozenset(taken | set(self.box.indices)))
 
 
-def normal(box: Box, scope: Scope) -> Normal:
+def normal(box: StoredBox, scope: Scope) -> NormalBox:
     """The same elements as a normal box over the rectangular hull, the rest in `where`.
 
     scope is that around the box. Raises Refusal where two indices may write one element.
@@ -89,10 +89,10 @@ def normal(box: Box, scope: Scope) -> Normal:
         if not frame.knowing(left).proves(poly):
             left.append(poly)
     made = replace(box, indices=tuple(indices), extents=tuple(extents), at=tuple(at), where=tuple(left))
-    return Normal(made, values)
+    return NormalBox(made, values)
 
 
-def _owners(box: Box) -> dict[int, str]:
+def _owners(box: StoredBox) -> dict[int, str]:
     """axis -> the index variable that it determines: alone in its axis first, then the innermost one left."""
     names = set(box.indices)
     owner: dict[int, str] = {}
@@ -113,7 +113,7 @@ def _owners(box: Box) -> dict[int, str]:
     return owner
 
 
-def _hull(extent: Poly, inner: Iterable[str], inside: Scope, box: Box) -> Poly:
+def _hull(extent: Poly, inner: Iterable[str], inside: Scope, box: StoredBox) -> Poly:
     if not inner:
         return extent
     found = inside.upper(extent)
@@ -129,7 +129,7 @@ def _solved(values: dict[str, Poly]) -> dict[str, Poly]:
     return values
 
 
-def _unclear(box: Box) -> Refusal:
+def _unclear(box: StoredBox) -> Refusal:
     return Refusal(
         "two iterations may store to the same element, and which one is last is not clear; "
         "let each loop counter select one subscript of its own",

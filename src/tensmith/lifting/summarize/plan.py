@@ -11,8 +11,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tensmith.formula.poly import Div, Poly, floor_div
-from tensmith.lifting.summary import Grid, Requirement, Size
+from tensmith.formula.poly import FloorDiv, Poly, floor_div
+from tensmith.lifting.summary import Requirement, SizeSymbol, StridedMemory
 
 _LENGTH = re.compile(r"len\((.+), (\d+)\)")
 _QUOTIENT = re.compile(r"\(\(((?:[^()]|len\([^()]+\))+)\) // \((\w+)\)\)")
@@ -24,20 +24,20 @@ def length_symbol(array: str, axis: int) -> str:
 
 
 @dataclass(frozen=True)
-class Plan:
+class DerivationPlan:
     """What one run of the derivation learnt for the next.
 
     symbols: integer parameter or length -> polynomial in sizes; opaque: extents with a symbol of their own;
     never_negative: symbols that are >= 0 at any time; grids: array -> strides.
     """
 
-    sizes: tuple[Size, ...] = ()
+    sizes: tuple[SizeSymbol, ...] = ()
     symbols: Mapping[str, Poly] = field(default_factory=dict)
     opaque: Mapping[Poly, Poly] = field(default_factory=dict)
     never_negative: frozenset[str] = frozenset()
     requires: tuple[Requirement, ...] = ()
     alone: frozenset[str] = frozenset()  # sizes of extents that may be negative
-    grids: Mapping[str, Grid] = field(default_factory=dict)
+    grids: Mapping[str, StridedMemory] = field(default_factory=dict)
 
     @property
     def raw(self) -> dict[str, Poly]:
@@ -46,8 +46,11 @@ class Plan:
 
 
 def plan_sizes(
-    extents: Collection[Poly], unsigned: frozenset[str], taken: frozenset[str], grids: Mapping[str, Grid]
-) -> Plan:
+    extents: Collection[Poly],
+    unsigned: frozenset[str],
+    taken: frozenset[str],
+    grids: Mapping[str, StridedMemory],
+) -> DerivationPlan:
     """The plan for the extents seen, polynomials in parameters and lengths.
 
     unsigned: names never negative by type; taken: names that a symbol may not have.
@@ -72,7 +75,7 @@ def plan_sizes(
             continue
         made.add(key, constants, name or _solvable(key, singles, made.symbols))
     sizes = tuple(made.sizes)
-    return Plan(
+    return DerivationPlan(
         sizes,
         made.symbols,
         made.opaque,
@@ -88,7 +91,7 @@ class _Making:
 
     def __init__(self, taken: set[str], never: Collection[str]) -> None:
         self.taken, self.never = taken, never
-        self.sizes: list[Size] = []
+        self.sizes: list[SizeSymbol] = []
         self.symbols: dict[str, Poly] = {}
         self.opaque: dict[Poly, Poly] = {}
         self.requires: list[Requirement] = []
@@ -99,7 +102,7 @@ class _Making:
         least = min(constants)
         poly = key + least
         symbol = self.name(poly, solved)
-        self.sizes.append(Size(symbol, poly))
+        self.sizes.append(SizeSymbol(symbol, poly))
         if least == 0 and _single(key) in self.never:
             pass
         elif len(set(constants)) > 1:
@@ -183,7 +186,7 @@ def never_negative(poly: Poly, sizes: Collection[str]) -> bool:
         coefficient >= 0
         and all(
             never_negative(atom.top, sizes) and never_negative(atom.bottom, sizes)
-            if isinstance(atom, Div)
+            if isinstance(atom, FloorDiv)
             else atom in sizes
             for atom, _ in monomial
         )
@@ -191,9 +194,9 @@ def never_negative(poly: Poly, sizes: Collection[str]) -> bool:
     )
 
 
-def _quotients(poly: Poly) -> Iterator[Div]:
+def _quotients(poly: Poly) -> Iterator[FloorDiv]:
     """The divisions in a polynomial."""
-    return (atom for monomial, _ in poly.terms for atom, _ in monomial if isinstance(atom, Div))
+    return (atom for monomial, _ in poly.terms for atom, _ in monomial if isinstance(atom, FloorDiv))
 
 
 def _divided(extents: Iterable[Poly]) -> dict[str, None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from tensmith.lifting.summarize.algebra import symbols
-from tensmith.lifting.terms import Argument, Index, Number, Op, Read, Term, parts, walk
+from tensmith.lifting.terms import Argument, Index, Operation, Term, TermNumber, TermRead, parts, walk
 
 _BITWISE = {"band": "&", "bor": "|", "bxor": "^", "bnot": "~", "shl": "<<", "shr": ">>"}
 
@@ -16,7 +16,7 @@ def in_vain(name: str, own: str, after: Term) -> str | None:
     own: what `after` calls the value before.
     """
     by = factor(own, after)
-    if by is not None and abs(by) not in (0, 1) and any(isinstance(part, Read) for part in walk(after)):
+    if by is not None and abs(by) not in (0, 1) and any(isinstance(part, TermRead) for part in walk(after)):
         return (
             f"'{name}' is multiplied by {_shown(by)} and added to in every iteration, a linear recurrence, "
             "which no tensor operation computes; sum the elements times powers of the factor from an array, "
@@ -35,20 +35,20 @@ def factor(own: str, term: Term) -> Fraction | None:
         case Index(poly, _):
             found = poly.coefficient(own)
             return None if found is None or found.constant is None else Fraction(found.constant)
-        case Op("cast", (inner,), type_) if type_.kind == inner.type.kind:
+        case Operation("cast", (inner,), type_) if type_.kind == inner.type.kind:
             return factor(own, inner)
-        case Op(("add" | "sub") as operator, (left, right), _):
+        case Operation(("add" | "sub") as operator, (left, right), _):
             a, b = factor(own, left), factor(own, right)
             return None if a is None or b is None else a + b if operator == "add" else a - b
-        case Op("neg", (inner,), _):
+        case Operation("neg", (inner,), _):
             found_inner = factor(own, inner)
             return None if found_inner is None else -found_inner
-        case Op("mul", (left, right), _):
-            if isinstance(left, Number):
+        case Operation("mul", (left, right), _):
+            if isinstance(left, TermNumber):
                 left, right = right, left
             a = factor(own, left)
-            return a * right.value if a is not None and isinstance(right, Number) else None
-        case Op("shl", (left, Number(by)), _) if 0 <= by < 64:
+            return a * right.value if a is not None and isinstance(right, TermNumber) else None
+        case Operation("shl", (left, TermNumber(by)), _) if 0 <= by < 64:
             a = factor(own, left)
             return None if a is None else a * 2 ** int(by)
     return None
@@ -56,7 +56,7 @@ def factor(own: str, term: Term) -> Fraction | None:
 
 def _rounded(name: str, own: str, after: Term) -> str | None:
     for part in walk(after):
-        if isinstance(part, Op) and part.operator == "cast" and part.type.kind == "int":
+        if isinstance(part, Operation) and part.operator == "cast" and part.type.kind == "int":
             (inner,) = part.arguments
             if inner.type.kind == "float" and own in symbols(inner):
                 return (
@@ -68,7 +68,11 @@ def _rounded(name: str, own: str, after: Term) -> str | None:
 
 def _bitwise(name: str, own: str, after: Term) -> str | None:
     for part in walk(after):
-        if isinstance(part, Op) and part.operator in _BITWISE and any(own in symbols(p) for p in parts(part)):
+        if (
+            isinstance(part, Operation)
+            and part.operator in _BITWISE
+            and any(own in symbols(p) for p in parts(part))
+        ):
             return (
                 f"'{name}' is joined by {_BITWISE[part.operator]} to its value in the iteration before, bit "
                 "by bit, which no tensor operation does for all iterations; leave this loop as it is"
@@ -91,12 +95,14 @@ def uncounted(condition: Term, suffix: str) -> str:
         return f"'{changed[0]}', which its condition tests, does not change by one constant step an iteration"
     for part in inside:
         match part:
-            case Read(array):
+            case TermRead(array):
                 return f"its condition reads '{array.partition('@')[0]}', so that data decides"
-            case Op(("tdiv" | "fdiv" | "tmod" | "fmod"), (_, divisor)) if not isinstance(divisor, Number):
+            case Operation(("tdiv" | "fdiv" | "tmod" | "fmod"), (_, divisor)) if not isinstance(
+                divisor, TermNumber
+            ):
                 return "its condition divides by what is no constant"
-            case Op(("lt" | "le" | "eq" | "ne"), (left, _)) if left.type.kind == "float":
+            case Operation(("lt" | "le" | "eq" | "ne"), (left, _)) if left.type.kind == "float":
                 return "its condition compares floats"
-            case Op("or"):
+            case Operation("or"):
                 return "its condition holds in either of two cases"
     return "its condition is no comparison of integers that + - * make of counters and parameters"

@@ -7,19 +7,19 @@ from dataclasses import dataclass, replace
 
 from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import BOOL, Scalar
-from tensmith.lifting.summarize.algebra import Algebra, choice, index, symbols
+from tensmith.lifting.summarize.algebra import SizeAlgebra, choice, index, symbols
 from tensmith.lifting.summarize.constants import number, widens
 from tensmith.lifting.summarize.flags import Flag
 from tensmith.lifting.summarize.logic import FALSE, TRUE
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.terms import Argument, Choose, Fold, Index, Number, Op, Term
+from tensmith.lifting.terms import Argument, Fold, Index, Operation, Term, TermChoose, TermNumber
 
 _IDENTITY = {"sum": 0, "prod": 1}
 _BIT = Scalar("int", 8, False)
 
 
 @dataclass(frozen=True)
-class Step:
+class RecurrenceStep:
     """v' = v kind term, the result converted to `wrap`; kind "" is v' = v. type: that of the arithmetic.
 
     Wrapping may be left to the end: sums and products modulo 2**n are the wrapped sums and products. truth:
@@ -32,7 +32,7 @@ class Step:
     type: Scalar
     wrap: Scalar | None = None
     truth: Scalar | None = None
-    once: Number | None = None
+    once: TermNumber | None = None
 
 
 @dataclass(frozen=True)
@@ -41,50 +41,50 @@ class Recurrence:
 
     name: str
     start: Term
-    algebra: Algebra
+    algebra: SizeAlgebra
     scope: Scope
 
-    def step(self, term: Term) -> Step | None:
+    def step(self, term: Term) -> RecurrenceStep | None:
         """The step that leads from v to `term`; None where it is no accumulation."""
         return self._step(term) or self._set(term) or self._flagged(term)
 
-    def _set(self, term: Term) -> Step | None:
+    def _set(self, term: Term) -> RecurrenceStep | None:
         """v' = c ? constant : v."""
         match term:
-            case Op("select", (condition, Number() as value, rest), _):
+            case Operation("select", (condition, TermNumber() as value, rest), _):
                 pass
-            case Op("select", (condition, rest, Number() as value), _):
+            case Operation("select", (condition, rest, TermNumber() as value), _):
                 condition = self.algebra.apply("not", (condition,), BOOL, self.scope)
             case _:
                 return None
-        if self._inside(condition) or self._step(rest) != Step("", None, term.type):
+        if self._inside(condition) or self._step(rest) != RecurrenceStep("", None, term.type):
             return None
-        return Step("max", self.algebra.cast(condition, _BIT, self.scope), _BIT, once=value)
+        return RecurrenceStep("max", self.algebra.cast(condition, _BIT, self.scope), _BIT, once=value)
 
-    def _flagged(self, term: Term) -> Step | None:
+    def _flagged(self, term: Term) -> RecurrenceStep | None:
         """v' = v and c is the smallest of bits, v' = v or c the largest."""
         start = self.start
-        if term.type.kind != "bool" and not (isinstance(start, Number) and start.value in (0, 1)):
+        if term.type.kind != "bool" and not (isinstance(start, TermNumber) and start.value in (0, 1)):
             return None
         flag = Flag(self.name, self.algebra, self.scope)
         kept, raised = flag.after(term, 1), flag.after(term, 0)
         if kept is None or raised is None or (raised != FALSE and kept != TRUE):
             return None
         if kept == TRUE and raised == FALSE:
-            return Step("", None, term.type)
+            return RecurrenceStep("", None, term.type)
         kind, term_ = ("min", kept) if raised == FALSE else ("max", raised)
-        return Step(kind, self.algebra.cast(term_, _BIT, self.scope), _BIT, truth=term.type)
+        return RecurrenceStep(kind, self.algebra.cast(term_, _BIT, self.scope), _BIT, truth=term.type)
 
-    def _step(self, term: Term) -> Step | None:
+    def _step(self, term: Term) -> RecurrenceStep | None:
         match term:
             case Argument(name, type_) if name == self.name:
-                return Step("", None, type_)
+                return RecurrenceStep("", None, type_)
             case Index(poly, type_) if poly.coefficient(self.name) == 1:
                 rest = index(poly - Poly.symbol(self.name), type_)
-                return Step("sum", rest, type_)
-            case Op("cast", (inner,), type_):
+                return RecurrenceStep("sum", rest, type_)
+            case Operation("cast", (inner,), type_):
                 return self._cast(inner, type_)
-            case Op(("add" | "sub") as operator, (left, right), type_):
+            case Operation(("add" | "sub") as operator, (left, right), type_):
                 if not self._inside(right):
                     if operator == "sub":
                         right = self.algebra.apply("neg", (right,), type_, self.scope)
@@ -94,21 +94,21 @@ class Recurrence:
                     if operator == "add" and not self._inside(left)
                     else None
                 )
-            case Op("mul", (left, right), _):
+            case Operation("mul", (left, right), _):
                 if self._inside(right):
                     left, right = right, left
                 return None if self._inside(right) else self._joined("prod", self._step(left), right)
-            case Op(("max" | "min") as kind, (left, right), _):
+            case Operation(("max" | "min") as kind, (left, right), _):
                 if self._inside(right):
                     left, right = right, left
                 return None if self._inside(right) else self._joined(kind, self._step(left), right)
-            case Op("select", (condition, then, otherwise), type_) if self._inside(condition):
+            case Operation("select", (condition, then, otherwise), type_) if self._inside(condition):
                 return self._extremum(condition, then, otherwise, type_)
-            case Op("select", (condition, then, otherwise), _):
+            case Operation("select", (condition, then, otherwise), _):
                 return self._choice(
                     then, otherwise, lambda a, b: self.algebra.select(condition, a, b, self.scope)
                 )
-            case Choose(conditions, then, otherwise, _):
+            case TermChoose(conditions, then, otherwise, _):
                 return self._choice(then, otherwise, lambda a, b: choice([(conditions, a)], b, self.scope))
             case Fold(_, _, _, body, start, _) if not self._inside(body):
                 return self._fold(term, self._step(start))
@@ -117,7 +117,7 @@ class Recurrence:
     def _inside(self, term: Term) -> bool:
         return self.name in symbols(term)
 
-    def _joined(self, kind: str, step: Step | None, term: Term) -> Step | None:
+    def _joined(self, kind: str, step: RecurrenceStep | None, term: Term) -> RecurrenceStep | None:
         if step is None or step.kind not in ("", kind):
             return None
         if step.term is None:
@@ -126,7 +126,7 @@ class Recurrence:
         joined = self.algebra.apply(operator, (step.term, term), term.type, self.scope)
         return replace(step, term=joined, type=term.type)
 
-    def _cast(self, inner: Term, type_: Scalar) -> Step | None:
+    def _cast(self, inner: Term, type_: Scalar) -> RecurrenceStep | None:
         step = self._step(inner)
         if step is None or (type_.kind != inner.type.kind):
             return None
@@ -138,7 +138,9 @@ class Recurrence:
             return None
         return replace(step, wrap=type_)
 
-    def _choice(self, then: Term, otherwise: Term, chosen: Callable[[Term, Term], Term]) -> Step | None:
+    def _choice(
+        self, then: Term, otherwise: Term, chosen: Callable[[Term, Term], Term]
+    ) -> RecurrenceStep | None:
         """The step of a choice between two values; `chosen` is that between what their steps join."""
         first, second = self._step(then), self._step(otherwise)
         both = None if first is None or second is None else _alike(first, second)
@@ -146,7 +148,7 @@ class Recurrence:
             return both
         return replace(both, term=chosen(self._operand(first, both), self._operand(second, both)))
 
-    def _operand(self, step: Step, both: Step) -> Term:
+    def _operand(self, step: RecurrenceStep, both: RecurrenceStep) -> Term:
         """The step's operand; where nothing happens the identity, or the start if joining is idempotent."""
         if step.term is not None:
             return step.term
@@ -154,15 +156,15 @@ class Recurrence:
             return number(_IDENTITY[both.kind], both.type)
         return self.algebra.cast(self.start, both.type, self.scope)
 
-    def _extremum(self, condition: Term, then: Term, otherwise: Term, type_: Scalar) -> Step | None:
+    def _extremum(self, condition: Term, then: Term, otherwise: Term, type_: Scalar) -> RecurrenceStep | None:
         """select(a < b, b, a) is the maximum, select(a < b, a, b) the minimum, where one of them is v.
 
         fmax and fmin also ask whether one is NaN, which none is in a fold of floats.
         """
         match condition:
-            case Op("or", (ordered, Op("ne", (a, b)))) if a == b:
+            case Operation("or", (ordered, Operation("ne", (a, b)))) if a == b:
                 condition = ordered
-        if not (isinstance(condition, Op) and condition.operator in ("lt", "le")):
+        if not (isinstance(condition, Operation) and condition.operator in ("lt", "le")):
             return None
         compared = tuple(map(_unwidened, condition.arguments))
         chosen = (_unwidened(then), _unwidened(otherwise))
@@ -175,7 +177,7 @@ class Recurrence:
         current, other = (then, otherwise) if self._inside(then) else (otherwise, then)
         return None if self._inside(other) else self._joined(kind, self._step(current), other)
 
-    def _fold(self, fold: Fold, step: Step | None) -> Step | None:
+    def _fold(self, fold: Fold, step: RecurrenceStep | None) -> RecurrenceStep | None:
         if step is None or step.kind not in ("", fold.kind):
             return None
         if fold.kind in _IDENTITY:
@@ -187,12 +189,12 @@ class Recurrence:
 
 def _unwidened(term: Term) -> Term:
     """The term without a conversion that keeps every value."""
-    if isinstance(term, Op) and term.operator == "cast" and widens(term.arguments[0].type, term.type):
+    if isinstance(term, Operation) and term.operator == "cast" and widens(term.arguments[0].type, term.type):
         return term.arguments[0]
     return term
 
 
-def _alike(first: Step, second: Step) -> Step | None:
+def _alike(first: RecurrenceStep, second: RecurrenceStep) -> RecurrenceStep | None:
     """What both steps are, where they agree; one where nothing happens agrees with the other."""
     if first.kind and second.kind:
         same = (first.kind, first.type, first.wrap) == (second.kind, second.type, second.wrap)

@@ -6,18 +6,28 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tensmith.formula.poly import Div, Poly
+from tensmith.formula.poly import FloorDiv, Poly
 from tensmith.lifting.loops import Array, Function, Scalar, Struct, may_share
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import symbols
 from tensmith.lifting.summarize.execute import Execution
 from tensmith.lifting.summarize.grids import divide, split
-from tensmith.lifting.summarize.plan import Plan, at_least_text, display, length_symbol
+from tensmith.lifting.summarize.plan import DerivationPlan, at_least_text, display, length_symbol
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import Access, Divisor
 from tensmith.lifting.summarize.wording import under
 from tensmith.lifting.summary import Requirement
-from tensmith.lifting.terms import Argument, Choose, Fold, Number, Op, Path, Read, Term, walk
+from tensmith.lifting.terms import (
+    Argument,
+    Fold,
+    Operation,
+    Path,
+    Term,
+    TermChoose,
+    TermNumber,
+    TermRead,
+    walk,
+)
 
 
 def requirements(run: Execution, folds: Iterable[Term], written: frozenset[str]) -> tuple[Requirement, ...]:
@@ -36,7 +46,7 @@ def requirements(run: Execution, folds: Iterable[Term], written: frozenset[str])
     return tuple(found.values())
 
 
-def at_least(poly: Poly, plan: Plan, where: Path = ()) -> Requirement:
+def at_least(poly: Poly, plan: DerivationPlan, where: Path = ()) -> Requirement:
     """poly >= 0 under branches; a factor that is never negative is left out."""
     raw = _shown(poly, plan)
     if len(raw.terms) == 1 and raw.terms[0][1] > 0:
@@ -47,7 +57,7 @@ def at_least(poly: Poly, plan: Plan, where: Path = ()) -> Requirement:
     return Requirement("at_least", under(at_least_text(raw), where), raw, where=where)
 
 
-def _shown(poly: Poly, plan: Plan) -> Poly:
+def _shown(poly: Poly, plan: DerivationPlan) -> Poly:
     """The polynomial with sizes that are not named like their parameter written out."""
     return poly.substitute({symbol: raw for symbol, raw in plan.raw.items() if raw != Poly.symbol(symbol)})
 
@@ -98,7 +108,7 @@ def _length_at(run: Execution, access: Access, axis: int) -> Poly:
 def _flat(run: Execution, access: Access, type_: Array, lengths: Lengths) -> Iterator[Requirement]:
     strides = run.plan.grids[access.array].strides or (Poly.of(1),)
     at = access.at if len(access.at) == len(strides) else split(access.at[0], strides, access.scope)
-    if any(isinstance(atom, Div) for poly in at for monomial, _ in poly.terms for atom, _ in monomial):
+    if any(isinstance(atom, FloorDiv) for poly in at for monomial, _ in poly.terms for atom, _ in monomial):
         at, strides = access.at, (Poly.of(1),)  # quotient and remainder are in range by themselves
     for subscript in at:
         yield from _from_zero(run, access, subscript)
@@ -204,10 +214,10 @@ def _by_arguments(run: Execution, condition: Term) -> bool:
     """Whether a condition is over parameters, and elements of arrays at fixed places."""
     for part in walk(condition):
         match part:
-            case Read(array):
+            case TermRead(array):
                 if array not in run.arrays:
                     return False
-            case Fold() | Choose():
+            case Fold() | TermChoose():
                 return False
     return not any(mark in name for name in symbols(condition) for mark in "%@ ?")
 
@@ -257,7 +267,7 @@ def _unbounded(access: Access, why: str) -> Refusal:
 def _divisors(run: Execution) -> Iterator[Requirement]:
     for divisor in run.divisors:
         term = divisor.term
-        if isinstance(term, Number) and term.value != 0:
+        if isinstance(term, TermNumber) and term.value != 0:
             continue
         poly = run.algebra.poly(term)
         if poly is not None and (divisor.scope.proves(poly - 1) or divisor.scope.refutes(poly)):
@@ -268,8 +278,8 @@ def _divisors(run: Execution) -> Iterator[Requirement]:
             raw, where = _shown(poly, run.plan), _branches(run, divisor.scope)
             yield Requirement("nonzero", under(f"{display(raw)} != 0", where), raw, where=where)
         else:
-            arrays = [part.array.partition("@")[0] for part in walk(term) if isinstance(part, Read)]
-            if not isinstance(_uncast(term), Read):
+            arrays = [part.array.partition("@")[0] for part in walk(term) if isinstance(part, TermRead)]
+            if not isinstance(_uncast(term), TermRead):
                 raise Refusal(
                     "that this divisor is not 0 can be neither shown nor asked of the caller; "
                     "test for it in a branch around the division",
@@ -283,10 +293,10 @@ def _excluded(divisor: Divisor) -> bool:
     """Whether the path to the division has excluded zero: a test d == 0, or a == c for the divisor a - c."""
     for condition, holds in divisor.scope.path:
         match condition, holds:
-            case (Op("eq", (a, b), _), False) | (Op("ne", (a, b), _), True):
+            case (Operation("eq", (a, b), _), False) | (Operation("ne", (a, b), _), True):
                 if _linear(divisor.term) in (_difference(a, b), _difference(b, a)):
                     return True
-            case (Op("lt", (a, b), _), True):
+            case (Operation("lt", (a, b), _), True):
                 if _linear(divisor.term) in (_difference(a, b), _difference(b, a)):
                     return True
     return False
@@ -302,21 +312,21 @@ def _difference(a: Term, b: Term) -> dict[Term | None, int]:
 def _linear(term: Term) -> dict[Term | None, int]:
     """An integer term as factors of opaque terms (None: the constant)."""
     match term:
-        case Number(value, Scalar("int")):
+        case TermNumber(value, Scalar("int")):
             return {None: int(value)} if value else {}
-        case Op("cast", (inner,), Scalar("int", bits)) if bits is None or bits >= 32:
+        case Operation("cast", (inner,), Scalar("int", bits)) if bits is None or bits >= 32:
             return _linear(inner)
-        case Op("sub", (a, b), Scalar("int")):
+        case Operation("sub", (a, b), Scalar("int")):
             return _difference(a, b)
-        case Op("add", (a, b), Scalar("int")):
-            return _difference(a, Op("neg", (b,), b.type))
-        case Op("neg", (a,), Scalar("int")):
+        case Operation("add", (a, b), Scalar("int")):
+            return _difference(a, Operation("neg", (b,), b.type))
+        case Operation("neg", (a,), Scalar("int")):
             return {atom: -factor for atom, factor in _linear(a).items()}
     return {term: 1}
 
 
 def _uncast(term: Term) -> Term:
-    while isinstance(term, Op) and term.operator == "cast":
+    while isinstance(term, Operation) and term.operator == "cast":
         (term,) = term.arguments
     return term
 
@@ -327,8 +337,8 @@ def _ordered(terms: Iterable[Term]) -> Iterator[Requirement]:
         for part in walk(term):
             if isinstance(part, Fold) and part.kind in ("max", "min") and part.type.kind == "float":
                 for inner in (*walk(part.body), *walk(part.start)):
-                    if isinstance(inner, (Read, Argument)) and inner.type.kind == "float":
-                        name = inner.array if isinstance(inner, Read) else inner.name
+                    if isinstance(inner, (TermRead, Argument)) and inner.type.kind == "float":
+                        name = inner.array if isinstance(inner, TermRead) else inner.name
                         yield Requirement("ordered", f"no NaN in {name}", None, name)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
-from tensmith.formula.poly import Div, Poly
+from tensmith.formula.poly import FloorDiv, Poly
 from tensmith.lifting.terms import Term
 
 _DEPTH = 2
@@ -135,8 +135,8 @@ class Scope:
             for monomial, coefficient in shifted.terms
         )
 
-    def _never_negative(self, atom: str | Div) -> bool:
-        if isinstance(atom, Div):
+    def _never_negative(self, atom: str | FloorDiv) -> bool:
+        if isinstance(atom, FloorDiv):
             return self._positive(atom.top)
         return self._least.get(atom, -1) >= 0 or atom in self._extents
 
@@ -145,7 +145,7 @@ class Scope:
 def _floors(poly: Poly) -> tuple[Poly, ...]:
     """What the divisions in a polynomial are within: 0 <= top - bottom * quotient < bottom."""
     found = []
-    for atom in {atom for monomial, _ in poly.terms for atom, _ in monomial if isinstance(atom, Div)}:
+    for atom in {atom for monomial, _ in poly.terms for atom, _ in monomial if isinstance(atom, FloorDiv)}:
         if (atom.bottom.constant or 0) > 0:
             rest = atom.top - atom.bottom * Poly(((((atom, 1),), 1),))
             found += [rest, atom.bottom - 1 - rest]

@@ -16,14 +16,14 @@ from tensmith.lifting.summarize.algebra import choice, index, substitute, symbol
 from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.iteration import Circle, Iteration
 from tensmith.lifting.summarize.liveness import Live
-from tensmith.lifting.summarize.memory import Box, Contents
+from tensmith.lifting.summarize.memory import Contents, StoredBox
 from tensmith.lifting.summarize.reasons import in_vain
-from tensmith.lifting.summarize.recurrence import Recurrence, Step
+from tensmith.lifting.summarize.recurrence import Recurrence, RecurrenceStep
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.summarize.state import Found, undefined
+from tensmith.lifting.summarize.state import PendingLoop, undefined
 from tensmith.lifting.summarize.stores import Stores
 from tensmith.lifting.summary import LoopFacts, Written
-from tensmith.lifting.terms import Argument, Choose, Fold, Index, Op, Read, Term
+from tensmith.lifting.terms import Argument, Fold, Index, Operation, Term, TermChoose, TermRead
 
 _ZERO = Poly.of(0)
 
@@ -101,7 +101,7 @@ class Solver:
             contents = contents.written(replace(box, extents=extents, where=where), self.iteration.outer)
         return contents
 
-    def _facts(self, scalars: Sequence[str], arrays: Sequence[str]) -> Found:
+    def _facts(self, scalars: Sequence[str], arrays: Sequence[str]) -> PendingLoop:
         live = [
             n for n in scalars if self._array_of(n) in self.live.head and n in self.iteration.entry.scalars
         ]
@@ -114,9 +114,9 @@ class Solver:
         facts = LoopFacts(
             self.iteration.loop.label, self.iteration.counter, outer, self.iteration.trips, closed, written
         )
-        return Found(facts, self.iteration.head, self.iteration.loop.position)
+        return PendingLoop(facts, self.iteration.head, self.iteration.loop.position)
 
-    def _resolved_facts(self, found: Found) -> Found:
+    def _resolved_facts(self, found: PendingLoop) -> PendingLoop:
         """An inner loop's facts, in terms of the state before this loop."""
         facts, scope = found.facts, found.scope
         arrays = {
@@ -193,7 +193,7 @@ class Solver:
             assert kept
             self.scalars[own.removesuffix(self.iteration.suffix)] = None
 
-    def _fold(self, step: Step, start: Term, scope: Scope, extent: Poly | None = None) -> Term:
+    def _fold(self, step: RecurrenceStep, start: Term, scope: Scope, extent: Poly | None = None) -> Term:
         """The fold of the step over the iterations before `counter` (or the first `extent`)."""
         algebra = self.iteration.run.algebra
         if step.term is None:
@@ -205,7 +205,7 @@ class Solver:
         made: Term = Fold(
             step.kind, var, self.iteration.t if extent is None else extent, body, first, step.type
         )
-        positive = Op("lt", (zero, made), BOOL)
+        positive = Operation("lt", (zero, made), BOOL)
         if step.once is not None:
             return algebra.select(positive, step.once, start, self.iteration.outer)
         if step.truth is not None:
@@ -229,23 +229,23 @@ class Solver:
         match term:
             case Argument(name) if name.endswith(self.iteration.suffix):
                 return self.scalar(name.removesuffix(self.iteration.suffix))
-            case Read(array, indices, _) if array.endswith(self.iteration.suffix):
+            case TermRead(array, indices, _) if array.endswith(self.iteration.suffix):
                 return self.stores.read(array.removesuffix(self.iteration.suffix), indices, scope)
             case Index(poly, type_):
                 return self._position(poly, type_, scope)
-            case Op("select", (condition, then, otherwise), _):
+            case Operation("select", (condition, then, otherwise), _):
                 chosen = self.resolve(condition, scope)
                 then_scope, else_scope = self.iteration.run.branches(chosen, scope)
                 a, b = self.resolve(then, then_scope), self.resolve(otherwise, else_scope)
                 return algebra.select(chosen, a, b, scope)
-            case Op("cast", (value,), type_):
+            case Operation("cast", (value,), type_):
                 return algebra.cast(self.resolve(value, scope), type_, scope)
-            case Op(operator, arguments, type_):
+            case Operation(operator, arguments, type_):
                 return algebra.apply(operator, [self.resolve(a, scope) for a in arguments], type_, scope)
             case Fold(kind, var, extent, body, start, type_):
                 inner = self.resolve(body, scope.binding((var, extent)))
                 return Fold(kind, var, extent, inner, self.resolve(start, scope), type_)
-            case Choose(conditions, then, otherwise, _):
+            case TermChoose(conditions, then, otherwise, _):
                 made = [(conditions, self.resolve(then, scope.knowing(conditions)))]
                 return choice(made, self.resolve(otherwise, scope), scope)
         return term
@@ -270,5 +270,5 @@ class Solver:
         return index(poly, type_)
 
 
-def _written(box: Box) -> Written:
+def _written(box: StoredBox) -> Written:
     return Written(box.indices, box.extents, box.at, box.value, box.where)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tensmith.formula.poly import Poly
-from tensmith.lifting.loops import Position, Scalar
+from tensmith.lifting.loops import Scalar, SourcePosition
 from tensmith.lifting.summarize.memory import Contents
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summary import LoopFacts
@@ -43,7 +43,7 @@ class Access:
     array: str
     at: tuple[Poly, ...]
     scope: Scope
-    position: Position
+    position: SourcePosition
     stored: bool
 
 
@@ -53,13 +53,13 @@ class Divisor:
 
     term: Term
     scope: Scope
-    position: Position
+    position: SourcePosition
 
 
 @dataclass(frozen=True)
-class Found:
+class PendingLoop:
     """A loop's facts, with the scope at its head, where outer loops still have to be resolved."""
 
     facts: LoopFacts
     scope: Scope
-    position: Position
+    position: SourcePosition

@@ -12,18 +12,18 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tensmith.formula.expr import fresh
-from tensmith.formula.poly import Div, Poly
+from tensmith.formula.poly import FloorDiv, Poly
 from tensmith.lifting.loops import I64
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import choice, substitute, symbols
 from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.grids import unswept
 from tensmith.lifting.summarize.iteration import Circle, Iteration
-from tensmith.lifting.summarize.memory import Box, apart, lookup, meet_or_none
-from tensmith.lifting.summarize.normal import Normal, normal
-from tensmith.lifting.summarize.recurrence import Recurrence, Step
+from tensmith.lifting.summarize.memory import StoredBox, apart, lookup, meet_or_none
+from tensmith.lifting.summarize.normal import NormalBox, normal
+from tensmith.lifting.summarize.recurrence import Recurrence, RecurrenceStep
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.terms import Argument, Read, Term, rebuild
+from tensmith.lifting.terms import Argument, Term, TermRead, rebuild
 
 _NOTHING = number(0, I64)
 
@@ -37,19 +37,21 @@ class Resolve(Protocol):
 class FoldSteps(Protocol):
     """The fold of a step over the iterations before this one, or the first `extent`."""
 
-    def __call__(self, step: Step, start: Term, scope: Scope, extent: Poly | None = None) -> Term: ...
+    def __call__(
+        self, step: RecurrenceStep, start: Term, scope: Scope, extent: Poly | None = None
+    ) -> Term: ...
 
 
 @dataclass(frozen=True)
-class Place:
+class StorePlace:
     """Where a store of the body writes over all earlier iterations: its normal box without the value.
 
     moves: each iteration writes elements of its own, those of iteration `var`; else the same ones again.
     active: polynomials in `var` that must be >= 0 for the iteration to write a fixed element.
     """
 
-    body: Box
-    normal: Normal
+    body: StoredBox
+    normal: NormalBox
     moves: bool
     var: str
     active: tuple[Poly, ...] = ()
@@ -64,17 +66,17 @@ class Stores:
     fold: FoldSteps
 
     def __post_init__(self) -> None:
-        self.places: dict[tuple[str, int], Place] = {}
+        self.places: dict[tuple[str, int], StorePlace] = {}
         self.values: dict[tuple[str, int], Term | None] = {}
         self.orders: dict[str, list[int]] = {}
 
-    def place(self, name: str, n: int) -> Place:
+    def place(self, name: str, n: int) -> StorePlace:
         """Where the n-th store to an array has written before iteration `counter`."""
         if (name, n) not in self.places:
             self.places[name, n] = self._place(self.iteration.end.arrays[name].boxes[n])
         return self.places[name, n]
 
-    def _place(self, body: Box) -> Place:
+    def _place(self, body: StoredBox) -> StorePlace:
         polys = (*body.at, *body.extents, *body.where)
         if any("@" in symbol for poly in polys for symbol in poly.symbols()):
             raise Refusal(
@@ -87,19 +89,19 @@ class Stores:
         if any(self.iteration.counter in poly.symbols() for poly in body.at):
             swept = self._swept(moved, var)
             if swept is not None:
-                return Place(body, swept, True, var)
+                return StorePlace(body, swept, True, var)
             box = replace(moved, indices=(var, *moved.indices), extents=(self.iteration.t, *moved.extents))
-            return Place(body, normal(box, self.iteration.head), True, var)
+            return StorePlace(body, normal(box, self.iteration.head), True, var)
         return self._still(body, moved, var)
 
-    def _swept(self, moved: Box, var: str) -> Normal | None:
+    def _swept(self, moved: StoredBox, var: str) -> NormalBox | None:
         """A store whose counter runs over whole rows, as a box with an index an axis."""
         divisions = {
             atom
             for poly in moved.at
             for monomial, _ in poly.terms
             for atom, _ in monomial
-            if isinstance(atom, Div) and atom.top == Poly.symbol(var)
+            if isinstance(atom, FloorDiv) and atom.top == Poly.symbol(var)
         }
         if not divisions or moved.indices:
             return None
@@ -108,7 +110,7 @@ class Stores:
             return None
         ranges, counter, quotients = found
         indices, extents = zip(*ranges)
-        swept = Normal(moved, {var: counter}, quotients)
+        swept = NormalBox(moved, {var: counter}, quotients)
         box = replace(
             moved,
             indices=indices,
@@ -118,7 +120,7 @@ class Stores:
         )
         return replace(swept, box=box)
 
-    def _still(self, body: Box, moved: Box, var: str) -> Place:
+    def _still(self, body: StoredBox, moved: StoredBox, var: str) -> StorePlace:
         """A store to the same elements in every iteration."""
         inside = self.iteration.head.fixed().binding((var, self.iteration.t))
         active = [poly for poly in moved.where if var in poly.symbols()]
@@ -137,9 +139,9 @@ class Stores:
             extents.append(highest)
             active.append(extent - 1 - Poly.symbol(name))
         box = replace(moved, extents=tuple(extents), where=tuple(where))
-        return Place(body, Normal(box, {}), False, var, tuple(active))
+        return StorePlace(body, NormalBox(box, {}), False, var, tuple(active))
 
-    def box(self, name: str, n: int) -> Box:
+    def box(self, name: str, n: int) -> StoredBox:
         """What the n-th store has written before iteration `counter`, with its value."""
         place = self.place(name, n)
         box = replace(place.normal.box, value=self.value(name, n))
@@ -168,7 +170,7 @@ class Stores:
         self.values[key] = made
         return made
 
-    def _moving(self, name: str, place: Place) -> Term:
+    def _moving(self, name: str, place: StorePlace) -> Term:
         body = place.body
         scope = self.iteration.inside.binding(*body.ranges).knowing(body.where)
         try:
@@ -181,7 +183,7 @@ class Stores:
         value = substitute(value, {self.iteration.counter: Poly.symbol(place.var)})
         return place.normal.put(value)
 
-    def _scan(self, name: str, body: Box, scope: Scope) -> Term | None:
+    def _scan(self, name: str, body: StoredBox, scope: Scope) -> Term | None:
         """element(t) = element(t - 1) op e(t): a fold over the iterations up to this one."""
         own = f"{name}[]{self.iteration.suffix}"
         before = tuple(poly.substitute({self.iteration.counter: self.iteration.t - 1}) for poly in body.at)
@@ -203,13 +205,13 @@ class Stores:
         array = name + self.iteration.suffix
 
         def inner(part: Term) -> Term:
-            if isinstance(part, Read) and part.array == array and part.indices == at:
+            if isinstance(part, TermRead) and part.array == array and part.indices == at:
                 return Argument(own, part.type)
             return rebuild(part, inner, lambda poly: poly)
 
         return inner(term)
 
-    def _accumulated(self, name: str, n: int, place: Place) -> Term:
+    def _accumulated(self, name: str, n: int, place: StorePlace) -> Term:
         """A store that stays: an accumulation into its elements, or the last iteration's value."""
         body = place.body
         start = self._first(name, n, place)
@@ -226,7 +228,7 @@ class Stores:
             raise Circle(name)
         return self.fold(step, start, scope)
 
-    def _elements(self, place: Place) -> Scope:
+    def _elements(self, place: StorePlace) -> Scope:
         """An iteration, and any element that a store that stays reaches in whichever iteration."""
         hull = place.normal.box
         ranges = [
@@ -235,11 +237,11 @@ class Stores:
         ]
         return self.iteration.inside.binding(*ranges).knowing(hull.where)
 
-    def _active(self, place: Place) -> tuple[Poly, ...]:
+    def _active(self, place: StorePlace) -> tuple[Poly, ...]:
         """What must be >= 0 for this iteration to write the element."""
         return tuple(poly.substitute({place.var: self.iteration.t}) for poly in place.active)
 
-    def _first(self, name: str, n: int, place: Place) -> Term:
+    def _first(self, name: str, n: int, place: StorePlace) -> Term:
         """What the elements of a store that stays hold before it first touches them.
 
         Another store of the loop may have written them, if only once and in an earlier iteration than any in
@@ -248,7 +250,7 @@ class Stores:
         body, hull = place.body, place.normal.box
         frame = self.iteration.head.binding(*hull.ranges).knowing(hull.where)
         later = self._elements(place).knowing(self._active(place))
-        boxes: list[Box] = []
+        boxes: list[StoredBox] = []
         numbers: list[int] = []
         for other in range(len(self.iteration.end.arrays[name].boxes)):
             before = self.place(name, other)
@@ -299,7 +301,7 @@ class Stores:
         )
         return apart(replace(later, value=_NOTHING), boxes[second].at, scope.knowing(boxes[second].where))
 
-    def _loop_carried(self, name: str, box: Box) -> Refusal:
+    def _loop_carried(self, name: str, box: StoredBox) -> Refusal:
         return Refusal(
             f"what is stored to '{name}' depends on what an earlier iteration stored, and is no sum, "
             "product, maximum, minimum or running sum; write to a second array, or split the loop",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensmith.lifting.terms import Argument, Index, Number, Op, Path, Read, Term
+from tensmith.lifting.terms import Argument, Index, Operation, Path, Term, TermNumber, TermRead
 
 _SIGNS = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "tdiv": "/", "fdiv": "//", "tmod": "%", "fmod": "%",
@@ -22,15 +22,17 @@ def under(text: str, path: Path) -> str:
 
 def _step(condition: Term, holds: bool) -> str:
     match condition:
-        case Op("not", (inner,)):
+        case Operation("not", (inner,)):
             return _step(inner, not holds)
-        case Op(("lt" | "le" | "eq" | "ne") as operator, (left, right)) if not holds and _whole(condition):
+        case Operation(("lt" | "le" | "eq" | "ne") as operator, (left, right)) if not holds and _whole(
+            condition
+        ):
             other, swapped = _OPPOSITE[operator]
-            return _said(Op(other, (right, left) if swapped else (left, right), condition.type))
+            return _said(Operation(other, (right, left) if swapped else (left, right), condition.type))
     return _said(condition) if holds else f"not {_enclosed(condition)}"
 
 
-def _whole(condition: Op) -> bool:
+def _whole(condition: Operation) -> bool:
     """Whether numbers are compared that have an order: no NaN."""
     return all(argument.type.kind != "float" for argument in condition.arguments) or condition.operator in (
         "eq",
@@ -40,25 +42,25 @@ def _whole(condition: Op) -> bool:
 
 def _said(term: Term) -> str:
     match term:
-        case Number(value):
+        case TermNumber(value):
             return str(value) if value.denominator == 1 else str(float(value))
         case Index(poly):
             return str(poly)
         case Argument(name):
             return name
-        case Read(array, indices):
+        case TermRead(array, indices):
             return f"{array}[{', '.join(map(str, indices))}]"
-        case Op("cast", (inner,)):
+        case Operation("cast", (inner,)):
             return _said(inner)
-        case Op(("lt" | "le") as operator, (Number() as left, right)):  # 0 < n reads n > 0
+        case Operation(("lt" | "le") as operator, (TermNumber() as left, right)):  # 0 < n reads n > 0
             return f"{_enclosed(right)} {'>' if operator == 'lt' else '>='} {_said(left)}"
-        case Op("not", (inner,)):
+        case Operation("not", (inner,)):
             return f"not {_enclosed(inner)}"
-        case Op("neg", (inner,)):
+        case Operation("neg", (inner,)):
             return f"-{_enclosed(inner)}"
-        case Op(operator, (left, right)) if operator in _SIGNS:
+        case Operation(operator, (left, right)) if operator in _SIGNS:
             return f"{_enclosed(left)} {_SIGNS[operator]} {_enclosed(right)}"
-        case Op(operator, arguments):
+        case Operation(operator, arguments):
             return f"{operator}({', '.join(map(_said, arguments))})"
     return "..."
 

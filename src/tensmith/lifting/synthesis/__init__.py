@@ -13,7 +13,7 @@ with growing bounds, blocking what is refuted.
 
 from tensmith.lifting.synthesis.closed import complete
 from tensmith.lifting.synthesis.enumerate import Effort
-from tensmith.lifting.synthesis.grammar import Search
+from tensmith.lifting.synthesis.grammar import SynthesisSettings
 from tensmith.lifting.synthesis.scratch import synthesise
 
-__all__ = ["Effort", "Search", "complete", "synthesise"]
+__all__ = ["Effort", "SynthesisSettings", "complete", "synthesise"]

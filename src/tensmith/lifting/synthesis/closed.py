@@ -20,20 +20,20 @@ from tensmith.lifting.summarize import summarize
 from tensmith.lifting.summarize.algebra import index, substitute, symbols
 from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summary import Summary
-from tensmith.lifting.synthesis.enumerate import Effort, Point, Points, Values, enumerate_terms
-from tensmith.lifting.synthesis.examples import FAULTS, Value, World
+from tensmith.lifting.synthesis.enumerate import Effort, Points, SamplePoint, Values, enumerate_terms
+from tensmith.lifting.synthesis.examples import FAULTS, ExampleWorld, Value
 from tensmith.lifting.synthesis.grammar import (
     OUTSIDE,
     START,
     TABLE,
     Grammar,
-    Search,
+    SynthesisSettings,
     free_grammar,
     kinds_of,
     operators_of,
     well_typed,
 )
-from tensmith.lifting.terms import Choose, Fold, Op, Read, Term, parts, polys, walk
+from tensmith.lifting.terms import Fold, Operation, Term, TermChoose, TermRead, parts, polys, walk
 from tensmith.verify.obligation import Verdict
 from tensmith.verify.solve import discharge
 
@@ -44,7 +44,7 @@ _FRESH = re.compile(r"[\w.]+%\d+")
 
 def complete(
     function: Function,
-    search: Search,
+    search: SynthesisSettings,
     usable: Callable[[Summary], bool] = lambda _: True,
 ) -> Summary | None:
     """The summary of a function that derivation refuses, its holes filled by search and all of it proved.
@@ -81,7 +81,7 @@ def unproved(summary: Summary, effort: Effort) -> Verdict | None:
 class Guesses:
     """The hook of `summarize`: for each hole the first candidate that is not blocked."""
 
-    search: Search
+    search: SynthesisSettings
     effort: Effort
     asked: dict[str, str] = field(default_factory=dict)  # variable@loop -> its recurrence
     streams: dict[str, tuple[list[str], Iterator[Term]]] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class Hole:
     counter: str
     start: Term
 
-    def run(self, world: World) -> list[Value]:
+    def run(self, world: ExampleWorld) -> list[Value]:
         """v(0), v(1), ... as far as it is defined."""
         found: list[Value] = []
         try:
@@ -138,18 +138,20 @@ class Hole:
         return found
 
 
-def candidates(hole: Hole, search: Search, effort: Effort) -> Iterator[Term]:
+def candidates(hole: Hole, search: SynthesisSettings, effort: Effort) -> Iterator[Term]:
     """Closed forms that agree with the recurrence on random runs; a run that speaks against one is kept."""
     chance = random.Random(hole.own)
     grammar, folds = _grammar(hole, search)
     natural = frozenset(
         name for term in (hole.after, hole.start) for name in _counts(term) if name != hole.counter
     )
-    worlds = [World({}, {}, chance, natural, _STEPS + 1) for _ in range(3)]
+    worlds = [ExampleWorld({}, {}, chance, natural, _STEPS + 1) for _ in range(3)]
     tested: set[Term] = set()
     while effort.left > 0:
         runs = [(world, hole.run(world)) for world in worlds]
-        points = Points([Point(w, {hole.counter: t}) for w, run in runs for t in range(len(run))], folds)
+        points = Points(
+            [SamplePoint(w, {hole.counter: t}) for w, run in runs for t in range(len(run))], folds
+        )
         target = tuple(value for _, run in runs for value in run)
         later = [n for n, point in enumerate(points.outside) if point.bound[hole.counter]]
         for term in enumerate_terms(grammar, points, _agreeing(target, later), search, effort):
@@ -172,14 +174,16 @@ def _agreeing(target: Values, at: list[int]) -> Callable[[Values], bool]:
 
 def _from_one(hole: Hole, term: Term) -> Term:
     """The term from the first iteration on, the start before."""
-    return Choose((Poly.symbol(hole.counter) - 1,), term, hole.start, hole.start.type)
+    return TermChoose((Poly.symbol(hole.counter) - 1,), term, hole.start, hole.start.type)
 
 
-def _counterexample(hole: Hole, term: Term, natural: frozenset[str], chance: random.Random) -> World | None:
+def _counterexample(
+    hole: Hole, term: Term, natural: frozenset[str], chance: random.Random
+) -> ExampleWorld | None:
     for _ in range(20):
-        world = World({}, {}, chance, natural, _STEPS + 1)
+        world = ExampleWorld({}, {}, chance, natural, _STEPS + 1)
         run = hole.run(world)
-        points = Points([Point(world, {hole.counter: t}) for t in range(len(run))], {})
+        points = Points([SamplePoint(world, {hole.counter: t}) for t in range(len(run))], {})
         if points.values(term, OUTSIDE) != tuple(run):
             return world
     return None
@@ -188,17 +192,17 @@ def _counterexample(hole: Hole, term: Term, natural: frozenset[str], chance: ran
 # The grammar of closed forms
 
 
-def _grammar(hole: Hole, search: Search) -> tuple[Grammar, dict[str, Poly]]:
+def _grammar(hole: Hole, search: SynthesisSettings) -> tuple[Grammar, dict[str, Poly]]:
     type_, t, var = hole.start.type, Poly.symbol(hole.counter), fresh("k")
     known = [term for term in dict.fromkeys(_visible(hole.after)) if hole.own not in symbols(term)]
     operators = operators_of([hole.after]) | _RING if search.trees else TABLE
     if not search.trees:
-        known = [term for term in known if not isinstance(term, (Op, Choose))]
+        known = [term for term in known if not isinstance(term, (Operation, TermChoose))]
     known += [number(n, type_) for n in ((0, 1) if search.trees else (0, 1, 2))]
     outside = [*_positions(t, type_), *_positions(t - 1, type_)[2:], hole.start]
     for term in known:
         outside.append(substitute(term, {hole.counter: t - 1}))
-        if not any(isinstance(part, Read) for part in _visible(term)):
+        if not any(isinstance(part, TermRead) for part in _visible(term)):
             outside.append(term)
     at = {hole.counter: Poly.symbol(var)}
     inside = [substitute(term, at) for term in known] + _positions(Poly.symbol(var), type_)
@@ -214,7 +218,7 @@ def _positions(t: Poly, type_: Scalar) -> list[Term]:
     found = [t, odd, Poly.of(1) - odd * 2]
     if type_.kind == "int":
         return [index(poly, type_) for poly in found]
-    return [Op("cast", (index(poly, I64),), type_) for poly in found] if type_.kind == "float" else []
+    return [Operation("cast", (index(poly, I64),), type_) for poly in found] if type_.kind == "float" else []
 
 
 def _visible(term: Term) -> Iterator[Term]:

@@ -15,8 +15,8 @@ from typing import Any
 
 from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import I64, Scalar
-from tensmith.lifting.synthesis.examples import FAULTS, JOINS, OPERATORS, World, cast
-from tensmith.lifting.synthesis.grammar import FOLD, OUTSIDE, Grammar, Rule, Search, Symbol
+from tensmith.lifting.synthesis.examples import FAULTS, JOINS, OPERATORS, ExampleWorld, cast
+from tensmith.lifting.synthesis.grammar import FOLD, OUTSIDE, Grammar, Production, Symbol, SynthesisSettings
 from tensmith.lifting.terms import Index, Term
 
 Values = tuple[Any, ...]
@@ -43,10 +43,10 @@ class Effort:
 
 
 @dataclass(frozen=True)
-class Point:
+class SamplePoint:
     """Where terms are compared: an example and the index variables."""
 
-    world: World
+    world: ExampleWorld
     bound: Mapping[str, int]
 
 
@@ -54,19 +54,19 @@ class Point:
 class Points:
     """The points outside of folds; inside a fold each becomes one for every position."""
 
-    outside: Sequence[Point]
+    outside: Sequence[SamplePoint]
     folds: Mapping[str, Poly]
-    inside: dict[str, list[Point]] = field(default_factory=dict)
+    inside: dict[str, list[SamplePoint]] = field(default_factory=dict)
     ends: dict[str, list[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.inside[OUTSIDE] = list(self.outside)
         for var, extent in self.folds.items():
-            points: list[Point] = []
+            points: list[SamplePoint] = []
             ends = []
             for point in self.outside:
                 count = int(point.world.value(Index(extent, I64), point.bound))
-                points += [Point(point.world, {**point.bound, var: k}) for k in range(count)]
+                points += [SamplePoint(point.world, {**point.bound, var: k}) for k in range(count)]
                 ends.append(len(points))
             self.inside[var], self.ends[var] = points, ends
 
@@ -88,7 +88,7 @@ class Points:
         return tuple(made)
 
 
-def _value(term: Term, point: Point) -> Any:
+def _value(term: Term, point: SamplePoint) -> Any:
     try:
         return point.world.value(term, point.bound)
     except FAULTS:
@@ -96,7 +96,11 @@ def _value(term: Term, point: Point) -> Any:
 
 
 def enumerate_terms(
-    grammar: Grammar, points: Points, wanted: Callable[[Values], bool], search: Search, effort: Effort
+    grammar: Grammar,
+    points: Points,
+    wanted: Callable[[Values], bool],
+    search: SynthesisSettings,
+    effort: Effort,
 ) -> Iterator[Term]:
     """Terms of the start symbol whose values are wanted, those of few operators first; ends with the time."""
     made = _Enumeration(grammar, points, wanted, effort)
@@ -110,7 +114,7 @@ def enumerate_terms(
 
 
 @dataclass(frozen=True)
-class Entry:
+class EnumeratedTerm:
     """A term and its values."""
 
     term: Term
@@ -126,12 +130,14 @@ class _Enumeration:
     ) -> None:
         self.grammar, self.points, self.wanted, self.effort = grammar, points, wanted, effort
         self.rules = sorted(grammar.rules, key=lambda rule: rule.operator.startswith(FOLD))  # folds come last
-        self.pools: dict[Symbol, list[list[Entry]]] = {symbol: [] for symbol in grammar.contexts}  # by size
+        self.pools: dict[Symbol, list[list[EnumeratedTerm]]] = {
+            symbol: [] for symbol in grammar.contexts
+        }  # by size
         self.seen: dict[Symbol, set[tuple[Scalar, Values]]] = {symbol: set() for symbol in grammar.contexts}
 
     def of_size(self, size: int) -> Iterator[Term]:
         """What is wanted among the terms of so many operators; those that behave like no other are kept."""
-        new: dict[Symbol, list[Entry]] = {symbol: [] for symbol in self.pools}
+        new: dict[Symbol, list[EnumeratedTerm]] = {symbol: [] for symbol in self.pools}
         for symbol, type_, values, term in self._joined(size) if size else self._atoms():
             self.effort.tried += 1
             made = None
@@ -139,7 +145,7 @@ class _Enumeration:
                 yield (made := term())
             if (type_, values) not in self.seen[symbol] and not _void(values):
                 self.seen[symbol].add((type_, values))
-                new[symbol].append(Entry(made or term(), values))
+                new[symbol].append(EnumeratedTerm(made or term(), values))
         for symbol, entries in new.items():
             self.pools[symbol].append(entries)
 
@@ -158,7 +164,7 @@ class _Enumeration:
                         return
                     yield rule.symbol, rule.type, self._apply(rule, parts), partial(_made, rule, parts)
 
-    def _apply(self, rule: Rule, parts: Sequence[Entry]) -> Values:
+    def _apply(self, rule: Production, parts: Sequence[EnumeratedTerm]) -> Values:
         name, values = rule.operator, [part.values for part in parts]
         if name.startswith(FOLD):
             return self.points.fold(name.removeprefix(FOLD), rule.var, values[0], values[1])
@@ -177,7 +183,7 @@ def _same(term: Term) -> Term:
     return term
 
 
-def _made(rule: Rule, parts: Sequence[Entry]) -> Term:
+def _made(rule: Production, parts: Sequence[EnumeratedTerm]) -> Term:
     return rule.term([part.term for part in parts])
 
 

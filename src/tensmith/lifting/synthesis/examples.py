@@ -22,7 +22,6 @@ from tensmith.lifting.loops import (
     Apply,
     Array,
     Assign,
-    Cast,
     Constant,
     Declare,
     Expr,
@@ -33,13 +32,14 @@ from tensmith.lifting.loops import (
     Loop,
     Return,
     Scalar,
+    ScalarCast,
     Statement,
     Store,
     Struct,
     Variable,
 )
 from tensmith.lifting.summary import Summary
-from tensmith.lifting.terms import Argument, Choose, Fold, Index, Number, Op, Read, Term
+from tensmith.lifting.terms import Argument, Fold, Index, Operation, Term, TermChoose, TermNumber, TermRead
 
 Value: TypeAlias = Any  # an int, a bool or a Fraction
 _LONGEST = 10_000  # statements of one run
@@ -123,7 +123,7 @@ def chosen(type_: Scalar, chance: random.Random, likely: Sequence[Value] = ()) -
 
 
 @dataclass
-class World:
+class ExampleWorld:
     """The arguments of one call. With a `chance`, what is not known yet is drawn when it is asked for;
     `natural` names are numbers of iterations or elements, at least `least`."""
 
@@ -136,26 +136,26 @@ class World:
     def value(self, term: Term, bound: Mapping[str, int]) -> Value:
         """What a term is worth; bound: index variables."""
         match term:
-            case Number(value, type_):
+            case TermNumber(value, type_):
                 return constant(value, type_)
             case Index(poly, _):
                 return self.number(poly, bound)
             case Argument(name, type_):
                 return cast(self.named(name, bound, type_), type_)
-            case Read(array, indices, type_):
+            case TermRead(array, indices, type_):
                 return self.element(array, tuple(self.number(poly, bound) for poly in indices), type_)
-            case Op("select", (condition, a, b), _):
+            case Operation("select", (condition, a, b), _):
                 return self.value(a if self.value(condition, bound) else b, bound)
-            case Op("cast", (inner,), type_):
+            case Operation("cast", (inner,), type_):
                 return cast(self.value(inner, bound), type_)
-            case Op(name, parts, _):
+            case Operation(name, parts, _):
                 return OPERATORS[name](*(self.value(part, bound) for part in parts))
             case Fold(kind, var, extent, body, start, _):
                 found, join = self.value(start, bound), OPERATORS[JOINS[kind]]
                 for k in range(self.number(extent, bound)):
                     found = join(found, self.value(body, {**bound, var: k}))
                 return found
-            case Choose(conditions, then, otherwise, _):
+            case TermChoose(conditions, then, otherwise, _):
                 chosen = all(self.number(poly, bound) >= 0 for poly in conditions)
                 return self.value(then if chosen else otherwise, bound)
         raise Undefined
@@ -187,7 +187,7 @@ class World:
 
 
 @dataclass
-class Run:
+class ExampleRun:
     """One call of a function; arrays are tables from subscripts to values, with their lengths."""
 
     scalars: dict[str, Value]
@@ -255,7 +255,7 @@ class Run:
                 return self.arrays[array][self._inside(array, indices)]
             case Length(array, axis):
                 return self.lengths[array][axis]
-            case Cast(value, type_):
+            case ScalarCast(value, type_):
                 return cast(self.value(value), type_)
             case Apply("select", (condition, a, b)):
                 return self.value(a if self.value(condition) else b)
@@ -268,7 +268,7 @@ class Run:
 class Example:
     """An input as `World` holds it, and what the function made of it: element by element, () for a scalar."""
 
-    world: World
+    world: ExampleWorld
     output: Mapping[tuple[Any, ...], Value]
 
 
@@ -318,7 +318,7 @@ def _example(
         elif requirement.poly is not None and requirement.kind == "length":
             key = f"len({requirement.array}, {requirement.axis})"
             names[key] = max(names[key], requirement.poly.evaluate(names))
-    world, arrays, lengths = World(names), {}, {}
+    world, arrays, lengths = ExampleWorld(names), {}, {}
     for name, type_ in parameters(function):
         if isinstance(type_, Array):
             lengths[name] = [int(names[f"len({name}, {axis})"]) for axis in range(type_.rank)]
@@ -328,7 +328,7 @@ def _example(
     scalars = {name: names[name] for name, type_ in parameters(function) if isinstance(type_, Scalar)}
     for size in summary.sizes:
         names[size.symbol] = max(0, size.poly.evaluate(names))
-    run = Run(scalars, {name: dict(held) for name, held in arrays.items()}, lengths)
+    run = ExampleRun(scalars, {name: dict(held) for name, held in arrays.items()}, lengths)
     returned = run.block(function.body)
     if isinstance(returned, str):
         return Example(world, run.arrays[returned])

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 
 from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import BOOL, Scalar
-from tensmith.lifting.terms import Argument, Choose, Fold, Index, Number, Op, Term, walk
+from tensmith.lifting.terms import Argument, Fold, Index, Operation, Term, TermChoose, TermNumber, walk
 
 Symbol = Hashable
 OUTSIDE, START, FOLD = "", "start", "fold."
 
 
 @dataclass(frozen=True)
-class Search:
+class SynthesisSettings:
     """How to search.
 
     types: operators take only what fits, and a counter is replaced only by an index of as many values. trees:
@@ -35,7 +35,7 @@ class Search:
 
 
 @dataclass(frozen=True)
-class Rule:
+class Production:
     """symbol -> operator(parts); "fold.KIND" folds a term of the context `parts[0]` is in from `parts[1]`;
     `var` and `extent` are those of the fold."""
 
@@ -52,7 +52,7 @@ class Rule:
             return Fold(
                 self.operator.removeprefix(FOLD), self.var, self.extent, parts[0], parts[1], self.type
             )
-        return Op(self.operator, tuple(parts), self.type)
+        return Operation(self.operator, tuple(parts), self.type)
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Grammar:
     """start: what is looked for; contexts: symbol -> the variable of the fold around it, or OUTSIDE."""
 
     start: Symbol
-    rules: list[Rule] = field(default_factory=list)
+    rules: list[Production] = field(default_factory=list)
     atoms: dict[Symbol, list[Term]] = field(default_factory=dict)
     contexts: dict[Symbol, str] = field(default_factory=dict)
 
@@ -91,9 +91,9 @@ def operators_of(terms: Iterable[Term]) -> frozenset[str]:
     found = set()
     for term in terms:
         for part in walk(term):
-            if isinstance(part, Op):
+            if isinstance(part, Operation):
                 found.add(part.operator)
-            elif isinstance(part, Choose):
+            elif isinstance(part, TermChoose):
                 found.add("select")
     return frozenset(found)
 
@@ -104,7 +104,7 @@ def free_grammar(
     kinds: Sequence[str],
     atoms: Mapping[str, Sequence[Term]],
     folds: Mapping[str, Poly],
-    search: Search,
+    search: SynthesisSettings,
 ) -> Grammar:
     """Any operator on any terms that fit. atoms: by context, those under START are where folds start; folds:
     variable -> extent."""
@@ -125,12 +125,13 @@ def free_grammar(
         rules = [rule for type_ in plain for rule in _rules(type_, plain, operators)]
         for name, parts, type_ in rules if search.types else _untyped(start, rules):
             operands = tuple(symbol(part, context) for part in parts)
-            grammar.rules.append(Rule(symbol(type_, context), name, operands, type_))
+            grammar.rules.append(Production(symbol(type_, context), name, operands, type_))
     for var, extent in folds.items():
         for type_ in plain if search.types else [start]:
             pair = (symbol(type_, var), symbol(type_, START))
             grammar.rules += [
-                Rule(symbol(type_, OUTSIDE), f"{FOLD}{kind}", pair, type_, var, extent) for kind in kinds
+                Production(symbol(type_, OUTSIDE), f"{FOLD}{kind}", pair, type_, var, extent)
+                for kind in kinds
             ]
     return grammar
 
@@ -165,13 +166,13 @@ def well_typed(term: Term) -> bool:
     """Whether every operator's operands fit."""
     for part in walk(term):
         match part:
-            case Op("cast") | Number() | Argument() | Index():
+            case Operation("cast") | TermNumber() | Argument() | Index():
                 fits = True
-            case Op("select", (condition, a, b), type_):
+            case Operation("select", (condition, a, b), type_):
                 fits = condition.type == BOOL and a.type == b.type == type_
-            case Op(name, arguments, type_) if name in COMPARISONS:
+            case Operation(name, arguments, type_) if name in COMPARISONS:
                 fits = type_ == BOOL and arguments[0].type == arguments[1].type != BOOL
-            case Op(name, arguments, type_):
+            case Operation(name, arguments, type_):
                 fits = all(argument.type == type_ for argument in arguments)
                 fits = fits and (type_ == BOOL) == (name in ("and", "or", "not"))
                 fits = fits and not (name in _OF_INTEGERS and type_.kind == "float")

@@ -24,7 +24,7 @@ from tensmith.lifting.summarize.algebra import substitute, symbols
 from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summary import LoopFacts, Result, Summary, Written
 from tensmith.lifting.synthesis.closed import unproved
-from tensmith.lifting.synthesis.enumerate import Effort, Point, Points, enumerate_terms
+from tensmith.lifting.synthesis.enumerate import Effort, Points, SamplePoint, enumerate_terms
 from tensmith.lifting.synthesis.examples import Example, examples
 from tensmith.lifting.synthesis.grammar import (
     FOLD,
@@ -32,21 +32,21 @@ from tensmith.lifting.synthesis.grammar import (
     START,
     TABLE,
     Grammar,
-    Rule,
-    Search,
+    Production,
     Symbol,
+    SynthesisSettings,
     free_grammar,
     kinds_of,
     operators_of,
     well_typed,
 )
-from tensmith.lifting.synthesis.trees import Definition, Trees
-from tensmith.lifting.terms import Argument, Fold, Index, Number, Op, Read, Term, parts, walk
+from tensmith.lifting.synthesis.trees import TreeDefinition, Trees
+from tensmith.lifting.terms import Argument, Fold, Index, Operation, Term, TermNumber, TermRead, parts, walk
 
 _FIRST, _MORE = 3, 20  # examples to begin with, and those a candidate has to stand
 
 
-def synthesise(function: Function, search: Search, effort: Effort | None = None) -> Term | None:
+def synthesise(function: Function, search: SynthesisSettings, effort: Effort | None = None) -> Term | None:
     """The proved term of an element of the function's one output; None where none is found in time."""
     effort = effort or Effort.within(search.seconds)
     try:
@@ -55,14 +55,14 @@ def synthesise(function: Function, search: Search, effort: Effort | None = None)
         return None
     if len(skeleton.results) != 1 or len(skeleton.results[0].written) != 1:
         return None
-    return _search(Kernel(skeleton, Trees(skeleton)), search, effort)
+    return _search(KnownPositions(skeleton, Trees(skeleton)), search, effort)
 
 
-def _search(kernel: Kernel, search: Search, effort: Effort) -> Term | None:
+def _search(kernel: KnownPositions, search: SynthesisSettings, effort: Effort) -> Term | None:
     """Candidates that agree with the examples are held against more runs, then proved. What speaks against
     one, a run or the arguments in the solver's model, becomes an example; without such it is blocked."""
     grammar, chance = grammar_of(kernel, search), random.Random(kernel.skeleton.function.name)
-    constants = [int(leaf.value) for leaf in _leaves(kernel.trees) if isinstance(leaf, Number)]
+    constants = [int(leaf.value) for leaf in _leaves(kernel.trees) if isinstance(leaf, TermNumber)]
     known = list(itertools.islice(examples(kernel.skeleton, constants, chance), _FIRST))
     tested: set[Term] = set()
     while effort.left > 0 and known:
@@ -87,7 +87,7 @@ def _search(kernel: Kernel, search: Search, effort: Effort) -> Term | None:
     return None
 
 
-def _counterexample(kernel: Kernel, term: Term, source: Iterator[Example]) -> Example | None:
+def _counterexample(kernel: KnownPositions, term: Term, source: Iterator[Example]) -> Example | None:
     for example in itertools.islice(source, _MORE):
         points, target = kernel.points([example])
         if points.values(term, OUTSIDE) != target:
@@ -102,7 +102,7 @@ def _model(text: str) -> Iterator[tuple[str, int]]:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class KnownPositions:
     """What is known of the positions in a function."""
 
     skeleton: Summary
@@ -140,7 +140,7 @@ class Kernel:
                 if flat and grid is not None:
                     strides = [stride.evaluate(names) for stride in grid.strides]
                     at = (sum(step * index for step, index in zip(strides, at)),)
-                points.append(Point(example.world, bound))
+                points.append(SamplePoint(example.world, bound))
                 values.append(example.output.get(at))
         return Points(points, self.folds), tuple(values)
 
@@ -162,7 +162,7 @@ class Kernel:
         scalars = {}
         for name, held in facts.scalars.items():
             scalars[name] = held
-            if any(isinstance(part, (Read, Argument, Fold)) for part in walk(held)):
+            if any(isinstance(part, (TermRead, Argument, Fold)) for part in walk(held)):
                 folds = (p for p in walk(term) if isinstance(p, Fold) and p.extent == facts.trips)
                 fold = next(folds, None)
                 if fold is None or fold.type != held.type:
@@ -188,7 +188,7 @@ class Kernel:
 # Grammars
 
 
-def grammar_of(kernel: Kernel, search: Search) -> Grammar:
+def grammar_of(kernel: KnownPositions, search: SynthesisSettings) -> Grammar:
     """The grammar of the output's element."""
     atoms = {context: _atoms(kernel, context, search) for context in (OUTSIDE, *kernel.folds)}
     if search.trees:
@@ -206,15 +206,15 @@ def _leaves(trees: Trees) -> Iterator[Term]:
     for found in trees.definitions.values():
         for definition in found:
             for part in walk(definition.term):
-                if isinstance(part, (Number, Read, Index)) or (
+                if isinstance(part, (TermNumber, TermRead, Index)) or (
                     isinstance(part, Argument) and "#" not in part.name
                 ):
                     yield part
-                if isinstance(part, Read):
+                if isinstance(part, TermRead):
                     yield from (Index(poly, I64) for poly in part.indices)
 
 
-def _atoms(kernel: Kernel, context: str, search: Search) -> list[Term]:
+def _atoms(kernel: KnownPositions, context: str, search: SynthesisSettings) -> list[Term]:
     """The leaves with every counter replaced by an index variable; by types, by one of as many values."""
     ranges = dict(zip(kernel.written.indices, kernel.written.extents))
     if context != OUTSIDE:
@@ -233,7 +233,9 @@ def _atoms(kernel: Kernel, context: str, search: Search) -> list[Term]:
 class _Guided:
     """The source's own trees, with any fitting leaf in the place of a leaf."""
 
-    def __init__(self, kernel: Kernel, atoms: Mapping[str, Sequence[Term]], search: Search) -> None:
+    def __init__(
+        self, kernel: KnownPositions, atoms: Mapping[str, Sequence[Term]], search: SynthesisSettings
+    ) -> None:
         self.kernel, self.trees, self.atoms, self.search = kernel, kernel.trees, atoms, search
         self.grammar = Grammar("output")
         self.grammar.contexts["output"] = OUTSIDE
@@ -252,9 +254,9 @@ class _Guided:
         if isinstance(term, Argument) and "#" in term.name:
             name, count = term.name.split("#")
             self._variable(symbol, name, int(count), context)
-        elif isinstance(term, Op):
+        elif isinstance(term, Operation):
             operands = tuple(self._symbol(part, context) for part in term.arguments)
-            self.grammar.rules.append(Rule(symbol, term.operator, operands, term.type))
+            self.grammar.rules.append(Production(symbol, term.operator, operands, term.type))
         else:
             fitting = [atom for atom in self.atoms[context] if not self.search.types or _alike(atom, term)]
             self.grammar.atoms.setdefault(symbol, []).extend(fitting)
@@ -270,7 +272,7 @@ class _Guided:
             else:
                 self._add(symbol, definition.term, context)
 
-    def _fold(self, symbol: Symbol, before: str, definition: Definition, context: str) -> None:
+    def _fold(self, symbol: Symbol, before: str, definition: TreeDefinition, context: str) -> None:
         if context != OUTSIDE:
             return
         trips = self.trees.loops[definition.loops[-1]].trips
@@ -282,13 +284,13 @@ class _Guided:
                 if not self.search.types or part.type == definition.term.type:
                     pair = (self._symbol(part, var), start)
                     for kind in kinds_of(operators_of([definition.term])):
-                        rule = Rule(symbol, f"{FOLD}{kind}", pair, definition.term.type, var, extent)
+                        rule = Production(symbol, f"{FOLD}{kind}", pair, definition.term.type, var, extent)
                         self.grammar.rules.append(rule)
 
 
 def _alike(atom: Term, leaf: Term) -> bool:
     """Whether an atom may stand for a leaf: constants for constants, values for values."""
-    return atom.type == leaf.type and isinstance(atom, Number) == isinstance(leaf, Number)
+    return atom.type == leaf.type and isinstance(atom, TermNumber) == isinstance(leaf, TermNumber)
 
 
 def _without(term: Term, name: str) -> Iterator[Term]:

@@ -14,7 +14,6 @@ from tensmith.lifting.loops import (
     Append,
     Apply,
     Assign,
-    Cast,
     Constant,
     Declare,
     Expr,
@@ -24,6 +23,7 @@ from tensmith.lifting.loops import (
     Loop,
     Return,
     Scalar,
+    ScalarCast,
     Statement,
     Store,
     Variable,
@@ -33,13 +33,13 @@ from tensmith.lifting.summarize.counters import statements
 from tensmith.lifting.summarize.plan import length_symbol
 from tensmith.lifting.summary import Summary
 from tensmith.lifting.synthesis.examples import parameters
-from tensmith.lifting.terms import Argument, Index, Number, Op, Read, Term
+from tensmith.lifting.terms import Argument, Index, Operation, Term, TermNumber, TermRead
 
 _POLYNOMIAL = {"add": Poly.__add__, "sub": Poly.__sub__, "mul": Poly.__mul__}
 
 
 @dataclass(frozen=True)
-class Definition:
+class TreeDefinition:
     """A value given to a variable or to elements of an array, and the labels of the loops around it."""
 
     term: Term
@@ -52,7 +52,7 @@ class Trees:
     under which the output is defined."""
 
     skeleton: Summary
-    definitions: dict[str, list[Definition]] = field(default_factory=dict)
+    definitions: dict[str, list[TreeDefinition]] = field(default_factory=dict)
     result: str = ""
 
     def __post_init__(self) -> None:
@@ -98,13 +98,13 @@ class Trees:
                     self._define("return", self._held(value), loops)
 
     def _assign(self, name: str, term: Term, loops: tuple[str, ...]) -> None:
-        if name in self.once and isinstance(term, (Index, Number)):
+        if name in self.once and isinstance(term, (Index, TermNumber)):
             self.known[name] = term
         elif name not in self.known:
             self._define(name, term, loops)
 
     def _define(self, name: str, term: Term, loops: tuple[str, ...]) -> None:
-        self.definitions.setdefault(name, []).append(Definition(term, loops))
+        self.definitions.setdefault(name, []).append(TreeDefinition(term, loops))
 
     def _branch(
         self,
@@ -129,7 +129,7 @@ class Trees:
             type_ = (ends[0].get(name) or ends[1][name]).type
             old = Argument(f"{name}#{marks.get(name, 0)}", type_)
             a, b = (end.get(name, old) for end in ends)
-            self._define(name, Op("select", (condition, a, b), type_), loops)
+            self._define(name, Operation("select", (condition, a, b), type_), loops)
 
     # Expressions
 
@@ -154,17 +154,17 @@ class Trees:
                 known = tuple(poly for poly in at if poly is not None)
                 if array in self.definitions or len(known) < len(at):
                     return self._local(array, type_)
-                return Read(array, known, type_)
+                return TermRead(array, known, type_)
             case Length(array, axis, type_):
                 symbol = length_symbol(array, axis)
                 return Index(self.sizes.get(symbol) or Poly.symbol(symbol), type_)
-            case Cast(value, type_):
+            case ScalarCast(value, type_):
                 term = self.term(value)
                 if isinstance(term, Index) and type_.kind == "int":
                     return Index(term.poly, type_)
-                return Op("cast", (term,), type_)
+                return Operation("cast", (term,), type_)
             case Apply(operator, arguments, type_):
-                return Op(operator, tuple(map(self.term, arguments)), type_)
+                return Operation(operator, tuple(map(self.term, arguments)), type_)
         raise TypeError(f"not an expression: {expression!r}")
 
     def position(self, expression: Expr) -> Poly | None:
@@ -176,13 +176,13 @@ def _poly(term: Term) -> Poly | None:
     match term:
         case Index(poly):
             return poly
-        case Number(value, Scalar("int")):
+        case TermNumber(value, Scalar("int")):
             return Poly.of(int(value))
         case Argument(name, Scalar("int")) if "#" not in name:
             return Poly.symbol(name)
-        case Op("cast", (inner,), Scalar("int")):
+        case Operation("cast", (inner,), Scalar("int")):
             return _poly(inner)
-        case Op(("add" | "sub" | "mul") as operator, (left, right)):
+        case Operation(("add" | "sub" | "mul") as operator, (left, right)):
             a, b = _poly(left), _poly(right)
             return None if a is None or b is None else _POLYNOMIAL[operator](a, b)
     return None

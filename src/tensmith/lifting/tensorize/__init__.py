@@ -15,7 +15,7 @@ from dataclasses import replace
 from tensmith.formula.poly import Poly
 from tensmith.ir import Node
 from tensmith.lifting import assumptions
-from tensmith.lifting.lifted import Input, Lifted, View
+from tensmith.lifting.lifted import ArrayView, Input, Lifted
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.plan import at_least_text
 from tensmith.lifting.summary import Requirement, Summary
@@ -93,7 +93,7 @@ def _conditional(lowering: Lowering, requirement: Requirement) -> Requirement:
     return replace(requirement, when=guards.conjunction(lowering, requirement.where).name)
 
 
-def _inside(lowering: Lowering, view: View) -> bool:
+def _inside(lowering: Lowering, view: ArrayView) -> bool:
     """Whether a view that holds anything surely lies inside its array, whatever branches are taken."""
     filled = [lowering.sizes.filled(extent, view.shape) for extent in view.shape]
     scope = lowering.sizes.scope().knowing(extent - 1 for extent in filled)
@@ -165,7 +165,7 @@ def _starts(lowering: Lowering, inputs: tuple[Input, ...]) -> list[Requirement]:
     return list(found.values())
 
 
-def _reach(view: View) -> Poly | None:
+def _reach(view: ArrayView) -> Poly | None:
     """One more than the last position of a view; None where a step is negative or unknown."""
     last = view.offset[0]
     for step, size in zip(view.steps[0], view.shape):

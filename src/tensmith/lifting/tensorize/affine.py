@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tensmith.formula.poly import Dim, Poly
-from tensmith.lifting.terms import Argument, Read, Term, polys, rebuild, walk
+from tensmith.lifting.terms import Argument, Term, TermRead, polys, rebuild, walk
 
 
 def linear(poly: Poly, variables: Mapping[str, Poly]) -> tuple[Poly, dict[str, Poly]] | None:
@@ -43,4 +43,4 @@ def substitute(term: Term, values: Mapping[str, Dim]) -> Term:
 
 def arrays_read(term: Term) -> frozenset[str]:
     """Arrays that the term reads."""
-    return frozenset(inner.array for inner in walk(term) if isinstance(inner, Read))
+    return frozenset(inner.array for inner in walk(term) if isinstance(inner, TermRead))

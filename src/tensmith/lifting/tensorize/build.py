@@ -19,7 +19,7 @@ from tensmith.ir import Node, Program, TensorType
 from tensmith.ir.onnx_schema import ELEMENT_CODES
 from tensmith.ir.op import OPS
 from tensmith.ir.types import DTYPES
-from tensmith.lifting.lifted import Input, View
+from tensmith.lifting.lifted import ArrayView, Input
 from tensmith.lifting.loops import NOWHERE, Scalar
 from tensmith.lifting.refusal import Refusal
 
@@ -80,7 +80,7 @@ class Build:
 
     # Inputs and constants
 
-    def view(self, view: View, dtype: str, axes: tuple[str, ...]) -> Tensor:
+    def view(self, view: ArrayView, dtype: str, axes: tuple[str, ...]) -> Tensor:
         """An input that reads a view; one input for equal views."""
 
         def make() -> Tensor:
@@ -195,7 +195,7 @@ class Build:
         view = self.inputs[tensor.name].view if tensor.name in self.inputs else None
         if view is not None:
             steps = tuple(tuple(row[place] for place in order) for row in view.steps)
-            turned = View(view.array, view.offset, steps, tuple(view.shape[place] for place in order))
+            turned = ArrayView(view.array, view.offset, steps, tuple(view.shape[place] for place in order))
             return self.view(turned, tensor.dtype, axes)
         return self.node("transpose", (tensor,), tensor.dtype, axes, perm=tuple(order))
 

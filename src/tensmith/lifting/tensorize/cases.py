@@ -11,14 +11,14 @@ from tensmith.formula.poly import Poly
 from tensmith.lifting.tensorize import positions
 from tensmith.lifting.tensorize.affine import arrays_read, linear, substitute
 from tensmith.lifting.tensorize.build import Tensor, dtype_of
-from tensmith.lifting.terms import Choose, Number, Term
+from tensmith.lifting.terms import Term, TermChoose, TermNumber
 
 if TYPE_CHECKING:
     from tensmith.lifting.tensorize.lower import Lowering
 
 
 @dataclass(frozen=True)
-class Bounds:
+class VariableBounds:
     """low <= variable < high, each None where the box of the variable itself bounds it."""
 
     variable: str
@@ -26,40 +26,40 @@ class Bounds:
     high: Poly | None = None
 
 
-def bounds_of(conditions: Sequence[Poly], extents: Mapping[str, Poly]) -> tuple[Bounds, ...] | None:
+def bounds_of(conditions: Sequence[Poly], extents: Mapping[str, Poly]) -> tuple[VariableBounds, ...] | None:
     """Conditions (all >= 0) as bounds of single variables, at most one on a side; None where they are not."""
-    found: dict[str, Bounds] = {}
+    found: dict[str, VariableBounds] = {}
     for condition in conditions:
         parts = linear(condition, extents)
         if parts is None or len(parts[1]) != 1:
             return None
         rest, ((variable, factor),) = parts[0], parts[1].items()
-        here = found.get(variable, Bounds(variable))
+        here = found.get(variable, VariableBounds(variable))
         if factor == 1 and here.low is None:
             low = None if rest.constant is not None and rest.constant >= 0 else -rest
-            found[variable] = Bounds(variable, low, here.high)
+            found[variable] = VariableBounds(variable, low, here.high)
         elif factor == -1 and here.high is None:
-            found[variable] = Bounds(variable, here.low, rest + 1)
+            found[variable] = VariableBounds(variable, here.low, rest + 1)
         else:
             return None
     return tuple(found.values())
 
 
-def lower(lowering: Lowering, term: Choose) -> Tensor:
+def lower(lowering: Lowering, term: TermChoose) -> Tensor:
     """The tensor of a choice by position."""
     mask = positions.mask(lowering, term.conditions)
     otherwise = lowering.lower_guarded(term.otherwise, (mask, False))
     bounds = bounds_of(term.conditions, lowering.build.extents)
     if bounds is not None and arrays_read(term.then):
         then = _in_box(lowering, term.then, bounds)
-        if isinstance(term.otherwise, Number) and term.otherwise.value == 0:
+        if isinstance(term.otherwise, TermNumber) and term.otherwise.value == 0:
             return then
     else:
         then = lowering.lower_guarded(term.then, (mask, True))
     return lowering.build.elementwise("where", mask, then, otherwise, dtype=dtype_of(term.type))
 
 
-def _in_box(lowering: Lowering, value: Term, bounds: tuple[Bounds, ...]) -> Tensor:
+def _in_box(lowering: Lowering, value: Term, bounds: tuple[VariableBounds, ...]) -> Tensor:
     """The value inside the bounds, 0 elsewhere; nothing outside the bounds is read.
 
     The value is computed over the box alone, an element 0 is put behind its end, and positions outside the
@@ -84,13 +84,13 @@ def _in_box(lowering: Lowering, value: Term, bounds: tuple[Bounds, ...]) -> Tens
     return tensor
 
 
-def _conditions(bound: Bounds) -> list[Poly]:
+def _conditions(bound: VariableBounds) -> list[Poly]:
     variable = Poly.symbol(bound.variable)
     low = [] if bound.low is None else [variable - bound.low]
     return low if bound.high is None else [*low, bound.high - 1 - variable]
 
 
-def _spread(lowering: Lowering, tensor: Tensor, inner: str, bound: Bounds) -> Tensor:
+def _spread(lowering: Lowering, tensor: Tensor, inner: str, bound: VariableBounds) -> Tensor:
     """A tensor over the box of one variable as one over all of the variable's values."""
     build = lowering.build
     axis = tensor.axes.index(inner)

@@ -17,7 +17,7 @@ from tensmith.lifting.tensorize import positions, products
 from tensmith.lifting.tensorize.affine import linear, substitute, symbols
 from tensmith.lifting.tensorize.build import Tensor, dtype_of
 from tensmith.lifting.tensorize.windows import JOIN, identity, is_window, starts_plain, unrolled
-from tensmith.lifting.terms import Fold, Number, Term, infinite
+from tensmith.lifting.terms import Fold, Term, TermNumber, infinite
 
 if TYPE_CHECKING:
     from tensmith.lifting.tensorize.lower import Lowering
@@ -26,7 +26,7 @@ _REDUCE = {"sum": "reduce_sum", "prod": "reduce_prod", "max": "reduce_max", "min
 
 
 @dataclass(frozen=True)
-class Range:
+class FoldRange:
     """The values a fold's variable takes: a rectangle, and a mask where it depends on outer variables."""
 
     var: str
@@ -58,12 +58,12 @@ def _joined(lowering: Lowering, fold: Fold, value: Tensor) -> Tensor:
 # Triangles
 
 
-def rectangle(lowering: Lowering, fold: Fold) -> Range:
+def rectangle(lowering: Lowering, fold: Fold) -> FoldRange:
     """The fold over a rectangle that holds every value its variable takes, and the mask that cuts it."""
     extents = lowering.build.extents
     outer = [v for v in extents if v in fold.extent.symbols()]
     if not outer:
-        return Range(*lowering.counted(fold.var, fold.extent, fold.body))
+        return FoldRange(*lowering.counted(fold.var, fold.extent, fold.body))
     parts = linear(fold.extent, extents)
     steps = {v: f.constant for v, f in parts[1].items()} if parts else {}
     if parts is None or None in steps.values():
@@ -81,7 +81,7 @@ def rectangle(lowering: Lowering, fold: Fold) -> Range:
         mask.append(Poly.symbol(var) - shift)
         if all((step or 0) < 0 for step in steps.values()):
             mask = mask[1:]
-    return Range(var, body, tuple(mask))
+    return FoldRange(var, body, tuple(mask))
 
 
 def _running_sum(lowering: Lowering, fold: Fold) -> Tensor | None:
@@ -112,7 +112,7 @@ def _with_start(fold: Fold) -> Fold | None:
     return replace(fold, extent=fold.extent + 1, body=body, start=identity(fold.kind, fold.type))
 
 
-def _reduced(lowering: Lowering, fold: Fold, around: Range) -> Tensor:
+def _reduced(lowering: Lowering, fold: Fold, around: FoldRange) -> Tensor:
     """The body over the joint space, reduced; positions outside the mask, and none at all, change nothing.
 
     A constant start serves as well as the identity there, and is then joined.
@@ -139,4 +139,4 @@ def _reduced(lowering: Lowering, fold: Fold, around: Range) -> Tensor:
 
 
 def _is_constant(term: Term) -> bool:
-    return isinstance(term, Number) or infinite(term) != 0
+    return isinstance(term, TermNumber) or infinite(term) != 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tensmith.ir import Node, Program
 from tensmith.lifting.choices import ALWAYS, Cases, Choice, needed
-from tensmith.lifting.lifted import View
+from tensmith.lifting.lifted import ArrayView
 from tensmith.lifting.tensorize.build import Build, Tensor
 from tensmith.lifting.terms import Path
 
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from tensmith.lifting.tensorize.lower import Lowering
 
 
-def guarded(build: Build, name: str, outputs: tuple[str, ...], inside: Callable[[View], bool]) -> Program:
+def guarded(
+    build: Build, name: str, outputs: tuple[str, ...], inside: Callable[[ArrayView], bool]
+) -> Program:
     """The finished program, in which inputs that are not surely `inside` their arrays have guards.
 
     Truth values that guards name are outputs after the given ones. Changes `build.inputs`.

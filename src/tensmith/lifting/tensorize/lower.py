@@ -9,13 +9,13 @@ from typing import TypeAlias
 from tensmith.formula.expr import fresh
 from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import Scalar
-from tensmith.lifting.summary import Grid, Summary
+from tensmith.lifting.summary import StridedMemory, Summary
 from tensmith.lifting.tensorize import cases, folds, operators, positions
 from tensmith.lifting.tensorize.affine import substitute
 from tensmith.lifting.tensorize.build import Build, Tensor, dtype_of
 from tensmith.lifting.tensorize.reads import variables_of, view_of
 from tensmith.lifting.tensorize.sizes import Sizes
-from tensmith.lifting.terms import Argument, Choose, Fold, Index, Number, Op, Read, Term
+from tensmith.lifting.terms import Argument, Fold, Index, Operation, Term, TermChoose, TermNumber, TermRead
 
 # A condition, and what it is where something is chosen.
 Chosen: TypeAlias = tuple[Tensor, bool]
@@ -96,19 +96,19 @@ class Lowering:
 
     def _lower(self, term: Term) -> Tensor:
         match term:
-            case Number(value, type_):
+            case TermNumber(value, type_):
                 return self.number(value, type_)
             case Index(poly, type_):
                 return positions.value(self, poly, dtype_of(type_))
             case Argument(name, type_):
                 return self.build.scalar(name, type_)
-            case Read():
+            case TermRead():
                 return self.read(term)
-            case Op():
+            case Operation():
                 return operators.lower(self, term)
             case Fold():
                 return folds.lower(self, term)
-            case Choose():
+            case TermChoose():
                 return cases.lower(self, term)
 
     def number(self, value: Fraction, type_: Scalar) -> Tensor:
@@ -116,7 +116,7 @@ class Lowering:
         exact = float(value) if type_.kind == "float" else int(value)
         return self.build.constant(exact, dtype_of(type_))
 
-    def read(self, term: Read) -> Tensor:
+    def read(self, term: TermRead) -> Tensor:
         """An input that holds the elements read, one for each value of the variables in the subscripts."""
         axes = variables_of(term.indices, self.build.extents)
         view = view_of(self.grid(term.array), term.indices, self.build.extents, axes)
@@ -124,6 +124,6 @@ class Lowering:
             self.certain.add((view.array, view.offset))
         return self.build.view(view, dtype_of(term.type), axes)
 
-    def grid(self, array: str) -> Grid:
+    def grid(self, array: str) -> StridedMemory:
         """How an array is seen."""
-        return self.summary.grids.get(array, Grid(array))
+        return self.summary.grids.get(array, StridedMemory(array))

@@ -12,7 +12,7 @@ from tensmith.lifting.loops import Scalar
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.tensorize.affine import arrays_read
 from tensmith.lifting.tensorize.build import Tensor, dtype_of
-from tensmith.lifting.terms import Number, Op, Term, infinite
+from tensmith.lifting.terms import Operation, Term, TermNumber, infinite
 
 if TYPE_CHECKING:
     from tensmith.lifting.tensorize.lower import Lowering
@@ -26,10 +26,10 @@ _SAME = {
 }  # fmt: skip
 _BOOLEAN = {"lt": "less", "le": "less_or_equal", "eq": "equal", "or": "or", "and": "and", "not": "not"}
 
-Meaning: TypeAlias = "Callable[[Lowering, Op], Tensor]"
+Meaning: TypeAlias = "Callable[[Lowering, Operation], Tensor]"
 
 
-def lower(lowering: Lowering, term: Op) -> Tensor:
+def lower(lowering: Lowering, term: Operation) -> Tensor:
     """The tensor of an operator applied to terms."""
     operator, build = term.operator, lowering.build
     if operator in _SPECIAL:
@@ -42,21 +42,21 @@ def lower(lowering: Lowering, term: Op) -> Tensor:
     raise Refusal(f"operator '{operator}' has no tensor form")
 
 
-def _cast(lowering: Lowering, term: Op) -> Tensor:
+def _cast(lowering: Lowering, term: Operation) -> Tensor:
     return lowering.build.cast(lowering.lower(term.arguments[0]), dtype_of(term.type))
 
 
-def _infinity(lowering: Lowering, term: Op) -> Tensor:
+def _infinity(lowering: Lowering, term: Operation) -> Tensor:
     return lowering.build.constant(np.inf, dtype_of(term.type))
 
 
-def _negative(lowering: Lowering, term: Op) -> Tensor:
+def _negative(lowering: Lowering, term: Operation) -> Tensor:
     if infinite(term):
         return lowering.build.constant(-np.inf, dtype_of(term.type))
     return lowering.build.elementwise("neg", lowering.lower(term.arguments[0]))
 
 
-def _not_equal(lowering: Lowering, term: Op) -> Tensor:
+def _not_equal(lowering: Lowering, term: Operation) -> Tensor:
     a, b = map(lowering.lower, term.arguments)
     return lowering.build.elementwise("not", lowering.build.elementwise("equal", a, b, dtype="bool"))
 
@@ -67,7 +67,7 @@ def _not_equal(lowering: Lowering, term: Op) -> Tensor:
 def _divisor(lowering: Lowering, term: Term) -> Tensor:
     """The divisor; where its value may not be used, 1 in its place, or in the place of 0."""
     tensor = lowering.lower(term)
-    if isinstance(term, Number) or tensor.dtype[0] not in "iu":
+    if isinstance(term, TermNumber) or tensor.dtype[0] not in "iu":
         return tensor
     build, asked = lowering.build, lowering.asked & set(arrays_read(term))
     if not lowering.guarded or (asked and lowering.choices):
@@ -84,22 +84,22 @@ def _divisor(lowering: Lowering, term: Term) -> Tensor:
     return build.elementwise("where", zero, build.constant(1, tensor.dtype), tensor, dtype=tensor.dtype)
 
 
-def _divide(lowering: Lowering, term: Op) -> Tensor:
+def _divide(lowering: Lowering, term: Operation) -> Tensor:
     a, b = lowering.lower(term.arguments[0]), _divisor(lowering, term.arguments[1])
     return lowering.build.elementwise("div", a, b)
 
 
-def _remainder(lowering: Lowering, term: Op) -> Tensor:
+def _remainder(lowering: Lowering, term: Operation) -> Tensor:
     a, b = lowering.lower(term.arguments[0]), _divisor(lowering, term.arguments[1])
     return lowering.build.elementwise("mod", a, b, fmod=1)
 
 
-def _floor_remainder(lowering: Lowering, term: Op) -> Tensor:
+def _floor_remainder(lowering: Lowering, term: Operation) -> Tensor:
     a, b = lowering.lower(term.arguments[0]), _divisor(lowering, term.arguments[1])
     return lowering.build.elementwise("mod", a, b)
 
 
-def _floor_divide(lowering: Lowering, term: Op) -> Tensor:
+def _floor_divide(lowering: Lowering, term: Operation) -> Tensor:
     """(a - a mod b) / b, which is exact on integers; floor(a / b) on floats."""
     build = lowering.build
     a, b = lowering.lower(term.arguments[0]), _divisor(lowering, term.arguments[1])
@@ -113,7 +113,7 @@ def _floor_divide(lowering: Lowering, term: Op) -> Tensor:
 
 def widened(term: Term) -> Term:
     """The term inside casts that keep every value."""
-    while isinstance(term, Op) and term.operator == "cast":
+    while isinstance(term, Operation) and term.operator == "cast":
         inner = term.arguments[0]
         source, target = inner.type, term.type
         if source.kind != "int" or target.kind != "int" or not _holds(target, source):
@@ -131,7 +131,7 @@ def _holds(target: Scalar, source: Scalar) -> bool:
     return target.signed and target.bits > source.bits
 
 
-def _select(lowering: Lowering, term: Op) -> Tensor:
+def _select(lowering: Lowering, term: Operation) -> Tensor:
     condition, a, b = term.arguments
     if (extreme := _extreme(condition, a, b)) is not None:
         return lowering.build.elementwise(extreme, lowering.lower(a), lowering.lower(b))
@@ -142,7 +142,7 @@ def _select(lowering: Lowering, term: Op) -> Tensor:
 
 def _extreme(condition: Term, a: Term, b: Term) -> str | None:
     """ "min" or "max" where a selection is one; of integers alone, as NaN decides the others."""
-    if not (isinstance(condition, Op) and condition.operator in ("lt", "le") and a.type.kind == "int"):
+    if not (isinstance(condition, Operation) and condition.operator in ("lt", "le") and a.type.kind == "int"):
         return None
     left, right = map(widened, condition.arguments)
     if (left, right) == (widened(a), widened(b)):
@@ -153,18 +153,18 @@ def _extreme(condition: Term, a: Term, b: Term) -> str | None:
 # Powers, rounding, shifts
 
 
-def _power(lowering: Lowering, term: Op) -> Tensor:
+def _power(lowering: Lowering, term: Operation) -> Tensor:
     """A product for exponents 2 to 4, as repeated multiplication is what they mean."""
     base, exponent = term.arguments
     tensor = lowering.build.cast(lowering.lower(base), dtype_of(term.type))
-    if isinstance(exponent, Number) and exponent.value in (2, 3, 4):
+    if isinstance(exponent, TermNumber) and exponent.value in (2, 3, 4):
         square = lowering.build.elementwise("mul", tensor, tensor)
         other = {2: None, 3: tensor, 4: square}[int(exponent.value)]
         return square if other is None else lowering.build.elementwise("mul", square, other)
     return lowering.build.elementwise("pow", tensor, lowering.lower(exponent))
 
 
-def _round(lowering: Lowering, term: Op) -> Tensor:
+def _round(lowering: Lowering, term: Operation) -> Tensor:
     """To nearest; halves to even in Python, away from zero in C."""
     build, x = lowering.build, lowering.lower(term.arguments[0])
     if lowering.summary.function.language == "python":
@@ -178,7 +178,7 @@ def _round(lowering: Lowering, term: Op) -> Tensor:
 
 
 def _shift(direction: str) -> Meaning:
-    def meaning(lowering: Lowering, term: Op) -> Tensor:
+    def meaning(lowering: Lowering, term: Operation) -> Tensor:
         a, b = map(lowering.lower, term.arguments)
         return lowering.build.elementwise(
             "bit_shift", a, lowering.build.cast(b, a.dtype), direction=direction

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tensmith.formula.poly import Atom, Div, Monomial, Poly
+from tensmith.formula.poly import Atom, FloorDiv, Monomial, Poly
 from tensmith.lifting.loops import I64, Scalar
 from tensmith.lifting.tensorize.build import Tensor
 
@@ -44,7 +44,7 @@ def _monomial(lowering: Lowering, monomial: Monomial, coefficient: int, dtype: s
 
 def _atom(lowering: Lowering, atom: Atom, dtype: str) -> Tensor:
     build = lowering.build
-    if isinstance(atom, Div):
+    if isinstance(atom, FloorDiv):
         top, bottom = (value(lowering, poly, dtype) for poly in (atom.top, atom.bottom))
         rest = build.elementwise("mod", top, bottom)
         return build.elementwise("div", build.elementwise("sub", top, rest), bottom)

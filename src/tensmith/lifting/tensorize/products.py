@@ -16,14 +16,14 @@ from tensmith.lifting.tensorize import positions
 from tensmith.lifting.tensorize.affine import symbols
 from tensmith.lifting.tensorize.build import Tensor, dtype_of
 from tensmith.lifting.tensorize.windows import is_window, starts_plain
-from tensmith.lifting.terms import Fold, Number, Op, Term
+from tensmith.lifting.terms import Fold, Operation, Term, TermNumber
 
 if TYPE_CHECKING:
-    from tensmith.lifting.tensorize.folds import Range
+    from tensmith.lifting.tensorize.folds import FoldRange
     from tensmith.lifting.tensorize.lower import Lowering
 
 
-def total(lowering: Lowering, fold: Fold, around: Range) -> Tensor:
+def total(lowering: Lowering, fold: Fold, around: FoldRange) -> Tensor:
     """The sum of a body over a fold's variable and those of the sums directly inside it."""
     variables, body, mask = [around.var], around.body, around.mask
     while isinstance(body, Fold) and _is_plain_sum(lowering, body):
@@ -43,7 +43,7 @@ def _is_plain_sum(lowering: Lowering, fold: Fold) -> bool:
 
 def _sum(lowering: Lowering, over: tuple[str, ...], body: Term, mask: tuple[Poly, ...], dtype: str) -> Tensor:
     build = lowering.build
-    if isinstance(body, Op) and body.operator in ("add", "sub") and _contracts(lowering, over, body):
+    if isinstance(body, Operation) and body.operator in ("add", "sub") and _contracts(lowering, over, body):
         a, b = (_sum(lowering, over, part, mask, dtype) for part in body.arguments)
         return build.elementwise(body.operator, a, b)
     tensors = [lowering.lower(factor) for factor in factors(body)]
@@ -83,18 +83,23 @@ def _distributed(
 
 def factors(term: Term) -> list[Term]:
     """The factors of a product. A cast that widens a signed product is one of its factors."""
-    if isinstance(term, Op) and term.operator == "mul":
+    if isinstance(term, Operation) and term.operator == "mul":
         return [factor for part in term.arguments for factor in factors(part)]
-    if isinstance(term, Op) and term.operator == "neg" and term.type.kind != "bool":
-        return [Number(Fraction(-1), term.type), *factors(term.arguments[0])]
-    if isinstance(term, Op) and term.operator == "cast" and term.type.kind == "int" and term.type.signed:
+    if isinstance(term, Operation) and term.operator == "neg" and term.type.kind != "bool":
+        return [TermNumber(Fraction(-1), term.type), *factors(term.arguments[0])]
+    if (
+        isinstance(term, Operation)
+        and term.operator == "cast"
+        and term.type.kind == "int"
+        and term.type.signed
+    ):
         inner = term.arguments[0]
-        if isinstance(inner, Op) and inner.operator == "mul" and _widens(inner, term):
-            return [Op("cast", (factor,), term.type) for factor in factors(inner)]
+        if isinstance(inner, Operation) and inner.operator == "mul" and _widens(inner, term):
+            return [Operation("cast", (factor,), term.type) for factor in factors(inner)]
     return [term]
 
 
-def _widens(inner: Op, outer: Op) -> bool:
+def _widens(inner: Operation, outer: Operation) -> bool:
     """Whether a signed product, which the source may not overflow, is cast to more bits."""
     source, target = inner.type, outer.type
     return (
@@ -105,7 +110,7 @@ def _widens(inner: Op, outer: Op) -> bool:
 
 def _contracts(lowering: Lowering, over: tuple[str, ...], body: Term) -> bool:
     """Whether the sum of some summand has fewer axes to hold than its body has."""
-    if isinstance(body, Op) and body.operator in ("add", "sub"):
+    if isinstance(body, Operation) and body.operator in ("add", "sub"):
         return any(_contracts(lowering, over, part) for part in body.arguments)
     variables = lowering.build.extents.keys()
     spaces = [symbols(factor) & variables for factor in factors(body)]

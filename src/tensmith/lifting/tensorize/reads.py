@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tensmith.formula.poly import Poly
-from tensmith.lifting.lifted import View
+from tensmith.lifting.lifted import ArrayView
 from tensmith.lifting.loops import NOWHERE
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summary import Grid
+from tensmith.lifting.summary import StridedMemory
 from tensmith.lifting.tensorize.affine import linear
 
 
 def view_of(
-    grid: Grid, subscripts: Sequence[Poly], extents: Mapping[str, Poly], order: Sequence[str]
-) -> View:
+    grid: StridedMemory, subscripts: Sequence[Poly], extents: Mapping[str, Poly], order: Sequence[str]
+) -> ArrayView:
     """The view whose axes are the index variables `order`; subscripts are those of the grid.
 
     A grid over flat memory has one axis: the sum of its subscripts times its strides.
@@ -35,7 +35,7 @@ def view_of(
             )
         offsets.append(parts[0])
         rows.append(tuple(parts[1].get(variable, Poly.of(0)) for variable in order))
-    return View(grid.array, tuple(offsets), tuple(rows), tuple(extents[variable] for variable in order))
+    return ArrayView(grid.array, tuple(offsets), tuple(rows), tuple(extents[variable] for variable in order))
 
 
 def variables_of(subscripts: Sequence[Poly], extents: Mapping[str, Poly]) -> tuple[str, ...]:

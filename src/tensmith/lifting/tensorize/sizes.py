@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tensmith.formula.poly import Poly
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.summary import Size, Summary
+from tensmith.lifting.summary import SizeSymbol, Summary
 
 
 @dataclass
@@ -15,10 +15,10 @@ class Sizes:
     """The sizes of a function, and those added where an extent may be negative, which counts as 0."""
 
     summary: Summary
-    added: list[Size] = field(default_factory=list)
+    added: list[SizeSymbol] = field(default_factory=list)
 
     @property
-    def all(self) -> tuple[Size, ...]:
+    def all(self) -> tuple[SizeSymbol, ...]:
         """The summary's, then the added ones."""
         return (*self.summary.sizes, *self.added)
 
@@ -32,7 +32,7 @@ class Sizes:
             if size.poly == poly:
                 return Poly.symbol(size.symbol)
         base = min(poly.symbols(), key=lambda symbol: (symbol.startswith("len("), symbol))
-        size = Size(self._fresh(base), poly)
+        size = SizeSymbol(self._fresh(base), poly)
         self.added.append(size)
         return Poly.symbol(size.symbol)
 

@@ -12,7 +12,7 @@ from tensmith.ir.types import DTYPES
 from tensmith.lifting.loops import Scalar
 from tensmith.lifting.tensorize.affine import substitute
 from tensmith.lifting.tensorize.build import dtype_of
-from tensmith.lifting.terms import Fold, Number, Op, Read, Term, infinity, walk
+from tensmith.lifting.terms import Fold, Operation, Term, TermNumber, TermRead, infinity, walk
 
 # A window of at most this many elements is written out.
 TAPS = 25
@@ -22,11 +22,11 @@ JOIN = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 def identity(kind: str, type_: Scalar) -> Term:
     """What joining leaves everything as it is."""
     if kind in ("sum", "prod"):
-        return Number(Fraction(kind == "prod"), type_)
+        return TermNumber(Fraction(kind == "prod"), type_)
     if type_.kind == "float":
         return infinity(kind == "min", type_)
     bounds = np.iinfo(DTYPES[dtype_of(type_)])
-    return Number(Fraction(int(bounds.min if kind == "max" else bounds.max)), type_)
+    return TermNumber(Fraction(int(bounds.min if kind == "max" else bounds.max)), type_)
 
 
 def starts_plain(fold: Fold) -> bool:
@@ -39,7 +39,7 @@ def is_window(fold: Fold, extents: Mapping[str, Poly]) -> bool:
     return _taps(fold) <= TAPS and any(
         fold.var in poly.symbols() and len(poly.symbols() & extents.keys()) >= 1
         for term in walk(fold.body)
-        if isinstance(term, Read)
+        if isinstance(term, TermRead)
         for poly in term.indices
     )
 
@@ -60,5 +60,5 @@ def unrolled(fold: Fold) -> Term:
         terms.insert(0, fold.start)
     value = terms[0]
     for term in terms[1:]:
-        value = Op(JOIN[fold.kind], (value, term), fold.type)
+        value = Operation(JOIN[fold.kind], (value, term), fold.type)
     return value

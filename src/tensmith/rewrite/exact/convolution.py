@@ -395,7 +395,7 @@ law(
 
 
 def _identity(m: Match | Case, number: float) -> Term:
-    from tensmith.rewrite.term import Table
+    from tensmith.rewrite.term import ConstantTable
 
     shape = m.shape(W)
     middle = [1] * (len(shape) - 2)
@@ -403,7 +403,7 @@ def _identity(m: Match | Case, number: float) -> Term:
     def element(k: Poly, c: Poly, *r: Poly) -> Expr:
         return guard((k - c, c - k, *(p for a, b in zip(r, middle) for p in (a - b, b - a))), number)
 
-    return Table(tuple(shape), element, like=W)
+    return ConstantTable(tuple(shape), element, like=W)
 
 
 def _skips(m: Match) -> str | None:

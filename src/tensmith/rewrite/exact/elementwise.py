@@ -14,7 +14,7 @@ from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.shared import broadcast_shapes
 from tensmith.rewrite.law import Instance, law, lemma
 from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
-from tensmith.rewrite.term import Elements, Match, Var, ops
+from tensmith.rewrite.term import AnyElementwise, Match, Var, ops
 
 X, Y = Var("x"), Var("y")
 C, D = Var("c", static=True), Var("d", static=True)
@@ -86,7 +86,7 @@ class ExpandBeforeElementwise(NodeRule):
     def lemmas(self) -> Iterable[Rule]:
         """For every function of two elements; the twin expands where y does not make up for it."""
         sides = (
-            Elements("f", (x, Y))
+            AnyElementwise("f", (x, Y))
             for x in (ops.expand(X, np.array([1, 1])), X, ops.expand(X, np.array([4, 1, 1])))
         )
         yield lemma("any function", *sides, given=[Instance("column", {"x": "N 1", "y": "N C"})])

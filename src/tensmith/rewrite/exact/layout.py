@@ -14,7 +14,7 @@ from tensmith.formula.poly import Dim, Poly, simplify_dim
 from tensmith.ir.ops.shared import normal_axis
 from tensmith.rewrite.exact.shortcut import cuts, slice_operands
 from tensmith.rewrite.law import Instance, family, law
-from tensmith.rewrite.term import Case, Elements, Later, Match, Term, Use, Var, ops
+from tensmith.rewrite.term import AnyElementwise, Case, Later, Match, Term, Use, Var, ops
 
 X, Y, Z = Var("x"), Var("y"), Var("z")
 S, AXES, PADS, MORE = Var("s"), Var("axes"), Var("pads"), Var("more")
@@ -24,9 +24,9 @@ _CUBE = [Instance("cube", {"": "N C H"}, lower=dict.fromkeys("NCH", 1))]
 N, C, H = map(Poly.symbol, "NCH")
 
 
-def f(*args: Term) -> Elements:
+def f(*args: Term) -> AnyElementwise:
     """Any function of one element each."""
-    return Elements("f", args)
+    return AnyElementwise("f", args)
 
 
 def _types(m: Match) -> str | None:

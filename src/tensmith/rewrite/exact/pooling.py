@@ -14,7 +14,7 @@ from tensmith.rewrite.exact.activation import floating
 from tensmith.rewrite.exact.convolution import _pointwise as pointwise
 from tensmith.rewrite.exact.products import B, W, conv
 from tensmith.rewrite.law import Instance, family, law
-from tensmith.rewrite.term import Case, Later, Match, Table, Term, Use, Var, ops
+from tensmith.rewrite.term import Case, ConstantTable, Later, Match, Term, Use, Var, ops
 
 X, C = Var("x"), Var("c", static=True)
 IMAGES = [Instance(f"{n}d", {"x": "N C *H+1"}, n) for n in (1, 2)]
@@ -278,7 +278,7 @@ def _as_filters(scale: float) -> Later:
 
     def make(m: Match | Case) -> Term:
         kernel, channels = m.attrs["pool"]["kernel_shape"], m.shape(X)[1]
-        share = Table((channels, 1, *kernel), lambda *_: scale, like=X)
+        share = ConstantTable((channels, 1, *kernel), lambda *_: scale, like=X)
         steps = m.attrs["pool"]["strides"] or (1,) * len(kernel)
         total = ops.conv(
             X,

@@ -15,7 +15,7 @@ from tensmith.ir.ops.sizes import as_dims, as_ints
 from tensmith.ir.ops.slicing import full_pads, resolve_slice
 from tensmith.rewrite.exact.pad import AXES, FILL, PADS, zero_pads
 from tensmith.rewrite.law import Instance, law
-from tensmith.rewrite.term import Case, Later, Match, Table, Use, Var, ops
+from tensmith.rewrite.term import Case, ConstantTable, Later, Match, Use, Var, ops
 
 # Axis -> (start, end, step), as ONNX Slice takes them.
 Cuts = Mapping[int, tuple[int, int, int]]
@@ -147,7 +147,7 @@ def _conv(shift: int) -> Later:
             return guard((k - c - offset, c + offset - k), 1)
 
         filters = simplify_dim(Poly.of(channels) + begins[1] + ends[1])
-        weights = Table((filters, channels, *(1,) * spatial), element, like=X)
+        weights = ConstantTable((filters, channels, *(1,) * spatial), element, like=X)
         strides = tuple(found.get(axis, (0, 0, 1))[2] for axis in range(2, len(shape)))
         sides = {"kernel_shape": (1,) * spatial, "dilations": (1,) * spatial, "pads": (0,) * (2 * spatial)}
         return ops.conv(X, weights, attrs={**sides, "strides": strides})

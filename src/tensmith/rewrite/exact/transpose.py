@@ -10,7 +10,7 @@ from tensmith.ir import Node, Program, make_node
 from tensmith.rewrite.exact.elementwise import ELEMENTWISE, pointwise_source
 from tensmith.rewrite.law import Given, Instance, law, lemma
 from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
-from tensmith.rewrite.term import Case, Elements, Later, Match, Term, Use, Var, ops
+from tensmith.rewrite.term import AnyElementwise, Case, Later, Match, Term, Use, Var, ops
 
 Perm = tuple[int, ...]
 
@@ -109,8 +109,8 @@ class TransposesThroughElementwise(NodeRule):
     def lemmas(self) -> Iterable[Rule]:
         """For every function of one element; the twin composes in the other order."""
         inner, outer = _PAIRS[0]
-        left = _turn(Elements("f", (_turn(X, inner),)), outer)
-        mapped = Elements("f", (X,))
+        left = _turn(AnyElementwise("f", (_turn(X, inner),)), outer)
+        mapped = AnyElementwise("f", (X,))
         right, wrong = _turn(mapped, composed(inner, outer)), _turn(mapped, composed(outer, inner))
         yield lemma("any function", left, right, wrong, given=_CUBE)
 
@@ -142,8 +142,8 @@ class TransposesJoined(NodeRule):
     def lemmas(self) -> Iterable[Rule]:
         """For every function of two elements; the twin transposes back."""
         there, back = (1, 2, 0), (2, 0, 1)
-        left = Elements("f", (_turn(X, there), _turn(Y, there)))
-        joined = Elements("f", (X, Y))
+        left = AnyElementwise("f", (_turn(X, there), _turn(Y, there)))
+        joined = AnyElementwise("f", (X, Y))
         yield lemma("any function", left, _turn(joined, there), _turn(joined, back), given=_CUBE)
 
 

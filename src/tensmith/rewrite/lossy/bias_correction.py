@@ -14,10 +14,10 @@ import numpy as np
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.rewrite.calibration import Calibration
-from tensmith.rewrite.lossy.weights import Layer, find_layer, tied_layers, with_rows, without_unused
+from tensmith.rewrite.lossy.weights import WeightedLayer, find_layer, tied_layers, with_rows, without_unused
 
 
-def takes_bias(program: Program, layer: Layer) -> bool:
+def takes_bias(program: Program, layer: WeightedLayer) -> bool:
     """Whether a constant can be added to each output channel of the layer itself."""
     if layer.bias and layer.bias not in program.constants:
         return False
@@ -28,7 +28,7 @@ def takes_bias(program: Program, layer: Layer) -> bool:
     return not layer.bias or program.constants[layer.bias].size == rows
 
 
-def shifted_bias(program: Program, layer: Layer, shift: Array) -> Array:
+def shifted_bias(program: Program, layer: WeightedLayer, shift: Array) -> Array:
     """The layer's bias, or zeros, plus `shift` [rows]; for a layer that takes a bias."""
     like = program.constants[layer.bias or layer.weight]
     old = like if layer.bias else np.zeros(len(shift))
@@ -60,7 +60,7 @@ class LayerInputs:
     means: Mapping[str, Array]
 
 
-def layer_inputs(program: Program, layer: Layer, calibration: Calibration) -> LayerInputs:
+def layer_inputs(program: Program, layer: WeightedLayer, calibration: Calibration) -> LayerInputs:
     """The moments to fit changed weights by."""
     tied = tied_layers(program, layer)
     moments = {own.site: calibration.moment(program, own.site) for own in tied}
@@ -74,7 +74,7 @@ def layer_inputs(program: Program, layer: Layer, calibration: Calibration) -> La
 
 
 def with_fitted_rows(
-    program: Program, changed: Mapping[Layer, Array], inputs: Mapping[Layer, LayerInputs]
+    program: Program, changed: Mapping[WeightedLayer, Array], inputs: Mapping[WeightedLayer, LayerInputs]
 ) -> Program:
     """The program with rows replaced as in `with_rows`, and the means of the outputs given back."""
     shifts: dict[str, Array] = {}

@@ -14,7 +14,7 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program, make_node
 from tensmith.rewrite.calibration import Calibration
-from tensmith.rewrite.lossy.weights import Layer, sole_reader, weighted_layers, without_unused
+from tensmith.rewrite.lossy.weights import WeightedLayer, sole_reader, weighted_layers, without_unused
 from tensmith.rewrite.method import NUMBERS, Form, Method, Prospect, Standing, lossy
 from tensmith.rewrite.rule import EVERYWHERE, Step
 
@@ -84,7 +84,7 @@ class BlockInt4(Method):
         return without_unused(program)
 
 
-def products(program: Program, block: int) -> list[Layer]:
+def products(program: Program, block: int) -> list[WeightedLayer]:
     """The matrix products of fp32 that a block fits into, and that alone read their weights."""
     return [
         layer
@@ -96,11 +96,11 @@ def products(program: Program, block: int) -> list[Layer]:
     ]
 
 
-def _size(layers: Iterable[Layer]) -> int:
+def _size(layers: Iterable[WeightedLayer]) -> int:
     return sum(math.prod(layer.shape) for layer in layers)
 
 
-def _replaced(program: Program, layer: Layer, block: int) -> Program:
+def _replaced(program: Program, layer: WeightedLayer, block: int) -> Program:
     """The program with one product's weights dequantized."""
     weights = program.constants[layer.weight]
     codes, scales = rounded(weights if layer.transposed else weights.T, block)

@@ -12,8 +12,8 @@ from tensmith.ir import Program
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.bias_correction import takes_bias, with_bias_shifts
 from tensmith.rewrite.lossy.compensation import damped
-from tensmith.rewrite.lossy.dependency import ChannelGroup, Use
-from tensmith.rewrite.lossy.weights import Layer, find_layer, sole_reader, with_rows
+from tensmith.rewrite.lossy.dependency import ChannelGroup, ChannelUse
+from tensmith.rewrite.lossy.weights import WeightedLayer, find_layer, sole_reader, with_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class Reading:
         return np.asarray(self.second - np.outer(self.first, self.first))
 
 
-def readings(program: Program, use: Use, calibration: Calibration) -> list[Reading]:
+def readings(program: Program, use: ChannelUse, calibration: Calibration) -> list[Reading]:
     """What a consumer multiplies, group by group."""
     layer = find_layer(program, use.site)
     moment = calibration.moment(program, use.site)
@@ -48,7 +48,7 @@ def readings(program: Program, use: Use, calibration: Calibration) -> list[Readi
     return [Reading(*parts, biased) for parts in zip(rows, moment.first, moment.second, channels)]
 
 
-def _taps(layer: Layer) -> int:
+def _taps(layer: WeightedLayer) -> int:
     """Kernel positions: how many inputs of a row belong to one channel."""
     return int(np.prod(layer.shape[2:]))
 
@@ -140,7 +140,7 @@ def refitted(program: Program, read: dict[str, list[Reading]], removed: Array) -
     covariance and the bias b' = b + (W - W' on S) E[x] where the layer has room for one, else C = E[x x^T].
     A layer whose weights others read too keeps them.
     """
-    rows: dict[Layer, Array] = {}
+    rows: dict[WeightedLayer, Array] = {}
     shifts: dict[str, Array] = {}
     for site, parts in read.items():
         layer = find_layer(program, site)

@@ -19,7 +19,7 @@ from tensmith.rewrite.lossy.axis_labels import AxisLabels, End, Place
 
 
 @dataclass(frozen=True, eq=False)
-class Use:
+class ChannelUse:
     """A layer at which channels start or end: `channels` [axis size] gives the number of the group's channel
     at each position of the axis, -1 where the position belongs to no channel of the group."""
 
@@ -38,8 +38,8 @@ class ChannelGroup:
     id: str
     size: int
     members: tuple[str, ...]
-    producers: tuple[Use, ...]
-    consumers: tuple[Use, ...]
+    producers: tuple[ChannelUse, ...]
+    consumers: tuple[ChannelUse, ...]
     classes: Array
 
 
@@ -88,15 +88,15 @@ def _by_producers(labels: AxisLabels) -> dict[tuple[str, ...], list[int]]:
 
 def _uses(
     labels: AxisLabels, ends: Iterable[End], owner: Array, number: Array, count: int
-) -> list[list[Use]]:
+) -> list[list[ChannelUse]]:
     """The uses of each group among `ends`."""
-    found: list[list[Use]] = [[] for _ in range(count)]
+    found: list[list[ChannelUse]] = [[] for _ in range(count)]
     for end in ends:
         roots = labels.roots(end.labels)
         for index in np.unique(owner[roots]):
             if index >= 0:
                 channels = np.where(owner[roots] == index, number[roots], -1)
-                found[int(index)].append(Use(end.site, channels))
+                found[int(index)].append(ChannelUse(end.site, channels))
     return found
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.ir import Program, make_node
 from tensmith.rewrite.calibration import Calibration
-from tensmith.rewrite.lossy.grid import Grid, on_grid
+from tensmith.rewrite.lossy.grid import QuantizedWeights, on_grid
 from tensmith.rewrite.lossy.tables import looked_up_as_codes
-from tensmith.rewrite.lossy.weights import Layer, weighted_layers, without_unused
+from tensmith.rewrite.lossy.weights import WeightedLayer, weighted_layers, without_unused
 from tensmith.rewrite.method import NUMBERS, Form, Method, Prospect, bits_of, lossy
 from tensmith.rewrite.rule import EVERYWHERE
 
@@ -54,11 +54,11 @@ class DynamicInt8(Method):
         return without_unused(program)
 
 
-def _products(program: Program) -> list[Layer]:
+def _products(program: Program) -> list[WeightedLayer]:
     return [layer for layer in weighted_layers(program) if layer.product.bare]
 
 
-def _replaced(program: Program, layer: Layer, grid: Grid) -> Program:
+def _replaced(program: Program, layer: WeightedLayer, grid: QuantizedWeights) -> Program:
     site, x = layer.site, layer.node.inputs[0]
     codes, scales = f"{site}.codes", f"{site}.scales"
     names = {part: f"{site}.{part}" for part in ("q", "scale", "zero", "sum", "wide", "factor")}

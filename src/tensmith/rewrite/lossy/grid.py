@@ -14,7 +14,7 @@ from tensmith.ir import Program
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.compensation import compensated_rounding
 from tensmith.rewrite.lossy.tables import is_table
-from tensmith.rewrite.lossy.weights import Layer, shared_moment
+from tensmith.rewrite.lossy.weights import WeightedLayer, shared_moment
 
 _FRACTIONS = np.linspace(0.4, 1.0, 25)
 _TINY = 1e-12
@@ -23,7 +23,7 @@ _MOST_COMPENSATED_GROUPS = 32
 
 
 @dataclass(frozen=True)
-class Grid:
+class QuantizedWeights:
     """codes: int8, the layout of the weights; scales: float32 [rows], one an output channel."""
 
     codes: Array
@@ -32,8 +32,8 @@ class Grid:
 
 
 def on_grid(
-    program: Program, layer: Layer, bits: int, params: Mapping[str, Any], calibration: Calibration
-) -> Grid:
+    program: Program, layer: WeightedLayer, bits: int, params: Mapping[str, Any], calibration: Calibration
+) -> QuantizedWeights:
     """The weights of a layer as codes within +-(2**(bits-1) - 1) and scales.
 
     params["scales"]: "max" (the largest weight is representable) or "mse" (least error, inputs weighed by
@@ -58,7 +58,9 @@ def on_grid(
     else:
         codes = np.clip(np.rint(rows / scales[..., None]), -top, top)
     axis = weights.ndim - 1 if layer.transposed else 0
-    return Grid(layer.tensor(codes, weights).astype(np.int8), scales.reshape(-1).astype(np.float32), axis)
+    return QuantizedWeights(
+        layer.tensor(codes, weights).astype(np.int8), scales.reshape(-1).astype(np.float32), axis
+    )
 
 
 def _scales(rows: Array, top: int, second: Array | None) -> Array:

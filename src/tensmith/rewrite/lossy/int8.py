@@ -23,7 +23,7 @@ from tensmith.rewrite.lossy.grid import on_grid
 from tensmith.rewrite.lossy.placement import Placement, place
 from tensmith.rewrite.lossy.ranges import choose_range
 from tensmith.rewrite.lossy.tables import looked_up_as_codes
-from tensmith.rewrite.lossy.weights import Layer, weighted_layers, without_unused
+from tensmith.rewrite.lossy.weights import WeightedLayer, weighted_layers, without_unused
 from tensmith.rewrite.method import NUMBERS, Form, Method, Prospect, bits_of, lossy
 
 _LEVELS = 255
@@ -117,7 +117,7 @@ class _Writer:
     tables: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def quantize_weights(
-        self, layer: Layer, bits: int, params: Mapping[str, Any], calibration: Calibration
+        self, layer: WeightedLayer, bits: int, params: Mapping[str, Any], calibration: Calibration
     ) -> None:
         """Constants and dequantizations of a layer's weights and bias."""
         grid = on_grid(self.program, layer, bits, params, calibration)

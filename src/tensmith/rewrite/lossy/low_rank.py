@@ -25,7 +25,7 @@ from tensmith.rewrite.lossy.bias_correction import shifted_bias, takes_bias
 from tensmith.rewrite.lossy.compensation import damped
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.weights import (
-    Layer,
+    WeightedLayer,
     find_layer,
     sole_reader,
     weighted_layers,
@@ -97,7 +97,7 @@ class LowRank(Method):
 class _Factoring:
     """The weights of one layer as rows [g, rows, d] with the moments that weigh their errors."""
 
-    def __init__(self, program: Program, layer: Layer, calibration: Calibration | None) -> None:
+    def __init__(self, program: Program, layer: WeightedLayer, calibration: Calibration | None) -> None:
         self._program, self._layer = program, layer
         self.rows = layer.rows(program.constants[layer.weight])
         groups, _, d = self.rows.shape

@@ -18,7 +18,7 @@ from tensmith.rewrite.lossy.bias_correction import layer_inputs, with_fitted_row
 from tensmith.rewrite.lossy.compensation import TreatColumn, compensated, damped_cholesky
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.tables import layers_but_tables
-from tensmith.rewrite.lossy.weights import Layer, weighted_layers, with_rows
+from tensmith.rewrite.lossy.weights import WeightedLayer, weighted_layers, with_rows
 from tensmith.rewrite.method import WEIGHTS, Form, Method, Prospect, Standing, lossy
 from tensmith.rewrite.rule import EVERYWHERE
 
@@ -72,7 +72,7 @@ class MagnitudePruning(Method):
     def _compensated(
         self,
         program: Program,
-        layers: Sequence[Layer],
+        layers: Sequence[WeightedLayer],
         weights: Sequence[Array],
         sparsity: float,
         scope: str,

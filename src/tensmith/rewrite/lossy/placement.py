@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from tensmith.ir import Node, Program
 from tensmith.ir.handlers import Handlers
-from tensmith.rewrite.lossy.weights import Layer, weighted_layers
+from tensmith.rewrite.lossy.weights import WeightedLayer, weighted_layers
 
 # Ops whose result is their input's values moved: it stays on the input's grid.
 _MOVING = frozenset({"max_pool", "reshape", "flatten", "squeeze", "unsqueeze", "transpose"})
@@ -30,7 +30,7 @@ class Placement:
     rectified: value before a rectifier that may disappear -> value after it, and the upper bound of a clip.
     """
 
-    layers: list[Layer]
+    layers: list[WeightedLayer]
     values: list[str] = field(default_factory=list)
     same: dict[str, str] = field(default_factory=dict)
     rectified: dict[str, tuple[str, float | None]] = field(default_factory=dict)

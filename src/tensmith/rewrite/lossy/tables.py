@@ -14,7 +14,7 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.ir import Node, Program, make_node
 from tensmith.ir.onnx_schema import ELEMENT_CODES
-from tensmith.rewrite.lossy.weights import Layer, layers_at
+from tensmith.rewrite.lossy.weights import WeightedLayer, layers_at
 from tensmith.rewrite.rule import EVERYWHERE
 
 
@@ -27,12 +27,12 @@ def lookups(program: Program, constant: str) -> list[Node]:
     ]
 
 
-def is_table(program: Program, layer: Layer) -> bool:
+def is_table(program: Program, layer: WeightedLayer) -> bool:
     """Whether the rows of a layer's weights are looked up, too."""
     return bool(lookups(program, layer.weight))
 
 
-def layers_but_tables(program: Program, site: str) -> list[Layer]:
+def layers_but_tables(program: Program, site: str) -> list[WeightedLayer]:
     """`layers_at`, at EVERYWHERE without tables: a layer's inputs do not tell what errors in them do.
 
     ProgramError if nothing is left.

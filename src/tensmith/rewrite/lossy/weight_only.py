@@ -13,9 +13,9 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program, make_node
 from tensmith.rewrite.calibration import Calibration
-from tensmith.rewrite.lossy.grid import Grid, on_grid
+from tensmith.rewrite.lossy.grid import QuantizedWeights, on_grid
 from tensmith.rewrite.lossy.tables import is_table, looked_up_as_codes
-from tensmith.rewrite.lossy.weights import Layer, layers_at, tied_layers, weighted_layers
+from tensmith.rewrite.lossy.weights import WeightedLayer, layers_at, tied_layers, weighted_layers
 from tensmith.rewrite.method import NUMBERS, Form, Method, Prospect, bits_of, lossy
 
 
@@ -67,12 +67,12 @@ def _spread(scales: Array, codes: Array, axis: int) -> Array:
     return scales.reshape(tuple(-1 if d == axis else 1 for d in range(codes.ndim)))
 
 
-def _with_floats(program: Program, layer: Layer, grid: Grid) -> Program:
+def _with_floats(program: Program, layer: WeightedLayer, grid: QuantizedWeights) -> Program:
     values = grid.codes.astype(np.float32) * _spread(grid.scales, grid.codes, grid.axis)
     return program.with_constants({layer.weight: values.astype(program.constants[layer.weight].dtype)})
 
 
-def _with_codes(program: Program, layer: Layer, grid: Grid, bits: int) -> Program:
+def _with_codes(program: Program, layer: WeightedLayer, grid: QuantizedWeights, bits: int) -> Program:
     table = is_table(program, layer)  # ONNX gathers no int4
     codes = grid.codes.astype(ml_dtypes.int4) if bits <= 4 and not table else grid.codes
     scales = grid.scales.astype(program.constants[layer.weight].dtype)

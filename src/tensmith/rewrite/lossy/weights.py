@@ -23,7 +23,7 @@ from tensmith.rewrite.rule import EVERYWHERE, EXACT
 
 
 @dataclass(frozen=True)
-class Layer:
+class WeightedLayer:
     """A conv, gemm or matmul node by its output `site`, and the constant that holds its weights.
 
     turned: whether a transpose lies between the two.
@@ -77,7 +77,7 @@ def weight_constant(program: Program, value: str) -> tuple[str, bool] | None:
     return value, turned
 
 
-def layer_of(program: Program, node: Node) -> Layer | None:
+def layer_of(program: Program, node: Node) -> WeightedLayer | None:
     """The layer that a node is, or None: floating weights, known shape, two axes unless a convolution."""
     product = node.kind(Product)
     if product is None or len(node.inputs) < 2:
@@ -89,15 +89,15 @@ def layer_of(program: Program, node: Node) -> Layer | None:
     shape = program.constants[name].shape
     if 0 in shape or (not product.windowed and len(shape) != 2):
         return None
-    return Layer(node.output, node.op, name, shape, node.attrs.get("group", 1), node, product, turned)
+    return WeightedLayer(node.output, node.op, name, shape, node.attrs.get("group", 1), node, product, turned)
 
 
-def weighted_layers(program: Program) -> list[Layer]:
+def weighted_layers(program: Program) -> list[WeightedLayer]:
     """Every layer, in the order of the program."""
     return [layer for node in program.nodes if (layer := layer_of(program, node)) is not None]
 
 
-def find_layer(program: Program, site: str) -> Layer:
+def find_layer(program: Program, site: str) -> WeightedLayer:
     """The layer whose output is `site`; ProgramError if there is none."""
     node = program.producers.get(site)
     layer = layer_of(program, node) if node is not None else None
@@ -106,7 +106,7 @@ def find_layer(program: Program, site: str) -> Layer:
     return layer
 
 
-def layers_at(program: Program, site: str) -> list[Layer]:
+def layers_at(program: Program, site: str) -> list[WeightedLayer]:
     """All layers for EVERYWHERE, one for each constant; else the one at `site`. Never an empty list."""
     if site != EVERYWHERE:
         return [find_layer(program, site)]
@@ -116,7 +116,7 @@ def layers_at(program: Program, site: str) -> list[Layer]:
     return list(reversed(first.values()))
 
 
-def tied_layers(program: Program, layer: Layer) -> list[Layer]:
+def tied_layers(program: Program, layer: WeightedLayer) -> list[WeightedLayer]:
     """Every layer that reads the weights of `layer` in the same layout, itself first."""
     others = [
         other
@@ -128,7 +128,7 @@ def tied_layers(program: Program, layer: Layer) -> list[Layer]:
     return [layer, *others]
 
 
-def sole_reader(program: Program, layer: Layer) -> bool:
+def sole_reader(program: Program, layer: WeightedLayer) -> bool:
     """Whether nothing but this layer reads its weights, so that their shape may change."""
     return layer.node.inputs[1] == layer.weight and program.uses(layer.weight) == 1
 
@@ -138,7 +138,7 @@ def without_unused(program: Program) -> Program:
     return EXACT["dead_code"].attempt(program, EVERYWHERE) or program
 
 
-def shared_moment(program: Program, layer: Layer, calibration: Calibration) -> Moment:
+def shared_moment(program: Program, layer: WeightedLayer, calibration: Calibration) -> Moment:
     """The moments of what the weights multiply, over all layers tied to them."""
     moments = [calibration.moment(program, tied.site) for tied in tied_layers(program, layer)]
     if len(moments) == 1:
@@ -149,7 +149,7 @@ def shared_moment(program: Program, layer: Layer, calibration: Calibration) -> M
     return Moment(np.asarray(first), np.asarray(second), count)
 
 
-def with_rows(program: Program, changed: Mapping[Layer, Array]) -> Program:
+def with_rows(program: Program, changed: Mapping[WeightedLayer, Array]) -> Program:
     """The program with the weights of some layers replaced by rows [groups, rows, d] of the same shape."""
     constants = {
         layer.weight: layer.tensor(rows, program.constants[layer.weight]) for layer, rows in changed.items()

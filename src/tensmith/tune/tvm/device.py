@@ -28,7 +28,7 @@ from tensmith.kernel.toolchain import compile_library
 from tensmith.tune.timer import LONGEST_COMPILE_SECONDS, PATIENCE_SECONDS
 from tensmith.tune.trial import trial
 from tensmith.tune.tvm.packages import check_packages
-from tensmith.tune.worker import Worker, WorkerEnded
+from tensmith.tune.worker import ModuleWorker, WorkerEnded
 
 _ARCHITECTURES = ("x86_64", "aarch64")
 _MOST_TEXT_BYTES = 1 << 20
@@ -60,7 +60,7 @@ class Description:
         return isa
 
 
-class Device:
+class RpcDevice:
     """The server at HOST:PORT. Use as a context: it ends the session and removes the libraries."""
 
     def __init__(self, address: str, patience: float = PATIENCE_SECONDS) -> None:
@@ -69,9 +69,9 @@ class Device:
         self._patience = patience
         self._folder = TemporaryFolder()
         command = ("tensmith.tune.tvm.remote", *_host_and_port(address))
-        self._worker = Worker(command, patience + _NETWORK_SECONDS)
+        self._worker = ModuleWorker(command, patience + _NETWORK_SECONDS)
 
-    def __enter__(self) -> Device:
+    def __enter__(self) -> RpcDevice:
         return self
 
     def __exit__(

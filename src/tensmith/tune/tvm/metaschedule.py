@@ -16,11 +16,11 @@ from types import TracebackType
 from tensmith.errors import EngineError
 from tensmith.kernel.scheduled import Scheduled, keep, scheduled
 from tensmith.tune.agreement import check_agreement
-from tensmith.tune.search import Budget, Search, Task, Tell
+from tensmith.tune.search import Budget, Tell, TuningSearch, TuningTask
 from tensmith.tune.timer import Timer
 from tensmith.tune.tvm.definition import definition, shapes, target
 from tensmith.tune.tvm.packages import check_packages
-from tensmith.tune.worker import Worker, WorkerEnded
+from tensmith.tune.worker import ModuleWorker, WorkerEnded
 
 _PATIENCE_SECONDS = 600.0
 _LOOK_SECONDS = 0.12
@@ -38,7 +38,7 @@ class MetaSchedule:
 
     def __post_init__(self) -> None:
         check_packages()
-        self._worker = Worker(("tensmith.tune.tvm.schedule",), _PATIENCE_SECONDS)
+        self._worker = ModuleWorker(("tensmith.tune.tvm.schedule",), _PATIENCE_SECONDS)
         self._timer = Timer()
 
     def __enter__(self) -> MetaSchedule:
@@ -50,7 +50,7 @@ class MetaSchedule:
         self._worker.end()
         self._timer.end()
 
-    def run(self, search: Search, budget: Budget, stopped: Callable[[], bool]) -> None:
+    def run(self, search: TuningSearch, budget: Budget, stopped: Callable[[], bool]) -> None:
         """Searches kernels for the tasks that have none, the largest share of the network's time first."""
         deadline = time.monotonic() + budget.seconds
         able = [t for t in search.tasks if Scheduled.refuses(t.problem, t.guess.isa) is None]
@@ -73,7 +73,7 @@ class MetaSchedule:
                 self.failures.append(str(error))
 
     def _searched(
-        self, task: Task, end: float, most: int, tell: Tell, stopped: Callable[[], bool]
+        self, task: TuningTask, end: float, most: int, tell: Tell, stopped: Callable[[], bool]
     ) -> Scheduled:
         """The best kernel of as many generations as there is time for, one at the least."""
         kernel = Scheduled(task.problem, task.guess.isa)
@@ -105,7 +105,7 @@ class MetaSchedule:
             raise EngineError(f"MetaSchedule found {error}, for a {task.problem}") from error
 
 
-def scheduled_seconds(task: Task, search: Search) -> float | None:
+def scheduled_seconds(task: TuningTask, search: TuningSearch) -> float | None:
     """What MetaSchedule's kernel for a task takes, where one was kept and timed."""
     kernel = scheduled(task.problem, task.guess.isa)
     return None if kernel is None else search.timings.known([kernel], search.memory).get(kernel)

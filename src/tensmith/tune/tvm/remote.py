@@ -19,7 +19,7 @@ from tensmith.engine.frame import Array, read_frame, write_frame
 from tensmith.tune.tvm.packages import import_tvm
 
 
-class Device:
+class RpcSession:
     """A session with the server at an address; tvm raises RuntimeError and OSError where it fails."""
 
     def __init__(self, host: str, port: int) -> None:
@@ -65,7 +65,7 @@ def main() -> None:
         while True:
             request, arrays = read_frame(sys.stdin.buffer)
             try:
-                device = device or Device(host, int(port))
+                device = device or RpcSession(host, int(port))
                 answer, back = device.answer(request, arrays)
             except Exception as error:  # of whatever kind: tvm makes its own
                 write_frame(answers, {"lost": first_line(error)})

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tensmith.backend.native.choose.choosers import Chooser
-from tensmith.backend.native.choose.parallel import Part, cuts, whole
+from tensmith.backend.native.choose.parallel import StepPart, cuts, whole
 from tensmith.backend.native.images import Images
 from tensmith.backend.native.steps import Dense, Encode, Heavy, Join, Light, Rename, Step, reads
 from tensmith.errors import EngineError
@@ -31,11 +31,11 @@ _Lying = frozenset[tuple[str, frozenset[int]]]
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class KernelChoice:
     """The kernels of a step, or of its parts: all read blocks of one size and write blocks of one size."""
 
     seconds: float
-    parts: tuple[tuple[Part, Kernel], ...]
+    parts: tuple[tuple[StepPart, Kernel], ...]
 
     @property
     def reads(self) -> int:
@@ -86,16 +86,16 @@ class Network:
         return moved / (_TURNING_BANDWIDTH if turned else _CONVERSION_BANDWIDTH)
 
 
-def choose_kernels(steps: list[Step], network: Network, choose: Chooser) -> dict[Heavy, Choice]:
+def choose_kernels(steps: list[Step], network: Network, choose: Chooser) -> dict[Heavy, KernelChoice]:
     """What computes each heavy step; EngineError if something has no kernel."""
-    states: dict[_Lying, tuple[float, tuple[Choice, ...]]] = {
+    states: dict[_Lying, tuple[float, tuple[KernelChoice, ...]]] = {
         frozenset((name, frozenset([network.dense(name)])) for name in network.inputs): (0.0, ())
     }
     last = {name: index for index, step in enumerate(steps) for name in reads(step)}
     last.update(dict.fromkeys(network.outputs, len(steps)))
     for index, step in enumerate(steps):
         options = _options(step, network, choose) if isinstance(step, Heavy) else [None]
-        found: dict[_Lying, tuple[float, tuple[Choice, ...]]] = {}
+        found: dict[_Lying, tuple[float, tuple[KernelChoice, ...]]] = {}
         for lying, (seconds, chosen) in states.items():
             for option in options:
                 then, more = after(step, option, dict(lying), network)
@@ -114,7 +114,7 @@ def leaving(lying: dict[str, frozenset[int]], network: Network) -> float:
 
 
 def after(
-    step: Step, option: Choice | None, lying: dict[str, frozenset[int]], network: Network
+    step: Step, option: KernelChoice | None, lying: dict[str, frozenset[int]], network: Network
 ) -> tuple[dict[str, frozenset[int]], float]:
     """How values lie after a step, and its seconds as far as they depend on layouts."""
     lanes = network.isa.lanes
@@ -153,15 +153,15 @@ def after(
     return lying, seconds
 
 
-def _options(step: Heavy, network: Network, choose: Chooser) -> list[Choice]:
+def _options(step: Heavy, network: Network, choose: Chooser) -> list[KernelChoice]:
     """The fastest choice for each pair of blocks that a kernel reads and writes."""
     options = choose(step.problem, network.isa)
     if not options:
         raise EngineError(f"no kernel computes the {step.problem} behind '{step.output}'")
-    best: dict[tuple[int, int], Choice] = {}
+    best: dict[tuple[int, int], KernelChoice] = {}
     batch = network.images[step.source].batch
     for seconds, kernel in options:
-        _keep(best, Choice(batch * seconds, ((whole(step.problem), kernel),)))
+        _keep(best, KernelChoice(batch * seconds, ((whole(step.problem), kernel),)))
     for parts in cuts(step.problem, network.threads, network.isa.lanes, step.output in network.tensors):
         found = [_fastest(choose(part.problem, network.isa, step.problem)) for part in parts]
         for blocks in set(found[0]).intersection(*found[1:]):
@@ -169,11 +169,14 @@ def _options(step: Heavy, network: Network, choose: Chooser) -> list[Choice]:
             first = str(found[0][blocks][0][1])
             fitting = [next((o for o in k[blocks] if str(o[1]) == first), k[blocks][0]) for k in found]
             longest = batch * max(seconds for seconds, _ in fitting) + _MEETING_SECONDS
-            _keep(best, Choice(longest, tuple((part, kernel) for part, (_, kernel) in zip(parts, fitting))))
+            _keep(
+                best,
+                KernelChoice(longest, tuple((part, kernel) for part, (_, kernel) in zip(parts, fitting))),
+            )
     return list(best.values())
 
 
-def _keep(best: dict[tuple[int, int], Choice], choice: Choice) -> None:
+def _keep(best: dict[tuple[int, int], KernelChoice], choice: KernelChoice) -> None:
     blocks = choice.reads, choice.writes
     if blocks not in best or choice.seconds < best[blocks].seconds:
         best[blocks] = choice

@@ -9,14 +9,14 @@ from typing import Protocol, TypeAlias
 
 from tensmith.kernel.algorithm import Kernel, candidates
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.problem import Convolution
+from tensmith.kernel.problem import ConvolutionProblem
 
 
 class Chooser(Protocol):
     """Says which kernels may compute a problem, with the seconds of each."""
 
     def __call__(
-        self, problem: Convolution, isa: Isa, beside: Convolution | None = None, /
+        self, problem: ConvolutionProblem, isa: Isa, beside: ConvolutionProblem | None = None, /
     ) -> list[tuple[float, Kernel]]:
         """The kernels; their seconds may be compared with those said of the problem `beside` alone.
 
@@ -38,7 +38,7 @@ def estimated(weight_bytes: int) -> Chooser:
 
     @functools.cache
     def choose(
-        problem: Convolution, isa: Isa, _beside: Convolution | None = None, /
+        problem: ConvolutionProblem, isa: Isa, _beside: ConvolutionProblem | None = None, /
     ) -> list[tuple[float, Kernel]]:
         return [
             (kernel.cost().seconds(bandwidth=bandwidth) + price(kernel, memory), kernel)
@@ -62,7 +62,7 @@ def only(name: str, choose: Chooser) -> Chooser:
     """`choose`, but the algorithm `name` alone where it takes the problem."""
 
     def restricted(
-        problem: Convolution, isa: Isa, beside: Convolution | None = None, /
+        problem: ConvolutionProblem, isa: Isa, beside: ConvolutionProblem | None = None, /
     ) -> list[tuple[float, Kernel]]:
         options = choose(problem, isa, beside)
         return [option for option in options if option[1].name == name] or options

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from tensmith.backend.native.choose.choosers import Chooser, estimated, memory_of, price
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.problem import Convolution
+from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.scheduled import scheduled
 from tensmith.kernel.timings import Timings
 
@@ -27,18 +27,20 @@ def measured(timings: Timings) -> Callable[[int], Chooser]:
         guess, memory = estimated(weight_bytes), memory_of(weight_bytes)
 
         @functools.cache
-        def timed(problem: Convolution, isa: Isa) -> _Options:
+        def timed(problem: ConvolutionProblem, isa: Isa) -> _Options:
             known = timings.known((kernel for _, kernel in guess(problem, isa)), memory)
             return [(seconds + price(kernel, memory), kernel) for kernel, seconds in known.items()]
 
-        def scaled(problem: Convolution, isa: Isa, beside: Convolution) -> _Options:
+        def scaled(problem: ConvolutionProblem, isa: Isa, beside: ConvolutionProblem) -> _Options:
             seconds, fastest = min(timed(beside, isa), key=lambda option: option[0])
             estimates = {kernel: estimate for estimate, kernel in guess(beside, isa)}
             scale = seconds / estimates[fastest]
             return [(scale * estimate, kernel) for estimate, kernel in guess(problem, isa)]
 
         @functools.cache
-        def choose(problem: Convolution, isa: Isa, beside: Convolution | None = None, /) -> _Options:
+        def choose(
+            problem: ConvolutionProblem, isa: Isa, beside: ConvolutionProblem | None = None, /
+        ) -> _Options:
             if beside is None:
                 return timed(problem, isa) or guess(problem, isa)
             if not timed(beside, isa):
@@ -61,7 +63,9 @@ def metascheduled(otherwise: Callable[[int], Chooser], timings: Timings) -> Call
         choose, memory = otherwise(weight_bytes), memory_of(weight_bytes)
 
         @functools.cache
-        def found(problem: Convolution, isa: Isa, beside: Convolution | None = None, /) -> _Options:
+        def found(
+            problem: ConvolutionProblem, isa: Isa, beside: ConvolutionProblem | None = None, /
+        ) -> _Options:
             options = choose(problem, isa, beside)
             kernel = scheduled(problem, isa) if beside is None else None
             if kernel is None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from tensmith.backend.native.steps import Array, Heavy
 from tensmith.kernel.buffer import Buffer
-from tensmith.kernel.problem import Convolution
+from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.quantized import Rescaling
 
 # Rows of a part are a multiple of this where the image has enough: tiles of several rows then fit.
@@ -21,7 +21,7 @@ _ROWS = 4
 
 
 @dataclass(frozen=True)
-class Window:
+class PositionWindow:
     """Some positions of an image: rows from `first` on; columns, if it has one row."""
 
     first: int
@@ -41,12 +41,12 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Part:
+class StepPart:
     """A part of a heavy step: its problem, the windows of x and y; the filters from, to."""
 
-    problem: Convolution
-    x: Window | None
-    y: Window | None
+    problem: ConvolutionProblem
+    x: PositionWindow | None
+    y: PositionWindow | None
     filters: tuple[int, int]
 
     def of(self, step: Heavy) -> Heavy:
@@ -68,12 +68,12 @@ def _filters(how: Rescaling, chosen: slice) -> Rescaling:
     return replace(how, scales=scales, codes=some(how.codes), bias=some(how.bias))
 
 
-def whole(problem: Convolution) -> Part:
+def whole(problem: ConvolutionProblem) -> StepPart:
     """All of a problem."""
-    return Part(problem, None, None, (0, problem.filters))
+    return StepPart(problem, None, None, (0, problem.filters))
 
 
-def cuts(problem: Convolution, threads: int, lanes: int, tensor: bool) -> Iterator[list[Part]]:
+def cuts(problem: ConvolutionProblem, threads: int, lanes: int, tensor: bool) -> Iterator[list[StepPart]]:
     """Ways to cut a problem into at most so many parts of about one size; none if it has but one.
 
     Rows of a `tensor` lie one after another with all their columns: it is cut into rows alone.
@@ -84,14 +84,14 @@ def cuts(problem: Convolution, threads: int, lanes: int, tensor: bool) -> Iterat
     if problem.groups == 1 and not tensor:
         blocks = -(-problem.filters // lanes)
         parts = [
-            Part(replace(problem, filters=stop - first), None, None, (first, stop))
+            StepPart(replace(problem, filters=stop - first), None, None, (first, stop))
             for first, stop in _shares(problem.filters, lanes * math.ceil(blocks / threads))
         ]
         if len(parts) > 1:
             yield parts
 
 
-def _rows(problem: Convolution, threads: int) -> list[Part]:
+def _rows(problem: ConvolutionProblem, threads: int) -> list[StepPart]:
     """Parts of some rows each, or of some columns of an only row."""
     height, width = problem.output
     flat = problem.height == 1 and height == 1
@@ -108,8 +108,8 @@ def _rows(problem: Convolution, threads: int) -> list[Part]:
         if read < 1 or start + read > (problem.width if flat else problem.height):
             return []  # less than a window, or a window that lies in the border alone
         smaller = replace(problem, width=read) if flat else replace(problem, height=read)
-        windows = Window(start, read), Window(first, stop - first)
-        parts.append(Part(smaller, *windows, (0, problem.filters)))
+        windows = PositionWindow(start, read), PositionWindow(first, stop - first)
+        parts.append(StepPart(smaller, *windows, (0, problem.filters)))
     return parts
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from tensmith.backend.native.choose.choosers import Chooser
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.problem import Convolution
+from tensmith.kernel.problem import ConvolutionProblem
 
 # What layers of floats may multiply in: floats, bfloat16 summed in floats, 16-bit floats summed as such.
 PRECISIONS = ("f32", "bf16", "f16")
@@ -31,7 +31,7 @@ def in_precision(chooser: Callable[[int], Chooser], precision: str) -> Callable[
 
         @functools.cache
         def both(
-            problem: Convolution, isa: Isa, beside: Convolution | None = None, /
+            problem: ConvolutionProblem, isa: Isa, beside: ConvolutionProblem | None = None, /
         ) -> list[tuple[float, Kernel]]:
             found = choose(problem, isa, beside)
             if precision == "f32" or problem.dtype != "f32":

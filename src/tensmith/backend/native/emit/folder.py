@@ -13,7 +13,7 @@ from pathlib import Path
 from tensmith.backend.native.emit import loader
 from tensmith.backend.native.emit.header import print_header
 from tensmith.backend.native.emit.source import print_c
-from tensmith.backend.native.plan import Plan
+from tensmith.backend.native.plan import NativePlan
 from tensmith.errors import OutputError
 from tensmith.files import sha256_file
 from tensmith.ir import Program
@@ -22,7 +22,7 @@ from tensmith.kernel.toolchain import compile_library
 _SOURCE, _HEADER, _EXAMPLE, _LOADER = "model.c", "model.h", "main.c", "model.py"
 
 
-def write_folder(plan: Plan, folder: Path) -> None:
+def write_folder(plan: NativePlan, folder: Path) -> None:
     """Compiles a plan and writes its folder, whole or not at all; OutputError if it exists already."""
     if folder.exists():
         raise OutputError(f"{folder} exists already; remove it or choose another folder")
@@ -45,7 +45,7 @@ def write_folder(plan: Plan, folder: Path) -> None:
         raise OutputError(f"cannot write {folder}: {error.strerror or error}; free some space") from error
 
 
-def _manifest(plan: Plan, made: Path) -> dict[str, object]:
+def _manifest(plan: NativePlan, made: Path) -> dict[str, object]:
     return {
         "schema": loader.SCHEMA,
         "name": plan.program.name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tensmith.backend.native.emit.source import ENTRY, PART_ENTRY, in_comment
-from tensmith.backend.native.plan import Plan
+from tensmith.backend.native.plan import NativePlan
 
 _HEADER = """\
 #ifndef TENSMITH_MODEL_H
@@ -46,7 +46,7 @@ int {entry}(const void *weights, const void *const *inputs, void *const *outputs
 """
 
 
-def print_header(plan: Plan) -> str:
+def print_header(plan: NativePlan) -> str:
     """The text of model.h."""
     inputs, outputs = tuple(plan.program.inputs), plan.program.outputs
     values = _values(plan, "INPUT", inputs) + _values(plan, "OUTPUT", outputs)
@@ -56,7 +56,7 @@ def print_header(plan: Plan) -> str:
     )
 
 
-def _values(plan: Plan, kind: str, names: tuple[str, ...]) -> str:
+def _values(plan: NativePlan, kind: str, names: tuple[str, ...]) -> str:
     """What each value is, how many there are, and how many bytes each has: {} for none."""
     types = [plan.program.type(name) for name in names]
     shapes = [type_.static or () for type_ in types]

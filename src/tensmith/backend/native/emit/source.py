@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tensmith.backend.native.layout import Action
-from tensmith.backend.native.plan import Plan
+from tensmith.backend.native.plan import NativePlan
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.buffer import ELEMENT_BYTES, NO_HALO
 from tensmith.kernel.epilogue import Epilogue
@@ -51,7 +51,7 @@ _NAME = "KERNEL"
 _LONGEST_NAME = 200
 
 
-def print_c(plan: Plan, entry: str = ENTRY) -> str:
+def print_c(plan: NativePlan, entry: str = ENTRY) -> str:
     """The whole C file, of which `entry` is the function that does everything in order."""
     functions: dict[str, str] = {}
     calls = []
@@ -76,7 +76,7 @@ static void step_{index}({_ARGUMENTS})
 """
 
 
-def _run(plan: Plan, entry: str) -> str:
+def _run(plan: NativePlan, entry: str) -> str:
     """The function that does everything in order."""
     steps = "".join(f"    step_{n}(weights, inputs, outputs, arena);\n" for n in range(len(plan.actions)))
     return f"""\
@@ -89,7 +89,7 @@ int {entry}(const void *weights, const void *const *inputs, void *const *outputs
 """
 
 
-def _run_part(plan: Plan) -> str:
+def _run_part(plan: NativePlan) -> str:
     """The function of one of several threads: its part of what is done side by side, and then they meet.
 
     The first thread alone does what is not cut.
@@ -118,7 +118,7 @@ def _word(action: Action) -> str:
     return action.work.name if isinstance(action.work, Kernel) else type(action.work).__name__.lower()
 
 
-def _code(plan: Plan, action: Action) -> str:
+def _code(plan: NativePlan, action: Action) -> str:
     sources = tuple(map(plan.layout.buffer, action.reads))
     target = plan.layout.buffer(action.writes)
     if isinstance(action.work, Kernel):
@@ -129,7 +129,7 @@ def _code(plan: Plan, action: Action) -> str:
     return action.work.code(_NAME, sources, target)
 
 
-def _call(plan: Plan, index: int, action: Action, name: str) -> str:
+def _call(plan: NativePlan, index: int, action: Action, name: str) -> str:
     """The C statements of one action: clear the halo of what it writes, then compute it image by image."""
     count = plan.layout.images[action.writes].batch
     reads = [_address(plan, value, count) for value in action.reads]
@@ -155,7 +155,7 @@ def in_comment(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.:/ -]", "_", name)[:_LONGEST_NAME]
 
 
-def _clear(plan: Plan, action: Action, loop: str) -> list[str]:
+def _clear(plan: NativePlan, action: Action, loop: str) -> list[str]:
     """The statement that clears the halo of what an action writes, if that has one.
 
     Of an image that is written in windows, the first one's action clears it all.
@@ -176,7 +176,7 @@ def _clear(plan: Plan, action: Action, loop: str) -> list[str]:
     return [f"{loop}clear_halo({address}, {sizes}, {h.top}, {h.left}, {h.bottom}, {h.right});"]
 
 
-def _address(plan: Plan, value: str, count: int) -> str:
+def _address(plan: NativePlan, value: str, count: int) -> str:
     place = plan.places[value]
     type_ = "uint8_t" if value in plan.layout.grids else "float"
     base = f"({type_} *)(arena + {place.start})"
@@ -187,6 +187,6 @@ def _address(plan: Plan, value: str, count: int) -> str:
     return base if count == 1 else f"{base} + n * {place.stride}L"
 
 
-def _weight(plan: Plan, index: int, kind: str) -> str:
+def _weight(plan: NativePlan, index: int, kind: str) -> str:
     offset = plan.weight_offsets.get((index, kind))
     return "0" if offset is None else f"(const float *)(weights + {offset})"

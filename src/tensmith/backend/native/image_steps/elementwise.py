@@ -20,7 +20,7 @@ from tensmith.ir import Node, Program
 from tensmith.ir.handlers import Handlers
 from tensmith.ir.ops.quantization import OnGrid, encodes
 from tensmith.kernel.epilogue import literal
-from tensmith.kernel.quantized import Grid
+from tensmith.kernel.quantized import QuantizationParameters
 from tensmith.kernel.routines.pointwise import Kind, Pointwise
 from tensmith.kernel.vectors import vector_text
 
@@ -183,7 +183,7 @@ class Expression:
         bounds = [f"splat({literal(bound - grid.zero_point)})" for bound in (grid.low, grid.high)]
         return f"vmin({bounds[1]}, vmax({bounds[0]}, rint_f({self._in_units(node, grid)})))"
 
-    def _in_units(self, node: Node, grid: Grid) -> str:
+    def _in_units(self, node: Node, grid: QuantizationParameters) -> str:
         return f"({self.value(node.inputs[0])} / splat({literal(grid.scale)}))"
 
     def step(self, root: Node) -> Light:

@@ -24,7 +24,7 @@ from tensmith.ir.ops.product import Product
 from tensmith.ir.ops.quantization import encodes
 from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.quantized import Grid
+from tensmith.kernel.quantized import QuantizationParameters
 from tensmith.rewrite.term import Match, Var, match, ops
 
 _X = Var("x")
@@ -174,7 +174,7 @@ def _is_bias(program: Program, node: Node, constant: Array) -> bool:
     )
 
 
-def _grid(program: Program, node: Node) -> Grid:
+def _grid(program: Program, node: Node) -> QuantizationParameters:
     grid = grid_of(program, node)
     assert grid is not None
     return grid

@@ -11,7 +11,7 @@ from tensmith.ir import Node, Program, interpret
 from tensmith.ir.ops.convolution import window_attrs
 from tensmith.ir.ops.product import Product
 from tensmith.ir.ops.sizes import as_ints
-from tensmith.kernel.problem import Convolution
+from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.sparse_stream import density, quads, strips
 
 
@@ -42,7 +42,7 @@ def _convolution(program: Program, node: Node) -> Heavy:
     if axes == 1:
         weights = weights[:, :, None]
         strides, dilations, pads = (1, *strides), (1, *dilations), (0, pads[0], 0, pads[1])
-    problem = Convolution(
+    problem = ConvolutionProblem(
         images.channels, images.height, images.width, weights.shape[0], window=weights.shape[2:],
         strides=(strides[0], strides[1]), pads=(pads[0], pads[1], pads[2], pads[3]),
         dilations=(dilations[0], dilations[1]), groups=node.attrs["group"], density=density(weights),
@@ -69,7 +69,7 @@ def _product(program: Program, node: Node) -> Heavy:
     images = images_of(program, source)
     window = images.extent
     weights = weights.reshape(-1, images.channels, *window)
-    problem = Convolution(
+    problem = ConvolutionProblem(
         images.channels, *window, len(weights), window=window, density=density(weights),
         quads=quads(weights), strips=strips(weights),
     )  # fmt: skip

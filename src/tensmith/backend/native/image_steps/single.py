@@ -15,8 +15,8 @@ from tensmith.ir.ops.pooling import Window
 from tensmith.ir.ops.reduction import Reduction
 from tensmith.ir.ops.sizes import as_ints
 from tensmith.kernel.routine import Routine
-from tensmith.kernel.routines.pool import GlobalPool, Kind, Pool
-from tensmith.kernel.routines.softmax import Softmax
+from tensmith.kernel.routines.pool import GlobalPoolRoutine, Kind, PoolRoutine
+from tensmith.kernel.routines.softmax import SoftmaxRoutine
 
 _routines = Handlers[Callable[[Program, Node, int], "Routine | None"]]()
 
@@ -44,7 +44,7 @@ def _pooled(node: Node) -> Kind | None:
 @_routines(GlobalPoolOp)
 def _whole(program: Program, node: Node, lanes: int) -> Routine | None:
     kind = _pooled(node)
-    return GlobalPool(kind, lanes) if kind else None
+    return GlobalPoolRoutine(kind, lanes) if kind else None
 
 
 @_routines(Reduction)
@@ -58,7 +58,7 @@ def _reduced(program: Program, node: Node, lanes: int) -> Routine | None:
 def _softmax(program: Program, node: Node, lanes: int) -> Routine | None:
     """Over channels."""
     rank = len(program.type(node.inputs[0]).dims)
-    return Softmax(lanes) if node.attrs["axis"] % rank == 1 else None
+    return SoftmaxRoutine(lanes) if node.attrs["axis"] % rank == 1 else None
 
 
 @_routines(PoolOp)
@@ -70,7 +70,7 @@ def _pool(program: Program, node: Node, lanes: int) -> Routine | None:
         return None
     begins, padded = as_ints(window.begins), as_ints(window.padded)
     strides, dilations = as_ints(window.strides), as_ints(window.dilations)
-    return Pool(
+    return PoolRoutine(
         kind,
         (window.kernel[0], window.kernel[1]),
         (strides[0], strides[1]),

@@ -10,13 +10,13 @@ import math
 
 import numpy as np
 
-from tensmith.backend.native.prepare.builder import Builder
+from tensmith.backend.native.prepare.builder import ProgramBuilder
 from tensmith.ir import Node
 
 Shape = tuple[int, ...]
 
 
-def attention(builder: Builder, node: Node, shape: Shape) -> bool:
+def attention(builder: ProgramBuilder, node: Node, shape: Shape) -> bool:
     """Without keys of the past, padding and windows; only y is made."""
     attrs, name = node.attrs, node.output
     windows = attrs["left_window_size"] >= 0 or attrs["right_window_size"] >= 0
@@ -58,7 +58,7 @@ def attention(builder: Builder, node: Node, shape: Shape) -> bool:
     return True
 
 
-def _heads(builder: Builder, value: str, heads: int | None, name: str) -> tuple[str, Shape] | None:
+def _heads(builder: ProgramBuilder, value: str, heads: int | None, name: str) -> tuple[str, Shape] | None:
     """[N, L, H*D] as [N, H, L, D]."""
     shape = builder.program.type(value).static
     if shape is None or (len(shape) == 3 and not heads):
@@ -72,7 +72,7 @@ def _heads(builder: Builder, value: str, heads: int | None, name: str) -> tuple[
     return turned, (n, heads, length, width // heads)
 
 
-def _repeated(builder: Builder, value: str, shape: Shape, times: int, name: str) -> str:
+def _repeated(builder: ProgramBuilder, value: str, shape: Shape, times: int, name: str) -> str:
     """Every head as often as there are queries that share it."""
     if times == 1:
         return value
@@ -83,7 +83,7 @@ def _repeated(builder: Builder, value: str, shape: Shape, times: int, name: str)
     return builder.reshape(many, (n, heads * times, length, depth), name)
 
 
-def _weights(builder: Builder, scores: str, mask: str, name: str) -> str:
+def _weights(builder: ProgramBuilder, scores: str, mask: str, name: str) -> str:
     """softmax(scores + mask); zeros where a whole row of the mask is -inf."""
     if not mask:
         return builder.add("softmax", (scores,), f"{name} weights")
@@ -100,7 +100,7 @@ def _weights(builder: Builder, scores: str, mask: str, name: str) -> str:
     return builder.add("where", (blind, zero, shares), f"{name} weights")
 
 
-def rotary(builder: Builder, node: Node, shape: Shape) -> bool:
+def rotary(builder: ProgramBuilder, node: Node, shape: Shape) -> bool:
     """Of 4-D inputs, or of 3-D ones with num_heads."""
     name, attrs = node.output, node.attrs
     found = _heads(builder, node.inputs[0], attrs["num_heads"], name)
@@ -142,7 +142,7 @@ def rotary(builder: Builder, node: Node, shape: Shape) -> bool:
     return True
 
 
-def _features(builder: Builder, value: str, start: int, stop: int, step: int, name: str) -> str:
+def _features(builder: ProgramBuilder, value: str, start: int, stop: int, step: int, name: str) -> str:
     """value[..., start:stop:step]."""
     bounds = [
         builder.constant(f"{name} {word}", np.array([number], np.int64))

@@ -20,7 +20,7 @@ def free(name: str, taken: Container[str]) -> str:
 
 
 @dataclass
-class Builder:
+class ProgramBuilder:
     """Nodes and constants under construction; their names begin with those of the value they make.
 
     `making` is that value, which keeps its name; everything else gets a free one.

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from tensmith.backend.native.prepare.attention import attention, rotary
-from tensmith.backend.native.prepare.builder import Builder
+from tensmith.backend.native.prepare.builder import ProgramBuilder
 from tensmith.backend.native.steps import Array
 from tensmith.ir import Node, Program
 from tensmith.ir.handlers import Handlers
@@ -23,14 +23,14 @@ from tensmith.ir.ops.conv_transpose import transposed_window
 from tensmith.ir.ops.sizes import as_ints
 
 # (builder, node, shape of its first input) -> whether the builder now makes what the node does.
-_rules = Handlers[Callable[[Builder, Node, "tuple[int, ...]"], bool]]()
+_rules = Handlers[Callable[[ProgramBuilder, Node, "tuple[int, ...]"], bool]]()
 _rules("attention")(attention)
 _rules("rotary_embedding")(rotary)
 
 
 def decomposed(program: Program) -> Program:
     """The program with what has a better form in that form."""
-    builder = Builder(program)
+    builder = ProgramBuilder(program)
     for node in program.nodes:
         rule = _rules.find(node)
         shape = program.type(node.inputs[0]).static if rule else None
@@ -42,7 +42,7 @@ def decomposed(program: Program) -> Program:
 
 
 @_rules("conv_transpose")
-def _transposed(builder: Builder, node: Node, shape: tuple[int, ...]) -> bool:
+def _transposed(builder: ProgramBuilder, node: Node, shape: tuple[int, ...]) -> bool:
     """y[s q + f - pad] = sum(t; x[q - t] w[f + s t]): phase f of every position q is a convolution of x.
 
     All phases are the filters of one convolution by ceil(taps / s) taps.
@@ -98,7 +98,7 @@ def _phased(w: Array, groups: int, strides: tuple[int, ...]) -> Array:
 
 
 @_rules("depth_to_space")
-def _depth_to_space(builder: Builder, node: Node, shape: tuple[int, ...]) -> bool:
+def _depth_to_space(builder: ProgramBuilder, node: Node, shape: tuple[int, ...]) -> bool:
     n, c, h, w = shape
     b = node.attrs["blocksize"]
     k = c // (b * b)
@@ -111,7 +111,7 @@ def _depth_to_space(builder: Builder, node: Node, shape: tuple[int, ...]) -> boo
 
 
 @_rules("space_to_depth")
-def _space_to_depth(builder: Builder, node: Node, shape: tuple[int, ...]) -> bool:
+def _space_to_depth(builder: ProgramBuilder, node: Node, shape: tuple[int, ...]) -> bool:
     n, c, h, w = shape
     b = node.attrs["blocksize"]
     order = (0, 1, 3, 5, 2, 4) if node.attrs["mode"] == "CRD" else (0, 3, 5, 1, 2, 4)
@@ -121,16 +121,16 @@ def _space_to_depth(builder: Builder, node: Node, shape: tuple[int, ...]) -> boo
 
 
 @_rules("instance_normalization")
-def _instance(builder: Builder, node: Node, shape: tuple[int, ...]) -> bool:
+def _instance(builder: ProgramBuilder, node: Node, shape: tuple[int, ...]) -> bool:
     return _grouped(builder, node, shape, shape[1])
 
 
 @_rules("group_normalization")
-def _group(builder: Builder, node: Node, shape: tuple[int, ...]) -> bool:
+def _group(builder: ProgramBuilder, node: Node, shape: tuple[int, ...]) -> bool:
     return _grouped(builder, node, shape, node.attrs["num_groups"])
 
 
-def _grouped(builder: Builder, node: Node, shape: tuple[int, ...], groups: int) -> bool:
+def _grouped(builder: ProgramBuilder, node: Node, shape: tuple[int, ...], groups: int) -> bool:
     """Rows of a group's channels and space, normalized; scale and bias where they are not one and zero."""
     name, (batch, channels, *space) = node.output, shape
     positions = math.prod(space)
@@ -148,7 +148,7 @@ def _grouped(builder: Builder, node: Node, shape: tuple[int, ...], groups: int) 
 
 
 @_rules("hardmax")
-def _hardmax(builder: Builder, node: Node, shape: tuple[int, ...]) -> bool:
+def _hardmax(builder: ProgramBuilder, node: Node, shape: tuple[int, ...]) -> bool:
     name, axis = node.output, node.attrs["axis"] % len(shape)
     place = builder.add("arg_max", node.inputs[:1], f"{name} place", axis=axis, keepdims=0)
     depth = builder.constant(f"{name} depth", np.array(shape[axis], np.int64))

@@ -29,7 +29,7 @@ PASSES: Mapping[str, Callable[[Program], Program]] = {
 
 
 @dataclass(frozen=True)
-class Pass:
+class PassRecord:
     """What is known of one pass over one program; see equality.changes.Comparison."""
 
     step: str
@@ -49,7 +49,7 @@ class Pass:
         }
 
 
-def prepared(program: Program) -> tuple[Program, tuple[Pass, ...]]:
+def prepared(program: Program) -> tuple[Program, tuple[PassRecord, ...]]:
     """The program as it is planned, and what is known of the way there.
 
     EngineError naming the pass and the node where a value is not what it was.
@@ -63,6 +63,6 @@ def prepared(program: Program) -> tuple[Program, tuple[Pass, ...]]:
                 f"preparing step '{step}' changes '{found.different}' at {found.node}: {found.detail}; "
                 "report it with the model, another engine runs it"
             )
-        passes.append(Pass(step, found.evidence, found.primes, found.error_probability, found.detail))
+        passes.append(PassRecord(step, found.evidence, found.primes, found.error_probability, found.detail))
         program = after
     return program, tuple(passes)

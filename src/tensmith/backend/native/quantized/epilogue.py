@@ -23,7 +23,7 @@ from tensmith.errors import EngineError
 from tensmith.ir import Node, Program
 from tensmith.ir.ops.quantization import decodes, encodes
 from tensmith.kernel.epilogue import Activation
-from tensmith.kernel.quantized import Grid, Rescaling, fields
+from tensmith.kernel.quantized import QuantizationParameters, Rescaling, fields
 
 _CLIPS = frozenset({"relu", "clip"})
 
@@ -70,10 +70,10 @@ class Behind:
     bias: Array | None = None
     nodes: list[Node] = field(default_factory=list)
     late: bool = False
-    inner: Grid | None = None
-    target: Grid | None = None
+    inner: QuantizationParameters | None = None
+    target: QuantizationParameters | None = None
     residual: str | None = None
-    grid: Grid | None = None
+    grid: QuantizationParameters | None = None
     bounds: tuple[float, float] | None = None
     activation: Activation | None = None
 
@@ -125,7 +125,7 @@ class Behind:
             self._join_grids(self.inner, grid)
         return self._take(node)
 
-    def _join_grids(self, inner: Grid, target: Grid) -> None:
+    def _join_grids(self, inner: QuantizationParameters, target: QuantizationParameters) -> None:
         """Two roundings onto one grid are one."""
         if inner[:2] == target[:2]:
             low, high = max(inner.low, target.low), min(inner.high, target.high)
@@ -189,10 +189,10 @@ class Behind:
         self.residual, self.grid = self._kept(other)
         return self._take(node)
 
-    def _kept(self, value: str) -> tuple[str, Grid]:
+    def _kept(self, value: str) -> tuple[str, QuantizationParameters]:
         """Where the other operand of an addition is read from: its codes, or itself."""
         producer = self.program.producers.get(value)
         grid = grid_of(self.program, producer) if producer is not None else None
         if producer is not None and grid is not None and decodes(producer):
             return producer.inputs[0], grid
-        return value, Grid(1.0, 0)
+        return value, QuantizationParameters(1.0, 0)

@@ -12,7 +12,7 @@ import numpy as np
 from tensmith.errors import EngineError
 from tensmith.ir import Node, Program
 from tensmith.ir.ops.quantization import OnGrid, encodes
-from tensmith.kernel.quantized import Grid
+from tensmith.kernel.quantized import QuantizationParameters
 
 _SIGNED_OFFSET = {"u8": 0, "i8": 128}
 
@@ -22,7 +22,7 @@ def codes_of(node: Node) -> str:
     return node.output if encodes(node) else node.inputs[0]
 
 
-def grid_of(program: Program, node: Node) -> Grid | None:
+def grid_of(program: Program, node: Node) -> QuantizationParameters | None:
     """The grid of a quantize_linear or dequantize_linear; None if it is not one grid of bytes for all."""
     if node.kind(OnGrid) is None:
         return None
@@ -33,15 +33,15 @@ def grid_of(program: Program, node: Node) -> Grid | None:
     zero = program.constants.get(node.inputs[2]) if has_zero else np.zeros(1, np.int64)
     if offset is None or scale is None or scale.size != 1 or zero is None or scale.dtype != np.float32:
         return None
-    return Grid(float(scale.reshape(())), int(zero.reshape(-1)[0]) + offset)
+    return QuantizationParameters(float(scale.reshape(())), int(zero.reshape(-1)[0]) + offset)
 
 
-def grids(program: Program, tensors: Container[str] = ()) -> dict[str, Grid]:
+def grids(program: Program, tensors: Container[str] = ()) -> dict[str, QuantizationParameters]:
     """The grid of every computed value of bytes, as those who read it understand it.
 
     Values in `tensors` have element types of their own.
     """
-    found: dict[str, Grid] = {}
+    found: dict[str, QuantizationParameters] = {}
     for node in program.nodes:
         grid = grid_of(program, node)
         if grid is None or node.output in program.static_values:

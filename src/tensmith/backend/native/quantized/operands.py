@@ -12,14 +12,14 @@ from tensmith.backend.native.steps import Array
 from tensmith.ir import Node, Program
 from tensmith.ir.ops.product import Product
 from tensmith.ir.ops.quantization import decodes
-from tensmith.kernel.quantized import Grid
+from tensmith.kernel.quantized import QuantizationParameters
 
 
 class Operands(NamedTuple):
     """A product of bytes: `node` reads the codes of x and w; the rest says what they stand for."""
 
     node: Node
-    source: Grid
+    source: QuantizationParameters
     scales: Array
     codes: Array | None
     bias: Array | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensmith.backend.native.tensor_steps.operands import Reads, Tensors
+from tensmith.backend.native.tensor_steps.operands import Reads, TensorOperands
 from tensmith.errors import EngineError, ProgramError
 from tensmith.formula.expr import tensor
 from tensmith.ir import Node
@@ -11,7 +11,7 @@ from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.routines.computed import Computed, tensors_of
 
 
-def by_formula(tensors: Tensors, reads: Reads, node: Node, output: str) -> Computed | None:
+def by_formula(tensors: TensorOperands, reads: Reads, node: Node, output: str) -> Computed | None:
     """`output` of a node by the op's formula at fixed sizes; None where there is none, or no C for it."""
     if node.opaque is not None:
         return None

@@ -13,13 +13,13 @@ from tensmith.backend.native.quantized.operands import operands
 from tensmith.backend.native.steps import Array, Heavy
 from tensmith.backend.native.sums import addend
 from tensmith.backend.native.tensor_steps.elementwise import curve
-from tensmith.backend.native.tensor_steps.operands import Free, Tensors
+from tensmith.backend.native.tensor_steps.operands import Free, TensorOperands
 from tensmith.ir import Node
 from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.problem import product
 
 
-def byte_layer(tensors: Tensors, node: Node, free: Free) -> tuple[Heavy, list[Node]] | None:
+def byte_layer(tensors: TensorOperands, node: Node, free: Free) -> tuple[Heavy, list[Node]] | None:
     """rows @ matrix (+ bias) of bytes as a step, and the nodes it stands for; None if it is no such."""
     given = operands(tensors.program, node)
     if given is None or node.attrs.get("transA", 0):
@@ -40,7 +40,7 @@ def byte_layer(tensors: Tensors, node: Node, free: Free) -> tuple[Heavy, list[No
     return named(tensors, found[0]), found[1]
 
 
-def named(tensors: Tensors, step: Heavy) -> Heavy:
+def named(tensors: TensorOperands, step: Heavy) -> Heavy:
     """The step with what it adds and what it makes called by their names as tensors."""
     residual = tensors.name(step.residual) if step.residual else None
     return replace(step, output=tensors.name(step.output), residual=residual)
@@ -50,7 +50,7 @@ def named(tensors: Tensors, step: Heavy) -> Heavy:
 class RowsBehind(Behind):
     """What stands behind a product of rows: a bias has one number a column, functions are spelled out."""
 
-    tensors: Tensors
+    tensors: TensorOperands
     free: Free
 
     def _constant(self, node: Node, value: str) -> Array | None:

@@ -17,12 +17,12 @@ from tensmith.backend.native.quantized.epilogue import rescaled
 from tensmith.backend.native.quantized.operands import Operands
 from tensmith.backend.native.steps import Array, Dense, Heavy, Step
 from tensmith.backend.native.tensor_steps.byte_layers import RowsBehind, named
-from tensmith.backend.native.tensor_steps.operands import Free, Tensors
+from tensmith.backend.native.tensor_steps.operands import Free, TensorOperands
 from tensmith.ir import Node
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import product
-from tensmith.kernel.quantized import FIELDS, HEADER, Grid, constants
-from tensmith.kernel.routines.dynamic import Encoded, Range, Rescaled
+from tensmith.kernel.quantized import FIELDS, HEADER, QuantizationParameters, constants
+from tensmith.kernel.routines.dynamic import DynamicQuantize, DynamicScale, Rescaled
 from tensmith.rewrite.term import Var, ops
 
 _Q, _ZERO, _SCALE = Var("q"), Var("zero"), Var("scale")
@@ -31,7 +31,7 @@ _SUMS = ops.cast(ops.matmul_integer(_Q, _W, _ZERO, _W_ZERO), attrs="cast")
 _PRODUCT = _SUMS * (_SCALE * Var("scales", static=True))
 
 # What is multiplied by the rows' scale at run time.
-_UNIT = Grid(1.0, 0)
+_UNIT = QuantizationParameters(1.0, 0)
 
 
 @dataclass(kw_only=True)
@@ -43,7 +43,7 @@ class _DynamicBehind(RowsBehind):
 
 
 def dynamic_layer(
-    tensors: Tensors, node: Node, free: Free, isa: Isa
+    tensors: TensorOperands, node: Node, free: Free, isa: Isa
 ) -> tuple[list[Step], list[Node], Node] | None:
     """The steps of a product of that form that ends in `node`, the nodes they stand for, and what quantizes
     its rows; None if it is no such."""
@@ -77,17 +77,17 @@ def dynamic_layer(
     )
 
 
-def encoded(tensors: Tensors, node: Node, isa: Isa) -> list[Step]:
+def encoded(tensors: TensorOperands, node: Node, isa: Isa) -> list[Step]:
     """The steps of a dynamic_quantize_linear whose readers are such products: its range, then its bytes."""
     size = math.prod(tensors.shape(node.inputs[0]))
     source, range_ = tensors.name(node.inputs[0]), _range(tensors, node)
     return [
-        Dense(Range(size, isa.lanes), (source,), range_),
-        Dense(Encoded(size, isa.lanes), (source, range_), tensors.name(node.outputs[0])),
+        Dense(DynamicScale(size, isa.lanes), (source,), range_),
+        Dense(DynamicQuantize(size, isa.lanes), (source, range_), tensors.name(node.outputs[0])),
     ]
 
 
-def _range(tensors: Tensors, encoder: Node) -> str:
+def _range(tensors: TensorOperands, encoder: Node) -> str:
     name = f"range of {encoder.outputs[0]}"
     tensors.tables[name] = 2
     return name
@@ -102,7 +102,7 @@ def _template(step: Heavy, isa: Isa) -> Array:
     return np.concatenate([numbers, sums.view(np.float32)])
 
 
-def _operands(tensors: Tensors, node: Node) -> tuple[Node, Array, Array, list[Node]] | None:
+def _operands(tensors: TensorOperands, node: Node) -> tuple[Node, Array, Array, list[Node]] | None:
     """(what quantizes the rows, int8 weights [inner, columns], their scales, the nodes of the product)."""
     program = tensors.program
     found = tensors.match(_PRODUCT, node.output)

@@ -9,28 +9,28 @@ from tensmith.backend.native.activations import activation_of
 from tensmith.backend.native.image_steps.elementwise import MOST_PRINTED
 from tensmith.backend.native.meanings import composed
 from tensmith.backend.native.quantized.grids import codes_of, grid_of
-from tensmith.backend.native.tensor_steps.operands import Free, Reads, Tensors
+from tensmith.backend.native.tensor_steps.operands import Free, Reads, TensorOperands
 from tensmith.errors import EngineError
 from tensmith.formula.expr import Call, Expr, Num, Read
 from tensmith.ir import Node
 from tensmith.ir.ops.quantization import OnGrid, decodes, encodes
 from tensmith.kernel import grid_code
 from tensmith.kernel.epilogue import Curve, literal
-from tensmith.kernel.quantized import Grid
-from tensmith.kernel.routines.strided import Operand
+from tensmith.kernel.quantized import QuantizationParameters
+from tensmith.kernel.routines.strided import StridedOperand
 from tensmith.kernel.vectors import vector_text
 
 _NUMBERS = frozenset({"f32", "i64", "i32", "bool", "u8", "i8"})
 
 
-def is_elementwise(tensors: Tensors, node: Node) -> bool:
+def is_elementwise(tensors: TensorOperands, node: Node) -> bool:
     """Whether there is C for one step of a node."""
     if node.opaque is not None or len(node.outputs) > 1:
         return False
     return in_vectors(tensors, node) or _in_numbers(tensors, node)
 
 
-def _bytes_grid(tensors: Tensors, node: Node) -> Grid | None:
+def _bytes_grid(tensors: TensorOperands, node: Node) -> QuantizationParameters | None:
     """The grid between unsigned bytes and floats that a node stands for, if it is one."""
     if node.kind(OnGrid) is None or tensors.dtype(codes_of(node)) != "u8":
         return None
@@ -38,7 +38,7 @@ def _bytes_grid(tensors: Tensors, node: Node) -> Grid | None:
     return grid_of(tensors.program, node) if tensors.dtype(numbers) == "f32" else None
 
 
-def in_vectors(tensors: Tensors, node: Node) -> bool:
+def in_vectors(tensors: TensorOperands, node: Node) -> bool:
     """Whether a node is a function of floats or unsigned bytes that there is C over vectors for."""
     if node.kind(OnGrid) is not None:
         return _bytes_grid(tensors, node) is not None
@@ -51,12 +51,12 @@ def in_vectors(tensors: Tensors, node: Node) -> bool:
     return True
 
 
-def _in_numbers(tensors: Tensors, node: Node) -> bool:
+def _in_numbers(tensors: TensorOperands, node: Node) -> bool:
     types = {tensors.dtype(name) for name in (*node.inputs, node.output) if name}
     return types <= _NUMBERS and _number_step(tensors, node) is not None
 
 
-def vector_step(tensors: Tensors, node: Node, value: Callable[[str], str]) -> str:
+def vector_step(tensors: TensorOperands, node: Node, value: Callable[[str], str]) -> str:
     """The C expression of one node over vectors, given those of its inputs; EngineError if there is none."""
     grid = _bytes_grid(tensors, node)
     if grid is not None:
@@ -74,12 +74,12 @@ def vector_step(tensors: Tensors, node: Node, value: Callable[[str], str]) -> st
     )
 
 
-def _number_step(tensors: Tensors, node: Node) -> Expr | None:
+def _number_step(tensors: TensorOperands, node: Node) -> Expr | None:
     """One node over numbers, of parameters "0", "1"... that stand for its inputs; None if it has no C."""
     return _on_grid(tensors, node) if node.kind(OnGrid) is not None else tensors.meaning(node)
 
 
-def _on_grid(tensors: Tensors, node: Node) -> Expr | None:
+def _on_grid(tensors: TensorOperands, node: Node) -> Expr | None:
     """A number's code, what is no number as the least one, or a code's number; signed bytes stay signed."""
     grid = grid_of(tensors.program, node)
     if grid is None:
@@ -100,7 +100,7 @@ def _on_grid(tensors: Tensors, node: Node) -> Expr | None:
 
 
 @dataclass
-class Tree:
+class ElementwiseTree:
     """A tree of elementwise nodes under construction: it takes in what only it reads, of its own shape, up to
     MOST_PRINTED nodes.
 
@@ -108,11 +108,11 @@ class Tree:
     it, and taken by none of them.
     """
 
-    tensors: Tensors
+    tensors: TensorOperands
     reads: Reads
     may_inline: Callable[[Node], bool]
     taken: list[Node] = field(default_factory=list)
-    operands: list[Operand] = field(default_factory=list)
+    operands: list[StridedOperand] = field(default_factory=list)
     _known: dict[str, int] = field(default_factory=dict)
 
     def build(self, value: str, shape: tuple[int, ...]) -> str | Expr:
@@ -190,7 +190,7 @@ class Tree:
         return self._known[name]
 
 
-def curve(tensors: Tensors, value: str, free: Free) -> tuple[Curve, list[Node]] | None:
+def curve(tensors: TensorOperands, value: str, free: Free) -> tuple[Curve, list[Node]] | None:
     """The longest function of `value` alone that begins with its readers, and the nodes it stands for.
 
     They read `value`, each other and single numbers, and nobody else reads what is inside. None if there is
@@ -218,7 +218,7 @@ def curve(tensors: Tensors, value: str, free: Free) -> tuple[Curve, list[Node]] 
     return best
 
 
-def _next(tensors: Tensors, inside: list[Node], known: Mapping[str, str], free: Free) -> Node | None:
+def _next(tensors: TensorOperands, inside: list[Node], known: Mapping[str, str], free: Free) -> Node | None:
     """A reader of known values that needs nothing else but numbers."""
     for name in known:
         for node in tensors.program.consumers.get(name, ()):
@@ -235,6 +235,6 @@ def _next(tensors: Tensors, inside: list[Node], known: Mapping[str, str], free: 
     return None
 
 
-def _read_inside(tensors: Tensors, value: str, inside: list[Node]) -> bool:
+def _read_inside(tensors: TensorOperands, value: str, inside: list[Node]) -> bool:
     readers = tensors.program.consumers.get(value, ())
     return value not in tensors.program.outputs and all(node in inside for node in readers)

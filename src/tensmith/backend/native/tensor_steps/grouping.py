@@ -11,23 +11,23 @@ import numpy as np
 from tensmith.backend.native.steps import Dense, Step, reads
 from tensmith.backend.native.tensor_steps.byte_layers import byte_layer
 from tensmith.backend.native.tensor_steps.dynamic_layers import dynamic_layer, encoded
-from tensmith.backend.native.tensor_steps.elementwise import Tree, is_elementwise
+from tensmith.backend.native.tensor_steps.elementwise import ElementwiseTree, is_elementwise
 from tensmith.backend.native.tensor_steps.heads import heads
 from tensmith.backend.native.tensor_steps.layers import layer, with_epilogue
 from tensmith.backend.native.tensor_steps.norms import Norm, norm_group, norm_op
-from tensmith.backend.native.tensor_steps.operands import Reads, Tensors
+from tensmith.backend.native.tensor_steps.operands import Reads, TensorOperands
 from tensmith.backend.native.tensor_steps.single import alone, matrix
 from tensmith.ir import Node
 from tensmith.ir.ops.product import Product
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.routines.attention import Attention
+from tensmith.kernel.routines.attention import AttentionRoutine
 from tensmith.kernel.routines.rows import RowNorm
-from tensmith.kernel.routines.strided import Part, Strided
-from tensmith.kernel.view import View
+from tensmith.kernel.routines.strided import Strided, StridedStatement
+from tensmith.kernel.view import StridedView
 from tensmith.rewrite.term import Var, ops
 
 
-def tensor_steps(tensors: Tensors, isa: Isa) -> dict[Node, list[Step]]:
+def tensor_steps(tensors: TensorOperands, isa: Isa) -> dict[Node, list[Step]]:
     """Steps by the node whose place they take; EngineError naming a node without a native kernel."""
     found = _Grouping(tensors, isa)
     nodes = [node for node in tensors.program.nodes if node in tensors.nodes]
@@ -62,7 +62,7 @@ def tensor_steps(tensors: Tensors, isa: Isa) -> dict[Node, list[Step]]:
 class _Grouping:
     """Which nodes are part of a step already, the steps, and what they read."""
 
-    tensors: Tensors
+    tensors: TensorOperands
     isa: Isa
     taken: set[Node] = field(default_factory=set)
     read: set[str] = field(default_factory=set)
@@ -132,24 +132,24 @@ class _Grouping:
         out, last = self._turned(output)
         if found.turned:
             v, out = replace(v, view=_upright(v.view)), _upright(out)
-        routine = Attention(q, k, v, mask, out, found.scale, self.isa, found.blind)
+        routine = AttentionRoutine(q, k, v, mask, out, found.scale, self.isa, found.blind)
         if last is not None:
             nodes.append(last)
             tensors.made.add(last.output)
         name = tensors.name(nodes[-1].output)
         self.place(nodes, Dense(routine, tuple(reads.sources), name, reads.constants))
 
-    def _turned(self, output: str) -> tuple[View, Node | None]:
+    def _turned(self, output: str) -> tuple[StridedView, Node | None]:
         """(how a result lies in its memory, the transpose behind it that this does), if there is one."""
         tensors = self.tensors
         shape = tensors.shape(output)
         found = tensors.read_as(ops.transpose(Var("x"), attrs="turn"), output)
         if found is None or not self.free(found.nodes[0]):
-            return View.dense(shape), None
+            return StridedView.dense(shape), None
         (node,) = found.nodes
         axes = node.attrs["perm"] or tuple(range(len(shape)))[::-1]
         back = [axes.index(axis) for axis in range(len(shape))]
-        return View.dense(tensors.shape(node.output)).transposed(back), node
+        return StridedView.dense(tensors.shape(node.output)).transposed(back), node
 
     def norm(self, norm: Norm) -> None:
         """Rows normalized in one step."""
@@ -168,7 +168,7 @@ class _Grouping:
         """The tree of elementwise nodes that ends in `root`."""
         reads = Reads(self.tensors)
         shape = self.tensors.shape(root.output)
-        self._strided(root, reads, [self._part(reads, root.output, View.dense(shape), inline=True)])
+        self._strided(root, reads, [self._part(reads, root.output, StridedView.dense(shape), inline=True)])
 
     def concat(self, root: Node) -> None:
         """What is joined, each part computed where it belongs if nobody else reads it."""
@@ -181,7 +181,7 @@ class _Grouping:
         for value in root.inputs:
             size = tensors.shape(value)
             starts = [first if a == axis else 0 for a in range(len(shape))]
-            target = View.dense(shape).sliced(starts, [1] * len(shape), size)
+            target = StridedView.dense(shape).sliced(starts, [1] * len(shape), size)
             own = root.inputs.count(value) == 1
             if own:
                 value, target = self._before_views(value, target)
@@ -189,7 +189,7 @@ class _Grouping:
             first += size[axis]
         self._strided(root, reads, parts)
 
-    def _before_views(self, value: str, target: View) -> tuple[str, View]:
+    def _before_views(self, value: str, target: StridedView) -> tuple[str, StridedView]:
         """(what a value is only another shape of, the target in that shape)."""
         tensors = self.tensors
         node = tensors.program.producers.get(value)
@@ -198,7 +198,9 @@ class _Grouping:
         found = target.reshaped(tensors.shape(node.inputs[0]))
         return (value, target) if found is None else self._before_views(node.inputs[0], found)
 
-    def _part(self, reads: Reads, value: str, target: View, inline: bool) -> tuple[Part, list[Node]]:
+    def _part(
+        self, reads: Reads, value: str, target: StridedView, inline: bool
+    ) -> tuple[StridedStatement, list[Node]]:
         """The formula of a value, and the nodes in it; only the last may be read by others too."""
         tensors = self.tensors
 
@@ -206,11 +208,11 @@ class _Grouping:
             needed = node.output != value and tensors.name(node.output) in self.read
             return inline and self.free(node) and not needed and is_elementwise(tensors, node)
 
-        tree = Tree(tensors, reads, may_inline)
+        tree = ElementwiseTree(tensors, reads, may_inline)
         expression = tree.build(value, tensors.shape(value))
-        return Part(expression, tuple(tree.operands), target), tree.taken
+        return StridedStatement(expression, tuple(tree.operands), target), tree.taken
 
-    def _strided(self, root: Node, reads: Reads, parts: list[tuple[Part, list[Node]]]) -> None:
+    def _strided(self, root: Node, reads: Reads, parts: list[tuple[StridedStatement, list[Node]]]) -> None:
         nodes = list(dict.fromkeys([root, *(node for _, inside in parts for node in inside)]))
         tensors = self.tensors
         routine = Strided(tuple(part for part, _ in parts), self.isa.lanes, tensors.dtype(root.output))
@@ -228,7 +230,7 @@ def _is_product(node: Node) -> bool:
     return product is not None and not product.windowed
 
 
-def _upright(matrices: View) -> View:
+def _upright(matrices: StridedView) -> StridedView:
     """Matrices with rows and columns exchanged."""
     rank = len(matrices.shape)
     return matrices.transposed([*range(rank - 2), rank - 1, rank - 2])

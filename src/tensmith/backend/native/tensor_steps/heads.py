@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tensmith.backend.native.tensor_steps.norms import closed, other_number
-from tensmith.backend.native.tensor_steps.operands import Free, Tensors
+from tensmith.backend.native.tensor_steps.operands import Free, TensorOperands
 from tensmith.ir import Node
 from tensmith.rewrite.term import Match, Var, ops
 
@@ -30,7 +30,7 @@ class Heads(NamedTuple):
     nodes: tuple[Node, ...]
 
 
-def heads(tensors: Tensors, softmax: Node, free: Free) -> Heads | None:
+def heads(tensors: TensorOperands, softmax: Node, free: Free) -> Heads | None:
     """Attention around a softmax along the last axis."""
     if tensors.match(ops.softmax(X, attrs="softmax"), softmax.output) is None:
         return None
@@ -77,7 +77,7 @@ def heads(tensors: Tensors, softmax: Node, free: Free) -> Heads | None:
     return Heads(q, k, v, mask, float(np.float32(scale)), blind, turned, tuple(nodes[::-1]))
 
 
-def _or_zeros(tensors: Tensors, softmax: Node) -> list[Node]:
+def _or_zeros(tensors: TensorOperands, softmax: Node) -> list[Node]:
     """[softmax], or, the last one first, the nodes of where(isnan(softmax), 0, softmax)."""
     readers = tensors.program.consumers.get(softmax.output, ())
     for reader in readers:
@@ -88,7 +88,7 @@ def _or_zeros(tensors: Tensors, softmax: Node) -> list[Node]:
     return [softmax]
 
 
-def _is_score(tensors: Tensors, value: str) -> bool:
+def _is_score(tensors: TensorOperands, value: str) -> bool:
     """Whether a value is a product of matrices, or a multiple of something."""
     return any(tensors.match(form, value) is not None for form in (X @ Y, X * Y, X / Y))
 
@@ -99,7 +99,7 @@ def _swaps_matrix(transpose: Match, rank: int) -> bool:
     return axes == [*range(rank - 2), rank - 1, rank - 2]
 
 
-def _factor(tensors: Tensors, value: str) -> tuple[str, float] | None:
+def _factor(tensors: TensorOperands, value: str) -> tuple[str, float] | None:
     """(another value, number) of a product of it with, or its quotient by, one number."""
     product, quotient = tensors.match(X * Y, value), tensors.match(X / Y, value)
     if product is not None:

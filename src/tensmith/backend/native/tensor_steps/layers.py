@@ -12,12 +12,12 @@ from tensmith.backend.native.steps import Heavy
 from tensmith.backend.native.sums import addend
 from tensmith.backend.native.tensor_steps.code_layers import LayerWeights, coded_weights
 from tensmith.backend.native.tensor_steps.elementwise import curve
-from tensmith.backend.native.tensor_steps.operands import Free, Tensors
+from tensmith.backend.native.tensor_steps.operands import Free, TensorOperands
 from tensmith.ir import Node
 from tensmith.kernel.problem import product
 
 
-def layer(tensors: Tensors, node: Node) -> Heavy | None:
+def layer(tensors: TensorOperands, node: Node) -> Heavy | None:
     """rows @ matrix (+ bias); None if the operands are no such."""
     attrs = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0} | dict(node.attrs)
     source, shape = tensors.shape(node.inputs[0]), tensors.shape(node.inputs[1])
@@ -37,7 +37,7 @@ def layer(tensors: Tensors, node: Node) -> Heavy | None:
     return Heavy(problem, tensors.name(node.inputs[0]), found.weights, node.output, bias)
 
 
-def _floats(tensors: Tensors, node: Node, attrs: dict[str, Any]) -> LayerWeights:
+def _floats(tensors: TensorOperands, node: Node, attrs: dict[str, Any]) -> LayerWeights:
     """A constant matrix as it is."""
     matrix = tensors.constant(node.inputs[1])
     assert matrix is not None
@@ -45,7 +45,7 @@ def _floats(tensors: Tensors, node: Node, attrs: dict[str, Any]) -> LayerWeights
     return LayerWeights(turned[:, :, None, None])
 
 
-def with_epilogue(tensors: Tensors, step: Heavy, free: Free) -> tuple[Heavy, list[Node]] | None:
+def with_epilogue(tensors: TensorOperands, step: Heavy, free: Free) -> tuple[Heavy, list[Node]] | None:
     """The step with one thing more in its epilogue, and the nodes that this computes."""
     readers = tensors.program.consumers.get(step.output, ())
     if step.output in tensors.program.outputs:
@@ -60,7 +60,7 @@ def with_epilogue(tensors: Tensors, step: Heavy, free: Free) -> tuple[Heavy, lis
     return replace(step, activation=following[0], output=following[1][-1].output), following[1]
 
 
-def _added(tensors: Tensors, step: Heavy, node: Node, other: str) -> Heavy | None:
+def _added(tensors: TensorOperands, step: Heavy, node: Node, other: str) -> Heavy | None:
     shape = tensors.shape(node.output)
     if shape != tensors.shape(step.output):
         return None

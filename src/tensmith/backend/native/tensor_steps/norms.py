@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tensmith.backend.native.steps import Array
-from tensmith.backend.native.tensor_steps.operands import Tensors
+from tensmith.backend.native.tensor_steps.operands import TensorOperands
 from tensmith.ir import Node
 from tensmith.ir.ops.normalization import RowNormalization
 from tensmith.rewrite.term import Match, Use, Var, ops
@@ -39,7 +39,7 @@ _SCALED, _SHIFTED = S * T, S + T
 _CENTRED = S - ops.reduce_mean(S, AXES, attrs="mean")
 
 
-def norm_op(tensors: Tensors, node: Node) -> Norm | None:
+def norm_op(tensors: TensorOperands, node: Node) -> Norm | None:
     """A layer_normalization or rms_normalization along the last axis."""
     op = node.kind(RowNormalization)
     if op is None or any(node.outputs[1:]):
@@ -57,7 +57,7 @@ def norm_op(tensors: Tensors, node: Node) -> Norm | None:
     return Norm(node.inputs[0], node.attrs["epsilon"], op.centred, tables[0], tables[1], (node,))
 
 
-def norm_group(tensors: Tensors, node: Node) -> Norm | None:
+def norm_group(tensors: TensorOperands, node: Node) -> Norm | None:
     """d / sqrt(mean(d * d) + epsilon), with d = x or x - mean(x), and the scale and shift behind it."""
     found = next((m for form in _FORMS if (m := tensors.match(form, node.output)) is not None), None)
     if found is None:
@@ -76,7 +76,7 @@ def norm_group(tensors: Tensors, node: Node) -> Norm | None:
     return _with_tables(tensors, Norm(source, epsilon, source != distance, None, None, nodes))
 
 
-def _with_tables(tensors: Tensors, norm: Norm) -> Norm:
+def _with_tables(tensors: TensorOperands, norm: Norm) -> Norm:
     """With a scale and then a shift, each one number a column, if they follow."""
     columns = tensors.shape(norm.source)[-1:]
     for form in (_SCALED, _SHIFTED):
@@ -91,7 +91,7 @@ def _with_tables(tensors: Tensors, norm: Norm) -> Norm:
     return norm
 
 
-def other_number(tensors: Tensors, node: Node) -> tuple[str, float] | None:
+def other_number(tensors: TensorOperands, node: Node) -> tuple[str, float] | None:
     """(the computed input, the number) of a node of two inputs, one of them a single number."""
     for value, other in (node.inputs, node.inputs[::-1]):
         number = tensors.number(other)
@@ -100,7 +100,7 @@ def other_number(tensors: Tensors, node: Node) -> tuple[str, float] | None:
     return None
 
 
-def _last_axis(tensors: Tensors, found: Match) -> bool:
+def _last_axis(tensors: TensorOperands, found: Match) -> bool:
     """Whether a matched mean is over the last axis, which it keeps."""
     axes = tensors.constant(found.values["axes"])
     rank = len(tensors.shape(found.nodes[0].output))
@@ -108,7 +108,7 @@ def _last_axis(tensors: Tensors, found: Match) -> bool:
     return axes is not None and kept and [int(axis) % rank for axis in axes.reshape(-1)] == [rank - 1]
 
 
-def closed(tensors: Tensors, nodes: tuple[Node, ...]) -> bool:
+def closed(tensors: TensorOperands, nodes: tuple[Node, ...]) -> bool:
     """Whether nobody else reads what is computed on the way, and all are tensor nodes."""
     inner = [tensors.program.consumers.get(node.output, ()) for node in nodes[:-1]]
     outputs = set(tensors.program.outputs)

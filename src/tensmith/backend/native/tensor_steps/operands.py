@@ -13,8 +13,8 @@ from tensmith.backend.native.steps import Array
 from tensmith.backend.native.views import is_view, shape_of, viewed
 from tensmith.formula.expr import Expr
 from tensmith.ir import Node, Program, interpret
-from tensmith.kernel.routines.strided import Operand
-from tensmith.kernel.view import View
+from tensmith.kernel.routines.strided import StridedOperand
+from tensmith.kernel.view import StridedView
 from tensmith.rewrite.term import Match, Use, match
 
 _ALIGNMENT = 64
@@ -24,7 +24,7 @@ Free = Callable[[Node], bool]
 
 
 @dataclass(eq=False)
-class Tensors:
+class TensorOperands:
     """The tensor nodes of a program: their values lie dense, or are views of values that do.
 
     A value is kept under its own name where none but tensor nodes make and read it, else beside the image.
@@ -109,20 +109,20 @@ class Tensors:
         """Element type."""
         return self.program.type(value).dtype
 
-    def trace(self, value: str) -> tuple[str, View]:
+    def trace(self, value: str) -> tuple[str, StridedView]:
         """(the value whose dense memory holds it, how it is seen there)."""
         producer = self.program.producers.get(value)
         shown = producer is not None and producer in self.nodes and is_view(producer)
         if producer is not None and shown and value not in self.made:
             source = producer.inputs[0]
-            root, view = (source, View.dense(self.shape(source)))
+            root, view = (source, StridedView.dense(self.shape(source)))
             if self.constant(source) is None:
                 root, view = self.trace(source)
             found = viewed(self.program, producer, value, view)
             if found is not None:
                 return root, found
-            return source, View.dense(self.shape(value))
-        return value, View.dense(self.shape(value))
+            return source, StridedView.dense(self.shape(value))
+        return value, StridedView.dense(self.shape(value))
 
     def match(self, term: Use, value: str) -> Match | None:
         """How tensor nodes make a value as a pattern says, if they do."""
@@ -144,12 +144,12 @@ class Tensors:
 class Reads:
     """The sources and constants of one step, as they are asked for."""
 
-    tensors: Tensors
+    tensors: TensorOperands
     sources: list[str] = field(default_factory=list)
     _tables: list[Array] = field(default_factory=list)
     _places: dict[tuple[str, str], int] = field(default_factory=dict)
 
-    def operand(self, value: str, shape: tuple[int, ...] | None = None) -> Operand:
+    def operand(self, value: str, shape: tuple[int, ...] | None = None) -> StridedOperand:
         """A value as an operand, broadcast to `shape`."""
         constant = self.tensors.constant(value)
         dtype = self.tensors.dtype(value)
@@ -161,27 +161,27 @@ class Reads:
             if name not in self.sources:
                 self.sources.append(name)
             source = self.sources.index(name)
-        return Operand(source, view if shape is None else view.expanded(shape), dtype)
+        return StridedOperand(source, view if shape is None else view.expanded(shape), dtype)
 
-    def dense(self, value: str) -> Operand:
+    def dense(self, value: str) -> StridedOperand:
         """A value row-major and without gaps."""
         if self.tensors.constant(value) is not None:
             return self.operand(value)
         name = self.tensors.name(value)
         if name not in self.sources:
             self.sources.append(name)
-        view = View.dense(self.tensors.shape(value))
-        return Operand(self.sources.index(name), view, self.tensors.dtype(value))
+        view = StridedView.dense(self.tensors.shape(value))
+        return StridedOperand(self.sources.index(name), view, self.tensors.dtype(value))
 
-    def table(self, key: str, array: Array) -> View:
+    def table(self, key: str, array: Array) -> StridedView:
         """Numbers among the step's constants."""
         place = (key, str(array.dtype))
         if place not in self._places:
             self._places[place] = sum(table.nbytes for table in self._tables)
             raw = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
             self._tables.append(np.concatenate([raw, np.zeros(-len(raw) % _ALIGNMENT, np.uint8)]))
-        view = View.dense(array.shape)
-        return View(view.shape, view.strides, self._places[place] // array.itemsize)
+        view = StridedView.dense(array.shape)
+        return StridedView(view.shape, view.strides, self._places[place] // array.itemsize)
 
     @property
     def constants(self) -> Array | None:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from tensmith.backend.native.steps import Array
-from tensmith.backend.native.tensor_steps.operands import Reads, Tensors
+from tensmith.backend.native.tensor_steps.operands import Reads, TensorOperands
 from tensmith.formula.arith import Floats
 from tensmith.ir import Node
 from tensmith.ir.handlers import Handlers
@@ -21,17 +21,17 @@ from tensmith.ir.ops.slicing import full_pads
 from tensmith.kernel.routine import Routine
 from tensmith.kernel.routines.extremes import Extremes
 from tensmith.kernel.routines.pick import PickElements, PickSlices
-from tensmith.kernel.routines.resample import Pass, Resample, tables
-from tensmith.kernel.routines.scatter import Scatter
+from tensmith.kernel.routines.resample import Resample, ResampleAxis, tables
+from tensmith.kernel.routines.scatter import ScatterRoutine
 
 _WHOLE = ("i64", "i32")
 
 # (tensors, what the routine reads, node, its output) -> the routine that makes it; None if there is none.
-Maker: TypeAlias = "Callable[[Tensors, Reads, Node, str], Routine | None]"
+Maker: TypeAlias = "Callable[[TensorOperands, Reads, Node, str], Routine | None]"
 routines = Handlers[Maker]()
 
 
-def _sizes(tensors: Tensors, node: Node) -> tuple[int, int, int]:
+def _sizes(tensors: TensorOperands, node: Node) -> tuple[int, int, int]:
     """Elements before, along and behind the axis of a node."""
     shape = tensors.shape(node.inputs[0])
     axis = node.attrs["axis"] % len(shape)
@@ -39,7 +39,7 @@ def _sizes(tensors: Tensors, node: Node) -> tuple[int, int, int]:
 
 
 @routines("arg_max", "arg_min")
-def arg_extreme(tensors: Tensors, reads: Reads, node: Node, output: str) -> Extremes | None:
+def arg_extreme(tensors: TensorOperands, reads: Reads, node: Node, output: str) -> Extremes | None:
     """Positions along an axis."""
     op = node.kind(ArgExtreme)
     last = bool(node.attrs["select_last_index"])
@@ -48,7 +48,7 @@ def arg_extreme(tensors: Tensors, reads: Reads, node: Node, output: str) -> Extr
 
 
 @routines("top_k")
-def top_k(tensors: Tensors, reads: Reads, node: Node, output: str) -> Extremes | None:
+def top_k(tensors: TensorOperands, reads: Reads, node: Node, output: str) -> Extremes | None:
     """Either output."""
     source, sizes = reads.dense(node.inputs[0]), _sizes(tensors, node)
     count = tensors.number(node.inputs[1])
@@ -59,7 +59,7 @@ def top_k(tensors: Tensors, reads: Reads, node: Node, output: str) -> Extremes |
 
 
 @routines("gather_elements")
-def pick_elements(tensors: Tensors, reads: Reads, node: Node, output: str) -> PickElements | None:
+def pick_elements(tensors: TensorOperands, reads: Reads, node: Node, output: str) -> PickElements | None:
     """Along an axis."""
     table, indices = map(reads.dense, node.inputs)
     if indices.dtype not in _WHOLE:
@@ -68,24 +68,24 @@ def pick_elements(tensors: Tensors, reads: Reads, node: Node, output: str) -> Pi
 
 
 @routines("gather_nd")
-def pick_slices(tensors: Tensors, reads: Reads, node: Node, output: str) -> PickSlices | None:
+def pick_slices(tensors: TensorOperands, reads: Reads, node: Node, output: str) -> PickSlices | None:
     """Of the last axes."""
     table, indices = map(reads.dense, node.inputs)
     return PickSlices(table, indices, node.attrs["batch_dims"]) if indices.dtype in _WHOLE else None
 
 
 @routines("scatter_elements", "scatter_nd")
-def scatter(tensors: Tensors, reads: Reads, node: Node, output: str) -> Scatter | None:
+def scatter(tensors: TensorOperands, reads: Reads, node: Node, output: str) -> ScatterRoutine | None:
     """Along an axis, or of slices."""
     table, indices, updates = map(reads.dense, node.inputs)
     if indices.dtype not in _WHOLE:
         return None
     axis = node.attrs["axis"] % len(table.view.shape) if "axis" in node.attrs else None
-    return Scatter(table, indices, updates, axis, node.attrs["reduction"])
+    return ScatterRoutine(table, indices, updates, axis, node.attrs["reduction"])
 
 
 @routines("resize")
-def resample(tensors: Tensors, reads: Reads, node: Node, output: str) -> Resample | None:
+def resample(tensors: TensorOperands, reads: Reads, node: Node, output: str) -> Resample | None:
     """resize of floats by constant scales or sizes; the tables of each axis become constants."""
     shape, attrs = tensors.shape(node.inputs[0]), node.attrs
     given = [tensors.constant(name) if name else None for name in node.inputs[1:]]
@@ -110,7 +110,7 @@ def resample(tensors: Tensors, reads: Reads, node: Node, output: str) -> Resampl
 
 
 @routines("pad")
-def pad(tensors: Tensors, reads: Reads, node: Node, output: str) -> Resample | None:
+def pad(tensors: TensorOperands, reads: Reads, node: Node, output: str) -> Resample | None:
     """pad of floats by constant sizes, in every mode."""
     shape = tensors.shape(node.inputs[0])
     given = [tensors.constant(name) if name else None for name in (*node.inputs[1:], "", "")[:3]]
@@ -138,7 +138,7 @@ def _passes(
     for axis, matrix in matrices or [(0, np.arange(shape[0]))]:
         parts.append(tables(matrix))
         taps = int(np.count_nonzero(matrix)) if matrix.ndim > 1 else None
-        passes.append(Pass(axis, shape[axis], len(matrix), taps, words))
+        passes.append(ResampleAxis(axis, shape[axis], len(matrix), taps, words))
         words += len(parts[-1])
     reads.table(f"{node.output} taps", np.concatenate(parts))
     return Resample(reads.dense(node.inputs[0]), shape, tuple(passes), fill)

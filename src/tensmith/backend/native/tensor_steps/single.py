@@ -9,7 +9,7 @@ from dataclasses import replace
 from tensmith.backend.native.steps import Dense, Rename, Step
 from tensmith.backend.native.tensor_steps import picking
 from tensmith.backend.native.tensor_steps.by_formula import by_formula
-from tensmith.backend.native.tensor_steps.operands import Reads, Tensors
+from tensmith.backend.native.tensor_steps.operands import Reads, TensorOperands
 from tensmith.backend.native.views import is_view
 from tensmith.errors import EngineError
 from tensmith.formula.expr import Read
@@ -18,18 +18,18 @@ from tensmith.ir.handlers import Handlers
 from tensmith.ir.ops.reduction import Reduction
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.routine import Routine
-from tensmith.kernel.routines.attention import Attention
+from tensmith.kernel.routines.attention import AttentionRoutine
 from tensmith.kernel.routines.columns import ColumnSoftmax
-from tensmith.kernel.routines.reduce import KINDS, Reduce
+from tensmith.kernel.routines.reduce import KINDS, ReduceRoutine
 from tensmith.kernel.routines.rows import RowSoftmax
-from tensmith.kernel.routines.strided import Operand, Part, Strided
+from tensmith.kernel.routines.strided import Strided, StridedOperand, StridedStatement
 from tensmith.kernel.routines.take import Take
-from tensmith.kernel.view import View
+from tensmith.kernel.view import StridedView
 
-_routines = Handlers[Callable[[Tensors, Reads, Node, Isa], "Routine | None"]]()
+_routines = Handlers[Callable[[TensorOperands, Reads, Node, Isa], "Routine | None"]]()
 
 
-def alone(tensors: Tensors, node: Node, output: str, isa: Isa) -> Step:
+def alone(tensors: TensorOperands, node: Node, output: str, isa: Isa) -> Step:
     """The step that makes `output`; EngineError if there is no native kernel."""
     if is_view(node):
         return _seen(tensors, output, isa.lanes)
@@ -46,12 +46,12 @@ def alone(tensors: Tensors, node: Node, output: str, isa: Isa) -> Step:
     return Dense(routine, tuple(reads.sources), tensors.name(output), reads.constants)
 
 
-def matrix(reads: Reads, value: str, leading: tuple[int, ...]) -> Operand:
+def matrix(reads: Reads, value: str, leading: tuple[int, ...]) -> StridedOperand:
     """An operand of a batched product, the leading axes broadcast."""
     return reads.operand(value, (*leading, *reads.tensors.shape(value)[-2:]))
 
 
-def _seen(tensors: Tensors, value: str, lanes: int) -> Step:
+def _seen(tensors: TensorOperands, value: str, lanes: int) -> Step:
     """A view as a dense tensor of its own, for those who cannot read it where it lies."""
     root, view = tensors.trace(value)
     name = tensors.name(value)
@@ -61,12 +61,12 @@ def _seen(tensors: Tensors, value: str, lanes: int) -> Step:
     reads = Reads(tensors)
     dtype = tensors.dtype(value)
     same = "{0}" if dtype == "f32" else Read("0", (), dtype)
-    part = Part(same, (reads.operand(value),), View.dense(view.shape))
+    part = StridedStatement(same, (reads.operand(value),), StridedView.dense(view.shape))
     return Dense(Strided((part,), lanes, dtype), tuple(reads.sources), name, reads.constants)
 
 
 @_routines("softmax")
-def _softmax(tensors: Tensors, reads: Reads, node: Node, isa: Isa) -> Routine | None:
+def _softmax(tensors: TensorOperands, reads: Reads, node: Node, isa: Isa) -> Routine | None:
     shape = tensors.shape(node.output)
     axis = node.attrs["axis"] % len(shape)
     reads.dense(node.inputs[0])
@@ -77,7 +77,7 @@ def _softmax(tensors: Tensors, reads: Reads, node: Node, isa: Isa) -> Routine | 
 
 
 @_routines("gather")
-def _take(tensors: Tensors, reads: Reads, node: Node, isa: Isa) -> Routine | None:
+def _take(tensors: TensorOperands, reads: Reads, node: Node, isa: Isa) -> Routine | None:
     shape = tensors.shape(node.inputs[0])
     axis = node.attrs["axis"] % len(shape)
     table, indices = map(reads.dense, node.inputs)
@@ -87,18 +87,18 @@ def _take(tensors: Tensors, reads: Reads, node: Node, isa: Isa) -> Routine | Non
 
 
 @_routines("matmul")
-def _product(tensors: Tensors, reads: Reads, node: Node, isa: Isa) -> Routine | None:
+def _product(tensors: TensorOperands, reads: Reads, node: Node, isa: Isa) -> Routine | None:
     shape = tensors.shape(node.output)
     if min(len(tensors.shape(name)) for name in node.inputs) < 2:
         return None
     a, b = (matrix(reads, name, shape[:-2]) for name in node.inputs)
     if {a.dtype, b.dtype} != {"f32"}:
         return None
-    return Attention(a, b, None, None, View.dense(shape), 1.0, isa)
+    return AttentionRoutine(a, b, None, None, StridedView.dense(shape), 1.0, isa)
 
 
 @_routines(Reduction)
-def _reduce(tensors: Tensors, reads: Reads, node: Node, isa: Isa) -> Routine | None:
+def _reduce(tensors: TensorOperands, reads: Reads, node: Node, isa: Isa) -> Routine | None:
     op = node.kind(Reduction)
     kind = KINDS.get(op.takes) if op else None
     if kind is None:
@@ -115,4 +115,4 @@ def _reduce(tensors: Tensors, reads: Reads, node: Node, isa: Isa) -> Routine | N
         return None
     kept = [axis for axis in range(rank) if axis not in axes]
     view = operand.view.transposed(kept + axes)
-    return Reduce(kind, replace(operand, view=view), len(axes))
+    return ReduceRoutine(kind, replace(operand, view=view), len(axes))

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from tensmith.backend.packed.codec import codec
-from tensmith.backend.packed.elements import ELEMENT_TYPES, FLOAT, Integers, TensorSpec
+from tensmith.backend.packed.elements import ELEMENT_TYPES, FLOAT, Integers, PackedSpec
 from tensmith.backend.packed.integers import decode_integers, encode_integers
-from tensmith.backend.packed.streams import Encoded, Reader, number
+from tensmith.backend.packed.streams import EncodedTensor, StreamReader, number
 
 Floats = np.ndarray[Any, np.dtype[np.float32]]
 _MAX_STEPS = 1023
@@ -34,12 +34,12 @@ class _Grid:
 
 
 @codec("grid")
-class Grid:
+class QuantizedCodec:
     """Steps as integers, scales and the signs of zeros (where any is negative) as plain bytes."""
 
     tag = 5
 
-    def encode(self, data: bytes, spec: TensorSpec) -> Encoded | None:
+    def encode(self, data: bytes, spec: PackedSpec) -> EncodedTensor | None:
         """None unless every element is float32(integer * scale), |integer| < 1024."""
         if spec.type is not ELEMENT_TYPES[FLOAT]:
             return None
@@ -49,10 +49,10 @@ class Grid:
                 steps = encode_integers(_elements(found.steps, layout).astype(np.int64), spec.shape)
                 flags = number(layout) + number(len(found.negative_zeros))
                 plain = found.scales.astype("<f4").tobytes() + found.negative_zeros
-                return None if steps is None else Encoded(flags, plain) + steps
+                return None if steps is None else EncodedTensor(flags, plain) + steps
         return None
 
-    def decode(self, reader: Reader, spec: TensorSpec) -> bytes:
+    def decode(self, reader: StreamReader, spec: PackedSpec) -> bytes:
         """Inverse of `encode`."""
         layout = reader.parameters.number(_PER_TENSOR, _PER_COLUMN)
         signs = reader.parameters.number(0, spec.elements)
@@ -64,13 +64,13 @@ class Grid:
         return _elements(values, layout).astype("<f4").tobytes()
 
 
-def _row_count(spec: TensorSpec, layout: int) -> int:
+def _row_count(spec: PackedSpec, layout: int) -> int:
     if layout == _PER_TENSOR or not spec.shape:
         return 1
     return spec.shape[0] if layout == _PER_ROW else spec.shape[-1]
 
 
-def _rows(values: np.ndarray[Any, Any], spec: TensorSpec, layout: int) -> np.ndarray[Any, Any]:
+def _rows(values: np.ndarray[Any, Any], spec: PackedSpec, layout: int) -> np.ndarray[Any, Any]:
     """The elements with one row for each scale, [rows, n]."""
     count = _row_count(spec, layout)
     return values.reshape(-1, count).T if layout == _PER_COLUMN else values.reshape(count, -1)

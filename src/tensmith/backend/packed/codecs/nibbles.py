@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tensmith.backend.packed.codec import codec
-from tensmith.backend.packed.elements import TensorSpec, pack_small, unpack_small
+from tensmith.backend.packed.elements import PackedSpec, pack_small, unpack_small
 from tensmith.backend.packed.integers import decode_integers, encode_integers
-from tensmith.backend.packed.streams import Encoded, Reader
+from tensmith.backend.packed.streams import EncodedTensor, StreamReader
 
 
 @codec("nibbles")
@@ -16,16 +16,16 @@ class Nibbles:
 
     tag = 2
 
-    def encode(self, data: bytes, spec: TensorSpec) -> Encoded | None:
+    def encode(self, data: bytes, spec: PackedSpec) -> EncodedTensor | None:
         """None for any other element type."""
         if spec.type.name != "uint8":
             return None
         return encode_integers(unpack_small(data, 4).astype(np.int64), _shape(spec))
 
-    def decode(self, reader: Reader, spec: TensorSpec) -> bytes:
+    def decode(self, reader: StreamReader, spec: PackedSpec) -> bytes:
         """Inverse of `encode`."""
         return pack_small(decode_integers(reader, _shape(spec), 2 * spec.elements), 4)
 
 
-def _shape(spec: TensorSpec) -> tuple[int, ...]:
+def _shape(spec: PackedSpec) -> tuple[int, ...]:
     return (*spec.shape[:-1], 2 * spec.shape[-1]) if spec.shape else (2,)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tensmith.backend.packed.codec import codec
-from tensmith.backend.packed.elements import TensorSpec, bit_patterns
+from tensmith.backend.packed.elements import PackedSpec, bit_patterns
 from tensmith.backend.packed.integers import decode_integers, encode_integers
-from tensmith.backend.packed.streams import Encoded, Reader, number
+from tensmith.backend.packed.streams import EncodedTensor, StreamReader, number
 from tensmith.errors import ModelError
 
 _MAX_VALUES = 1024
@@ -20,7 +20,7 @@ class Palette:
 
     tag = 4
 
-    def encode(self, data: bytes, spec: TensorSpec) -> Encoded | None:
+    def encode(self, data: bytes, spec: PackedSpec) -> EncodedTensor | None:
         """None for elements of a byte or less, and past 1024 values or one for every two elements."""
         if spec.type.bits <= 8:
             return None
@@ -34,11 +34,11 @@ class Palette:
         order = np.argsort(_ascending(values, spec), kind="stable")
         ranks = np.empty_like(order)
         ranks[order] = np.arange(order.size)
-        codebook = Encoded(number(values.size), values[order].tobytes())
+        codebook = EncodedTensor(number(values.size), values[order].tobytes())
         part = encode_integers(ranks[indices].astype(np.int64), spec.shape)
         return None if part is None else codebook + part
 
-    def decode(self, reader: Reader, spec: TensorSpec) -> bytes:
+    def decode(self, reader: StreamReader, spec: PackedSpec) -> bytes:
         """Inverse of `encode`."""
         size = reader.parameters.number(1, _MAX_VALUES)
         codebook = bit_patterns(reader.plain.take(size * spec.type.bits // 8), spec.type.bits)
@@ -49,7 +49,7 @@ class Palette:
 
 
 def _ascending(
-    values: np.ndarray[tuple[int, ...], np.dtype[np.uint64]], spec: TensorSpec
+    values: np.ndarray[tuple[int, ...], np.dtype[np.uint64]], spec: PackedSpec
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
     """Keys that order bit patterns as the numbers they mean: negative ones last among unsigned patterns."""
     top = values.dtype.type(1 << (spec.type.bits - 1))

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from tensmith.backend.packed.codec import codec
-from tensmith.backend.packed.elements import ElementType, TensorSpec, bit_patterns
+from tensmith.backend.packed.elements import ElementType, PackedSpec, bit_patterns
 from tensmith.backend.packed.integers import decode_integers, encode_integers
-from tensmith.backend.packed.streams import Encoded, Reader
+from tensmith.backend.packed.streams import EncodedTensor, StreamReader
 
 
 @codec("planes")
@@ -24,12 +24,12 @@ class Planes:
 
     tag = 3
 
-    def encode(self, data: bytes, spec: TensorSpec) -> Encoded | None:
+    def encode(self, data: bytes, spec: PackedSpec) -> EncodedTensor | None:
         """None for elements of a byte or less, which are one plane already."""
         if spec.type.bits <= 8:
             return None
         patterns = _gather(bit_patterns(data, spec.type.bits), spec.type)
-        encoded = Encoded()
+        encoded = EncodedTensor()
         for shift, width in _planes(spec.type):
             plane = (patterns >> np.uint64(shift)) & np.uint64((1 << width) - 1)
             part = encode_integers(plane.astype(np.int64), spec.shape)
@@ -38,7 +38,7 @@ class Planes:
             encoded += part
         return encoded
 
-    def decode(self, reader: Reader, spec: TensorSpec) -> bytes:
+    def decode(self, reader: StreamReader, spec: PackedSpec) -> bytes:
         """Inverse of `encode`."""
         patterns = np.zeros(spec.elements, np.uint64)
         for shift, width in _planes(spec.type):

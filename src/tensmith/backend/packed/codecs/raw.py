@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tensmith.backend.packed.codec import codec
-from tensmith.backend.packed.elements import TensorSpec
-from tensmith.backend.packed.streams import Encoded, Reader
+from tensmith.backend.packed.elements import PackedSpec
+from tensmith.backend.packed.streams import EncodedTensor, StreamReader
 
 
 @codec("raw")
@@ -13,10 +13,10 @@ class Raw:
 
     tag = 0
 
-    def encode(self, data: bytes, spec: TensorSpec) -> Encoded | None:
+    def encode(self, data: bytes, spec: PackedSpec) -> EncodedTensor | None:
         """Always applies."""
-        return Encoded(plain=data)
+        return EncodedTensor(plain=data)
 
-    def decode(self, reader: Reader, spec: TensorSpec) -> bytes:
+    def decode(self, reader: StreamReader, spec: PackedSpec) -> bytes:
         """The next `spec.byte_length` bytes."""
         return reader.plain.take(spec.byte_length)

@@ -9,20 +9,20 @@ import numpy as np
 
 from tensmith.backend.packed.codec import codec
 from tensmith.backend.packed.codecs.planes import Planes
-from tensmith.backend.packed.elements import TensorSpec, bit_patterns
+from tensmith.backend.packed.elements import PackedSpec, bit_patterns
 from tensmith.backend.packed.integers import decode_integers, encode_integers
-from tensmith.backend.packed.streams import Encoded, Reader
+from tensmith.backend.packed.streams import EncodedTensor, StreamReader
 
 _MIN_ZEROS = 0.05  # of the elements; with fewer a mask cannot pay
 
 
 @codec("sparse")
-class Sparse:
+class SparseCodec:
     """Elements wider than a byte of which some, not all, are zero (-0 counts as not zero)."""
 
     tag = 6
 
-    def encode(self, data: bytes, spec: TensorSpec) -> Encoded | None:
+    def encode(self, data: bytes, spec: PackedSpec) -> EncodedTensor | None:
         """None for elements of a byte or less, and with hardly a zero or nothing else."""
         if spec.type.bits <= 8:
             return None
@@ -34,7 +34,7 @@ class Sparse:
         values = Planes().encode(patterns[kept].tobytes(), _dense(spec, kept))
         return None if mask is None or values is None else mask + values
 
-    def decode(self, reader: Reader, spec: TensorSpec) -> bytes:
+    def decode(self, reader: StreamReader, spec: PackedSpec) -> bytes:
         """Inverse of `encode`."""
         kept = decode_integers(reader, spec.shape, spec.elements) != 0
         patterns = np.zeros(spec.elements, f"<u{spec.type.bits // 8}")
@@ -42,5 +42,5 @@ class Sparse:
         return patterns.tobytes()
 
 
-def _dense(spec: TensorSpec, kept: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> TensorSpec:
-    return TensorSpec(spec.type, (int(np.count_nonzero(kept)),))
+def _dense(spec: PackedSpec, kept: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> PackedSpec:
+    return PackedSpec(spec.type, (int(np.count_nonzero(kept)),))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tensmith.backend.packed.codec import codec
-from tensmith.backend.packed.elements import TensorSpec, from_integers, to_integers
+from tensmith.backend.packed.elements import PackedSpec, from_integers, to_integers
 from tensmith.backend.packed.integers import decode_integers, encode_integers
-from tensmith.backend.packed.streams import Encoded, Reader
+from tensmith.backend.packed.streams import EncodedTensor, StreamReader
 
 
 @codec("integers")
@@ -14,11 +14,11 @@ class Whole:
 
     tag = 1
 
-    def encode(self, data: bytes, spec: TensorSpec) -> Encoded | None:
+    def encode(self, data: bytes, spec: PackedSpec) -> EncodedTensor | None:
         """None for floats and wide ranges."""
         values = to_integers(data, spec.type, spec.elements)
         return None if values is None else encode_integers(values, spec.shape)
 
-    def decode(self, reader: Reader, spec: TensorSpec) -> bytes:
+    def decode(self, reader: StreamReader, spec: PackedSpec) -> bytes:
         """Inverse of `encode`."""
         return from_integers(decode_integers(reader, spec.shape, spec.elements), spec.type)

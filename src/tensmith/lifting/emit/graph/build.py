@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tensmith.formula.arith import Array
-from tensmith.formula.poly import Dim, Div, Poly
+from tensmith.formula.poly import Dim, FloorDiv, Poly
 from tensmith.ir import Node
 from tensmith.ir.onnx_schema import ELEMENT_CODES
 from tensmith.ir.program import make_node
@@ -76,7 +76,7 @@ class Graph:
             terms.append(fold(lambda a, b: self.op("mul", [a, b]), factors))
         return fold(lambda a, b: self.op("add", [a, b]), terms)
 
-    def _atom(self, atom: str | Div) -> str:
+    def _atom(self, atom: str | FloorDiv) -> str:
         if isinstance(atom, str):
             return self.symbols[atom]
         return self.op("div", [self.size(atom.top), self.size(atom.bottom)])

@@ -11,12 +11,12 @@ from itertools import permutations
 
 from tensmith.formula.poly import Dim, Poly, product
 from tensmith.lifting.emit.graph.build import Graph
-from tensmith.lifting.lifted import View
+from tensmith.lifting.lifted import ArrayView
 
 _ZERO, _ONE = Poly.of(0), Poly.of(1)
 
 
-def read(graph: Graph, array: str, view: View) -> str:
+def read(graph: Graph, array: str, view: ArrayView) -> str:
     """The elements of a view, in its shape."""
     if len(view.offset) == 1:
         order = _dense_order(view)
@@ -35,7 +35,7 @@ def read(graph: Graph, array: str, view: View) -> str:
     return array
 
 
-def read_what_is_there(graph: Graph, array: str, view: View) -> str:
+def read_what_is_there(graph: Graph, array: str, view: ArrayView) -> str:
     """The elements of a view in its shape, anything in the place of those that lie outside of the array."""
     axes = len(view.offset)
     padded = graph.op("pad", [array, graph.const([0] * axes + [1] * axes)])  # so that no axis is empty
@@ -51,7 +51,7 @@ def _clipped(graph: Graph, positions: str, last: str) -> str:
     return graph.op("min", [graph.op("max", [positions, graph.const(0)]), last])
 
 
-def write(graph: Graph, array: str, view: View, value: str) -> str:
+def write(graph: Graph, array: str, view: ArrayView, value: str) -> str:
     """The whole array with a view replaced."""
     if len(view.offset) == 1 and _dense_order(view) == tuple(range(len(view.shape))):
         count = Poly.of(product(view.shape))
@@ -72,7 +72,7 @@ def _between(graph: Graph, array: str, value: str, axis: int, start: Poly, count
     return graph.op("concat", [*head, value, tail], {"axis": axis})
 
 
-def _into_box(graph: Graph, array: str, view: View, value: str) -> str:
+def _into_box(graph: Graph, array: str, view: ArrayView, value: str) -> str:
     """Axis by axis from the last: the value grows to the array's full extent."""
     for axis in reversed(range(len(view.shape))):
         around = array
@@ -83,14 +83,14 @@ def _into_box(graph: Graph, array: str, view: View, value: str) -> str:
     return value
 
 
-def _is_corner(view: View) -> bool:
+def _is_corner(view: ArrayView) -> bool:
     """Whether axis k of the view walks axis k of the array, forwards and alone."""
     axes = len(view.offset)
     identity = tuple(tuple(_ONE if a == k else _ZERO for k in range(axes)) for a in range(axes))
     return len(view.shape) == axes and view.steps == identity
 
 
-def _dense_order(view: View) -> tuple[int, ...] | None:
+def _dense_order(view: ArrayView) -> tuple[int, ...] | None:
     """The order of axes in which flat elements follow each other in memory without gaps."""
     (steps,) = view.steps
     if len(steps) > 4:
@@ -105,7 +105,7 @@ def _dense_order(view: View) -> tuple[int, ...] | None:
     return None
 
 
-def _flat_positions(graph: Graph, view: View) -> str:
+def _flat_positions(graph: Graph, view: ArrayView) -> str:
     """The position of every element of a view of flat memory, in the view's shape."""
     return _along(graph, view.offset[0], view.steps[0], view.shape)
 
@@ -125,7 +125,7 @@ def _along(graph: Graph, offset: Poly, steps: Sequence[Poly], shape: Sequence[Di
     return graph.op("expand", [total, graph.vector(shape)]) if shape else total
 
 
-def _positions(graph: Graph, view: View) -> str:
+def _positions(graph: Graph, view: ArrayView) -> str:
     """The subscripts of every element of a view of nested memory, one a last axis."""
     parts = []
     for offset, steps in zip(view.offset, view.steps):

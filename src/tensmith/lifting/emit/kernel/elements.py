@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tensmith.ctext.typed import Bounds, Typing
+from tensmith.ctext.typed import KnownRanges, Typing
 from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import PICKED, Call, Choose, Expr, Formula, Let, Num, Read, Reduce, Size, fresh
-from tensmith.formula.poly import Dim, Div, Poly
+from tensmith.formula.poly import Dim, FloorDiv, Poly
 from tensmith.ir.elements import Elements
 from tensmith.ir.op import Node
 from tensmith.ir.ops.sizes import flat_position
 from tensmith.lifting.emit.kernel.parameters import length_symbol
-from tensmith.lifting.lifted import Input, Lifted, View
+from tensmith.lifting.lifted import ArrayView, Input, Lifted
 from tensmith.lifting.refusal import Refusal
 
 
-def place(view: View, indices: Sequence[Poly]) -> Poly:
+def place(view: ArrayView, indices: Sequence[Poly]) -> Poly:
     """Where an element of a view lies, counted in elements of row-major memory."""
     position = Poly.of(0)
     for axis, (offset, steps) in enumerate(zip(view.offset, view.steps)):
@@ -41,7 +41,7 @@ class KernelElements(Elements[Expr, Poly]):
         self.lifted, self.stored, self.flat = lifted, stored, flat
         self.program = lifted.program
         self.inputs: Mapping[str, Input] = {entry.name: entry for entry in lifted.inputs}
-        self.bounds = Bounds(Ranges({}, least(lifted)))
+        self.bounds = KnownRanges(Ranges({}, least(lifted)))
         self._made: dict[tuple[str, tuple[Poly, ...]], Expr] = {}
 
     def refused(self, reason: str) -> Refusal:
@@ -83,7 +83,7 @@ class KernelElements(Elements[Expr, Poly]):
         return self.element(value, indices)
 
     def _simplified(self, index: Poly) -> Poly:
-        divided = any(isinstance(atom, Div) for monomial, _ in index.terms for atom, _ in monomial)
+        divided = any(isinstance(atom, FloorDiv) for monomial, _ in index.terms for atom, _ in monomial)
         return self.bounds.ranges.simplify(index) if divided else index
 
     def _input(self, entry: Input, indices: tuple[Poly, ...]) -> Expr:

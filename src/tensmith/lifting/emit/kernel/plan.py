@@ -26,7 +26,7 @@ _LARGEST = 20_000
 
 
 @dataclass(frozen=True)
-class Step(Nest):
+class LoopNest(Nest):
     """A loop nest; `output` is the output of the program it writes, None for a stored value."""
 
     output: Output | None = None
@@ -43,18 +43,18 @@ def output_key(buffer: str) -> str:
 
 
 @dataclass(frozen=True)
-class Plan:
+class LoopPlan:
     """The loop nests of a function in order; `stored` are the values with buffers of their own."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[LoopNest, ...]
     stored: tuple[str, ...]
 
 
 # What a target stores beyond what would be computed again and again.
-Rule = Callable[[Step], frozenset[str]]
+Rule = Callable[[LoopNest], frozenset[str]]
 
 
-def make_plan(lifted: Lifted, rule: Rule = lambda step: frozenset(), flat: bool = True) -> Plan:
+def make_plan(lifted: Lifted, rule: Rule = lambda step: frozenset(), flat: bool = True) -> LoopPlan:
     """The plan of a lifted function; `flat` as in KernelElements. Refusal where an op has no loop form."""
     program = lifted.program
     stored = frozenset(node.output for node in program.nodes if _cumulative(node))
@@ -63,11 +63,11 @@ def make_plan(lifted: Lifted, rule: Rule = lambda step: frozenset(), flat: bool 
         wanted = _to_store(steps).union(*map(rule, steps)) - stored
         if not wanted:
             ordered = [name for node in program.nodes for name in node.outputs if name in stored]
-            return Plan(steps, tuple(ordered))
+            return LoopPlan(steps, tuple(ordered))
         stored |= wanted
 
 
-def _steps(elements: KernelElements) -> Iterator[Step]:
+def _steps(elements: KernelElements) -> Iterator[LoopNest]:
     lifted = elements.lifted
     for node in elements.program.nodes:
         if node.output in elements.stored:
@@ -83,7 +83,9 @@ def _steps(elements: KernelElements) -> Iterator[Step]:
         buffer = output.view.array if output.view is not None else "return"
         _check_size(elements, expr)
         names, kept = _looped(indices, extents)
-        yield Step(buffer, elements.program.type(output.name).dtype, names, kept, index, expr, output=output)
+        yield LoopNest(
+            buffer, elements.program.type(output.name).dtype, names, kept, index, expr, output=output
+        )
 
 
 def _variables(elements: KernelElements, extents: tuple[Poly, ...]) -> tuple[Poly, ...]:
@@ -103,7 +105,7 @@ def _cumulative(node: Node) -> Cumulative | None:
     return found if isinstance(found, Cumulative) else None
 
 
-def _stored(elements: KernelElements, node: Node) -> Step:
+def _stored(elements: KernelElements, node: Node) -> LoopNest:
     extents = elements.shape(node.output)
     scans = _cumulative(node)
     indices = (
@@ -125,7 +127,7 @@ def _stored(elements: KernelElements, node: Node) -> Step:
     _check_size(elements, expr)
     index = Poly.of(flat_position(indices, extents))
     names, kept = (tuple(map(str, indices)), extents) if scans else _looped(indices, extents)
-    return Step(node.output, dtype, names, kept, index, expr, scan)
+    return LoopNest(node.output, dtype, names, kept, index, expr, scan)
 
 
 def _check_size(elements: KernelElements, expr: Expr) -> None:
@@ -136,7 +138,7 @@ def _check_size(elements: KernelElements, expr: Expr) -> None:
 # What must be stored
 
 
-def _to_store(steps: tuple[Step, ...]) -> frozenset[str]:
+def _to_store(steps: tuple[LoopNest, ...]) -> frozenset[str]:
     """Values that would be computed again and again."""
     found: set[str] = set()
     instances: dict[str, set[int]] = {}
@@ -160,7 +162,7 @@ def _inside_chains(root: Expr) -> Iterator[Reduce]:
             yield expr.body
 
 
-def _recomputed(step: Step) -> set[str]:
+def _recomputed(step: LoopNest) -> set[str]:
     """Values of folds that stand in a loop they do not depend on and cannot be moved out of."""
     found: set[str] = set()
     seen: set[tuple[int, tuple[str, ...], bool]] = set()

@@ -12,14 +12,14 @@ from tensmith.formula.expr import Call, Expr, Num, Read, Reduce
 from tensmith.formula.poly import Dim, Poly
 from tensmith.formula.walk import loads, outer_reductions
 from tensmith.ir.ops.sizes import flat_position
-from tensmith.lifting.emit.kernel.plan import Step
+from tensmith.lifting.emit.kernel.plan import LoopNest
 
 # Build -> element type and accumulator type.
 BUILDS = {"int8": ("i8", "i32"), "fp32": ("f32", "f32")}
 
 
 @dataclass(frozen=True)
-class Operand:
+class MatrixOperand:
     """A matrix in memory: rows `stride` elements apart, columns `column` elements apart."""
 
     load: Read
@@ -34,7 +34,7 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class Product:
+class MatrixProduct:
     """c[i, j] = d[i, j] + sum(k; a[i, k] * b[k, j]) for every index of the outer loops.
 
     rows, columns, depth: I, J, K. Without a second (or first) axis, J (or I) is 1. `bias` is d, or None.
@@ -45,9 +45,9 @@ class Product:
     rows: Poly
     columns: Poly
     depth: Poly
-    a: Operand
-    b: Operand
-    bias: Operand | None
+    a: MatrixOperand
+    b: MatrixOperand
+    bias: MatrixOperand | None
     c: tuple[Poly, Poly]  # start and row stride
 
 
@@ -61,7 +61,7 @@ class Sum:
     target: Poly
 
 
-def find_product(step: Step) -> Product | None:
+def find_product(step: LoopNest) -> MatrixProduct | None:
     """The step as one matrix product, with or without an addend."""
     fold, bias = _fold_and_bias(step.expr)
     if fold is None or step.scan is not None or guarded(step):
@@ -73,16 +73,16 @@ def find_product(step: Step) -> Product | None:
     return None
 
 
-def guarded(step: Step) -> bool:
+def guarded(step: LoopNest) -> bool:
     """Whether a step reads memory that may not be there, which the mesh would load all the same."""
     return any(load.when is not None for load in loads(step.expr))
 
 
-def stored_for_mesh(step: Step) -> frozenset[str]:
+def stored_for_mesh(step: LoopNest) -> frozenset[str]:
     """Products inside larger expressions: the mesh computes them first, the CPU core goes on."""
     found = set()
     for fold in outer_reductions(step.expr):
-        alone = Step(step.buffer, fold.type, step.variables, step.extents, step.index, fold)
+        alone = LoopNest(step.buffer, fold.type, step.variables, step.extents, step.index, fold)
         if fold.of and find_product(alone) is not None and find_product(step) is None:
             found.add(fold.of)
     return frozenset(found)
@@ -108,8 +108,8 @@ def _axis_pairs(rank: int) -> list[tuple[int | None, int | None]]:
 
 
 def _product(
-    step: Step, fold: Reduce, bias: Read | None, row: int | None, column: int | None
-) -> Product | None:
+    step: LoopNest, fold: Reduce, bias: Read | None, row: int | None, column: int | None
+) -> MatrixProduct | None:
     factors = _factors(fold)
     if factors is None or fold.kind != "sum":
         return None
@@ -126,7 +126,7 @@ def _product(
             continue
         outer = tuple(axis for axis in range(len(step.variables)) if axis not in (row, column))
         sizes = [step.extents[axis] if axis is not None else Poly.of(1) for axis in (row, column)]
-        return Product(build, outer, sizes[0], sizes[1], fold.extent, left, right, added, target[:2])
+        return MatrixProduct(build, outer, sizes[0], sizes[1], fold.extent, left, right, added, target[:2])
     return None
 
 
@@ -166,16 +166,16 @@ def _matrix(index: Poly, row: str | None, column: str | None) -> tuple[Poly, Pol
     return start, strides[0], strides[1]
 
 
-def _operand(load: Read, row: str | None, column: str | None, other: str | None) -> Operand | None:
+def _operand(load: Read, row: str | None, column: str | None, other: str | None) -> MatrixOperand | None:
     """A load as a matrix over two variables that does not vary with a third."""
     (index,) = load.indices
     if other is not None and other in index.symbols():
         return None
     found = _matrix(index, row, column)
-    return None if found is None else Operand(load, *found)
+    return None if found is None else MatrixOperand(load, *found)
 
 
-def find_sum(step: Step) -> Sum | None:
+def find_sum(step: LoopNest) -> Sum | None:
     """The step as a sum of dense arrays of accumulator words."""
     build = "fp32" if step.dtype == "f32" else "int8" if step.dtype == "i32" else None
     if build is None or step.scan is not None or not step.variables:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from tensmith.formula.expr import Read
 from tensmith.formula.poly import Poly
 from tensmith.formula.walk import loads
-from tensmith.lifting.emit.vector.kernel import Kernel
+from tensmith.lifting.emit.vector.kernel import VectorKernel
 
 _DATA = {"f32": "F32", "i32": "I32", "i16": "I16", "u16": "U16", "i8": "I8", "u8": "U8"}
 
@@ -21,7 +21,7 @@ HEADER = """\
 """
 
 
-def glue_class(kernel: Kernel, dtypes: dict[str, str]) -> str:
+def glue_class(kernel: VectorKernel, dtypes: dict[str, str]) -> str:
     """A class with GetKernelName and GetGcDefinitions; `dtypes`: element type of each input tensor."""
     name = kernel.name
     inputs = kernel.inputs
@@ -50,7 +50,7 @@ def glue_class(kernel: Kernel, dtypes: dict[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _body(kernel: Kernel, types: list[str]) -> Iterator[str]:
+def _body(kernel: VectorKernel, types: list[str]) -> Iterator[str]:
     yield f"if (in_defs->inputTensorNr != {len(types)}) {{"
     yield f"    in_defs->inputTensorNr = {len(types)};"
     yield "    return tpc_lib_api::GLUE_INCOMPATIBLE_INPUT_COUNT;"
@@ -81,7 +81,7 @@ def _body(kernel: Kernel, types: list[str]) -> Iterator[str]:
     yield "return tpc_lib_api::GLUE_SUCCESS;"
 
 
-def _geometry(kernel: Kernel) -> Iterator[str]:
+def _geometry(kernel: VectorKernel) -> Iterator[str]:
     rank = max(1, len(kernel.step.variables))
     yield f"out_defs->indexSpaceRank = {rank};"
     yield "const auto &out = in_defs->outputTensors[0].geometry;"
@@ -103,7 +103,7 @@ def _mapping(target: str, dimension: int, covered: int, start: str) -> Iterator[
     yield f"{target}.end_b = {start} + {covered - 1};"
 
 
-def _input_pattern(kernel: Kernel, place: int, value: str) -> Iterator[str]:
+def _input_pattern(kernel: VectorKernel, place: int, value: str) -> Iterator[str]:
     """Which part of an input a point reads; all of it where loops of the kernel run over it."""
     pattern = f"out_defs->inputTensorAccessPattern[{place}]"
     found = [load for load in loads(kernel.step.expr) if load.tensor == value]
@@ -117,7 +117,7 @@ def _input_pattern(kernel: Kernel, place: int, value: str) -> Iterator[str]:
         yield from _mapping(target, dimension, kernel.lanes if dimension == 0 else 1, "0")
 
 
-def _dimension(kernel: Kernel, found: list[Read], axis: int) -> int | None:
+def _dimension(kernel: VectorKernel, found: list[Read], axis: int) -> int | None:
     """The index space dimension that an axis of every load follows step by step."""
     variables = kernel.step.variables
     for position, variable in enumerate(variables):
@@ -126,7 +126,7 @@ def _dimension(kernel: Kernel, found: list[Read], axis: int) -> int | None:
     return None
 
 
-def _parameters(kernel: Kernel) -> Iterator[str]:
+def _parameters(kernel: VectorKernel) -> Iterator[str]:
     if kernel.scalars:
         count = len(kernel.scalars)
         yield f"out_defs->kernel.paramsNr = {count};"

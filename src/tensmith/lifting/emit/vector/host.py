@@ -11,21 +11,23 @@ from dataclasses import replace
 from tensmith.ctext.dialect import CTYPES
 from tensmith.ctext.loops import nest_lines
 from tensmith.ctext.names import Names, enclosed
-from tensmith.ctext.scalar import Scope
+from tensmith.ctext.scalar import CBlock
 from tensmith.formula.expr import Read
 from tensmith.formula.poly import Poly, product
 from tensmith.ir.ops.sizes import flat_position
-from tensmith.lifting.emit.c import Source
+from tensmith.lifting.emit.c import CSource
 from tensmith.lifting.emit.kernel.elements import KernelElements, place
-from tensmith.lifting.emit.kernel.plan import Plan, Step
-from tensmith.lifting.emit.vector.kernel import PARAMETER, Kernel
+from tensmith.lifting.emit.kernel.plan import LoopNest, LoopPlan
+from tensmith.lifting.emit.vector.kernel import PARAMETER, VectorKernel
 from tensmith.lifting.lifted import Lifted
 
 
-class Host(Source):
+class Host(CSource):
     """F.c of a function whose loops run on the device."""
 
-    def __init__(self, lifted: Lifted, plan: Plan, kernels: tuple[Kernel, ...], names: Names) -> None:
+    def __init__(
+        self, lifted: Lifted, plan: LoopPlan, kernels: tuple[VectorKernel, ...], names: Names
+    ) -> None:
         self.kernels = kernels
         self._tensors: dict[str, str] = {}
         super().__init__(lifted, plan, names)
@@ -52,7 +54,7 @@ class Host(Source):
         names = ", ".join(kernel.name for kernel in self.kernels)
         return ["", f"Kernels: {names}. Checked on a functional model of the intrinsics."]
 
-    def run(self, scope: Scope) -> None:
+    def run(self, scope: CBlock) -> None:
         """Packs, launches each kernel, unpacks."""
         values = list(dict.fromkeys(v for kernel in self.kernels for v in kernel.inputs))
         fed = [value for value in values if value not in self.plan.stored]
@@ -80,14 +82,14 @@ class Host(Source):
     def _shape(self, value: str) -> tuple[Poly, ...]:
         return tuple(map(Poly.of, self.lifted.program.type(value).dims))
 
-    def _allocated(self, scope: Scope, key: str, dtype: str, shape: tuple[Poly, ...]) -> None:
+    def _allocated(self, scope: CBlock, key: str, dtype: str, shape: tuple[Poly, ...]) -> None:
         name = self.unit.names.fresh(f"tensor_{key.rpartition(' ')[2]}")
         self._tensors[key] = name
         self.unit.buffers[f"tensor {key}"] = name
         count = enclosed(scope.poly(Poly.of(product(shape))))
         scope.line(f"{CTYPES[dtype]} *restrict {name} = malloc((size_t){count} * sizeof *{name} + 1);")
 
-    def _pack(self, scope: Scope, value: str) -> None:
+    def _pack(self, scope: CBlock, value: str) -> None:
         """A view, or a constant, as a dense tensor."""
         shape = self._shape(value)
         variables = tuple(f"pack {value} {axis}" for axis in range(len(shape)))
@@ -100,9 +102,9 @@ class Host(Source):
             source = Read(entry.view.array, (place(entry.view, indices),), dtype, when)
         else:
             source = Read(value, (flat,), dtype)
-        nest_lines(scope, Step(f"tensor {value}", dtype, variables, shape, flat, source))
+        nest_lines(scope, LoopNest(f"tensor {value}", dtype, variables, shape, flat, source))
 
-    def _launch(self, scope: Scope, kernel: Kernel) -> None:
+    def _launch(self, scope: CBlock, kernel: VectorKernel) -> None:
         name = self.signature.function
         key = kernel.step.buffer if kernel.step.output is None else f"result of {kernel.name}"
         entries = [
@@ -122,7 +124,7 @@ class Host(Source):
         empty = " && ".join(f"{enclosed(scope.poly(extent))} > 0" for extent in kernel.step.extents)
         scope.block(f"if (!launched{' && ' + empty if empty else ''})", inner)
 
-    def _scalars(self, scope: Scope, kernel: Kernel) -> str:
+    def _scalars(self, scope: CBlock, kernel: VectorKernel) -> str:
         """Scalars and sizes as 32-bit words; floats by their bits."""
         if not kernel.scalars:
             return "NULL"
@@ -139,7 +141,7 @@ class Host(Source):
                 scope.line(f"words[{position}] = {text};")
         return "words"
 
-    def _unpack(self, scope: Scope, step: Step, key: str) -> None:
+    def _unpack(self, scope: CBlock, step: LoopNest, key: str) -> None:
         """A result put where the source writes it."""
         indices = tuple(map(Poly.symbol, step.variables))
         flat = Poly.of(flat_position(indices, step.extents))

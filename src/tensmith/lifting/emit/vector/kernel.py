@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tensmith.ctext.names import Names, enclosed, unmixed
 from tensmith.formula.expr import Call, Choose, Expr, Read, Reduce
 from tensmith.formula.walk import chain, free_variables, is_reduction, loads, outer_reductions, walk
-from tensmith.lifting.emit.kernel.plan import Step
+from tensmith.lifting.emit.kernel.plan import LoopNest
 from tensmith.lifting.emit.vector.lanes import DIVISION, REGISTERS, Vector, lanes_of
 from tensmith.lifting.refusal import Refusal
 
@@ -25,7 +25,7 @@ _START = {"sum": {"f32": "0.0f", "i32": "0"}, "prod": {"f32": "1.0f", "i32": "1"
 
 
 @dataclass(frozen=True)
-class Kernel:
+class VectorKernel:
     """The text of a kernel and its parameters in order: tensors (values of the program), then 32-bit scalars.
 
     scalars: symbols of sizes, and scalar parameters as "parameter NAME". lanes: elements of the output's
@@ -37,7 +37,7 @@ class Kernel:
     text: str
     tensors: tuple[str, ...]
     scalars: tuple[str, ...]
-    step: Step
+    step: LoopNest
     lanes: int
     special: bool
 
@@ -47,7 +47,7 @@ class Kernel:
         return self.tensors[:-1]
 
 
-def stored_for_lanes(step: Step) -> frozenset[str]:
+def stored_for_lanes(step: LoopNest) -> frozenset[str]:
     """Sums that one kernel cannot hold: a second one, or one that several outputs share."""
     folds = outer_reductions(step.expr)
     inner = {
@@ -63,7 +63,7 @@ def stored_for_lanes(step: Step) -> frozenset[str]:
     return frozenset(fold.of for fold in folds) | inner if chosen else frozenset(inner)
 
 
-def make_kernel(name: str, step: Step, scalars: dict[str, str]) -> Kernel:
+def make_kernel(name: str, step: LoopNest, scalars: dict[str, str]) -> VectorKernel:
     """The kernel of a step; `scalars`: scalar parameter -> element type. Raises Refusal."""
     if step.scan is not None:
         raise Refusal("a running total goes from element to element, which lanes cannot; use another target")
@@ -76,7 +76,7 @@ def make_kernel(name: str, step: Step, scalars: dict[str, str]) -> Kernel:
 class _Writer:
     """Builds one kernel."""
 
-    def __init__(self, name: str, step: Step, scalars: dict[str, str], names: Names) -> None:
+    def __init__(self, name: str, step: LoopNest, scalars: dict[str, str], names: Names) -> None:
         self.name, self.step = name, step
         self.types = scalars
         self.names = names
@@ -111,7 +111,7 @@ class _Writer:
 
     # The kernel
 
-    def kernel(self) -> Kernel:
+    def kernel(self) -> VectorKernel:
         """Writes everything."""
         vector, step = self.vector, self.step
         rank = len(step.variables)
@@ -259,7 +259,7 @@ class _Writer:
             raise Refusal(f"a sum down the lanes is written as float or int, not as {dtype}")
         self.vector.line(f"v_{dtype}_st_tnsr_partial({self._coordinates(0)}, out, {value}, 0, 0);")
 
-    def _finished(self) -> Kernel:
+    def _finished(self) -> VectorKernel:
         tensors = [f"tensor {name}" for name in self.tensors.values()]
         scalars = [
             f"{'float' if self.types.get(name.removeprefix(PARAMETER)) == 'f32' else 'int'} {text}"
@@ -273,7 +273,7 @@ class _Writer:
             f"/* {self.name} writes {self.step.buffer}: {covered} for each point of the index space. */\n"
         )
         text = f"{comment}{division}{head}{body}\n}}\n"
-        return Kernel(
+        return VectorKernel(
             self.name,
             text,
             (*self.tensors, ""),
@@ -284,7 +284,7 @@ class _Writer:
         )
 
 
-def _runs_along(last: Reduce, body: Expr, step: Step) -> bool:
+def _runs_along(last: Reduce, body: Expr, step: LoopNest) -> bool:
     """Whether the last loop of a sum runs along the dimension 0 of what it reads, and the outputs do not."""
     output = step.variables[-1] if step.variables else ""
     if not output:
