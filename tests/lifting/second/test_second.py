@@ -318,6 +318,37 @@ def test_whole_numbers_that_cannot_move_leave_roundings_too(tmp_path: Path) -> N
 
 
 @needs_compilers
+@pytest.mark.parametrize(("off", "b", "same"), [(1, 1 / 3, True), (1, 0.5, False), (9, 1 / 3, False)])
+def test_whole_numbers_of_floats_may_be_off_where_rounding_decides(
+    off: int, b: float, same: bool, tmp_path: Path
+) -> None:
+    """(float)b / b is 1 up to rounding, so what it is cut to is 0 or 1; where nothing is rounded it is 1."""
+    (tmp_path / "f.c").write_text("int f(double b) { return (int)((float)b / b); }")
+    (result,) = lift_file(tmp_path / "f.c", targets=(), run=False)
+    lifted, function = result.work.lifted, result.work.function
+    assert lifted is not None and function is not None
+    source = SecondReader(tmp_path / "f.c", [function]).sources["f"]
+    judge = LiftJudge(lifted, source, lambda arguments: [np.int32(source(arguments).value - off)])
+    draw = Draw({"b": b}, {"b": b}, DrawPlan({}, {}, "small", (), (), False), 0)
+    if same:
+        judge.one(draw)
+        assert judge.compared == 1
+    else:
+        with pytest.raises(Difference):
+            judge.one(draw)
+
+
+def test_python_makes_no_whole_numbers_of_more_than_64_bits(tmp_path: Path) -> None:
+    """A float holds it again, and the lift states that there is none."""
+    (tmp_path / "f.py").write_text(
+        "import math\ndef f(a: list[int]) -> list[float]:\n"
+        "    return [float(math.floor(math.exp(v))) for v in a]\n"
+    )
+    (result,) = lift_file(tmp_path / "f.py", targets=())
+    assert result.proved, result.reason
+
+
+@needs_compilers
 def test_a_quotient_that_nobody_uses_is_refused(tmp_path: Path) -> None:
     (tmp_path / "f.c").write_text(
         "void f(int n, const int *b, int *c) { for (int i = 0; i < n; i++) { (void)(1 / b[i]); c[i] = 1; } }"

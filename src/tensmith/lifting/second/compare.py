@@ -99,7 +99,7 @@ def moved(
 
 
 def spread(
-    run: Callable[[Mapping[str, Any], Sequence[Any]], Sequence[Any]],
+    run: Callable[[Mapping[str, Any], Sequence[Any]], Sequence[Any]] | None,
     flushed: Callable[[Mapping[str, Any], Sequence[Any]], Sequence[Any]] | None,
     function: Function,
     arguments: Mapping[str, Any],
@@ -108,7 +108,8 @@ def spread(
 ) -> list[Values]:
     """For each result, how far each element may be from it; NaN where it may be anything.
 
-    flushed: runs the source where results too small for a normal float are 0; None: nobody computes so.
+    run: runs the source on other inputs; None: only its own roundings count, as for whole numbers that it
+    makes of floats. flushed: runs it where results too small for a normal float are 0; None: nobody does so.
     directed: runs it with its roundings upwards (1) or downwards (-1).
     """
     rng, eps = np.random.default_rng(0), narrowest_rounding(function)
@@ -126,9 +127,9 @@ def spread(
         return found
 
     def inputs() -> Iterator[Sequence[Any]]:
-        for _ in range(SAMPLES):
+        for _ in range(SAMPLES if run is not None else 0):
             with suppress(Meaningless):
-                yield run(moved(arguments, function, rng, eps), results)
+                yield base if run is None else run(moved(arguments, function, rng, eps), results)
         if flushed is not None:
             with suppress(Meaningless):
                 yield flushed(arguments, results)

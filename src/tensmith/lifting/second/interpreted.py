@@ -29,8 +29,9 @@ _EXCUSED = {
     "ZeroDivisionError": Excuse.DIVISION,
     "Complex": Excuse.COMPLEX,
 }
-# A power that is no real number ends the call: behind it, abs and others would make it one again.
-_POWER = """
+# A power that is no real number ends the call: behind it, abs and others would make it one again. So does a
+# float that becomes a whole number of more than 64 bits: behind it, a float may hold it again.
+_CHECKED = """
 class Complex(Exception):
     pass
 def {name}(base, exponent):
@@ -38,7 +39,12 @@ def {name}(base, exponent):
     if isinstance(found, complex):
         raise Complex("a power that is no real number")
     return found
+def {name}_(whole):
+    if type(whole) is int and not -2**63 <= whole < 2**63:
+        raise OverflowError("a whole number of more than 64 bits")
+    return whole
 """
+_WHOLE = frozenset({"int", "round", "floor", "ceil", "trunc"})
 _NUMPY = str(Path(np.__file__).parent.parent)
 
 
@@ -208,14 +214,15 @@ def cut(module: Module, name: str) -> str:
     imports += [_import(local, home) for local, home in module.imports.items() if local in used]
     # Constants before functions, in the order of the file.
     order = sorted(needed, key=lambda key: (key in module.functions, _line(module, key)))
-    body = [ast.fix_missing_locations(_RealPowers(power).visit(needed[key])) for key in order]
+    body = [ast.fix_missing_locations(_Checking(power).visit(needed[key])) for key in order]
     future = "from __future__ import annotations"
-    texts = [future, *filter(None, imports), _POWER.format(name=power), *map(ast.unparse, body)]
+    texts = [future, *filter(None, imports), _CHECKED.format(name=power), *map(ast.unparse, body)]
     return "\n".join(texts) + "\n"
 
 
-class _RealPowers(ast.NodeTransformer):
-    """Powers as calls of a function that raises where Python has a complex number."""
+class _Checking(ast.NodeTransformer):
+    """Powers as calls of a function that raises where Python has a complex number; what makes whole numbers
+    of floats inside calls of one that raises where they are out of bounds."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -228,7 +235,8 @@ class _RealPowers(ast.NodeTransformer):
         self.generic_visit(node)
         if isinstance(node.func, ast.Name) and node.func.id == "pow" and len(node.args) == 2:
             return self.call(*node.args)
-        return node
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        return ast.Call(ast.Name(f"{self.name}_", ast.Load()), [node], []) if called in _WHOLE else node
 
     def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:
         """The statement as it is, and a look at what it left."""
