@@ -29,7 +29,7 @@ sys.path[0:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "deploy")]
 import parts  # noqa: E402 - found beside this file
 
 from command_line import QUICK, command, environment, write_sample  # noqa: E402 - found by the path above
-from tensmith.deploy.front import ParetoFront  # noqa: E402
+from tensmith.deploy.front import Front  # noqa: E402
 from tensmith.files import sha256_file  # noqa: E402
 from tensmith.report.stored import read_report  # noqa: E402
 
@@ -60,7 +60,7 @@ def faults(out: Path) -> Iterator[str]:
                 yield "run.sqlite is damaged"
     if not (out / "front.json").exists():
         return
-    for point in ParetoFront.read(out).points:
+    for point in Front.read(out).points:
         held = (
             {file.name: sha256_file(file) for file in point.folder.iterdir()} if point.folder.is_dir() else {}
         )

@@ -8,16 +8,16 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from tensmith.compression import compress
-    from tensmith.deploy.front import ParetoFront
+    from tensmith.deploy.front import Front
     from tensmith.deploy.model import load
     from tensmith.lifting.decorator import lift
 
-__all__ = ["ParetoFront", "__version__", "compress", "lift", "load"]
+__all__ = ["Front", "__version__", "compress", "lift", "load"]
 
 # Imported at first use: `tensmith --help` must not wait for numpy and onnx.
 _HOMES = {
     "compress": "tensmith.compression",
-    "ParetoFront": "tensmith.deploy.front",
+    "Front": "tensmith.deploy.front",
     "lift": "tensmith.lifting.decorator",
     "load": "tensmith.deploy.model",
 }

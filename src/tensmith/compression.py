@@ -19,7 +19,7 @@ from tensmith.data import Dataset, Subset
 from tensmith.data.fingerprint import fingerprint
 from tensmith.deploy.again import judged_as
 from tensmith.deploy.folder import WORK, RunFolder
-from tensmith.deploy.front import ParetoFront
+from tensmith.deploy.front import Front
 from tensmith.deploy.identity import run_identity
 from tensmith.deploy.schedule import Schedule
 from tensmith.deploy.settle import LATE, Settled, finalists, settle
@@ -65,7 +65,7 @@ _PROBE_SAMPLES = 100
 class Interrupted(Exception):
     """Ctrl-C: the search stopped early; what it had found was measured for good and written."""
 
-    front: ParetoFront
+    front: Front
 
 
 @dataclass
@@ -91,7 +91,7 @@ def compress(
     resume: bool = False,
     progress: Tell | None = None,
     **options: Any,
-) -> ParetoFront:
+) -> Front:
     """The Pareto front of `model` on `data`, written to the folder `output`.
 
     model: path of an .onnx file, or a PyTorch `nn.Module` with `example_inputs` (a tensor, or a tuple of
@@ -138,7 +138,7 @@ def compress(
             story = Story(config, given.title, trials.tried, start.program, sensitivities.found, voice.notes)
             write_run(folder, run, checker, builder.calibration, settled, judged, story)
             stopped = interrupted()
-    front = ParetoFront.read(output)
+    front = Front.read(output)
     if stopped:
         raise Interrupted(front)
     return front

@@ -11,13 +11,13 @@ import pytest
 import yaml
 
 from command_line import images
-from tensmith import ParetoFront, compress
+from tensmith import Front, compress
 from tensmith.errors import MissingExtra, ModelError, OutputError, UsageError
 
 IMAGES = images()
 
 
-def run(module: Any, out: Path, **options: Any) -> ParetoFront:
+def run(module: Any, out: Path, **options: Any) -> Front:
     labels = IMAGES.mean((1, 2)).argmax(1)
     return compress(
         module,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tensmith.deploy import publish as publishing
-from tensmith.deploy.front import ParetoFront
+from tensmith.deploy.front import Front
 from tensmith.deploy.publish import mend, publish, staged
 from tensmith.files import sha256_file
 
@@ -54,7 +54,7 @@ def fill(place: Path, model: str, certificate: str) -> None:
 
 def check(out: Path, fronts: list[dict[str, Any]]) -> dict[str, Any]:
     """Asserts that front.json is one of `fronts`, its points are there and best/ is a whole point."""
-    front = ParetoFront.read(out)
+    front = Front.read(out)
     assert front.document in fronts
     for point in front.points:
         assert {file.name: sha256_file(file) for file in point.folder.iterdir()} == point.files
@@ -164,7 +164,7 @@ def test_the_first_front(finished: Path, tmp_path: Path) -> None:
     new = stage(out, document, ("a", "b"))
     for _ in moments(lambda: publish(out, new)):
         if (out / "front.json").exists():
-            assert [point.folder.exists() for point in ParetoFront.read(out).points] == [True, True]
+            assert [point.folder.exists() for point in Front.read(out).points] == [True, True]
         mend(out)
         if (out / "front.json").exists():
             assert check(out, [new]) == new

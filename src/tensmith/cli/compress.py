@@ -12,7 +12,7 @@ from tensmith.cli.progress import progress
 
 if TYPE_CHECKING:
     from tensmith.config import Config
-    from tensmith.deploy.front import ParetoFront
+    from tensmith.deploy.front import Front
 
 # Every option is None unless it is given: the defaults are those of tensmith.config.Config.
 
@@ -124,7 +124,7 @@ def _configuration(given: dict[str, Any], file: Path | None) -> Config:
     return make_config(**options)
 
 
-def _answer(front: ParetoFront, config: Config, interrupted: bool) -> Answer:
+def _answer(front: Front, config: Config, interrupted: bool) -> Answer:
     from tensmith.report.text import front_table
 
     chosen = front.best(config.prefer).id

@@ -55,7 +55,7 @@ class FrontPoint:
 
 
 @dataclass(frozen=True)
-class ParetoFront:
+class Front:
     """The Pareto front of a run. `document` is the content of front.json."""
 
     folder: Path
@@ -63,7 +63,7 @@ class ParetoFront:
     points: tuple[FrontPoint, ...]
 
     @staticmethod
-    def read(folder: str | Path) -> ParetoFront:
+    def read(folder: str | Path) -> Front:
         """The front in the output folder of a run; OutputError if there is none or it is damaged."""
         folder = Path(folder)
         path = folder / FRONT
@@ -85,7 +85,7 @@ class ParetoFront:
             )
             for number, point in enumerate(document["points"])
         )
-        return ParetoFront(folder, document, points)
+        return Front(folder, document, points)
 
     def best(self, prefer: str = "balanced") -> FrontPoint:
         """The point to deploy: the smallest, the fastest, or the one with the best product of both."""

@@ -189,7 +189,7 @@ def test_attention_between_grids(tmp_path: Path) -> None:
     y = net.product(net.pair(rows, 2**-4, 120), 32, 20)
     program = net.program(y)
     kinds = {type(action.work).__name__ for action in make_plan(program, host_isa()).actions}
-    assert kinds == {"Strided", "SpatialPackInt8", "Attention"}
+    assert kinds == {"Strided", "SpatialPackInt8", "AttentionRoutine"}
     found, expected = answers(program, tmp_path)
     # Shares are off by a few roundings, so a mixed row's byte may be one unit off.
     assert np.abs(found[y] - expected[y]).max() <= 3 * 2**-4 * 127 * 2**-7

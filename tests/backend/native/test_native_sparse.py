@@ -29,7 +29,8 @@ def network() -> Program:
     body = pruned(net, net.add("relu", pruned(net, stem, 40, 64, strides=(2, 2))), 64, 64)
     joined = net.add("relu", net.add("add", body, pruned(net, stem, 40, 64, 1, strides=(2, 2))))
     pooled = net.add("max_pool", joined, kernel_shape=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1))
-    rows = net.add("flatten", net.add("global_average_pool", pruned(net, pooled, 64, 96, 1)))
+    last = net.add("relu", pruned(net, pooled, 64, 96, 1))
+    rows = net.add("flatten", net.add("global_average_pool", last))
     matrix = net.constant(50, 96)
     kept: Array = net.random.random((50, 96)) < 0.1
     net.constants[matrix] *= kept

@@ -92,7 +92,7 @@ def _plain_power(m: Scalars[T], x: T, exponent: Fraction) -> T:
     return product if exponent >= 0 else m.div(m.const(1, x), product)
 
 
-@op("pow", onnx="Power")
+@op("pow", onnx="Pow")
 class Power(Elementwise):
     """y = base ** exponent in base's element type; plain constant exponents are products. ONNX Pow."""
 

@@ -67,7 +67,7 @@ class ShapeOf(Op):
         return m.size(sizes[which], m.dtype(node.output))
 
 
-@op("size", onnx="SizeOf")
+@op("size", onnx="Size")
 class SizeOf(Op):
     """The number of elements of x, an i64 scalar. ONNX Size."""
 

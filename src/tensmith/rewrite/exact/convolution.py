@@ -447,6 +447,7 @@ law(
     order=33,
     says="conv(x, w, b) + x = conv(x, w + e, b), e[k, c] = 1 in the middle where k = c, else "
     "0 (Ding et al. 2021, RepVGG).",
+    phase="form",
 )
 
 

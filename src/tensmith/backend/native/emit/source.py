@@ -115,7 +115,9 @@ int {PART_ENTRY}(const void *weights, const void *const *inputs, void *const *ou
 
 
 def _word(action: Action) -> str:
-    return action.work.name if isinstance(action.work, Kernel) else type(action.work).__name__.lower()
+    if isinstance(action.work, Kernel):
+        return action.work.name
+    return type(action.work).__name__.removesuffix("Routine").lower()
 
 
 def _code(plan: NativePlan, action: Action) -> str:

@@ -17,13 +17,16 @@ from tensmith.kernel.sparse_stream import density, quads, strips
 
 def _constant(program: Program, node: Node, index: int) -> Array:
     name = node.inputs[index]
-    producer = program.producers.get(name)
-    if producer is not None and name in program.static_values:
-        alone = Program("constant", {}, (name,), (producer,), program.constants)
-        return np.asarray(interpret(alone, {})[name], np.float32)
-    if name not in program.constants:
+    if name in program.constants:
+        return np.asarray(program.constants[name], np.float32)
+    if name not in program.static_values:
         raise EngineError(f"{node.label} multiplies two computed tensors, which has no native kernel yet")
-    return np.asarray(program.constants[name], np.float32)
+    wanted = {name}
+    for part in reversed(program.nodes):
+        wanted.update(part.inputs if wanted & set(part.outputs) else ())
+    nodes = tuple(part for part in program.nodes if wanted & set(part.outputs))
+    alone = Program("constant", {}, (name,), nodes, program.constants)
+    return np.asarray(interpret(alone, {})[name], np.float32)
 
 
 def layer(program: Program, node: Node) -> Heavy:
