@@ -86,8 +86,8 @@ def test_the_peak_holds_what_was_given_back() -> None:
 
 def test_no_worker_outlives_its_parent() -> None:
     code = (
-        "import os, sys, pathlib, fake_engine; from tensmith.engine import Worker;"
-        "worker = Worker('fake', pathlib.Path('model.fake'));"
+        "import os, sys, pathlib, fake_engine; from tensmith.engine import SessionWorker;"
+        "worker = SessionWorker('fake', pathlib.Path('model.fake'));"
         "os.write(1, str(worker._process.pid).encode()); os.kill(os.getpid(), 9)"
     )
     folder = str(Path(__file__).parent)

@@ -154,9 +154,9 @@ def test_a_full_disk_loses_no_entry(path: Path, kernel: Kernel) -> None:
 def test_processes_share_it(path: Path) -> None:
     script = (
         "import sys\nfrom pathlib import Path\n"
-        "from tensmith.kernel import Convolution, candidates, host_isa\n"
+        "from tensmith.kernel import ConvolutionProblem, candidates, host_isa\n"
         "from tensmith.kernel.timings import Timings\n"
-        "problem = Convolution(32, 8, 8, 32, (3, 3), pads=(1, 1, 1, 1))\n"
+        "problem = ConvolutionProblem(32, 8, 8, 32, (3, 3), pads=(1, 1, 1, 1))\n"
         "kernel = candidates(problem, host_isa())[0]\n"
         "first = int(sys.argv[2])\n"
         "for memory in range(first, first + 20):\n"

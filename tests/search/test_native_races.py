@@ -125,7 +125,7 @@ def test_a_start_is_without_compiling(tmp_path: Path, monkeypatch: pytest.Monkey
         return tmp_path
 
     made_before: list[bool] = []
-    monkeypatch.setattr(contender, "Worker", worker)
+    monkeypatch.setattr(contender, "SessionWorker", worker)
     monkeypatch.setattr(contender, "compiled_folder", compiled_folder)
     monkeypatch.setattr(contender, "sizes_in", lambda *_: {})
     task: Any = SimpleNamespace(outcome=lambda *_: "judged")
