@@ -34,7 +34,10 @@ def compile_ptx(source: str, architecture: str) -> bytes:
         raise MissingExtra("compiling for NVIDIA GPUs", "cuda")
     from cuda.bindings import nvrtc
 
-    program = _checked(nvrtc.nvrtcCreateProgram((CUDA + source).encode(), b"kernels.cu", 0, [], []))
+    try:
+        program = _checked(nvrtc.nvrtcCreateProgram((CUDA + source).encode(), b"kernels.cu", 0, [], []))
+    except RuntimeError as error:  # the bindings are there, the library that they look for is not
+        raise MissingExtra("compiling for NVIDIA GPUs", "cuda") from error
     try:
         options = [f"--gpu-architecture={architecture}".encode()]
         (failed,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
