@@ -114,6 +114,17 @@ class Conv(Convolution, Product):
 
     windowed = biased = True
 
+    def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
+        """As Convolution; the bias is one number a filter."""
+        w = call.type(1)
+        bias = call.type(2).shape if call.has(2) else None
+        if bias is not None and w.shape:
+            filters = w.shape[0]
+            known = len(bias) == 1 and isinstance(bias[0], int) and isinstance(filters, int)
+            if len(bias) != 1 or (known and bias[0] != filters):
+                raise ProgramError(f"bias {call.type(2)} is not one number for each filter of w {w}")
+        return super().infer(call)
+
     def filters(self, attrs: Attrs) -> int:
         """The first one."""
         return 0

@@ -65,6 +65,8 @@ class ExpandBeforeElementwise(NodeRule):
         """Every operand that need not be expanded."""
         out = program.facts[node.output].type
         inputs = list(node.inputs)
+        if "" in inputs:
+            return ""
         shapes = {name: type_.shape for name in inputs if (type_ := program.facts[name].type) is not None}
         if out is None or out.shape is None or len(shapes) < len(set(inputs)) or None in shapes.values():
             return ""
