@@ -13,7 +13,6 @@ from typing import Any
 from tensmith.engine.base import Arrays, Session, engine, first_line
 from tensmith.engine.engines.openvino import OpenVino, OpenVinoSession, cpu_properties
 from tensmith.engine.signature import ModelSignature, TensorSpec
-from tensmith.engine.worker import SessionWorker
 from tensmith.errors import EngineError
 from tensmith.evaluate.contender import Contender
 
@@ -70,14 +69,6 @@ def _static(spec: TensorSpec, sizes: Mapping[str, int]) -> list[int]:
 class IrContender(Contender):
     """A contender whose file is an .xml."""
 
-    def start(self, inputs: Arrays, threads: int, timeout: float = 120.0) -> SessionWorker:
-        sizes = {f"{name}.{axis}": n for name, array in inputs.items() for axis, n in enumerate(array.shape)}
-        worker = SessionWorker(
-            self.engine, self.path, threads, sizes=sizes, timeout=timeout, **dict(self.settings)
-        )
-        try:
-            worker.feed(inputs)
-        except BaseException:
-            worker.close()
-            raise
-        return worker
+    def sizes(self, inputs: Arrays) -> dict[str, int]:
+        """By input and axis."""
+        return {f"{name}.{axis}": n for name, array in inputs.items() for axis, n in enumerate(array.shape)}

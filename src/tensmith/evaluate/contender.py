@@ -32,9 +32,8 @@ class Contender:
 
     def start(self, inputs: Arrays, threads: int, timeout: float = 120.0) -> SessionWorker:
         """A worker that has loaded the file for the sizes of `inputs`, been fed them, and run once."""
-        sizes = sizes_in(self.path, inputs)
         worker = SessionWorker(
-            self.engine, self.path, threads, sizes=sizes, timeout=timeout, **dict(self.settings)
+            self.engine, self.path, threads, sizes=self.sizes(inputs), timeout=timeout, **dict(self.settings)
         )
         try:
             worker.feed(inputs)
@@ -42,6 +41,10 @@ class Contender:
             worker.close()
             raise
         return worker
+
+    def sizes(self, inputs: Arrays) -> dict[str, int]:
+        """The sizes that the file leaves open, as they are in `inputs`."""
+        return sizes_in(self.path, inputs)
 
     def to_judge(self, inputs: Arrays, threads: int, judging_threads: int) -> SessionWorker:
         """A worker that has loaded the file for any number of samples; accuracy needs no quiet machine.
