@@ -6,6 +6,7 @@ Measure: elements that are computed or moved, then operations on values that var
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,42 +39,36 @@ def _types(m: Match) -> str | None:
 
 _FLAT = [Instance("flat", {"": "N C H"}, values={"s": np.array([N, C * H])}, lower=dict.fromkeys("NCH", 1))]
 _GROWN = [Instance("grown", {"": "N 1 H"}, values={"s": np.array([N, C, H])}, lower=dict.fromkeys("NCH", 1))]
-law(
+_alike = partial(law, when=_types, order=16)
+
+_alike(
     "reshaped_alike",
     f(ops.reshape(X, S, attrs="view"), ops.reshape(Y, S, attrs="view")),
     ops.reshape(f(X, Y), S, attrs="view"),
     ops.reshape(f(Y, X), S, attrs="view"),
     given=_FLAT,
     sample={"view": {"allowzero": 0}},
-    when=_types,
-    order=16,
 )
-law(
+_alike(
     "unsqueezed_alike",
     f(ops.unsqueeze(X, AXES), ops.unsqueeze(Y, AXES)),
     ops.unsqueeze(f(X, Y), AXES),
     ops.unsqueeze(f(Y, X), AXES),
     given=[Instance("cube", {"": "N C H"}, values={"axes": np.array([1])})],
-    when=_types,
-    order=16,
 )
-law(
+_alike(
     "squeezed_alike",
     f(ops.squeeze(X, AXES), ops.squeeze(Y, AXES)),
     ops.squeeze(f(X, Y), AXES),
     ops.squeeze(f(Y, X), AXES),
     given=[Instance("column", {"": "N 1 H"}, values={"axes": np.array([1])})],
-    when=_types,
-    order=16,
 )
-law(
+_alike(
     "expanded_alike",
     f(ops.expand(X, S), ops.expand(Y, S)),
     ops.expand(f(X, Y), S),
     ops.expand(f(Y, X), S),
     given=_GROWN,
-    when=_types,
-    order=16,
 )
 law(
     "flattened_alike",

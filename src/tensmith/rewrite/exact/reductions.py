@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -436,32 +437,26 @@ law(
 
 # By their names
 
-law(
+# What is known of all elements under axes that are known.
+_of_cubes = partial(law, given=_CUBE, when=known, order=47)
+
+_of_cubes(
     "sum_of_squares",
     reduce("reduce_sum", X * X),
     reduce("reduce_sum_square", X),
     reduce("reduce_sum", X),
-    given=_CUBE,
-    when=known,
-    order=47,
 )
-law(
+_of_cubes(
     "sum_of_squared",
     reduce("reduce_sum", X**2),
     reduce("reduce_sum_square", X),
     reduce("reduce_sum", X),
-    given=_CUBE,
-    when=known,
-    order=47,
 )
-law(
+_of_cubes(
     "root_of_sum_of_squares",
     ops.sqrt(reduce("reduce_sum_square", X)),
     reduce("reduce_l2", X),
     reduce("reduce_sum_square", X),
-    given=_CUBE,
-    when=known,
-    order=47,
 )
 law(
     "square_of_norm",
@@ -472,23 +467,17 @@ law(
     when=known,
     phase="fold",
 )
-law(
+_of_cubes(
     "sum_of_magnitudes",
     reduce("reduce_sum", ops.abs(X)),
     reduce("reduce_l1", X),
     reduce("reduce_sum", X),
-    given=_CUBE,
-    when=known,
-    order=47,
 )
-law(
+_of_cubes(
     "log_of_sum",
     ops.log(reduce("reduce_sum", X)),
     reduce("reduce_log_sum", X),
     reduce("reduce_sum", X),
-    given=_CUBE,
-    when=known,
-    order=47,
 )
 
 
