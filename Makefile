@@ -47,9 +47,9 @@ $(VENV)/.for-demo: pyproject.toml | $(VENV)/.pip
 	@touch $@
 
 $(VENV)/.for-test: pyproject.toml | $(VENV)/.pip
-	$(BIN)/python -m pip install --quiet --editable '.[openvino,native,opencl,cuda,tvm,torch,lift,tensorflow,jax,mlx]' --group dev
+	$(BIN)/python -m pip install --quiet --editable '.[openvino,native,opencl,cuda,tvm,torch,lift,tensorflow,jax,mlx,search,ray]' --group dev
 	@touch $@
 
 $(VENV)/.for-bench: pyproject.toml | $(VENV)/.pip
-	$(BIN)/python -m pip install --quiet --editable '.[openvino,native,opencl,cuda,tvm,torch,lift,tensorflow,jax,mlx,peers]' --group dev
+	$(BIN)/python -m pip install --quiet --editable '.[openvino,native,opencl,cuda,tvm,torch,lift,tensorflow,jax,mlx,search,ray,peers]' --group dev
 	@touch $@
