@@ -16,7 +16,7 @@ from tensmith.frontend.onnx_file import OnnxFile, open_onnx
 from tensmith.frontend.onnx_order import in_order
 from tensmith.frontend.onnx_tensor import ExternalFiles, read_attribute, read_sparse, read_tensor
 from tensmith.frontend.onnx_types import Stated, Symbols, tensor_type
-from tensmith.ir.infer import Facts, infer_node
+from tensmith.ir.infer import Facts, constant_facts, infer_node
 from tensmith.ir.onnx_schema import (
     ELEMENT_TYPES,
     UNKNOWN,
@@ -27,7 +27,7 @@ from tensmith.ir.onnx_schema import (
 )
 from tensmith.ir.op import REQUIRED, Node, Op, Typed, find_onnx
 from tensmith.ir.opaque import captures
-from tensmith.ir.program import PRODUCER, PRODUCER_KEY, Origin, Program, constant_facts
+from tensmith.ir.program import PRODUCER, PRODUCER_KEY, Origin, Program
 from tensmith.ir.types import TensorType
 
 

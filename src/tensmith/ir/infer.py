@@ -22,6 +22,8 @@ from tensmith.ir.ops.sizes import is_negative
 from tensmith.ir.types import TensorType
 
 _MAX_KNOWN = 256
+# Constants of at most so many elements are read by shape arithmetic, by kind of their type.
+_READ = {"i": 4096, "u": 4096, "b": 4096, "f": 64}
 _MAX_SIZE = 2**63
 _MAX_TERMS = 64
 
@@ -41,6 +43,12 @@ class Facts:
         if self.value is None or other.value is None:
             return False
         return self.value.shape == other.value.shape and bool(np.all(self.value == other.value))
+
+
+def constant_facts(array: Array) -> Facts:
+    """The type of a constant, and its value where shape arithmetic may read it."""
+    known = array if array.size <= _READ.get(array.dtype.kind, 0) else None
+    return Facts(TensorType.of(array), known)
 
 
 def infer_node(

@@ -12,7 +12,8 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.files import sha256_bytes
 from tensmith.formula.arith import Array
-from tensmith.ir.infer import Facts, infer_node
+from tensmith.ir.edits import edited
+from tensmith.ir.infer import Facts, constant_facts, infer_node
 from tensmith.ir.op import Attrs, Node
 from tensmith.ir.types import TensorType
 
@@ -57,18 +58,12 @@ class Program:
     def facts(self) -> Mapping[str, Facts]:
         """Type and known value of every value. Raises ProgramError naming the node that is wrong."""
         table: dict[str, Facts] = {name: Facts(type_, None) for name, type_ in self.inputs.items()}
-        for name, array in self.constants.items():
-            table[name] = constant_facts(array)
+        table.update((name, constant_facts(array)) for name, array in self.constants.items())
         for node in self.nodes:
             missing = [name for name in node.inputs if name and name not in table]
             if missing:
                 raise ProgramError(f"{node.label} reads '{missing[0]}', which nothing before it defines")
-            given = tuple(table[name] if name else None for name in node.inputs)
-            cached = self._known.get(node)
-            if cached is None or cached[0] != given:
-                cached = (given, infer_node(node, given, self.hints))
-                self._known[node] = cached
-            for name, fact in zip(node.outputs, cached[1]):
+            for name, fact in zip(node.outputs, self.node_facts(node, table)):
                 if name in table:
                     raise ProgramError(f"{node.label} defines '{name}' a second time")
                 if name:
@@ -77,6 +72,15 @@ class Program:
             if name not in table:
                 raise ProgramError(f"output '{name}' is not defined by any node")
         return table
+
+    def node_facts(self, node: Node, table: Mapping[str, Facts]) -> tuple[Facts, ...]:
+        """Of the outputs of a node, by those of its inputs. Raises ProgramError naming the node."""
+        given = tuple(table[name] if name else None for name in node.inputs)
+        cached = self._known.get(node)
+        if cached is None or cached[0] != given:
+            cached = (given, infer_node(node, given, self.hints))
+            self._known[node] = cached
+        return cached[1]
 
     def type(self, value: str) -> TensorType:
         """The type of a value."""
@@ -126,8 +130,7 @@ class Program:
     @cached_property
     def names(self) -> frozenset[str]:
         """Every value name in use."""
-        names = {name for node in self.nodes for name in (*node.inputs, *node.outputs)}
-        return frozenset(names | set(self.inputs) | set(self.constants))
+        return frozenset().union(self.inputs, self.constants, self.producers, self.consumers)
 
     @cached_property
     def digest(self) -> str:
@@ -156,21 +159,7 @@ class Program:
         An aliased program output keeps its name through an identity node. Nodes are put back in an order of
         definition; values nobody reads stay (dead code is a rule of its own).
         """
-        gone = set(remove)
-        names = dict(alias or {})
-        kept = [node for node in self.nodes if node not in gone]
-        if names:
-            kept = [_renamed(node, names) for node in kept]
-        nodes = [*kept, *(_renamed(node, names) for node in add)]
-        for output in self.outputs:
-            if output in names:
-                nodes.append(Node("identity", (names[output],), (output,)))
-        merged = dict(self.constants) if constants else self.constants
-        if constants:
-            assert isinstance(merged, dict)
-            merged.update(constants)
-        defined = set(self.inputs) | set(merged)
-        return replace(self, nodes=tuple(_in_order(nodes, defined)), constants=merged)
+        return edited(self, remove, add, constants or {}, alias or {})
 
     def with_constants(self, constants: Mapping[str, Array]) -> Program:
         """The same graph with some constants replaced."""
@@ -182,48 +171,6 @@ def make_node(op: str, inputs: Iterable[str], outputs: Iterable[str], attrs: Att
     from tensmith.ir.op import OPS
 
     return Node(op, tuple(inputs), tuple(outputs), {**OPS[op].attributes, **(attrs or {})})
-
-
-def constant_facts(array: Array) -> Facts:
-    """The type of a constant, and its value where shape arithmetic may read it."""
-    limit = {"i": 4096, "u": 4096, "b": 4096, "f": 64}.get(array.dtype.kind, 0)
-    known = array if array.size <= limit else None
-    return Facts(TensorType.of(array), known)
-
-
-def _renamed(node: Node, names: Mapping[str, str]) -> Node:
-    if not any(name in names for name in node.inputs):
-        return node
-    return replace(node, inputs=tuple(names.get(name, name) for name in node.inputs))
-
-
-def _in_order(nodes: list[Node], defined: set[str]) -> Iterator[Node]:
-    """Nodes in an order of definition, as close to the given order as that allows."""
-    producer = {name: node for node in nodes for name in node.outputs if name}
-    done: set[Node] = set()
-    active: set[Node] = set()
-    for root in nodes:
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            if node in done:
-                stack.pop()
-                continue
-            waiting = [
-                producer[name]
-                for name in node.inputs
-                if name in producer and name not in defined and producer[name] not in done
-            ]
-            if not waiting:
-                active.discard(node)
-                done.add(node)
-                stack.pop()
-                yield node
-                continue
-            if node in active:
-                raise ProgramError(f"{node.label} depends on its own output")
-            active.add(node)
-            stack.extend(reversed(waiting))
 
 
 def array_bytes(array: Array) -> int:

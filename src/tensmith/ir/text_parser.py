@@ -26,9 +26,9 @@ from typing import Any, TypeVar
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.formula.poly import Dim, Poly, floor_div
-from tensmith.ir.infer import Facts, infer_node
+from tensmith.ir.infer import Facts, constant_facts, infer_node
 from tensmith.ir.op import OPS, REQUIRED, Node
-from tensmith.ir.program import Origin, Program, constant_facts
+from tensmith.ir.program import Origin, Program
 from tensmith.ir.text_values import array_digest, array_of_bytes, literal_array
 from tensmith.ir.types import DTYPES, TensorType
 

@@ -28,7 +28,7 @@ def varying(m: Match) -> str | None:
 
 # Signs
 
-law("neg_of_neg", ops.neg(-X), X, -X, when=floating)
+law("neg_of_neg", ops.neg(-X), X, -X, when=floating, order=1)
 family("add_of_negative", [(X + (-Y), X - Y, Y - X), (X - (-Y), X + Y, X - Y)], when=floating)
 law("sum_of_negatives", (-X) + (-Y), -(X + Y), X + Y, when=floating)
 law("negative_of_difference", -(X - Y), Y - X, X - Y, when=floating)
