@@ -355,3 +355,10 @@ def test_a_quotient_that_nobody_uses_is_refused(tmp_path: Path) -> None:
     )
     (result,) = lift_file(tmp_path / "f.c", targets=())
     assert not result.proved and "a quotient that nobody uses" in result.reason
+
+
+@needs_compilers
+def test_arrays_that_no_memory_holds_are_not_made(tmp_path: Path) -> None:
+    (tmp_path / "f.c").write_text("double f(const double *b) { return b[0] + b[18446744073709551614u]; }")
+    (result,) = lift_file(tmp_path / "f.c", targets=())
+    assert "time and memory" in str(result.work.checked)

@@ -72,4 +72,4 @@ class SecondReader:
                 function.position,
             ) from difference
         by = str(getattr(source, "by", ""))
-        return Checked(count, by, "" if count else "no input met what it requires within the time")
+        return Checked(count, by, "" if count else "no input met what it requires within time and memory")

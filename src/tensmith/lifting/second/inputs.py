@@ -26,6 +26,7 @@ SIZES = (0, 1, 2, 3, 5, 17)
 FEWER = (0, 1, 2, 3, 4, 6)  # where loops are deep
 SLACK = (0, 0, 1, 3)  # elements of flat memory beyond those needed
 EDGES = (-2, -1, 0, 1, 2, 5)  # of counts; unsigned ones have no negative edges
+LARGEST = 2**20  # elements that the arrays of a parameter may have in all draws of a plan
 STYLES = ("small", "small", "wide", "ends", "special")
 
 
@@ -154,12 +155,12 @@ class Sampler:
         return DrawPlan(known, scalars, style, unmet, doubtful, bool(self.rng.random() < 0.1))
 
     def planned(self, plan: DrawPlan, count: int) -> Iterator[Draw]:
-        """Draws of a plan: every array of all of them at once."""
-        arrays = {
-            name: self.elements(kind.element, (count, *shape(name, kind, plan.known)), plan.style)
-            for name, kind in self.fields.items()
-            if isinstance(kind, Array)
-        }
+        """Draws of a plan: every array of all of them at once; none where one would not fit in memory."""
+        found = {name: kind for name, kind in self.fields.items() if isinstance(kind, Array)}
+        shapes = {name: (count, *shape(name, kind, plan.known)) for name, kind in found.items()}
+        if any(math.prod(extents) > LARGEST for extents in shapes.values()):
+            return
+        arrays = {name: self.elements(kind.element, shapes[name], plan.style) for name, kind in found.items()}
         for place in range(count):
             values = {
                 name: arrays[name][place] if name in arrays else plan.scalars[name] for name in self.fields
