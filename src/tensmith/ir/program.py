@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.files import sha256_bytes
 from tensmith.formula.arith import Array
-from tensmith.ir.edits import edited
+from tensmith.ir.edits import Edit, edited
 from tensmith.ir.infer import Facts, constant_facts, infer_node
 from tensmith.ir.op import Attrs, Node
 from tensmith.ir.types import TensorType
@@ -105,13 +106,13 @@ class Program:
         return {name: tuple(nodes) for name, nodes in table.items()}
 
     @cached_property
-    def static_values(self) -> frozenset[str]:
+    def static_values(self) -> Collection[str]:
         """Values computed from constants alone."""
-        found = set(self.constants)
+        found = dict.fromkeys(self.constants)
         for node in self.nodes:
             if node.opaque is None and node.inputs and all(n in found or not n for n in node.inputs):
-                found.update(name for name in node.outputs if name)
-        return frozenset(found)
+                found.update((name, None) for name in node.outputs if name)
+        return found
 
     def uses(self, value: str) -> int:
         """How many nodes read a value, plus one if it is an output of the program."""
@@ -119,15 +120,15 @@ class Program:
 
     def fresh(self, base: str) -> Iterator[str]:
         """Names not used in this program, made from `base`."""
-        taken = self.names
-        counter = 0
-        while True:
-            counter += 1
-            name = f"{base}.{counter}"
-            if name not in taken:
-                yield name
+        names = (f"{base}.{counter}" for counter in itertools.count(1))
+        return (name for name in names if not self.has(name))
 
-    @cached_property
+    def has(self, name: str) -> bool:
+        """Whether a value name is in use."""
+        tables = (self.inputs, self.constants, self.producers, self.consumers)
+        return any(name in table for table in tables)
+
+    @property
     def names(self) -> frozenset[str]:
         """Every value name in use."""
         return frozenset().union(self.inputs, self.constants, self.producers, self.consumers)
@@ -159,7 +160,7 @@ class Program:
         An aliased program output keeps its name through an identity node. Nodes are put back in an order of
         definition; values nobody reads stay (dead code is a rule of its own).
         """
-        return edited(self, remove, add, constants or {}, alias or {})
+        return edited(self, Edit(tuple(remove), tuple(add), constants or {}, alias or {}))
 
     def with_constants(self, constants: Mapping[str, Array]) -> Program:
         """The same graph with some constants replaced."""

@@ -21,9 +21,10 @@ from tensmith.errors import ProgramError
 from tensmith.formula.expr import Formula, Scalar, call, compute, tensor
 from tensmith.formula.poly import Dim, Poly
 from tensmith.ir import Node, Program
+from tensmith.ir.edits import Edit, facts_after
 from tensmith.ir.op import Attrs
 from tensmith.rewrite.pattern import PatternRule, claim
-from tensmith.rewrite.rule import EXACT, Edit, FormulaObligation, NodeRule, Rule
+from tensmith.rewrite.rule import EXACT, FormulaObligation, NodeRule, Rule
 from tensmith.rewrite.term import (
     AnyElementwise,
     Case,
@@ -134,18 +135,13 @@ class Law(PatternRule):
                 break
         return reason
 
-    def attempt(self, program: Program, site: str) -> Program | None:
-        """The program after the edit, where whoever read the value reads one of the same type."""
-        edit = self._edit(program, site)
-        if isinstance(edit, str):
-            return None
-        after = program.edit(remove=edit.remove, add=edit.add, constants=edit.constants, alias=edit.alias)
-        kept = after.facts[edit.alias.get(site, site)].type == program.facts[site].type
-        return after if kept else None
-
-    def applies(self, program: Program, site: str) -> bool:
-        """Whether there is an edit that keeps the type."""
-        return self.attempt(program, site) is not None
+    def edit(self, program: Program, site: str) -> Edit | str:
+        """The edit at a site, where whoever read the value reads one of the same type."""
+        found = super().edit(program, site)
+        if isinstance(found, str):
+            return found
+        after = facts_after(program, found)[found.alias.get(site, site)]
+        return found if after.type == program.facts[site].type else ""
 
     def cases(self) -> Iterator[Case]:
         """Every instance, with every choice of values, ones in front of a shape kept and left out."""
@@ -227,23 +223,18 @@ class Family(NodeRule):
         return list(dict.fromkeys(words for member in self.members for words in member.conditions))
 
     def rewrite(self, program: Program, node: Node) -> Edit | str:
-        """The first edit of a line, or the first reason why there is none."""
+        """See edit."""
+        return self.edit(program, node.output)
+
+    def edit(self, program: Program, site: str) -> Edit | str:
+        """The edit of the first line that applies."""
         reasons = ""
         for member in self.members:
-            found = member.rewrite(program, node) if node.op in member.roots else ""
+            found = member.edit(program, site)
             if isinstance(found, Edit):
                 return found
             reasons = reasons or found
         return reasons
-
-    def attempt(self, program: Program, site: str) -> Program | None:
-        """The program after the first line that applies."""
-        found = (member.attempt(program, site) for member in self.members)
-        return next((after for after in found if after is not None), None)
-
-    def applies(self, program: Program, site: str) -> bool:
-        """Whether some line does."""
-        return self.attempt(program, site) is not None
 
     def lemmas(self) -> Iterable[Rule]:
         """Every line."""

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
 from tensmith.errors import ProgramError
-from tensmith.formula.arith import Array
 from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import Formula
 from tensmith.ir import Node, Program
+from tensmith.ir.edits import Edit as Edit
+from tensmith.ir.edits import edited
 from tensmith.registry import Registry
 from tensmith.rewrite.term import Case, Term
 
@@ -133,16 +134,6 @@ class ProgramRule(Rule):
         """The rewritten program, or None if there is nothing to do."""
 
 
-@dataclass(frozen=True)
-class Edit:
-    """What a rule does to a program; see Program.edit."""
-
-    remove: tuple[Node, ...] = ()
-    add: tuple[Node, ...] = ()
-    constants: Mapping[str, Array] = field(default_factory=dict)
-    alias: Mapping[str, str] = field(default_factory=dict)
-
-
 class NodeRule(Rule):
     """A rule at one node, named by its first output."""
 
@@ -162,21 +153,20 @@ class NodeRule(Rule):
 
     def applies(self, program: Program, site: str) -> bool:
         """Whether there is an edit."""
-        return isinstance(self._edit(program, site), Edit)
+        return isinstance(self.edit(program, site), Edit)
 
     def attempt(self, program: Program, site: str) -> Program | None:
         """The program after the edit."""
-        found = self._edit(program, site)
-        if isinstance(found, str):
-            return None
-        return program.edit(remove=found.remove, add=found.add, constants=found.constants, alias=found.alias)
+        found = self.edit(program, site)
+        return edited(program, found) if isinstance(found, Edit) else None
 
     def why_not(self, program: Program, node: Node) -> str | None:
         """The reason of a near miss at `node`."""
-        found = self._edit(program, node.output)
+        found = self.edit(program, node.output)
         return found or None if isinstance(found, str) else None
 
-    def _edit(self, program: Program, site: str) -> Edit | str:
+    def edit(self, program: Program, site: str) -> Edit | str:
+        """The edit at a site, or why there is none."""
         node = program.producers.get(site)
         return self.rewrite(program, node) if node is not None and self._looks_at(node) else ""
 

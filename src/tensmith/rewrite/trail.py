@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tensmith.ir import Program
+from tensmith.ir.edits import Edit, edited
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.method import apply_lossy
-from tensmith.rewrite.rule import EXACT, Rule, Step
+from tensmith.rewrite.rule import EXACT, NodeRule, Rule, Step
 
 Trail: TypeAlias = tuple[Step, ...]
 
@@ -39,11 +40,19 @@ def exhaust(start: Traced, rules: Sequence[Rule], limit: int = 20_000) -> Traced
         changed = False
         for rule in rules:
             for site in rule.candidates(program):
-                after = rule.attempt(program, site)
+                after = _after(rule, program, site, owned=program is not start.program)
                 if after is not None:
                     program, changed = after, True
                     steps.append(Step(rule.name, site))
     return start.then(program, *steps)
+
+
+def _after(rule: Rule, program: Program, site: str, owned: bool) -> Program | None:
+    """The program after a rule; one that is owned is not read again."""
+    if not isinstance(rule, NodeRule):
+        return rule.attempt(program, site)
+    found = rule.edit(program, site)
+    return edited(program, found, owned) if isinstance(found, Edit) else None
 
 
 def in_phase(phase: str) -> list[Rule]:

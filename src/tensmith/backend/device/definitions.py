@@ -134,7 +134,7 @@ def label_of(node: Node) -> str:
 def _static(program: Program) -> dict[str, Array]:
     """The values that need no input and are read by what does, or given out."""
     used = {n for node in program.nodes if node.output not in program.static_values for n in node.inputs}
-    wanted = tuple(sorted((used | set(program.outputs)) & program.static_values))
+    wanted = tuple(sorted((used | set(program.outputs)).intersection(program.static_values)))
     if not wanted:
         return {}
     nodes = tuple(node for node in program.nodes if node.output in program.static_values)
