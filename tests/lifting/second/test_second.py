@@ -362,3 +362,12 @@ def test_arrays_that_no_memory_holds_are_not_made(tmp_path: Path) -> None:
     (tmp_path / "f.c").write_text("double f(const double *b) { return b[0] + b[18446744073709551614u]; }")
     (result,) = lift_file(tmp_path / "f.c", targets=())
     assert "time and memory" in str(result.work.checked)
+
+
+def test_a_square_root_written_as_a_power_takes_no_minus_infinity(tmp_path: Path) -> None:
+    """Python's -inf ** 0.5 is inf, and the lift says that it is left out."""
+    (tmp_path / "f.py").write_text(
+        "def f(a: list[float]) -> list[float]:\n    return [v ** 0.5 for v in a]\n"
+    )
+    (result,) = lift_file(tmp_path / "f.py", targets=())
+    assert result.proved and any("-inf" in sentence for sentence in result.work.lifted.assumes)

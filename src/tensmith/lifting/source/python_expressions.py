@@ -197,9 +197,10 @@ def raised(
     found = arithmetic.power(base, exponent, where)
     if isinstance(value, int) and value < 0:
         divisor_raises(scope, arithmetic.to_float(base, where), base, where)
-    if not whole and base.kind.weak and exponent.kind.weak:
+    weak = base.kind.weak and exponent.kind.weak
+    if not whole and weak:
         scope.note(assumptions.POWERS())
-    elif not whole:
+    if not whole and (not weak or value == 0.5):  # a square root of -inf is NaN
         scope.note(assumptions.POWER_BASE())
     if found.kind.weak and found.kind.scalar.kind == "float":
         scope.note(assumptions.POWER_SIZE())
