@@ -14,6 +14,7 @@ from tensmith.config import Config
 
 COMMANDS = (
     "compress", "bench", "tune", "compile", "unpack", "verify", "sign", "explain", "report", "targets",
+    "diff",
     "doctor",
 )  # fmt: skip
 HEAVY = {"numpy", "onnx", "onnxruntime", "pydantic", "rich", "yaml", "scipy", "torch", "plotly"}

@@ -25,6 +25,7 @@ _COMMANDS = (
     "compile",
     "unpack",
     "verify",
+    "diff",
     "sign",
     "explain",
     "rules",

@@ -134,7 +134,7 @@ def _ran(folder: Path, deployed: Deployed, claim: str) -> Finding:
         ):
             worst, answers = 0.0, set()
             for number in range(_SAMPLES):
-                inputs = _random_inputs(program, deployed.sizes, number)
+                inputs = random_inputs(program, deployed.sizes, number)
                 expected = reference.run(inputs)
                 answers.add(b"".join(array.tobytes() for array in expected.values()))
                 worst = max(worst, _distance(expected, worker.run(inputs)))
@@ -147,7 +147,7 @@ def _ran(folder: Path, deployed: Deployed, claim: str) -> Finding:
     return Finding(claim, "holds" if holds else "does not hold", detail)
 
 
-def _random_inputs(program: Program, sizes: Mapping[str, int], seed: int) -> dict[str, np.ndarray[Any, Any]]:
+def random_inputs(program: Program, sizes: Mapping[str, int], seed: int) -> dict[str, np.ndarray[Any, Any]]:
     generator = np.random.default_rng(seed)
     found = whole_inputs((program,), sizes, generator)
     for name, shape in shapes(program, sizes).items():

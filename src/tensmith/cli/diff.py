@@ -1,0 +1,102 @@
+"""`tensmith diff`: do two model files compute the same, and where do they first differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tensmith.cli.command import Answer, command
+
+if TYPE_CHECKING:
+    from tensmith.verify.difference import Apart, ModelDifference
+
+
+@command(example="tensmith diff exported_before.onnx exported_after.onnx")
+def diff(
+    first: Annotated[Path, typer.Argument(metavar="A.onnx", help="A model.")],
+    second: Annotated[Path, typer.Argument(metavar="B.onnx", help="Another one.")],
+    save_inputs: Annotated[
+        Path | None, typer.Option(metavar="FILE.npz", help="Keep the inputs on which they differ, by name.")
+    ] = None,
+    tolerance: Annotated[
+        float, typer.Option(help="Outputs so far apart, of the largest number, count as rounding.")
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(help="Of random inputs and primes.")] = 0,
+    seconds: Annotated[float, typer.Option(help="Time for the test over prime fields.")] = 60.0,
+) -> Answer:
+    """Tell whether two models compute the same: proved by exact rules, or equal over prime fields with a
+    bound on the error, for whatever batch; or how far their outputs are apart and the first value that
+    differs. Exit code 0 if they are equal, 1 if they are not or nobody knows."""
+    import numpy as np
+
+    from tensmith.errors import OutputError
+    from tensmith.files import atomic_path
+    from tensmith.frontend.onnx import read_onnx
+    from tensmith.verify.difference import compare_models
+
+    if save_inputs is not None and save_inputs.exists():
+        raise OutputError(f"{save_inputs} is there already; name another file")
+    found = compare_models(read_onnx(first), read_onnx(second), seed=seed, seconds=seconds)
+    lines = list(_lines(found, tolerance))
+    if save_inputs is not None and found.inputs is not None:
+        with atomic_path(save_inputs) as path, path.open("wb") as file:
+            np.savez(file, allow_pickle=False, **found.inputs)
+        lines.append(f"The inputs lie in {save_inputs}.")
+    return Answer(_document(found, tolerance), lines, 0 if _equal(found, tolerance) else 1)
+
+
+def _equal(found: ModelDifference, tolerance: float) -> bool:
+    """Whether the models are equal, or near enough for whoever asks."""
+    if found.outputs is None or found.verdict == "equal":
+        return found.verdict == "equal"
+    return tolerance > 0 and all(apart.share <= tolerance for apart in found.outputs.values())
+
+
+def _lines(found: ModelDifference, tolerance: float) -> Iterator[str]:
+    if found.evidence == "proved":
+        yield f"Equal: proved, by {found.rules} steps of exact rules, for all inputs and sizes."
+        return
+    if found.evidence == "checked":
+        chance = f"wrong with a probability of at most {found.error_probability:.1e}"
+        yield f"Equal: checked over random prime fields, {chance}."
+        return
+    verdicts = {"different": "Different", "unknown": "Unknown"}
+    where = f" at {', '.join(f'{k}={v}' for k, v in found.sizes.items())}" if found.sizes else ""
+    said = f" ({found.reason})" if found.reason else ""
+    yield f"{verdicts[found.verdict]}{said}. Measured by ONNX Runtime on inputs of seed {found.seed}{where}:"
+    for name, apart in (found.outputs or {}).items():
+        yield f"  output {name}: {_words(apart)}"
+    if found.first is not None:
+        name, op, best = found.first
+        near = f"; the nearest is {_words(best)}" if best is not None else ""
+        yield f"  first value that the second model does not compute: {name} ({op or 'input'}){near}"
+    if tolerance and _equal(found, tolerance):
+        yield f"That is within --tolerance {tolerance:g}."
+
+
+def _words(apart: Apart) -> str:
+    if not apart.most:
+        return "the same numbers"
+    if apart.most == float("inf"):
+        return "of another shape, or no number where the other is one"
+    return f"at most {apart.most:.2g} apart, {apart.share:.1e} of the largest number"
+
+
+def _document(found: ModelDifference, tolerance: float) -> dict[str, Any]:
+    outputs = {name: {"most": a.most, "largest": a.largest} for name, a in (found.outputs or {}).items()}
+    first = found.first and {"value": found.first[0], "op": found.first[1]}
+    return {
+        "verdict": found.verdict,
+        "evidence": found.evidence,
+        "error_probability": found.error_probability,
+        "rules": found.rules,
+        "reason": found.reason,
+        "outputs": outputs,
+        "first": first,
+        "sizes": dict(found.sizes or {}),
+        "seed": found.seed,
+        "within_tolerance": _equal(found, tolerance),
+    }

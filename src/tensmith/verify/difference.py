@@ -1,0 +1,278 @@
+"""Do two models compute the same? Proved by exact rules, equal over prime fields, or where they first differ.
+
+The second model is read in the words of the first: inputs and outputs by name, or else in their order, and
+symbolic sizes by where they stand. What differs is run by ONNX Runtime on the same random inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from tensmith.backend.onnx import write_onnx
+from tensmith.engine.worker import SessionWorker
+from tensmith.equality.programs import compare_programs
+from tensmith.equality.sampling import live, symbols
+from tensmith.errors import ModelError, TensmithError
+from tensmith.files import TemporaryFolder
+from tensmith.formula.poly import Dim, Poly
+from tensmith.ir import Node, Program
+from tensmith.ir.types import TensorType
+from tensmith.rewrite.trail import simplify
+from tensmith.verify.library import random_inputs
+
+Arrays: TypeAlias = Mapping[str, np.ndarray[Any, Any]]
+Verdict = Literal["equal", "different", "unknown"]
+
+# What values are apart by and still stand for the same one, of the largest, when the first that differs is
+# looked for; and how many bytes of values are looked at.
+_ALIKE = 3e-5
+_MOST_BYTES = 2 << 30
+# Where neither model says how many samples it takes.
+_BATCH, _LENGTH = 2, 16
+
+
+@dataclass(frozen=True)
+class Apart:
+    """How far two values are apart at most, and the largest number of the first."""
+
+    most: float
+    largest: float
+
+    @property
+    def share(self) -> float:
+        """Of the largest number; 0 where the values are equal."""
+        return self.most / (self.largest or 1.0)
+
+
+@dataclass(frozen=True)
+class ModelDifference:
+    """What is known of two models.
+
+    evidence: "proved" by `rules` exact steps; "checked" over prime fields, wrong with at most
+    `error_probability`; "measured" of models that differ. outputs: how far each is apart on `inputs`, drawn
+    from `seed` at `sizes`. first: the first value of the first model, in its order, that the second computes
+    nowhere though it computes all that it is made of; by its name, operator and distance from the next best.
+    """
+
+    verdict: Verdict
+    evidence: str = ""
+    error_probability: float = 0.0
+    rules: int = 0
+    reason: str = ""
+    outputs: Mapping[str, Apart] | None = None
+    first: tuple[str, str, Apart | None] | None = None
+    inputs: Arrays | None = None
+    sizes: Mapping[str, int] | None = None
+    seed: int = 0
+
+
+def compare_models(left: Program, right: Program, *, seed: int = 0, seconds: float = 60.0) -> ModelDifference:
+    """See the module. seconds: for the test over fields.
+
+    Raises ModelError where the models take or give other things, and what ONNX Runtime raises.
+    """
+    right, sizes = aligned(left, right)
+    left = _at(left, sizes)
+    traces = [simplify(live(program), fold=False) for program in (left, right)]
+    ours, theirs = (canonical(traced.program) for traced in traces)
+    if ours.digest == theirs.digest:
+        return ModelDifference("equal", "proved", rules=sum(len(traced.trail) for traced in traces))
+    tested = compare_programs(ours, theirs, seed=seed, seconds=seconds)
+    if tested.equal and tested.error_probability < 1:
+        return ModelDifference("equal", "checked", tested.error_probability, reason=tested.reason, seed=seed)
+    return _measured(left, right, tested.verdict, tested.reason, seed)
+
+
+# The second model in the words of the first
+
+
+def aligned(left: Program, right: Program) -> tuple[Program, dict[str, int]]:
+    """The second program with the first one's names of inputs, outputs and sizes; and sizes that only one
+    of them leaves open."""
+    inputs = _paired("input", left.inputs, right.inputs)
+    outputs = _paired("output", dict.fromkeys(left.outputs), dict.fromkeys(right.outputs))
+    names: dict[str, Dim] = {}
+    sizes: dict[str, int] = {}
+    for mine, theirs in inputs.items():
+        _unify(mine, left.inputs[mine], right.inputs[theirs], names, sizes)
+    words = {theirs: mine for mine, theirs in (*inputs.items(), *outputs.items())}
+    renamed = _renamed(_at(right, {n: d for n, d in names.items() if isinstance(d, int)}), words)
+    return _at(renamed, {n: d for n, d in names.items() if not isinstance(d, int)}), sizes
+
+
+def _paired(kind: str, left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, str]:
+    if left.keys() == right.keys():
+        return {name: name for name in left}
+    if len(left) != len(right):
+        lists = " and ".join(", ".join(side) or "none" for side in (left, right))
+        raise ModelError(f"the models have other {kind}s ({lists}); they cannot be compared")
+    return dict(zip(left, right))
+
+
+def _unify(
+    name: str, left: TensorType, right: TensorType, names: dict[str, Dim], sizes: dict[str, int]
+) -> None:
+    """Adds what sizes of the second model are in the first one: `names`; and open ones of the first that
+    the second fixes: `sizes`."""
+    wrong = f"input '{name}' is {left} in the first model and {right} in the second"
+    if left.dtype != right.dtype or left.rank != right.rank or left.shape is None:
+        raise ModelError(f"{wrong}; they cannot be compared")
+    for mine, theirs in zip(left.dims, right.dims):
+        symbol = next(iter(theirs.symbols()), "") if isinstance(theirs, Poly) else ""
+        if symbol and theirs == Poly.symbol(symbol):
+            known = names.setdefault(symbol, mine)
+            agree = known == mine
+        elif isinstance(mine, Poly) and isinstance(theirs, int) and len(mine.symbols()) == 1:
+            agree = sizes.setdefault(next(iter(mine.symbols())), theirs) == theirs
+        else:
+            agree = mine == theirs
+        if not agree:
+            raise ModelError(f"{wrong}; they cannot be compared")
+
+
+def _at(program: Program, sizes: Mapping[str, Dim]) -> Program:
+    """The program with symbols of sizes replaced."""
+    values = {name: size if isinstance(size, Poly) else Poly.of(size) for name, size in sizes.items()}
+
+    def placed(type_: TensorType) -> TensorType:
+        dims = [d.substitute(values) if isinstance(d, Poly) else d for d in type_.shape or ()]
+        return type_ if type_.shape is None else type_.with_shape(dims)
+
+    if not sizes:
+        return program
+    inputs = {name: placed(type_) for name, type_ in program.inputs.items()}
+    hints = {name: placed(type_) for name, type_ in program.hints.items()}
+    return replace(program, inputs=inputs, hints=hints, _known={})
+
+
+def _renamed(program: Program, words: Mapping[str, str]) -> Program:
+    """The program with values renamed; others that have these names already get out of the way."""
+    names: dict[str, str] = {}
+    for name in sorted(program.names):
+        names[name] = words.get(name) or (f"{name} of the second" if name in words.values() else name)
+
+    def of(values: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(names[value] if value else "" for value in values)
+
+    nodes = tuple(replace(node, inputs=of(node.inputs), outputs=of(node.outputs)) for node in program.nodes)
+    return Program(
+        program.name,
+        {names[name]: type_ for name, type_ in program.inputs.items()},
+        of(program.outputs),
+        nodes,
+        {names[name]: array for name, array in program.constants.items()},
+        {names.get(name, name): type_ for name, type_ in program.hints.items()},
+        program.origin,
+    )
+
+
+def canonical(program: Program) -> Program:
+    """The program with names and an order that follow from what it computes, from the outputs backwards."""
+    names: dict[str, str] = {name: name for name in program.inputs}
+    nodes: list[Node] = []
+    constants: dict[str, Any] = {}
+    outputs = dict.fromkeys(program.outputs)
+    stack = [(name, False) for name in reversed(program.outputs)]
+    while stack:
+        name, entered = stack.pop()
+        if name in names or not name:
+            continue
+        node = program.producers.get(name)
+        if node is None:
+            names[name] = f"constant {len(constants)}"
+            constants[names[name]] = program.constants[name]
+        elif entered:
+            for output in filter(None, node.outputs):
+                names[output] = output if output in outputs else f"value {len(names)}"
+            nodes.append(replace(node, name=""))
+        else:
+            stack.append((name, True))
+            stack += [(value, False) for value in reversed(node.inputs)]
+    ordered = tuple(
+        replace(node, inputs=tuple(names.get(n, "") for n in node.inputs),
+                outputs=tuple(names.get(n, "") for n in node.outputs))
+        for node in nodes
+    )  # fmt: skip
+    return Program("model", dict(sorted(program.inputs.items())), program.outputs, ordered, constants)
+
+
+# What differs
+
+
+def _measured(left: Program, right: Program, verdict: str, reason: str, seed: int) -> ModelDifference:
+    """How far the models are apart on inputs, and where that begins."""
+    batches, lengths = symbols(left)
+    sizes = dict.fromkeys(lengths, _LENGTH) | dict.fromkeys(batches, _BATCH)
+    given = random_inputs(left, sizes, seed)
+    ours, theirs = (_values(program, given) for program in (left, right))
+    outputs = {name: _apart(ours[name], theirs[name]) for name in left.outputs}
+    differs = any(apart.most for apart in outputs.values())
+    first = _first(left, right, ours, theirs) if differs else None
+    known: Verdict = "different" if differs or verdict == "different" else "unknown"
+    return ModelDifference(known, "measured", 0.0, 0, reason, outputs, first, given, sizes, seed)
+
+
+def _values(program: Program, inputs: Arrays) -> dict[str, np.ndarray[Any, Any]]:
+    """The outputs of a program and as many values inside it as fit in memory."""
+    names, left = list(program.outputs), _MOST_BYTES
+    for node in program.nodes:
+        for name in filter(None, node.outputs):
+            type_ = program.facts[name].type
+            elements = 1
+            for dim in (type_.shape or ()) if type_ is not None else ():
+                elements *= dim if isinstance(dim, int) else _LENGTH
+            left -= 4 * elements
+            if type_ is not None and type_.shape is not None and name not in names and left > 0:
+                names.append(name)
+    opened = replace(program, outputs=tuple(names))
+    with TemporaryFolder() as folder:
+        path = Path(folder) / "model.onnx"
+        try:
+            write_onnx(opened, path)
+        except TensmithError:  # what only the outputs need is written all the same
+            write_onnx(program, path)
+        with SessionWorker("onnxruntime", path) as worker:
+            return worker.run({name: inputs[name] for name in program.inputs})
+
+
+def _apart(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> Apart:
+    """Infinite where shapes differ, or one is a number where the other is none."""
+    if left.shape != right.shape:
+        return Apart(np.inf, 0.0)
+    ours, theirs = left.astype(np.float64), right.astype(np.float64)
+    with np.errstate(all="ignore"):
+        same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
+        apart = np.nan_to_num(np.where(same, 0.0, np.abs(ours - theirs)), nan=np.inf)
+    largest = float(np.max(np.abs(ours), where=np.isfinite(ours), initial=0.0))
+    return Apart(float(apart.max(initial=0.0)), largest)
+
+
+def _first(
+    left: Program, right: Program, ours: Arrays, theirs: Arrays
+) -> tuple[str, str, Apart | None] | None:
+    """See ModelDifference.first."""
+    by_shape: dict[Any, list[np.ndarray[Any, Any]]] = {}
+    for array in (*theirs.values(), *right.constants.values()):
+        by_shape.setdefault((array.shape, array.dtype.kind), []).append(array)
+    for node in _in_reach(left):
+        for name in filter(None, node.outputs):
+            if name not in ours:
+                continue
+            array = ours[name]
+            near = [_apart(array, other) for other in by_shape.get((array.shape, array.dtype.kind), ())]
+            best = min(near, key=lambda apart: apart.most, default=None)
+            if best is None or best.share > _ALIKE:
+                return name, node.op, best
+    worst = [(name, _apart(ours[name], theirs[name])) for name in left.outputs]
+    name, apart = max(worst, key=lambda item: item[1].share)
+    return name, left.producers[name].op if name in left.producers else "", apart
+
+
+def _in_reach(program: Program) -> Iterator[Node]:
+    """Nodes that compute something of the inputs, in order."""
+    return (node for node in live(program).nodes if node.output not in program.static_values)

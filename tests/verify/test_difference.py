@@ -1,0 +1,108 @@
+"""`tensmith diff`: models are equal by rules or over fields, or it says where they first differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from command_line import tensmith
+from tensmith.errors import ModelError
+from tensmith.frontend.onnx import read_onnx
+from tensmith.verify.difference import aligned, canonical, compare_models
+
+RNG = np.random.default_rng(7)
+WEIGHTS = {
+    "w": RNG.standard_normal((4, 3, 3, 3)).astype("f4"),
+    "v": RNG.standard_normal((4, 5)).astype("f4"),
+}
+
+
+def model(
+    *,
+    batch: str | int = "N",
+    inside: str = "t",
+    given: str = "x",
+    out: str = "y",
+    bias: float = 0.0,
+    **changed: object,
+) -> onnx.ModelProto:
+    """conv, relu, mean, product; names of values, and what is changed, are the caller's."""
+    attributes = {"pads": [1, 1, 1, 1], **changed}
+    weights = {name: array.copy() for name, array in WEIGHTS.items()}
+    weights["v"][1, 2] += bias
+    nodes = [
+        helper.make_node("Conv", [given, "w"], [f"{inside}1"], **attributes),  # type: ignore[arg-type]
+        helper.make_node("Relu", [f"{inside}1"], [f"{inside}2"]),
+        helper.make_node("GlobalAveragePool", [f"{inside}2"], [f"{inside}3"]),
+        helper.make_node("Flatten", [f"{inside}3"], [f"{inside}4"]),
+        helper.make_node("MatMul", [f"{inside}4", "v"], [out]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info(given, TensorProto.FLOAT, [batch, 3, 8, 8])],
+        [helper.make_tensor_value_info(out, TensorProto.FLOAT, [batch, 5])],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+@pytest.mark.parametrize(
+    "other", [{"inside": "u"}, {"batch": "batch"}, {"given": "in", "out": "logits"}, {"batch": 1}]
+)
+def test_names_and_open_sizes_make_no_difference(other: dict[str, object]) -> None:
+    found = compare_models(read_onnx(model()), read_onnx(model(**other)))  # type: ignore[arg-type]
+    assert (found.verdict, found.evidence) == ("equal", "proved")
+
+
+def test_other_operators_are_equal_over_fields() -> None:
+    """A mean over axes is no pool by name, and no rule of the simplifier turns one into the other."""
+    other = model()
+    other.graph.node[2].CopyFrom(helper.make_node("ReduceMean", ["t2"], ["t3"], axes=[2, 3], keepdims=1))
+    found = compare_models(read_onnx(model()), read_onnx(other))
+    assert found.verdict == "equal"
+    assert found.evidence == "proved" or found.error_probability < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("change", "op"),
+    [
+        ({"pads": [0, 0, 2, 2]}, "conv"),
+        ({"bias": 1e-3}, "matmul"),
+        ({"dilations": [2, 2], "pads": [2] * 4}, "conv"),
+    ],
+)
+def test_the_first_value_that_differs_is_named(change: dict[str, object], op: str) -> None:
+    found = compare_models(read_onnx(model()), read_onnx(model(**change)))  # type: ignore[arg-type]
+    assert found.verdict == "different" and found.first is not None and found.outputs is not None
+    assert found.first[1] == op
+    assert found.outputs["y"].most > 0
+
+
+def test_what_takes_other_things_is_not_compared() -> None:
+    with pytest.raises(ModelError, match="cannot be compared"):
+        compare_models(read_onnx(model(batch=2)), read_onnx(model(batch=3)))
+
+
+def test_a_name_that_both_use_for_other_values_is_no_trap() -> None:
+    """The second model's input is called as a value inside of the first."""
+    right, _ = aligned(read_onnx(model()), read_onnx(model(given="t1", inside="x")))
+    assert tuple(right.inputs) == ("x",)
+    assert canonical(right).digest == canonical(read_onnx(model())).digest
+
+
+def test_the_command(tmp_path: Path) -> None:
+    onnx.save(model(), tmp_path / "a.onnx")
+    onnx.save(model(bias=1e-6), tmp_path / "b.onnx")
+    a, b = str(tmp_path / "a.onnx"), str(tmp_path / "b.onnx")
+    assert tensmith("diff", a, a, folder=tmp_path).returncode == 0
+    kept = tmp_path / "inputs.npz"
+    found = tensmith("diff", a, b, "--save-inputs", str(kept), folder=tmp_path)
+    assert found.returncode == 1 and "first value" in found.stdout
+    with np.load(kept) as arrays:
+        assert arrays["x"].shape == (2, 3, 8, 8)
+    assert tensmith("diff", a, b, "--tolerance", "1e-4", folder=tmp_path).returncode == 0
