@@ -45,11 +45,10 @@ class Bench:
         if not output.exists():
             return self.minutes
         document = parts.read(output)
-        ended = sum(run["parts"] for run in document["runs"])
-        if not ended:
-            return self.minutes
-        each = sum(run["seconds"] for run in document["runs"]) / ended / 60
-        return each * max(0, document["of"] - len(document["done"]))
+        spent, ended = (sum(run[key] for run in document["runs"]) for key in ("seconds", "parts"))
+        if not ended or not document["of"]:
+            return max(0.0, self.minutes - spent / 60)
+        return spent / ended / 60 * max(0, document["of"] - len(document["done"]))
 
 
 _BRIEF = ("--seconds", "3")

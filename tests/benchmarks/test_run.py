@@ -64,6 +64,7 @@ def test_a_failure_is_what_the_document_says(tmp_path: Path) -> None:
         ({"of": 4, "done": ["a"], "runs": [{"parts": 1, "seconds": 120}]}, 6),
         ({"of": 1, "done": ["a"], "runs": [{"parts": 1, "seconds": 120}]}, 0),
         ({"of": 4, "done": [], "runs": [{"parts": 0, "seconds": 0}]}, 10),
+        ({"done": ["a"], "runs": [{"parts": 1, "seconds": 120}]}, 8),
         (None, 10),
     ],
 )
