@@ -155,7 +155,7 @@ def _tried(work: Callable[[Part], Found], part: Part) -> Found | str:
     """What a part found, or why it could not be measured."""
     try:
         return work(part)
-    except (TensmithError, OSError, subprocess.SubprocessError) as error:
+    except (TensmithError, ImportError, OSError, subprocess.SubprocessError) as error:
         return f"{error}"[:300] or type(error).__name__
 
 
