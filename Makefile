@@ -1,7 +1,7 @@
 # make demo   compress the digits network of examples/ and say where the report is
 # make test   lint, types and tests, in an environment made for them
-# make bench  the measurements behind the README
-# make docs   the generated pages of docs/
+# make bench  the measurements behind the README, hours; goes on where it was stopped (BENCH='--list', '--quick')
+# make docs   the generated pages of docs/ and the figures of README
 #
 # PYTHON=python3.12 make test    to choose the interpreter that the environment in .venv is made with
 
@@ -26,12 +26,13 @@ test: $(VENV)/.for-test
 	wait $$types; types=$$?; cat $(VENV)/types.txt; exit $$((tests | types))
 
 bench: $(VENV)/.for-bench
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python -m benchmarks.run $(BENCH)
 
 docs: $(VENV)/.for-test
 	$(BIN)/python -m tensmith.frontend.conformance docs/operators.md
 	$(BIN)/python -m tensmith.backend.native.coverage docs/native_operators.md
 	$(BIN)/python docs/generate.py
+	$(BIN)/python -m benchmarks.readme
 
 clean:
 	rm -rf build dist

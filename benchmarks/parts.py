@@ -1,13 +1,21 @@
-"""Long benches in parts: what each part found is written when it ends, and gone on with from there.
+"""The document of a bench: what each part found, written when the part ends, and gone on with from there.
 
-The file is one JSON document: `settings` (what all parts have in common), `runs` (commit, processor, parts
-and seconds of each time that the bench was started), `done`, `counts`, `wrong` (a sentence for each fault).
+settings  what all parts have in common
+runs      each time that the bench was started: commit, cpu, load of the machine, date, parts, seconds
+of        how many parts there are
+done      names of the parts that ended
+rows      by part: its figures by name
+counts    numbers by name, or mappings of such, summed over the parts
+wrong     a sentence for each fault that was found
+failed    by part: why it could not be measured; it is tried again by the next run
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
+import os
 import subprocess
 import sys
 import time
@@ -15,9 +23,12 @@ from argparse import ArgumentParser
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from benchmarks import ROOT
+from tensmith.errors import TensmithError
 from tensmith.files import write_text
 from tensmith.hardware.cpu import detect_cpu
 
@@ -27,15 +38,23 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True)
 class Found:
-    """What a part found. counts: numbers by name, or mappings of such; wrong: a sentence for each fault."""
+    """What a part found: its row, its counts, and a sentence for each fault."""
 
     counts: Mapping[str, Any] = field(default_factory=dict)
     wrong: tuple[str, ...] = ()
+    row: Mapping[str, Any] = field(default_factory=dict)
 
 
-def add_output(parser: ArgumentParser) -> None:
-    """The option that `run` takes."""
+def arguments(doc: str | None) -> ArgumentParser:
+    """A command line with the options that every bench takes."""
+    parser = ArgumentParser(description=(doc or "").partition("\n")[0])
     parser.add_argument("--output", type=Path, help="JSON, written after each part; gone on with if there")
+    return parser
+
+
+def names(text: str) -> list[str]:
+    """The type of options that take A,B."""
+    return text.split(",")
 
 
 def run(
@@ -47,35 +66,47 @@ def run(
 ) -> Document:
     """The document of all parts, of which those that `output` holds are not done again.
 
-    Faults are printed when they are found. Ends the program where the output is of other settings.
+    Figures and faults are printed as they come. Ends the program where the output is of other settings.
     """
     document = _begun(output, settings)
+    document["of"] = len(parts)
     left = {name: part for name, part in parts.items() if name not in document["done"]}
-    this = {"commit": _commit(), "cpu": detect_cpu().model, "parts": 0, "seconds": 0.0}
+    this = _this_run()
     document["runs"] += [this] if left else []
     began = time.perf_counter()
     with contextlib.ExitStack() as stack:
         each = map if processes == 1 else stack.enter_context(ProcessPoolExecutor(processes)).map
-        for name, found in zip(left, each(work, left.values())):
-            document["done"].append(name)
-            document["counts"] = added(document["counts"], found.counts)
-            document["wrong"] += found.wrong
+        for name, found in zip(left, each(functools.partial(_tried, work), left.values())):
+            _add(document, name, found)
             this |= {"parts": this["parts"] + 1, "seconds": round(time.perf_counter() - began, 1)}
-            document["runs"][-1] = this
             if output is not None:
                 output.parent.mkdir(parents=True, exist_ok=True)
-                write_text(output, json.dumps(document, indent=1))
-            print("".join(f"{sentence}\n" for sentence in found.wrong), end="", flush=True)
+                write_text(output, json.dumps(document, indent=1) + "\n")
+            print(told(name, found), end="", flush=True)
             done = f"{len(document['done'])} of {len(parts)} parts, {len(document['wrong'])} wrong"
             print(done, end="\r", file=sys.stderr, flush=True)
     return document
 
 
-def summary(document: Document) -> str:
-    """How long all runs took, and of which commits they are."""
+def told(name: str, found: Found | str) -> str:
+    """The lines that say what a part found: its figures, its faults, or why it failed."""
+    if isinstance(found, str):
+        return f"{name:28} failed: {found}\n"
+    figures = "  ".join(f"{key} {_short(value)}" for key, value in found.row.items() if not _tree(value))
+    lines = [f"{name:28} {figures}"] if figures else []
+    return "".join(f"{line}\n" for line in (*lines, *found.wrong))
+
+
+def ended(document: Document) -> int:
+    """Says how the bench ended, how long its runs took, and of which commits they are; the exit status."""
     seconds = sum(entry["seconds"] for entry in document["runs"])
     commits = ", ".join(dict.fromkeys(entry["commit"] for entry in document["runs"]))
-    return f"{len(document['wrong'])} wrong in {seconds:.0f} s, of {commits}"
+    wrong, failed = len(document["wrong"]), len(document["failed"])
+    print(
+        f"{len(document['done'])} parts {document['counts'] or ''}: {wrong} wrong, {failed} failed", end=" "
+    )
+    print(f"in {seconds:.0f} s, of {commits}")
+    return int(bool(wrong or failed))
 
 
 def added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,22 +120,74 @@ def added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     return total
 
 
+def read(path: Path) -> Document:
+    """The document of a file, with all its fields."""
+    return _empty() | json.loads(path.read_text())
+
+
+def _empty() -> Document:
+    return {"runs": [], "of": 0, "done": [], "rows": {}, "counts": {}, "wrong": [], "failed": {}}
+
+
 def _begun(output: Path | None, settings: Mapping[str, Any]) -> Document:
     """What the output holds, or nothing yet."""
     if output is None or not output.exists():
-        return {"settings": dict(settings), "runs": [], "done": [], "counts": {}, "wrong": []}
-    document: Document = json.loads(output.read_text())
+        return {"settings": dict(settings)} | _empty()
+    document = read(output)
     if document.get("settings") != settings:
         sys.exit(f"{output} is of other settings, {document.get('settings')}; give another --output")
     return document
 
 
-def _commit() -> str:
-    """The commit of the sources, "-dirty" where they are changed."""
-    command = ("git", "describe", "--always", "--dirty", "--exclude=*")
+def _this_run() -> dict[str, Any]:
+    """What is known of a run when it begins. load: processes that wanted to run in the last minute."""
+    return {
+        "commit": _commit(),
+        "cpu": detect_cpu().model,
+        "load": round(os.getloadavg()[0], 2),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "parts": 0,
+        "seconds": 0.0,
+    }
+
+
+def _tried(work: Callable[[Part], Found], part: Part) -> Found | str:
+    """What a part found, or why it could not be measured."""
     try:
-        return subprocess.run(
-            command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True
-        ).stdout.strip()
+        return work(part)
+    except (TensmithError, ImportError, OSError, subprocess.SubprocessError) as error:
+        return f"{error}"[:300] or type(error).__name__
+
+
+def _add(document: Document, name: str, found: Found | str) -> None:
+    """Writes down what came of a part."""
+    if isinstance(found, str):
+        document["failed"][name] = found
+        return
+    document["failed"].pop(name, None)
+    document["done"].append(name)
+    document["rows"] |= {name: dict(found.row)} if found.row else {}
+    document["counts"] = added(document["counts"], found.counts)
+    document["wrong"] += found.wrong
+
+
+def _tree(value: Any) -> bool:
+    return isinstance(value, (Mapping, list, tuple))
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _commit() -> str:
+    """The commit of the sources, "-dirty" where they are changed; what benches write does not count."""
+    sources = (".", ":!benchmarks/results", ":!README.md")
+    try:
+        commit = _git("rev-parse", "--short", "HEAD").stdout.strip()
+        return commit + ("-dirty" if _git("status", "--porcelain", "--", *sources).stdout else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
+
+
+def _git(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(("git", *words), cwd=ROOT, capture_output=True, text=True, check=True)

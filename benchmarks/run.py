@@ -1,10 +1,11 @@
-"""`make bench`: every measurement behind the README, one after the other, each a script of its own.
+"""`make bench`: every measurement behind a figure of README, one after the other, a process each.
 
-    python benchmarks/run.py [--quick]
+    python -m benchmarks.run [--list] [--quick] [--all] [--only NAME,...] [--anew]
 
-Takes hours without --quick: six models at ten minutes each, four stock tools on each of them, 10,000 damaged
-files, 10,000 inputs for every lifted kernel on every target. A step that fails says so and the others go on;
-the exit status is then 1.
+A bench writes benchmarks/results/NAME.json and goes on from there where it was stopped; --anew forgets what
+is there. One that fails says why, and the others go on; the exit status is then 1. At the end README's
+figures are written. --quick takes minutes: less of everything, into build/quick, and README stays as it is.
+--all adds the benches that no figure of README rests on.
 """
 
 from __future__ import annotations
@@ -12,61 +13,147 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-BUILD = HERE.parent / "build"
+from benchmarks import ROOT, parts, readme
+
+RESULTS, QUICK = ROOT / "benchmarks" / "results", ROOT / "build" / "quick"
+FRONTS = ROOT / "build" / "fronts"
 
 
-def steps(quick: bool) -> list[tuple[str, list[str]]]:
-    """(title, command line) of each measurement."""
-    fronts = str(BUILD / "figures")
-    return [
-        ("start-up and import", ["import_speed.py"]),
-        ("memory while calibrating", ["calibration_memory.py"]),
-        (
-            "fronts of the six models",
-            ["figures.py", "--output", fronts, *(["--time-budget", "2m"] if quick else [])],
-        ),
-        ("beside the stock tools", ["peers.py", "--fronts", fronts, *(["--quick"] if quick else [])]),
-        ("damaged model files", ["fuzz_importer.py", *(["--mutants", "500"] if quick else [])]),
-        ("native networks", ["native.py", *(["--seconds", "5"] if quick else [])]),
-        ("native networks in 8 bits", ["native_int8.py", *(["--seconds", "5"] if quick else [])]),
-        ("pruned native networks", ["native_sparse.py", *(["--seconds", "5"] if quick else [])]),
-        (
-            "pruned native networks in 8 bits",
-            ["native_sparse_int8.py", *(["--seconds", "5"] if quick else [])],
-        ),
-        ("pruned layers", ["native_sparse_layers.py", *(["--turns", "2"] if quick else [])]),
-        ("layers of 4-bit weights", ["native_codes.py"]),
-        ("detectors, compiled in parts", ["native_mixed.py"]),
-        ("what tuning brings", ["tuning.py", *(["--budget", "30", "--seconds", "5"] if quick else [])]),
-        ("memory of native networks", ["native_memory.py"]),
-        ("native kernels", ["native_kernels.py"]),
-        ("native kernels in 8 bits", ["native_kernels_int8.py"]),
-        ("the standard's node tests, natively", ["native_operators.py", "all", *(["4"] if quick else [])]),
-        ("random native kernels", ["native_random.py", *(["--count", "500"] if quick else [])]),
-        ("lifting", ["lifting_figures.py", *(["--quick"] if quick else [])]),
-        (
-            "lifting without parts of its search",
-            ["lifting_ablation.py", *(["--limit", "2"] if quick else [])],
-        ),
-        ("mutants of lifted programs", ["lift_mutants.py", *(["--mutants", "300"] if quick else [])]),
-    ]
+@dataclass(frozen=True)
+class Bench:
+    """A bench. minutes: a guess, for one core, before it was ever run; quick: options that make it short."""
+
+    name: str
+    module: str
+    minutes: float
+    options: tuple[str, ...] = ()
+    quick: tuple[str, ...] = ()
+    readme: bool = True
+
+    def command(self, output: Path, quick: bool) -> list[str]:
+        """Runs it; later options win."""
+        more = self.quick if quick else ()
+        module = f"benchmarks.{self.module}"
+        return [sys.executable, "-m", module, *self.options, *more, "--output", str(output)]
+
+    def left(self, output: Path) -> float:
+        """Minutes that it will still take: by what its parts took so far, or else by the guess."""
+        if not output.exists():
+            return self.minutes
+        document = parts.read(output)
+        spent, ended = (sum(run[key] for run in document["runs"]) for key in ("seconds", "parts"))
+        if not ended or not document["of"]:
+            return max(0.0, self.minutes - spent / 60)
+        return spent / ended / 60 * max(0, document["of"] - len(document["done"]))
+
+
+_BRIEF = ("--seconds", "3")
+_SMALL = (*_BRIEF, "--only", "resnet20_cifar10,resnet18")
+_PRECISION = ("--only", "resnet18,resnet50,mobilenet_v2", "--precision", "bf16")
+_THREADS = ("--only", "resnet50,mobilenet_v2,bert_base", "--threads", "2")
+_FRONTS = ("--folder", str(FRONTS))
+_ONE = ("--models", "resnet20_cifar10")
+
+BENCHES = (
+    Bench("native", "native.networks", 15, quick=_SMALL),
+    Bench("native_int8", "native.networks_int8", 30, quick=_SMALL),
+    Bench("native_memory", "native.memory", 10, quick=("--only", "resnet18")),
+    Bench("native_sparse", "native.sparse", 6, quick=(*_BRIEF, "--zeros", "90")),
+    Bench("native_sparse_int8", "native.sparse_int8", 8, quick=(*_BRIEF, "--runs", "1")),
+    Bench("native_sparse_layers", "native.sparse_layers", 5, quick=("--turns", "1", "--dtype", "f32")),
+    Bench("native_bf16", "native.networks", 4, _PRECISION, (*_BRIEF, "--only", "resnet18")),
+    Bench("native_threads", "native.networks", 4, _THREADS, (*_BRIEF, "--only", "mobilenet_v2")),
+    Bench("native_codes", "native.codes", 5, quick=(*_BRIEF, "--rows", "1")),
+    Bench("native_mixed", "native.mixed", 4, quick=(*_BRIEF, "--only", "mobilenet_v2")),
+    Bench("lifting_speed", "lifting.speed", 15, quick=("--seconds", "0.05", "--targets", "numpy,c")),
+    Bench("fronts", "compress.fronts", 65, _FRONTS, (*_ONE, "--time-budget", "1m")),
+    Bench("peers", "compress.peers", 150, ("--fronts", str(FRONTS)), (*_ONE, "--quick", "--seconds", "6")),
+    Bench("lifting_differential", "lifting.differential", 180, quick=("--inputs", "50", "--groups", "own")),
+    Bench("import_speed", "compress.import_speed", 5, (), ("--only", "resnet18"), readme=False),
+    Bench("calibration_memory", "compress.calibration_memory", 3, readme=False),
+    Bench("native_tuning", "native.tuning", 35, (), (*_SMALL, "--budget", "10"), readme=False),
+    Bench("native_kernels", "native.kernels", 8, readme=False),
+    Bench("native_kernels_int8", "native.kernels_int8", 3, readme=False),
+    Bench("native_operators", "native.operators", 15, (), ("--uses", "1"), readme=False),
+    Bench("native_random", "native.random_kernels", 60, (), ("--count", "100"), readme=False),
+    Bench("native_sanitized", "native.sanitized", 35, (), ("--count", "20"), readme=False),
+    Bench("lifting_coverage", "lifting.coverage", 10, (), ("--groups", "own"), readme=False),
+    Bench("lifting_certificates", "lifting.certificates", 25, (), ("--groups", "own"), readme=False),
+    Bench("lifting_ablation", "lifting.ablation", 20, (), ("--limit", "0.2"), readme=False),
+    Bench("lifting_mutants", "lifting.mutants", 40, (), ("--mutants", "100"), readme=False),
+    Bench("lifting_generated", "lifting.generated", 135, (), ("--programs", "300"), readme=False),
+    Bench("rule_mutants", "rules.mutants", 15, (), ("--only", "mul_into_conv"), readme=False),
+    Bench("rules_on_programs", "rules.on_programs", 15, (), ("--count", "1"), readme=False),
+    Bench("forge", "trust.forge", 27, (), ("--every", "50"), readme=False),
+    Bench("fuzz_importer", "trust.fuzz_importer", 10, (), ("250",), readme=False),
+    Bench("fuzz_commands", "trust.fuzz_commands", 27, (), ("20",), readme=False),
+    Bench("kills", "trust.kills", 29, (), ("20",), readme=False),
+)
+
+
+def failure(code: int, output: Path) -> str:
+    """Why a bench that ended with that status did not end well; "" if it did."""
+    if code == 0:
+        return ""
+    if code < 0:
+        return f"died of signal {-code}"
+    document = parts.read(output) if output.exists() else {"wrong": [], "failed": {}}
+    sentences = [*document["wrong"], *(f"{name}: {reason}" for name, reason in document["failed"].items())]
+    more = f", and {len(sentences) - 1} more" if len(sentences) > 1 else ""
+    return sentences[0].strip() + more if sentences else f"ended with status {code}; see above"
+
+
+def duration(minutes: float) -> str:
+    """In words: "4 min", "2 h 5 min"."""
+    hours, rest = divmod(round(minutes), 60)
+    return f"{hours} h {rest} min" if hours else f"{rest} min"
+
+
+def run(benches: Sequence[Bench], folder: Path, quick: bool) -> dict[str, str]:
+    """Runs them; why, by name, those failed that did."""
+    failed = {}
+    for number, bench in enumerate(benches):
+        output = folder / f"{bench.name}.json"
+        left = [each.left(folder / f"{each.name}.json") for each in benches[number:]]
+        times = "" if quick else f", about {duration(left[0])}; {duration(sum(left))} left in all"
+        print(f"\n== {bench.name}, {number + 1} of {len(benches)}{times}", flush=True)
+        code = subprocess.run(bench.command(output, quick), cwd=ROOT).returncode
+        if reason := failure(code, output):
+            failed[bench.name] = reason
+    return failed
 
 
 def main() -> int:
-    """Runs all steps; 0 when each ended well."""
+    """0 when every bench ended well."""
+    known = {bench.name: bench for bench in BENCHES}
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--list", action="store_true", help="say what there is, and what is left of it")
     parser.add_argument("--quick", action="store_true", help="minutes instead of hours, wider intervals")
-    failed = []
-    for title, command in steps(parser.parse_args().quick):
-        print(f"\n== {title}: {' '.join(command)}", flush=True)
-        if subprocess.run([sys.executable, *command], cwd=HERE).returncode:
-            failed.append(title)
-    if failed:
-        print(f"\nfailed: {', '.join(failed)}")
-    return 1 if failed else 0
+    parser.add_argument("--all", action="store_true", help="also those that no figure of README rests on")
+    parser.add_argument("--only", type=parts.names, help="these, as A,B")
+    parser.add_argument("--anew", action="store_true", help="forget earlier results of those that are run")
+    options = parser.parse_args()
+    if unknown := [name for name in options.only or () if name not in known]:
+        parser.error(f"no bench {', '.join(unknown)}; --list --all names all")
+    chosen = [
+        known[name] for name in options.only or known if options.only or options.all or known[name].readme
+    ]
+    folder = QUICK if options.quick else RESULTS
+    if options.list:
+        for bench in chosen:
+            print(f"{bench.name:24} {duration(bench.left(RESULTS / f'{bench.name}.json')):>12} left")
+        return 0
+    for bench in chosen if options.anew or options.quick else ():
+        (folder / f"{bench.name}.json").unlink(missing_ok=True)
+    failed = run(chosen, folder, options.quick)
+    print("".join(f"\n{name} failed: {reason}" for name, reason in failed.items()))
+    if not options.quick:
+        readme.write()
+    return int(bool(failed))
 
 
 if __name__ == "__main__":

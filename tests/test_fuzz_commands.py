@@ -1,22 +1,17 @@
-"""A small part of benchmarks/fuzz_commands.py, and what it found."""
+"""A small part of benchmarks/trust/fuzz_commands.py, and what it found."""
 
 from __future__ import annotations
 
 import random
-import sys
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from benchmarks.trust import fuzz_commands
 
 from command_line import tiny_model
 from forked import Commands
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
-
-import fuzz_commands
-
 from tensmith.engine.base import first_line
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import parts
 import pytest
+
+from benchmarks import parts
+from tensmith.errors import EngineError
 
 SETTINGS = {"bench": "test"}
 
@@ -59,4 +61,22 @@ def test_other_settings_are_refused(tmp_path: Path) -> None:
 def test_every_run_says_its_commit_and_processor() -> None:
     (entry,) = run(Counting(), None)["runs"]
     assert entry["commit"] and entry["cpu"] and entry["seconds"] >= 0
-    assert entry["commit"] in parts.summary(run(Counting(), None))
+    assert entry["load"] >= 0 and entry["date"].startswith("20")
+
+
+def test_a_part_that_fails_says_why_and_is_tried_again(tmp_path: Path) -> None:
+    output, ready = tmp_path / "found.json", False
+
+    def work(part: int) -> parts.Found:
+        if part == 1 and not ready:
+            raise EngineError("no such engine")
+        return parts.Found(row={"ms": part})
+
+    every = {"a": 0, "b": 1, "c": 2}
+    document = parts.run(every, work, output, SETTINGS)
+    assert document["done"] == ["a", "c"] and document["failed"] == {"b": "no such engine"}
+    assert parts.ended(document) == 1
+    ready = True
+    document = parts.run(every, work, output, SETTINGS)
+    assert document["rows"] == {"a": {"ms": 0}, "c": {"ms": 2}, "b": {"ms": 1}}
+    assert document["failed"] == {} and parts.ended(document) == 0

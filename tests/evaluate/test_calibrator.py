@@ -18,7 +18,7 @@ from tensmith.formula.poly import Poly
 from tensmith.ir import Program, TensorType, make_node
 from tensmith.ir.interpreter import interpret
 
-BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "calibration_memory.py"
+ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = np.random.default_rng(0).standard_normal((10, 4, 6, 6)).astype(np.float32)
 
 
@@ -98,8 +98,8 @@ def test_calibrating_takes_at_most_twice_the_model_and_a_batch(data_dir: Path, n
     path = data_dir / "models" / f"{name}.onnx"
     if not path.exists():
         pytest.skip(f"no {path}")
-    command = [sys.executable, str(BENCHMARK), str(path), "--json"]
-    result = subprocess.run(command, capture_output=True, text=True)
+    command = [sys.executable, "-m", "benchmarks.compress.calibration_memory", str(path), "--json"]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     if "does not let" in result.stderr:
         pytest.skip(result.stderr.strip())
     found = json.loads(result.stdout)

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import fuzz_importer
 import numpy as np
 import onnx
 import pytest
+from benchmarks.trust import fuzz_importer
 from onnx import TensorProto, helper, numpy_helper
 
 from tensmith.errors import ModelError

@@ -15,8 +15,7 @@ from tensmith.ir.types import TensorType
 torch = pytest.importorskip("torch", reason="the torch extra is not installed")
 pytest.importorskip("onnxscript", reason="the torch extra is not installed")
 
-import models  # noqa: E402
-
+from benchmarks import models  # noqa: E402
 from tensmith.frontend.torch import read_torch  # noqa: E402
 
 # Each network at one opset, so that all opsets are met and the tests stay short.

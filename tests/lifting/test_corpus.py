@@ -22,7 +22,7 @@ from tensmith.lifting.result import LiftResult
 from tensmith.lifting.road import lift_file
 
 # How many inputs targets are compared on here, and how many in a row have sizes and scalars in common;
-# `benchmarks/lifting_figures.py` goes through all kernels and targets with thousands.
+# `benchmarks/lifting/differential.py` goes through all kernels and targets with thousands.
 INPUTS, ALIKE = 200, 5
 TARGETS_OF_ALL = ("numpy", "c", "torch", "onnx", "mlx")
 # Those that compile for every size get few sizes, on some of the kernels.

@@ -27,7 +27,7 @@ from tensmith.verify.statistics import FILE, MOST_BYTES, Statistics, read_statis
 
 needs_compiler = pytest.mark.skipif(bool(ENGINES[NATIVE].missing()), reason="no C compiler is installed")
 KINDS = ["exact", "lossy", pytest.param("native", marks=needs_compiler)]
-# Fields that are altered in tests; all of them, in every way, are in benchmarks/forge.py.
+# Fields that are altered in tests; all of them, in every way, are in benchmarks/trust/forge.py.
 _FIELDS = 40
 
 

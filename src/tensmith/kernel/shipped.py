@@ -1,6 +1,6 @@
 """Kernels that measured best for common problems on another machine of the same instruction set.
 
-One file of `tables` an instruction set, written by benchmarks/kernel_table.py. Seconds of one machine mean
+One file of `tables` an instruction set, by benchmarks/native/kernel_table.py. Seconds of one machine mean
 nothing on another one, so an entry holds ratios: how long kernels took, over what the first guess took there.
 It is a prior: it says what to try first, and never stands for a measurement of this machine. A kernel whose C
 function is no longer the one that was timed is passed over; other edits of the code leave entries alone.

@@ -76,7 +76,7 @@ def test_a_kernel_and_its_program_are_proved(name: str) -> None:
 
 @pytest.mark.parametrize("name", CHOSEN)
 def test_mutants_that_are_accepted_agree_with_runs(name: str) -> None:
-    """benchmarks/lift_mutants.py does this for thousands."""
+    """benchmarks/lifting/mutants.py does this for thousands."""
     summary, chance = summary_of(name, wide=True), random.Random(name)
     for _ in range(6):
         made = mutant(summary, chance)

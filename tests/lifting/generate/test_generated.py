@@ -1,6 +1,6 @@
 """Generated programs that are proved compute what their source computes; damaged front ends are found out.
 
-`benchmarks/lifting_generated.py` goes through many more, and through all mutants.
+`benchmarks/lifting/generated.py` goes through many more, and through all mutants.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Slips of the pen in right sides are refuted, or equal after all; a sample, the whole is in benchmarks/."""
+"""Slips of the pen in right sides are refuted, or equal after all; a sample of benchmarks/rules."""
 
 from __future__ import annotations
 

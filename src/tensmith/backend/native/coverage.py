@@ -1,7 +1,7 @@
 """Which operators the native engine compiles: the node tests of the ONNX standard, planned.
 
 `python -m tensmith.backend.native.coverage` writes docs/native_operators.md. Planning is what can refuse an
-op; that what is planned computes the right numbers is for tests and benchmarks/native_operators.py to show.
+op; that what is planned computes the right numbers is for tests and benchmarks/native/operators.py to show.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Compressed models: fronts, the stock tools beside them, what reading and calibrating take."""

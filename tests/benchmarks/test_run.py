@@ -1,0 +1,79 @@
+"""The runner: its list is whole, one bench that fails says why, and what is left is counted by what was."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from benchmarks.run import BENCHES, RESULTS, Bench, duration, failure, run
+
+from benchmarks import ROOT, readme
+
+
+class Scripted(Bench):
+    """A bench whose module is a line of Python."""
+
+    def command(self, output: Path, quick: bool) -> list[str]:
+        return [sys.executable, "-c", self.module, str(output)]
+
+
+def test_every_bench_is_listed_once() -> None:
+    assert len({bench.name for bench in BENCHES}) == len(BENCHES)
+    listed = {bench.module for bench in BENCHES}
+    assert [name for name in listed if importlib.util.find_spec(f"benchmarks.{name}") is None] == []
+    runs = {
+        ".".join(path.relative_to(ROOT / "benchmarks").with_suffix("").parts)
+        for path in (ROOT / "benchmarks").glob("*/*.py")
+        if "parts.run(" in path.read_text()
+    }
+    assert runs == listed
+
+
+def test_every_result_has_its_bench() -> None:
+    assert {path.stem for path in RESULTS.glob("*.json")} <= {bench.name for bench in BENCHES}
+
+
+def test_every_figure_of_readme_has_a_bench_that_runs() -> None:
+    text = Path(readme.__file__).read_text()
+    for bench in BENCHES:
+        assert (f'"{bench.name}"' in text) == bench.readme, bench.name
+
+
+def test_one_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
+    dies = Scripted("dies", "import os; os.abort()", 1)
+    fails = Scripted("fails", "raise SystemExit(3)", 1)
+    works = Scripted("works", "import pathlib, sys; pathlib.Path(sys.argv[1]).write_text('{}')", 1)
+    failed = run((dies, fails, works), tmp_path, quick=False)
+    assert failed == {"dies": "died of signal 6", "fails": "ended with status 3; see above"}
+    assert (tmp_path / "works.json").exists()
+
+
+def test_a_failure_is_what_the_document_says(tmp_path: Path) -> None:
+    output = tmp_path / "one.json"
+    output.write_text(json.dumps({"wrong": ["a is wrong"], "failed": {"b": "no engine"}}))
+    assert failure(1, output) == "a is wrong, and 1 more"
+    assert failure(0, output) == ""
+
+
+@pytest.mark.parametrize(
+    ("document", "minutes"),
+    [
+        ({"of": 4, "done": ["a"], "runs": [{"parts": 1, "seconds": 120}]}, 6),
+        ({"of": 1, "done": ["a"], "runs": [{"parts": 1, "seconds": 120}]}, 0),
+        ({"of": 4, "done": [], "runs": [{"parts": 0, "seconds": 0}]}, 10),
+        ({"done": ["a"], "runs": [{"parts": 1, "seconds": 120}]}, 8),
+        (None, 10),
+    ],
+)
+def test_time_left(tmp_path: Path, document: object, minutes: float) -> None:
+    output = tmp_path / "one.json"
+    if document is not None:
+        output.write_text(json.dumps(document))
+    assert Bench("one", "module", 10).left(output) == minutes
+
+
+def test_durations() -> None:
+    assert [duration(m) for m in (0.2, 4, 125)] == ["0 min", "4 min", "2 h 5 min"]

@@ -1,0 +1,100 @@
+"""README's figures are those of benchmarks/results, and its counts those of the rules."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import readme
+
+TEXT = readme.README.read_text(encoding="utf-8")
+RUN = {"commit": "abc", "cpu": "A processor", "load": 0.1, "date": "2026-01-02T03:04:05+00:00"}
+
+
+def metric(value: float, unit: str) -> dict[str, Any]:
+    return {"value": value, "low": value, "high": value, "unit": unit, "evidence": "measured"}
+
+
+def point(name: str, speed: float, size: float, accuracy: float) -> dict[str, Any]:
+    metrics = {"speedup": metric(speed, "x"), "size_ratio": metric(size, "x")}
+    return {"id": name, "engine": "native", "metrics": {**metrics, "accuracy": metric(accuracy, "%")}}
+
+
+FRONT = {
+    "measure": "accuracy",
+    "chosen": "c1",
+    "front": {
+        "original": {"metrics": {"accuracy": metric(91.0, "%")}},
+        "baseline": {"engine": "onnxruntime", "metrics": {"latency_ms": metric(1.5, "ms")}},
+        "points": [point("c1", 7, 5, 90.5), point("c2", 4, 11, 90.75)],
+    },
+}
+MADE: dict[str, dict[str, Any]] = {
+    "native": {"rows": {"resnet18": {"ratio": 2.0, "busy": False}, "gpt2": {"ratio": 1.5, "busy": True}}},
+    "native_memory": {"rows": {"resnet18": {"share": 0.5}}},
+    "native_threads": {"rows": {"bert_base": {"ratio": 1.25}}},
+    "fronts": {"settings": {"time_budget": "10m"}, "rows": {"resnet20_cifar10": FRONT}},
+    "peers": {
+        "rows": {"resnet20_cifar10": {"hypervolume": {"tensmith": 0.75, "NNCF": 0.5, "OpenVINO fp32": 0.9}}}
+    },
+    "lifting_speed": {"rows": {"c/a": {"seconds": {"f": {"gcc -O3": 2.0, "numpy": 1.0, "c": 4.0}}}}},
+    "lifting_differential": {"counts": {"c": {"kernels": 3, "compared": 2_000_000, "wrong": 0}}},
+}
+
+
+def made(folder: Path, *names: str) -> dict[str, Any]:
+    for name in names:
+        (folder / f"{name}.json").write_text(json.dumps({"runs": [RUN], **MADE[name]}))
+    return readme.results(folder)
+
+
+def test_the_figures_are_those_of_the_results() -> None:
+    assert readme.written(TEXT, readme.results()) == TEXT, "run `make docs`"
+
+
+def test_what_was_not_measured_has_no_figures(tmp_path: Path) -> None:
+    text = readme.written(TEXT, made(tmp_path))
+    for name in readme.BLOCKS:
+        assert f"<!-- {name} -->\n<!-- end {name} -->" in text
+    full = readme.written(TEXT, made(tmp_path, *MADE))
+    assert len(full) > len(text) and readme.written(full, {}) == text
+
+
+@pytest.mark.parametrize(
+    ("names", "line"),
+    [
+        (("native", "native_memory"), "| ResNet-18 | 2.00x | | 0.50 |"),
+        (("native", "native_memory"), "| GPT-2, 128 tokens | 1.50x | | |"),
+        (("native",), "*A processor, commit abc, 2026-01-02.* Some on a busy machine."),
+        (("native_threads",), "- **Threads.** On two, each engine with two: 1.25x on BERT-base over"),
+        (
+            ("fronts", "peers"),
+            "| ResNet-20, CIFAR-10 | 7.00x faster, 5.00x smaller; 4.00x faster, 11.00x smaller "
+            "| 0.50 points; 0.25 points | 0.75, 0.50 |",
+        ),
+        (("fronts",), "    c1 *"),
+        (("lifting_speed",), "On 1 loops of published benchmarks"),
+        (("lifting_speed",), "what comes out is 2.0x (NumPy) and 0.5x (C) as fast"),
+        (("lifting_differential",), "2.0 million random inputs of 3 kernels, on 1 targets, found no diff"),
+    ],
+)
+def test_figures_come_from_their_results(tmp_path: Path, names: tuple[str, ...], line: str) -> None:
+    text = readme.written(TEXT, made(tmp_path, *names))
+    assert line in text
+
+
+def test_a_block_that_is_gone_is_noticed() -> None:
+    with pytest.raises(ValueError, match="0 blocks 'front'"):
+        readme.written(TEXT.replace("<!-- end front -->", ""), {})
+
+
+def test_the_rules_are_counted() -> None:
+    rules, xla = ((readme.ROOT / "docs" / name).read_text() for name in ("rules.md", "xla_rules.md"))
+    exact = rules.partition("## Lossy methods")[0].count("\n| `")
+    proved, count = re.findall(r"^(\d+) of (\d+) are proved", xla, re.MULTILINE)[0]
+    assert f"each of the {exact} [rules]" in TEXT
+    assert f"{proved} of the {count} rules" in TEXT
