@@ -6,7 +6,8 @@ of        how many parts there are
 done      names of the parts that ended
 rows      by part: its figures by name
 counts    numbers by name, or mappings of such, summed over the parts
-wrong     a sentence for each fault that was found
+wrong     by part: a sentence for each fault that was found; the next run of another commit tries it again
+mended    by part: the commit that found no fault any more, and the sentences that were said before
 failed    by part: why it could not be measured; it is tried again by the next run
 """
 
@@ -70,14 +71,15 @@ def run(
     """
     document = _begun(output, settings)
     document["of"] = len(parts)
-    left = {name: part for name, part in parts.items() if name not in document["done"]}
     this = _this_run()
+    wrong = {name for name in document["wrong"] if document["runs"][-1]["commit"] != this["commit"]}
+    left = {name: part for name, part in parts.items() if name not in document["done"] or name in wrong}
     document["runs"] += [this] if left else []
     began = time.perf_counter()
     with contextlib.ExitStack() as stack:
         each = map if processes == 1 else stack.enter_context(ProcessPoolExecutor(processes)).map
         for name, found in zip(left, each(functools.partial(_tried, work), left.values())):
-            _add(document, name, found)
+            _add(document, name, found, this["commit"])
             this |= {"parts": this["parts"] + 1, "seconds": round(time.perf_counter() - began, 1)}
             if output is not None:
                 output.parent.mkdir(parents=True, exist_ok=True)
@@ -102,9 +104,9 @@ def ended(document: Document) -> int:
     seconds = sum(entry["seconds"] for entry in document["runs"])
     commits = ", ".join(dict.fromkeys(entry["commit"] for entry in document["runs"]))
     wrong, failed = len(document["wrong"]), len(document["failed"])
-    print(
-        f"{len(document['done'])} parts {document['counts'] or ''}: {wrong} wrong, {failed} failed", end=" "
-    )
+    mended = f" ({len(document['mended'])} that were wrong are mended)" if document["mended"] else ""
+    counts = document["counts"] or ""
+    print(f"{len(document['done'])} parts {counts}: {wrong} wrong{mended}, {failed} failed", end=" ")
     print(f"in {seconds:.0f} s, of {commits}")
     return int(bool(wrong or failed))
 
@@ -126,7 +128,8 @@ def read(path: Path) -> Document:
 
 
 def _empty() -> Document:
-    return {"runs": [], "of": 0, "done": [], "rows": {}, "counts": {}, "wrong": [], "failed": {}}
+    lists: Document = {"runs": [], "of": 0, "done": []}
+    return lists | {name: {} for name in ("rows", "counts", "wrong", "mended", "failed")}
 
 
 def _begun(output: Path | None, settings: Mapping[str, Any]) -> Document:
@@ -159,16 +162,20 @@ def _tried(work: Callable[[Part], Found], part: Part) -> Found | str:
         return f"{error}"[:300] or type(error).__name__
 
 
-def _add(document: Document, name: str, found: Found | str) -> None:
-    """Writes down what came of a part."""
+def _add(document: Document, name: str, found: Found | str, commit: str) -> None:
+    """Writes down what came of a part; one that was done before is not counted twice."""
     if isinstance(found, str):
         document["failed"][name] = found
         return
     document["failed"].pop(name, None)
-    document["done"].append(name)
+    said = document["wrong"].pop(name, None)
+    document["wrong"] |= {name: list(found.wrong)} if found.wrong else {}
     document["rows"] |= {name: dict(found.row)} if found.row else {}
-    document["counts"] = added(document["counts"], found.counts)
-    document["wrong"] += found.wrong
+    if said is None:
+        document["done"].append(name)
+        document["counts"] = added(document["counts"], found.counts)
+    elif not found.wrong:
+        document["mended"][name] = {"commit": commit, "said": said}
 
 
 def _tree(value: Any) -> bool:

@@ -1,7 +1,7 @@
 """README's figures, written from benchmarks/results: `python -m benchmarks.readme`, by `make docs`.
 
-Between `<!-- NAME -->` and `<!-- end NAME -->` README holds what `BLOCKS[NAME]` makes of the results. Where a
-result is missing, so are its figures.
+Between `<!-- NAME -->` and `<!-- end NAME -->` README holds what `BLOCKS[NAME]` makes of the results. Where
+nothing is there to make it of, the block stays as it is, with the commit that its figures are of.
 """
 
 from __future__ import annotations
@@ -50,10 +50,11 @@ def written(text: str, found: Results) -> str:
     """The text with every block made anew."""
     for name, block in BLOCKS.items():
         content = "\n\n".join(block(found))
-        made = "\n".join(filter(None, (f"<!-- {name} -->", content, f"<!-- end {name} -->")))
-        text, count = re.subn(
-            rf"<!-- {name} -->.*?<!-- end {name} -->", lambda _, made=made: made, text, flags=re.DOTALL
-        )
+        made = f"<!-- {name} -->\n{content}\n<!-- end {name} -->"
+        pattern = re.compile(rf"<!-- {name} -->.*?<!-- end {name} -->", re.DOTALL)
+        kept = pattern.search(text) if not content else None
+        new = kept.group() if kept is not None else made
+        text, count = pattern.subn(lambda _, new=new: new, text)
         if count != 1:
             raise ValueError(f"README has {count} blocks '{name}'")
     return text

@@ -102,7 +102,8 @@ def failure(code: int, output: Path) -> str:
     if code < 0:
         return f"died of signal {-code}"
     document = parts.read(output) if output.exists() else {"wrong": [], "failed": {}}
-    sentences = [*document["wrong"], *(f"{name}: {reason}" for name, reason in document["failed"].items())]
+    wrong = [sentence for said in document["wrong"].values() for sentence in said]
+    sentences = [*wrong, *(f"{name}: {reason}" for name, reason in document["failed"].items())]
     more = f", and {len(sentences) - 1} more" if len(sentences) > 1 else ""
     return sentences[0].strip() + more if sentences else f"ended with status {code}; see above"
 

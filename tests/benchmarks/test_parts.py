@@ -39,10 +39,27 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     rest = Counting()
     document = run(rest, output)
     assert rest.given == [2, 3, 4] and document == json.loads(output.read_text())
-    assert document["counts"] == {"made": 5, "by": {"odd": 2}} and document["wrong"] == ["3 is 3"]
+    assert document["counts"] == {"made": 5, "by": {"odd": 2}} and document["wrong"] == {"part 3": ["3 is 3"]}
     assert [entry["parts"] for entry in document["runs"]] == [2, 3]
     assert run(Counting(), output) == document
     assert run(Counting(), output, count=6)["counts"]["made"] == 6
+
+
+def test_a_fault_is_tried_again_by_another_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = tmp_path / "found.json"
+    monkeypatch.setattr(parts, "_commit", lambda: "before")
+    run(Counting(), output)
+    monkeypatch.setattr(parts, "_commit", lambda: "after")
+    again: list[int] = []
+
+    def mended(part: int) -> parts.Found:
+        again.append(part)
+        return parts.Found({"made": 1})
+
+    document = parts.run({f"part {n}": n for n in range(5)}, mended, output, SETTINGS)
+    assert again == [3] and document["wrong"] == {} and document["counts"]["made"] == 5
+    assert document["mended"] == {"part 3": {"commit": "after", "said": ["3 is 3"]}}
+    assert parts.ended(document) == 0
 
 
 def test_without_output_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
