@@ -18,6 +18,8 @@ demo: $(VENV)/.for-demo
 	$(BIN)/tensmith compress examples/digits/digits.onnx --data npz:examples/digits/digits.npz \
 		--time-budget 60s --output $(DEMO)
 
+# Tests start some hundred interpreters: each would compile the package anew if none kept what it compiled.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.for-test
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check

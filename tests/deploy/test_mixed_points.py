@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import tensmith
 from command_line import answers, images, tiny_model
+from own_cache import own_cache
 from tensmith.deploy.again import verify_point
 from tensmith.engine import ENGINES
 from tensmith.engine.compiled import MIXED, NATIVE
@@ -49,7 +50,7 @@ def point(tmp_path_factory: pytest.TempPathFactory) -> Path:
     onnx.save(model, folder / "branching.onnx")
     np.savez(folder / "data.npz", x=samples, y=answers(model, samples))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        own_cache(folder / "cache", patch)
         tensmith.compress(
             folder / "branching.onnx", f"npz:{folder / 'data.npz'}", output=folder / "out",
             engines=(NATIVE,), time_budget=1, preprocess="raw", prefer="latency",

@@ -14,6 +14,7 @@ import pytest
 import tensmith
 from command_line import refused
 from command_line import tensmith as command
+from own_cache import own_cache
 from tensmith.backend.native.choose.precision import refusal
 from tensmith.backend.native.emit import loader
 from tensmith.deploy.again import verify_point
@@ -31,7 +32,7 @@ def out(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run on the tiny model by the native engine alone; for reading only."""
     folder = tmp_path_factory.mktemp("native") / "out"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(folder.parent / "cache"))
+        own_cache(folder.parent / "cache", patch)
         tensmith.compress(
             tiny / "tiny.onnx", f"npz:{tiny / 'tiny.npz'}", output=folder, engines=(NATIVE,),
             time_budget=1, preprocess="raw", prefer="latency",
@@ -101,7 +102,7 @@ def test_verify_compiles_it_again_to_the_byte_with_nothing_cached(
 def test_a_native_run_is_resumed(
     out: Path, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
+    own_cache(tmp_path / "another", monkeypatch)
     again = tensmith.compress(
         tiny / "tiny.onnx", f"npz:{tiny / 'tiny.npz'}", output=out, engines=(NATIVE,),
         time_budget=1, preprocess="raw", prefer="latency", resume=True,

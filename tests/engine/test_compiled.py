@@ -10,6 +10,7 @@ import onnx
 import pytest
 from tiny_models import conv_relu
 
+from own_cache import own_cache
 from tensmith.engine import ENGINES, compiled
 from tensmith.errors import EngineError
 from tensmith.kernel import ConvolutionProblem, candidates, host_isa
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.skipif(bool(ENGINES[compiled.NATIVE].missing()), reason
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A model file; what is compiled and timed goes to a folder of this test."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    own_cache(tmp_path / "cache", monkeypatch)
     onnx.save(conv_relu()[0], tmp_path / "model.onnx")
     return tmp_path / "model.onnx"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,17 +12,22 @@ import onnx.reference
 import pytest
 from tiny_models import MODELS, conv_relu, matmul
 
+from own_cache import own_cache
 from tensmith.engine import ENGINES, SessionWorker
 from tensmith.errors import EngineError, UsageError
 
 HERE = tuple(name for name, item in ENGINES.items() if item.missing() is None)
-pytestmark = pytest.mark.parametrize("engine", HERE)
+# An engine's tests run in one process, so that what it compiles is compiled once.
+GROUPS = [pytest.param(name, marks=pytest.mark.xdist_group(f"engine {name}")) for name in HERE]
+pytestmark = pytest.mark.parametrize("engine", GROUPS)
 
 
-@pytest.fixture(autouse=True)
-def private_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What engines compile goes to a folder of this session."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+@pytest.fixture(autouse=True, scope="module")
+def private_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What engines compile goes to a folder of these tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        own_cache(tmp_path_factory.mktemp("cache"), patch)
+        yield
 
 
 @pytest.fixture

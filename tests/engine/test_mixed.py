@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tiny_models import conv_relu
 
+from own_cache import own_cache
 from tensmith.engine import ENGINES, available, compiled
 from tensmith.errors import EngineError
 
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.skipif(bool(MIXED.missing()), reason="no C compiler is 
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The rows of x @ w that have a positive first element: how many those are, only the data says."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    own_cache(tmp_path / "cache", monkeypatch)
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["y"]),
         helper.make_node("Gather", ["y", "zero"], ["first"], axis=1),

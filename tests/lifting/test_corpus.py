@@ -95,8 +95,10 @@ def loaded(kernel: Kernel, target: str) -> Loaded | None:
 
 
 def each(kernels: tuple[Kernel, ...]) -> list[Any]:
-    """Kernels as parameters; those of one file stay in one process."""
-    return [pytest.param(k, id=str(k), marks=pytest.mark.xdist_group(str(k.path))) for k in kernels]
+    """Kernels as parameters; those of one file stay in one process, and so do those of files that are traced,
+    for one process takes seconds to import what traces them."""
+    groups = {k: "traced" if (k.group, k.path.stem) in TRACED else str(k.path) for k in kernels}
+    return [pytest.param(k, id=str(k), marks=pytest.mark.xdist_group(groups[k])) for k in kernels]
 
 
 @pytest.mark.parametrize("kernel", each(ALL))

@@ -20,6 +20,7 @@ import pytest
 from small_networks import problem, two_layers
 
 from command_line import refused, tensmith
+from own_cache import own_cache
 from tensmith.backend.native.emit.loader import Model
 from tensmith.errors import EngineError, MissingExtra, UsageError
 from tensmith.hardware import detect_cpu, load_target
@@ -140,7 +141,7 @@ def test_a_device_that_goes_takes_nothing_along(tmp_path: Path) -> None:
 def test_a_network_is_tuned_there_and_compiled_for_it(
     address: str, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    own_cache(tmp_path / "cache", monkeypatch)
     arguments = ("tune", tiny / "tiny.onnx", "--rpc", address, "--trials", "3", "--json", "--output", "made")
     found = json.loads(tensmith(*arguments, "--target", "host", folder=tmp_path).stdout)
     assert found["trials"] == 3 and found["failures"] == []

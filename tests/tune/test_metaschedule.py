@@ -14,6 +14,7 @@ from small_networks import Clock, problem, two_layers
 from test_device import needs_tvm
 
 from command_line import refused, tensmith
+from own_cache import own_cache
 from tensmith.backend.native.choose.choosers import estimated
 from tensmith.backend.native.choose.measured import metascheduled
 from tensmith.backend.native.emit.loader import Model
@@ -40,8 +41,7 @@ ISA = host_isa()
 @pytest.fixture(autouse=True)
 def private_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Kernels and timings are this test's own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "tensmith"
+    return own_cache(tmp_path / "cache", monkeypatch)
 
 
 @needs_tvm

@@ -13,6 +13,7 @@ import onnxruntime
 import pytest
 
 from command_line import refused, started, tensmith
+from own_cache import own_cache
 from tensmith.backend.native.emit.loader import Model
 from tensmith.engine import ENGINES
 
@@ -20,8 +21,7 @@ from tensmith.engine import ENGINES
 @pytest.fixture(autouse=True)
 def private_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The database of timings is this test's own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "tensmith" / "timings.sqlite"
+    return own_cache(tmp_path / "cache", monkeypatch) / "timings.sqlite"
 
 
 def test_a_tuned_folder_answers_as_the_model_and_its_timings_serve_again(tiny: Path, tmp_path: Path) -> None:
@@ -80,7 +80,6 @@ def test_what_exists_is_not_overwritten(tiny: Path, tmp_path: Path) -> None:
 
 
 def test_a_damaged_database_is_refused(tiny: Path, tmp_path: Path, private_cache: Path) -> None:
-    private_cache.parent.mkdir(parents=True)
     private_cache.write_text("not a database" * 100)
     refused(
         tensmith("tune", tiny / "tiny.onnx", folder=tmp_path), 1, "timings.sqlite", "damaged", "remove it"

@@ -10,6 +10,7 @@ from typing import cast
 import pytest
 from small_networks import Clock, two_layers
 
+from own_cache import own_cache
 from tensmith.kernel import Kernel, host_isa
 from tensmith.kernel.timings import Timings
 from tensmith.tune.network import TuningTarget, tune
@@ -44,7 +45,7 @@ class SlowClock(Clock):
 def test_guesses_and_metaschedule_share_one_budget(
     trials: int | None, ours: int, theirs: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    own_cache(tmp_path / "cache", monkeypatch)
     timings, clock, other = Timings(), SlowClock(), Other()
     budget = Budget(600.0, trials)
     place = TuningTarget(host_isa(), timings, clock)

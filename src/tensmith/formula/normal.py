@@ -232,9 +232,11 @@ def _simplify(term: Term, ranges: Ranges) -> list[Term]:
 def _needed_guards(guards: frozenset[Poly], ranges: Ranges) -> frozenset[Poly] | None:
     """Guards without those that always hold or follow from another; None if they cannot all hold."""
     for one in guards:
-        for other in guards:
-            if ranges.never_negative(-1 - one if one is other else -1 - one - other):
-                return None
+        if ranges.never_negative(-1 - one):
+            return None
+    for one, other in itertools.combinations(guards, 2):
+        if ranges.never_negative(-1 - one - other):
+            return None
     kept = [g for g in sorted(guards, key=str) if not ranges.never_negative(g)]
     for guard in list(kept):
         if any(other is not guard and ranges.never_negative(guard - other) for other in kept):

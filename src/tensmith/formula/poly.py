@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, TypeAlias, Union
 
 from tensmith.errors import ProgramError
@@ -20,6 +20,10 @@ Dim: TypeAlias = Union[int, "Poly"]
 
 def _atom_key(atom: Atom) -> tuple[int, str]:
     return (0, atom) if isinstance(atom, str) else (1, str(atom))
+
+
+def _monomial_key(term: tuple[Monomial, int]) -> list[tuple[tuple[int, str], int]]:
+    return [(_atom_key(atom), power) for atom, power in term[0]]
 
 
 @lru_cache(maxsize=65536)
@@ -55,7 +59,7 @@ class Poly:
     def from_terms(terms: Mapping[Monomial, int]) -> Poly:
         """The polynomial of a monomial -> coefficient table."""
         kept = [(monomial, coefficient) for monomial, coefficient in terms.items() if coefficient]
-        return Poly(tuple(sorted(kept, key=lambda term: [(_atom_key(a), p) for a, p in term[0]])))
+        return Poly(tuple(sorted(kept, key=_monomial_key) if len(kept) > 1 else kept))
 
     # Reading
 
@@ -70,6 +74,10 @@ class Poly:
 
     def symbols(self) -> frozenset[str]:
         """Names of every variable, those inside divisions included."""
+        return self._symbols
+
+    @cached_property
+    def _symbols(self) -> frozenset[str]:
         found: set[str] = set()
         for monomial, _ in self.terms:
             for atom, _ in monomial:
@@ -95,18 +103,22 @@ class Poly:
         """This polynomial with variables replaced."""
         if not values or not (self.symbols() & values.keys()):
             return self
-        result = _constant(0)
+        table: dict[Monomial, int] = {}
         for monomial, coefficient in self.terms:
-            product = _constant(coefficient)
-            for atom, power in monomial:
+            kept = tuple((a, p) for a, p in monomial if isinstance(a, str) and a not in values)
+            product = Poly(((kept, coefficient),))
+            for atom, power in monomial if len(kept) < len(monomial) else ():
                 if isinstance(atom, str):
-                    base = Poly.of(values[atom]) if atom in values else Poly.symbol(atom)
+                    if atom not in values:
+                        continue
+                    base = Poly.of(values[atom])
                 else:
                     base = floor_div(atom.top.substitute(values), atom.bottom.substitute(values))
                 for _ in range(power):
                     product = product * base
-            result = result + product
-        return result
+            for found, count in product.terms:
+                table[found] = table.get(found, 0) + count
+        return Poly.from_terms(table)
 
     def evaluate(self, values: Mapping[str, Any]) -> Any:
         """The number (or array, if `values` holds arrays) this polynomial takes.
@@ -177,7 +189,18 @@ class Poly:
         return hash(constant) if constant is not None else self._hash  # type: ignore[attr-defined]
 
     def __str__(self) -> str:
-        return _cached_text(self)
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
+        parts: list[str] = []
+        for monomial, coefficient in reversed(self.terms):
+            factors = "*".join(str(atom) if power == 1 else f"{atom}**{power}" for atom, power in monomial)
+            size = abs(coefficient)
+            body = factors if factors and size == 1 else f"{size}*{factors}" if factors else str(size)
+            sign = " - " if coefficient < 0 else " + "
+            parts.append(body if not parts and coefficient > 0 else f"-{body}" if not parts else sign + body)
+        return "".join(parts) or "0"
 
     __repr__ = __str__
 
@@ -200,20 +223,6 @@ class FloorDiv:
 @lru_cache(maxsize=4096)
 def _constant(value: int) -> Poly:
     return Poly((((), value),) if value else ())
-
-
-@lru_cache(maxsize=65536)
-def _cached_text(poly: Poly) -> str:
-    parts: list[str] = []
-    for monomial, coefficient in reversed(poly.terms):
-        factors = "*".join(str(atom) if power == 1 else f"{atom}**{power}" for atom, power in monomial)
-        magnitude = abs(coefficient)
-        body = (
-            factors if factors and magnitude == 1 else f"{magnitude}*{factors}" if factors else str(magnitude)
-        )
-        sign = " - " if coefficient < 0 else " + "
-        parts.append(body if not parts and coefficient > 0 else f"-{body}" if not parts else sign + body)
-    return "".join(parts) or "0"
 
 
 def _divide_monomial(monomial: Monomial, divisor: Monomial) -> Monomial | None:

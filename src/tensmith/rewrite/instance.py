@@ -38,6 +38,9 @@ RESULT = "the result"
 # Some elements are these, so that there are ties, zeros and both signs.
 _PLAIN = (-1.0, 0.0, 0.0, 1.0, 2.0)
 _ROOM = 48
+# So many numbers are drawn for such a room, and repeated. A prime: what lies beside each other along an axis
+# is never the same number.
+_DRAWN = 65_521
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ def numbers(left: Term, case: Case, sizes: Mapping[str, int], generator: np.rand
     plain = {name for name, tensor in case.tensors.items() if _is_input(tensor)}
     derived = {n for name in case.tensors.keys() - plain for n in walk.ranks(case.tensors[name].body)}
     # What other variables are made of, with room for all that these read.
-    sources = {n: _random((_ROOM,) * rank, "f32", generator) for n, rank in read.items() if n in derived}
+    sources = {n: _with_room(rank, generator) for n, rank in read.items() if n in derived}
     arrays: dict[str, Array] = {}
     for name, tensor in case.tensors.items():
         shape = tuple(int(dim.evaluate(sizes)) for dim in tensor.shape)
@@ -112,6 +115,11 @@ def numbers(left: Term, case: Case, sizes: Mapping[str, int], generator: np.rand
 def _is_input(tensor: Formula) -> bool:
     """Whether a variable is any tensor of its shape."""
     return tensor.body == Read(getattr(tensor.body, "tensor", ""), tuple(map(Poly.symbol, tensor.indices)))
+
+
+def _with_room(rank: int, generator: np.random.Generator) -> Array:
+    drawn = _random((min(_ROOM**rank, _DRAWN),), "f32", generator)
+    return np.resize(drawn, (_ROOM,) * rank)
 
 
 def _random(shape: tuple[int, ...], dtype: str, generator: np.random.Generator) -> Array:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from nets import Net
+from own_cache import own_cache
 from tensmith.backend.native.choose.choosers import estimated, memory_of
 from tensmith.backend.native.choose.measured import measured, metascheduled
 from tensmith.backend.native.choose.parallel import cuts
@@ -28,7 +29,7 @@ MEMORY = memory_of(BYTES)
 @pytest.fixture
 def timings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Timings:
     """Nothing is known."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    own_cache(tmp_path / "cache", monkeypatch)
     return Timings()
 
 
