@@ -67,6 +67,16 @@ def test_running_the_source_again_gives_the_count(folder: Path, made: Path) -> N
     assert recheck(folder, made / "gemv.c", run=False).checked.inputs == 0
 
 
+@pytest.mark.parametrize(
+    "change", [{"why_not": "a word"}, {"by": ""}, {"by": "Python"}, {"inputs": 0}, {"more": 1}]
+)
+def test_what_is_said_of_running_the_source_fits_together(
+    folder: Path, made: Path, change: dict[str, object]
+) -> None:
+    forge(folder, lambda document: document["checked"].update(change))
+    assert recheck(folder, made / "gemv.c").problems
+
+
 @pytest.mark.parametrize("name", FORGERIES)
 def test_every_forgery_is_found(folder: Path, made: Path, name: str) -> None:
     change, words = FORGERIES[name]

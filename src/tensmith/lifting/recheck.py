@@ -141,12 +141,21 @@ def _differences(stated: Row, made: Row) -> Iterator[str]:
 
 
 def _miscounted(stated: Any, made: Checked) -> Iterator[str]:
-    """A count of inputs that running the source again does not give. By which compiler it was, and why it was
-    not done, are not said of this machine."""
-    if not isinstance(stated, Mapping) or type(inputs := stated.get("inputs")) is not int:
+    """What is said of running the source that cannot be, or that running it again does not give. By which C
+    compiler it was, and why it was not done, are not said of this machine."""
+    if not isinstance(stated, Mapping) or stated.keys() != made.to_json().keys():
         yield "'checked', which says on how many inputs"
-    elif inputs and made.inputs and inputs != made.inputs:
-        yield f"number of inputs that the source was run on: {made.inputs}, not {inputs}"
+        return
+    inputs, by, why_not = (stated[key] for key in ("inputs", "by", "why_not"))
+    done = type(inputs) is int and inputs > 0
+    words = isinstance(by, str) and isinstance(why_not, str)
+    if type(inputs) is not int or not words or (bool(by), bool(why_not)) != (done, not done):
+        yield "'checked': by what the source ran, or why it did not"
+    elif done and made.inputs:
+        if inputs != made.inputs:
+            yield f"number of inputs that the source was run on: {made.inputs}, not {inputs}"
+        if by != made.by and "Python" in (by, made.by):
+            yield f"language that the source runs in: {made.by}, not {by}"
 
 
 def _told(row: Row, document: Row) -> Any:
