@@ -9,18 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from tensmith.lifting import assumptions
-from tensmith.lifting.loops import (
-    BOOL,
-    Array,
-    Constant,
-    Expr,
-    Load,
-    Scalar,
-    ScalarCast,
-    SourcePosition,
-    Variable,
-)
+from tensmith.lifting import assumptions, loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import cast, defined_everywhere, integer, truth
 from tensmith.lifting.source.c_context import LoweringContext
@@ -84,7 +73,7 @@ def check_type(cursor: Cursor) -> None:
         raise Refusal(f"`{spelled(cursor)}` is {why}", position(cursor))
 
 
-def value(context: LoweringContext, cursor: Cursor) -> Expr:
+def value(context: LoweringContext, cursor: Cursor) -> loops.Expr:
     """The number an expression stands for."""
     found = evaluate(context, cursor)
     if isinstance(found, ScalarPlace | ElementPlace):
@@ -94,7 +83,7 @@ def value(context: LoweringContext, cursor: Cursor) -> Expr:
     raise Refusal(f"`{spelled(cursor)}` is used as a number: it is {described(found)}", position(cursor))
 
 
-def condition(context: LoweringContext, cursor: Cursor) -> Expr:
+def condition(context: LoweringContext, cursor: Cursor) -> loops.Expr:
     """Whether an expression is true; pointers are taken not to be null."""
     found = evaluate(context, cursor)
     if isinstance(found, ScalarPlace | ElementPlace):
@@ -119,9 +108,13 @@ def decayed(context: LoweringContext, found: Value, cursor: Cursor) -> Pointer:
         return context.pointer(found.key, found.name, position(cursor))
     if isinstance(found, Address | AddressOf | Null | Heap):
         return found
-    if isinstance(found, Constant) and found.value == 0:
+    if isinstance(found, loops.Constant) and found.value == 0:
         return Null()
-    if isinstance(found, ScalarCast) and isinstance(found.value, Constant) and found.value.value == 0:
+    if (
+        isinstance(found, loops.ScalarCast)
+        and isinstance(found.value, loops.Constant)
+        and found.value.value == 0
+    ):
         return Null()
     reason = f"`{spelled(cursor)}` is used as a pointer: numbers are not addresses"
     raise Refusal(reason, position(cursor))
@@ -135,13 +128,13 @@ def place(context: LoweringContext, cursor: Cursor) -> Place:
     raise Refusal(f"`{spelled(cursor)}` names no variable or element", position(cursor))
 
 
-def load(context: LoweringContext, source: ScalarPlace | ElementPlace, cursor: Cursor) -> Expr:
+def load(context: LoweringContext, source: ScalarPlace | ElementPlace, cursor: Cursor) -> loops.Expr:
     """The number a variable or element holds."""
     if isinstance(source, ScalarPlace):
         context.reads.add(source.name)
-        return Variable(source.name, source.type, position(cursor))
+        return loops.Variable(source.name, source.type, position(cursor))
     context.bytes.discard(source.array)
-    return Load(source.array, source.indices, context.arrays[source.array].element, position(cursor))
+    return loops.Load(source.array, source.indices, context.arrays[source.array].element, position(cursor))
 
 
 def discarded(context: LoweringContext, cursor: Cursor) -> None:
@@ -162,21 +155,21 @@ def names_element(cursor: Cursor) -> bool:
     return kind(cursor) in ("ARRAY_SUBSCRIPT_EXPR", "MEMBER_REF_EXPR", "CALL_EXPR")
 
 
-def keep_defined(context: LoweringContext, found: Value, where: SourcePosition) -> None:
+def keep_defined(context: LoweringContext, found: Value, where: loops.SourcePosition) -> None:
     """Let a value that is computed and not used, or a place that is named, be needed to be defined."""
     for part in computed(found):
         if not defined_everywhere(part):
             context.declare("unused", part.type, part, where)
 
 
-def computed(found: Value) -> tuple[Expr, ...]:
+def computed(found: Value) -> tuple[loops.Expr, ...]:
     """The numbers behind a value: itself, or the subscripts of a place."""
     if isinstance(found, ElementPlace | ArrayRegion | Address):
         return found.indices
     return (found,) if is_number(found) else ()
 
 
-def place_type(context: LoweringContext, target: ScalarPlace | ElementPlace) -> Scalar:
+def place_type(context: LoweringContext, target: ScalarPlace | ElementPlace) -> loops.Scalar:
     return target.type if isinstance(target, ScalarPlace) else context.arrays[target.array].element
 
 
@@ -191,12 +184,12 @@ def element(context: LoweringContext, pointer: Pointer, cursor: Cursor) -> Place
     return (ElementPlace if full else ArrayRegion)(pointer.array, pointer.indices)
 
 
-def not_null(context: LoweringContext, cursor: Cursor, result: bool) -> Expr:
+def not_null(context: LoweringContext, cursor: Cursor, result: bool) -> loops.Expr:
     context.note(assumptions.POINTERS())
-    return Constant(result, BOOL, position(cursor))
+    return loops.Constant(result, loops.BOOL, position(cursor))
 
 
-def converted(found: Expr, cursor: Cursor) -> Expr:
+def converted(found: loops.Expr, cursor: Cursor) -> loops.Expr:
     """The expression in the type that clang gives the cursor."""
     wanted = scalar(cursor.type)
     return found if wanted is None else cast(found, wanted, position(cursor))
@@ -219,7 +212,7 @@ def described(found: Value) -> str:
     return "no value"
 
 
-def array_of(context: LoweringContext, found: Value, cursor: Cursor) -> tuple[str, Array]:
+def array_of(context: LoweringContext, found: Value, cursor: Cursor) -> tuple[str, loops.Array]:
     """The whole array a value names."""
     if isinstance(found, ArrayRegion) and not found.indices:
         return found.array, context.arrays[found.array]
