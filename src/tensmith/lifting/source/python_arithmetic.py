@@ -7,18 +7,7 @@ from collections.abc import Sequence
 
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.python_kinds import (
-    PY_BOOL,
-    PY_FLOAT,
-    PY_INT,
-    NumberKind,
-    arithmetic,
-    compared,
-    join,
-    literal,
-    promote,
-    quotient,
-)
+from tensmith.lifting.source import python_kinds
 from tensmith.lifting.source.python_scope import ScalarValue
 
 TRUTHS = "NumPy's truth values are no numbers; convert them by int()"
@@ -31,7 +20,13 @@ def constant(value: int | float | bool, position: loops.SourcePosition) -> Scala
         raise Refusal(
             f"an integer of {value.bit_length()} bits does not fit in 64; use smaller ones", position
         )
-    kind = PY_BOOL if isinstance(value, bool) else PY_INT if isinstance(value, int) else PY_FLOAT
+    kind = (
+        python_kinds.PY_BOOL
+        if isinstance(value, bool)
+        else python_kinds.PY_INT
+        if isinstance(value, int)
+        else python_kinds.PY_FLOAT
+    )
     return ScalarValue(loops.Constant(value, kind.scalar, position), kind)
 
 
@@ -67,7 +62,7 @@ def limits(scalar: loops.Scalar) -> tuple[int, int]:
     return low, low + (1 << scalar.bits) - 1
 
 
-def convert(number: ScalarValue, to: NumberKind, position: loops.SourcePosition) -> loops.Expr:
+def convert(number: ScalarValue, to: python_kinds.NumberKind, position: loops.SourcePosition) -> loops.Expr:
     """The number where a value of kind `to` is expected; refuses what would lose a fraction silently."""
     scalar = number.expr.type
     if scalar.kind == "float" and to.scalar.kind != "float":
@@ -89,17 +84,20 @@ def binary(
     operator: str, left: ScalarValue, right: ScalarValue, position: loops.SourcePosition
 ) -> ScalarValue:
     """add, sub, mul on numbers of any kinds."""
-    kind = arithmetic(left.kind, right.kind)
+    kind = python_kinds.arithmetic(left.kind, right.kind)
     return _machine(operator, kind, (left, right), position)
 
 
 def _machine(
-    operator: str, kind: NumberKind, operands: Sequence[ScalarValue], position: loops.SourcePosition
+    operator: str,
+    kind: python_kinds.NumberKind,
+    operands: Sequence[ScalarValue],
+    position: loops.SourcePosition,
 ) -> ScalarValue:
     """An operator that NumPy wraps in its own width; narrow operands are widened and the result cut."""
     scalar = kind.scalar
     truths = [{one for one in operand.kind.kinds if one.scalar.kind == "bool"} for operand in operands]
-    if all(truths) and not set().union(*truths) <= {PY_BOOL}:
+    if all(truths) and not set().union(*truths) <= {python_kinds.PY_BOOL}:
         raise Refusal(TRUTHS, position)
     check_settled(kind, position)
     narrow = scalar.kind == "int" and scalar.bits is not None and scalar.bits < 32
@@ -111,7 +109,7 @@ def _machine(
     return ScalarValue(result, kind)
 
 
-def check_settled(kind: NumberKind, position: loops.SourcePosition) -> None:
+def check_settled(kind: python_kinds.NumberKind, position: loops.SourcePosition) -> None:
     """Refuses to compute in one kind or another by the path taken: 8 bits wrap, Python's integers do not."""
     if not kind.settled:
         names = " or ".join(sorted(f"{'Python' if one.weak else 'NumPy'}'s {one}" for one in kind.among))
@@ -122,21 +120,21 @@ def check_settled(kind: NumberKind, position: loops.SourcePosition) -> None:
 
 def negate(number: ScalarValue, position: loops.SourcePosition) -> ScalarValue:
     """-x; a literal's sign becomes part of it."""
-    if isinstance(number.expr, loops.Constant) and number.kind != PY_BOOL and number.kind.weak:
+    if isinstance(number.expr, loops.Constant) and number.kind != python_kinds.PY_BOOL and number.kind.weak:
         return ScalarValue(loops.Constant(-number.expr.value, number.expr.type, position), number.kind)
-    return _machine("neg", arithmetic(number.kind, number.kind), (number,), position)
+    return _machine("neg", python_kinds.arithmetic(number.kind, number.kind), (number,), position)
 
 
 def divide(left: ScalarValue, right: ScalarValue, position: loops.SourcePosition) -> ScalarValue:
     """left / right, a float."""
-    kind = quotient(left.kind, right.kind)
+    kind = python_kinds.quotient(left.kind, right.kind)
     values = (convert(left, kind, position), convert(right, kind, position))
     return ScalarValue(loops.Apply("div", values, kind.scalar, position), kind)
 
 
 def floor_divide(left: ScalarValue, right: ScalarValue, position: loops.SourcePosition) -> ScalarValue:
     """left // right."""
-    kind = arithmetic(left.kind, right.kind)
+    kind = python_kinds.arithmetic(left.kind, right.kind)
     if kind.scalar.kind == "float":
         whole = divide(left, right, position)
         return ScalarValue(loops.Apply("floor", (whole.expr,), whole.expr.type, position), kind)
@@ -145,7 +143,7 @@ def floor_divide(left: ScalarValue, right: ScalarValue, position: loops.SourcePo
 
 def remainder(left: ScalarValue, right: ScalarValue, position: loops.SourcePosition) -> ScalarValue:
     """left % right, with the sign of right."""
-    kind = arithmetic(left.kind, right.kind)
+    kind = python_kinds.arithmetic(left.kind, right.kind)
     if kind.scalar.kind == "float":
         whole = floor_divide(left, right, position)
         return binary("sub", left, binary("mul", right, whole, position), position)
@@ -156,13 +154,13 @@ def bitwise(
     operator: str, left: ScalarValue, right: ScalarValue, position: loops.SourcePosition
 ) -> ScalarValue:
     """& | ^ << >> on integers; & | ^ of truth values are and, or, ne."""
-    kind = promote(left.kind, right.kind)
+    kind = python_kinds.promote(left.kind, right.kind)
     if kind.scalar.kind == "float":
         raise Refusal("bits of a float are asked for; use integers", position)
     if kind.scalar.kind == "bool":
         logical = {"band": "and", "bor": "or", "bxor": "ne"}
         if operator not in logical:
-            kind = PY_INT
+            kind = python_kinds.PY_INT
         else:
             return ScalarValue(
                 loops.Apply(logical[operator], (left.expr, right.expr), loops.BOOL, position), kind
@@ -183,7 +181,7 @@ def power(
         return result if value >= 0 else divide(constant(1, position), result, position)
     if value == 0.5:
         return apply_float("sqrt", base, position)
-    kind = arithmetic(base.kind, exponent.kind)
+    kind = python_kinds.arithmetic(base.kind, exponent.kind)
     if kind.scalar.kind == "int":
         raise Refusal(
             f"an integer power is lifted where the exponent is a literal from -{_LARGEST_POWER} "
@@ -216,25 +214,25 @@ def apply_float(
     ):
         raise Refusal("NumPy takes this of 8 and 16 bits in half precision; convert it by float()", position)
     if kind.scalar.kind != "float":
-        kind = NumberKind(loops.F64, not strong)
+        kind = python_kinds.NumberKind(loops.F64, not strong)
     return ScalarValue(loops.Apply(operator, (convert(number, kind, position),), kind.scalar, position), kind)
 
 
 def absolute(number: ScalarValue, position: loops.SourcePosition) -> ScalarValue:
-    return _machine("abs", arithmetic(number.kind, number.kind), (number,), position)
+    return _machine("abs", python_kinds.arithmetic(number.kind, number.kind), (number,), position)
 
 
 def compare(
     operator: str, left: ScalarValue, right: ScalarValue, position: loops.SourcePosition
 ) -> ScalarValue:
     """A comparison: Python's are exact between integers and floats, which f64 keeps up to 2^53."""
-    result = compared(left.kind, right.kind)
+    result = python_kinds.compared(left.kind, right.kind)
     left, right = _as_compared(left), _as_compared(right)
-    kind = promote(left.kind, right.kind)
-    if PY_BOOL in (left.kind, right.kind) and kind.scalar.kind == "bool":
-        kind = PY_INT if operator in ("lt", "le", "gt", "ge") else kind
+    kind = python_kinds.promote(left.kind, right.kind)
+    if python_kinds.PY_BOOL in (left.kind, right.kind) and kind.scalar.kind == "bool":
+        kind = python_kinds.PY_INT if operator in ("lt", "le", "gt", "ge") else kind
     if kind.scalar.kind == "int" and left.kind.weak != right.kind.weak and not fit(kind, left, right):
-        kind = PY_INT  # NumPy compares with Python's integers exactly
+        kind = python_kinds.PY_INT  # NumPy compares with Python's integers exactly
     first, second = convert(left, kind, position), convert(right, kind, position)
     if operator in ("gt", "ge"):
         first, second, operator = second, first, {"gt": "lt", "ge": "le"}[operator]
@@ -247,11 +245,12 @@ def _as_compared(number: ScalarValue) -> ScalarValue:
     if not kind.among:
         return number
     return ScalarValue(
-        number.expr, PY_INT if kind.scalar == loops.INT else NumberKind(kind.scalar, kind.weak)
+        number.expr,
+        python_kinds.PY_INT if kind.scalar == loops.INT else python_kinds.NumberKind(kind.scalar, kind.weak),
     )
 
 
-def fit(kind: NumberKind, *numbers: ScalarValue) -> bool:
+def fit(kind: python_kinds.NumberKind, *numbers: ScalarValue) -> bool:
     """Whether Python's integers among the numbers are literals that the kind holds."""
     return all(
         isinstance(number.expr, loops.Constant) and fits(int(number.expr.value), kind.scalar)
@@ -313,11 +312,11 @@ def choose(
     return select(condition, then, otherwise, _one_of(then, otherwise), position)
 
 
-def _one_of(*numbers: ScalarValue) -> NumberKind:
+def _one_of(*numbers: ScalarValue) -> python_kinds.NumberKind:
     """The kind of what is one of several numbers."""
-    return join(
+    return python_kinds.join(
         *(
-            literal(number.expr.value)
+            python_kinds.literal(number.expr.value)
             if isinstance(number.expr, loops.Constant) and number.kind.weak
             else number.kind
             for number in numbers
@@ -329,7 +328,7 @@ def select(
     condition: loops.Expr,
     then: ScalarValue,
     otherwise: ScalarValue,
-    kind: NumberKind,
+    kind: python_kinds.NumberKind,
     position: loops.SourcePosition,
 ) -> ScalarValue:
     """One of two numbers as a number of some kind."""
@@ -354,7 +353,7 @@ def larger(
 def _extreme(
     operator: str, left: ScalarValue, right: ScalarValue, position: loops.SourcePosition, python: bool
 ) -> ScalarValue:
-    kind = _one_of(left, right) if python else promote(left.kind, right.kind)
+    kind = _one_of(left, right) if python else python_kinds.promote(left.kind, right.kind)
     if (
         python
         and isinstance(right.expr, loops.Constant)
@@ -365,12 +364,12 @@ def _extreme(
         better = compare("lt" if operator == "min" else "gt", right, left, position)
         return choose(better.expr, right, left, position)
     if kind.scalar.kind == "bool":
-        kind = PY_INT
+        kind = python_kinds.PY_INT
     values = (convert(left, kind, position), convert(right, kind, position))
     return ScalarValue(loops.Apply(operator, values, kind.scalar, position), kind)
 
 
-def _is_no_bound(operator: str, kind: NumberKind, bound: float) -> bool:
+def _is_no_bound(operator: str, kind: python_kinds.NumberKind, bound: float) -> bool:
     """Whether no integer of a machine type lies beyond a bound."""
     if kind.among or kind.scalar.kind != "int" or kind.scalar.bits is None:
         return False
@@ -382,7 +381,7 @@ def beyond(
     left: ScalarValue, right: ScalarValue, largest: bool, position: loops.SourcePosition
 ) -> ScalarValue:
     """numpy.fmax and fmin: the other argument where one is NaN."""
-    kind = promote(left.kind, right.kind)
+    kind = python_kinds.promote(left.kind, right.kind)
     if kind.scalar.kind != "float":
         return _extreme("max" if largest else "min", left, right, position, False)
     behind = compare("lt" if largest else "gt", left, right, position)
@@ -397,16 +396,18 @@ def to_integer(number: ScalarValue, how: str, position: loops.SourcePosition) ->
         expr = number.expr
         if how != "trunc":
             expr = loops.Apply(how, (expr,), expr.type, position)
-        return ScalarValue(loops.ScalarCast(expr, loops.INT, position), PY_INT)
-    return ScalarValue(cast(number.expr, loops.INT, position), PY_INT)
+        return ScalarValue(loops.ScalarCast(expr, loops.INT, position), python_kinds.PY_INT)
+    return ScalarValue(cast(number.expr, loops.INT, position), python_kinds.PY_INT)
 
 
 def to_float(number: ScalarValue, position: loops.SourcePosition) -> ScalarValue:
     """float(x)."""
-    return ScalarValue(cast(number.expr, loops.F64, position), PY_FLOAT)
+    return ScalarValue(cast(number.expr, loops.F64, position), python_kinds.PY_FLOAT)
 
 
-def to_kind(number: ScalarValue, kind: NumberKind, position: loops.SourcePosition) -> ScalarValue:
+def to_kind(
+    number: ScalarValue, kind: python_kinds.NumberKind, position: loops.SourcePosition
+) -> ScalarValue:
     """numpy.float32(x), numpy.uint8(x) and stores to NumPy arrays: any conversion."""
     if kind.scalar.kind == "bool":
         return ScalarValue(truth(number, position), kind)
