@@ -13,11 +13,11 @@ import os
 import shutil
 import signal
 import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any
+from typing import IO, Any, Self
 
 # $1: the pipe's descriptor; $2, $3: limits in seconds and KiB, or "unlimited". POSIX has `ulimit -f` alone,
 # so what a shell does not know is left out. A program that takes too long first gets SIGXCPU, which tells
@@ -69,7 +69,21 @@ class ProcessResult:
         return f"was ended by {name}" + (f"; {causes[name]}" if name in causes else "")
 
 
-class Child:
+class Ending(ABC):
+    """What has an end: as a context, it is ended however the context is left."""
+
+    @abstractmethod
+    def end(self) -> object:
+        """Ends it; more than once does no harm."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+
+class Child(Ending):
     """A running program; OSError if it cannot be started. Use as a context, or call `end`.
 
     `how` is as subprocess.Popen's. Its process id is that of the group.
@@ -139,14 +153,6 @@ class Child:
                 with contextlib.suppress(BrokenPipeError):
                     stream.close()
         return code
-
-    def __enter__(self) -> Child:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.end()
 
 
 def _own(code: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -12,9 +11,9 @@ import numpy as np
 
 from tensmith.backend.device.plan import DevicePlan, make_plan
 from tensmith.backend.native.plan import fixed
-from tensmith.engine.base import first_line
+from tensmith.engine.base import Session, first_line, refuse
 from tensmith.engine.signature import read_signature
-from tensmith.engine.sized import Array, SizedSession, opened
+from tensmith.engine.sized import Array, opened
 from tensmith.errors import EngineError, TensmithError
 from tensmith.frontend.onnx import read_onnx
 
@@ -82,28 +81,38 @@ class LoadedPlan(ABC):
         """Fills `array` with a value, when all before is done."""
 
 
-def open_session(
-    engine: str,
-    path: Path,
-    precision: str,
-    sizes: Mapping[str, int] | None,
-    load: Callable[[DevicePlan], LoadedPlan],
-) -> SizedSession:
-    """A session of the model at `path`, whose plans `load` puts on the device."""
-    if precision not in PRECISIONS:
-        raise EngineError(f"{engine}'s precision is {' or '.join(PRECISIONS)}, not '{precision}'")
-    build = functools.partial(_built, engine, path, precision, load)
-    return opened(read_signature(path), build, sizes)
+class DeviceEngine(ABC):
+    """An engine that runs plans on a device."""
 
+    name: str
 
-def _built(
-    engine: str,
-    path: Path,
-    precision: str,
-    load: Callable[[DevicePlan], LoadedPlan],
-    sizes: Mapping[str, int],
-) -> LoadedPlan:
-    try:
-        return load(make_plan(fixed(read_onnx(path), dict(sizes)), precision == "f16"))
-    except TensmithError as error:
-        raise EngineError(f"{engine} cannot load {path}: {first_line(error)}") from error
+    @abstractmethod
+    def start(self) -> None:
+        """See Engine."""
+
+    @abstractmethod
+    def load(self, plan: DevicePlan, threads: int) -> LoadedPlan:
+        """Puts a plan on the device."""
+
+    def prepare(
+        self,
+        path: Path,
+        threads: int,
+        *,
+        sizes: Mapping[str, int] | None = None,
+        precision: str = "f32",
+        **settings: str,
+    ) -> Session:
+        refuse(self.name, settings)
+        self.start()
+        if precision not in PRECISIONS:
+            raise EngineError(f"{self.name}'s precision is {' or '.join(PRECISIONS)}, not '{precision}'")
+
+        def build(sizes: Mapping[str, int]) -> LoadedPlan:
+            try:
+                plan = make_plan(fixed(read_onnx(path), dict(sizes)), precision == "f16")
+                return self.load(plan, threads)
+            except TensmithError as error:
+                raise EngineError(f"{self.name} cannot load {path}: {first_line(error)}") from error
+
+        return opened(read_signature(path), build, sizes)

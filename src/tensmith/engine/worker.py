@@ -15,12 +15,11 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from tensmith.children import Child, signal_name
+from tensmith.children import Child, Ending, signal_name
 from tensmith.engine.base import ENGINES, Arrays, Session
 from tensmith.engine.frame import read_frame, write_frame
 from tensmith.engine.signature import TensorSpec
@@ -48,7 +47,7 @@ class Peak:
     exact: bool
 
 
-class SessionWorker(Session):
+class SessionWorker(Session, Ending):
     """A session in another process. Every request is killed after `timeout` seconds; use as a context."""
 
     def __init__(
@@ -113,12 +112,8 @@ class SessionWorker(Session):
         self._process.end()
         self._log.close()
 
-    def __enter__(self) -> SessionWorker:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def end(self) -> None:
+        """See Ending."""
         self.close()
 
     def _ask(

@@ -12,7 +12,7 @@ for one image: `in` and `out` lie as the buffers that the code was made for, `re
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
@@ -53,14 +53,22 @@ class Kernel(ABC):
     name: ClassVar[str]
     # Whether y may lie where the residual does: at each position it is read before y is written there, once.
     adds_in_place: ClassVar[bool] = False
+    dtypes: ClassVar[Collection[str]] = ("f32",)  # of the problems it takes
 
     problem: ConvolutionProblem
     isa: Isa
 
     @classmethod
-    @abstractmethod
     def refuses(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
         """Why the algorithm does not take a problem; None if it does."""
+        if problem.dtype not in cls.dtypes:
+            return f"it computes {' or '.join(cls.dtypes)}, not {problem.dtype}"
+        return cls.lacks(problem, isa)
+
+    @classmethod
+    def lacks(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
+        """`refuses`, of a problem whose element type is right."""
+        return None
 
     @classmethod
     @abstractmethod

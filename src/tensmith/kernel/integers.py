@@ -138,12 +138,7 @@ __m256i offset = _mm256_packs_epi32((__m256i)zero, (__m256i)zero);
     if (n == 3) _mm_storel_epi64((__m128i *)(y + 16), _mm256_extracti128_si256(bytes, 1));""",
 )
 
-_AVX512_DOT = """\
-__m512i low = _mm512_set1_epi16(255);
-    __m512i even = _mm512_and_si512((__m512i)x, low), odd = _mm512_srli_epi16((__m512i)x, 8);
-    __m512i w0 = _mm512_srai_epi16(_mm512_slli_epi16((__m512i)w, 8), 8);
-    __m512i w1 = _mm512_srai_epi16((__m512i)w, 8);
-    return sums + (vi)_mm512_madd_epi16(even, w0) + (vi)_mm512_madd_epi16(odd, w1);"""
+_AVX512_DOT = _AVX2_DOT.replace("256", "512")
 
 _AVX512 = Integers(
     dot=_AVX512_DOT,

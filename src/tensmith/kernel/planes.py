@@ -18,7 +18,7 @@ from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.formulas import filters, image, memory, window_address
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import ConvolutionProblem
-from tensmith.kernel.tiles import chunks, read_halo
+from tensmith.kernel.tiles import chunks, read_buffer
 
 Array = np.ndarray[Any, Any]
 
@@ -36,8 +36,7 @@ class OverPlanes(Kernel):
     @property
     def source(self) -> Buffer:
         """Planes, with the pads that are read as a halo."""
-        p = self.problem
-        return Buffer(p.channels, p.height, p.width, 1, read_halo(p))
+        return read_buffer(self.problem, 1)
 
     @property
     def target(self) -> Buffer:
@@ -51,11 +50,6 @@ class PlaneKernel(OverPlanes):
 
     count: int
     vectors: int
-
-    @classmethod
-    def refuses(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
-        """Other element types."""
-        return None if problem.dtype == "f32" else f"it computes f32, not {problem.dtype}"
 
     @classmethod
     def cheapest(cls, problem: ConvolutionProblem, isa: Isa, positions: int) -> Iterator[Kernel]:

@@ -38,6 +38,12 @@ class Chunk(NamedTuple):
     stored: int
 
 
+def layouts(problem: ConvolutionProblem, block: int) -> list[int]:
+    """Channels that a block of x may hold: `block`, or all, where a matrix product reads rows as they lie."""
+    rows = problem.pointwise and problem.groups == 1 and problem.height == 1
+    return list(dict.fromkeys((block, problem.channels) if rows else (block,)))
+
+
 @dataclass(frozen=True)
 class RegisterTiles(Kernel):
     """Tiles of at most `positions` and at most `blocks` vectors of filters."""

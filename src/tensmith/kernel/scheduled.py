@@ -24,7 +24,7 @@ from tensmith.kernel.buffer import NO_HALO, Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import ConvolutionProblem
-from tensmith.kernel.tiles import read_halo
+from tensmith.kernel.tiles import read_buffer
 
 _VERSION = "2"
 _KERNEL = "kernel.json"
@@ -49,10 +49,8 @@ class Scheduled(Kernel):
             raise ValueError(f"a function of ({', '.join(self.order)}), not of {', '.join(ARGUMENTS)}")
 
     @classmethod
-    def refuses(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
-        """Other element types, coded weights, groups."""
-        if problem.dtype != "f32" or problem.block:
-            return f"it computes f32, not {problem.dtype}"
+    def lacks(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
+        """Groups."""
         return None if problem.groups == 1 else "it computes no groups"
 
     @classmethod
@@ -69,9 +67,7 @@ class Scheduled(Kernel):
     @property
     def source(self) -> Buffer:
         """Blocks of one vector, or planes where channels do not fill them; with the pads that are read."""
-        p = self.problem
-        block = 1 if p.channels % self.isa.lanes else self.isa.lanes
-        return Buffer(p.channels, p.height, p.width, block, read_halo(p))
+        return read_buffer(self.problem, 1 if self.problem.channels % self.isa.lanes else self.isa.lanes)
 
     @property
     def target(self) -> Buffer:

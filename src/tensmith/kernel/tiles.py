@@ -30,6 +30,11 @@ def read_halo(problem: ConvolutionProblem) -> Halo:
     return Halo(top, left, max(0, reach[0] - problem.height - top), max(0, reach[1] - problem.width - left))
 
 
+def read_buffer(problem: ConvolutionProblem, block: int, dtype: str = "f32") -> Buffer:
+    """x in blocks of so many channels, with the pads that are read as a halo."""
+    return Buffer(problem.channels, problem.height, problem.width, block, read_halo(problem), dtype)
+
+
 def tile_extent(image: Extent, positions: int) -> Extent:
     """A tile of at most `positions`: part of a row, or whole rows."""
     height, width = image

@@ -6,17 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 
-from tensmith.lifting.loops import (
-    NOWHERE,
-    Apply,
-    Expr,
-    Function,
-    Load,
-    Loop,
-    Parameter,
-    ScalarCast,
-    SourcePosition,
-)
+from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.text import text
 from tensmith.verify.obligation import Obligation, Verdict
@@ -57,10 +47,10 @@ _ARGUMENT = re.compile(r"(in|len)\.([\w.]+) = (-?[\d./]+|True|False)")
 _MOST_VALUES = 6
 
 
-def unproved(verdict: Verdict, function: Function) -> Refusal:
+def unproved(verdict: Verdict, function: loops.Function) -> Refusal:
     """The refusal of a function for an obligation that is not proved."""
     obligation = verdict.obligation
-    where = SourcePosition(obligation.line, obligation.column)
+    where = loops.SourcePosition(obligation.line, obligation.column)
     if obligation.expects == "sat":
         return Refusal(
             "its requirements contradict each other, so it can never run: correct its bounds", where
@@ -98,19 +88,20 @@ def _arguments(detail: str) -> list[str]:
 # Unsigned arithmetic
 
 
-def _wrap(obligation: Obligation, function: Function) -> str | None:
+def _wrap(obligation: Obligation, function: loops.Function) -> str | None:
     """A sentence about unsigned arithmetic where the obligation comes from, if any may wrap around."""
     script = obligation.script
     if script is None or "wrap.u" not in " ".join((script.goal or "", *script.path)):
         return None
     loop = next(
-        (part for part in _parts(function) if isinstance(part, Loop) and part.label == obligation.loop), None
+        (part for part in _parts(function) if isinstance(part, loops.Loop) and part.label == obligation.loop),
+        None,
     )
     inside = list(_parts(loop or function))
     wraps = [
         (part.type, part.value)
         for part in inside
-        if isinstance(part, ScalarCast) and isinstance(part.value, Apply)
+        if isinstance(part, loops.ScalarCast) and isinstance(part.value, loops.Apply)
     ]
     wraps = [found for found in wraps if not found[0].signed and found[1].operator in _WRAP]
     for type_, apply in sorted(wraps, key=lambda found: _WRAP.index(found[1].operator)):
@@ -128,11 +119,11 @@ def _wrap(obligation: Obligation, function: Function) -> str | None:
 _WRAP = ("sub", "neg", "add", "mul")  # those that wrap at small values first
 
 
-def _instead(inside: list[object], difference: Apply, a: str, b: str) -> str:
+def _instead(inside: list[object], difference: loops.Apply, a: str, b: str) -> str:
     """What to write in place of an unsigned difference."""
     for part in inside:
         if (
-            isinstance(part, Apply)
+            isinstance(part, loops.Apply)
             and part.operator in ("lt", "le")
             and _bare(part.arguments[1]) == _bare(difference)
         ):
@@ -146,19 +137,19 @@ def _parts(found: object) -> Iterator[object]:
     if isinstance(found, tuple):
         for part in found:
             yield from _parts(part)
-    elif is_dataclass(found) and not isinstance(found, (SourcePosition, Parameter)):
+    elif is_dataclass(found) and not isinstance(found, (loops.SourcePosition, loops.Parameter)):
         yield found
         for field in fields(found):
             yield from _parts(getattr(found, field.name))
 
 
-def _bare(found: Expr) -> Expr:
+def _bare(found: loops.Expr) -> loops.Expr:
     """An expression without conversions and places."""
     match found:
-        case ScalarCast(value, _, _):
+        case loops.ScalarCast(value, _, _):
             return _bare(value)
-        case Apply(operator, arguments, type_, _):
-            return Apply(operator, tuple(map(_bare, arguments)), type_)
-        case Load(array, indices, type_, _):
-            return Load(array, tuple(map(_bare, indices)), type_)
-    return replace(found, position=NOWHERE)
+        case loops.Apply(operator, arguments, type_, _):
+            return loops.Apply(operator, tuple(map(_bare, arguments)), type_)
+        case loops.Load(array, indices, type_, _):
+            return loops.Load(array, tuple(map(_bare, indices)), type_)
+    return replace(found, position=loops.NOWHERE)

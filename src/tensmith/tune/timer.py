@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 
+from tensmith.children import Ending
 from tensmith.engine.frame import Array
 from tensmith.errors import EngineError
 from tensmith.files import TemporaryFolder
@@ -21,21 +21,13 @@ LONGEST_COMPILE_SECONDS = 60.0
 PATIENCE_SECONDS = 30.0
 
 
-class Timer:
+class Timer(Ending):
     """Use as a context: it ends the process and removes the libraries."""
 
     def __init__(self, patience: float = PATIENCE_SECONDS) -> None:
         self._patience = patience
         self._folder = TemporaryFolder()
         self._worker = ModuleWorker(("tensmith.tune.serve",), patience)
-
-    def __enter__(self) -> Timer:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.end()
 
     def end(self) -> None:
         """Leaves the context."""

@@ -7,10 +7,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any
 
-from tensmith.children import Child
+from tensmith.children import Child, Ending
 from tensmith.engine.frame import Array, read_frame, write_frame
 from tensmith.errors import EngineError
 
@@ -21,7 +20,7 @@ class WorkerEnded(EngineError):
     """The process gave no answer: its text says how, as "died"."""
 
 
-class ModuleWorker:
+class ModuleWorker(Ending):
     """`python -m ARGUMENTS`, started when it is first asked; see engine.frame. Use as a context.
 
     `patience` are the seconds that an answer may take.
@@ -31,14 +30,6 @@ class ModuleWorker:
         self._arguments = arguments
         self._patience = patience
         self._process: Child | None = None
-
-    def __enter__(self) -> ModuleWorker:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.end()
 
     def ask(
         self, request: Mapping[str, Any], arrays: Mapping[str, Array] | None = None

@@ -11,14 +11,12 @@ import functools
 import importlib.metadata
 import importlib.util
 import weakref
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from tensmith.backend.device.dialect import CUDA
 from tensmith.backend.device.plan import DevicePlan
-from tensmith.engine.base import Session, engine, on_request, refuse, require
-from tensmith.engine.device import LoadedPlan, open_session
+from tensmith.engine.base import engine, on_request, require
+from tensmith.engine.device import DeviceEngine, LoadedPlan
 from tensmith.engine.sized import Array
 from tensmith.errors import EngineError, MissingExtra
 
@@ -121,7 +119,7 @@ def _release(context: Any, addresses: list[int]) -> None:
 
 @on_request
 @engine
-class Cuda:
+class Cuda(DeviceEngine):
     """Setting `precision`: "f32" (default), or "f16" for halves in memory, with sums in floats.
 
     Threads say nothing here: the GPU is used whole.
@@ -142,18 +140,8 @@ class Cuda:
         require(self)
         _first_gpu()
 
-    def prepare(
-        self,
-        path: Path,
-        threads: int,
-        *,
-        sizes: Mapping[str, int] | None = None,
-        precision: str = "f32",
-        **settings: str,
-    ) -> Session:
-        refuse(self.name, settings)
-        self.start()
-        return open_session(self.name, path, precision, sizes, CudaMachine)
+    def load(self, plan: DevicePlan, threads: int) -> CudaMachine:
+        return CudaMachine(plan)
 
 
 def _has_compiler() -> bool:

@@ -6,18 +6,16 @@ here; the error names the node that has none.
 
 from __future__ import annotations
 
-import functools
 import importlib.metadata
 import importlib.util
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tensmith.backend.device.dialect import OPENCL
 from tensmith.backend.device.plan import DevicePlan
-from tensmith.engine.base import Session, engine, first_line, on_request, refuse, require
-from tensmith.engine.device import LoadedPlan, open_session
+from tensmith.engine.base import engine, first_line, on_request, require
+from tensmith.engine.device import DeviceEngine, LoadedPlan
 from tensmith.engine.sized import Array
 from tensmith.errors import EngineError
 
@@ -74,7 +72,7 @@ class OpenClMachine(LoadedPlan):
 
 @on_request
 @engine
-class OpenCl:
+class OpenCl(DeviceEngine):
     """Setting `precision`: "f32" (default), or "f16" for halves in memory, with sums in floats.
 
     On a CPU it computes in as many threads as it is given; a GPU is used whole.
@@ -102,20 +100,8 @@ class OpenCl:
         require(self)
         find_device(1)
 
-    def prepare(
-        self,
-        path: Path,
-        threads: int,
-        *,
-        sizes: Mapping[str, int] | None = None,
-        precision: str = "f32",
-        **settings: str,
-    ) -> Session:
-        refuse(self.name, settings)
-        self.start()
-        return open_session(
-            self.name, path, precision, sizes, functools.partial(OpenClMachine, find_device(threads))
-        )
+    def load(self, plan: DevicePlan, threads: int) -> OpenClMachine:
+        return OpenClMachine(find_device(threads), plan)
 
 
 def find_device(threads: int) -> Any:

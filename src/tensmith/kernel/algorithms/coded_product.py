@@ -52,15 +52,14 @@ class CodedProduct(Kernel):
     """
 
     name: ClassVar[str] = "coded_product"
+    dtypes = tuple(CODE_BITS)
 
     positions: int
     blocks: int
 
     @classmethod
-    def refuses(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
-        """Other element types, and blocks that begin inside a vector of codes."""
-        if problem.dtype not in CODE_BITS:
-            return f"its weights are codes, not {problem.dtype}"
+    def lacks(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
+        """More than products of matrices, and blocks that begin inside a vector of codes."""
         if not problem.pointwise or problem.height > 1 or problem.groups > 1:
             return "it computes products of matrices alone"
         if problem.block % per_vector(problem.dtype) and problem.block < problem.channels:

@@ -20,7 +20,7 @@ from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.formulas import filters, image, memory, window_address
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import ConvolutionProblem
-from tensmith.kernel.tiles import Extent, output_extent, over_tiles, read_halo, tiles
+from tensmith.kernel.tiles import Extent, output_extent, over_tiles, read_buffer, tiles
 
 _TILE_OVERHEAD = 8
 _MOST_TAPS = 49
@@ -36,10 +36,8 @@ class Depthwise(Kernel):
     positions: int
 
     @classmethod
-    def refuses(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
+    def lacks(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
         """Several channels a group; windows too large to unroll."""
-        if problem.dtype != "f32":
-            return f"it computes f32, not {problem.dtype}"
         if not problem.depthwise:
             return "its groups hold more than one channel"
         taps = math.prod(problem.window)
@@ -55,8 +53,7 @@ class Depthwise(Kernel):
     @property
     def source(self) -> Buffer:
         """Blocks of one vector, with the pads that are read as a halo."""
-        p = self.problem
-        return Buffer(p.channels, p.height, p.width, self.isa.lanes, read_halo(p))
+        return read_buffer(self.problem, self.isa.lanes)
 
     @property
     def target(self) -> Buffer:

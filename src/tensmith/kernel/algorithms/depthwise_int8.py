@@ -44,15 +44,14 @@ class DepthwiseInt8(Kernel):
     """
 
     name: ClassVar[str] = "depthwise_int8"
+    dtypes = ("u8",)
 
     rows: int
     columns: int
 
     @classmethod
-    def refuses(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
+    def lacks(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
         """Several channels a group; windows too large to unroll; positions that are not side by side."""
-        if problem.dtype != "u8":
-            return f"it computes u8, not {problem.dtype}"
         if not problem.depthwise:
             return "its groups hold more than one channel"
         if problem.dilations[1] > 1:

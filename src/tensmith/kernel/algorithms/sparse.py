@@ -81,10 +81,8 @@ class SparseKernel(OverPlanes):
     strip: int = 1
 
     @classmethod
-    def refuses(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
-        """Other element types, and weights that are mostly not zero."""
-        if problem.dtype != "f32":
-            return f"it computes f32, not {problem.dtype}"
+    def lacks(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
+        """Weights that are mostly not zero."""
         return None if problem.density <= MOST_DENSE else f"{problem.density:.0%} of the weights are not zero"
 
     @classmethod

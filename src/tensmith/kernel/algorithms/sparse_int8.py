@@ -40,7 +40,7 @@ from tensmith.kernel.tiles import (
     Extent,
     output_extent,
     over_tiles,
-    read_halo,
+    read_buffer,
     tile_extent,
     tiles,
     walked_extent,
@@ -71,15 +71,14 @@ class SparseInt8(Kernel):
     """
 
     name: ClassVar[str] = "sparse_int8"
+    dtypes = ("u8",)
 
     positions: int
     joined: int
 
     @classmethod
-    def refuses(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
-        """Other element types, weights that are mostly not zero, and sums over too many products."""
-        if problem.dtype != "u8":
-            return f"it computes u8, not {problem.dtype}"
+    def lacks(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
+        """Weights that are mostly not zero, and sums over too many products."""
         if problem.depth + 4 * math.prod(problem.window) > _MOST_ROWS:
             return f"it sums over at most {_MOST_ROWS} products, not {problem.depth}"
         return None if problem.density <= MOST_DENSE else f"{problem.density:.0%} of the weights are not zero"
@@ -99,8 +98,7 @@ class SparseInt8(Kernel):
     @property
     def source(self) -> Buffer:
         """Planes, with the pads that are read as a halo."""
-        p = self.problem
-        return Buffer(p.channels, p.height, p.width, 1, read_halo(p), "u8")
+        return read_buffer(self.problem, 1, "u8")
 
     @property
     def target(self) -> Buffer:

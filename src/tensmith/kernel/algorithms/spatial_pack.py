@@ -23,8 +23,8 @@ from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.groups import wide_groups, widen_groups
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import ConvolutionProblem
-from tensmith.kernel.register_tiles import Chunk, RegisterTiles, cheapest, store_tile, tilings
-from tensmith.kernel.tiles import Extent, load_weights, read_halo, vector_chunks, walked_extent
+from tensmith.kernel.register_tiles import Chunk, RegisterTiles, cheapest, layouts, store_tile, tilings
+from tensmith.kernel.tiles import Extent, load_weights, read_buffer, vector_chunks, walked_extent
 
 _FEW_CHANNELS = 8
 # Reading planes, compilers spill what fills all registers, and every element is a load of its own.
@@ -52,18 +52,10 @@ class SpatialPack(RegisterTiles):
     block: int
 
     @classmethod
-    def refuses(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
-        """Other element types."""
-        return None if problem.dtype == "f32" else f"it computes f32, not {problem.dtype}"
-
-    @classmethod
     def candidates(cls, problem: ConvolutionProblem, isa: Isa) -> Iterator[Kernel]:
         """Tiles that fit the registers, cheapest first; few channels are read as planes."""
         few = problem.channels < _FEW_CHANNELS and problem.groups == 1
-        layouts = [1 if few else isa.lanes]
-        if problem.pointwise and problem.groups == 1 and problem.height == 1:
-            layouts.append(problem.channels)
-        for block in dict.fromkeys(layouts):
+        for block in layouts(problem, 1 if few else isa.lanes):
             fits = partial(isa.fits, share=_PLANE_REGISTERS if block == 1 else 1)
             yield from cheapest(cls(problem, isa, *tile, block) for tile in tilings(problem, isa.lanes, fits))
 
@@ -75,8 +67,7 @@ class SpatialPack(RegisterTiles):
     @property
     def source(self) -> Buffer:
         """Blocked, with the pads that are read as a halo."""
-        p = self.problem
-        return Buffer(p.channels, p.height, p.width, self.block, read_halo(p))
+        return read_buffer(self.problem, self.block)
 
     @property
     def target(self) -> Buffer:

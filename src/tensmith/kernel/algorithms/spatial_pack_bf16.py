@@ -33,11 +33,12 @@ from tensmith.kernel.register_tiles import (
     Chunk,
     RegisterTiles,
     cheapest,
+    layouts,
     store_tile,
     tilings,
     vector_step,
 )
-from tensmith.kernel.tiles import Extent, load_weights, read_halo, vector_chunks, walked_extent
+from tensmith.kernel.tiles import Extent, load_weights, read_buffer, vector_chunks, walked_extent
 
 # Cycles to load a vector of floats, to round and to store it.
 _ROUNDING = 2
@@ -55,14 +56,13 @@ class SpatialPackBf16(RegisterTiles):
     """
 
     name: ClassVar[str] = "spatial_pack_bf16"
+    dtypes = ("bf16",)
 
     block: int
 
     @classmethod
-    def refuses(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
-        """Other element types, few channels, instruction sets that do not multiply bfloat16."""
-        if problem.dtype != "bf16":
-            return f"it computes bf16, not {problem.dtype}"
+    def lacks(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
+        """Few channels, instruction sets that do not multiply bfloat16."""
         if problem.channels < _FEW_CHANNELS:
             return f"{problem.channels} channels fill no block"
         return None if isa.has_bfloat else f"{isa.name} has no instructions for bfloat16 here"
@@ -74,23 +74,18 @@ class SpatialPackBf16(RegisterTiles):
         def fits(positions: int, blocks: int) -> bool:
             return positions * blocks + blocks + 1 < isa.registers
 
-        layouts = [isa.lanes]
-        if problem.pointwise and problem.groups == 1 and problem.height == 1:
-            layouts.append(problem.channels)
-        for block in dict.fromkeys(layouts):
+        for block in layouts(problem, isa.lanes):
             yield from cheapest(cls(problem, isa, *tile, block) for tile in tilings(problem, isa.lanes, fits))
 
     @property
     def source(self) -> Buffer:
         """Blocks of one vector or rows of floats, with the pads that are read as a halo."""
-        p = self.problem
-        return Buffer(p.channels, p.height, p.width, self.block, read_halo(p))
+        return read_buffer(self.problem, self.block)
 
     @property
     def _rounded(self) -> Buffer:
         """x in scratch memory, in blocks of one vector however the source lies."""
-        p = self.problem
-        return Buffer(p.channels, p.height, p.width, self.isa.lanes, read_halo(p), "bf16")
+        return read_buffer(self.problem, self.isa.lanes, "bf16")
 
     @property
     def target(self) -> Buffer:

@@ -31,7 +31,7 @@ from tensmith.kernel.groups import wide_groups, widen_groups
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.register_tiles import Chunk, RegisterTiles, cheapest, tilings, vector_step
-from tensmith.kernel.tiles import Extent, chunks, read_halo, walked_extent
+from tensmith.kernel.tiles import Extent, chunks, read_buffer, walked_extent
 
 
 @algorithm
@@ -43,12 +43,11 @@ class SpatialPackF16(RegisterTiles):
     """
 
     name: ClassVar[str] = "spatial_pack_f16"
+    dtypes = ("f16",)
 
     @classmethod
-    def refuses(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
-        """Other element types; instruction sets that do not multiply halves."""
-        if problem.dtype != "f16":
-            return f"it computes f16, not {problem.dtype}"
+    def lacks(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
+        """Instruction sets that do not multiply halves."""
         return None if isa.has_halves else f"{isa.name} has no instructions for halves here"
 
     @classmethod
@@ -64,8 +63,7 @@ class SpatialPackF16(RegisterTiles):
     @property
     def source(self) -> Buffer:
         """Blocks of one vector of floats, with the pads that are read as a halo."""
-        p = self.problem
-        return Buffer(p.channels, p.height, p.width, self.isa.lanes, read_halo(p))
+        return read_buffer(self.problem, self.isa.lanes)
 
     @property
     def target(self) -> Buffer:

@@ -29,7 +29,7 @@ from tensmith.kernel.groups import wide_groups, widen_groups
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.quantized import FIELDS, HEADER, finish_code
-from tensmith.kernel.register_tiles import Chunk, RegisterTiles, cheapest, tilings, vector_step
+from tensmith.kernel.register_tiles import Chunk, RegisterTiles, cheapest, layouts, tilings, vector_step
 from tensmith.kernel.tiles import Extent, read_halo, vector_chunks, walked_extent
 
 # Cycles from sums to bytes, of a vector.
@@ -51,13 +51,9 @@ class SpatialPackInt8(RegisterTiles):
     """
 
     name: ClassVar[str] = "spatial_pack_int8"
+    dtypes = ("u8",)
 
     block: int
-
-    @classmethod
-    def refuses(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
-        """Other element types."""
-        return None if problem.dtype == "u8" else f"it computes u8, not {problem.dtype}"
 
     @classmethod
     def candidates(cls, problem: ConvolutionProblem, isa: Isa) -> Iterator[Kernel]:
@@ -68,10 +64,7 @@ class SpatialPackInt8(RegisterTiles):
             return positions * blocks + weights * blocks + spare <= isa.registers
 
         few = problem.channels <= _FEW_CHANNELS and problem.groups == 1 and problem.dilations[1] == 1
-        layouts = [problem.channels if few else isa.lanes]
-        if problem.pointwise and problem.groups == 1 and problem.height == 1:
-            layouts.append(problem.channels)
-        for block in dict.fromkeys(layouts):
+        for block in layouts(problem, problem.channels if few else isa.lanes):
             yield from cheapest(cls(problem, isa, *tile, block) for tile in tilings(problem, isa.lanes, fits))
 
     @property

@@ -64,10 +64,8 @@ class Winograd(Kernel):
     blocks: int
 
     @classmethod
-    def refuses(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
+    def lacks(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
         """Anything but dense square windows that leave two taps or more at stride 1 or 2."""
-        if problem.dtype != "f32":
-            return f"it computes f32, not {problem.dtype}"
         if len(set(problem.window)) > 1 or len(set(problem.strides)) > 1 or problem.dilations != (1, 1):
             return "it takes square windows and strides without dilation"
         if problem.strides[0] > 2 or _phases(problem).taps not in (2, 3, 4, 5):

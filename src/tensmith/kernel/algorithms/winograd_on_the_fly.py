@@ -45,9 +45,9 @@ class WinogradOnTheFly(Winograd):
     slice: int
 
     @classmethod
-    def refuses(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
+    def lacks(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
         """What `winograd` refuses, and strides."""
-        return "it takes stride 1" if problem.strides != (1, 1) else super().refuses(problem, isa)
+        return "it takes stride 1" if problem.strides != (1, 1) else super().lacks(problem, isa)
 
     @classmethod
     def _grouped(

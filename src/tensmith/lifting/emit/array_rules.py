@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tensmith.ir import Node
-from tensmith.lifting.emit.expression import PRODUCT, ExpressionText, Rule, call, infix
+from tensmith.lifting.emit import rules
+from tensmith.lifting.emit.expression import PRODUCT, ExpressionText, Rule, call, infix, nested
 from tensmith.lifting.emit.python_text import extents
 from tensmith.lifting.emit.python_writer import PythonWriter
 from tensmith.lifting.emit.rules import axes_of, fill, pad_widths, padded_extreme, typed_reduction
@@ -84,7 +85,18 @@ def mod(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> Expressi
     return rule(w, node, operands)
 
 
-def shift(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-    """Bits to the left or right."""
-    side = "left" if node.attrs["direction"] == "LEFT" else "right"
-    return call(f"{w.target.module}.{side}_shift")(w, node, operands)
+def alike(module: str) -> dict[str, Rule]:
+    """What these libraries say in the same words."""
+    return {
+        "pow": call(f"{module}.power"),
+        "min": nested(f"{module}.minimum"), "max": nested(f"{module}.maximum"),
+        "where": rules.where(f"{module}.where"),
+        "bit_shift": rules.shift(f"{module}.left_shift", f"{module}.right_shift"),
+        "cast": cast, "expand": expand, "pad": pad, "gather": gather,
+        "transpose": rules.transpose, "unsqueeze": rules.index_of, "size": rules.size,
+    }  # fmt: skip
+
+
+def reductions() -> dict[str, Rule]:
+    """Sums, products and extremes as methods of the array."""
+    return {f"reduce_{method}": reduction(method) for method in ("sum", "prod", "max", "min")}

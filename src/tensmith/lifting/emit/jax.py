@@ -5,37 +5,14 @@ from __future__ import annotations
 from typing import ClassVar
 
 from tensmith.ir import Node
-from tensmith.lifting.emit import emitter
-from tensmith.lifting.emit.array_rules import (
-    cast,
-    einsum,
-    expand,
-    flat_helper,
-    gather,
-    mod,
-    pad,
-    places_helper,
-    reduction,
-    shift,
-)
-from tensmith.lifting.emit.expression import ARITHMETIC, ExpressionText, Rule, call, nested
+from tensmith.lifting.emit import array_rules, emitter, rules
+from tensmith.lifting.emit.expression import ARITHMETIC, ExpressionText, Rule, call
 from tensmith.lifting.emit.python_frame import PythonEmitter, view_places
 from tensmith.lifting.emit.python_writer import PythonWriter
-from tensmith.lifting.emit.rules import (
-    axis_of_sum,
-    divide,
-    functions,
-    index_of,
-    integer_helper,
-    remainder,
-    size,
-    transpose,
-    where,
-)
 from tensmith.lifting.lifted import ArrayView
 
 _HELPERS = {
-    "_flat": flat_helper,
+    "_flat": array_rules.flat_helper,
     "_holds": '''
         def _holds(condition):
             """Whether a condition holds, or may hold: inside jax.jit it is not known."""
@@ -60,7 +37,7 @@ _HELPERS = {
             """Whether the elements are not known yet: inside jax.jit, guards on them are skipped."""
             return isinstance(array, jax.core.Tracer)
     ''',
-    "_integer": integer_helper,
+    "_integer": rules.integer_helper,
     "_wide": '''
         def _wide(function):
             """Runs a function with 64-bit types, which JAX leaves out unless it is asked."""
@@ -72,7 +49,7 @@ _HELPERS = {
 
             return run
     ''',
-    "_places": places_helper,
+    "_places": array_rules.places_helper,
     "_placed": '''
         def _placed(array, value):
             """The array with the value as its front; the value alone where it is all of it."""
@@ -90,7 +67,7 @@ _HELPERS = {
 
 
 def _cum_sum(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-    axis, dtype = axis_of_sum(w, node), w.target.dtype(w.type(node.output).dtype)
+    axis, dtype = rules.axis_of_sum(w, node), w.target.dtype(w.type(node.output).dtype)
     total = f"jnp.cumsum({operands[0].code}, axis={axis}, dtype={dtype})"
     if not node.attrs["exclusive"]:
         return ExpressionText(total)
@@ -110,14 +87,9 @@ class Jax(PythonEmitter):
     module = "jnp"
     helper_texts = _HELPERS
     table: ClassVar[dict[str, Rule]] = {
-        **ARITHMETIC, **functions("jnp"),
-        "div": divide(lambda w, node, a, b: call(w.helper("_quotient"))(w, node, [a, b])),
-        "mod": remainder(mod), "pow": call("jnp.power"), "bit_shift": shift,
-        "min": nested("jnp.minimum"), "max": nested("jnp.maximum"), "where": where("jnp.where"),
-        "cast": cast, "einsum": einsum, "expand": expand, "transpose": transpose,
-        "unsqueeze": index_of, "pad": pad, "gather": gather, "cum_sum": _cum_sum, "size": size,
-        "reduce_sum": reduction("sum"), "reduce_prod": reduction("prod"),
-        "reduce_max": reduction("max"), "reduce_min": reduction("min"),
+        **ARITHMETIC, **rules.functions("jnp"), **array_rules.alike("jnp"), **array_rules.reductions(),
+        "div": rules.divide(lambda w, node, a, b: call(w.helper("_quotient"))(w, node, [a, b])),
+        "mod": rules.remainder(array_rules.mod), "einsum": array_rules.einsum, "cum_sum": _cum_sum,
     }  # fmt: skip
 
     def typed(self, number: ExpressionText, dtype: str) -> ExpressionText:

@@ -5,27 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from tensmith.ir import Node
-from tensmith.lifting.emit import emitter
-from tensmith.lifting.emit.array_rules import cast, expand, flat_helper, gather, pad, shift
-from tensmith.lifting.emit.expression import ARITHMETIC, PRODUCT, ExpressionText, Rule, call, infix, nested
+from tensmith.lifting.emit import emitter, rules
+from tensmith.lifting.emit.array_rules import alike, flat_helper
+from tensmith.lifting.emit.expression import ARITHMETIC, PRODUCT, ExpressionText, Rule, call, infix
 from tensmith.lifting.emit.python_frame import PythonEmitter, view_places
 from tensmith.lifting.emit.python_writer import PythonWriter
-from tensmith.lifting.emit.rules import (
-    axes_of,
-    axis_of_sum,
-    divide,
-    fill,
-    functions,
-    index_of,
-    integer_helper,
-    joined,
-    pad_widths,
-    padded_extreme,
-    remainder,
-    size,
-    transpose,
-    where,
-)
 from tensmith.lifting.lifted import ArrayView
 
 _HELPERS = {
@@ -45,7 +29,7 @@ _HELPERS = {
                 raise ValueError(f"{name} must have {rank} axes, not {array.ndim}")
             return array
     ''',
-    "_integer": integer_helper,
+    "_integer": rules.integer_helper,
     "_on_cpu": '''
         def _on_cpu(function):
             """Runs a function where double precision is."""
@@ -142,7 +126,7 @@ _HELPERS = {
 
 def _axes(w: PythonWriter, node: Node) -> str:
     """The reduced axes as a tuple."""
-    axes = axes_of(w, node, "axis").removeprefix("axis=") or "None"
+    axes = rules.axes_of(w, node, "axis").removeprefix("axis=") or "None"
     return f"({axes},)" if axes.isdigit() else axes
 
 
@@ -157,12 +141,12 @@ def _total(method: str, nothing: int) -> Rule:
 
 def _extreme(method: str) -> Rule:
     def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-        pad = padded_extreme(w, node)
-        if pad is not None and pad_widths(w, pad) is None:
+        pad = rules.padded_extreme(w, node)
+        if pad is not None and rules.pad_widths(w, pad) is None:
             array, axes = operands[0].code, _axes(w, node)
-            found = f"{w.helper('_reduced')}(mx.{method}, {array}, {axes}, {fill(w, pad)})"
-            return joined(w, node, found, f"mx.{method}imum", method == "max")
-        return ExpressionText(f"{operands[0].atom}.{method}({axes_of(w, node, 'axis')})")
+            found = f"{w.helper('_reduced')}(mx.{method}, {array}, {axes}, {rules.fill(w, pad)})"
+            return rules.joined(w, node, found, f"mx.{method}imum", method == "max")
+        return ExpressionText(f"{operands[0].atom}.{method}({rules.axes_of(w, node, 'axis')})")
 
     return rule
 
@@ -184,7 +168,7 @@ def _einsum(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> Expr
 
 def _cum_sum(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     more = ", inclusive=False" if node.attrs["exclusive"] else ""
-    return ExpressionText(f"mx.cumsum({operands[0].code}, axis={axis_of_sum(w, node)}{more})")
+    return ExpressionText(f"mx.cumsum({operands[0].code}, axis={rules.axis_of_sum(w, node)}{more})")
 
 
 def _mod(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
@@ -215,13 +199,10 @@ class Mlx(PythonEmitter):
     module = "mx"
     helper_texts = _HELPERS
     table: ClassVar[dict[str, Rule]] = {
-        **ARITHMETIC, **functions("mx"), "exp": _precise("exp", "_exp_single"),
+        **ARITHMETIC, **rules.functions("mx"), **alike("mx"), "exp": _precise("exp", "_exp_single"),
         "sin": _precise("sin"), "cos": _precise("cos"),
-        "div": divide(lambda w, node, a, b: call(w.helper("_quotient"))(w, node, [a, b])),
-        "mod": remainder(_mod), "pow": call("mx.power"), "bit_shift": shift,
-        "min": nested("mx.minimum"), "max": nested("mx.maximum"), "where": where("mx.where"),
-        "cast": cast, "matmul": _matmul, "einsum": _einsum, "expand": expand, "transpose": transpose,
-        "unsqueeze": index_of, "pad": pad, "gather": gather, "cum_sum": _cum_sum, "size": size,
+        "div": rules.divide(lambda w, node, a, b: call(w.helper("_quotient"))(w, node, [a, b])),
+        "mod": rules.remainder(_mod), "matmul": _matmul, "einsum": _einsum, "cum_sum": _cum_sum,
         "reduce_sum": _total("sum", 0), "reduce_prod": _total("prod", 1),
         "reduce_max": _extreme("max"), "reduce_min": _extreme("min"),
     }  # fmt: skip

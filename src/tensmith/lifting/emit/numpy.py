@@ -5,26 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from tensmith.ir import Node
-from tensmith.lifting.emit import emitter
-from tensmith.lifting.emit.array_rules import cast, expand, flat_helper, gather, mod, pad, reduction, shift
-from tensmith.lifting.emit.expression import ARITHMETIC, PRODUCT, ExpressionText, Rule, call, infix, nested
+from tensmith.lifting.emit import emitter, rules
+from tensmith.lifting.emit.array_rules import alike, flat_helper, mod, reductions
+from tensmith.lifting.emit.expression import ARITHMETIC, PRODUCT, ExpressionText, Rule, call, infix
 from tensmith.lifting.emit.python_frame import PythonEmitter
 from tensmith.lifting.emit.python_writer import PythonWriter
-from tensmith.lifting.emit.rules import (
-    axis_of_sum,
-    by_bits,
-    chosen,
-    divide,
-    functions,
-    index_of,
-    integer_helper,
-    remainder,
-    scalar,
-    select_helper,
-    size,
-    transpose,
-    where,
-)
 
 _HELPERS = {
     "_flat": flat_helper,
@@ -44,8 +29,8 @@ _HELPERS = {
                 raise ValueError(f"{name} must have {rank} axes, not {array.ndim}")
             return array
     ''',
-    "_integer": integer_helper,
-    "_select": select_helper,
+    "_integer": rules.integer_helper,
+    "_select": rules.select_helper,
     "_box": '''
         def _box(array, offset, shape, steps):
             """A view: element (i, j, ...) is array[offset + i * steps[0] + j * steps[1] + ...]."""
@@ -120,7 +105,7 @@ def _einsum(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> Expr
 
 
 def _cum_sum(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-    axis = axis_of_sum(w, node)
+    axis = rules.axis_of_sum(w, node)
     if node.attrs["exclusive"]:
         return ExpressionText(f"{w.helper('_sum_before')}({operands[0].code}, {axis})")
     dtype = w.target.dtype(w.type(node.output).dtype)
@@ -170,15 +155,10 @@ class NumPy(PythonEmitter):
     narrow = ("u8", "i8", "u16", "i16")
     helper_texts = _HELPERS
     table: ClassVar[dict[str, Rule]] = {
-        **ARITHMETIC, **dict.fromkeys(functions("np"), _function),
-        "div": divide(_quotient, single=_single), "mod": remainder(mod), "pow": call("np.power"),
-        "bit_shift": shift,
-        "min": nested("np.minimum"), "max": nested("np.maximum"),
-        "where": chosen(by_bits(_one, where("np.where"))), "cast": cast,
-        "matmul": _matmul, "einsum": _einsum, "expand": expand, "transpose": transpose,
-        "unsqueeze": index_of, "pad": pad, "gather": gather, "cum_sum": _cum_sum, "size": size,
-        "reduce_sum": reduction("sum"), "reduce_prod": reduction("prod"),
-        "reduce_max": reduction("max"), "reduce_min": reduction("min"),
+        **ARITHMETIC, **dict.fromkeys(rules.functions("np"), _function), **alike("np"), **reductions(),
+        "div": rules.divide(_quotient, single=_single), "mod": rules.remainder(mod),
+        "where": rules.chosen(rules.by_bits(_one, rules.where("np.where"))),
+        "matmul": _matmul, "einsum": _einsum, "cum_sum": _cum_sum,
     }  # fmt: skip
 
     def typed(self, number: ExpressionText, dtype: str) -> ExpressionText:
@@ -192,7 +172,7 @@ class NumPy(PythonEmitter):
     def fresh(self, writer: PythonWriter, name: str) -> str:
         """Views are copied."""
         node = writer.producer(name)
-        if node is not None and node.op == "expand" and scalar(writer, node.inputs[0]):
+        if node is not None and node.op == "expand" and rules.scalar(writer, node.inputs[0]):
             return writer.value(name).code
         if writer.shape(name) and (writer.is_view(name) or (node is not None and node.op == "expand")):
             return f"{writer.value(name).atom}.copy()"

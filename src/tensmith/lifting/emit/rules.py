@@ -195,6 +195,24 @@ def functions(module: str, **others: str) -> dict[str, Rule]:
     return {name: call(f"{module}.{others.get(name, name)}") for name in alike}
 
 
+def shift(left: str, right: str) -> Rule:
+    """Bits to the left or right, by functions of these names."""
+
+    def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
+        return call(left if node.attrs["direction"] == "LEFT" else right)(w, node, operands)
+
+    return rule
+
+
+def mod(floored: str, truncated: str) -> Rule:
+    """The remainder with the sign of the divisor, or C's, by functions of these names."""
+
+    def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
+        return call(truncated if node.attrs["fmod"] else floored)(w, node, operands)
+
+    return rule
+
+
 def size(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     """A size is a plain integer."""
     extent = product(w.shape(node.inputs[0]))

@@ -5,26 +5,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 from tensmith.ir import Node
-from tensmith.lifting.emit import emitter
+from tensmith.lifting.emit import emitter, rules
 from tensmith.lifting.emit.array_rules import einsum, places_helper
 from tensmith.lifting.emit.expression import ARITHMETIC, BITS, ExpressionText, Rule, call, nested
 from tensmith.lifting.emit.python_frame import PythonEmitter, view_places
 from tensmith.lifting.emit.python_text import extents
 from tensmith.lifting.emit.python_writer import PythonWriter
-from tensmith.lifting.emit.rules import (
-    axes_of,
-    axis_of_sum,
-    divide,
-    fill,
-    functions,
-    index_of,
-    integer_helper,
-    joined,
-    pad_widths,
-    remainder,
-    size,
-    where,
-)
 from tensmith.lifting.lifted import ArrayView
 
 _HELPERS = {
@@ -47,7 +33,7 @@ _HELPERS = {
                 raise ValueError(f"{name} must have {rank} axes, not {len(tensor.shape)}")
             return tensor
     ''',
-    "_integer": integer_helper,
+    "_integer": rules.integer_helper,
     "_places": places_helper,
     "_grids": '''
         def _grids(*subscripts):
@@ -90,20 +76,20 @@ def _reduction(function: str, join: str = "") -> Rule:
     """join: of two numbers, for what a pad puts before the first; over nothing a maximum is the least."""
 
     def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-        arguments = [operands[0].code, axes_of(w, node, "axis")]
+        arguments = [operands[0].code, rules.axes_of(w, node, "axis")]
         text = f"tf.{function}({', '.join(filter(None, arguments))})"
-        return joined(w, node, text, f"tf.{join}", join == "maximum") if join else ExpressionText(text)
+        return rules.joined(w, node, text, f"tf.{join}", join == "maximum") if join else ExpressionText(text)
 
     return rule
 
 
 def _pad(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     """What is put before the first element, `_reduction` joins to the result."""
-    ends = pad_widths(w, node)
+    ends = rules.pad_widths(w, node)
     if ends is None:
         return operands[0]
     widths = ", ".join(f"[0, {end}]" for end in ends)
-    return ExpressionText(f"tf.pad({operands[0].code}, [{widths}], constant_values={fill(w, node)})")
+    return ExpressionText(f"tf.pad({operands[0].code}, [{widths}], constant_values={rules.fill(w, node)})")
 
 
 def _expand(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
@@ -133,7 +119,7 @@ def _matmul(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> Expr
 
 def _cum_sum(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     more = ", exclusive=True" if node.attrs["exclusive"] else ""
-    return ExpressionText(f"tf.cumsum({operands[0].code}, axis={axis_of_sum(w, node)}{more})")
+    return ExpressionText(f"tf.cumsum({operands[0].code}, axis={rules.axis_of_sum(w, node)}{more})")
 
 
 def _gather(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
@@ -150,15 +136,6 @@ def _typed(rule: Rule) -> Rule:
     return typed
 
 
-def _mod(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-    return call("tf.truncatemod" if node.attrs["fmod"] else "tf.math.floormod")(w, node, operands)
-
-
-def _shift(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-    left = node.attrs["direction"] == "LEFT"
-    return call("tf.bitwise.left_shift" if left else "tf.bitwise.right_shift")(w, node, operands)
-
-
 @emitter
 class TensorFlow(PythonEmitter):
     """See the module."""
@@ -170,21 +147,23 @@ class TensorFlow(PythonEmitter):
     helper_texts = _HELPERS
     table: ClassVar[dict[str, Rule]] = {
         **{name: _typed(rule) for name, rule in ARITHMETIC.items()},
-        **functions("tf", log="math.log"),
-        "div": divide(
+        **rules.functions("tf", log="math.log"),
+        "div": rules.divide(
             lambda w, node, a, b: _typed(call("tf.truncatediv"))(w, node, [a, b]),
             _typed(call("tf.math.floordiv")),
         ),
-        "mod": remainder(_typed(_mod)), "pow": _typed(call("tf.pow")), "bit_shift": _typed(_shift),
+        "mod": rules.remainder(_typed(rules.mod("tf.math.floormod", "tf.truncatemod"))),
+        "pow": _typed(call("tf.pow")),
+        "bit_shift": _typed(rules.shift("tf.bitwise.left_shift", "tf.bitwise.right_shift")),
         "bitwise_and": _typed(call("tf.bitwise.bitwise_and")),
         "bitwise_or": _typed(call("tf.bitwise.bitwise_or")),
         "bitwise_xor": _typed(call("tf.bitwise.bitwise_xor")), "bitwise_not": call("tf.bitwise.invert"),
         "and": call("tf.logical_and"), "or": call("tf.logical_or"), "xor": call("tf.math.logical_xor"),
         "not": call("tf.logical_not"), "equal": _typed(call("tf.equal")),
         "min": _typed(nested("tf.minimum")), "max": _typed(nested("tf.maximum")),
-        "where": _typed(where("tf.where")), "cast": _cast, "matmul": _matmul, "einsum": einsum,
-        "expand": _expand, "transpose": _transpose, "unsqueeze": index_of, "pad": _pad, "gather": _gather,
-        "cum_sum": _cum_sum, "size": size,
+        "where": _typed(rules.where("tf.where")), "cast": _cast, "matmul": _matmul, "einsum": einsum,
+        "expand": _expand, "transpose": _transpose, "unsqueeze": rules.index_of, "pad": _pad,
+        "gather": _gather, "cum_sum": _cum_sum, "size": rules.size,
         "reduce_sum": _reduction("reduce_sum"), "reduce_prod": _reduction("reduce_prod"),
         "reduce_max": _reduction("reduce_max", "maximum"), "reduce_min": _reduction("reduce_min", "minimum"),
     }  # fmt: skip

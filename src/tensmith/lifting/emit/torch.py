@@ -32,11 +32,13 @@ from tensmith.lifting.emit.rules import (
     index_of,
     integer_helper,
     joined,
+    mod,
     pad_widths,
     padded_extreme,
     remainder,
     scalar,
     select_helper,
+    shift,
     single_helper,
     size,
     transpose,
@@ -343,15 +345,6 @@ def _function(name: str) -> Rule:
     return rule
 
 
-def _mod(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-    return call("torch.fmod" if node.attrs["fmod"] else "torch.remainder")(w, node, operands)
-
-
-def _shift(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-    left = node.attrs["direction"] == "LEFT"
-    return call("torch.bitwise_left_shift" if left else "torch.bitwise_right_shift")(w, node, operands)
-
-
 def _tensors(rule: Rule) -> Rule:
     """A function that takes no plain numbers."""
 
@@ -384,7 +377,8 @@ class Torch(PythonEmitter):
         "mul": _in_place("mul", ARITHMETIC["mul"], commutes=True),
         "less": _comparison("<"), "less_or_equal": _comparison("<="), "greater": _comparison(">"),
         "greater_or_equal": _comparison(">="), "equal": _comparison("=="), "div": _divided,
-        "mod": remainder(_tensors(_mod)), "pow": call("torch.pow"), "bit_shift": _tensors(_shift),
+        "mod": remainder(_tensors(mod("torch.remainder", "torch.fmod"))), "pow": call("torch.pow"),
+        "bit_shift": _tensors(shift("torch.bitwise_left_shift", "torch.bitwise_right_shift")),
         "min": _tensors(nested("torch.minimum")), "max": _tensors(nested("torch.maximum")),
         "where": chosen(by_bits(_one, where("torch.where"))), "cast": _cast, "matmul": _matmul,
         "einsum": einsum, "expand": _expand, "transpose": transpose, "unsqueeze": index_of, "pad": _pad,

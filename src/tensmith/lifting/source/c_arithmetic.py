@@ -6,22 +6,7 @@ import operator as python
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from tensmith.lifting.loops import (
-    BOOL,
-    F32,
-    F64,
-    I32,
-    I64,
-    NOWHERE,
-    Apply,
-    Constant,
-    Expr,
-    Length,
-    Load,
-    Scalar,
-    ScalarCast,
-    SourcePosition,
-)
+from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
 
 WRAPPING = ("add", "sub", "mul", "neg", "shl", "bnot")
@@ -34,50 +19,50 @@ FOLDED: dict[str, Callable[[int, int], int]] = {
 }
 
 
-def integer(value: int, position: SourcePosition, kind: Scalar = I64) -> Constant:
-    return Constant(value, kind, position)
+def integer(value: int, position: loops.SourcePosition, kind: loops.Scalar = loops.I64) -> loops.Constant:
+    return loops.Constant(value, kind, position)
 
 
-def in_range(value: int, kind: Scalar) -> int:
+def in_range(value: int, kind: loops.Scalar) -> int:
     """An integer modulo 2^bits, in the range of the type."""
     assert kind.bits is not None
     value &= (1 << kind.bits) - 1
     return value - (1 << kind.bits) if kind.signed and value >> (kind.bits - 1) else value
 
 
-def cast(value: Expr, kind: Scalar, position: SourcePosition | None = None) -> Expr:
+def cast(value: loops.Expr, kind: loops.Scalar, position: loops.SourcePosition | None = None) -> loops.Expr:
     """The value converted to a type; literals are converted here and now."""
     if value.type == kind:
         return value
     where = position or value.position
-    if kind == BOOL:
+    if kind == loops.BOOL:
         return truth(value)
-    if isinstance(value, Constant):
+    if isinstance(value, loops.Constant):
         literal = value.value
         if kind.kind == "int" and not isinstance(literal, float):
-            return Constant(in_range(int(literal), kind), kind, where)
-        if kind == F64 or (kind == F32 and abs(literal) <= 1 << 24 and literal == int(literal)):
-            return Constant(float(literal), kind, where)
-    return ScalarCast(value, kind, where)
+            return loops.Constant(in_range(int(literal), kind), kind, where)
+        if kind == loops.F64 or (kind == loops.F32 and abs(literal) <= 1 << 24 and literal == int(literal)):
+            return loops.Constant(float(literal), kind, where)
+    return loops.ScalarCast(value, kind, where)
 
 
-def truth(value: Expr) -> Expr:
+def truth(value: loops.Expr) -> loops.Expr:
     """Whether a scalar is not zero, as a bool."""
-    if value.type == BOOL:
+    if value.type == loops.BOOL:
         return value
-    if isinstance(value, ScalarCast) and value.value.type == BOOL:
+    if isinstance(value, loops.ScalarCast) and value.value.type == loops.BOOL:
         return value.value
-    if isinstance(value, Constant):
-        return Constant(bool(value.value), BOOL, value.position)
-    zero = Constant(0.0 if value.type.kind == "float" else 0, value.type, value.position)
-    return Apply("ne", (value, zero), BOOL, value.position)
+    if isinstance(value, loops.Constant):
+        return loops.Constant(bool(value.value), loops.BOOL, value.position)
+    zero = loops.Constant(0.0 if value.type.kind == "float" else 0, value.type, value.position)
+    return loops.Apply("ne", (value, zero), loops.BOOL, value.position)
 
 
-def negation(condition: Expr) -> Expr:
+def negation(condition: loops.Expr) -> loops.Expr:
     """The opposite of a bool."""
-    if isinstance(condition, Constant):
+    if isinstance(condition, loops.Constant):
         return replace(condition, value=not condition.value)
-    if isinstance(condition, Apply):
+    if isinstance(condition, loops.Apply):
         a, *rest = condition.arguments
         if condition.operator == "not":
             return a
@@ -88,42 +73,44 @@ def negation(condition: Expr) -> Expr:
             return replace(condition, operator=other, arguments=(negation(a), negation(rest[0])))
         if condition.operator in ("eq", "ne"):
             return replace(condition, operator="ne" if condition.operator == "eq" else "eq")
-    return Apply("not", (condition,), BOOL, condition.position)
+    return loops.Apply("not", (condition,), loops.BOOL, condition.position)
 
 
-def apply(operator: str, arguments: tuple[Expr, ...], kind: Scalar, position: SourcePosition) -> Expr:
+def apply(
+    operator: str, arguments: tuple[loops.Expr, ...], kind: loops.Scalar, position: loops.SourcePosition
+) -> loops.Expr:
     """An arithmetic operator in C's sense: integer division truncates, unsigned results wrap."""
     if operator in ("div", "mod"):
         operator = "div" if operator == "div" and kind.kind == "float" else f"t{operator}"
     if kind.kind == "int":
         refuse_undefined(operator, arguments, kind, position)
-        values = [a.value for a in arguments if isinstance(a, Constant)]
+        values = [a.value for a in arguments if isinstance(a, loops.Constant)]
         if operator in FOLDED and len(values) == 2:
             found = FOLDED[operator](int(values[0]), int(values[1]))
             if found == in_range(found, kind):
-                return Constant(found, kind, position)
+                return loops.Constant(found, kind, position)
         if operator == "neg" and values and -values[0] == in_range(-int(values[0]), kind):
-            return Constant(-values[0], kind, position)
-    elif operator == "neg" and isinstance(arguments[0], Constant):
-        return Constant(-arguments[0].value, kind, position)
-    result = Apply(operator, arguments, kind, position)
+            return loops.Constant(-values[0], kind, position)
+    elif operator == "neg" and isinstance(arguments[0], loops.Constant):
+        return loops.Constant(-arguments[0].value, kind, position)
+    result = loops.Apply(operator, arguments, kind, position)
     wraps = kind.kind == "int" and not kind.signed and operator in WRAPPING
-    return ScalarCast(result, kind, position) if wraps else result
+    return loops.ScalarCast(result, kind, position) if wraps else result
 
 
 def refuse_undefined(
-    operator: str, arguments: tuple[Expr, ...], kind: Scalar, position: SourcePosition
+    operator: str, arguments: tuple[loops.Expr, ...], kind: loops.Scalar, position: loops.SourcePosition
 ) -> None:
     """Refuse what is undefined whatever the input: division by 0, a shift by too many bits."""
     right = arguments[-1]
-    if not isinstance(right, Constant) or len(arguments) < 2:
+    if not isinstance(right, loops.Constant) or len(arguments) < 2:
         return
     if operator in ("tdiv", "tmod") and right.value == 0:
         raise Refusal("a division by zero has no value: remove it", position)
     if operator in ("shl", "shr"):
         bits, left = kind.bits or 0, arguments[0]
         outside = not 0 <= right.value < bits
-        if not outside and isinstance(left, Constant) and kind.signed and operator == "shl":
+        if not outside and isinstance(left, loops.Constant) and kind.signed and operator == "shl":
             shifted = int(left.value) << int(right.value)
             outside = shifted != in_range(shifted, kind)
         if outside:
@@ -131,19 +118,19 @@ def refuse_undefined(
             raise Refusal(f"{reason}: use an unsigned or wider type", position)
 
 
-def offset(a: Expr, b: Expr, position: SourcePosition, sign: str = "add") -> Expr:
+def offset(a: loops.Expr, b: loops.Expr, position: loops.SourcePosition, sign: str = "add") -> loops.Expr:
     """The sum or difference of two subscripts, in 64 bits; adding 0 changes nothing."""
-    if isinstance(b, Constant) and b.value == 0:
+    if isinstance(b, loops.Constant) and b.value == 0:
         return a
-    if isinstance(a, Constant) and a.value == 0 and sign == "add":
+    if isinstance(a, loops.Constant) and a.value == 0 and sign == "add":
         return b
-    return apply(sign, (cast(a, I64), cast(b, I64)), I64, position)
+    return apply(sign, (cast(a, loops.I64), cast(b, loops.I64)), loops.I64, position)
 
 
-def common(a: Scalar, b: Scalar) -> Scalar:
+def common(a: loops.Scalar, b: loops.Scalar) -> loops.Scalar:
     """The usual arithmetic conversions (C11 6.3.1.8)."""
     if "float" in (a.kind, b.kind):
-        return F64 if F64 in (a, b) else F32
+        return loops.F64 if loops.F64 in (a, b) else loops.F32
     a, b = promoted(a), promoted(b)
     if a == b:
         return a
@@ -153,48 +140,48 @@ def common(a: Scalar, b: Scalar) -> Scalar:
     return a if not a.signed else b
 
 
-def promoted(kind: Scalar) -> Scalar:
+def promoted(kind: loops.Scalar) -> loops.Scalar:
     """Integer promotion: what is narrower than int becomes int."""
     if kind.kind == "float" or (kind.kind == "int" and kind.bits is not None and kind.bits >= 32):
         return kind
-    return I32
+    return loops.I32
 
 
-def defined_everywhere(value: Expr) -> bool:
+def defined_everywhere(value: loops.Expr) -> bool:
     """Whether evaluating cannot go wrong: no loads, no divisions by what may be 0, no variable shifts."""
     match value:
-        case Load() | Length():
+        case loops.Load() | loops.Length():
             return False
-        case ScalarCast(inner, kind, _):
+        case loops.ScalarCast(inner, kind, _):
             return defined_everywhere(inner) and not (inner.type.kind == "float" and kind.kind == "int")
-        case Apply(operator, arguments, kind, _):
+        case loops.Apply(operator, arguments, kind, _):
             risky = operator in ("tdiv", "tmod", "shl", "shr") and kind.kind == "int"
-            if risky and not (isinstance(arguments[1], Constant) and arguments[1].value > 0):
+            if risky and not (isinstance(arguments[1], loops.Constant) and arguments[1].value > 0):
                 return False
             return all(map(defined_everywhere, arguments))
     return True
 
 
-def surely(value: Expr) -> Iterator[Expr]:
+def surely(value: loops.Expr) -> Iterator[loops.Expr]:
     """The parts of an expression that are computed whatever its conditions choose."""
     yield value
     match value:
-        case ScalarCast(inner, _, _):
+        case loops.ScalarCast(inner, _, _):
             yield from surely(inner)
-        case Apply("select", (condition, _, _), _, _):
+        case loops.Apply("select", (condition, _, _), _, _):
             yield from surely(condition)
-        case Apply(_, parts, _, _) | Load(_, parts, _, _):
+        case loops.Apply(_, parts, _, _) | loops.Load(_, parts, _, _):
             for part in parts:
                 yield from surely(part)
 
 
-def unplaced(value: Expr) -> Expr:
+def unplaced(value: loops.Expr) -> loops.Expr:
     """The expression without its positions: equal where two expressions read the same."""
     match value:
-        case ScalarCast(inner, kind, _):
-            return ScalarCast(unplaced(inner), kind)
-        case Apply(operator, arguments, kind, _):
-            return Apply(operator, tuple(map(unplaced, arguments)), kind)
-        case Load(array, indices, kind, _):
-            return Load(array, tuple(map(unplaced, indices)), kind)
-    return replace(value, position=NOWHERE)
+        case loops.ScalarCast(inner, kind, _):
+            return loops.ScalarCast(unplaced(inner), kind)
+        case loops.Apply(operator, arguments, kind, _):
+            return loops.Apply(operator, tuple(map(unplaced, arguments)), kind)
+        case loops.Load(array, indices, kind, _):
+            return loops.Load(array, tuple(map(unplaced, indices)), kind)
+    return replace(value, position=loops.NOWHERE)

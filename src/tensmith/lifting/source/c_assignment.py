@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from tensmith.lifting.loops import (
-    BOOL,
-    Assign,
-    Constant,
-    Expr,
-    Load,
-    Scalar,
-    SourcePosition,
-    Statement,
-    Store,
-    Variable,
-)
+from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import apply, cast, common, integer, promoted
 from tensmith.lifting.source.c_context import LoweringContext
@@ -46,18 +35,18 @@ from tensmith.lifting.source.c_types import is_pointer
 
 
 def store(
-    context: LoweringContext, target: ScalarPlace | ElementPlace, new: Expr, where: SourcePosition
-) -> Statement:
+    context: LoweringContext, target: ScalarPlace | ElementPlace, new: loops.Expr, where: loops.SourcePosition
+) -> loops.Statement:
     """The statement that writes a number of the target's type."""
     if isinstance(target, ScalarPlace):
         if target.fixed:
             raise Refusal(target.fixed, where)
-        return Assign(target.name, new, where)
+        return loops.Assign(target.name, new, where)
     context.bytes.discard(target.array)
     if not context.arrays[target.array].written:
         reason = f"{target.array} is declared const, and written through a cast"
         raise Refusal(f"{reason}: declare it without const", where)
-    return Store(target.array, target.indices, new, where)
+    return loops.Store(target.array, target.indices, new, where)
 
 
 def assign(context: LoweringContext, cursor: Cursor, left: Cursor, right: Cursor) -> Value:
@@ -99,7 +88,9 @@ def number_place(context: LoweringContext, cursor: Cursor) -> ScalarPlace | Elem
     raise Refusal(f"`{spelled(cursor)}` is {what}: write its elements one by one", position(cursor))
 
 
-def copy_struct(context: LoweringContext, target: Place, source: StructPlace, where: SourcePosition) -> Value:
+def copy_struct(
+    context: LoweringContext, target: Place, source: StructPlace, where: loops.SourcePosition
+) -> Value:
     """s = t, field by field."""
     if not isinstance(target, StructPlace):
         raise Refusal("a struct is assigned to what is not one", where)
@@ -109,7 +100,7 @@ def copy_struct(context: LoweringContext, target: Place, source: StructPlace, wh
             raise Refusal("a struct with arrays is copied: copy its fields one by one", where)
         to, old = pair
         assert isinstance(to, ScalarPlace) and isinstance(old, ScalarPlace)
-        context.emit(store(context, to, Variable(old.name, old.type, where), where))
+        context.emit(store(context, to, loops.Variable(old.name, old.type, where), where))
     return target
 
 
@@ -133,14 +124,14 @@ def compound(context: LoweringContext, cursor: Cursor) -> Value:
     return target
 
 
-def updated(old: Expr, sign: str, by: Expr, where: SourcePosition) -> Expr:
+def updated(old: loops.Expr, sign: str, by: loops.Expr, where: loops.SourcePosition) -> loops.Expr:
     """old op by, in the type that C computes in."""
     shift = sign in ("shl", "shr")
     kind = promoted(old.type) if shift else common(old.type, by.type)
     return apply(sign, (cast(old, kind), cast(by, kind)), kind, where)
 
 
-def move(context: LoweringContext, target: Place, by: Expr, cursor: Cursor, sign: str) -> Value:
+def move(context: LoweringContext, target: Place, by: loops.Expr, cursor: Cursor, sign: str) -> Value:
     """p += k, p -= k, ++p, --p."""
     if not isinstance(target, PointerPlace):
         reason = f"`{spelled(cursor)}` makes an array point elsewhere"
@@ -159,7 +150,7 @@ def step(context: LoweringContext, cursor: Cursor, sign: str) -> Value:
         return step_pointer(context, cursor, place(context, operand), sign, direction)
     target = number_place(context, operand)
     kind = place_type(context, target)
-    if kind == BOOL:
+    if kind == loops.BOOL:
         raise Refusal("a bool is counted up: assign true", where)
     old = number(context, target, where)
     new = cast(updated(old, direction, one(kind, where), where), kind, where)
@@ -174,15 +165,19 @@ def step(context: LoweringContext, cursor: Cursor, sign: str) -> Value:
     return old
 
 
-def number(context: LoweringContext, target: ScalarPlace | ElementPlace, where: SourcePosition) -> Expr:
+def number(
+    context: LoweringContext, target: ScalarPlace | ElementPlace, where: loops.SourcePosition
+) -> loops.Expr:
     """The old value, which x++ itself may read."""
     if isinstance(target, ScalarPlace):
-        return Variable(target.name, target.type, where)
-    return Load(target.array, target.indices, place_type(context, target), where)
+        return loops.Variable(target.name, target.type, where)
+    return loops.Load(target.array, target.indices, place_type(context, target), where)
 
 
-def one(kind: Scalar, where: SourcePosition) -> Constant:
-    return Constant(1.0, kind, where) if kind.kind == "float" else Constant(1, promoted(kind), where)
+def one(kind: loops.Scalar, where: loops.SourcePosition) -> loops.Constant:
+    return (
+        loops.Constant(1.0, kind, where) if kind.kind == "float" else loops.Constant(1, promoted(kind), where)
+    )
 
 
 def step_pointer(context: LoweringContext, cursor: Cursor, target: Place, sign: str, direction: str) -> Value:
@@ -194,6 +189,8 @@ def step_pointer(context: LoweringContext, cursor: Cursor, target: Place, sign: 
     with context.block() as effect:
         new = moved(context, old, integer(1, where), cursor, direction)
         context.point(target.key, target.name, new, where)
-    context.later.extend((statement.name, statement) for statement in effect if isinstance(statement, Assign))
+    context.later.extend(
+        (statement.name, statement) for statement in effect if isinstance(statement, loops.Assign)
+    )
     assert isinstance(old, Address)
     return old

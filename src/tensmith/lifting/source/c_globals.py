@@ -4,19 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tensmith.lifting.loops import (
-    Allocate,
-    Apply,
-    Constant,
-    Declare,
-    Expr,
-    Load,
-    ScalarCast,
-    SourcePosition,
-    Statement,
-    Store,
-    Variable,
-)
+from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_account import check_attribute
 from tensmith.lifting.source.c_context import LoweringContext
@@ -29,33 +17,33 @@ OUTSIDE = ("TRANSLATION_UNIT", "NAMESPACE", "LINKAGE_SPEC", "STRUCT_DECL", "CLAS
 
 
 def check_steady(
-    context: LoweringContext, statements: Sequence[Statement], name: str, where: SourcePosition
+    context: LoweringContext, statements: Sequence[loops.Statement], name: str, where: loops.SourcePosition
 ) -> None:
     """The value of what outlives a call must not depend on the call that came first."""
     known = {
         statement.name
         for statement in (*context.hoisted, *statements)
-        if isinstance(statement, Declare | Allocate)
+        if isinstance(statement, loops.Declare | loops.Allocate)
     }
     for statement in statements:
-        plain = isinstance(statement, Declare | Allocate | Store)
+        plain = isinstance(statement, loops.Declare | loops.Allocate | loops.Store)
         if not plain or not all(steady(part, known) for part in expressions(statement)):
             reason = f"{name} gets its value when it is first used, and keeps it from call to call"
             raise Refusal(f"{reason}: give it a constant, or make it a parameter", where)
 
 
-def steady(found: Expr, known: set[str]) -> bool:
+def steady(found: loops.Expr, known: set[str]) -> bool:
     """Whether an expression reads nothing but constants."""
     match found:
-        case Variable(name, _, _):
+        case loops.Variable(name, _, _):
             return name in known
-        case Load(array, indices, _, _):
+        case loops.Load(array, indices, _, _):
             return array in known and all(steady(index, known) for index in indices)
-        case Apply(_, arguments, _, _):
+        case loops.Apply(_, arguments, _, _):
             return all(steady(argument, known) for argument in arguments)
-        case ScalarCast(value, _, _):
+        case loops.ScalarCast(value, _, _):
             return steady(value, known)
-    return isinstance(found, Constant)
+    return isinstance(found, loops.Constant)
 
 
 def global_constant(context: LoweringContext, declaration: Cursor, cursor: Cursor) -> Value:

@@ -4,22 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tensmith.lifting.loops import (
-    BOOL,
-    I64,
-    Allocate,
-    Apply,
-    Array,
-    Assign,
-    Constant,
-    Expr,
-    Load,
-    Loop,
-    Scalar,
-    ScalarCast,
-    SourcePosition,
-    Store,
-)
+from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import apply, cast, integer, offset, unplaced
 from tensmith.lifting.source.c_context import LoweringContext
@@ -38,7 +23,7 @@ from tensmith.lifting.source.c_places import Address, Heap, Pointer
 from tensmith.lifting.source.c_types import U64
 
 
-def count(context: LoweringContext, cursor: Cursor, element: Scalar) -> Expr:
+def count(context: LoweringContext, cursor: Cursor, element: loops.Scalar) -> loops.Expr:
     """The number of elements in a number of bytes, written as `count * sizeof(element)`."""
     found = factor(context, cursor, element)
     if found is None:
@@ -47,7 +32,7 @@ def count(context: LoweringContext, cursor: Cursor, element: Scalar) -> Expr:
     return found
 
 
-def factor(context: LoweringContext, cursor: Cursor, element: Scalar) -> Expr | None:
+def factor(context: LoweringContext, cursor: Cursor, element: loops.Scalar) -> loops.Expr | None:
     assert element.bits is not None
     size, cursor = element.bits // 8, bare(cursor)
     known = constant(cursor) if kind(cursor) in ("CXX_UNARY_EXPR", "INTEGER_LITERAL") else None
@@ -60,17 +45,17 @@ def factor(context: LoweringContext, cursor: Cursor, element: Scalar) -> Expr | 
             found = factor(context, side, element) if holds_size(side) else None
             if found is not None:
                 context.see(cursor)
-                by = cast(value(context, bare(other)), I64)
-                one = isinstance(found, Constant) and found.value == 1
-                return by if one else apply("mul", (found, by), I64, position(cursor))
-    return cast(value(context, cursor), I64) if size == 1 else None
+                by = cast(value(context, bare(other)), loops.I64)
+                one = isinstance(found, loops.Constant) and found.value == 1
+                return by if one else apply("mul", (found, by), loops.I64, position(cursor))
+    return cast(value(context, cursor), loops.I64) if size == 1 else None
 
 
-def is_size(found: Expr, element: Scalar) -> bool:
+def is_size(found: loops.Expr, element: loops.Scalar) -> bool:
     """Whether a number is the size of an element in bytes."""
-    while isinstance(found, ScalarCast):
+    while isinstance(found, loops.ScalarCast):
         found = found.value
-    return isinstance(found, Constant) and found.value == (element.bits or 0) // 8
+    return isinstance(found, loops.Constant) and found.value == (element.bits or 0) // 8
 
 
 def holds_size(cursor: Cursor) -> bool:
@@ -78,30 +63,30 @@ def holds_size(cursor: Cursor) -> bool:
     return any(kind(inner) == "CXX_UNARY_EXPR" for inner in descendants(cursor))
 
 
-def allocated(context: LoweringContext, heap: Heap, element: Scalar, cursor: Cursor) -> Address:
+def allocated(context: LoweringContext, heap: Heap, element: loops.Scalar, cursor: Cursor) -> Address:
     """malloc or calloc, now that the type of the elements is known: a local array."""
     where = position(heap.call)
     if heap.times is not None and is_size(value(context, heap.bytes), element):
-        extent = cast(value(context, heap.times), I64)
+        extent = cast(value(context, heap.times), loops.I64)
     elif heap.times is None:
         extent = count(context, heap.bytes, element)
     else:
         raise Refusal("calloc whose second argument is not the size of an element", where)
-    if not isinstance(extent, Constant):
-        extent = context.declare("count", I64, extent, where)
-    array = Array(element, 1, "flat", (extent,))
+    if not isinstance(extent, loops.Constant):
+        extent = context.declare("count", loops.I64, extent, where)
+    array = loops.Array(element, 1, "flat", (extent,))
     name = context.array("memory", array)
-    zero = Constant(0.0 if element.kind == "float" else 0, element, where)
-    context.emit(Allocate(name, array, (extent,), zero if heap.zeroed else None, where))
+    zero = loops.Constant(0.0 if element.kind == "float" else 0, element, where)
+    context.emit(loops.Allocate(name, array, (extent,), zero if heap.zeroed else None, where))
     return Address(name, (integer(0, where),))
 
 
 def filled(
     context: LoweringContext,
     to: Pointer,
-    extent: Expr,
-    new: Expr,
-    where: SourcePosition,
+    extent: loops.Expr,
+    new: loops.Expr,
+    where: loops.SourcePosition,
     base: str = "fill",
     unsigned: bool = False,
 ) -> None:
@@ -113,28 +98,28 @@ def filled(
             raise Refusal(f"so many elements are no number of rows of {to.array}: write a loop", where)
         *before, last = to.indices
 
-        def row(at: Expr) -> None:
+        def row(at: loops.Expr) -> None:
             start = (*before, offset(last, at, where), integer(0, where))
-            filled(context, Address(to.array, start), cast(size, I64), new, where, base)
+            filled(context, Address(to.array, start), cast(size, loops.I64), new, where, base)
 
         return repeat(context, rows, where, base, row, unsigned)
 
-    def body(at: Expr) -> None:
+    def body(at: loops.Expr) -> None:
         context.emit(store_at(context, to, at, new, where))
 
     repeat(context, extent, where, base, body, unsigned)
     return None
 
 
-def quotient(extent: Expr, size: Expr) -> Expr | None:
+def quotient(extent: loops.Expr, size: loops.Expr) -> loops.Expr | None:
     """extent / size, where that is seen at once."""
-    if isinstance(extent, Constant) and isinstance(size, Constant) and size.value:
+    if isinstance(extent, loops.Constant) and isinstance(size, loops.Constant) and size.value:
         return (
             integer(int(extent.value // size.value), extent.position)
             if extent.value % size.value == 0
             else None
         )
-    if isinstance(extent, Apply) and extent.operator == "mul":
+    if isinstance(extent, loops.Apply) and extent.operator == "mul":
         a, b = extent.arguments
         if unplaced(stripped(b)) == unplaced(stripped(size)):
             return a
@@ -143,58 +128,60 @@ def quotient(extent: Expr, size: Expr) -> Expr | None:
     return None
 
 
-def stripped(found: Expr) -> Expr:
+def stripped(found: loops.Expr) -> loops.Expr:
     """A number without conversions to a wider integer."""
-    return stripped(found.value) if isinstance(found, ScalarCast) and found.type.bits == 64 else found
+    return stripped(found.value) if isinstance(found, loops.ScalarCast) and found.type.bits == 64 else found
 
 
 def copied(
     context: LoweringContext,
     to: Pointer,
     source: Pointer,
-    extent: Expr,
-    where: SourcePosition,
+    extent: loops.Expr,
+    where: loops.SourcePosition,
     unsigned: bool = False,
 ) -> None:
     """A loop that copies elements."""
 
-    def body(at: Expr) -> None:
+    def body(at: loops.Expr) -> None:
         assert isinstance(source, Address)
         *before, last = source.indices
         element = context.arrays[source.array].element
-        loaded = Load(source.array, (*before, offset(last, at, where)), element, where)
+        loaded = loops.Load(source.array, (*before, offset(last, at, where)), element, where)
         context.emit(store_at(context, to, at, loaded, where))
 
     repeat(context, extent, where, "copy", body, unsigned)
 
 
-def store_at(context: LoweringContext, to: Pointer, at: Expr, new: Expr, where: SourcePosition) -> Store:
+def store_at(
+    context: LoweringContext, to: Pointer, at: loops.Expr, new: loops.Expr, where: loops.SourcePosition
+) -> loops.Store:
     assert isinstance(to, Address)
     array = context.arrays[to.array]
     if not array.written or array.rank != len(to.indices):
         raise Refusal(f"{to.array} cannot be written as a line of elements: write a loop", where)
     *before, last = to.indices
-    return Store(to.array, (*before, offset(last, at, where)), cast(new, array.element), where)
+    return loops.Store(to.array, (*before, offset(last, at, where)), cast(new, array.element), where)
 
 
 def repeat(
     context: LoweringContext,
-    extent: Expr,
-    where: SourcePosition,
+    extent: loops.Expr,
+    where: loops.SourcePosition,
     base: str,
-    body: Callable[[Expr], None],
+    body: Callable[[loops.Expr], None],
     unsigned: bool = False,
 ) -> None:
     """for (at = 0; at < extent; at++) body(at). unsigned: the extent is one of size_t, huge where it is
     computed from what is negative."""
-    kind_of = U64 if unsigned else I64
+    kind_of = U64 if unsigned else loops.I64
     at = context.declare("at", kind_of, cast(integer(0, where), kind_of), where)
     extent = cast(extent, kind_of)
-    if not isinstance(extent, Constant):
+    if not isinstance(extent, loops.Constant):
         extent = context.declare("count", kind_of, extent, where)
-    step = Assign(at.name, apply("add", (at, cast(integer(1, where), kind_of)), kind_of, where), where)
+    step = loops.Assign(at.name, apply("add", (at, cast(integer(1, where), kind_of)), kind_of, where), where)
     with context.block() as inside:
         body(at)
         context.emit(step)
-    test = Apply("lt", (at, extent), BOOL, where)
-    context.emit(Loop(test, tuple(inside), context.label(base, where), where))
+    test = loops.Apply("lt", (at, extent), loops.BOOL, where)
+    context.emit(loops.Loop(test, tuple(inside), context.label(base, where), where))

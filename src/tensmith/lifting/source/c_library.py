@@ -6,19 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TypeAlias
 
-from tensmith.lifting import assumptions
-from tensmith.lifting.loops import (
-    BOOL,
-    F64,
-    I64,
-    Apply,
-    Assign,
-    Constant,
-    Expr,
-    Scalar,
-    ScalarCast,
-    SourcePosition,
-)
+from tensmith.lifting import assumptions, loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import apply, cast, integer, offset
 from tensmith.lifting.source.c_assignment import store, updated
@@ -112,7 +100,7 @@ def call_library(context: LoweringContext, cursor: Cursor, name: str, arguments:
     kind = scalar(cursor.type)
     known = constant(cursor) if not arguments and kind is not None else None  # numeric_limits<int>::max()
     if known is not None and kind is not None:
-        return Constant(known, kind, position(cursor))
+        return loops.Constant(known, kind, position(cursor))
     single = kind is not None and kind.kind == "float" and name.endswith("f")
     operator = OPERATORS.get(name) or (OPERATORS.get(name[:-1]) if single else None)
     if operator is None or kind is None:
@@ -132,42 +120,47 @@ def call_library(context: LoweringContext, cursor: Cursor, name: str, arguments:
     return apply(operator, tuple(values), kind, position(cursor))
 
 
-def _beyond(a: Expr, b: Expr, largest: bool, kind: Scalar, where: SourcePosition) -> Value:
+def _beyond(
+    a: loops.Expr, b: loops.Expr, largest: bool, kind: loops.Scalar, where: loops.SourcePosition
+) -> Value:
     """fmax and fmin: the other argument where one is NaN."""
-    behind = Apply("lt", (a, b) if largest else (b, a), BOOL, where)
-    chosen = Apply("or", (behind, Apply("ne", (a, a), BOOL, where)), BOOL, where)
-    return Apply("select", (chosen, b, a), kind, where)
+    behind = loops.Apply("lt", (a, b) if largest else (b, a), loops.BOOL, where)
+    chosen = loops.Apply("or", (behind, loops.Apply("ne", (a, a), loops.BOOL, where)), loops.BOOL, where)
+    return loops.Apply("select", (chosen, b, a), kind, where)
 
 
 @library("huge_val", "huge_valf", "inf", "inff")
 def infinity(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
-    return Constant(math.inf, scalar(cursor.type) or F64, position(cursor))
+    return loops.Constant(math.inf, scalar(cursor.type) or loops.F64, position(cursor))
 
 
 @library("nan", "nanf")
 def not_a_number(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     context.skipped.update(map(identity, arguments))  # the payload
-    return Constant(math.nan, scalar(cursor.type) or F64, position(cursor))
+    return loops.Constant(math.nan, scalar(cursor.type) or loops.F64, position(cursor))
 
 
 @library("isnan")
 def isnan(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     found = value(context, arguments[0])
-    return Apply("ne", (found, found), BOOL, position(cursor))
+    return loops.Apply("ne", (found, found), loops.BOOL, position(cursor))
 
 
 @library("trunc", "truncf")
 def trunc(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     found, where = value(context, arguments[0]), position(cursor)
-    below = Apply("lt", (found, cast(integer(0, where), found.type)), BOOL, where)
-    sides = (Apply("ceil", (found,), found.type, where), Apply("floor", (found,), found.type, where))
-    return Apply("select", (below, *sides), found.type, where)
+    below = loops.Apply("lt", (found, cast(integer(0, where), found.type)), loops.BOOL, where)
+    sides = (
+        loops.Apply("ceil", (found,), found.type, where),
+        loops.Apply("floor", (found,), found.type, where),
+    )
+    return loops.Apply("select", (below, *sides), found.type, where)
 
 
 @library("lround", "lroundf")
 def lround(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     found = value(context, arguments[0])
-    return cast(Apply("round", (found,), found.type, position(cursor)), I64)
+    return cast(loops.Apply("round", (found,), found.type, position(cursor)), loops.I64)
 
 
 @library("fma", "fmaf")
@@ -178,12 +171,12 @@ def fma(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Va
     return apply("add", (apply("mul", (a, b), a.type, where), c), a.type, where)
 
 
-def ordered(sign: str, a: Expr, b: Expr, where: SourcePosition) -> Expr:
+def ordered(sign: str, a: loops.Expr, b: loops.Expr, where: loops.SourcePosition) -> loops.Expr:
     """std::min and std::max: the first of two equal numbers (C++17 [alg.min.max])."""
     if a.type.kind == "int":
-        return Apply(sign, (a, b), a.type, where)
+        return loops.Apply(sign, (a, b), a.type, where)
     pair = (b, a) if sign == "min" else (a, b)
-    return Apply("select", (Apply("lt", pair, BOOL, where), b, a), a.type, where)
+    return loops.Apply("select", (loops.Apply("lt", pair, loops.BOOL, where), b, a), a.type, where)
 
 
 @library("min", "max")
@@ -191,7 +184,7 @@ def least_or_greatest(context: LoweringContext, cursor: Cursor, arguments: list[
     if not arguments:
         found, kind = constant(cursor), scalar(cursor.type)  # numeric_limits<T>
         assert found is not None and kind is not None
-        return Constant(found, kind, position(cursor))
+        return loops.Constant(found, kind, position(cursor))
     if len(arguments) != 2:
         raise Refusal(f"{cursor.spelling} of other than two numbers: nest the calls", position(cursor))
     a, b = (value(context, argument) for argument in arguments)
@@ -203,7 +196,7 @@ def clamp(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> 
     """std::clamp, which is undefined where its bounds are not in order (C++17 [alg.clamp])."""
     found, low, high = (value(context, argument) for argument in arguments)
     where = position(cursor)
-    if not (isinstance(low, Constant) and isinstance(high, Constant) and low.value <= high.value):
+    if not (isinstance(low, loops.Constant) and isinstance(high, loops.Constant) and low.value <= high.value):
         context.note(assumptions.CLAMPED(where.line))
     return ordered("min", ordered("max", found, low, where), high, where)
 
@@ -217,7 +210,7 @@ def swap(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> V
         if not isinstance(target, ScalarPlace | ElementPlace):
             raise Refusal("arrays are swapped: swap their elements in a loop", where)
         targets.append(target)
-    kinds: list[Scalar] = [place_type(context, target) for target in targets]
+    kinds: list[loops.Scalar] = [place_type(context, target) for target in targets]
     old = [
         context.declare("swapped", kind, load(context, target, cursor), where)
         for target, kind in zip(targets, kinds, strict=True)
@@ -258,9 +251,9 @@ def assumption(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]
     if effects or len(context.later) > later:
         reason = "an assertion with side effects, which happen or not depending on how it is compiled"
         raise Refusal(f"{reason}: make them statements of their own", where)
-    if isinstance(found, Constant) and found.value:
+    if isinstance(found, loops.Constant) and found.value:
         return None
-    if isinstance(found, Constant):
+    if isinstance(found, loops.Constant):
         raise Refusal("an assertion that never holds: nothing can be lifted behind it", where)
     context.note(assumptions.C_ASSERTION(where.line, text(found)))
     return None
@@ -291,7 +284,7 @@ def prefetch(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) 
     return None
 
 
-def pointee(context: LoweringContext, pointer: Pointer, cursor: Cursor) -> Scalar:
+def pointee(context: LoweringContext, pointer: Pointer, cursor: Cursor) -> loops.Scalar:
     if not isinstance(pointer, Address) or isinstance(pointer, Null):
         raise Refusal(f"`{spelled(cursor)}` works on what is not an array", position(cursor))
     return context.arrays[pointer.array].element
@@ -302,12 +295,12 @@ def memset(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) ->
     to, new = address(context, arguments[0]), value(context, arguments[1])
     keep_defined(context, new, position(cursor))  # also where no element is written
     kind = pointee(context, to, cursor)
-    byte = int(new.value) & 255 if isinstance(new, Constant) else None
+    byte = int(new.value) & 255 if isinstance(new, loops.Constant) else None
     if kind.bits != 8 and byte != 0 and not (byte == 255 and kind.kind == "int"):
         raise Refusal("memset of larger elements to other than 0: write a loop", position(cursor))
     if kind.bits != 8:
         new = integer(-1 if byte else 0, position(cursor))
-    elif kind == BOOL and byte not in (0, 1):
+    elif kind == loops.BOOL and byte not in (0, 1):
         raise Refusal("memset of bool to other than 0 and 1: write a loop", position(cursor))
     filled(context, to, count(context, arguments[2], kind), cast(new, kind), position(cursor), unsigned=True)
     return to
@@ -331,20 +324,20 @@ def refuse_shifting(to: Pointer, source: Pointer, cursor: Cursor) -> None:
         raise Refusal(reason, position(cursor))
 
 
-def span(context: LoweringContext, cursor: Cursor, first: Cursor, last: Cursor) -> tuple[Address, Expr]:
+def span(context: LoweringContext, cursor: Cursor, first: Cursor, last: Cursor) -> tuple[Address, loops.Expr]:
     """A range of iterators: where it begins, how many elements it has, unsigned: it is required not to end
     before it begins (C++17 [iterator.requirements.general])."""
     start, stop = address(context, first), address(context, last)
     low, high = same_array(context, cursor, start, stop)
     assert isinstance(start, Address)
-    if isinstance(low, Constant) and low.value == 0:
+    if isinstance(low, loops.Constant) and low.value == 0:
         return start, high
     return start, apply("sub", (unsigned(high), unsigned(low)), U64, position(cursor))
 
 
-def unsigned(found: Expr) -> Expr:
+def unsigned(found: loops.Expr) -> loops.Expr:
     """A number as size_t: one that was size_t before its conversion to a subscript is that again."""
-    inner = found.value if isinstance(found, ScalarCast) and found.value.type == U64 else found
+    inner = found.value if isinstance(found, loops.ScalarCast) and found.value.type == U64 else found
     return cast(inner, U64)
 
 
@@ -353,7 +346,7 @@ def fill(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> V
     new = value(context, arguments[2])
     if cursor.spelling == "fill_n":
         start: Pointer = address(context, arguments[0])
-        extent = cast(value(context, arguments[1]), I64)
+        extent = cast(value(context, arguments[1]), loops.I64)
     else:
         start, extent = span(context, cursor, arguments[0], arguments[1])
     kept = context.declare("filling", new.type, new, position(cursor))
@@ -379,7 +372,7 @@ def iota(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> V
     first = value(context, arguments[2])
     first = context.declare("first", first.type, first, where)
 
-    def body(at: Expr) -> None:
+    def body(at: loops.Expr) -> None:
         new = apply("add", (first, cast(at, first.type)), first.type, where)
         context.emit(store_at(context, start, at, new, where))
 
@@ -401,14 +394,14 @@ def accumulate(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]
     start = value(context, arguments[-1])
     total = context.declare("total", start.type, start, where)
 
-    def body(at: Expr) -> None:
+    def body(at: loops.Expr) -> None:
         loaded = []
         for address_, _ in spans:
             *before, last = address_.indices
             target = ElementPlace(address_.array, (*before, offset(last, at, where)))
             loaded.append(load(context, target, cursor))
         added = loaded[0] if len(loaded) == 1 else updated(loaded[0], "mul", loaded[1], where)
-        context.emit(Assign(total.name, cast(updated(total, "add", added, where), total.type), where))
+        context.emit(loops.Assign(total.name, cast(updated(total, "add", added, where), total.type), where))
 
     repeat(context, spans[0][1], where, cursor.spelling, body, unsigned=True)
     return total

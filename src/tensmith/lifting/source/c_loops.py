@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tensmith.lifting.loops import (
-    BOOL,
-    I64,
-    Apply,
-    Assign,
-    Constant,
-    Expr,
-    Load,
-    Loop,
-    SourcePosition,
-    Statement,
-)
+from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_account import dead
 from tensmith.lifting.source.c_arithmetic import apply, cast, integer, negation
@@ -92,7 +81,7 @@ def repeat(
             found = guarded(context, found, guard, where)
     for made in before:
         context.emit(made)
-    if isinstance(found, Constant):
+    if isinstance(found, loops.Constant):
         if found.value and test is not None and is_pointer(bare(test).type):
             reason = "a loop that follows pointers until null"
             raise Refusal(f"{reason}: keep the data in an array, and count", where)
@@ -111,17 +100,17 @@ def repeat(
             context.emit(made)
 
     label = context.label(name, where)
-    context.emit(Loop(found, repeated(context, body), label, where))
+    context.emit(loops.Loop(found, repeated(context, body), label, where))
     for made in after:
         context.emit(made)
 
 
 def tested(
-    context: LoweringContext, test: Cursor | None, where: SourcePosition
-) -> tuple[Expr, list[Statement]]:
+    context: LoweringContext, test: Cursor | None, where: loops.SourcePosition
+) -> tuple[loops.Expr, list[loops.Statement]]:
     """A condition, and the effects of its i++ that follow its value."""
     if test is None:
-        return Constant(True, BOOL, where), []
+        return loops.Constant(True, loops.BOOL, where), []
     outer = context.later, context.reads
     context.later, context.reads = [], set()
     found = condition(context, test)
@@ -131,23 +120,25 @@ def tested(
     return found, after
 
 
-def guarded(context: LoweringContext, found: Expr, guard: Cursor, where: SourcePosition) -> Expr:
+def guarded(
+    context: LoweringContext, found: loops.Expr, guard: Cursor, where: loops.SourcePosition
+) -> loops.Expr:
     """The condition of a loop whose body begins with `if (guard) break;`."""
     emitted = len(context.out)
     stop, after = tested(context, guard, where)
     if after or len(context.out) > emitted or holds_load(stop):
         raise Refusal(BREAK, position(guard))
     go = negation(stop)
-    if isinstance(found, Constant) and found.value:
+    if isinstance(found, loops.Constant) and found.value:
         return go
-    return Apply("and", (found, go), BOOL, where)
+    return loops.Apply("and", (found, go), loops.BOOL, where)
 
 
-def holds_load(found: Expr) -> bool:
-    if isinstance(found, Load):
+def holds_load(found: loops.Expr) -> bool:
+    if isinstance(found, loops.Load):
         return True
     return any(map(holds_load, getattr(found, "arguments", ()))) or (
-        hasattr(found, "value") and not isinstance(found, Constant) and holds_load(found.value)
+        hasattr(found, "value") and not isinstance(found, loops.Constant) and holds_load(found.value)
     )
 
 
@@ -167,7 +158,7 @@ def leading_break(context: LoweringContext, statements: list[Cursor]) -> Cursor 
     return parts[0]
 
 
-def repeated(context: LoweringContext, body: Callable[[], None]) -> tuple[Statement, ...]:
+def repeated(context: LoweringContext, body: Callable[[], None]) -> tuple[loops.Statement, ...]:
     """The statements of a loop's body.
 
     A pointer that the body lets point into another array than before the loop is unknown at the start of
@@ -206,13 +197,13 @@ def range_loop(context: LoweringContext, cursor: Cursor) -> None:
     where, region = position(cursor), region_of(context, over)
     array = context.arrays[region.array]
     if array.memory == "nested":
-        extent = cast(length(region, where), I64)
+        extent = cast(length(region, where), loops.I64)
     else:
         known = array.extents[len(region.indices)]
         if known is None:
             raise Refusal(f"`{spelled(over)}` has no length: loop over subscripts", where)
-        extent = cast(known, I64)
-    at = context.declare(f"{variable.spelling}_at", I64, integer(0, where), where)
+        extent = cast(known, loops.I64)
+    at = context.declare(f"{variable.spelling}_at", loops.I64, integer(0, where), where)
 
     def body() -> None:
         found = element(context, Address(region.array, (*region.indices, at)), cursor)
@@ -233,7 +224,7 @@ def range_loop(context: LoweringContext, cursor: Cursor) -> None:
         else:
             context.bound[key(variable)] = found
         run(context, [inside])
-        context.emit(Assign(at.name, apply("add", (at, integer(1, where)), I64, where), where))
+        context.emit(loops.Assign(at.name, apply("add", (at, integer(1, where)), loops.I64, where), where))
 
-    test = Apply("lt", (at, extent), BOOL, where)
-    context.emit(Loop(test, repeated(context, body), context.label(variable.spelling, where), where))
+    test = loops.Apply("lt", (at, extent), loops.BOOL, where)
+    context.emit(loops.Loop(test, repeated(context, body), context.label(variable.spelling, where), where))

@@ -5,20 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from tensmith.lifting.loops import (
-    BOOL,
-    Apply,
-    Assign,
-    Constant,
-    Declare,
-    Expr,
-    If,
-    Loop,
-    Scalar,
-    SourcePosition,
-    Statement,
-    Variable,
-)
+from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_account import dead
 from tensmith.lifting.source.c_arithmetic import cast, negation
@@ -161,7 +148,7 @@ def branch(context: LoweringContext, cursor: Cursor, follow: list[Cursor]) -> No
         raise Refusal("a statement or declaration inside an if: put it before", position(cursor))
     with context.full_expression():
         test = sequenced(context, condition, parts[0])
-    if isinstance(test, Constant):
+    if isinstance(test, loops.Constant):
         taken, never = (parts[1:2], parts[2:]) if test.value else (parts[2:], parts[1:2])
         dead(context, never)
         return run(context, taken + follow)
@@ -177,7 +164,11 @@ def has_start(context: LoweringContext, cursor: Cursor) -> bool:
 
 
 def ways(
-    context: LoweringContext, test: Expr, first: list[Cursor], second: list[Cursor], where: SourcePosition
+    context: LoweringContext,
+    test: loops.Expr,
+    first: list[Cursor],
+    second: list[Cursor],
+    where: loops.SourcePosition,
 ) -> None:
     """An if, from the statements of its two ways."""
     start = dict(context.pointers)
@@ -194,25 +185,30 @@ def ways(
 
 
 def split(
-    test: Expr, then: tuple[Statement, ...], otherwise: tuple[Statement, ...], where: SourcePosition
-) -> list[Statement]:
+    test: loops.Expr,
+    then: tuple[loops.Statement, ...],
+    otherwise: tuple[loops.Statement, ...],
+    where: loops.SourcePosition,
+) -> list[loops.Statement]:
     """An if; where && guards its right side, an if in an if."""
     if not then and not otherwise:
         return []
     if not then:
         test, then, otherwise = negation(test), otherwise, ()
-    if isinstance(test, Apply) and test.operator == "select":
+    if isinstance(test, loops.Apply) and test.operator == "select":
         left, a, b = test.arguments
-        if isinstance(b, Constant) and not b.value and small(otherwise):
+        if isinstance(b, loops.Constant) and not b.value and small(otherwise):
             return split(left, tuple(split(a, then, otherwise, where)), otherwise, where)
-        if isinstance(a, Constant) and a.value and small(then):
+        if isinstance(a, loops.Constant) and a.value and small(then):
             return split(left, then, tuple(split(b, then, otherwise, where)), where)
-    return [If(test, then, otherwise, where)]
+    return [loops.If(test, then, otherwise, where)]
 
 
-def small(statements: tuple[Statement, ...]) -> bool:
+def small(statements: tuple[loops.Statement, ...]) -> bool:
     """Whether statements may stand twice."""
-    return len(statements) <= COPIES and not any(isinstance(s, Loop | If | Declare) for s in statements)
+    return len(statements) <= COPIES and not any(
+        isinstance(s, loops.Loop | loops.If | loops.Declare) for s in statements
+    )
 
 
 def switch(context: LoweringContext, cursor: Cursor, follow: list[Cursor]) -> None:
@@ -224,7 +220,7 @@ def switch(context: LoweringContext, cursor: Cursor, follow: list[Cursor]) -> No
     selector, inside = parts
     with context.full_expression():
         chosen = value(context, selector)
-        if not isinstance(chosen, Constant):
+        if not isinstance(chosen, loops.Constant):
             chosen = context.declare("selected", chosen.type, chosen, where)
     groups = grouped(context, inside)
     default = [group for labels, group in groups if is_default(labels)]
@@ -241,24 +237,24 @@ def is_default(labels: list[Cursor | None]) -> bool:
 
 def chain(
     context: LoweringContext,
-    chosen: Expr,
+    chosen: loops.Expr,
     groups: list[Group],
     default: list[Cursor],
     follow: list[Cursor],
-    where: SourcePosition,
+    where: loops.SourcePosition,
 ) -> None:
     """if (chosen == first label) ... else the rest."""
     if not groups:
         return run(context, default + follow)
     labels, group = groups[0]
     tests = [
-        Apply("eq", (chosen, cast(value(context, label), chosen.type)), BOOL, position(label))
+        loops.Apply("eq", (chosen, cast(value(context, label), chosen.type)), loops.BOOL, position(label))
         for label in labels
         if label is not None
     ]
-    test: Expr = tests[0]
+    test: loops.Expr = tests[0]
     for other in tests[1:]:
-        test = Apply("or", (test, other), BOOL, where)
+        test = loops.Apply("or", (test, other), loops.BOOL, where)
     start = dict(context.pointers)
     with context.block() as then:
         run(context, group + follow)
@@ -331,7 +327,7 @@ def function_body(context: LoweringContext, frame: CFrame, name: str) -> Value:
     result = frame.function.result_type
     frame.type = scalar(result)
     last = bool(statements) and kind(statements[-1]) == "RETURN_STMT" and len(found) == 1
-    if isinstance(frame.type, Scalar) and found and not last:
+    if isinstance(frame.type, loops.Scalar) and found and not last:
         variable = context.declare(f"{name}_result", frame.type, None, position(found[0]))
         frame.result = variable.name
     void = result.get_canonical().kind.name == "VOID"
@@ -339,8 +335,8 @@ def function_body(context: LoweringContext, frame: CFrame, name: str) -> Value:
         raise Refusal(unsupported(result, f"the result of {name}"), position(frame.function))
     run(context, statements)
     if frame.result is not None:
-        assert isinstance(frame.type, Scalar)
-        return Variable(frame.result, frame.type, position(found[-1]))
+        assert isinstance(frame.type, loops.Scalar)
+        return loops.Variable(frame.result, frame.type, position(found[-1]))
     values = frame.returned
     if not void and not values:
         raise Refusal(f"{name} ends without a return", position(frame.function))
@@ -361,10 +357,10 @@ def leave(context: LoweringContext, cursor: Cursor) -> None:
         return
     given = children(cursor)[0]
     with context.full_expression():
-        if isinstance(frame.type, Scalar):
+        if isinstance(frame.type, loops.Scalar):
             found = cast(value(context, given), frame.type, where)
             if frame.result is not None:
-                context.emit(Assign(frame.result, found, where))
+                context.emit(loops.Assign(frame.result, found, where))
             else:
                 if context.later:
                     found = context.declare("returned", frame.type, found, where)
@@ -395,4 +391,4 @@ def unplaced_value(found: Value) -> Value:
 
 
 def zero(found: Address) -> bool:
-    return all(isinstance(index, Constant) and index.value == 0 for index in found.indices)
+    return all(isinstance(index, loops.Constant) and index.value == 0 for index in found.indices)

@@ -6,21 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
-from tensmith.lifting.loops import (
-    BOOL,
-    I64,
-    Allocate,
-    Append,
-    Apply,
-    Array,
-    Constant,
-    Expr,
-    Length,
-    Load,
-    ScalarCast,
-    SourcePosition,
-    Store,
-)
+from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import apply, cast, integer
 from tensmith.lifting.source.c_context import LoweringContext
@@ -103,21 +89,21 @@ def made(context: LoweringContext, cursor: Cursor, arguments: list[Cursor], name
     if found is None:
         raise Refusal(unsupported(cursor.type, name), where)
     sizes, fill = sized(context, cursor, found, arguments)
-    array = Array(found.element, found.rank, "nested", (None,) * found.rank)
+    array = loops.Array(found.element, found.rank, "nested", (None,) * found.rank)
     unique = context.array(name, array)
-    context.emit(Allocate(unique, array, sizes, fill, where))
+    context.emit(loops.Allocate(unique, array, sizes, fill, where))
     return ArrayRegion(unique)
 
 
 def sized(
     context: LoweringContext, cursor: Cursor, found: Shape, arguments: list[Cursor]
-) -> tuple[tuple[Expr, ...], Expr]:
+) -> tuple[tuple[loops.Expr, ...], loops.Expr]:
     """Extents and fill of vector(n), vector(n, x) and vector(n, vector(m, x))."""
     where = position(cursor)
-    fill: Expr = cast(
-        Constant(0, found.element if found.element.kind == "int" else I64, where), found.element
+    fill: loops.Expr = cast(
+        loops.Constant(0, found.element if found.element.kind == "int" else loops.I64, where), found.element
     )
-    sizes: list[Expr] = []
+    sizes: list[loops.Expr] = []
     while len(sizes) < found.rank:
         if not arguments:
             sizes.append(integer(0, where))
@@ -145,11 +131,13 @@ def listed(context: LoweringContext, cursor: Cursor, elements: list[Cursor], nam
     for part in elements:
         if array.rank > 1:
             raise Refusal("a list of rows: append them one by one", position(part))
-        context.emit(Append(region.array, cast(value(context, part), array.element), position(part)))
+        context.emit(loops.Append(region.array, cast(value(context, part), array.element), position(part)))
     return region
 
 
-def duplicate(context: LoweringContext, source: ArrayRegion, name: str, where: SourcePosition) -> ArrayRegion:
+def duplicate(
+    context: LoweringContext, source: ArrayRegion, name: str, where: loops.SourcePosition
+) -> ArrayRegion:
     """A copy of a vector or row, element by element."""
     array = context.arrays[source.array]
     rank = array.rank - len(source.indices)
@@ -157,12 +145,12 @@ def duplicate(context: LoweringContext, source: ArrayRegion, name: str, where: S
         raise Refusal("memory that is not a vector is copied: copy the elements in a loop", where)
     copy = replace(array, rank=rank, extents=(None,) * rank, written=True)
     sizes = tuple(
-        cast(Length(source.array, axis, U64, where, source.indices), I64)
+        cast(loops.Length(source.array, axis, U64, where, source.indices), loops.I64)
         for axis in range(len(source.indices), array.rank)
     )
     unique = context.array(name, copy)
-    zero = cast(Constant(0, I64, where), array.element)
-    context.emit(Allocate(unique, copy, sizes, zero, where))
+    zero = cast(loops.Constant(0, loops.I64, where), array.element)
+    context.emit(loops.Allocate(unique, copy, sizes, zero, where))
     copy_rows(context, source, unique, (), sizes, where)
     return ArrayRegion(unique)
 
@@ -171,19 +159,21 @@ def copy_rows(
     context: LoweringContext,
     source: ArrayRegion,
     to: str,
-    at: tuple[Expr, ...],
-    sizes: tuple[Expr, ...],
-    where: SourcePosition,
+    at: tuple[loops.Expr, ...],
+    sizes: tuple[loops.Expr, ...],
+    where: loops.SourcePosition,
 ) -> None:
     """Loops over all axes that copy one array into another."""
 
-    def body(index: Expr) -> None:
+    def body(index: loops.Expr) -> None:
         here = (*at, index)
         if len(here) < len(sizes):
             copy_rows(context, source, to, here, sizes, where)
             return
         kind_of = context.arrays[to].element
-        context.emit(Store(to, here, Load(source.array, (*source.indices, *here), kind_of, where), where))
+        context.emit(
+            loops.Store(to, here, loops.Load(source.array, (*source.indices, *here), kind_of, where), where)
+        )
 
     repeat(context, sizes[len(at)], where, "copy", body)
 
@@ -191,11 +181,11 @@ def copy_rows(
 # Methods.
 
 
-def count(context: LoweringContext, cursor: Cursor) -> Expr:
+def count(context: LoweringContext, cursor: Cursor) -> loops.Expr:
     """A subscript or length, before its conversion to size_t: below 0 it is an error either way."""
     found = value(context, cursor)
-    converted = isinstance(found, ScalarCast) and found.type == U64 and found.value.type.kind == "int"
-    return found.value if isinstance(found, ScalarCast) and converted else found
+    converted = isinstance(found, loops.ScalarCast) and found.type == U64 and found.value.type.kind == "int"
+    return found.value if isinstance(found, loops.ScalarCast) and converted else found
 
 
 def region_of(context: LoweringContext, cursor: Cursor) -> ArrayRegion:
@@ -205,12 +195,12 @@ def region_of(context: LoweringContext, cursor: Cursor) -> ArrayRegion:
     return found
 
 
-def length(region: ArrayRegion, where: SourcePosition) -> Expr:
+def length(region: ArrayRegion, where: loops.SourcePosition) -> loops.Expr:
     """size(): of a row, which must be there, the common length of all rows."""
-    return Length(region.array, len(region.indices), U64, where, region.indices)
+    return loops.Length(region.array, len(region.indices), U64, where, region.indices)
 
 
-def item(context: LoweringContext, cursor: Cursor, region: ArrayRegion, at: Expr) -> Value:
+def item(context: LoweringContext, cursor: Cursor, region: ArrayRegion, at: loops.Expr) -> Value:
     return element(context, Address(region.array, (*region.indices, at)), cursor)
 
 
@@ -225,7 +215,7 @@ def size(context: LoweringContext, cursor: Cursor, region: ArrayRegion, argument
 
 def empty(context: LoweringContext, cursor: Cursor, region: ArrayRegion, arguments: list[Cursor]) -> Value:
     where = position(cursor)
-    return Apply("eq", (length(region, where), Constant(0, U64, where)), BOOL, where)
+    return loops.Apply("eq", (length(region, where), loops.Constant(0, U64, where)), loops.BOOL, where)
 
 
 def front(context: LoweringContext, cursor: Cursor, region: ArrayRegion, arguments: list[Cursor]) -> Value:
@@ -234,7 +224,7 @@ def front(context: LoweringContext, cursor: Cursor, region: ArrayRegion, argumen
 
 def back(context: LoweringContext, cursor: Cursor, region: ArrayRegion, arguments: list[Cursor]) -> Value:
     where = position(cursor)
-    last = apply("sub", (length(region, where), Constant(1, U64, where)), U64, where)
+    last = apply("sub", (length(region, where), loops.Constant(1, U64, where)), U64, where)
     return item(context, cursor, region, last)
 
 
@@ -244,7 +234,7 @@ def begin(context: LoweringContext, cursor: Cursor, region: ArrayRegion, argumen
 
 def end(context: LoweringContext, cursor: Cursor, region: ArrayRegion, arguments: list[Cursor]) -> Value:
     where = position(cursor)
-    return Address(region.array, (*region.indices, cast(length(region, where), I64)))
+    return Address(region.array, (*region.indices, cast(length(region, where), loops.I64)))
 
 
 def push(context: LoweringContext, cursor: Cursor, region: ArrayRegion, arguments: list[Cursor]) -> Value:
@@ -256,14 +246,14 @@ def push(context: LoweringContext, cursor: Cursor, region: ArrayRegion, argument
     if region.array not in context.local:
         raise Refusal(f"{region.array}, a parameter, grows: write into a vector that is returned", where)
     if array.rank == 1:
-        context.emit(Append(region.array, cast(value(context, arguments[0]), array.element), where))
+        context.emit(loops.Append(region.array, cast(value(context, arguments[0]), array.element), where))
         return None
     row = unwrapped(context, arguments[0])
     is_made = kind(row) == "CALL_EXPR" and row.spelling == "vector"
     found = constructed(context, row) if is_made else region_of(context, row)
     if found.indices or found.array not in context.local:
         found = duplicate(context, found, "row", where)
-    context.emit(Append(region.array, found.array, where))
+    context.emit(loops.Append(region.array, found.array, where))
     return None
 
 
@@ -279,7 +269,7 @@ def resize(context: LoweringContext, cursor: Cursor, region: ArrayRegion, argume
         )
     found = Shape(array.element, "nested", (None,) * array.rank, False)
     sizes, fill = sized(context, cursor, found, arguments)
-    context.emit(Allocate(region.array, array, sizes, fill, where))
+    context.emit(loops.Allocate(region.array, array, sizes, fill, where))
     return None
 
 
@@ -289,15 +279,17 @@ def is_empty(context: LoweringContext, name: str) -> bool:
     for statement in context.out:
         if getattr(statement, "name", getattr(statement, "array", None)) == name:
             last = statement
-    zero = isinstance(last, Allocate) and last.extents[0]
-    return isinstance(zero, Constant) and zero.value == 0
+    zero = isinstance(last, loops.Allocate) and last.extents[0]
+    return isinstance(zero, loops.Constant) and zero.value == 0
 
 
 def reserve(context: LoweringContext, cursor: Cursor, region: ArrayRegion, arguments: list[Cursor]) -> Value:
     """reserve: no effect on values, but room for less than no element cannot be had."""
     where, array = position(cursor), context.arrays[region.array]
     room = replace(array, rank=1, extents=(None,))
-    context.emit(Allocate(context.array("room", room), room, (count(context, arguments[0]),), None, where))
+    context.emit(
+        loops.Allocate(context.array("room", room), room, (count(context, arguments[0]),), None, where)
+    )
     return None
 
 

@@ -13,23 +13,8 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
 from tensmith.errors import UsageError
-from tensmith.lifting import assumptions
+from tensmith.lifting import assumptions, loops
 from tensmith.lifting.limit import Deadline
-from tensmith.lifting.loops import (
-    INT,
-    Array,
-    Function,
-    If,
-    Loop,
-    Parameter,
-    Return,
-    Scalar,
-    ScalarCast,
-    SourcePosition,
-    Statement,
-    Store,
-    Variable,
-)
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python_arithmetic import convert
 from tensmith.lifting.source.python_comprehensions import copy
@@ -50,12 +35,12 @@ from tensmith.lifting.source.python_statements import block
 _SECONDS = 4.0  # of processor time for one file
 
 
-def read_python(path: Path) -> list[Function | Refusal]:
+def read_python(path: Path) -> list[loops.Function | Refusal]:
     """Every function of a file, in order; TensmithError with line:column for a file that is no Python."""
     return read_python_source(read_text(path), str(path))
 
 
-def read_python_source(text: str, file: str, function: str | None = None) -> list[Function | Refusal]:
+def read_python_source(text: str, file: str, function: str | None = None) -> list[loops.Function | Refusal]:
     """Every function of a source text, or the one named. `file` is what messages call it."""
     module = parse_module(text, file)
     if function is not None and function not in module.functions:
@@ -77,7 +62,7 @@ def _method(name: str, node: ast.AST) -> Refusal:
 
 def read_function(
     module: Module, name: str, given: Mapping[str, AnyKind] | None = None, deadline: Deadline | None = None
-) -> Function | Refusal:
+) -> loops.Function | Refusal:
     """One function of a module; `given`: kinds of arguments that are known, over annotations and use."""
     node = module.functions[name]
     try:
@@ -94,7 +79,7 @@ def _lower(
     node: ast.FunctionDef | ast.AsyncFunctionDef,
     given: dict[str, AnyKind],
     deadline: Deadline,
-) -> Function:
+) -> loops.Function:
     function = plain_function(module, node)
     code = Code.of(module, function, given)
     scope = PythonScope(module, deadline)
@@ -112,10 +97,10 @@ def _lower(
     for argument in (*function.args.posonlyargs, *function.args.args):
         kind = code.types.parameters[argument.arg]
         shape = kind.scalar if isinstance(kind, NumberKind) else kind.array(argument.arg in written)
-        parameters.append(Parameter(argument.arg, shape, place(argument)))
+        parameters.append(loops.Parameter(argument.arg, shape, place(argument)))
     _state_distinct(scope, code, written)
     _state_types(scope, code)
-    return Function(
+    return loops.Function(
         function.name,
         tuple(parameters),
         returns,
@@ -145,32 +130,34 @@ def _bind_parameters(scope: PythonScope, frame: PythonFrame, code: Code) -> None
 
 
 def _widened(scope: PythonScope, local: Local, kind: NumberKind, node: ast.AST) -> Local:
-    value = ScalarValue(Variable(local.name, local.kind.scalar, place(node)), local.kind)
+    value = ScalarValue(loops.Variable(local.name, local.kind.scalar, place(node)), local.kind)
     return scope.declare(local.name, ScalarValue(convert(value, kind, place(node)), kind), place(node))
 
 
-def _finish(scope: PythonScope, found: Value | None, function: ast.FunctionDef) -> Scalar | Array | None:
+def _finish(
+    scope: PythonScope, found: Value | None, function: ast.FunctionDef
+) -> loops.Scalar | loops.Array | None:
     """The `Return` at the end, and its type."""
     if found is None:
         return None
     where = place(function.body[-1])
     if isinstance(found, ScalarValue):
-        scope.emit(Return(found.expr, where))
+        scope.emit(loops.Return(found.expr, where))
         return found.expr.type
     if found.prefix:
         found = copy(scope, found, "row", found.kind, function.body[-1])
-    scope.emit(Return(found.name, where))
+    scope.emit(loops.Return(found.name, where))
     return replace(found.kind.array())
 
 
-def _written(statements: Sequence[Statement]) -> Iterator[str]:
+def _written(statements: Sequence[loops.Statement]) -> Iterator[str]:
     for statement in statements:
         match statement:
-            case Store(array):
+            case loops.Store(array):
                 yield array
-            case If(_, then, otherwise):
+            case loops.If(_, then, otherwise):
                 yield from _written((*then, *otherwise))
-            case Loop(_, body):
+            case loops.Loop(_, body):
                 yield from _written(body)
 
 
@@ -197,10 +184,10 @@ def _state_types(scope: PythonScope, code: Code) -> None:
 
 def _narrows(node: object, seen: set[int]) -> bool:
     """Whether an unbounded integer is cut to a machine type anywhere inside; parts may be shared."""
-    if id(node) in seen or isinstance(node, Scalar | SourcePosition):
+    if id(node) in seen or isinstance(node, loops.Scalar | loops.SourcePosition):
         return False
     seen.add(id(node))
-    if isinstance(node, ScalarCast) and node.value.type == INT and node.type.kind == "int":
+    if isinstance(node, loops.ScalarCast) and node.value.type == loops.INT and node.type.kind == "int":
         return True
     if isinstance(node, tuple):
         return any(_narrows(part, seen) for part in node)

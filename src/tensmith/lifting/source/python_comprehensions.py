@@ -9,24 +9,14 @@ from tensmith.lifting import assumptions
 from tensmith.lifting.loops import BOOL, INT, Assign, Constant, Expr, Variable
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source import python_arithmetic as arithmetic
+from tensmith.lifting.source import python_scope
 from tensmith.lifting.source.python_iteration import CountedLoop, bind, counted, iteration
 from tensmith.lifting.source.python_kinds import PY_BOOL, ArrayKind, NumberKind
 from tensmith.lifting.source.python_liveness import reads, targets
 from tensmith.lifting.source.python_module import place
-from tensmith.lifting.source.python_scope import (
-    ArrayRef,
-    PythonScope,
-    ScalarValue,
-    Value,
-    array,
-    integer,
-    lowers,
-    number,
-    value,
-)
 
 
-def array_kind(scope: PythonScope, node: ast.expr) -> ArrayKind:
+def array_kind(scope: python_scope.PythonScope, node: ast.expr) -> ArrayKind:
     """The inferred kind of an expression that makes an array."""
     kind = scope.frame.code.types.expressions.get(id(node))
     if not isinstance(kind, ArrayKind):
@@ -34,7 +24,7 @@ def array_kind(scope: PythonScope, node: ast.expr) -> ArrayKind:
     return kind
 
 
-def element_value(given: ScalarValue, kind: ArrayKind, node: ast.AST) -> Expr:
+def element_value(given: python_scope.ScalarValue, kind: ArrayKind, node: ast.AST) -> Expr:
     """The number as an element: lists take what they get, NumPy arrays convert."""
     if kind.numpy:
         return arithmetic.to_kind(given, kind.element, place(node)).expr
@@ -44,28 +34,30 @@ def element_value(given: ScalarValue, kind: ArrayKind, node: ast.AST) -> Expr:
 # Displays and fills.
 
 
-@lowers(ast.List)
-def _display(scope: PythonScope, node: ast.List) -> Value:
+@python_scope.lowers(ast.List)
+def _display(scope: python_scope.PythonScope, node: ast.List) -> python_scope.Value:
     where = place(node)
     kind = array_kind(scope, node)
     if not node.elts:
         return scope.allocate(scope.take_hint("list"), kind, (), None, where)
     name = scope.take_hint("list")
-    values = [value(scope, part) for part in node.elts]
+    values = [python_scope.value(scope, part) for part in node.elts]
     if kind.rank == 1:
         made = scope.allocate(name, kind, (Constant(len(values), INT, where),), None, where)
         for n, part in enumerate(values):
-            assert isinstance(part, ScalarValue)
+            assert isinstance(part, python_scope.ScalarValue)
             scope.store(made, Constant(n, INT, where), element_value(part, kind, node), where)
         return made
     made = scope.allocate(name, kind, (), None, where)
     for part in values:
-        assert isinstance(part, ArrayRef)
+        assert isinstance(part, python_scope.ArrayRef)
         append_row(scope, made, part, node)
     return made
 
 
-def append_row(scope: PythonScope, whole: ArrayRef, row: ArrayRef, node: ast.AST) -> None:
+def append_row(
+    scope: python_scope.PythonScope, whole: python_scope.ArrayRef, row: python_scope.ArrayRef, node: ast.AST
+) -> None:
     """Appends a list that was made for it."""
     if row.prefix or row.name not in scope.home:
         raise Refusal(
@@ -75,7 +67,9 @@ def append_row(scope: PythonScope, whole: ArrayRef, row: ArrayRef, node: ast.AST
     scope.append(whole, row.name, place(node))
 
 
-def fill(scope: PythonScope, node: ast.expr) -> tuple[list[Expr], ScalarValue] | None:
+def fill(
+    scope: python_scope.PythonScope, node: ast.expr
+) -> tuple[list[Expr], python_scope.ScalarValue] | None:
     """Extents and fill of [c] * n, [c for _ in range(n)], [[c] * m for _ in range(n)]; None for others."""
     match node:
         case ast.BinOp(ast.List(elts=[inner]) as whole, ast.Mult(), count) | ast.BinOp(
@@ -87,21 +81,21 @@ def fill(scope: PythonScope, node: ast.expr) -> tuple[list[Expr], ScalarValue] |
                     "the rows of this list are one list; write [[c] * m for _ in range(n)]", place(node)
                 )
             scope.visit(node, whole)
-            return [integer(scope, count)], number(scope, inner)
+            return [python_scope.integer(scope, count)], python_scope.number(scope, inner)
         case ast.ListComp(
             element, [ast.comprehension(target, ast.Call(args=[count], keywords=[]) as source, [], 0)]
         ) if scope.callee(source.func) == "range" and not reads(element) & targets(target):
             if isinstance(element, ast.Constant):
                 scope.visit(node, source, target)
-                return [integer(scope, count)], number(scope, element)
+                return [python_scope.integer(scope, count)], python_scope.number(scope, element)
             inside = fill(scope, element)
             if inside is not None:
                 scope.visit(node, source, target)
-                return [integer(scope, count), *inside[0]], inside[1]
+                return [python_scope.integer(scope, count), *inside[0]], inside[1]
     return None
 
 
-def filled(scope: PythonScope, node: ast.expr, name: str = "") -> ArrayRef | None:
+def filled(scope: python_scope.PythonScope, node: ast.expr, name: str = "") -> python_scope.ArrayRef | None:
     """An array that one value fills, if the expression makes one."""
     found = fill(scope, node)
     if found is None:
@@ -112,8 +106,8 @@ def filled(scope: PythonScope, node: ast.expr, name: str = "") -> ArrayRef | Non
     return scope.allocate(name, kind, extents, element_value(content, kind, node), place(node))
 
 
-@lowers(ast.ListComp)
-def _comprehension(scope: PythonScope, node: ast.ListComp) -> Value:
+@python_scope.lowers(ast.ListComp)
+def _comprehension(scope: python_scope.PythonScope, node: ast.ListComp) -> python_scope.Value:
     where = place(node)
     kind = array_kind(scope, node)
     name = scope.take_hint("list")
@@ -124,9 +118,9 @@ def _comprehension(scope: PythonScope, node: ast.ListComp) -> Value:
 
     def append() -> None:
         scope.hint = "row"
-        element = value(scope, node.elt)
+        element = python_scope.value(scope, node.elt)
         scope.hint = ""
-        if isinstance(element, ArrayRef):
+        if isinstance(element, python_scope.ArrayRef):
             append_row(scope, made, element, node.elt)
         else:
             scope.append(made, element_value(element, kind, node.elt), where)
@@ -135,7 +129,9 @@ def _comprehension(scope: PythonScope, node: ast.ListComp) -> Value:
     return made
 
 
-def clauses(scope: PythonScope, generators: Sequence[ast.comprehension], body: Callable[[], None]) -> None:
+def clauses(
+    scope: python_scope.PythonScope, generators: Sequence[ast.comprehension], body: Callable[[], None]
+) -> None:
     """The loops of a comprehension around its body."""
     first, rest = generators[0], generators[1:]
     if first.ifs:
@@ -166,44 +162,50 @@ def counter_name(target: ast.expr, source: CountedLoop) -> str:
 # Folds.
 
 
-def total(scope: PythonScope, node: ast.Call, source: ast.expr, start: ScalarValue | None) -> ScalarValue:
+def total(
+    scope: python_scope.PythonScope, node: ast.Call, source: ast.expr, start: python_scope.ScalarValue | None
+) -> python_scope.ScalarValue:
     """sum(source, start)."""
     where = place(node)
     kind = scope.frame.code.types.expressions.get(id(node))
     first = start or arithmetic.constant(0, where)
     if not isinstance(kind, NumberKind):
         kind = first.kind
-    first = ScalarValue(arithmetic.convert(first, kind, where), kind)
+    first = python_scope.ScalarValue(arithmetic.convert(first, kind, where), kind)
     local = scope.declare("total", first, where)
 
-    def add(element: Value) -> None:
-        here = ScalarValue(Variable(local.name, kind.scalar, where), kind)
+    def add(element: python_scope.Value) -> None:
+        here = python_scope.ScalarValue(Variable(local.name, kind.scalar, where), kind)
         grown = arithmetic.binary("add", here, _number(element, node), where)
         scope.emit(Assign(local.name, arithmetic.convert(grown, kind, where), where))
 
     each(scope, source, add)
-    return ScalarValue(Variable(local.name, kind.scalar, where), kind)
+    return python_scope.ScalarValue(Variable(local.name, kind.scalar, where), kind)
 
 
-def all_or_any(scope: PythonScope, node: ast.Call, source: ast.expr, every: bool) -> ScalarValue:
+def all_or_any(
+    scope: python_scope.PythonScope, node: ast.Call, source: ast.expr, every: bool
+) -> python_scope.ScalarValue:
     """all(source), any(source): of every element, where Python stops at the first that decides."""
     where = place(node)
     local = scope.declare("all" if every else "any", arithmetic.constant(every, where), where)
     join = arithmetic.both if every else arithmetic.either
 
-    def use(element: Value) -> None:
+    def use(element: python_scope.Value) -> None:
         holds = arithmetic.truth(_number(element, node), where)
         scope.emit(Assign(local.name, join(Variable(local.name, BOOL, where), holds, where), where))
 
     each(scope, source, use)
-    return ScalarValue(Variable(local.name, BOOL, where), PY_BOOL)
+    return python_scope.ScalarValue(Variable(local.name, BOOL, where), PY_BOOL)
 
 
-def each(scope: PythonScope, source: ast.expr, use: Callable[[Value], None]) -> None:
+def each(
+    scope: python_scope.PythonScope, source: ast.expr, use: Callable[[python_scope.Value], None]
+) -> None:
     """Runs over the elements of a generator or of a list."""
     if isinstance(source, ast.GeneratorExp | ast.ListComp):
         scope.visit(source)
-        clauses(scope, source.generators, lambda: use(value(scope, source.elt)))
+        clauses(scope, source.generators, lambda: use(python_scope.value(scope, source.elt)))
         return
     run = iteration(scope, source)
     with counted(scope, run, "i", place(source), frozenset()) as item:
@@ -211,7 +213,9 @@ def each(scope: PythonScope, source: ast.expr, use: Callable[[Value], None]) -> 
         use(item)
 
 
-def extreme(scope: PythonScope, node: ast.Call, source: ast.expr, largest: bool) -> ScalarValue:
+def extreme(
+    scope: python_scope.PythonScope, node: ast.Call, source: ast.expr, largest: bool
+) -> python_scope.ScalarValue:
     """max(source), min(source): the first element, then every better one. An empty source is an error in
     Python, and the first element lies outside of it."""
     where = place(node)
@@ -225,13 +229,13 @@ def extreme(scope: PythonScope, node: ast.Call, source: ast.expr, largest: bool)
     if run.ranged:
         scope.note(assumptions.RANGE("max" if largest else "min", where))
 
-    def element(counter: Expr) -> ScalarValue:
+    def element(counter: Expr) -> python_scope.ScalarValue:
         item = run.item(counter, where)
         if generator is None:
             assert not isinstance(item, tuple)
             return _number(item, node)
         bind(scope, generator.generators[0].target, item, own=True)
-        return number(scope, generator.elt)
+        return python_scope.number(scope, generator.elt)
 
     before = dict(scope.frame.names)
     best = scope.declare("best", element(run.start.expr), where)
@@ -241,18 +245,18 @@ def extreme(scope: PythonScope, node: ast.Call, source: ast.expr, largest: bool)
         arithmetic.binary("add", run.start, step, where),
         run.stop,
         run.step,
-        lambda c, _: ScalarValue(c, run.start.kind),
+        lambda c, _: python_scope.ScalarValue(c, run.start.kind),
     )
     with counted(scope, rest, "i", where, frozenset()) as counter:
-        assert isinstance(counter, ScalarValue)
-        here = ScalarValue(Variable(best.name, best.kind.scalar, where), best.kind)
+        assert isinstance(counter, python_scope.ScalarValue)
+        here = python_scope.ScalarValue(Variable(best.name, best.kind.scalar, where), best.kind)
         better = pick(here, element(counter.expr), where)
         scope.emit(Assign(best.name, arithmetic.convert(better, best.kind, where), where))
-    return ScalarValue(Variable(best.name, best.kind.scalar, where), best.kind)
+    return python_scope.ScalarValue(Variable(best.name, best.kind.scalar, where), best.kind)
 
 
-def _number(element: object, node: ast.AST) -> ScalarValue:
-    if not isinstance(element, ScalarValue):
+def _number(element: object, node: ast.AST) -> python_scope.ScalarValue:
+    if not isinstance(element, python_scope.ScalarValue):
         raise Refusal(
             "rows are added or compared as wholes; write the loops over their elements", place(node)
         )
@@ -262,19 +266,23 @@ def _number(element: object, node: ast.AST) -> ScalarValue:
 # Copies.
 
 
-def copy(scope: PythonScope, source: ArrayRef, name: str, kind: ArrayKind, node: ast.AST) -> ArrayRef:
+def copy(
+    scope: python_scope.PythonScope, source: python_scope.ArrayRef, name: str, kind: ArrayKind, node: ast.AST
+) -> python_scope.ArrayRef:
     """A new array of the same elements, as elements of `kind`."""
     where = place(node)
     lengths = [scope.length(source, axis, where).expr for axis in range(source.kind.rank)]
     made = scope.allocate(name, kind, lengths, None, where)
 
-    def rows(old: ArrayRef, new: ArrayRef, axis: int) -> None:
+    def rows(old: python_scope.ArrayRef, new: python_scope.ArrayRef, axis: int) -> None:
         stop = scope.hold("stop", scope.length(old, 0, where), where)
-        run = CountedLoop(arithmetic.constant(0, where), stop, 1, lambda c, _: ScalarValue(c, stop.kind))
+        run = CountedLoop(
+            arithmetic.constant(0, where), stop, 1, lambda c, _: python_scope.ScalarValue(c, stop.kind)
+        )
         with counted(scope, run, "ijk"[axis % 3], where, frozenset()) as counter:
-            assert isinstance(counter, ScalarValue)
+            assert isinstance(counter, python_scope.ScalarValue)
             element = scope.load(old, counter.expr, where)
-            if isinstance(element, ArrayRef):
+            if isinstance(element, python_scope.ArrayRef):
                 rows(element, new.row(counter.expr), axis + 1)
             else:
                 scope.store(new, counter.expr, element_value(element, kind, node), where)
@@ -283,21 +291,26 @@ def copy(scope: PythonScope, source: ArrayRef, name: str, kind: ArrayKind, node:
     return made
 
 
-def shape_of(scope: PythonScope, node: ast.expr) -> list[Expr]:
+def shape_of(scope: python_scope.PythonScope, node: ast.expr) -> list[Expr]:
     """The extents in np.zeros(shape)."""
     if isinstance(node, ast.Tuple | ast.List):
         scope.visit(node)
-        return [integer(scope, part) for part in node.elts]
+        return [python_scope.integer(scope, part) for part in node.elts]
     if isinstance(node, ast.Attribute) and node.attr == "shape":
         scope.visit(node)
-        whole = array(scope, node.value)
+        whole = python_scope.array(scope, node.value)
         return [scope.length(whole, axis, place(node)).expr for axis in range(whole.kind.rank)]
-    return [integer(scope, node)]
+    return [python_scope.integer(scope, node)]
 
 
 def shallow_copy(
-    scope: PythonScope, source: ArrayRef, name: str, kind: ArrayKind, node: ast.AST, shallow: bool
-) -> ArrayRef:
+    scope: python_scope.PythonScope,
+    source: python_scope.ArrayRef,
+    name: str,
+    kind: ArrayKind,
+    node: ast.AST,
+    shallow: bool,
+) -> python_scope.ArrayRef:
     if shallow and source.kind.rank > 1:
         raise Refusal(
             "this copy shares its rows with the original; copy each: [row[:] for row in a]", place(node)
@@ -305,9 +318,9 @@ def shallow_copy(
     return copy(scope, source, name, kind, node)
 
 
-def row_copy(scope: PythonScope, node: ast.Subscript) -> Value:
+def row_copy(scope: python_scope.PythonScope, node: ast.Subscript) -> python_scope.Value:
     """a[:] of a list is a copy."""
-    source = array(scope, node.value)
+    source = python_scope.array(scope, node.value)
     if source.kind.numpy:
         raise Refusal("a[:] of a NumPy array shares its memory; use a.copy()", place(node))
     scope.visit(node.slice)

@@ -6,18 +6,7 @@ import ast
 import math
 from functools import reduce
 
-from tensmith.lifting import assumptions
-from tensmith.lifting.loops import (
-    Apply,
-    Assign,
-    Constant,
-    Expr,
-    If,
-    Load,
-    SourcePosition,
-    Statement,
-    Variable,
-)
+from tensmith.lifting import assumptions, loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source import python_arithmetic as arithmetic
 from tensmith.lifting.source.python_comprehensions import filled, row_copy
@@ -127,7 +116,7 @@ def _subscript(scope: PythonScope, node: ast.Subscript) -> Value:
     return found
 
 
-def subscript(scope: PythonScope, whole: ArrayRef, node: ast.expr) -> Expr:
+def subscript(scope: PythonScope, whole: ArrayRef, node: ast.expr) -> loops.Expr:
     """A subscript. What is negative by its form counts from the end: -1, -n, -n - 1, ~n; that it does is then
     asked of n. Other subscripts are asked to be from 0."""
     index = integer(scope, node)
@@ -137,15 +126,15 @@ def subscript(scope: PythonScope, whole: ArrayRef, node: ast.expr) -> Expr:
     return index
 
 
-def _is_negative(index: Expr) -> bool:
+def _is_negative(index: loops.Expr) -> bool:
     match index:
-        case Constant(value):
+        case loops.Constant(value):
             return value < 0
-        case Apply("neg"):
+        case loops.Apply("neg"):
             return True
-        case Apply("sub", (left, Constant(value))):
+        case loops.Apply("sub", (left, loops.Constant(value))):
             return value >= 0 and _is_negative(left)
-        case Apply("sub", (left, _)):
+        case loops.Apply("sub", (left, _)):
             return _is_negative(left)
     return False
 
@@ -161,7 +150,11 @@ def _binary(scope: PythonScope, node: ast.BinOp) -> Value:
 
 
 def operate(
-    scope: PythonScope, operator: ast.operator, left: ScalarValue, right: ScalarValue, where: SourcePosition
+    scope: PythonScope,
+    operator: ast.operator,
+    left: ScalarValue,
+    right: ScalarValue,
+    where: loops.SourcePosition,
 ) -> ScalarValue:
     """left operator right."""
     if type(operator) in _BINARY:
@@ -186,13 +179,13 @@ def operate(
 
 
 def raised(
-    scope: PythonScope, base: ScalarValue, exponent: ScalarValue, where: SourcePosition
+    scope: PythonScope, base: ScalarValue, exponent: ScalarValue, where: loops.SourcePosition
 ) -> ScalarValue:
     """base ** exponent, and what is asked of them: Python has a complex number, or raises, elsewhere."""
-    value = exponent.expr.value if isinstance(exponent.expr, Constant) else None
+    value = exponent.expr.value if isinstance(exponent.expr, loops.Constant) else None
     whole = isinstance(value, int)
     if whole:
-        simple = isinstance(base.expr, Variable | Constant | Load)
+        simple = isinstance(base.expr, loops.Variable | loops.Constant | loops.Load)
         base = base if simple else scope.hold("base", base, where)
     found = arithmetic.power(base, exponent, where)
     if isinstance(value, int) and value < 0:
@@ -207,23 +200,27 @@ def raised(
     return found
 
 
-def _shift_raises(scope: PythonScope, count: ScalarValue, where: SourcePosition) -> None:
-    if not isinstance(count.expr, Constant):
+def _shift_raises(scope: PythonScope, count: ScalarValue, where: loops.SourcePosition) -> None:
+    if not isinstance(count.expr, loops.Constant):
         scope.note(assumptions.SHIFTS())
     elif not 0 <= count.expr.value < 64:
         raise Refusal(f"a shift by {count.expr.value} cannot be lifted; shift by 0 to 63", where)
 
 
-def _whole_quotient(scope: PythonScope, left: ScalarValue, right: ScalarValue, where: SourcePosition) -> None:
+def _whole_quotient(
+    scope: PythonScope, left: ScalarValue, right: ScalarValue, where: loops.SourcePosition
+) -> None:
     """// and % of floats are floors of quotients, which infinities do not have."""
     divisor_raises(scope, left, right, where)
     if "float" in (left.kind.scalar.kind, right.kind.scalar.kind):
         scope.note(assumptions.QUOTIENTS())
 
 
-def divisor_raises(scope: PythonScope, left: ScalarValue, right: ScalarValue, where: SourcePosition) -> None:
+def divisor_raises(
+    scope: PythonScope, left: ScalarValue, right: ScalarValue, where: loops.SourcePosition
+) -> None:
     """States that Python's own float division does not meet a zero; refuses a literal one."""
-    if isinstance(right.expr, Constant):
+    if isinstance(right.expr, loops.Constant):
         if right.expr.value == 0:
             raise Refusal("a division by 0 raises; leave it out", where)
         return
@@ -244,12 +241,12 @@ def _unary(scope: PythonScope, node: ast.UnaryOp) -> Value:
             if inner.kind.scalar.kind != "int":
                 raise Refusal("bits of a value that is no integer are asked for; use integers", where)
             arithmetic.check_settled(inner.kind, where)
-            if isinstance(inner.expr, Constant):
+            if isinstance(inner.expr, loops.Constant):
                 return arithmetic.constant(~int(inner.expr.value), where)
             if inner.kind.weak:  # -x - 1
                 one = arithmetic.constant(1, where)
                 return arithmetic.binary("sub", arithmetic.negate(inner, where), one, where)
-            return ScalarValue(Apply("bnot", (inner.expr,), inner.kind.scalar, where), inner.kind)
+            return ScalarValue(loops.Apply("bnot", (inner.expr,), inner.kind.scalar, where), inner.kind)
     if inner.kind.scalar.kind != "bool":
         return inner
     if not inner.kind.weak:
@@ -302,20 +299,20 @@ def _logic(scope: PythonScope, node: ast.BoolOp) -> Value:
 
 def chosen(
     scope: PythonScope,
-    condition: Expr,
+    condition: loops.Expr,
     then: ScalarValue,
     otherwise: ScalarValue,
-    sides: tuple[list[Statement], list[Statement]],
-    where: SourcePosition,
+    sides: tuple[list[loops.Statement], list[loops.Statement]],
+    where: loops.SourcePosition,
 ) -> ScalarValue:
     """condition ? then : otherwise, by a branch whose sides begin with the statements given."""
     kind = arithmetic.choose(condition, then, otherwise, where).kind
     local = scope.undefined("chosen", kind, where)
     made = []
     for side, result in zip(sides, (then, otherwise)):
-        made.append((*side, Assign(local.name, arithmetic.convert(result, kind, where), where)))
-    scope.emit(If(condition, made[0], made[1], where))
-    return ScalarValue(Variable(local.name, kind.scalar, where), kind)
+        made.append((*side, loops.Assign(local.name, arithmetic.convert(result, kind, where), where)))
+    scope.emit(loops.If(condition, made[0], made[1], where))
+    return ScalarValue(loops.Variable(local.name, kind.scalar, where), kind)
 
 
 @lowers(ast.IfExp)

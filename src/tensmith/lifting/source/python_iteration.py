@@ -8,19 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tensmith.lifting import assumptions
-from tensmith.lifting.loops import (
-    BOOL,
-    INT,
-    Apply,
-    Assign,
-    Constant,
-    Declare,
-    Expr,
-    Loop,
-    SourcePosition,
-    Variable,
-)
+from tensmith.lifting import assumptions, loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python_arithmetic import binary, constant, convert, floor_divide
 from tensmith.lifting.source.python_kinds import PY_INT, NumberKind
@@ -50,7 +38,7 @@ class CountedLoop:
     start: ScalarValue
     stop: ScalarValue
     step: int
-    item: Callable[[Expr, SourcePosition], Item]
+    item: Callable[[loops.Expr, loops.SourcePosition], Item]
     arrays: tuple[ArrayRef, ...] = ()
     ranged: bool = False
 
@@ -76,7 +64,7 @@ def iteration(scope: PythonScope, node: ast.expr) -> CountedLoop:
     )
 
 
-def _steady(scope: PythonScope, name: str, bound: ScalarValue, where: SourcePosition) -> ScalarValue:
+def _steady(scope: PythonScope, name: str, bound: ScalarValue, where: loops.SourcePosition) -> ScalarValue:
     return scope.hold(name, bound, where)
 
 
@@ -85,8 +73,8 @@ def _range(scope: PythonScope, node: ast.Call) -> CountedLoop:
     if not 1 <= len(node.args) <= 3:
         raise Refusal("range takes one to three bounds; write range(start, stop, step)", where)
     bounds = [ScalarValue(integer(scope, bound), PY_INT) for bound in node.args]
-    step = bounds[2].expr if len(bounds) == 3 else Constant(1, INT, where)
-    if not isinstance(step, Constant) or step.value == 0:
+    step = bounds[2].expr if len(bounds) == 3 else loops.Constant(1, loops.INT, where)
+    if not isinstance(step, loops.Constant) or step.value == 0:
         raise Refusal(
             "the step of a range must be a literal that is not 0; write the loop for one step", where
         )
@@ -100,7 +88,7 @@ def _range(scope: PythonScope, node: ast.Call) -> CountedLoop:
     )
 
 
-def _normal(scope: PythonScope, source: CountedLoop, where: SourcePosition) -> CountedLoop:
+def _normal(scope: PythonScope, source: CountedLoop, where: loops.SourcePosition) -> CountedLoop:
     """The same iteration with a counter 0, 1, 2, ..."""
     if source.start.expr == constant(0, source.start.expr.position).expr and source.step == 1:
         return source
@@ -114,7 +102,7 @@ def _normal(scope: PythonScope, source: CountedLoop, where: SourcePosition) -> C
             binary("add", span, constant(size - 1, where), where), constant(size, where), where
         )
 
-    def item(counter: Expr, position: SourcePosition) -> Item:
+    def item(counter: loops.Expr, position: loops.SourcePosition) -> Item:
         offset = binary("mul", ScalarValue(counter, PY_INT), constant(source.step, position), position)
         if source.step == 1:
             offset = ScalarValue(counter, PY_INT)
@@ -136,7 +124,7 @@ def _enumerate(scope: PythonScope, node: ast.Call) -> CountedLoop:
         scope.hold("start", ScalarValue(integer(scope, first), PY_INT), where) if first is not None else None
     )
 
-    def item(counter: Expr, position: SourcePosition) -> Item:
+    def item(counter: loops.Expr, position: loops.SourcePosition) -> Item:
         count = ScalarValue(counter, PY_INT)
         if start is not None:
             count = binary("add", start, count, position)
@@ -158,7 +146,7 @@ def _zip(scope: PythonScope, node: ast.Call) -> CountedLoop:
     leader = ranges[0] if ranges else parts[0]
     arrays = tuple(whole for part in parts for whole in part.arrays)
 
-    def item(counter: Expr, position: SourcePosition) -> Item:
+    def item(counter: loops.Expr, position: loops.SourcePosition) -> Item:
         found = tuple(part.item(counter, position) for part in parts)
         for part, whole in zip(parts, found):
             if part is not leader and isinstance(whole, ArrayRef):
@@ -182,7 +170,7 @@ def _reversed(scope: PythonScope, node: ast.Call) -> CountedLoop:
     normal = _normal(scope, source, where)
     last = scope.hold("last", binary("sub", normal.stop, one, where), where)
 
-    def item(counter: Expr, position: SourcePosition) -> Item:
+    def item(counter: loops.Expr, position: loops.SourcePosition) -> Item:
         return normal.item(binary("sub", last, ScalarValue(counter, PY_INT), position).expr, position)
 
     return CountedLoop(normal.start, normal.stop, 1, item, normal.arrays, normal.ranged)
@@ -198,16 +186,27 @@ _SOURCES: dict[str | None, Callable[[PythonScope, ast.Call], CountedLoop]] = {
 
 @contextmanager
 def counted(
-    scope: PythonScope, source: CountedLoop, name: str, where: SourcePosition, carried: Names | None = None
+    scope: PythonScope,
+    source: CountedLoop,
+    name: str,
+    where: loops.SourcePosition,
+    carried: Names | None = None,
 ) -> Iterator[Item]:
     """A loop over an iteration; its body is what is emitted inside. Yields the item of an iteration."""
     counter = scope.counter(name, source.start, where)
-    here = Variable(counter.name, INT, where)
+    here = loops.Variable(counter.name, loops.INT, where)
     sides = (here, source.stop.expr) if source.step > 0 else (source.stop.expr, here)
     with scope.block(carried) as inside:
         yield source.item(here, where)
         scope.step(counter, source.step, where)
-    scope.emit(Loop(Apply("lt", sides, BOOL, where), tuple(inside), scope.label(counter.name, where), where))
+    scope.emit(
+        loops.Loop(
+            loops.Apply("lt", sides, loops.BOOL, where),
+            tuple(inside),
+            scope.label(counter.name, where),
+            where,
+        )
+    )
 
 
 def bind(scope: PythonScope, target: ast.expr, item: Item, own: bool = False) -> None:
@@ -217,7 +216,7 @@ def bind(scope: PythonScope, target: ast.expr, item: Item, own: bool = False) ->
     if isinstance(target, ast.Tuple | ast.List):
         if isinstance(item, ArrayRef) and len(target.elts) <= 8:
             parts: tuple[Item, ...] = tuple(
-                scope.load(item, Constant(n, INT, where), where) for n in range(len(target.elts))
+                scope.load(item, loops.Constant(n, loops.INT, where), where) for n in range(len(target.elts))
             )
             scope.note(assumptions.PARTS(item.name, len(parts)))
         elif isinstance(item, tuple):
@@ -241,7 +240,7 @@ def bind(scope: PythonScope, target: ast.expr, item: Item, own: bool = False) ->
 
 
 def assign_name(
-    scope: PythonScope, name: str, given: Value, where: SourcePosition, kept: bool = False
+    scope: PythonScope, name: str, given: Value, where: loops.SourcePosition, kept: bool = False
 ) -> None:
     """name = given. A new variable unless readers outside this block wait for the old one; `kept`: nothing
     needs declaring where the value is a variable that keeps it."""
@@ -264,13 +263,13 @@ def assign_name(
         local = frame.names.get(name)
         if not isinstance(local, Local):
             raise Refusal(f"{name} is a list here and a number there; use two names", where)
-        scope.emit(Assign(local.name, convert(given, local.kind, where), where))
+        scope.emit(loops.Assign(local.name, convert(given, local.kind, where), where))
         return
-    if kept and given.kind == kind and isinstance(given.expr, Variable) and scope.is_steady(given.expr):
+    if kept and given.kind == kind and isinstance(given.expr, loops.Variable) and scope.is_steady(given.expr):
         frame.names[name] = given
         return
     local = Local(scope.fresh(name), kind)
-    scope.emit(Declare(local.name, kind.scalar, convert(given, kind, where), where))
+    scope.emit(loops.Declare(local.name, kind.scalar, convert(given, kind, where), where))
     if name in frame.code.once:
         scope.steady.add(local.name)
     frame.names[name] = local

@@ -9,25 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
-from tensmith.lifting import assumptions
+from tensmith.lifting import assumptions, loops
 from tensmith.lifting.limit import Deadline
-from tensmith.lifting.loops import (
-    INT,
-    Allocate,
-    Append,
-    Apply,
-    Assign,
-    Constant,
-    Declare,
-    Expr,
-    Length,
-    Load,
-    ScalarCast,
-    SourcePosition,
-    Statement,
-    Store,
-    Variable,
-)
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python_infer import infer
 from tensmith.lifting.source.python_jumps import structured
@@ -45,7 +28,7 @@ _NONE: Names = frozenset()
 class ScalarValue:
     """A scalar value: an expression and its kind."""
 
-    expr: Expr
+    expr: loops.Expr
     kind: NumberKind
 
 
@@ -63,9 +46,9 @@ class ArrayRef:
 
     name: str
     kind: ArrayKind
-    prefix: tuple[Expr, ...] = ()
+    prefix: tuple[loops.Expr, ...] = ()
 
-    def row(self, index: Expr) -> ArrayRef:
+    def row(self, index: loops.Expr) -> ArrayRef:
         """array[prefix][index], of an array of more than one subscript left."""
         assert isinstance(self.kind.row, ArrayKind)
         return ArrayRef(self.name, self.kind.row, (*self.prefix, index))
@@ -133,14 +116,14 @@ class PythonScope:
 
     def __init__(self, module: Module, deadline: Deadline) -> None:
         self.module, self.deadline = module, deadline
-        self.statements: list[Statement] = []
+        self.statements: list[loops.Statement] = []
         self.frames: list[PythonFrame] = []
         self.used: set[str] = set()
         self.labels: set[str] = set()
         self.noted: dict[str, None] = {}
         self.steady: set[str] = set()  # variables that keep their value while they are in sight
-        self.home: dict[str, list[Statement]] = {}  # local array -> the block that made it
-        self.given_away: dict[str, SourcePosition] = {}  # local arrays appended to another
+        self.home: dict[str, list[loops.Statement]] = {}  # local array -> the block that made it
+        self.given_away: dict[str, loops.SourcePosition] = {}  # local arrays appended to another
         self.constant_arrays: set[str] = set()  # lists that belong to the file
         self.visited: set[ast.AST] = set()  # nodes that a handler has read
         self.made = 0
@@ -152,18 +135,18 @@ class PythonScope:
 
     # Statements.
 
-    def emit(self, statement: Statement) -> None:
+    def emit(self, statement: loops.Statement) -> None:
         self.check_time(statement.position)
         self.statements.append(statement)
 
-    def check_time(self, position: SourcePosition) -> None:
+    def check_time(self, position: loops.SourcePosition) -> None:
         """Refuses a function that grows without end."""
         self.made += 1
         if self.made > _MOST_STATEMENTS or self.deadline.passed:
             raise Refusal("the function is too long once its helpers are put in; split it", position)
 
     @contextmanager
-    def block(self, carried: Names | None = None) -> Iterator[list[Statement]]:
+    def block(self, carried: Names | None = None) -> Iterator[list[loops.Statement]]:
         """A block of its own: yields the list it is collected in. Names bound inside end with it."""
         outer, frame = self.statements, self.frame
         names, before = dict(frame.names), frame.carried
@@ -234,7 +217,7 @@ class PythonScope:
         hint, self.hint = self.hint or otherwise, ""
         return hint
 
-    def label(self, name: str, position: SourcePosition) -> str:
+    def label(self, name: str, position: loops.SourcePosition) -> str:
         """The unique name of a loop."""
         label = stem = f"{name}@{position}"
         n = 2
@@ -251,7 +234,7 @@ class PythonScope:
         """What a name stands for, if it is a variable in sight."""
         bound = self.frame.names.get(node.id)
         if isinstance(bound, Local):
-            return ScalarValue(Variable(bound.name, bound.kind.scalar, place(node)), bound.kind)
+            return ScalarValue(loops.Variable(bound.name, bound.kind.scalar, place(node)), bound.kind)
         if isinstance(bound, ArrayRef):
             self.check_kept(bound, place(node))
         return bound
@@ -262,82 +245,91 @@ class PythonScope:
 
     # Variables.
 
-    def declare(self, name: str, number: ScalarValue, position: SourcePosition) -> Local:
+    def declare(self, name: str, number: ScalarValue, position: loops.SourcePosition) -> Local:
         """A new variable of the number's kind."""
         local = Local(self.fresh(name), number.kind)
-        self.emit(Declare(local.name, number.kind.scalar, number.expr, position))
+        self.emit(loops.Declare(local.name, number.kind.scalar, number.expr, position))
         return local
 
-    def undefined(self, name: str, kind: NumberKind, position: SourcePosition) -> Local:
+    def undefined(self, name: str, kind: NumberKind, position: loops.SourcePosition) -> Local:
         """A new variable without a value yet."""
         local = Local(self.fresh(name), kind)
-        self.emit(Declare(local.name, kind.scalar, None, position))
+        self.emit(loops.Declare(local.name, kind.scalar, None, position))
         return local
 
-    def hold(self, name: str, number: ScalarValue, position: SourcePosition) -> ScalarValue:
+    def hold(self, name: str, number: ScalarValue, position: loops.SourcePosition) -> ScalarValue:
         """The number as it is now, whatever is assigned later."""
         if self.is_steady(number.expr):
             return number
         local = self.declare(name, number, position)
         self.steady.add(local.name)
-        return ScalarValue(Variable(local.name, local.kind.scalar, position), local.kind)
+        return ScalarValue(loops.Variable(local.name, local.kind.scalar, position), local.kind)
 
-    def is_steady(self, expr: Expr) -> bool:
+    def is_steady(self, expr: loops.Expr) -> bool:
         """Whether an expression has one value while it is in sight."""
         match expr:
-            case Constant():
+            case loops.Constant():
                 return True
-            case Variable(name):
+            case loops.Variable(name):
                 return name in self.steady
-            case Apply(_, arguments):
+            case loops.Apply(_, arguments):
                 return all(map(self.is_steady, arguments))
-            case Length(array):
+            case loops.Length(array):
                 return array not in self.home
         return False
 
     # Arrays.
 
     def allocate(
-        self, name: str, kind: ArrayKind, extents: Sequence[Expr], fill: Expr | None, position: SourcePosition
+        self,
+        name: str,
+        kind: ArrayKind,
+        extents: Sequence[loops.Expr],
+        fill: loops.Expr | None,
+        position: loops.SourcePosition,
     ) -> ArrayRef:
         """A new array; no extents: an empty list that grows. NumPy raises at a negative extent."""
         own = self.fresh(name)
-        sizes = tuple(extents) or (Constant(0, INT, position),) * kind.rank
-        self.emit(Allocate(own, kind.array(), sizes, fill, position, kind.numpy))
+        sizes = tuple(extents) or (loops.Constant(0, loops.INT, position),) * kind.rank
+        self.emit(loops.Allocate(own, kind.array(), sizes, fill, position, kind.numpy))
         self.home[own] = self.statements
         return ArrayRef(own, kind)
 
-    def length(self, array: ArrayRef, axis: int, position: SourcePosition) -> ScalarValue:
+    def length(self, array: ArrayRef, axis: int, position: loops.SourcePosition) -> ScalarValue:
         """The length of an axis of what is left of an array."""
         if axis >= array.kind.rank:
             raise Refusal(f"{array.name} has no axis {axis}; it has {array.kind.rank}", position)
         whole = len(array.prefix) + axis
         if whole and not array.kind.numpy and array.name not in self.home:
             self.note(assumptions.LISTS(array.name))
-        return ScalarValue(Length(array.name, whole, INT, position, array.prefix), NumberKind(INT))
+        return ScalarValue(
+            loops.Length(array.name, whole, loops.INT, position, array.prefix), NumberKind(loops.INT)
+        )
 
-    def touch(self, found: Value, position: SourcePosition) -> None:
+    def touch(self, found: Value, position: loops.SourcePosition) -> None:
         """Python has read this here, so it is there, whether its value serves or not."""
         if isinstance(found, ArrayRef) and found.prefix:
             self.declare("touched", self.length(found, 0, position), position)
         elif isinstance(found, ScalarValue):
             self.declare("touched", found, position)
 
-    def load(self, array: ArrayRef, index: Expr, position: SourcePosition) -> Value:
+    def load(self, array: ArrayRef, index: loops.Expr, position: loops.SourcePosition) -> Value:
         """array[index]: a number, or a row."""
         self.check_kept(array, position)
         if array.kind.rank > 1:
-            held = self.hold("row", ScalarValue(index, NumberKind(INT)), position)
+            held = self.hold("row", ScalarValue(index, NumberKind(loops.INT)), position)
             return array.row(held.expr)
         element = array.kind.element
-        return ScalarValue(Load(array.name, (*array.prefix, index), element.scalar, position), element)
+        return ScalarValue(loops.Load(array.name, (*array.prefix, index), element.scalar, position), element)
 
-    def store(self, array: ArrayRef, index: Expr, value: Expr, position: SourcePosition) -> None:
+    def store(
+        self, array: ArrayRef, index: loops.Expr, value: loops.Expr, position: loops.SourcePosition
+    ) -> None:
         self.check_kept(array, position)
         self.check_own(array, position)
-        self.emit(Store(array.name, (*array.prefix, index), value, position))
+        self.emit(loops.Store(array.name, (*array.prefix, index), value, position))
 
-    def append(self, array: ArrayRef, value: Expr | str, position: SourcePosition) -> None:
+    def append(self, array: ArrayRef, value: loops.Expr | str, position: loops.SourcePosition) -> None:
         """Appends a number, or a local array, which must not be touched again."""
         self.check_kept(array, position)
         if array.name not in self.home or array.prefix:
@@ -356,9 +348,9 @@ class PythonScope:
             if value in self.given_away:
                 self.check_kept(ArrayRef(value, array.kind), position)
             self.given_away[value] = position
-        self.emit(Append(array.name, value, position))
+        self.emit(loops.Append(array.name, value, position))
 
-    def check_kept(self, array: ArrayRef, position: SourcePosition) -> None:
+    def check_kept(self, array: ArrayRef, position: loops.SourcePosition) -> None:
         if array.name in self.given_away:
             raise Refusal(
                 f"{array.name} was appended at {self.given_away[array.name]} and is shared from then on; "
@@ -366,25 +358,27 @@ class PythonScope:
                 position,
             )
 
-    def check_own(self, array: ArrayRef, position: SourcePosition) -> None:
+    def check_own(self, array: ArrayRef, position: loops.SourcePosition) -> None:
         if array.name in self.constant_arrays:
             raise Refusal(
                 "a list of the file is changed, and the next call would find it so; copy it first", position
             )
 
-    def counter(self, name: str, start: ScalarValue, position: SourcePosition) -> Local:
+    def counter(self, name: str, start: ScalarValue, position: loops.SourcePosition) -> Local:
         """A loop's own counter, which nothing else assigns."""
         local = self.declare(name, start, position)
         self.steady.add(local.name)
         return local
 
-    def step(self, counter: Local, by: int, position: SourcePosition) -> None:
+    def step(self, counter: Local, by: int, position: loops.SourcePosition) -> None:
         """counter += by, at the end of an iteration."""
         scalar = counter.kind.scalar
-        here = Variable(counter.name, scalar, position)
+        here = loops.Variable(counter.name, scalar, position)
         operator = "add" if by > 0 else "sub"
-        next_value = Apply(operator, (here, Constant(abs(by), scalar, position)), scalar, position)
-        self.emit(Assign(counter.name, next_value, position))
+        next_value = loops.Apply(
+            operator, (here, loops.Constant(abs(by), scalar, position)), scalar, position
+        )
+        self.emit(loops.Assign(counter.name, next_value, position))
 
 
 Node = TypeVar("Node", bound=ast.expr)
@@ -421,18 +415,18 @@ def number(scope: PythonScope, node: ast.expr) -> ScalarValue:
     return found
 
 
-def integer(scope: PythonScope, node: ast.expr) -> Expr:
+def integer(scope: PythonScope, node: ast.expr) -> loops.Expr:
     """An expression that must be an integer, as an unbounded one."""
     found = number(scope, node)
     if found.kind.scalar.kind != "int":
         raise Refusal(
             f"an integer is needed here, not a {found.kind.scalar.kind}; convert it by int()", place(node)
         )
-    if found.expr.type == INT:
+    if found.expr.type == loops.INT:
         return found.expr
-    if isinstance(found.expr, Constant):
-        return Constant(found.expr.value, INT, found.expr.position)
-    return ScalarCast(found.expr, INT, place(node))
+    if isinstance(found.expr, loops.Constant):
+        return loops.Constant(found.expr.value, loops.INT, found.expr.position)
+    return loops.ScalarCast(found.expr, loops.INT, place(node))
 
 
 def array(scope: PythonScope, node: ast.expr) -> ArrayRef:

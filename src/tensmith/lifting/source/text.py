@@ -4,29 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tensmith.lifting.loops import (
-    Allocate,
-    Append,
-    Apply,
-    Array,
-    Assign,
-    Constant,
-    Declare,
-    Expr,
-    Function,
-    If,
-    Length,
-    Load,
-    Loop,
-    Return,
-    Scalar,
-    ScalarCast,
-    SourcePosition,
-    Statement,
-    Store,
-    Struct,
-    Variable,
-)
+from tensmith.lifting import loops
 
 INFIX = {
     "add": "+",
@@ -48,7 +26,7 @@ INFIX = {
 PREFIX = {"neg": "-", "not": "not ", "bnot": "~"}
 
 
-def print_function(function: Function) -> str:
+def print_function(function: loops.Function) -> str:
     """The function, line numbers of the source on the left; ends with a newline."""
     parameters = ", ".join(f"{p.name}: {type_text(p.type)}" for p in function.parameters)
     arrow = "" if function.returns is None else f" -> {type_text(function.returns)}"
@@ -58,11 +36,11 @@ def print_function(function: Function) -> str:
     return "\n".join(lines) + "\n"
 
 
-def type_text(kind: Scalar | Array | Struct) -> str:
+def type_text(kind: loops.Scalar | loops.Array | loops.Struct) -> str:
     """ "i32", "f64[]", "const f64[][m]", "nested u8[][]", "struct point {x: f32, y: f32}"."""
-    if isinstance(kind, Scalar):
+    if isinstance(kind, loops.Scalar):
         return kind.name
-    if isinstance(kind, Struct):
+    if isinstance(kind, loops.Struct):
         fields = ", ".join(f"{name}: {type_text(part)}" for name, part in kind.fields)
         return f"struct {kind.name} {{{fields}}}"
     axes = "".join(f"[{'' if extent is None else text(extent)}]" for extent in kind.extents)
@@ -70,77 +48,77 @@ def type_text(kind: Scalar | Array | Struct) -> str:
     return f"{'' if kind.written else 'const '}{memory}{kind.element.name}{axes}"
 
 
-def numbered(position: SourcePosition, line: str) -> str:
+def numbered(position: loops.SourcePosition, line: str) -> str:
     return f"{position.line or '':>5}  {line}"
 
 
-def block(statements: Sequence[Statement], depth: int) -> Iterator[str]:
+def block(statements: Sequence[loops.Statement], depth: int) -> Iterator[str]:
     """The lines of statements, indented."""
     margin = "  " * depth
     for statement in statements:
         match statement:
-            case If(condition, then, otherwise, position):
+            case loops.If(condition, then, otherwise, position):
                 yield numbered(position, f"{margin}if {text(condition)}:")
                 yield from block(then, depth + 1)
                 if otherwise:
                     yield numbered(position, f"{margin}else:")
                     yield from block(otherwise, depth + 1)
-            case Loop(condition, body, label, position):
+            case loops.Loop(condition, body, label, position):
                 yield numbered(position, f"{margin}while {text(condition)}:  # {label}")
                 yield from block(body, depth + 1)
             case _:
                 yield numbered(statement.position, margin + simple(statement))
 
 
-def simple(statement: Statement) -> str:
+def simple(statement: loops.Statement) -> str:
     """A statement without blocks."""
     match statement:
-        case Declare(name, kind, value, _):
+        case loops.Declare(name, kind, value, _):
             return f"{name}: {kind}" + ("" if value is None else f" = {text(value)}")
-        case Allocate(name, kind, extents, fill, _):
+        case loops.Allocate(name, kind, extents, fill, _):
             shape = ", ".join(map(text, extents))
             memory = "nested " if kind.memory == "nested" else ""
             filled = "" if fill is None else f" = {text(fill)}"
             return f"{name}: {memory}array({shape}) of {kind.element}{filled}"
-        case Assign(name, value, _):
+        case loops.Assign(name, value, _):
             return f"{name} = {text(value)}"
-        case Store(array, indices, value, _):
+        case loops.Store(array, indices, value, _):
             return f"{array}[{', '.join(map(text, indices))}] = {text(value)}"
-        case Append(array, value, _):
+        case loops.Append(array, value, _):
             return f"append {value if isinstance(value, str) else text(value)} to {array}"
-        case Return(value, _):
+        case loops.Return(value, _):
             return f"return {value if isinstance(value, str) else text(value)}"
     raise TypeError(statement)
 
 
-def text(expression: Expr) -> str:
+def text(expression: loops.Expr) -> str:
     """An expression; what is inside an operator stands in parentheses."""
     match expression:
-        case Constant(value, kind, _):
+        case loops.Constant(value, kind, _):
             return str(value).lower() if kind.kind == "bool" else str(value)
-        case Variable(name, _, _):
+        case loops.Variable(name, _, _):
             return name
-        case Load(array, indices, _, _):
+        case loops.Load(array, indices, _, _):
             return f"{array}[{', '.join(map(text, indices))}]"
-        case Length(array, axis, _, _, row):
+        case loops.Length(array, axis, _, _, row):
             whole = f"{array}[{', '.join(map(text, row))}]" if row else array
             return f"len({whole}, {axis})" if axis else f"len({whole})"
-        case ScalarCast(value, kind, _):
+        case loops.ScalarCast(value, kind, _):
             return f"{kind}({text(value)})"
-        case Apply(operator, (a, b), _, _) if operator in INFIX:
+        case loops.Apply(operator, (a, b), _, _) if operator in INFIX:
             return f"{inner(a)} {INFIX[operator]} {inner(b)}"
-        case Apply(operator, (a,), _, _) if operator in PREFIX:
+        case loops.Apply(operator, (a,), _, _) if operator in PREFIX:
             return f"{PREFIX[operator]}{inner(a)}"
-        case Apply("select", (condition, a, b), _, _):
+        case loops.Apply("select", (condition, a, b), _, _):
             return f"{inner(a)} if {inner(condition)} else {inner(b)}"
-        case Apply(operator, arguments, _, _):
+        case loops.Apply(operator, arguments, _, _):
             return f"{operator}({', '.join(map(text, arguments))})"
 
 
-def inner(expression: Expr) -> str:
+def inner(expression: loops.Expr) -> str:
     """An operand: in parentheses where it is an operator itself."""
     shown = text(expression)
-    wrapped = isinstance(expression, Apply) and (
+    wrapped = isinstance(expression, loops.Apply) and (
         expression.operator in INFIX or expression.operator in PREFIX or expression.operator == "select"
     )
     return f"({shown})" if wrapped else shown

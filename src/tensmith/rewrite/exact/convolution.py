@@ -288,22 +288,23 @@ _BY_2: Mapping[int, Any] = {
     }
     for n in (1, 2)
 }
+_THINNED = [
+    replace(
+        i,
+        values=_BY_2[i.dims],
+        example=True,
+        attrs={},
+        sample={"conv": {**_STEPS[i.dims]}},
+        shapes={"x": "N C *H+2", "w": f"K C{' 3' * i.dims}", "b": "K"},
+    )
+    for i in WHOLE
+]
 law(
     "slice_into_conv",
     ops.slice(conv(X, W, B), *_CUT),
     _strided(0),
     _strided(1),
-    given=[
-        replace(
-            i,
-            values=_BY_2[i.dims],
-            example=True,
-            attrs={},
-            sample={"conv": {**_STEPS[i.dims]}},
-            shapes={"x": "N C *H+2", "w": f"K C{' 3' * i.dims}", "b": "K"},
-        )
-        for i in WHOLE
-    ],
+    given=_THINNED,
     when=lambda m: (
         None
         if _steps(m) is not None and m.attrs["conv"]["auto_pad"] in ("NOTSET", "VALID")
@@ -320,14 +321,10 @@ law(
     given=[
         replace(
             i,
-            values=_BY_2[i.dims],
-            example=True,
-            attrs={},
-            sample={"conv": {**_STEPS[i.dims]}},
             shapes={"x": "N C *H", "w": f"K C{' 1' * i.dims}", "b": "K"},
             lower={f"H{d}": 1 for d in range(i.dims)},
         )
-        for i in WHOLE
+        for i in _THINNED
     ],
     when=lambda m: (
         None if _steps(m) is not None and _pointwise(m, "conv", W) else "not of size 1, or no steps"

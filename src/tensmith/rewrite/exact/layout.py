@@ -5,8 +5,7 @@ Measure: elements that are computed or moved, then operations on values that var
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,45 +38,37 @@ def _types(m: Match) -> str | None:
 
 _FLAT = [Instance("flat", {"": "N C H"}, values={"s": np.array([N, C * H])}, lower=dict.fromkeys("NCH", 1))]
 _GROWN = [Instance("grown", {"": "N 1 H"}, values={"s": np.array([N, C, H])}, lower=dict.fromkeys("NCH", 1))]
-_alike = partial(law, when=_types, order=16)
+
+
+def _alike(
+    name: str, move: Callable[[Term], Use], when: Callable[[Match], str | None] = _types, **details: Any
+) -> None:
+    """f(move(x), move(y)) = move(f(x, y))."""
+    law(name, f(move(X), move(Y)), move(f(X, Y)), move(f(Y, X)), when=when, order=16, **details)
+
 
 _alike(
     "reshaped_alike",
-    f(ops.reshape(X, S, attrs="view"), ops.reshape(Y, S, attrs="view")),
-    ops.reshape(f(X, Y), S, attrs="view"),
-    ops.reshape(f(Y, X), S, attrs="view"),
+    lambda x: ops.reshape(x, S, attrs="view"),
     given=_FLAT,
     sample={"view": {"allowzero": 0}},
 )
 _alike(
     "unsqueezed_alike",
-    f(ops.unsqueeze(X, AXES), ops.unsqueeze(Y, AXES)),
-    ops.unsqueeze(f(X, Y), AXES),
-    ops.unsqueeze(f(Y, X), AXES),
+    lambda x: ops.unsqueeze(x, AXES),
     given=[Instance("cube", {"": "N C H"}, values={"axes": np.array([1])})],
 )
 _alike(
     "squeezed_alike",
-    f(ops.squeeze(X, AXES), ops.squeeze(Y, AXES)),
-    ops.squeeze(f(X, Y), AXES),
-    ops.squeeze(f(Y, X), AXES),
+    lambda x: ops.squeeze(x, AXES),
     given=[Instance("column", {"": "N 1 H"}, values={"axes": np.array([1])})],
 )
+_alike("expanded_alike", lambda x: ops.expand(x, S), given=_GROWN)
 _alike(
-    "expanded_alike",
-    f(ops.expand(X, S), ops.expand(Y, S)),
-    ops.expand(f(X, Y), S),
-    ops.expand(f(Y, X), S),
-    given=_GROWN,
-)
-law(
     "flattened_alike",
-    f(ops.flatten(X, attrs="view"), ops.flatten(Y, attrs="view")),
-    ops.flatten(f(X, Y), attrs="view"),
-    ops.flatten(f(Y, X), attrs="view"),
+    lambda x: ops.flatten(x, attrs="view"),
     given=_CUBE,
     sample={"view": {"axis": 1}},
-    order=16,
     when=lambda m: (
         _types(m)
         or (

@@ -561,26 +561,17 @@ law(
     given=[Instance("matrix", {"x": "I J"}, lower=_ONES)],
     twin=[Instance("square", {"x": "I I"}, lower=_ONES)],
 )
-law(
-    "trace_of_product",
-    _einsum("ii->", X @ Y),
-    _einsum("ij,ji->", X, Y),
-    _einsum("ij,ij->", X, Y),
-    given=[Instance("matrices", {"x": "I J", "y": "J I"}, lower=_ONES)],
-    twin=_SQ,
-    x="I J",
-    y="J I",
-)
-law(
-    "diagonal_of_product",
-    _einsum("ii->i", X @ Y),
-    _einsum("ij,ji->i", X, Y),
-    _einsum("ij,ij->i", X, Y),
-    given=[Instance("matrices", {"x": "I J", "y": "J I"}, lower=_ONES)],
-    twin=_SQ,
-    x="I J",
-    y="J I",
-)
+for _name, _kept in (("trace_of_product", ""), ("diagonal_of_product", "i")):
+    law(
+        _name,
+        _einsum(f"ii->{_kept}", X @ Y),
+        _einsum(f"ij,ji->{_kept}", X, Y),
+        _einsum(f"ij,ij->{_kept}", X, Y),
+        given=[Instance("matrices", {"x": "I J", "y": "J I"}, lower=_ONES)],
+        twin=_SQ,
+        x="I J",
+        y="J I",
+    )
 law(
     "trace_of_transposed",
     _einsum("ii->", turned(X)),

@@ -492,6 +492,15 @@ def _count(m: Match) -> str | None:
     return None if whole else "the divisor is not the number of elements"
 
 
+_FIVE = [
+    Instance(
+        "five",
+        {"x": "N 5", "c": ""},
+        values={"axes": np.array([1]), "c": 5.0},
+        example=True,
+        sample={"reduce": _NOT_KEPT},
+    )
+]
 law(
     "mean_from_sum",
     reduce("reduce_sum", X) / C,
@@ -499,18 +508,8 @@ law(
     reduce("reduce_sum", X),
     order=47,
     when=_count,
-    given=[
-        Instance(
-            "five",
-            {"x": "N 5", "c": ""},
-            values={"axes": np.array([1]), "c": 5.0},
-            example=True,
-            sample={"reduce": _NOT_KEPT},
-        )
-    ],
+    given=_FIVE,
 )
-
-
 law(
     "sum_from_mean",
     reduce("reduce_mean", X) * C,
@@ -518,15 +517,7 @@ law(
     reduce("reduce_mean", X),
     order=47,
     when=_count,
-    given=[
-        Instance(
-            "five",
-            {"x": "N 5", "c": ""},
-            values={"axes": np.array([1]), "c": 5.0},
-            example=True,
-            sample={"reduce": _NOT_KEPT},
-        )
-    ],
+    given=_FIVE,
 )
 
 # Of what is joined, padded or repeated

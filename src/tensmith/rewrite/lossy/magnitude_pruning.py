@@ -18,9 +18,8 @@ from tensmith.rewrite.lossy.bias_correction import layer_inputs, with_fitted_row
 from tensmith.rewrite.lossy.compensation import TreatColumn, compensated, damped_cholesky
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.tables import layers_but_tables
-from tensmith.rewrite.lossy.weights import WeightedLayer, weighted_layers, with_rows
+from tensmith.rewrite.lossy.weights import WeightedLayer, layer_sites, with_rows
 from tensmith.rewrite.method import WEIGHTS, Form, Method, Prospect, Standing, lossy
-from tensmith.rewrite.rule import EVERYWHERE
 
 # Columns whose zeros are chosen at once. Few, since each choice should see what the one before moved.
 _BLOCK = 32
@@ -47,9 +46,7 @@ class MagnitudePruning(Method):
 
     def sites(self, program: Program) -> Iterator[str]:
         """Every layer, and all at once."""
-        layers = weighted_layers(program)
-        yield from [EVERYWHERE] if layers else []
-        yield from (layer.site for layer in layers)
+        return layer_sites(program)
 
     def apply(
         self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration

@@ -15,9 +15,8 @@ from tensmith.rewrite.lossy.bias_correction import layer_inputs, with_fitted_row
 from tensmith.rewrite.lossy.compensation import compensated_rounding, damped
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.tables import layers_but_tables
-from tensmith.rewrite.lossy.weights import weighted_layers, with_rows
+from tensmith.rewrite.lossy.weights import layer_sites, with_rows
 from tensmith.rewrite.method import WEIGHTS, Form, Method, Prospect, Standing, lossy
-from tensmith.rewrite.rule import EVERYWHERE
 
 _ROUNDS = 100
 _SEARCHED_BITS = 5
@@ -44,9 +43,7 @@ class WeightClustering(Method):
 
     def sites(self, program: Program) -> Iterator[str]:
         """Every layer, and all at once."""
-        layers = weighted_layers(program)
-        yield from [EVERYWHERE] if layers else []
-        yield from (layer.site for layer in layers)
+        return layer_sites(program)
 
     def apply(
         self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration

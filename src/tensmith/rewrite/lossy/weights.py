@@ -8,7 +8,7 @@ one tensor and stays one: a new value reaches all of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,6 +95,13 @@ def layer_of(program: Program, node: Node) -> WeightedLayer | None:
 def weighted_layers(program: Program) -> list[WeightedLayer]:
     """Every layer, in the order of the program."""
     return [layer for node in program.nodes if (layer := layer_of(program, node)) is not None]
+
+
+def layer_sites(program: Program) -> Iterator[str]:
+    """Every layer, and all at once."""
+    layers = weighted_layers(program)
+    yield from [EVERYWHERE] if layers else []
+    yield from (layer.site for layer in layers)
 
 
 def find_layer(program: Program, site: str) -> WeightedLayer:

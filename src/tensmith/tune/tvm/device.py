@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 
+from tensmith.children import Ending
 from tensmith.engine.frame import Array
 from tensmith.errors import EngineError, TensmithError, UsageError
 from tensmith.files import TemporaryFolder
@@ -60,7 +60,7 @@ class Description:
         return isa
 
 
-class RpcDevice:
+class RpcDevice(Ending):
     """The server at HOST:PORT. Use as a context: it ends the session and removes the libraries."""
 
     def __init__(self, address: str, patience: float = PATIENCE_SECONDS) -> None:
@@ -71,12 +71,8 @@ class RpcDevice:
         command = ("tensmith.tune.tvm.remote", *_host_and_port(address))
         self._worker = ModuleWorker(command, patience + _NETWORK_SECONDS)
 
-    def __enter__(self) -> RpcDevice:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def end(self) -> None:
+        """Ends the processes."""
         self._worker.end()
         self._folder.cleanup()
 

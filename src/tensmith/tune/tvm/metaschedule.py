@@ -11,8 +11,8 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import TracebackType
 
+from tensmith.children import Ending
 from tensmith.errors import EngineError
 from tensmith.kernel.scheduled import Scheduled, keep, scheduled
 from tensmith.tune.agreement import check_agreement
@@ -30,7 +30,7 @@ _GENERATION, _MOST_TRIALS, _SEED = 16, 1 << 20, 1
 
 
 @dataclass
-class MetaSchedule:
+class MetaSchedule(Ending):
     """Use as a context: it ends its processes. `trials` and `failures` are of this time."""
 
     trials: int = 0
@@ -41,12 +41,8 @@ class MetaSchedule:
         self._worker = ModuleWorker(("tensmith.tune.tvm.schedule",), _PATIENCE_SECONDS)
         self._timer = Timer()
 
-    def __enter__(self) -> MetaSchedule:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def end(self) -> None:
+        """Ends the processes."""
         self._worker.end()
         self._timer.end()
 
