@@ -19,18 +19,17 @@ def test_packaged_targets_are_plausible(name: str) -> None:
     target = load_target(name)
     assert target.name == name
     assert list(target.cache_bytes) == sorted(target.cache_bytes)
-    assert target.cache_bytes[-1] < target.ram_bytes
+    assert all(size < target.ram_bytes for size in target.cache_bytes)
     assert target.core_bandwidth_gbs <= target.bandwidth_gbs
     peaks = target.peak_gflops
-    assert peaks["int8"] >= max(peaks.values()), "narrower numbers are never slower"
-    if "fp32" in peaks:
-        assert all(peak >= peaks["fp32"] for peak in peaks.values())
+    if "fp32" in peaks:  # tensor cores for halves alone make 8 bits slower than these, as on V100
+        assert all(peak >= peaks["fp32"] for peak in peaks.values()), "narrower numbers are never slower"
 
 
 def test_the_devices_of_the_plan_are_there() -> None:
     kinds = {load_target(name).kind for name in PACKAGED}
-    assert kinds == {"cpu", "gpu", "microcontroller"}
-    assert target_names()[0] == "host" and len(PACKAGED) >= 9
+    assert kinds == {"cpu", "gpu", "npu", "microcontroller"}
+    assert target_names()[0] == "host" and len(PACKAGED) >= 17
 
 
 def test_the_host_is_detected() -> None:

@@ -56,7 +56,7 @@ class Target(BaseModel):
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
     description: Sentence
-    kind: Literal["cpu", "gpu", "microcontroller"]
+    kind: Literal["cpu", "gpu", "npu", "microcontroller"]
     isa: frozenset[str]
     cores: PositiveInt
     frequency_ghz: PositiveFloat
