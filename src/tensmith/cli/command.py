@@ -46,14 +46,26 @@ class Answer:
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"tensmith {__version__}")
+        from tensmith.engine.base import ENGINES
+
+        found = {name: engine.missing() for name, engine in ENGINES.items()}
+        engines = [
+            f"  {name} {ENGINES[name].version()}" for name, missing in found.items() if missing is None
+        ]
+        typer.echo("\n".join((f"tensmith {__version__}", *engines)))
         raise typer.Exit
 
 
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version",
+            callback=_show_version,
+            is_eager=True,
+            help="Print the versions of tensmith and of the engines that are installed.",
+        ),
     ] = False,
 ) -> None:
     pass
