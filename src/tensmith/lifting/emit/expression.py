@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from tensmith.ir import Node
 
 # Binding strength of Python's operators, weakest first.
-COMPARISON, BITS, SHIFT, SUM, PRODUCT, SIGN, ATOM = range(7)
+OR, AND, NOT, COMPARISON, BITS, SHIFT, SUM, PRODUCT, SIGN, ATOM = range(10)
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,9 @@ def infix(operator: str, level: int) -> Rule:
     def rule(_: Any, node: Node, operands: list[ExpressionText]) -> ExpressionText:
         first, *others = operands
         strict = min(level + 1, ATOM)
-        left = strict if level <= BITS else level  # comparisons do not chain, bits read better so
+        left = (
+            strict if level in (COMPARISON, BITS) else level
+        )  # comparisons do not chain, bits read better so
         return ExpressionText(
             f" {operator} ".join([first.within(left), *(o.within(strict) for o in others)]), level
         )
@@ -54,9 +56,9 @@ def infix(operator: str, level: int) -> Rule:
     return rule
 
 
-def prefix(operator: str) -> Rule:
+def prefix(operator: str, level: int = SIGN) -> Rule:
     """-a."""
-    return lambda _, node, operands: ExpressionText(f"{operator}{operands[0].within(SIGN)}", SIGN)
+    return lambda _, node, operands: ExpressionText(f"{operator}{operands[0].within(level)}", level)
 
 
 def call(function: str) -> Rule:

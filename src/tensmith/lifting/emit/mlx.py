@@ -7,7 +7,7 @@ from typing import ClassVar
 from tensmith.ir import Node
 from tensmith.lifting.emit import emitter, rules
 from tensmith.lifting.emit.array_rules import alike, flat_helper
-from tensmith.lifting.emit.expression import ARITHMETIC, PRODUCT, ExpressionText, Rule, call, infix
+from tensmith.lifting.emit.expression import ARITHMETIC, PRODUCT, SUM, ExpressionText, Rule, call, infix
 from tensmith.lifting.emit.python_frame import PythonEmitter, view_places
 from tensmith.lifting.emit.python_writer import PythonWriter
 from tensmith.lifting.lifted import ArrayView
@@ -176,7 +176,9 @@ def _mod(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> Express
     if not node.attrs["fmod"]:
         return infix("%", PRODUCT)(w, node, operands)
     a, b = (w.assigned(name) if not o.literal else o for name, o in zip(node.inputs, operands))
-    return ExpressionText(f"{a.within(PRODUCT)} - {b.atom} * {w.helper('_quotient')}({a.code}, {b.code})", 3)
+    return ExpressionText(
+        f"{a.within(PRODUCT)} - {b.atom} * {w.helper('_quotient')}({a.code}, {b.code})", SUM
+    )
 
 
 def _precise(function: str, single: str = "") -> Rule:

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING
 from tensmith.formula.arith import Array
 from tensmith.formula.poly import Poly
 from tensmith.ir import Node, Program, TensorType
-from tensmith.lifting.emit.expression import ARITHMETIC, BITS, SIGN, ExpressionText, infix, prefix
+from tensmith.lifting.emit.expression import (
+    AND,
+    ARITHMETIC,
+    NOT,
+    OR,
+    SIGN,
+    ExpressionText,
+    infix,
+    prefix,
+)
 from tensmith.lifting.emit.python_names import FORBIDDEN
 from tensmith.lifting.emit.ranges import ranges
 from tensmith.lifting.lifted import Input, Lifted
@@ -31,7 +40,7 @@ VIEWS = frozenset({"identity", "unsqueeze", "transpose", "expand", "squeeze", "r
 ON_SIZES = {
     **{name: ARITHMETIC[name] for name in ("add", "sub", "mul", "neg")},
     **{name: ARITHMETIC[name] for name in ("less", "less_or_equal", "greater", "greater_or_equal", "equal")},
-    "and": infix("and", BITS), "or": infix("or", BITS), "not": prefix("not "),
+    "and": infix("and", AND), "or": infix("or", OR), "not": prefix("not ", NOT),
 }  # fmt: skip
 _LONG = 72
 
