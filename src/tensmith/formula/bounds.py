@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from tensmith.formula.poly import FloorDiv, Poly, floor_div, map_divisions
+from tensmith.formula.poly import FloorDiv, Poly, floor_div, map_divisions, split_multiple
 
 _ZERO = Poly.of(0)
 # What the names of variables bound in a normal form begin with.
@@ -55,7 +55,7 @@ class Ranges:
         inner = _single_division(top)
         if inner is not None and self.never_negative(bottom):  # floor(floor(a / b) / c) = floor(a / (b * c))
             top, bottom = inner.top, inner.bottom * bottom
-        result = floor_div(top, bottom)
+        result = floor_div(*self._without_places(top, bottom))
         rest = _single_division(result)
         if (
             rest is not None
@@ -68,6 +68,16 @@ class Ranges:
             if below:
                 result = map_divisions(result, lambda d, gone=atom: _ZERO if d == gone else _as_poly(d))  # type: ignore[misc]
         return result
+
+    def _without_places(self, top: Poly, bottom: Poly) -> tuple[Poly, Poly]:
+        """floor((a * q + r) / (b * q)) = floor(a / b) where 0 <= r < q and b >= 0."""
+        for name in sorted(bottom.symbols()):
+            size = Poly.symbol(name)
+            (whole, odd), (blocks, place) = (split_multiple(part, size) for part in (bottom, top))
+            inside = odd == 0 and all(map(self.never_negative, (whole, place, size - 1 - place)))
+            if inside and blocks != 0:
+                return self._without_places(blocks, whole)
+        return top, bottom
 
     def _at_worst_edge(self, poly: Poly, name: str, depth: int) -> Poly | None:
         factor = poly.coefficient(name)

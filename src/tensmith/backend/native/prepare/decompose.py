@@ -1,9 +1,8 @@
 """Ops written as others that have fast kernels, before a program is planned: equal over the reals.
 
 transposed convolution   a convolution that computes all s*s phases of each position, then interleaved
-depth to space, back     a transpose between two reshapes
-softmax along any axis   transposes around one along the last axis
-instance, group norm     layer normalization of rows, then a scale and a bias a channel
+attention, rotary        see attention.py
+hardmax                  a one-hot of the position of the largest element
 """
 
 from __future__ import annotations
@@ -95,56 +94,6 @@ def _phased(w: Array, groups: int, strides: tuple[int, ...]) -> Array:
     tap_axes, phase_axes = [3 + 2 * d for d in range(n)], [4 + 2 * d for d in range(n)]
     turned = np.flip(split, tuple(tap_axes)).transpose(0, 2, *phase_axes, 1, *tap_axes)
     return np.ascontiguousarray(turned).reshape(-1, w.shape[0] // groups, *taps)
-
-
-@_rules("depth_to_space")
-def _depth_to_space(builder: ProgramBuilder, node: Node, shape: tuple[int, ...]) -> bool:
-    n, c, h, w = shape
-    b = node.attrs["blocksize"]
-    k = c // (b * b)
-    crd = node.attrs["mode"] == "CRD"
-    before, order = (
-        ((n, k, b, b, h, w), (0, 1, 4, 2, 5, 3)) if crd else ((n, b, b, k, h, w), (0, 3, 4, 1, 5, 2))
-    )
-    builder.split(node.inputs[0], before, order, (n, k, h * b, w * b), node.output)
-    return True
-
-
-@_rules("space_to_depth")
-def _space_to_depth(builder: ProgramBuilder, node: Node, shape: tuple[int, ...]) -> bool:
-    n, c, h, w = shape
-    b = node.attrs["blocksize"]
-    order = (0, 1, 3, 5, 2, 4) if node.attrs["mode"] == "CRD" else (0, 3, 5, 1, 2, 4)
-    before, after = (n, c, h // b, b, w // b, b), (n, c * b * b, h // b, w // b)
-    builder.split(node.inputs[0], before, order, after, node.output)
-    return True
-
-
-@_rules("instance_normalization")
-def _instance(builder: ProgramBuilder, node: Node, shape: tuple[int, ...]) -> bool:
-    return _grouped(builder, node, shape, shape[1])
-
-
-@_rules("group_normalization")
-def _group(builder: ProgramBuilder, node: Node, shape: tuple[int, ...]) -> bool:
-    return _grouped(builder, node, shape, node.attrs["num_groups"])
-
-
-def _grouped(builder: ProgramBuilder, node: Node, shape: tuple[int, ...], groups: int) -> bool:
-    """Rows of a group's channels and space, normalized; scale and bias where they are not one and zero."""
-    name, (batch, channels, *space) = node.output, shape
-    positions = math.prod(space)
-    rows = builder.reshape(node.inputs[0], (batch, groups, channels // groups * positions), f"{name} rows")
-    one = builder.constant(f"{name} one", np.ones(1, np.float32))
-    normal = builder.add("layer_normalization", (rows, one), f"{name} normal", epsilon=node.attrs["epsilon"])
-    value = builder.reshape(normal, (batch, channels, positions), f"{name} channels")
-    for op, given, neutral in zip(("mul", "add"), node.inputs[1:], (1, 0)):
-        table = builder.program.constants.get(given)
-        if table is None or np.any(table != neutral):
-            column = builder.reshape(given, (channels, 1), f"{name} {op} column")
-            value = builder.add(op, (value, column), f"{name} {op}")
-    builder.reshape(value, shape, name)
-    return True
 
 
 @_rules("hardmax")
