@@ -14,10 +14,11 @@ import onnx
 
 from tensmith.formula.expr import Scalar, call, tensor
 from tensmith.ir import Node, Program, make_node
+from tensmith.ir.edits import Edit
 from tensmith.ir.op import OPS
 from tensmith.ir.ops.quantization import OnGrid, decodes
 from tensmith.rewrite.law import Instance, lemma
-from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
+from tensmith.rewrite.rule import NodeRule, Rule, exact
 from tensmith.rewrite.term import AnyElementwise, Term, Use, Var, ops
 
 X, Y, CODES = Var("x"), Var("y"), Var("codes")
