@@ -24,6 +24,7 @@ PHASES = {
     "fold": "Applied last: what constants compute becomes a constant, which rounds once.",
     "offer": "Left to the search: they pay on some programs and engines only.",
     "form": "Other forms of a value, which pay after further steps if at all: for searches of many steps.",
+    "lower": "Applied before a program is compiled: ops as others that have fast kernels.",
 }
 STAGES = {STRUCTURE: "shapes", WEIGHTS: "values of weights", NUMBERS: "element types"}
 

@@ -22,7 +22,6 @@ LEFT = {
     "backend/native/image_steps/parts.py": (2, "a padding of a slice is one copy"),
     "backend/native/tensor_nodes.py": (1, "a softmax in a program without images stays one of channels"),
     "backend/native/prepare/packed.py": (1, "a pass over one op"),
-    "backend/native/prepare/upright.py": (1, "a pass over one op"),
     "equality/cuts.py": (1, "a guess where degrees grow; a wrong one costs time alone"),
     "evaluate/count.py": (1, "what engines take into the kernel beside it"),
     "rewrite/exact/elementwise.py": (1, "a pattern with any elementwise op at its root"),

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from tensmith.formula.poly import FloorDiv, Poly, floor_div, map_divisions
+from tensmith.formula.poly import FloorDiv, Poly, floor_div, map_divisions, split_multiple
 
 _ZERO = Poly.of(0)
 # What the names of variables bound in a normal form begin with.
@@ -55,7 +55,8 @@ class Ranges:
         inner = _single_division(top)
         if inner is not None and self.never_negative(bottom):  # floor(floor(a / b) / c) = floor(a / (b * c))
             top, bottom = inner.top, inner.bottom * bottom
-        result = floor_div(top, bottom)
+        shift, top, bottom = self._without_places(top, bottom)
+        result = shift + floor_div(top, bottom)
         rest = _single_division(result)
         if (
             rest is not None
@@ -68,6 +69,18 @@ class Ranges:
             if below:
                 result = map_divisions(result, lambda d, gone=atom: _ZERO if d == gone else _as_poly(d))  # type: ignore[misc]
         return result
+
+    def _without_places(self, top: Poly, bottom: Poly) -> tuple[Poly, Poly, Poly]:
+        """(s, a, b) of floor((a * q + r) / (b * q)) = floor(a / b) where 0 <= r < q and b >= 0, s added."""
+        for size, place, shift in _places(top, bottom):
+            (blocks, more), (whole, odd) = (
+                split_multiple(part, size) for part in (top - shift * bottom - place, bottom)
+            )
+            inside = more == odd == 0 and blocks != 0
+            if inside and all(map(self.never_negative, (whole, place, size - 1 - place))):
+                further, blocks, whole = self._without_places(blocks, whole)
+                return shift + further, blocks, whole
+        return _ZERO, top, bottom
 
     def _at_worst_edge(self, poly: Poly, name: str, depth: int) -> Poly | None:
         factor = poly.coefficient(name)
@@ -115,6 +128,19 @@ class Ranges:
             and not _divisions(shifted)
             and not (shifted.symbols() & self.extents.keys())
         )
+
+
+def _places(top: Poly, bottom: Poly) -> Iterable[tuple[Poly, Poly, Poly]]:
+    """(q, r, s): `top` may be s * bottom + a * q + r, where q is a size in `bottom` or r a remainder by q."""
+    for name in sorted(bottom.symbols()):
+        size = Poly.symbol(name)
+        yield size, split_multiple(top, size)[1], _ZERO
+    for division in _divisions(top):
+        size, atom = division.bottom, _as_poly(division)
+        count = sum(c for monomial, c in top.terms if monomial == ((division, 1),))
+        cycle = bottom.constant or 0
+        shift = (count + size.constant) // cycle if size.constant and cycle else 0
+        yield size, division.top - atom * size, atom * shift
 
 
 def _rising(poly: Poly) -> bool:

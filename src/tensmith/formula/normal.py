@@ -15,7 +15,7 @@ from tensmith.formula.bounds import OUTPUT, Ranges
 from tensmith.formula.expr import Call, Choose, Expr, Formula, Num, Pow, Read, Reduce, Size, fresh
 from tensmith.formula.functions import EXTREMES
 from tensmith.formula.poly import Poly
-from tensmith.formula.sums import found, joined, parted, shifted, solved
+from tensmith.formula.sums import ascending, found, joined, parted, shifted, solved, strided
 from tensmith.formula.terms import (
     ONE,
     Atom,
@@ -218,7 +218,7 @@ def _simplify(term: Term, ranges: Ranges) -> list[Term]:
     if guards is None:
         return []
     term = replace(term, guards=guards)
-    for change in (solved, shifted, joined, parted, found):
+    for change in (solved, shifted, strided, joined, parted, found, ascending):
         changed = change(term, inner)
         if changed is not None:
             return _simplify(changed, ranges)

@@ -249,7 +249,7 @@ def floor_div(top: Poly, bottom: Poly) -> Poly:
         return top
     if top.constant is not None and divisor:
         return _constant(top.constant // divisor)
-    quotient, rest = _split_multiple(top, bottom)
+    quotient, rest = split_multiple(top, bottom)
     if not rest.terms:
         return quotient
     if rest.constant is not None and divisor and 0 <= rest.constant < divisor:
@@ -257,7 +257,7 @@ def floor_div(top: Poly, bottom: Poly) -> Poly:
     return quotient + Poly(((((FloorDiv(rest, bottom), 1),), 1),))
 
 
-def _split_multiple(top: Poly, bottom: Poly) -> tuple[Poly, Poly]:
+def split_multiple(top: Poly, bottom: Poly) -> tuple[Poly, Poly]:
     """(q, r) with top = q * bottom + r, r free of the multiples that are seen term by term."""
     if len(bottom.terms) != 1:
         for scale in (1, -1):

@@ -4,6 +4,7 @@
     log(a b) = log(a) + log(b), log(a**q) = q log(a)         sqrt(a) = a**(1/2), (a b)**p = a**p b**p
     (a**2)**(1/2) = |a|                                     tanh(a) = 1 - 2 / (exp(a)**2 + 1)
     max(k; a(k) + b) = max(k; a(k)) + b                     max(k; -a(k)) = -min(k; a(k))
+    max(k; a(k) * exp(b)) = max(k; a(k)) * exp(b)           round(a) = a of a whole a
     f(-a) = -f(a) of odd f, f(a) of even f
 
 A prime field knows none of them: a rule that needs one holds over the reals alone. Logarithms and roots of
@@ -13,12 +14,13 @@ products are taken apart where one part at most may be negative: the parts have 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeGuard
 
 from tensmith.formula.bounds import OUTPUT, Ranges
-from tensmith.formula.expr import MINUS_ONE, ZERO, Call, Choose, Expr, Formula, Num, Pow, Reduce
+from tensmith.formula.expr import MINUS_ONE, ZERO, Call, Choose, Expr, Formula, Num, Pow, Reduce, Size
+from tensmith.formula.functions import ROUNDINGS
 from tensmith.formula.normal import normalize
 from tensmith.formula.poly import Poly
 from tensmith.formula.walk import free_variables, parts
@@ -26,6 +28,8 @@ from tensmith.formula.walk import free_variables, parts
 ODD = frozenset({"erf", "sin", "sinh", "asin", "asinh", "atan", "atanh", "tan", "sign"})
 EVEN = frozenset({"abs", "cos", "cosh"})
 _ONE, _HALF = Num(Fraction(1)), Fraction(1, 2)
+# Minus infinity: what is outside of an image when maxima are taken.
+_LOWEST = Call("log", (ZERO,))
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,8 @@ class Reals:
                 return _negative(self._call(function, [_negative(arg)]))
             if function in EVEN and _is_negative(arg):
                 return self._call(function, [_negative(arg)])
+            if function in ROUNDINGS and _is_whole(arg):
+                return arg
             if function == "exp":
                 return self._exponential(arg)
             if function == "log":
@@ -221,16 +227,39 @@ def _reduction(kind: str, var: str, extent: Poly, body: Expr) -> Expr:
         return Reduce(kind, var, extent, body)
     if var not in free_variables(body):
         return body
-    parts = body.args if isinstance(body, Call) else ()
+    chosen = body if isinstance(body, Choose) and body.otherwise == _LOWEST else None
+    inner = body if chosen is None else chosen.then
+    parts = inner.args if isinstance(inner, Call) else ()
     still = [part for part in parts if var not in free_variables(part)]
     moving = [part for part in parts if var in free_variables(part)]
-    if _is(body, "add") and still:
-        return _sum([*still, _reduction(kind, var, extent, _sum(moving))])
-    if _is(body, "maximum") and still and len(moving) == 1:
-        return Call("maximum", (_reduction(kind, var, extent, moving[0]), *still))
-    if _is(body, "mul") and still and all(isinstance(s, Num) and s.value > 0 for s in still):
-        return _product([*still, _reduction(kind, var, extent, _product(moving))])
+
+    def largest(part: Expr) -> Expr:
+        return _reduction(kind, var, extent, part if chosen is None else replace(chosen, then=part))
+
+    if not still or not moving:
+        return Reduce(kind, var, extent, body)
+    if _is(inner, "add"):
+        return _sum([*still, largest(_sum(moving))])
+    if _is(inner, "mul") and all(map(_is_positive, still)):
+        return _product([*still, largest(_product(moving))])
+    if _is(inner, "maximum") and len(moving) == 1 and chosen is None:
+        return Call("maximum", (largest(moving[0]), *still))
     return Reduce(kind, var, extent, body)
+
+
+def _is_positive(expr: Expr) -> bool:
+    return expr.value > 0 if isinstance(expr, Num) else _is(expr, "exp")
+
+
+def _is_whole(expr: Expr) -> bool:
+    match expr:
+        case Num(value):
+            return Fraction(value).denominator == 1
+        case Call("add" | "mul" | "maximum" | "minimum", args):
+            return all(map(_is_whole, args))
+        case Call(function):
+            return function in ROUNDINGS
+    return isinstance(expr, Size)
 
 
 def _is(expr: Expr, function: str) -> TypeGuard[Call]:

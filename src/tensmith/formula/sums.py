@@ -7,17 +7,23 @@
     sum(v < E * B; t(v // B, v % B))                = sum(v < E, l < B; t(v, l))              parted
     sum(v < E; [v * B <= e < v * B + B] t(v))       = [0 <= e // B < E] t(e // B)             found
 
-The last four are what cutting an axis into blocks comes to, the last block perhaps not full.
+    sum(v < E; [B divides v - e] t(v))              = sum(u < ceil(E / B); [v < E] t(v)),     strided
+                                                      v = e mod B + B * u
+    sum(v < E; t(-v))                               = sum(v < E; t(v - E + 1))                ascending
+
+Those of the second group are what cutting an axis into blocks comes to, the last block perhaps not full;
+those of the third, what transposed convolutions are.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import fresh
 from tensmith.formula.poly import FloorDiv, Poly, floor_div
-from tensmith.formula.terms import Term, map_polys, rename, symbols
+from tensmith.formula.terms import ReadAtom, Term, map_polys, rename, symbols
 
 
 def solved(term: Term, ranges: Ranges) -> Term | None:
@@ -65,9 +71,13 @@ def shifted(term: Term, ranges: Ranges) -> Term | None:
                 if all(map(ranges.never_negative, (low, extent - 1 - high, width))):
                     guards = term.guards - {variable - low, high - variable}
                     bound = tuple((n, width if n == name else e) for n, e in term.bound)
-                    changed = replace(term, bound=bound, guards=guards)
-                    return map_polys(changed, lambda p, at={name: variable + low}: p.substitute(at))  # type: ignore[misc]
+                    return _substituted(replace(term, bound=bound, guards=guards), name, variable + low)
     return None
+
+
+def _substituted(term: Term, name: str, value: Poly) -> Term:
+    """With another value of a variable, of which there are as many."""
+    return map_polys(term, lambda poly: poly.substitute({name: value}))
 
 
 def joined(term: Term, ranges: Ranges) -> Term | None:
@@ -102,6 +112,51 @@ def parted(term: Term, ranges: Ranges) -> Term | None:
             rest = tuple(item for item in term.bound if item[0] != name)
             changed = replace(term, bound=((block, count), (place, size), *rest))
             return rename(changed, {name: Poly.symbol(block) * size + Poly.symbol(place)})
+    return None
+
+
+def strided(term: Term, ranges: Ranges) -> Term | None:
+    """With a variable that counts what a guard leaves: B * (d // B) - d >= 0 says that B divides d."""
+    for divides, division in _remainders(term):
+        top, size = division.top, division.bottom
+        cycle = size.constant or 0
+        for name, extent in term.bound if cycle > 1 else ():
+            variable, count = Poly.symbol(name), (top.coefficient(name) or Poly.of(0)).constant or 0
+            if math.gcd(count, cycle) > 1 or not ranges.never_negative(extent):
+                continue
+            start = (variable * count - top) * pow(count, -1, cycle)
+            number = fresh()
+            value = start - floor_div(start, size) * size + Poly.symbol(number) * size
+            guards = (term.guards - {divides}) | {extent - 1 - variable}
+            numbers = floor_div(extent + size - 1, size)
+            rest = tuple(item for item in term.bound if item[0] != name)
+            changed = replace(term, bound=((number, numbers), *rest), guards=guards)
+            return _substituted(changed, name, value)
+    return None
+
+
+def _remainders(term: Term) -> list[tuple[Poly, FloorDiv]]:
+    """Guards of the form B * (d // B) - d, each with its division."""
+    atoms = ((guard, atom) for guard in term.guards for monomial, _ in guard.terms for atom, _ in monomial)
+    found = [(guard, atom) for guard, atom in atoms if isinstance(atom, FloorDiv)]
+    held = ((g, d) for g, d in found if g == floor_div(d.top, d.bottom) * d.bottom - d.top)
+    return sorted(held, key=lambda pair: str(pair[0]))
+
+
+def ascending(term: Term, ranges: Ranges) -> Term | None:
+    """With a variable counted down, where the first tensor that it is a subscript of is read backwards."""
+    for name, extent in term.bound:
+        if extent.symbols() & ranges.extents.keys():
+            continue
+        steps = sorted(
+            (atom.tensor, axis, step.constant)
+            for atom, _ in term.factors
+            if isinstance(atom, ReadAtom)
+            for axis, index in enumerate(atom.indices)
+            if (step := index.coefficient(name)) is not None and step.constant
+        )
+        if steps and all(step < 0 for tensor, axis, step in steps if (tensor, axis) == steps[0][:2]):
+            return _substituted(term, name, extent - 1 - Poly.symbol(name))
     return None
 
 

@@ -97,12 +97,16 @@ class Run:
 
 @dataclass(frozen=True)
 class Symbolic:
-    """A use of an op as a formula: input formulas, attributes (whose integers may be Poly), known values."""
+    """A use of an op as a formula: input formulas, attributes (whose integers may be Poly), known values.
+
+    `dtypes` are element types where they matter and are known: formulas have none.
+    """
 
     attrs: Attrs
     inputs: tuple[Formula | None, ...]
     values: tuple[Array | None, ...] = ()
     n_outputs: int = 1
+    dtypes: tuple[str | None, ...] = ()
 
     def __getitem__(self, index: int) -> Formula:
         found = self.inputs[index] if index < len(self.inputs) else None
@@ -120,6 +124,11 @@ class Symbolic:
         if found is None:
             raise ProgramError(f"input {index} must be a known constant for a formula")
         return found
+
+    def dtype(self, index: int) -> str:
+        """The element type of an input."""
+        found = self.dtypes[index] if index < len(self.dtypes) else None
+        return found or TensorType.of(self.value(index)).dtype
 
 
 class Op(ABC):

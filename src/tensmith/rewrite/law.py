@@ -13,21 +13,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from tensmith.errors import ProgramError
+from tensmith.formula.arith import Array
 from tensmith.formula.expr import Formula, Scalar, call, compute, tensor
 from tensmith.formula.poly import Dim, Poly
 from tensmith.ir import Node, Program
 from tensmith.ir.edits import Edit, facts_after
+from tensmith.ir.interpreter import interpret
 from tensmith.ir.op import Attrs
 from tensmith.rewrite.pattern import PatternRule, claim
-from tensmith.rewrite.rule import EXACT, FormulaObligation, NodeRule, Rule
+from tensmith.rewrite.rule import EXACT, FormulaObligation, NodeRule, Phase, Rule
 from tensmith.rewrite.term import (
     AnyElementwise,
     Case,
+    Const,
     ConstantTable,
     Later,
     Match,
@@ -35,6 +38,7 @@ from tensmith.rewrite.term import (
     Term,
     Use,
     Var,
+    build,
     constant,
     ops,
     resolve,
@@ -42,7 +46,6 @@ from tensmith.rewrite.term import (
 )
 
 Condition: TypeAlias = Callable[[Match], str | None]
-Phase: TypeAlias = Literal["simplify", "fold", "offer", "form"]
 
 # What an attribute that is left out stands for, one number an axis.
 _NEUTRAL = {"pads": 0, "strides": 1, "dilations": 1}
@@ -315,11 +318,31 @@ def filled(number: float, like: Var, shape: Callable[[Match | Case], Sequence[Di
     """One number in the shape and the type of a variable, or in another shape."""
 
     def make(m: Match | Case) -> Term:
-        sizes = np.array(list(m.shape(like) if shape is None else shape(m)), dtype=object)
-        whole = all(isinstance(size, int) for size in sizes)
-        return ops.expand(ConstantTable((), lambda: number, like), sizes.astype(np.int64) if whole else sizes)
+        sizes = m.shape(like) if shape is None else shape(m)
+        return ops.expand(ConstantTable((), lambda: number, like), literal(sizes))
 
     return Later(make, f"{number:g}")
+
+
+def literal(sizes: Sequence[Dim]) -> Array:
+    """Sizes as an operand: whole numbers, or symbols too."""
+    whole = all(isinstance(size, int) for size in sizes)
+    return np.array(list(sizes), dtype=np.int64 if whole else object)
+
+
+def shaped(x: Term, sizes: Sequence[Dim]) -> Use:
+    """x under another shape, none of whose sizes is 0."""
+    return ops.reshape(x, literal(sizes))
+
+
+def at_once(part: Term, m: Match | Case) -> Term:
+    """What constants alone go into, computed when the rule is applied: it must round nowhere."""
+    if isinstance(m, Case) or isinstance(part, Var):
+        return part
+    nodes, new, root = build(resolve(part, m), m, [next(m.program.fresh("constant"))])
+    read = {name: m.program.constants[name] for name in m.values.values() if name in m.program.constants}
+    program = Program("constant", {}, (root,), tuple(nodes), {**read, **new})
+    return Const(interpret(program, {})[root])
 
 
 def truth(of: Formula) -> Formula:

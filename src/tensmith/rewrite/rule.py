@@ -19,6 +19,7 @@ from tensmith.registry import Registry
 from tensmith.rewrite.term import Case, Term
 
 Kind = Literal["exact", "lossy"]
+Phase = Literal["simplify", "fold", "offer", "form", "lower"]
 
 # A site that is the whole program.
 EVERYWHERE = "*"
@@ -65,8 +66,9 @@ class Rule(ABC):
     # "simplify" rules run until none applies; "fold" rules come last, once: they turn what constants compute
     # into constants, which rounds, and so must not stand between the start and an exact comparison. "offer"
     # rules do not make a program simpler by themselves; a search may pick them. "form" rules open another
-    # form that pays after further steps, if at all: for searches that take many steps.
-    phase: Literal["simplify", "fold", "offer", "form"] = "simplify"
+    # form that pays after further steps, if at all: for searches that take many steps. "lower" rules write
+    # ops as others that have fast kernels, before a program is compiled.
+    phase: Phase = "simplify"
     # Rules of a phase are tried in rising order.
     order: int = 50
     # A rule that changes no formula says here why it is sound; every other rule has obligations.

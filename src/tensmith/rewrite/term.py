@@ -496,6 +496,7 @@ def formula(term: Term, case: Case) -> Formula:
                         {**OPS[op].attributes, **given},
                         tuple(read(arg) for arg in args),
                         tuple(_known(arg, case) for arg in args),
+                        dtypes=tuple(case.dtypes.get(a.name) if isinstance(a, Var) else None for a in args),
                     )
                     done[id(part)] = OPS[op].formula(use)[0]
                 return done[id(part)]

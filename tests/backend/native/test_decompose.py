@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from native_programs import Net, answers
 
-from tensmith.backend.native.prepare.decompose import decomposed
+from tensmith.backend.native.prepare.road import prepared
 from tensmith.ir import Program, TensorType, interpret
 
 TRANSPOSED: list[dict[str, Any]] = [
@@ -57,14 +57,13 @@ def test_the_same_before_planning(batch: int) -> None:
     net = Net(batch, 6, 5, 7)
     outputs = ops(net)
     program = net.program(*outputs)
-    other = decomposed(program)
+    other = prepared(program)[0]
     kept = {node.op for node in other.nodes}
     assert kept.isdisjoint({"conv_transpose", "depth_to_space", "space_to_depth", "instance_normalization"})
     x = np.random.default_rng(0).standard_normal((batch, 6, 5, 7))
     wide = {"x": TensorType("f64", (batch, 6, 5, 7))}
-    double = {
-        name: c.astype(np.float64) if c.dtype == np.float32 else c for name, c in other.constants.items()
-    }
+    constants = {**program.constants, **other.constants}
+    double = {name: c.astype(np.float64) if c.dtype == np.float32 else c for name, c in constants.items()}
     runnable = Program("wide", wide, program.outputs, other.nodes, double)
     before = Program("wide", wide, program.outputs, program.nodes, double)
     found, expected = interpret(runnable, {"x": x}), interpret(before, {"x": x})

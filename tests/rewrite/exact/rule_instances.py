@@ -27,6 +27,29 @@ Arrays = Mapping[str, Array]
 
 # Rule -> programs it applies to; "n" is drawn like other sizes.
 SAMPLES: dict[str, tuple[str, ...]] = {
+    "codes_again": (
+        """
+        input %x: u8[n, 2]
+        const %s: f32[] = 0.5
+        const %z: u8[] = 7
+        %a: f32[n, 2] = dequantize_linear(%x, %s, %z)
+        %b: u8[n, 2] = quantize_linear(%a, %s, %z)
+        %y: f32[n, 2] = dequantize_linear(%b, %s, %z)
+        return %y
+        """,
+    ),
+    "parts_quantized": (
+        """
+        input %x: f32[n, 2]
+        input %z: f32[n, 3]
+        const %s: f32[] = 0.5
+        const %o: i8[] = 7
+        %a: f32[n, 5] = concat(%x, %z) {axis = 1}
+        %b: i8[n, 5] = quantize_linear(%a, %s, %o)
+        %y: f32[n, 5] = dequantize_linear(%b, %s, %o)
+        return %y
+        """,
+    ),
     "cast_like_to_cast": (
         """
         input %x: f32[n, 2]

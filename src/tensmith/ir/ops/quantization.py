@@ -147,9 +147,10 @@ class QuantizeLinear(OnGrid):
         return (cast_small_float(scaled, dtype, bool(call.attrs["saturate"])),)
 
     def formula(self, call: Symbolic) -> tuple[Formula, ...]:
-        """The formula of the class docstring; a zero point must be known, for its element type's range."""
+        """The formula of the class docstring; the element type must be known, for its range."""
         x, scale, zero_point = call[0], call[1], call.get(2)
-        known = TensorType.of(call.value(2)) if zero_point is not None else None
+        stated = call.attrs["output_dtype"] or zero_point is None
+        known = None if stated else TensorType(call.dtype(2), ())
         bounds = integer_range(self._dtype(call.attrs, known))
         if bounds is None:
             raise ProgramError("quantization to small floats has no formula")

@@ -11,7 +11,7 @@ import numpy as np
 
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
-from tensmith.formula.expr import Expr, Scalar, as_expr, fresh, guard
+from tensmith.formula.expr import Choose, Expr, Scalar, as_expr, fresh
 from tensmith.formula.poly import Dim, Monomial, Poly, floor_div, product, simplify_dim
 from tensmith.ir.onnx_schema import ELEMENT_TYPES
 from tensmith.ir.op import Typed
@@ -137,12 +137,5 @@ def unflatten(position: Poly, shape: Sequence[Dim]) -> tuple[Poly, ...]:
 
 
 def select(conditions: Sequence[Poly], inside: Scalar, otherwise: Scalar) -> Expr:
-    """`inside` where every condition is >= 0, else `otherwise`.
-
-    The complement is split into disjoint guards by the first condition that fails, so that an infinite
-    value on one side never meets the other in a sum.
-    """
-    result = guard(conditions, inside) if conditions else as_expr(inside)
-    for position, condition in enumerate(conditions):
-        result = result + guard((*conditions[:position], -condition - 1), as_expr(otherwise))
-    return result
+    """`inside` where every condition is >= 0, else `otherwise`."""
+    return Choose(tuple(conditions), as_expr(inside), as_expr(otherwise)) if conditions else as_expr(inside)

@@ -13,7 +13,7 @@ from tensmith.ir import Node, Program, make_node
 from tensmith.ir.op import OPS
 from tensmith.ir.ops.reduction import Reduction
 from tensmith.ir.ops.shape import Renaming
-from tensmith.rewrite.law import Instance, lemma
+from tensmith.rewrite.law import Instance, lemma, shaped
 from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
 from tensmith.rewrite.term import Term, Use, Var, ops
 
@@ -89,7 +89,7 @@ class MergeReshapes(NodeRule):
 
 
 def _to(x: Term, *sizes: Dim) -> Use:
-    return ops.reshape(x, np.array(sizes, dtype=object))
+    return shaped(x, sizes)
 
 
 def _plain(node: Node) -> bool:

@@ -54,19 +54,3 @@ class ProgramBuilder:
         """`value` under another shape."""
         sizes = self.constant(f"{output} shape", np.array(shape, np.int64))
         return self.add("reshape", (value, sizes), output)
-
-    def split(
-        self, value: str, before: Sequence[int], order: Sequence[int], after: Sequence[int], output: str
-    ) -> str:
-        """`value` as `before`, its axes in another order, as `after`."""
-        split = self.reshape(value, before, f"{output} split")
-        turned = self.add("transpose", (split,), f"{output} turned", perm=tuple(order))
-        return self.reshape(turned, after, output)
-
-    def slice(self, value: str, starts: Sequence[int], sizes: Sequence[int], output: str) -> str:
-        """`sizes` elements from `starts` on along the last axes."""
-        axes = range(-len(starts), 0)
-        ends = [start + size for start, size in zip(starts, sizes)]
-        bounds = {"starts": starts, "ends": ends, "axes": list(axes)}
-        names = [self.constant(f"{output} {key}", np.array(value, np.int64)) for key, value in bounds.items()]
-        return self.add("slice", (value, *names), output)

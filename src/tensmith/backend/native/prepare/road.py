@@ -1,39 +1,37 @@
-"""The passes a program goes through before it is planned, each compared with what it was given.
+"""What a program goes through before it is planned: passes that are compared with what they were given, then
+exact rules, which are proved.
 
-They rewrite without proofs, so every compile asks of each whether the program is still what it was
-(equality.changes), at the sizes at hand; a folder says what came of it, under the key "prepared".
+Passes round, or read bytes, so every compile asks of each whether the program is still what it was
+(equality.changes), at the sizes at hand; a folder says what is known of each step, under the key "prepared".
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from tensmith.backend.native.prepare.decompose import decomposed
 from tensmith.backend.native.prepare.packed import opened
-from tensmith.backend.native.prepare.pairs import moved_behind, unsigned
-from tensmith.backend.native.prepare.upright import upright
 from tensmith.equality.changes import Evidence, compare_changes
 from tensmith.errors import EngineError
 from tensmith.ir import Program
+from tensmith.rewrite.trail import Traced, exhaust, in_phase, simplify
 
 # In this order. Values that keep their name keep their value.
 PASSES: Mapping[str, Callable[[Program], Program]] = {
     "open packed products": opened,
-    "turn constant matrices upright": upright,
-    "make codes unsigned": unsigned,
-    "move dequantizations behind": moved_behind,
     "decompose": decomposed,
 }
 
 
 @dataclass(frozen=True)
 class PassRecord:
-    """What is known of one pass over one program; see equality.changes.Comparison."""
+    """What is known of a pass over a program (see equality.changes.PassComparison), or of a proved rule."""
 
     step: str
-    evidence: Evidence
+    evidence: Evidence | Literal["proved"]
     primes: int
     error_probability: float
     detail: str
@@ -65,4 +63,7 @@ def prepared(program: Program) -> tuple[Program, tuple[PassRecord, ...]]:
             )
         passes.append(PassRecord(step, found.evidence, found.primes, found.error_probability, found.detail))
         program = after
-    return program, tuple(passes)
+    lowered = exhaust(Traced(program), in_phase("lower"))
+    rules = Counter(step.rule for step in lowered.trail)
+    passes += [PassRecord(rule, "proved", 0, 0.0, f"applied {n} times") for rule, n in rules.items()]
+    return simplify(lowered.program).program if rules else program, tuple(passes)

@@ -1,6 +1,6 @@
 """Which grid a value of bytes lies on.
 
-Signed bytes are kept as unsigned ones: 128 is added to them and to their zero point (`prepare.pairs`).
+Signed bytes are kept as unsigned ones: 128 is added to them and to their zero point (`rewrite.exact.codes`).
 """
 
 from __future__ import annotations
