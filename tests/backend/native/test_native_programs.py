@@ -11,9 +11,9 @@ from native_programs import answers, compile_folder
 
 from nets import NETS, Net, residual_block
 from tensmith.backend.native.emit.loader import Model
-from tensmith.backend.native.grouping import group
 from tensmith.backend.native.plan import fixed, make_plan
 from tensmith.backend.native.steps import Heavy, Light
+from tensmith.backend.native.steps.grouping import group
 from tensmith.engine import ENGINES
 from tensmith.errors import EngineError
 from tensmith.frontend.onnx import read_onnx

@@ -11,9 +11,9 @@ import pytest
 from native_programs import Net, answers, compile_folder
 
 from tensmith.backend.native.emit.loader import Model
-from tensmith.backend.native.grouping import group
 from tensmith.backend.native.plan import fixed, make_plan
 from tensmith.backend.native.steps import Dense, Heavy, Rename
+from tensmith.backend.native.steps.grouping import group
 from tensmith.engine import ENGINES
 from tensmith.errors import EngineError
 from tensmith.frontend.onnx import read_onnx

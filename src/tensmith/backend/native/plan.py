@@ -13,15 +13,15 @@ import numpy as np
 
 from tensmith.backend.native.arena import ALIGNMENT, Lifetime, arrange
 from tensmith.backend.native.choose.choosers import Chooser, estimated
-from tensmith.backend.native.grouping import group
 from tensmith.backend.native.images import Images, images_of, rows_of
 from tensmith.backend.native.in_place import add_in_place
 from tensmith.backend.native.layout import Action, Layout, lay_out
 from tensmith.backend.native.prepare.road import PassRecord, prepared
-from tensmith.backend.native.quantized.grids import grids
+from tensmith.backend.native.quantization import grids
 from tensmith.backend.native.steps import Array, reads
-from tensmith.backend.native.tensor_nodes import tensor_nodes
-from tensmith.backend.native.tensor_steps.operands import TensorOperands
+from tensmith.backend.native.steps.grouping import group
+from tensmith.backend.native.steps.operands import TensorOperands
+from tensmith.backend.native.steps.placement import tensor_nodes
 from tensmith.errors import EngineError
 from tensmith.ir import Program, TensorType
 from tensmith.kernel.algorithm import Kernel

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from tensmith.backend.native.prepare.builder import free
-from tensmith.backend.native.quantized.grids import grid_of
+from tensmith.backend.native.quantization import grid_of
 from tensmith.ir import Node, Program, make_node
 from tensmith.ir.ops.quantization import decodes, encodes
 

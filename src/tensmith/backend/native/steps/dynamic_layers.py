@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tensmith.backend.native.quantized.epilogue import rescaled
-from tensmith.backend.native.quantized.operands import Operands
-from tensmith.backend.native.steps import Array, Dense, Heavy, Step
-from tensmith.backend.native.tensor_steps.byte_layers import RowsBehind, named
-from tensmith.backend.native.tensor_steps.operands import Free, TensorOperands
+from tensmith.backend.native.steps.byte_layers import RowsBehind, named
+from tensmith.backend.native.steps.integers import Operands
+from tensmith.backend.native.steps.operands import Free, TensorOperands
+from tensmith.backend.native.steps.requantization import rescaled
+from tensmith.backend.native.steps.step import Array, Dense, Heavy, Step
 from tensmith.ir import Node
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import product

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.backend.native.quantized.epilogue import Behind, rescaled
-from tensmith.backend.native.quantized.operands import operands
-from tensmith.backend.native.steps import Array, Heavy
-from tensmith.backend.native.sums import addend
-from tensmith.backend.native.tensor_steps.elementwise import curve
-from tensmith.backend.native.tensor_steps.operands import Free, TensorOperands
+from tensmith.backend.native.steps.integers import operands
+from tensmith.backend.native.steps.operands import Free, TensorOperands
+from tensmith.backend.native.steps.requantization import Behind, rescaled
+from tensmith.backend.native.steps.step import Array, Heavy
+from tensmith.backend.native.steps.sums import addend
+from tensmith.backend.native.steps.tensor_elementwise import curve
 from tensmith.ir import Node
 from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.problem import product

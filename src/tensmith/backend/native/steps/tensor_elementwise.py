@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from tensmith.backend.native.activations import activation_of
-from tensmith.backend.native.image_steps.elementwise import MOST_PRINTED
-from tensmith.backend.native.meanings import composed
-from tensmith.backend.native.quantized.grids import codes_of, grid_of
-from tensmith.backend.native.tensor_steps.operands import Free, Reads, TensorOperands
+from tensmith.backend.native.quantization import codes_of, grid_of
+from tensmith.backend.native.steps.activations import activation_of
+from tensmith.backend.native.steps.image_elementwise import MOST_PRINTED
+from tensmith.backend.native.steps.meanings import composed
+from tensmith.backend.native.steps.operands import Free, Reads, TensorOperands
 from tensmith.errors import EngineError
 from tensmith.formula.expr import Call, Expr, Num, Read
 from tensmith.ir import Node

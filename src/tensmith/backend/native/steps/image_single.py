@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tensmith.backend.native.images import images_of
-from tensmith.backend.native.steps import Join, Light, Rename, Step
+from tensmith.backend.native.steps.step import Join, Light, Rename, Step
 from tensmith.errors import EngineError
 from tensmith.ir import Node, Program
 from tensmith.ir.handlers import Handlers

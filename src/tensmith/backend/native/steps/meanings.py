@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tensmith.backend.native.steps import Array
+from tensmith.backend.native.steps.step import Array
 from tensmith.ctext.typed import Typing
 from tensmith.errors import EngineError, ProgramError
 from tensmith.formula.expr import Call, Expr, Read, tensor

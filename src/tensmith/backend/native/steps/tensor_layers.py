@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.backend.native.steps import Heavy
-from tensmith.backend.native.sums import addend
-from tensmith.backend.native.tensor_steps.code_layers import LayerWeights, coded_weights
-from tensmith.backend.native.tensor_steps.elementwise import curve
-from tensmith.backend.native.tensor_steps.operands import Free, TensorOperands
+from tensmith.backend.native.steps.coded_weights import LayerWeights, coded_weights
+from tensmith.backend.native.steps.operands import Free, TensorOperands
+from tensmith.backend.native.steps.step import Heavy
+from tensmith.backend.native.steps.sums import addend
+from tensmith.backend.native.steps.tensor_elementwise import curve
 from tensmith.ir import Node
 from tensmith.kernel.problem import product
 

@@ -8,15 +8,15 @@ from functools import cached_property
 
 import numpy as np
 
-from tensmith.backend.native.steps import Dense, Step, reads
-from tensmith.backend.native.tensor_steps.byte_layers import byte_layer
-from tensmith.backend.native.tensor_steps.dynamic_layers import dynamic_layer, encoded
-from tensmith.backend.native.tensor_steps.elementwise import ElementwiseTree, is_elementwise
-from tensmith.backend.native.tensor_steps.heads import heads
-from tensmith.backend.native.tensor_steps.layers import layer, with_epilogue
-from tensmith.backend.native.tensor_steps.norms import Norm, norm_group, norm_op
-from tensmith.backend.native.tensor_steps.operands import Reads, TensorOperands
-from tensmith.backend.native.tensor_steps.single import alone, matrix
+from tensmith.backend.native.steps.attention import heads
+from tensmith.backend.native.steps.byte_layers import byte_layer
+from tensmith.backend.native.steps.dynamic_layers import dynamic_layer, encoded
+from tensmith.backend.native.steps.norms import Norm, norm_group, norm_op
+from tensmith.backend.native.steps.operands import Reads, TensorOperands
+from tensmith.backend.native.steps.step import Dense, Step, reads
+from tensmith.backend.native.steps.tensor_elementwise import ElementwiseTree, is_elementwise
+from tensmith.backend.native.steps.tensor_layers import layer, with_epilogue
+from tensmith.backend.native.steps.tensor_single import alone, matrix
 from tensmith.ir import Node
 from tensmith.ir.ops.product import Product
 from tensmith.kernel.isa import Isa

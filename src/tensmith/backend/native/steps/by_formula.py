@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensmith.backend.native.tensor_steps.operands import Reads, TensorOperands
+from tensmith.backend.native.steps.operands import Reads, TensorOperands
 from tensmith.errors import EngineError, ProgramError
 from tensmith.formula.expr import tensor
 from tensmith.ir import Node

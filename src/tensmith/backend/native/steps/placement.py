@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from tensmith.backend.native.image_steps.elementwise import is_elementwise
-from tensmith.backend.native.image_steps.parts import padded_slice
 from tensmith.backend.native.images import images_of
-from tensmith.backend.native.quantized.operands import operands
+from tensmith.backend.native.steps.image_elementwise import is_elementwise
+from tensmith.backend.native.steps.integers import operands
+from tensmith.backend.native.steps.parts import padded_slice
 from tensmith.errors import EngineError
 from tensmith.ir import Node, Program
 from tensmith.ir.handlers import Handlers

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tensmith.backend.native.images import images_of
-from tensmith.backend.native.steps import Light
-from tensmith.backend.native.views import ints, slice_of
+from tensmith.backend.native.steps.step import Light
+from tensmith.backend.native.steps.views import ints, slice_of
 from tensmith.errors import EngineError
 from tensmith.ir import Node, Program
 from tensmith.kernel.routines.copy import Copy

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tensmith.backend.native.tensor_steps.norms import closed, other_number
-from tensmith.backend.native.tensor_steps.operands import Free, TensorOperands
+from tensmith.backend.native.steps.norms import closed, other_number
+from tensmith.backend.native.steps.operands import Free, TensorOperands
 from tensmith.ir import Node
 from tensmith.rewrite.term import Match, Var, ops
 

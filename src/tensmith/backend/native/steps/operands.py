@@ -8,9 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
-from tensmith.backend.native.meanings import meaning
-from tensmith.backend.native.steps import Array
-from tensmith.backend.native.views import is_view, shape_of, viewed
+from tensmith.backend.native.steps.meanings import meaning
+from tensmith.backend.native.steps.step import Array
+from tensmith.backend.native.steps.views import is_view, shape_of, viewed
 from tensmith.formula.expr import Expr
 from tensmith.ir import Node, Program, interpret
 from tensmith.kernel.routines.strided import StridedOperand

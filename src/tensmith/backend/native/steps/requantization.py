@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tensmith.backend.native.activations import activation_of
-from tensmith.backend.native.quantized.grids import grid_of
-from tensmith.backend.native.quantized.operands import Operands
-from tensmith.backend.native.steps import Array, Heavy
-from tensmith.backend.native.sums import addend
+from tensmith.backend.native.quantization import grid_of
+from tensmith.backend.native.steps.activations import activation_of
+from tensmith.backend.native.steps.integers import Operands
+from tensmith.backend.native.steps.step import Array, Heavy
+from tensmith.backend.native.steps.sums import addend
 from tensmith.errors import EngineError
 from tensmith.ir import Node, Program
 from tensmith.ir.ops.quantization import decodes, encodes

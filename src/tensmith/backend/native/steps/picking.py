@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tensmith.backend.native.steps import Array
-from tensmith.backend.native.tensor_steps.operands import Reads, TensorOperands
+from tensmith.backend.native.steps.operands import Reads, TensorOperands
+from tensmith.backend.native.steps.step import Array
 from tensmith.formula.arith import Floats
 from tensmith.ir import Node
 from tensmith.ir.handlers import Handlers

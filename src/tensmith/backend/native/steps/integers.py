@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tensmith.backend.native.quantized.grids import grid_of
-from tensmith.backend.native.steps import Array
+from tensmith.backend.native.quantization import grid_of
+from tensmith.backend.native.steps.step import Array
 from tensmith.ir import Node, Program
 from tensmith.ir.ops.product import Product
 from tensmith.ir.ops.quantization import decodes

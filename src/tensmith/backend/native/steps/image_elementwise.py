@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.backend.native.activations import activation_of
 from tensmith.backend.native.images import Images, images_of
-from tensmith.backend.native.meanings import meaning
-from tensmith.backend.native.quantized.grids import grid_of
-from tensmith.backend.native.steps import Array, Light
+from tensmith.backend.native.quantization import grid_of
+from tensmith.backend.native.steps.activations import activation_of
+from tensmith.backend.native.steps.meanings import meaning
+from tensmith.backend.native.steps.step import Array, Light
 from tensmith.errors import EngineError
 from tensmith.formula.expr import Expr
 from tensmith.ir import Node, Program

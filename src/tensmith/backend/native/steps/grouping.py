@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tensmith.backend.native.image_steps.grouping import image_steps
-from tensmith.backend.native.steps import Rename, Step, reads
-from tensmith.backend.native.tensor_nodes import tensor_nodes
-from tensmith.backend.native.tensor_steps.grouping import tensor_steps
-from tensmith.backend.native.tensor_steps.operands import TensorOperands
+from tensmith.backend.native.steps.image_grouping import image_steps
+from tensmith.backend.native.steps.operands import TensorOperands
+from tensmith.backend.native.steps.placement import tensor_nodes
+from tensmith.backend.native.steps.step import Rename, Step, reads
+from tensmith.backend.native.steps.tensor_grouping import tensor_steps
 from tensmith.ir import Node, Program
 from tensmith.kernel.isa import Isa
 

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from tensmith.backend.native.steps import Dense, Rename, Step
-from tensmith.backend.native.tensor_steps import picking
-from tensmith.backend.native.tensor_steps.by_formula import by_formula
-from tensmith.backend.native.tensor_steps.operands import Reads, TensorOperands
-from tensmith.backend.native.views import is_view
+from tensmith.backend.native.steps import picking
+from tensmith.backend.native.steps.by_formula import by_formula
+from tensmith.backend.native.steps.operands import Reads, TensorOperands
+from tensmith.backend.native.steps.step import Dense, Rename, Step
+from tensmith.backend.native.steps.views import is_view
 from tensmith.errors import EngineError
 from tensmith.formula.expr import Read
 from tensmith.ir import Node

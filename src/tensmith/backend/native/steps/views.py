@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tensmith.backend.native.steps import Array
+from tensmith.backend.native.steps.step import Array
 from tensmith.errors import EngineError
 from tensmith.ir import Node, Program
 from tensmith.ir.handlers import Handlers

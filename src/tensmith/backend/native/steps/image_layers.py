@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tensmith.backend.native.images import images_of
-from tensmith.backend.native.steps import Array, Heavy
+from tensmith.backend.native.steps.step import Array, Heavy
 from tensmith.errors import EngineError
 from tensmith.ir import Node, Program, interpret
 from tensmith.ir.ops.convolution import window_attrs

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tensmith.backend.native.steps import Array
-from tensmith.backend.native.tensor_steps.operands import TensorOperands
+from tensmith.backend.native.steps.operands import TensorOperands
+from tensmith.backend.native.steps.step import Array
 from tensmith.ir import Node
 from tensmith.ir.ops.normalization import RowNormalization
 from tensmith.rewrite.term import Match, Use, Var, ops

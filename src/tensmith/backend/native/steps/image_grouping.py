@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from tensmith.backend.native.activations import activation_of
-from tensmith.backend.native.image_steps.elementwise import Expression, is_elementwise
-from tensmith.backend.native.image_steps.layers import layer
-from tensmith.backend.native.image_steps.parts import cuts, padded_slice, pads
-from tensmith.backend.native.image_steps.single import alone
 from tensmith.backend.native.images import images_of
-from tensmith.backend.native.quantized.epilogue import integer_step
-from tensmith.backend.native.quantized.grids import grid_of
-from tensmith.backend.native.quantized.operands import operands
-from tensmith.backend.native.steps import Array, Encode, Heavy, Step, reads
-from tensmith.backend.native.sums import addend
+from tensmith.backend.native.quantization import grid_of
+from tensmith.backend.native.steps.activations import activation_of
+from tensmith.backend.native.steps.image_elementwise import Expression, is_elementwise
+from tensmith.backend.native.steps.image_layers import layer
+from tensmith.backend.native.steps.image_single import alone
+from tensmith.backend.native.steps.integers import operands
+from tensmith.backend.native.steps.parts import cuts, padded_slice, pads
+from tensmith.backend.native.steps.requantization import integer_step
+from tensmith.backend.native.steps.step import Array, Encode, Heavy, Step, reads
+from tensmith.backend.native.steps.sums import addend
 from tensmith.ir import Node, Program
 from tensmith.ir.ops.product import Product
 from tensmith.ir.ops.quantization import encodes
