@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from tensmith.backend.native.prepare.builder import free
-from tensmith.backend.native.quantization import grid_of
+from tensmith.backend.native.quantization import parameters_of
 from tensmith.ir import Node, Program, make_node
 from tensmith.ir.ops.quantization import decodes, encodes
 
@@ -71,7 +71,7 @@ def _parts_first(program: Program) -> Program:
     for node in program.nodes:
         readers = program.consumers.get(node.output, ())
         alone = node.traits.joins and len(readers) == 1 and node.output not in program.outputs
-        if alone and encodes(readers[0]) and grid_of(program, readers[0]) is not None:
+        if alone and encodes(readers[0]) and parameters_of(program, readers[0]) is not None:
             last = readers[0]
             gone.add(last)
             parts = [free(f"{last.output} part {i}", program.names) for i in range(len(node.inputs))]

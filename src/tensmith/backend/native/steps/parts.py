@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tensmith.backend.native.images import images_of
+import numpy as np
+
+from tensmith.backend.native.steps.graph import StepGraph
 from tensmith.backend.native.steps.step import Light
 from tensmith.backend.native.steps.views import ints, slice_of
-from tensmith.errors import EngineError
-from tensmith.ir import Node, Program
+from tensmith.ir import Node
 from tensmith.kernel.routines.copy import Copy
 
 
@@ -22,26 +23,23 @@ def pads(node: Node) -> bool:
     return node.op == "pad"
 
 
-def padded_slice(program: Program, pad: Node | None, cut: Node | None) -> Light:
-    """pad(slice(x)), either of them optional; EngineError where it is more than a copy within each image."""
+def padded_slice(graph: StepGraph, pad: Node | None, cut: Node | None) -> Light | None:
+    """pad(slice(x)), either of them optional; None where it is more than a copy within each image."""
     last = pad or cut
     assert last is not None
     source = (cut or last).inputs[0]
-    shape = program.type(source).static or ()
-    if not 2 <= len(shape) <= 4:
-        raise EngineError(
-            f"'{last.output}' cuts or pads a tensor of rank {len(shape)}, which has no native kernel"
-        )
-    starts, steps = slice_of(program, cut, shape) if cut else ([0] * len(shape), [1] * len(shape))
-    if min(steps) < 0:
-        raise EngineError(f"'{last.output}' runs backwards, for which there is no native kernel")
-    inner = program.type(cut.output).static if cut else shape
-    at = _begins(program, pad, len(shape)) if pad else [0] * len(shape)
-    if at[0] or starts[0] or steps[0] != 1 or steps[1] != 1 or inner is None or inner[0] != shape[0]:
-        raise EngineError(f"'{last.output}' cuts or pads the batch or skips channels: no native kernel")
+    images, rank = graph.images.get(last.output), len(graph.shapes[source])
+    found = slice_of(graph, cut) if cut else ([0] * rank, [1] * rank)
+    at = _begins(graph, pad) if pad else [0] * rank
+    if images is None or source not in graph.images or found is None or at is None:
+        return None
+    starts, steps = found
+    inner = graph.shapes[cut.output if cut else source]
+    batches = {images.batch, inner[0], graph.shapes[source][0]}
+    if min(steps) < 0 or at[0] or len(batches) > 1 or steps[:2] != [1, 1]:
+        return None  # backwards, or of the batch, or by leaving channels out
     extent = _place(inner, 1)
-    partial = images_of(program, last.output)[1:] != extent
-    routine = Copy(_place(at, 0), _place(starts, 0), _place(steps, 1)[1:], extent, fill=partial)
+    routine = Copy(_place(at, 0), _place(starts, 0), _place(steps, 1)[1:], extent, fill=images[1:] != extent)
     return Light(routine, (source,), last.output)
 
 
@@ -52,19 +50,15 @@ def _place(values: Sequence[int], missing: int) -> tuple[int, int, int]:
     return channel, row, column
 
 
-def _begins(program: Program, node: Node, rank: int) -> list[int]:
-    """How many zeros a padding puts before each axis."""
-    value = program.constants.get(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] else None
-    zero = (
-        value is None if len(node.inputs) < 3 or not node.inputs[2] else value is not None and not value.any()
-    )
-    if node.attrs["mode"] != "constant" or not zero:
-        raise EngineError(f"'{node.output}' pads with something else than zeros, which has no native kernel")
-    pads = ints(program, node, 1) or []
-    axes = ints(program, node, 3) or list(range(rank))
-    begins = [0] * rank
-    for axis, begin, end in zip(axes, pads, pads[len(axes) :]):
-        if begin < 0 or end < 0:
-            raise EngineError(f"'{node.output}' has negative pads, for which there is no native kernel")
+def _begins(graph: StepGraph, node: Node) -> list[int] | None:
+    """How many zeros a padding puts before each axis; None if it does something else."""
+    number = graph.constants.get(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] else np.zeros(1)
+    pads, axes = ints(graph, node, 1), ints(graph, node, 3)
+    if node.attrs["mode"] != "constant" or number is None or number.any() or not pads or min(pads) < 0:
+        return None
+    if axes is None and len(node.inputs) > 3 and node.inputs[3]:
+        return None
+    begins = [0] * len(graph.shapes[node.output])
+    for axis, begin in zip(range(len(begins)) if axes is None else axes, pads):
         begins[axis] = begin
     return begins

@@ -9,132 +9,109 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
-from tensmith.backend.native.images import images_of
-from tensmith.backend.native.steps.image_elementwise import is_elementwise
-from tensmith.backend.native.steps.integers import operands
-from tensmith.backend.native.steps.parts import padded_slice
-from tensmith.errors import EngineError
-from tensmith.ir import Node, Program
+from tensmith.backend.native.steps.elementwise import is_elementwise
+from tensmith.backend.native.steps.graph import StepGraph
+from tensmith.backend.native.steps.parts import cuts, padded_slice
+from tensmith.backend.native.steps.single import over_images
+from tensmith.ir import Node
 from tensmith.ir.handlers import Handlers
 from tensmith.ir.ops.elementwise import Elementwise
+from tensmith.ir.ops.pooling import GlobalPool, Pool
+from tensmith.ir.ops.product import Product
 from tensmith.ir.ops.quantization import OnGrid
 
-# Whether an image kernel computes a node of an op that has kernels on images alone; EngineError if not, too.
-_kernels = Handlers[Callable[[Program, Node], bool]]()
-# The same of ops that have kernels on tensors, too.
-_others = Handlers[Callable[[Program, Node], bool]]()
+# Whether an image kernel computes a node of an op that has kernels on images alone.
+_kernels = Handlers[Callable[[StepGraph, Node], bool]]()
 
 
-def tensor_nodes(program: Program) -> frozenset[Node]:
-    """The nodes that read and make dense tensors."""
-    found: set[Node] = set()
-    computed = [node for node in program.nodes if node.output not in program.static_values]
-    kept = {node for node in computed if _is_kernel(program, node)}
-    images = bool(kept)
+def placed(graph: StepGraph) -> StepGraph:
+    """The graph with its tensor nodes, and what each value is called where it lies as a tensor."""
+    program, found = graph.program, set[Node]()
+    computed = [node for node in program.nodes if node.output not in graph.constants]
+    kept = {node for node in computed if _is_kernel(graph, node)}
     for node in computed:
         if node in kept:
             continue
         behind = any(program.producers.get(name) in found for name in node.inputs if name)
-        if behind or not (images or node.op == "softmax") or not _on_images(program, node):
+        if behind or not (kept or node.op == "softmax") or not _on_images(graph, node):
             found.add(node)
     for node in reversed(computed):
         readers = program.consumers.get(node.output, ())
         if node.kind(OnGrid) is not None and readers and found.isdisjoint(readers):
             found.discard(node)
-    return frozenset(found)
+    tensors = frozenset(found)
+    names = {
+        value: f"{value} as a tensor" if _both(graph, tensors, value) else value for value in graph.shapes
+    }
+    return replace(graph, tensors=tensors, names=names)
 
 
-def _is_kernel(program: Program, node: Node) -> bool:
+def _both(graph: StepGraph, tensors: frozenset[Node], value: str) -> bool:
+    """Whether image nodes make a value and tensor nodes read it, or the other way round."""
+    if value in graph.program.constants:
+        return False
+    producer = graph.program.producers.get(value)
+    touching = (*graph.program.consumers.get(value, ()), *([producer] if producer else []))
+    return len({node in tensors for node in touching}) > 1
+
+
+def _is_kernel(graph: StepGraph, node: Node) -> bool:
     """Whether an image kernel computes a convolution, pool or padding; all others run by their formulas."""
     fits = _kernels.find(node)
-    if fits is None:
-        return False
-    try:
-        images_of(program, node.inputs[0]), images_of(program, node.output)
-        return fits(program, node)
-    except EngineError:
-        return False
+    return fits is not None and {node.inputs[0], node.output} <= graph.images.keys() and fits(graph, node)
 
 
 @_kernels("conv")
-def _constant_weights(program: Program, node: Node) -> bool:
-    return all(name in program.static_values for name in node.inputs[1:] if name)
+def _constant_weights(graph: StepGraph, node: Node) -> bool:
+    return all(name in graph.constants for name in node.inputs[1:] if name)
 
 
-@_kernels("max_pool", "average_pool")
-def _flat_window(program: Program, node: Node) -> bool:
-    return len(node.attrs["kernel_shape"]) == 2 and len(node.outputs) == 1
+@_kernels(Pool, GlobalPool)
+def _pools(graph: StepGraph, node: Node) -> bool:
+    return over_images(graph, node) is not None
 
 
-@_kernels("global_average_pool", "global_max_pool", "batch_normalization")
-def _always(program: Program, node: Node) -> bool:
-    return True
+@_kernels("batch_normalization")
+def _constant_statistics(graph: StepGraph, node: Node) -> bool:
+    return is_elementwise(graph, node)
 
 
 @_kernels("pad")
-def _pads_images(program: Program, node: Node) -> bool:
-    padded_slice(program, node, None)
-    return True
+def _pads_images(graph: StepGraph, node: Node) -> bool:
+    return padded_slice(graph, node, None) is not None
 
 
-def _on_images(program: Program, node: Node) -> bool:
+def _on_images(graph: StepGraph, node: Node) -> bool:
     """Whether an image kernel computes a node that is no convolution or pool."""
-    computed = [name for name in node.inputs if name and name not in program.static_values]
-    try:
-        before = [images_of(program, name) for name in computed]
-        after = images_of(program, node.output)
-    except EngineError:
+    computed = [name for name in node.inputs if name and name not in graph.constants]
+    if not computed or len(node.outputs) > 1 or not graph.images.keys() >= {*computed, node.output}:
         return False
-    if not before or len(node.outputs) > 1:
-        return False
+    first = graph.images[computed[0]]
     if node.traits.renames:
-        return before[0].batch == after.batch
-    fits = _others.find(node)
-    if fits is not None:
-        return fits(program, node)
-    if not is_elementwise(program, node):
-        return False
-    return all(_fits(program, node, name) for name in node.inputs if name)
-
-
-@_others("gemm", "matmul")
-def _is_layer(program: Program, node: Node) -> bool:
-    """One row times a constant matrix; rows of bytes have kernels on images alone."""
-    if operands(program, node) is not None:
+        return first.batch == graph.images[node.output].batch
+    if node.kind(Product) is not None:
+        return _is_layer(graph, node, computed)
+    if cuts(node):
+        return padded_slice(graph, None, node) is not None
+    if over_images(graph, node) is not None:
         return True
-    computed = [name for name in node.inputs if name and name not in program.static_values]
-    shape = program.type(node.inputs[0]).static or ()
-    plain = not bool(node.attrs.get("transA", 0)) and computed == [node.inputs[0]]
-    return bool(len(shape) == 2 and plain and images_of(program, computed[0]).batch == 1)
+    return is_elementwise(graph, node) and all(_fits(graph, node, name) for name in node.inputs if name)
 
 
-@_others("concat", "softmax")
-def _along_channels(program: Program, node: Node) -> bool:
-    return bool(node.attrs["axis"] % len(program.type(node.output).dims) == 1)
+def _is_layer(graph: StepGraph, node: Node, computed: list[str]) -> bool:
+    """One row times a constant matrix; rows of bytes have kernels on images alone."""
+    one = computed == [node.inputs[0]] and graph.images[computed[0]].batch == 1
+    ranks = [len(graph.shapes[name]) for name in node.inputs[:2]]
+    plain = not node.attrs.get("transA", 0) and ranks == [2, 2]
+    return plain and (one or node in graph.integers)
 
 
-@_others("slice")
-def _cuts_images(program: Program, node: Node) -> bool:
-    try:
-        padded_slice(program, None, node)
-    except EngineError:
-        return False
-    return True
-
-
-@_others("reduce_mean", "reduce_max")
-def _over_space(program: Program, node: Node) -> bool:
-    axes = program.constants.get(node.inputs[1]) if len(node.inputs) > 1 else None
-    rank = len(program.type(node.inputs[0]).dims)
-    return rank == 4 and axes is not None and sorted(int(a) % 4 for a in axes) == [2, 3]
-
-
-def _fits(program: Program, node: Node, value: str) -> bool:
+def _fits(graph: StepGraph, node: Node, value: str) -> bool:
     """Whether an operand is as large as the result, one position of it, one number a channel, or a number."""
-    shape = program.type(value).static or ()
-    whole = program.type(node.output).static or ()
-    if value in program.static_values:
+    shape, whole = graph.shapes[value], graph.shapes[node.output]
+    if value in graph.constants:
         aligned = (1,) * (len(whole) - len(shape)) + shape
         channel = len(whole) > 1 and aligned[1] == math.prod(shape) == whole[1]
         return math.prod(shape) == 1 or channel or node.kind(Elementwise) is None
