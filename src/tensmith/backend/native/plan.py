@@ -17,7 +17,6 @@ from tensmith.backend.native.images import Images
 from tensmith.backend.native.in_place import add_in_place
 from tensmith.backend.native.layout import Action, Layout, lay_out
 from tensmith.backend.native.prepare.road import PassRecord, prepared
-from tensmith.backend.native.quantization import parameters_of_values
 from tensmith.backend.native.steps.graph import seen, step_graph
 from tensmith.backend.native.steps.grouping import group
 from tensmith.backend.native.steps.placement import placed
@@ -131,9 +130,8 @@ def make_plan(
             raise EngineError(f"'{name}' has {math.prod(sizes)} elements; native takes tensors up to 2^31")
     total = sum(constant.nbytes for constant in program.constants.values())
     choose = chooser(2 * total)
-    quantized = parameters_of_values(program, graph.parameters, dtypes.keys())
     ends = tuple(program.inputs), program.outputs
-    layout = lay_out(steps, images, quantized, *ends, isa, choose, dtypes, threads)
+    layout = lay_out(steps, images, graph.quantized, *ends, isa, choose, dtypes, threads)
     add_in_place(layout)
     places, scratch, arena_bytes = _memory(layout, program)
     weights, offsets = _weights(layout.actions)

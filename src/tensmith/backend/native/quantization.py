@@ -5,7 +5,7 @@ Signed bytes are kept as unsigned ones: 128 is added to them and to their zero p
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -36,12 +36,9 @@ def parameters_of(program: Program, node: Node) -> QuantizationParameters | None
 
 
 def parameters_of_values(
-    program: Program, parameters: Mapping[Node, QuantizationParameters], tensors: Container[str]
+    program: Program, parameters: Mapping[Node, QuantizationParameters]
 ) -> dict[str, QuantizationParameters]:
-    """Those of every computed value of bytes, as those who read it understand it, given those of nodes.
-
-    Values in `tensors` have element types of their own.
-    """
+    """Those of every computed value of bytes, as those who read it understand it, given those of nodes."""
     found: dict[str, QuantizationParameters] = {}
     for node, one in parameters.items():
         if node.output in program.static_values:
@@ -52,10 +49,4 @@ def parameters_of_values(
     for node in reversed(program.nodes):
         if node.output in found:
             found.update({name: found[node.output] for name in node.picked if name not in found})
-    for name in (*program.inputs, *program.outputs):
-        dtype = program.type(name).dtype
-        if name in tensors:
-            continue
-        if dtype != "f32" and (dtype != "u8" or name not in found):
-            raise EngineError(f"'{name}' is {dtype} at the border of the program: there is no native kernel")
     return found

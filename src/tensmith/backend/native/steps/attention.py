@@ -8,9 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tensmith.backend.native.steps.graph import StepGraph
-from tensmith.backend.native.steps.norms import closed, other_number
 from tensmith.backend.native.steps.operands import Free, Reads
-from tensmith.backend.native.steps.patterns import matched, read_as
+from tensmith.backend.native.steps.patterns import closed, matched, other_number, read_as
 from tensmith.backend.native.steps.step import Dense, Step
 from tensmith.ir import Node
 from tensmith.kernel.routines.attention import AttentionRoutine
@@ -43,10 +42,10 @@ def attention(graph: StepGraph, node: Node, free: Free) -> tuple[Step, list[Node
         return None
     nodes, output = list(found.nodes), found.nodes[-1].output
     shape = graph.shapes[output]
+    out, last = _turned(graph, output, free)
     reads = Reads(graph)
     q, k, v = (reads.matrix(name, shape[:-2]) for name in (found.q, found.k, found.v))
     mask = reads.operand(found.mask, graph.shapes[node.output]) if found.mask else None
-    out, last = _turned(graph, output, free)
     if found.turned:
         v, out = replace(v, view=_transposed(v.view)), _transposed(out)
     routine = AttentionRoutine(q, k, v, mask, out, found.scale, graph.isa, found.blind)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tensmith.backend.native.quantization import quantized_values
-from tensmith.backend.native.steps.functions import composed
+from tensmith.backend.native.steps.functions import ElementFunction, composed
 from tensmith.backend.native.steps.graph import StepGraph
 from tensmith.backend.native.steps.operands import Free, Reads
 from tensmith.backend.native.steps.step import Array, Dense, Light, Step
@@ -104,7 +104,14 @@ class _Tree:
             if before is not None and encodes(before):
                 pair = self.graph.parameters[before], self.graph.parameters[node]
                 return grid_code.rounded(text(before.inputs[0]), *pair)
-            return self.graph.functions[node].filled(node.inputs, text, table)
+            function = self.graph.functions[node]
+            return function.filled({hole: filling(function, node, hole) for hole in function.holes})
+
+        def filling(function: ElementFunction, node: Node, hole: str) -> str:
+            if hole.isdigit():
+                return text(node.inputs[int(hole)])
+            assert table is not None
+            return table(function.tables[int(hole[1:])])
 
         return text(self.value)
 
@@ -266,7 +273,8 @@ def function_behind(graph: StepGraph, value: str, free: Free) -> tuple[Activatio
         return f"splat({literal(number)})"
 
     while len(inside) < MOST_PRINTED and (node := _next(graph, inside, known, free)) is not None:
-        text = graph.functions[node].filled(node.inputs, named)
+        function = graph.functions[node]
+        text = function.filled({hole: named(node.inputs[int(hole)]) for hole in function.holes})
         known[node.output] = f"t{len(inside)}_"
         lines.append(f"vf {known[node.output]} = {text};")
         inside.append(node)

@@ -6,7 +6,7 @@ Both are read from the declared meanings of their ops. Parameters stand for a no
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -48,17 +48,14 @@ class ElementFunction(NamedTuple):
         """Whether the C has instructions or functions on vectors alone, none that goes lane by lane."""
         return self.vector is not None and "EACH(" not in self.vector
 
-    def filled(
-        self, inputs: Sequence[str], named: Callable[[str], str], table: Callable[[Array], str] | None = None
-    ) -> str:
-        """The C, given that of inputs and of tables; what stands there twice is asked for once."""
+    @property
+    def holes(self) -> tuple[str, ...]:
+        """Those of the C, in the order in which they stand there."""
+        return tuple(dict.fromkeys(_HOLE.findall(self.vector))) if self.vector is not None else ()
+
+    def filled(self, texts: Mapping[str, str]) -> str:
+        """The C with a text in the place of each hole."""
         assert self.vector is not None
-        texts: dict[str, str] = {}
-        for hole in dict.fromkeys(_HOLE.findall(self.vector)):
-            if hole.isdigit():
-                texts[hole] = named(inputs[int(hole)])
-            elif table is not None:
-                texts[hole] = table(self.tables[int(hole[1:])])
         return _HOLE.sub(lambda found: texts[found[1]], self.vector)
 
     def count(self, places: Sequence[int]) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from tensmith.backend.native.images import Images, images_of, rows_of
-from tensmith.backend.native.quantization import parameters_of
+from tensmith.backend.native.quantization import parameters_of, parameters_of_values
 from tensmith.backend.native.steps.activations import activation_of
 from tensmith.backend.native.steps.functions import ElementFunction, element_function
 from tensmith.backend.native.steps.integers import IntegerOperands, integer_operands
@@ -23,6 +23,7 @@ from tensmith.kernel.isa import Isa
 from tensmith.kernel.quantized import QuantizationParameters
 
 Fact = TypeVar("Fact")
+_NO_KERNEL = "there is no native kernel"
 
 
 @dataclass(eq=False)
@@ -41,6 +42,7 @@ class StepGraph:
     images: Mapping[str, Images]
     constants: StaticValues
     parameters: Mapping[Node, QuantizationParameters]
+    quantized: Mapping[str, QuantizationParameters]
     integers: Mapping[Node, IntegerOperands]
     activations: Mapping[Node, Activation]
     functions: Mapping[Node, ElementFunction]
@@ -62,6 +64,7 @@ def step_graph(program: Program, isa: Isa) -> StepGraph:
     constants = StaticValues(program)
     computed = [node for node in program.nodes if node.output not in constants]
     parameters = _known(program.nodes, lambda node: parameters_of(program, node))
+    quantized = parameters_of_values(program, parameters)
     activations = _known(computed, lambda node: activation_of(constants, node))
     return StepGraph(
         program,
@@ -71,6 +74,7 @@ def step_graph(program: Program, isa: Isa) -> StepGraph:
         images={name: seen for name, type_ in types.items() if (seen := images_of(type_)) is not None},
         constants=constants,
         parameters=parameters,
+        quantized=quantized,
         integers=_known(computed, lambda node: integer_operands(program, parameters, node)),
         activations=activations,
         functions=_known(
@@ -96,16 +100,19 @@ def seen(graph: StepGraph, names: Iterable[str]) -> tuple[dict[str, Images], dic
     called = {name: value for value, name in graph.names.items()}
     images = {name: Images(1, size, 1, 1) for name, size in graph.tables.items()}
     dtypes = dict.fromkeys(graph.tables, "f32")
+    ends = {*graph.program.inputs, *graph.program.outputs}
     for name in names:
         value = called.get(name, name)
         type_ = graph.program.type(value)
         tensor = name in called and (name != value or _is_tensor(graph, value))
         found = rows_of(type_) if tensor else images_of(type_)
         if found is None:
-            raise EngineError(f"'{value}' is {type_}; there is no native kernel for that yet")
+            raise EngineError(f"'{value}' is {type_}; {_NO_KERNEL} for that yet")
         images[name] = found
         if tensor:
             dtypes[name] = type_.dtype
+        elif value in ends and type_.dtype != "f32" and (type_.dtype != "u8" or value not in graph.quantized):
+            raise EngineError(f"'{value}' is {type_.dtype} at the border of the program: {_NO_KERNEL}")
     return images, dtypes
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from tensmith.backend.native.steps.graph import StepGraph
 from tensmith.backend.native.steps.operands import Free
-from tensmith.backend.native.steps.patterns import matched, read_as
+from tensmith.backend.native.steps.patterns import closed, matched, read_as
 from tensmith.backend.native.steps.step import Array, Dense, Step
 from tensmith.ir import Node
 from tensmith.ir.ops.normalization import RowNormalization
@@ -111,26 +111,9 @@ def _with_tables(graph: StepGraph, norm: Norm) -> Norm:
     return norm
 
 
-def other_number(graph: StepGraph, node: Node) -> tuple[str, float] | None:
-    """(the computed input, the number) of a node of two inputs, one of them a single number."""
-    for value, other in (node.inputs, node.inputs[::-1]):
-        number = graph.constants.number(other)
-        if number is not None and graph.shapes[value] == graph.shapes[node.output]:
-            return value, number
-    return None
-
-
 def _last_axis(graph: StepGraph, found: Match) -> bool:
     """Whether a matched mean is over the last axis, which it keeps."""
     axes = graph.constants.get(found.values["axes"])
     rank = len(graph.shapes[found.nodes[0].output])
     kept = bool(found.attrs["mean"]["keepdims"])
     return axes is not None and kept and [int(axis) % rank for axis in axes.reshape(-1)] == [rank - 1]
-
-
-def closed(graph: StepGraph, nodes: tuple[Node, ...]) -> bool:
-    """Whether nobody else reads what is computed on the way, and all are tensor nodes."""
-    inner = [graph.program.consumers.get(node.output, ()) for node in nodes[:-1]]
-    outputs = set(graph.program.outputs)
-    read = all(reader in nodes for readers in inner for reader in readers)
-    return read and not any(node.output in outputs for node in nodes[:-1]) and graph.tensors.issuperset(nodes)
