@@ -53,14 +53,16 @@ class StepGraph:
 
 
 def step_graph(program: Program, isa: Isa) -> StepGraph:
-    """The facts of a program; EngineError if a size is a symbol."""
-    outputs = (name for node in program.nodes for name in node.outputs if name)
-    types = {name: program.type(name) for name in (*program.inputs, *program.constants, *outputs)}
-    shapes = {name: type_.static for name, type_ in types.items() if type_.static is not None}
-    for name in types.keys() - shapes.keys():
-        raise EngineError(
-            f"'{name}' has the symbolic shape {types[name]}; the native engine needs fixed sizes"
-        )
+    """The facts of a program; EngineError where sizes are not fixed."""
+    types = {name: program.type(name) for name in (*program.inputs, *program.constants)}
+    for name, type_ in types.items():
+        if type_.static is None:
+            raise EngineError(f"'{name}' has the symbolic shape {type_}; the native engine needs fixed sizes")
+    for node in program.nodes:
+        types |= {name: program.type(name) for name in node.outputs if name}
+        if any(types[name].static is None for name in node.outputs if name):  # its sizes depend on numbers
+            raise EngineError(f"{node.label} has no native kernel yet; another engine runs it")
+    shapes = {name: type_.static or () for name, type_ in types.items()}
     constants = StaticValues(program)
     computed = [node for node in program.nodes if node.output not in constants]
     parameters = _known(program.nodes, lambda node: parameters_of(program, node))

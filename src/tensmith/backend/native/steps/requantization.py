@@ -131,11 +131,11 @@ class Behind:
         self.target = grid
         alone = self.residual is None and self.activation is None and not self.late
         if self.inner is not None and alone:
-            self._join_grids(self.inner, grid)
+            self._join_roundings(self.inner, grid)
         return self._take(node)
 
-    def _join_grids(self, inner: QuantizationParameters, target: QuantizationParameters) -> None:
-        """Two roundings onto one grid are one."""
+    def _join_roundings(self, inner: QuantizationParameters, target: QuantizationParameters) -> None:
+        """Two roundings by the same parameters are one."""
         if inner[:2] == target[:2]:
             low, high = max(inner.low, target.low), min(inner.high, target.high)
             self.inner, self.target = None, target._replace(low=min(low, high), high=high)
