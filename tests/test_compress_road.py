@@ -67,10 +67,21 @@ def given(code: CodeType) -> Iterable[str]:
     return (*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount], *code.co_freevars)
 
 
-class Walk:
-    """Follows the model while a function runs; `hops` in the order in which they were made first."""
+def from_road_to_runs(caller: str, callee: str) -> bool:
+    """Whether a call is a hop of the compress road."""
+    return floor(callee) >= _RUNS and floor(caller) >= _ROAD
 
-    def __init__(self) -> None:
+
+class Walk:
+    """Follows the model while a function runs; `hops` in the order in which they were made first.
+
+    They begin in the module `start`; `is_hop` says which calls between modules count.
+    """
+
+    def __init__(
+        self, start: str = "compression", is_hop: Callable[[str, str], bool] = from_road_to_runs
+    ) -> None:
+        self._start, self._is_hop = start, is_hop
         self._found: dict[Hop, int] = {}
         self._open: dict[FrameType, tuple[Hop, int]] = {}
         self._events = 0
@@ -88,7 +99,7 @@ class Walk:
 
     @property
     def returns(self) -> list[Hop]:
-        seen, place, found = {"compression"}, "compression", []
+        seen, place, found = {self._start}, self._start, []
         for hop in self.hops:
             room = hop[2]
             if room != place and room in seen:
@@ -109,9 +120,7 @@ class Walk:
         callee, caller = module(frame), frame.f_back
         while caller is not None and not module(caller):
             caller = caller.f_back
-        if caller is None or floor(callee) < _RUNS or module(caller) == callee:
-            return
-        if floor(module(caller)) < _ROAD:
+        if caller is None or module(caller) == callee or not self._is_hop(module(caller), callee):
             return
         code = frame.f_code
         hop = module(caller), caller.f_code.co_qualname, callee, code.co_qualname

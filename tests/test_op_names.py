@@ -18,9 +18,9 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "tensmith"
 LEFT = {
     "rewrite/term.py": (3, "the matcher of patterns itself, and sums and products without an operand"),
     "rewrite/rule.py": (1, "rules are offered nodes of the ops that they declare"),
-    "backend/native/sums.py": (1, "the one test for sums of two values, for everyone who has an epilogue"),
-    "backend/native/image_steps/parts.py": (2, "a padding of a slice is one copy"),
-    "backend/native/tensor_nodes.py": (1, "a softmax in a program without images stays one of channels"),
+    "backend/native/steps/sums.py": (1, "the one test for sums of two values, for all epilogues"),
+    "backend/native/steps/parts.py": (2, "a padding of a slice is one copy"),
+    "backend/native/steps/placement.py": (1, "a softmax in a program without images stays one of channels"),
     "backend/native/prepare/packed.py": (1, "a pass over one op"),
     "equality/cuts.py": (1, "a guess where degrees grow; a wrong one costs time alone"),
     "evaluate/count.py": (1, "what engines take into the kernel beside it"),

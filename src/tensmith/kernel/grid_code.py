@@ -15,3 +15,10 @@ def codes_of(x: str, grid: QuantizationParameters) -> str:
 def numbers_of(codes: str, grid: QuantizationParameters) -> str:
     """(codes - zero_point) * scale."""
     return f"(({codes} - splat({literal(grid.zero_point)})) * splat({literal(grid.scale)}))"
+
+
+def rounded(x: str, onto: QuantizationParameters, back: QuantizationParameters) -> str:
+    """numbers_of(codes_of(x)), on grids of one zero point, which is then neither added nor taken off."""
+    low, high = (f"splat({literal(bound - onto.zero_point)})" for bound in (onto.low, onto.high))
+    units = f"rint_f({x} / splat({literal(onto.scale)}))"
+    return f"(vmin({high}, vmax({low}, {units})) * splat({literal(back.scale)}))"

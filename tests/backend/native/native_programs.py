@@ -11,10 +11,19 @@ from nets import Net as Net
 from tensmith.backend.native.emit.folder import write_folder
 from tensmith.backend.native.emit.loader import Model
 from tensmith.backend.native.plan import make_plan
+from tensmith.backend.native.steps import Step
+from tensmith.backend.native.steps.graph import step_graph
+from tensmith.backend.native.steps.grouping import group
+from tensmith.backend.native.steps.placement import placed
 from tensmith.ir import Program, interpret
 from tensmith.kernel import Isa, host_isa
 
 Array = np.ndarray[Any, Any]
+
+
+def steps_of(program: Program) -> list[Step]:
+    """The steps of a prepared program."""
+    return group(placed(step_graph(program, host_isa())))
 
 
 def compile_folder(program: Program, folder: Path, isa: Isa | None = None) -> Path:

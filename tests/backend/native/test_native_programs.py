@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from native_programs import answers, compile_folder
+from native_programs import answers, compile_folder, steps_of
 
 from nets import NETS, Net, residual_block
 from tensmith.backend.native.emit.loader import Model
-from tensmith.backend.native.grouping import group
 from tensmith.backend.native.plan import fixed, make_plan
 from tensmith.backend.native.steps import Heavy, Light
 from tensmith.engine import ENGINES
@@ -33,7 +32,7 @@ def test_an_epilogue_takes_all_it_can() -> None:
     net = Net(1, 16, 8, 8)
     shortcut = net.conv("x", 16, 16)
     joined = net.add("relu", net.add("add", net.conv("x", 16, 16), shortcut))
-    steps = group(net.program(joined), host_isa())
+    steps = steps_of(net.program(joined))
     assert [type(step) for step in steps] == [Heavy, Heavy]
     assert steps[1].residual == steps[0].output or steps[1].residual == shortcut
     assert steps[1].activation is not None and steps[1].activation.name == "relu"
@@ -42,7 +41,7 @@ def test_an_epilogue_takes_all_it_can() -> None:
 def test_a_value_that_is_read_twice_stays_outside_of_epilogues() -> None:
     net = Net(1, 16, 8, 8)
     x = net.conv("x", 16, 16)
-    steps = group(net.program(net.add("relu", x), net.add("tanh", x)), host_isa())
+    steps = steps_of(net.program(net.add("relu", x), net.add("tanh", x)))
     assert [type(step) for step in steps] == [Heavy, Light, Light]
 
 

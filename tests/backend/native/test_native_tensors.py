@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from native_programs import Net, answers, compile_folder
+from native_programs import Net, answers, compile_folder, steps_of
 
 from tensmith.backend.native.emit.loader import Model
-from tensmith.backend.native.grouping import group
 from tensmith.backend.native.plan import fixed, make_plan
 from tensmith.backend.native.steps import Dense, Heavy, Rename
 from tensmith.engine import ENGINES
@@ -173,19 +172,19 @@ def test_tensors_on_other_instruction_sets(name: str, build: Callable[[], Progra
 
 def test_a_whole_head_is_one_step() -> None:
     program = attention_layer(2, 16, "causal")()
-    steps = group(program, host_isa())
+    steps = steps_of(program)
     kinds = [type(step.routine) if isinstance(step, Dense) else type(step) for step in steps]
     assert kinds == [Heavy, AttentionRoutine, Rename, Heavy]
 
 
 def test_normalizations_are_found_in_every_form() -> None:
-    steps = group(normalizations(), host_isa())
+    steps = steps_of(normalizations())
     kinds = [type(step.routine) if isinstance(step, Dense) else type(step) for step in steps]
     assert kinds == [RowNorm, RowNorm, Heavy, RowNorm]
 
 
 def test_gelu_is_part_of_the_product_before_it() -> None:
-    steps = group(layers(), host_isa())
+    steps = steps_of(layers())
     assert [step.activation is not None for step in steps if isinstance(step, Heavy)] == [
         True,
         True,
@@ -200,7 +199,7 @@ def test_a_value_read_twice_is_no_part_of_a_curve() -> None:
     x = net.add("matmul", "x", net.constant(values=_matrix(net, 8, 8)))
     half = net.add("mul", x, scalar(net, 0.5))
     program = net.program(net.add("mul", half, net.add("tanh", x)), half)
-    heavy = next(step for step in group(program, host_isa()) if isinstance(step, Heavy))
+    heavy = next(step for step in steps_of(program) if isinstance(step, Heavy))
     assert heavy.activation is None
 
 
@@ -233,7 +232,7 @@ def test_what_is_no_number_spoils_its_row_alone(tmp_path: Path) -> None:
 
 
 def test_elements_far_apart_are_read_where_they_lie() -> None:
-    steps = group(rotations(), host_isa())
+    steps = steps_of(rotations())
     assert [type(step.routine) for step in steps if isinstance(step, Dense)] == [Strided, Strided]
 
 

@@ -56,6 +56,6 @@ def _pair(layout: Layout, actions: list[Action]) -> tuple[str, str] | None:
 
 def _alike(layout: Layout, one: str, other: str) -> bool:
     """Whether two roots are of one size, in the same blocks, with one halo, and in the arena."""
-    outside = {one, other} & (layout.tight | layout.tensors | layout.grids.keys())
+    outside = {one, other} & (layout.tight | layout.tensors | layout.parameters.keys())
     same = layout.images[one].batch == layout.images[other].batch
     return same and not outside and layout.buffer(one) == layout.buffer(other)

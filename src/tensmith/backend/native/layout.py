@@ -59,14 +59,14 @@ class Layout:
     """What the actions read and write: `block` of each value, and the root whose memory it lies in.
 
     `offset` counts channels into the root; roots have a halo. Values in `tight` can have none: inputs,
-    outputs, and what is seen under two shapes. Values with a grid are bytes; those in `encoded` lie nowhere
-    until they are wanted; those in `windows` are some positions of another one. Those in `tensors` are
-    matrices that lie dense: rows as positions, columns as channels, all channels in one block; `dtypes` has
-    their element types where they are no floats.
+    outputs, and what is seen under two shapes. Values with quantization `parameters` are bytes; those in
+    `encoded` lie nowhere until they are wanted; those in `windows` are some positions of another one. Those
+    in `tensors` are matrices that lie dense: rows as positions, columns as channels, all channels in one
+    block; `dtypes` has their element types where they are no floats.
     """
 
     images: dict[str, Images]
-    grids: dict[str, QuantizationParameters]
+    parameters: dict[str, QuantizationParameters]
     lanes: int
     tensors: frozenset[str] = frozenset()
     dtypes: Mapping[str, str] = field(default_factory=dict)
@@ -95,7 +95,7 @@ class Layout:
         root, _ = self.root(value)
         images = self.images[value]
         halo = NO_HALO if root in self.tight else self.halo.get(root, NO_HALO)
-        dtype = "u8" if value in self.grids else self.dtypes.get(value, "f32")
+        dtype = "u8" if value in self.parameters else self.dtypes.get(value, "f32")
         return Buffer(images.channels, images.height, images.width, self.block[value], halo, dtype)
 
     def wanted(self, value: str, block: int, halo: Halo = NO_HALO) -> str:
@@ -135,20 +135,20 @@ class Layout:
         else:
             return value
         self.images[name], self.block[name] = images, self.block[value]
-        if value in self.grids:
-            self.grids[name] = self.grids[value]
+        if value in self.parameters:
+            self.parameters[name] = self.parameters[value]
         return name
 
     def _copied(self, value: str, name: str, block: int) -> str:
         """A copy of that name in these blocks, made now unless there is one."""
         if name not in self.block:
             self.images[name], self.block[name] = self.images[value], block
-            if value in self.grids:
-                self.grids[name] = self.grids[value]
+            if value in self.parameters:
+                self.parameters[name] = self.parameters[value]
             step = self.encoded.get(value)
             made = Action(_conversion(self, value, block), (value,), name)
             if step is not None:
-                made = Action(Quantize(step.grid, self.lanes), (step.source,), name)
+                made = Action(Quantize(step.parameters, self.lanes), (step.source,), name)
             self.actions.append(made)
         return name
 
@@ -159,7 +159,7 @@ def _in_blocks(value: str, block: int) -> str:
 
 
 def lay_out(
-    steps: list[Step], images: Mapping[str, Images], grids: Mapping[str, QuantizationParameters],
+    steps: list[Step], images: Mapping[str, Images], parameters: Mapping[str, QuantizationParameters],
     inputs: tuple[str, ...], outputs: tuple[str, ...], isa: Isa, choose: Chooser, dtypes: Mapping[str, str],
     threads: int = 1,
 ) -> Layout:  # fmt: skip
@@ -167,11 +167,11 @@ def lay_out(
 
     Values with an entry in `dtypes` are tensors.
     """
-    layout = Layout(dict(images), dict(grids), isa.lanes, frozenset(dtypes), dtypes, threads)
+    layout = Layout(dict(images), dict(parameters), isa.lanes, frozenset(dtypes), dtypes, threads)
     layout.block.update({name: images[name].channels if name in dtypes else 1 for name in inputs})
     layout.tight.update(inputs)
     layout.tight.update(step.source for step in steps if isinstance(step, Rename))
-    network = Network(images, layout.tensors, frozenset(grids), inputs, outputs, isa, threads)
+    network = Network(images, layout.tensors, frozenset(parameters), inputs, outputs, isa, threads)
     chosen = choose_kernels(steps, network, choose)
     for step in steps:
         if isinstance(step, Heavy):
@@ -203,8 +203,8 @@ def _output(layout: Layout, output: str, inputs: tuple[str, ...]) -> None:
     images = layout.images[output]
     layout.images[name] = images
     layout.block[name] = images.channels if output in layout.tensors else 1
-    if output in layout.grids:
-        layout.grids[name] = layout.grids[output]
+    if output in layout.parameters:
+        layout.parameters[name] = layout.parameters[output]
     layout.tight.add(name)
     there = root in layout.tensors and layout.block[output] == images.channels
     if output in layout.tensors and there and root not in inputs:

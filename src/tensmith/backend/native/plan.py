@@ -13,15 +13,14 @@ import numpy as np
 
 from tensmith.backend.native.arena import ALIGNMENT, Lifetime, arrange
 from tensmith.backend.native.choose.choosers import Chooser, estimated
-from tensmith.backend.native.grouping import group
-from tensmith.backend.native.images import Images, images_of, rows_of
+from tensmith.backend.native.images import Images
 from tensmith.backend.native.in_place import add_in_place
 from tensmith.backend.native.layout import Action, Layout, lay_out
 from tensmith.backend.native.prepare.road import PassRecord, prepared
-from tensmith.backend.native.quantized.grids import grids
-from tensmith.backend.native.steps import Array, reads
-from tensmith.backend.native.tensor_nodes import tensor_nodes
-from tensmith.backend.native.tensor_steps.operands import TensorOperands
+from tensmith.backend.native.steps.graph import seen, step_graph
+from tensmith.backend.native.steps.grouping import group
+from tensmith.backend.native.steps.placement import placed
+from tensmith.backend.native.steps.step import Array, reads
 from tensmith.errors import EngineError
 from tensmith.ir import Program, TensorType
 from tensmith.kernel.algorithm import Kernel
@@ -121,25 +120,18 @@ def make_plan(
     for name in program.outputs:
         if name in program.static_values:
             raise EngineError(f"output '{name}' is the same for all inputs; there is nothing to compile")
-    tensors = TensorOperands(program, tensor_nodes(program))
-    steps = group(program, isa, tensors)
+    graph = placed(step_graph(program, isa))
+    steps = group(graph)
     values = {name for step in steps for name in (step.output, *reads(step))}
     values.update(program.inputs, program.outputs)
-    values -= tensors.tables.keys()
-    rows = tensors.held(values)
-    images = {name: images_of(program, name) for name in values - rows.keys()}
-    images |= {name: rows_of(program, value) for name, value in rows.items()}
-    images |= {name: Images(1, size, 1, 1) for name, size in tensors.tables.items()}
+    images, dtypes = seen(graph, values - graph.tables.keys())
     for name, sizes in images.items():  # before anybody walks over what cannot be
         if math.prod(sizes) >= _MOST_ELEMENTS:
             raise EngineError(f"'{name}' has {math.prod(sizes)} elements; native takes tensors up to 2^31")
-    dtypes = {name: program.type(value).dtype for name, value in rows.items()}
-    dtypes |= dict.fromkeys(tensors.tables, "f32")
     total = sum(constant.nbytes for constant in program.constants.values())
     choose = chooser(2 * total)
-    found = grids(program, rows.keys())
     ends = tuple(program.inputs), program.outputs
-    layout = lay_out(steps, images, found, *ends, isa, choose, dtypes, threads)
+    layout = lay_out(steps, images, graph.quantized, *ends, isa, choose, dtypes, threads)
     add_in_place(layout)
     places, scratch, arena_bytes = _memory(layout, program)
     weights, offsets = _weights(layout.actions)

@@ -172,7 +172,7 @@ def _clear(plan: NativePlan, action: Action, loop: str) -> list[str]:
     if h == NO_HALO:
         return []
     address = _address(plan, value, plan.layout.images[value].batch)
-    grid = plan.layout.grids.get(value)
+    grid = plan.layout.parameters.get(value)
     block = buffer.block * ELEMENT_BYTES[buffer.dtype]
     sizes = f"{grid.zero_point if grid else 0}, {buffer.blocks}, {buffer.height}, {buffer.width}, {block}"
     return [f"{loop}clear_halo({address}, {sizes}, {h.top}, {h.left}, {h.bottom}, {h.right});"]
@@ -180,7 +180,7 @@ def _clear(plan: NativePlan, action: Action, loop: str) -> list[str]:
 
 def _address(plan: NativePlan, value: str, count: int) -> str:
     place = plan.places[value]
-    type_ = "uint8_t" if value in plan.layout.grids else "float"
+    type_ = "uint8_t" if value in plan.layout.parameters else "float"
     base = f"({type_} *)(arena + {place.start})"
     if place.region != "arena":
         base = f"({type_} *){place.region}[{place.start}]"

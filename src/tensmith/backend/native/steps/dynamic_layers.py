@@ -9,15 +9,16 @@ point are known at run time, so the numbers of the kernel's epilogue are made th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from tensmith.backend.native.quantized.epilogue import rescaled
-from tensmith.backend.native.quantized.operands import Operands
-from tensmith.backend.native.steps import Array, Dense, Heavy, Step
-from tensmith.backend.native.tensor_steps.byte_layers import RowsBehind, named
-from tensmith.backend.native.tensor_steps.operands import Free, TensorOperands
+from tensmith.backend.native.steps.graph import StepGraph
+from tensmith.backend.native.steps.integers import IntegerOperands
+from tensmith.backend.native.steps.operands import Free
+from tensmith.backend.native.steps.patterns import matched
+from tensmith.backend.native.steps.requantization import Behind, rescaled
+from tensmith.backend.native.steps.step import Array, Dense, Heavy, Step
 from tensmith.ir import Node
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import product
@@ -34,62 +35,49 @@ _PRODUCT = _SUMS * (_SCALE * Var("scales", static=True))
 _UNIT = QuantizationParameters(1.0, 0)
 
 
-@dataclass(kw_only=True)
-class _DynamicBehind(RowsBehind):
-    """Nothing is brought onto a fixed grid."""
-
-    def _quantize(self, node: Node) -> bool:
-        return False
-
-
-def dynamic_layer(
-    tensors: TensorOperands, node: Node, free: Free, isa: Isa
-) -> tuple[list[Step], list[Node], Node] | None:
+def dynamic_layer(graph: StepGraph, node: Node, free: Free) -> tuple[list[Step], list[Node], Node] | None:
     """The steps of a product of that form that ends in `node`, the nodes they stand for, and what quantizes
     its rows; None if it is no such."""
-    found = _operands(tensors, node)
+    found = _operands(graph, node)
     if found is None:
         return None
-    encoder, codes, scales, nodes = found
-    name, source = nodes[-1].output, encoder.outputs[0]
-    shape = tensors.shape(source)
-    inner, columns = codes.shape
-    step = Heavy(
-        product(math.prod(shape[:-1]), inner, columns), tensors.name(source), codes.T[:, :, None, None], name
-    )
-    if not all(map(free, nodes)):
+    encoder, weights, scales, nodes = found
+    if not free >= {*nodes}:
         return None
-    taken = [one for one in tensors.program.nodes if not free(one) or one in nodes]
-    behind = _DynamicBehind(tensors.program, name, taken, tensors=tensors, free=free)
-    made = rescaled(step, Operands(node, _UNIT, scales, None, None), nodes[-1], behind)
+    name, source, isa = nodes[-1].output, encoder.outputs[0], graph.isa
+    inner, columns = weights.shape
+    problem = product(math.prod(graph.shapes[source][:-1]), inner, columns)
+    step = Heavy(problem, source, weights.T[:, :, None, None], name)
+    behind = Behind(graph, name, free, rows=True, requantized=False)
+    made = rescaled(step, IntegerOperands(node, _UNIT, scales, None, None), nodes, behind)
     if made is None:
         return None
-    step, more = made
-    range_, table = _range(tensors, encoder), f"numbers of {node.output}"
-    tensors.tables[table] = HEADER + FIELDS * isa.round_up(columns)
+    step, nodes = made
+    range_, table = _range(graph, encoder), f"numbers of {node.output}"
+    graph.tables[table] = HEADER + FIELDS * isa.round_up(columns)
     return (
         [
             Dense(Rescaled(-(-columns // isa.lanes), isa.lanes), (range_,), table, _template(step, isa)),
-            replace(named(tensors, step), table=table),
+            replace(step, table=table),
         ],
-        [*nodes, *more[1:]],
+        nodes,
         encoder,
     )
 
 
-def encoded(tensors: TensorOperands, node: Node, isa: Isa) -> list[Step]:
+def encoded(graph: StepGraph, node: Node) -> list[Step]:
     """The steps of a dynamic_quantize_linear whose readers are such products: its range, then its bytes."""
-    size = math.prod(tensors.shape(node.inputs[0]))
-    source, range_ = tensors.name(node.inputs[0]), _range(tensors, node)
+    size, lanes = math.prod(graph.shapes[node.inputs[0]]), graph.isa.lanes
+    source, range_ = graph.names[node.inputs[0]], _range(graph, node)
     return [
-        Dense(DynamicScale(size, isa.lanes), (source,), range_),
-        Dense(DynamicQuantize(size, isa.lanes), (source, range_), tensors.name(node.outputs[0])),
+        Dense(DynamicScale(size, lanes), (source,), range_),
+        Dense(DynamicQuantize(size, lanes), (source, range_), graph.names[node.outputs[0]]),
     ]
 
 
-def _range(tensors: TensorOperands, encoder: Node) -> str:
+def _range(graph: StepGraph, encoder: Node) -> str:
     name = f"range of {encoder.outputs[0]}"
-    tensors.tables[name] = 2
+    graph.tables[name] = 2
     return name
 
 
@@ -102,25 +90,25 @@ def _template(step: Heavy, isa: Isa) -> Array:
     return np.concatenate([numbers, sums.view(np.float32)])
 
 
-def _operands(tensors: TensorOperands, node: Node) -> tuple[Node, Array, Array, list[Node]] | None:
+def _operands(graph: StepGraph, node: Node) -> tuple[Node, Array, Array, list[Node]] | None:
     """(what quantizes the rows, int8 weights [inner, columns], their scales, the nodes of the product)."""
-    program = tensors.program
-    found = tensors.match(_PRODUCT, node.output)
-    if found is None or tensors.dtype(found.nodes[1].output) != "f32":
+    program = graph.program
+    found = matched(graph, _PRODUCT, node.output)
+    if found is None or graph.dtypes[found.nodes[1].output] != "f32":
         return None
     given = found.values
     encoder = program.producers.get(given["q"])
     ours = encoder is not None and encoder.outputs == (given["q"], given["scale"], given["zero"])
     if encoder is None or not ours or not encoder.traits.rounds:
         return None
-    weights, scales = tensors.constant(given["w"]), tensors.constant(given["scales"])
-    zero = tensors.constant(given["w_zero"]) if given["w_zero"] else None
+    weights, scales = graph.constants.get(given["w"]), graph.constants.get(given["scales"])
+    zero = graph.constants.get(given["w_zero"]) if given["w_zero"] else None
     if weights is None or weights.ndim != 2 or not weights.size:
         return None
-    codes = weights.astype(np.int16) - (0 if zero is None else zero.astype(np.int16))
-    if codes.min() < -128 or codes.max() > 127:
+    integers = weights.astype(np.int16) - (0 if zero is None else zero.astype(np.int16))
+    if integers.min() < -128 or integers.max() > 127:
         return None
-    if scales is None or scales.ndim > 1 or scales.size not in (1, codes.shape[1]):
+    if scales is None or scales.ndim > 1 or scales.size not in (1, integers.shape[1]):
         return None
     nodes = sorted(found.nodes, key=program.nodes.index)
-    return encoder, codes.astype(np.int8), scales.reshape(-1), nodes
+    return encoder, integers.astype(np.int8), scales.reshape(-1), nodes

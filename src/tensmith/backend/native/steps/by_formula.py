@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tensmith.backend.native.tensor_steps.operands import Reads, TensorOperands
+from tensmith.backend.native.steps.graph import StepGraph
+from tensmith.backend.native.steps.operands import Reads
 from tensmith.errors import EngineError, ProgramError
 from tensmith.formula.expr import tensor
 from tensmith.ir import Node
@@ -11,15 +12,13 @@ from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.routines.computed import Computed, tensors_of
 
 
-def by_formula(tensors: TensorOperands, reads: Reads, node: Node, output: str) -> Computed | None:
+def by_formula(graph: StepGraph, reads: Reads, node: Node, output: str) -> Computed | None:
     """`output` of a node by the op's formula at fixed sizes; None where there is none, or no C for it."""
-    if node.opaque is not None:
-        return None
     given = {f"x{place}": name for place, name in enumerate(node.inputs) if name}
-    symbols = [tensor(name, *tensors.shape(value)) for name, value in given.items()]
+    symbols = [tensor(name, *graph.shapes[value]) for name, value in given.items()]
     named = dict(zip(given, symbols))
     inputs = tuple(named.get(f"x{place}") for place in range(len(node.inputs)))
-    values = tuple(tensors.constant(name) if name else None for name in node.inputs)
+    values = tuple(graph.constants.get(name) if name else None for name in node.inputs)
     try:
         found = node.definition.formula(
             Symbolic(node.attrs, inputs, values, len(list(filter(None, node.outputs))))
@@ -29,7 +28,7 @@ def by_formula(tensors: TensorOperands, reads: Reads, node: Node, output: str) -
     formula = found[node.outputs.index(output)]
     used = sorted(tensors_of(formula) & given.keys())
     operands = tuple((name, reads.operand(given[name])) for name in used)
-    routine = Computed(formula, operands, tensors.dtype(output))
+    routine = Computed(formula, operands, graph.dtypes[output])
     try:
         routine.code("probe", (), Buffer(1, 1, 1))
     except EngineError:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
-from tensmith.backend.native.steps import Array
-from tensmith.backend.native.tensor_steps.operands import TensorOperands
+from tensmith.backend.native.steps.graph import StepGraph
+from tensmith.backend.native.steps.operands import Free
+from tensmith.backend.native.steps.patterns import closed, matched, read_as
+from tensmith.backend.native.steps.step import Array, Dense, Step
 from tensmith.ir import Node
 from tensmith.ir.ops.normalization import RowNormalization
+from tensmith.kernel.routines.rows import RowNorm
 from tensmith.rewrite.term import Match, Use, Var, ops
 
 
@@ -39,51 +43,67 @@ _SCALED, _SHIFTED = S * T, S + T
 _CENTRED = S - ops.reduce_mean(S, AXES, attrs="mean")
 
 
-def norm_op(tensors: TensorOperands, node: Node) -> Norm | None:
+def normalization(graph: StepGraph, node: Node, free: Free) -> tuple[Step, list[Node]] | None:
+    """Rows normalized in one step and the nodes it stands for, if `node` is that, or the division in it."""
+    norm = _norm_op(graph, node) or _norm_group(graph, node)
+    if norm is None or not free >= {*norm.nodes}:
+        return None
+    shape = graph.shapes[norm.source]
+    tables = [t.reshape(-1).astype(np.float32) for t in (norm.scale, norm.shift) if t is not None]
+    constants = np.concatenate(tables) if tables else None
+    routine = RowNorm(
+        math.prod(shape[:-1]), shape[-1], norm.epsilon, norm.centred, norm.scale is not None,
+        norm.shift is not None, graph.isa.lanes,
+    )  # fmt: skip
+    name = graph.names[norm.nodes[-1].output]
+    return Dense(routine, (graph.names[norm.source],), name, constants), list(norm.nodes)
+
+
+def _norm_op(graph: StepGraph, node: Node) -> Norm | None:
     """A layer_normalization or rms_normalization along the last axis."""
     op = node.kind(RowNormalization)
     if op is None or any(node.outputs[1:]):
         return None
-    rank = len(tensors.shape(node.inputs[0]))
+    rank = len(graph.shapes[node.inputs[0]])
     if node.attrs["axis"] % rank != rank - 1:
         return None
-    tables = [tensors.constant(name) if name else None for name in (*node.inputs[1:], "")[:2]]
+    tables = [graph.constants.get(name) if name else None for name in (*node.inputs[1:], "")[:2]]
     if any(name and table is None for name, table in zip(node.inputs[1:], tables)):
         return None
     tables = [None if t is None or np.all(t == neutral) else t for t, neutral in zip(tables, (1, 0))]
-    columns = tensors.shape(node.inputs[0])[-1:]
+    columns = graph.shapes[node.inputs[0]][-1:]
     if any(table is not None and table.shape != columns for table in tables):
         return None
     return Norm(node.inputs[0], node.attrs["epsilon"], op.centred, tables[0], tables[1], (node,))
 
 
-def norm_group(tensors: TensorOperands, node: Node) -> Norm | None:
+def _norm_group(graph: StepGraph, node: Node) -> Norm | None:
     """d / sqrt(mean(d * d) + epsilon), with d = x or x - mean(x), and the scale and shift behind it."""
-    found = next((m for form in _FORMS if (m := tensors.match(form, node.output)) is not None), None)
+    found = next((m for form in _FORMS if (m := matched(graph, form, node.output)) is not None), None)
     if found is None:
         return None
-    distance, epsilon = found.values["d"], tensors.number(found.values["epsilon"])
-    shape = tensors.shape(distance)
-    narrow = tensors.shape(found.nodes[-3].output) == (*shape[:-1], 1)
-    if epsilon is None or not narrow or tensors.shape(node.output) != shape or not _last_axis(tensors, found):
+    distance, epsilon = found.values["d"], graph.constants.number(found.values["epsilon"])
+    shape = graph.shapes[distance]
+    narrow = graph.shapes[found.nodes[-3].output] == (*shape[:-1], 1)
+    if epsilon is None or not narrow or graph.shapes[node.output] != shape or not _last_axis(graph, found):
         return None
     nodes, source = tuple(found.nodes[::-1]), distance
-    less = tensors.match(_CENTRED, distance)
-    if less is not None and _last_axis(tensors, less):
+    less = matched(graph, _CENTRED, distance)
+    if less is not None and _last_axis(graph, less):
         nodes, source = (*less.nodes[::-1], *nodes), less.values["s"]
-    if not closed(tensors, nodes):
+    if not closed(graph, nodes):
         return None
-    return _with_tables(tensors, Norm(source, epsilon, source != distance, None, None, nodes))
+    return _with_tables(graph, Norm(source, epsilon, source != distance, None, None, nodes))
 
 
-def _with_tables(tensors: TensorOperands, norm: Norm) -> Norm:
+def _with_tables(graph: StepGraph, norm: Norm) -> Norm:
     """With a scale and then a shift, each one number a column, if they follow."""
-    columns = tensors.shape(norm.source)[-1:]
+    columns = graph.shapes[norm.source][-1:]
     for form in (_SCALED, _SHIFTED):
         last = norm.nodes[-1].output
-        found = tensors.read_as(form, last)
+        found = read_as(graph, form, last)
         other = [name for name in found.nodes[0].inputs if name != last] if found is not None else []
-        table = tensors.constant(other[0]) if len(other) == 1 else None
+        table = graph.constants.get(other[0]) if len(other) == 1 else None
         if found is None or table is None or table.size != columns[0] or table.shape[-1:] != columns:
             break
         norm = norm._replace(nodes=(*norm.nodes, *found.nodes))
@@ -91,26 +111,9 @@ def _with_tables(tensors: TensorOperands, norm: Norm) -> Norm:
     return norm
 
 
-def other_number(tensors: TensorOperands, node: Node) -> tuple[str, float] | None:
-    """(the computed input, the number) of a node of two inputs, one of them a single number."""
-    for value, other in (node.inputs, node.inputs[::-1]):
-        number = tensors.number(other)
-        if number is not None and tensors.shape(value) == tensors.shape(node.output):
-            return value, number
-    return None
-
-
-def _last_axis(tensors: TensorOperands, found: Match) -> bool:
+def _last_axis(graph: StepGraph, found: Match) -> bool:
     """Whether a matched mean is over the last axis, which it keeps."""
-    axes = tensors.constant(found.values["axes"])
-    rank = len(tensors.shape(found.nodes[0].output))
+    axes = graph.constants.get(found.values["axes"])
+    rank = len(graph.shapes[found.nodes[0].output])
     kept = bool(found.attrs["mean"]["keepdims"])
     return axes is not None and kept and [int(axis) % rank for axis in axes.reshape(-1)] == [rank - 1]
-
-
-def closed(tensors: TensorOperands, nodes: tuple[Node, ...]) -> bool:
-    """Whether nobody else reads what is computed on the way, and all are tensor nodes."""
-    inner = [tensors.program.consumers.get(node.output, ()) for node in nodes[:-1]]
-    outputs = set(tensors.program.outputs)
-    read = all(reader in nodes for readers in inner for reader in readers)
-    return read and not any(node.output in outputs for node in nodes[:-1]) and tensors.nodes.issuperset(nodes)

@@ -35,11 +35,11 @@ class Heavy:
 
 @dataclass(frozen=True)
 class Encode:
-    """A network's input on a grid of bytes, written as each kernel wants to read it."""
+    """A network's input as bytes, written as each kernel wants to read it."""
 
     source: str
     output: str
-    grid: QuantizationParameters
+    parameters: QuantizationParameters
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,18 +9,19 @@ before a bias or a residual is added. Anything else is left to the float kernels
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tensmith.backend.native.activations import activation_of
-from tensmith.backend.native.quantized.grids import grid_of
-from tensmith.backend.native.quantized.operands import Operands
-from tensmith.backend.native.steps import Array, Heavy
-from tensmith.backend.native.sums import addend
+from tensmith.backend.native.steps.elementwise import function_behind
+from tensmith.backend.native.steps.graph import StepGraph
+from tensmith.backend.native.steps.integers import IntegerOperands
+from tensmith.backend.native.steps.layers import activation_behind, layer, numbers_of_channels
+from tensmith.backend.native.steps.operands import Free
+from tensmith.backend.native.steps.step import Array, Heavy
+from tensmith.backend.native.steps.sums import addend
 from tensmith.errors import EngineError
-from tensmith.ir import Node, Program
+from tensmith.ir import Node
 from tensmith.ir.ops.quantization import decodes, encodes
 from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.quantized import QuantizationParameters, Rescaling, fields
@@ -28,23 +29,28 @@ from tensmith.kernel.quantized import QuantizationParameters, Rescaling, fields
 _CLIPS = frozenset({"relu", "clip"})
 
 
-def integer_step(
-    program: Program, step: Heavy, given: Operands, last: Node, taken: Collection[Node]
-) -> tuple[Heavy, list[Node]] | None:
-    """`step`, a convolution of codes, with its rescaling and everything behind it that one pass computes.
+def integer_layer(graph: StepGraph, node: Node, free: Free) -> tuple[Heavy, list[Node]] | None:
+    """A convolution or product of bytes by int8 with its rescaling, and the nodes it stands for, in order.
 
-    Also the nodes it takes, in order. None if its sums might not fit 32 bits.
+    Those are `node` and everything behind it that one pass computes. None if it is no such, or if its sums
+    might not fit 32 bits.
     """
-    return rescaled(step, given, last, Behind(program, step.output, taken, given.bias))
+    given, rows = graph.integers.get(node), node in graph.tensors
+    if given is None or (rows and graph.dtypes[given.node.inputs[0]] != "u8"):
+        return None
+    step = layer(graph, node, given.node.inputs)
+    return rescaled(step, given, [node], Behind(graph, node.output, free, rows, given.bias)) if step else None
 
 
-def rescaled(step: Heavy, given: Operands, last: Node, behind: Behind) -> tuple[Heavy, list[Node]] | None:
-    """`integer_step` for those who know how to look behind a step."""
+def rescaled(
+    step: Heavy, given: IntegerOperands, nodes: list[Node], behind: Behind
+) -> tuple[Heavy, list[Node]] | None:
+    """The same of sums that `nodes` make, for those who know how to look behind them."""
     behind.follow()
     problem = replace(step.problem, dtype="u8")
     how = Rescaling(
-        given.source, given.scales, behind.target, given.codes, behind.bias, behind.inner, behind.grid,
-        behind.late,
+        given.source, given.scales, behind.target, given.quantized, behind.bias, behind.inner,
+        behind.parameters, behind.late,
     )  # fmt: skip
     found = replace(
         step, problem=problem, weights=step.weights.astype(np.int8), bias=None, rescaling=how,
@@ -54,26 +60,29 @@ def rescaled(step: Heavy, given: Operands, last: Node, behind: Behind) -> tuple[
         fields(problem, found.weights, how, found.activation is not None)
     except EngineError:
         return None
-    return found, [last, *behind.nodes]
+    return found, [*nodes, *behind.nodes]
 
 
 @dataclass
 class Behind:
     """Walks along the only readers of a value for as long as the epilogue can do what they do.
 
-    `late` if the bias is added to sums that a pair of their own has rounded.
+    `late` if the bias is added to sums that a pair of their own has rounded. Unless it may be `requantized`,
+    nothing is brought onto fixed parameters.
     """
 
-    program: Program
+    graph: StepGraph
     value: str
-    taken: Collection[Node]
+    free: Free
+    rows: bool
     bias: Array | None = None
+    requantized: bool = True
     nodes: list[Node] = field(default_factory=list)
     late: bool = False
     inner: QuantizationParameters | None = None
     target: QuantizationParameters | None = None
     residual: str | None = None
-    grid: QuantizationParameters | None = None
+    parameters: QuantizationParameters | None = None
     bounds: tuple[float, float] | None = None
     activation: Activation | None = None
 
@@ -95,8 +104,8 @@ class Behind:
         return node is not None and (self._quantize(node) or self._clip(node) or self._add(node))
 
     def _reader(self, value: str) -> Node | None:
-        readers = self.program.consumers.get(value, ())
-        if len(readers) != 1 or value in self.program.outputs or readers[0] in self.taken:
+        readers = self.graph.program.consumers.get(value, ())
+        if len(readers) != 1 or value in self.graph.program.outputs or readers[0] not in self.free:
             return None
         return readers[0]
 
@@ -107,14 +116,14 @@ class Behind:
 
     def _quantize(self, node: Node) -> bool:
         """A grid: the last one, or if a residual or a curve comes after it, the sums' own."""
-        grid = grid_of(self.program, node)
-        if grid is None or not encodes(node):
+        grid = self.graph.parameters.get(node)
+        if grid is None or not encodes(node) or not self.requantized:
             return False
         if self.bounds is not None:
             grid = grid.clipped(*self.bounds)
         again = self._reader(node.output)  # the other half of the pair
         first = self.inner is None and self.residual is None and self.activation is None
-        if first and again is not None and grid_of(self.program, again) == grid_of(self.program, node):
+        if first and again is not None and self.graph.parameters.get(again) == self.graph.parameters[node]:
             after = self._reader(again.output)
             if after is not None and self._goes_on(after, again.output):
                 self.inner, self.bounds = grid, None
@@ -122,11 +131,11 @@ class Behind:
         self.target = grid
         alone = self.residual is None and self.activation is None and not self.late
         if self.inner is not None and alone:
-            self._join_grids(self.inner, grid)
+            self._join_roundings(self.inner, grid)
         return self._take(node)
 
-    def _join_grids(self, inner: QuantizationParameters, target: QuantizationParameters) -> None:
-        """Two roundings onto one grid are one."""
+    def _join_roundings(self, inner: QuantizationParameters, target: QuantizationParameters) -> None:
+        """Two roundings by the same parameters are one."""
         if inner[:2] == target[:2]:
             low, high = max(inner.low, target.low), min(inner.high, target.high)
             self.inner, self.target = None, target._replace(low=min(low, high), high=high)
@@ -134,12 +143,12 @@ class Behind:
     def _goes_on(self, node: Node, value: str) -> bool:
         """Whether a node that reads a value is one of the other steps."""
         biased = self.bias is None and self._constant(node, value) is not None
-        unary = activation_of(self.program, node) is not None or grid_of(self.program, node) is not None
+        unary = self.graph.activations.get(node) is not None or self.graph.parameters.get(node) is not None
         return biased or unary or self._addend(node, value) is not None
 
     def _clip(self, node: Node) -> bool:
         """A rectifier: it narrows the grid."""
-        activation = activation_of(self.program, node)
+        activation = self.graph.activations.get(node)
         if activation is None or self.activation is not None or node.inputs[0] != self.value:
             return False
         if activation.name not in _CLIPS:
@@ -153,28 +162,25 @@ class Behind:
         """Any other function of one value."""
         if self.activation is not None or self.bounds is not None:
             return False
-        found = self._function()
+        find = function_behind if self.rows else activation_behind
+        found = find(self.graph, self.value, self.free)
         if found is None:
             return False
         self.activation = found[0]
         return self._take(*found[1])
 
-    def _function(self) -> tuple[Activation, list[Node]] | None:
-        """The function of the value that its readers compute, and they."""
-        node = self._reader(self.value)
-        activation = activation_of(self.program, node) if node is not None else None
-        return (activation, [node]) if node is not None and activation is not None else None
-
     def _addend(self, node: Node, value: str) -> str | None:
         """The other operand of an addition of two computed tensors of one shape."""
         other = addend(node, value)
-        if other is None or self.program.type(other).static != self.program.type(value).static:
+        if other is None or self.graph.shapes[other] != self.graph.shapes[value]:
             return None
-        return other if other not in self.program.static_values else None
+        return other if other not in self.graph.constants else None
 
     def _constant(self, node: Node, value: str) -> Array | None:
-        """What an addition of one number a filter adds; None if it is none."""
-        return None
+        """What an addition of one number a column to rows adds; None if it is none."""
+        other = addend(node, value) if self.rows else None
+        found = numbers_of_channels(self.graph, other, value, self.rows) if other else None
+        return None if found is None else np.asarray(found, np.float32)
 
     def _add(self, node: Node) -> bool:
         constant = self._constant(node, self.value)
@@ -186,13 +192,14 @@ class Behind:
         other = self._addend(node, self.value)
         if other is None or self.residual or curved:
             return False
-        self.residual, self.grid = self._kept(other)
+        self.residual, self.parameters = self._kept(other)
         return self._take(node)
 
     def _kept(self, value: str) -> tuple[str, QuantizationParameters]:
-        """Where the other operand of an addition is read from: its codes, or itself."""
-        producer = self.program.producers.get(value)
-        grid = grid_of(self.program, producer) if producer is not None else None
-        if producer is not None and grid is not None and decodes(producer):
-            return producer.inputs[0], grid
-        return value, QuantizationParameters(1.0, 0)
+        """Where the other operand of an addition is read from: its bytes, or itself."""
+        producer = self.graph.program.producers.get(value)
+        found = self.graph.parameters.get(producer) if producer is not None else None
+        if producer is None or found is None or not decodes(producer):
+            return value, QuantizationParameters(1.0, 0)
+        signed = self.graph.dtypes[producer.inputs[0]] == "i8"  # signed bytes of tensors stay signed
+        return (value if self.rows and signed else producer.inputs[0]), found

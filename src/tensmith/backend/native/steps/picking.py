@@ -8,8 +8,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tensmith.backend.native.steps import Array
-from tensmith.backend.native.tensor_steps.operands import Reads, TensorOperands
+from tensmith.backend.native.steps.graph import StepGraph
+from tensmith.backend.native.steps.operands import Reads
+from tensmith.backend.native.steps.step import Array
 from tensmith.formula.arith import Floats
 from tensmith.ir import Node
 from tensmith.ir.handlers import Handlers
@@ -26,32 +27,32 @@ from tensmith.kernel.routines.scatter import ScatterRoutine
 
 _WHOLE = ("i64", "i32")
 
-# (tensors, what the routine reads, node, its output) -> the routine that makes it; None if there is none.
-Maker: TypeAlias = "Callable[[TensorOperands, Reads, Node, str], Routine | None]"
+# (graph, what the routine reads, node, its output) -> the routine that makes it; None if there is none.
+Maker: TypeAlias = "Callable[[StepGraph, Reads, Node, str], Routine | None]"
 routines = Handlers[Maker]()
 
 
-def _sizes(tensors: TensorOperands, node: Node) -> tuple[int, int, int]:
+def _sizes(graph: StepGraph, node: Node) -> tuple[int, int, int]:
     """Elements before, along and behind the axis of a node."""
-    shape = tensors.shape(node.inputs[0])
+    shape = graph.shapes[node.inputs[0]]
     axis = node.attrs["axis"] % len(shape)
     return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
 
 
 @routines("arg_max", "arg_min")
-def arg_extreme(tensors: TensorOperands, reads: Reads, node: Node, output: str) -> Extremes | None:
+def arg_extreme(graph: StepGraph, reads: Reads, node: Node, output: str) -> Extremes | None:
     """Positions along an axis."""
     op = node.kind(ArgExtreme)
     last = bool(node.attrs["select_last_index"])
-    sizes = _sizes(tensors, node)
+    sizes = _sizes(graph, node)
     return Extremes(reads.dense(node.inputs[0]), *sizes, 1, op.largest, True, last) if op else None
 
 
 @routines("top_k")
-def top_k(tensors: TensorOperands, reads: Reads, node: Node, output: str) -> Extremes | None:
+def top_k(graph: StepGraph, reads: Reads, node: Node, output: str) -> Extremes | None:
     """Either output."""
-    source, sizes = reads.dense(node.inputs[0]), _sizes(tensors, node)
-    count = tensors.number(node.inputs[1])
+    source, sizes = reads.dense(node.inputs[0]), _sizes(graph, node)
+    count = graph.constants.number(node.inputs[1])
     if count is None or not 0 < count <= sizes[1]:
         return None
     largest = bool(node.attrs["largest"])
@@ -59,7 +60,7 @@ def top_k(tensors: TensorOperands, reads: Reads, node: Node, output: str) -> Ext
 
 
 @routines("gather_elements")
-def pick_elements(tensors: TensorOperands, reads: Reads, node: Node, output: str) -> PickElements | None:
+def pick_elements(graph: StepGraph, reads: Reads, node: Node, output: str) -> PickElements | None:
     """Along an axis."""
     table, indices = map(reads.dense, node.inputs)
     if indices.dtype not in _WHOLE:
@@ -68,14 +69,14 @@ def pick_elements(tensors: TensorOperands, reads: Reads, node: Node, output: str
 
 
 @routines("gather_nd")
-def pick_slices(tensors: TensorOperands, reads: Reads, node: Node, output: str) -> PickSlices | None:
+def pick_slices(graph: StepGraph, reads: Reads, node: Node, output: str) -> PickSlices | None:
     """Of the last axes."""
     table, indices = map(reads.dense, node.inputs)
     return PickSlices(table, indices, node.attrs["batch_dims"]) if indices.dtype in _WHOLE else None
 
 
 @routines("scatter_elements", "scatter_nd")
-def scatter(tensors: TensorOperands, reads: Reads, node: Node, output: str) -> ScatterRoutine | None:
+def scatter(graph: StepGraph, reads: Reads, node: Node, output: str) -> ScatterRoutine | None:
     """Along an axis, or of slices."""
     table, indices, updates = map(reads.dense, node.inputs)
     if indices.dtype not in _WHOLE:
@@ -85,11 +86,11 @@ def scatter(tensors: TensorOperands, reads: Reads, node: Node, output: str) -> S
 
 
 @routines("resize")
-def resample(tensors: TensorOperands, reads: Reads, node: Node, output: str) -> Resample | None:
+def resample(graph: StepGraph, reads: Reads, node: Node, output: str) -> Resample | None:
     """resize of floats by constant scales or sizes; the tables of each axis become constants."""
-    shape, attrs = tensors.shape(node.inputs[0]), node.attrs
-    given = [tensors.constant(name) if name else None for name in node.inputs[1:]]
-    if tensors.dtype(output) != "f32" or any(n and g is None for n, g in zip(node.inputs[1:], given)):
+    shape, attrs = graph.shapes[node.inputs[0]], node.attrs
+    given = [graph.constants.get(name) if name else None for name in node.inputs[1:]]
+    if graph.dtypes[output] != "f32" or any(n and g is None for n, g in zip(node.inputs[1:], given)):
         return None
     hollow = np.broadcast_to(np.float32(0), shape)
     maps = axis_maps(Run(attrs, (hollow, *given), (), ()), Floats())
@@ -110,13 +111,13 @@ def resample(tensors: TensorOperands, reads: Reads, node: Node, output: str) -> 
 
 
 @routines("pad")
-def pad(tensors: TensorOperands, reads: Reads, node: Node, output: str) -> Resample | None:
+def pad(graph: StepGraph, reads: Reads, node: Node, output: str) -> Resample | None:
     """pad of floats by constant sizes, in every mode."""
-    shape = tensors.shape(node.inputs[0])
-    given = [tensors.constant(name) if name else None for name in (*node.inputs[1:], "", "")[:3]]
-    fill = tensors.number(node.inputs[2]) if given[1] is not None else 0.0
+    shape = graph.shapes[node.inputs[0]]
+    given = [graph.constants.get(name) if name else None for name in (*node.inputs[1:], "", "")[:3]]
+    fill = graph.constants.number(node.inputs[2]) if given[1] is not None else 0.0
     missing = any(name and table is None for name, table in zip(node.inputs[1:], given))
-    if tensors.dtype(output) != "f32" or missing or fill is None:
+    if graph.dtypes[output] != "f32" or missing or fill is None:
         return None
     before, after = map(as_ints, full_pads(len(shape), given[0], given[2]))
     if min(*before, *after) < 0:

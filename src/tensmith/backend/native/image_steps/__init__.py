@@ -1,1 +1,0 @@
-"""Steps over images, which lie in blocks of channels or as planes."""

@@ -1,0 +1,171 @@
+"""What elementwise nodes compute of one element each: as C over vectors, and as expressions of numbers.
+
+Both are read from the declared meanings of their ops. Parameters stand for a node's inputs, by place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tensmith.backend.native.quantization import quantized_values
+from tensmith.backend.native.steps.step import Array
+from tensmith.ctext.typed import Typing
+from tensmith.errors import EngineError, ProgramError
+from tensmith.formula.expr import Call, Expr, Num, Read, tensor
+from tensmith.ir import Node, Program
+from tensmith.ir.handlers import Handlers
+from tensmith.ir.op import Symbolic
+from tensmith.ir.ops.cast import Conversion
+from tensmith.ir.ops.elementwise import Elementwise
+from tensmith.ir.ops.quantization import decodes, encodes
+from tensmith.ir.static import StaticValues
+from tensmith.kernel import grid_code
+from tensmith.kernel.epilogue import Activation
+from tensmith.kernel.quantized import QuantizationParameters
+from tensmith.kernel.vectors import vector_text
+
+_NUMBERS = frozenset({"f32", "i64", "i32", "bool", "u8", "i8"})
+_HOLE = re.compile("\0(.*?)\0")
+
+
+class ElementFunction(NamedTuple):
+    """An element of a node's output, of one of each input.
+
+    `vector` is C over vectors, in which bytes are their codes, with holes for parameters; a hole t0, t1... is
+    for one of `tables`, which have one number a channel. `numbers` is of scalars of any type.
+    """
+
+    vector: str | None = None
+    numbers: Expr | None = None
+    tables: tuple[Array, ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        """Whether the C has instructions or functions on vectors alone, none that goes lane by lane."""
+        return self.vector is not None and "EACH(" not in self.vector
+
+    @property
+    def holes(self) -> tuple[str, ...]:
+        """Those of the C, in the order in which they stand there."""
+        return tuple(dict.fromkeys(_HOLE.findall(self.vector))) if self.vector is not None else ()
+
+    def filled(self, texts: Mapping[str, str]) -> str:
+        """The C with a text in the place of each hole."""
+        assert self.vector is not None
+        return _HOLE.sub(lambda found: texts[found[1]], self.vector)
+
+    def count(self, places: Sequence[int]) -> int:
+        """How often any of these inputs stands in the C; once in what has none."""
+        return sum(self.vector.count(_hole(place)) for place in places) if self.vector is not None else 1
+
+
+def _hole(name: object) -> str:
+    return f"\0{name}\0"
+
+
+# What is no function of scalars, or has another text than that.
+_functions = Handlers[Callable[[Program, Node, StaticValues], "ElementFunction | None"]]()
+
+
+def element_function(
+    program: Program,
+    node: Node,
+    constants: StaticValues,
+    parameters: QuantizationParameters | None,
+    activation: Activation | None,
+) -> ElementFunction | None:
+    """What a node computes of elements; None if there is no C for that."""
+    if len(node.outputs) > 1:
+        return None
+    special = _functions.find(node)
+    if special is not None:
+        return special(program, node, constants)
+    types = {program.type(name).dtype for name in (*node.inputs, node.output) if name}
+    if parameters is not None:
+        return _quantization(program, node, parameters)
+    found = _meaning(program, node, constants)
+    vector = None
+    if types == {"f32"}:
+        vector = f"({activation.apply(_hole(0))})" if activation else _vector(node, found, constants)
+    numbers = found if types <= _NUMBERS else None
+    return ElementFunction(vector, numbers) if vector or numbers else None
+
+
+@_functions("batch_normalization")
+def _batch_norm(program: Program, node: Node, constants: StaticValues) -> ElementFunction | None:
+    statistics = [constants.get(name) for name in node.inputs[1:5]]
+    if any(table is None for table in statistics):
+        return None
+    scale, shift, mean, variance = (np.asarray(table, np.float64) for table in statistics)
+    factor = scale / np.sqrt(variance + node.attrs["epsilon"])
+    text = f"({_hole(0)} * {_hole('t0')} + {_hole('t1')})"
+    return ElementFunction(text, tables=(factor, shift - mean * factor))
+
+
+def _vector(node: Node, found: Expr | None, constants: StaticValues) -> str | None:
+    """The C over vectors of an expression, if it has one."""
+    if found is None:
+        return None
+    try:
+        return vector_text(found, _hole, lambda place: constants.number(node.inputs[int(place)]))
+    except EngineError:
+        return None
+
+
+def _quantization(program: Program, node: Node, grid: QuantizationParameters) -> ElementFunction:
+    """Numbers as codes, what is no number as the least one, or codes as numbers; signed bytes stay signed."""
+    codes = program.type(quantized_values(node)).dtype
+    vector = (grid_code.codes_of if encodes(node) else grid_code.numbers_of)(_hole(0), grid)
+    least = -128 if codes == "i8" else 0
+    x: Expr = Read("0", (), program.type(node.inputs[0]).dtype)
+    zero, scale, low, high = (
+        Num(float(number), "f32") for number in (grid.zero_point + least, grid.scale, least, least + 255)
+    )
+    if decodes(node):
+        off = Call("sub", (Call("cast", (x,), "f32"), zero), "f32")
+        return ElementFunction(vector, Call("mul", (off, scale), "f32"))
+    units = Call("round", (Call("div", (x, scale), "f32"),), "f32")
+    code = Call("add", (units, zero), "f32")
+    for relation, bound in (("greater", low), ("less", high)):
+        code = Call("where", (Call(relation, (code, bound), "bool"), code, bound), "f32")
+    return ElementFunction(vector, Call("cast", (code,), codes))
+
+
+def _meaning(program: Program, node: Node, constants: StaticValues) -> Expr | None:
+    """The expression of a node; None where it is not elementwise, or has no C."""
+    dtypes = [program.type(name).dtype if name else "" for name in node.inputs]
+    typing = Typing(lambda name, at: Read(name, (), dtypes[int(name)]), EngineError, whole="")
+    dtype = program.type(node.output).dtype
+    if node.kind(Conversion) is not None and len(node.inputs) == 1:
+        return typing.cast(Read("0", (), dtypes[0]), dtype)
+    op = node.kind(Elementwise)
+    if op is None:
+        return None
+    inputs = tuple(tensor(str(place)) if name else None for place, name in enumerate(node.inputs))
+    values = tuple(constants.get(name) if name else None for name in node.inputs)
+    try:
+        (formula,) = op.formula(Symbolic(node.attrs, inputs, values))
+        return typing.typed(formula[()], dtype)
+    except (EngineError, ProgramError):
+        return None
+
+
+def composed(expr: Expr, args: Sequence[Expr]) -> Expr:
+    """The expression of other expressions in the place of its parameters; parts met twice stay one object."""
+    done: dict[int, Expr] = {}
+
+    def made(part: Expr) -> Expr:
+        if id(part) not in done:
+            if isinstance(part, Read):
+                done[id(part)] = args[int(part.tensor)]
+            elif isinstance(part, Call):
+                done[id(part)] = Call(part.function, tuple(map(made, part.args)), part.type)
+            else:
+                done[id(part)] = part
+        return done[id(part)]
+
+    return made(expr)

@@ -1,0 +1,86 @@
+"""What steps of tensors read: values traced back through views to dense memory, and constants."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tensmith.backend.native.steps.graph import StepGraph
+from tensmith.backend.native.steps.step import Array
+from tensmith.backend.native.steps.views import is_view, viewed
+from tensmith.ir import Node
+from tensmith.kernel.routines.strided import StridedOperand
+from tensmith.kernel.view import StridedView
+
+_ALIGNMENT = 64
+
+# The nodes that no step computes yet.
+Free = Set[Node]
+
+
+def traced(graph: StepGraph, value: str) -> tuple[str, StridedView]:
+    """(the value whose dense memory holds another, how it is seen there)."""
+    producer = graph.program.producers.get(value)
+    if producer is None or producer not in graph.tensors or not is_view(producer) or value in graph.made:
+        return value, StridedView.dense(graph.shapes[value])
+    source = producer.inputs[0]
+    root, view = source, StridedView.dense(graph.shapes[source])
+    if source not in graph.constants:
+        root, view = traced(graph, source)
+    found = viewed(graph, producer, value, view)
+    return (source, StridedView.dense(graph.shapes[value])) if found is None else (root, found)
+
+
+@dataclass
+class Reads:
+    """The sources and constants of one step, as they are asked for."""
+
+    graph: StepGraph
+    sources: list[str] = field(default_factory=list)
+    _tables: list[Array] = field(default_factory=list)
+    _places: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def operand(self, value: str, shape: tuple[int, ...] | None = None) -> StridedOperand:
+        """A value as an operand, broadcast to `shape`."""
+        constant = self.graph.constants.get(value)
+        dtype = self.graph.dtypes[value]
+        if constant is not None:
+            view, source = self.table(value, constant), None
+        else:
+            root, view = traced(self.graph, value)
+            name = self.graph.names[root]
+            if name not in self.sources:
+                self.sources.append(name)
+            source = self.sources.index(name)
+        return StridedOperand(source, view if shape is None else view.expanded(shape), dtype)
+
+    def matrix(self, value: str, leading: tuple[int, ...]) -> StridedOperand:
+        """An operand of a batched product, the leading axes broadcast."""
+        return self.operand(value, (*leading, *self.graph.shapes[value][-2:]))
+
+    def dense(self, value: str) -> StridedOperand:
+        """A value row-major and without gaps."""
+        if self.graph.constants.get(value) is not None:
+            return self.operand(value)
+        name = self.graph.names[value]
+        if name not in self.sources:
+            self.sources.append(name)
+        view = StridedView.dense(self.graph.shapes[value])
+        return StridedOperand(self.sources.index(name), view, self.graph.dtypes[value])
+
+    def table(self, key: str, array: Array) -> StridedView:
+        """Numbers among the step's constants."""
+        place = (key, str(array.dtype))
+        if place not in self._places:
+            self._places[place] = sum(table.nbytes for table in self._tables)
+            raw = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
+            self._tables.append(np.concatenate([raw, np.zeros(-len(raw) % _ALIGNMENT, np.uint8)]))
+        view = StridedView.dense(array.shape)
+        return StridedView(view.shape, view.strides, self._places[place] // array.itemsize)
+
+    @property
+    def constants(self) -> Array | None:
+        """All tables, one after the other, as bytes."""
+        return np.concatenate(self._tables) if self._tables else None

@@ -1,0 +1,64 @@
+"""Slices and zero padding of images as copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tensmith.backend.native.steps.graph import StepGraph
+from tensmith.backend.native.steps.step import Light
+from tensmith.backend.native.steps.views import ints, slice_of
+from tensmith.ir import Node
+from tensmith.kernel.routines.copy import Copy
+
+
+def cuts(node: Node) -> bool:
+    """Whether a node is a slice."""
+    return node.op == "slice"
+
+
+def pads(node: Node) -> bool:
+    """Whether a node is a padding."""
+    return node.op == "pad"
+
+
+def padded_slice(graph: StepGraph, pad: Node | None, cut: Node | None) -> Light | None:
+    """pad(slice(x)), either of them optional; None where it is more than a copy within each image."""
+    last = pad or cut
+    assert last is not None
+    source = (cut or last).inputs[0]
+    images, rank = graph.images.get(last.output), len(graph.shapes[source])
+    found = slice_of(graph, cut) if cut else ([0] * rank, [1] * rank)
+    at = _begins(graph, pad) if pad else [0] * rank
+    if images is None or source not in graph.images or found is None or at is None:
+        return None
+    starts, steps = found
+    inner = graph.shapes[cut.output if cut else source]
+    batches = {images.batch, inner[0], graph.shapes[source][0]}
+    if min(steps) < 0 or at[0] or len(batches) > 1 or steps[:2] != [1, 1]:
+        return None  # backwards, or of the batch, or by leaving channels out
+    extent = _place(inner, 1)
+    routine = Copy(_place(at, 0), _place(starts, 0), _place(steps, 1)[1:], extent, fill=images[1:] != extent)
+    return Light(routine, (source,), last.output)
+
+
+def _place(values: Sequence[int], missing: int) -> tuple[int, int, int]:
+    """Of channels, rows and columns; a tensor of rank 3 has columns alone, as in `images_of`."""
+    channel, *rest = values[1:]
+    row, column = (missing, missing, *rest)[-2:]
+    return channel, row, column
+
+
+def _begins(graph: StepGraph, node: Node) -> list[int] | None:
+    """How many zeros a padding puts before each axis; None if it does something else."""
+    number = graph.constants.get(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] else np.zeros(1)
+    pads, axes = ints(graph, node, 1), ints(graph, node, 3)
+    if node.attrs["mode"] != "constant" or number is None or number.any() or not pads or min(pads) < 0:
+        return None
+    if axes is None and len(node.inputs) > 3 and node.inputs[3]:
+        return None
+    begins = [0] * len(graph.shapes[node.output])
+    for axis, begin in zip(range(len(begins)) if axes is None else axes, pads):
+        begins[axis] = begin
+    return begins

@@ -1,0 +1,175 @@
+"""Nodes that are steps of their own: pools, joins, softmax, products, reductions, views made dense."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from tensmith.backend.native.steps import picking
+from tensmith.backend.native.steps.by_formula import by_formula
+from tensmith.backend.native.steps.graph import StepGraph
+from tensmith.backend.native.steps.operands import Reads, traced
+from tensmith.backend.native.steps.step import Dense, Join, Light, Rename, Step
+from tensmith.backend.native.steps.views import is_view
+from tensmith.errors import EngineError
+from tensmith.formula.expr import Read
+from tensmith.ir import Node
+from tensmith.ir.handlers import Handlers
+from tensmith.ir.ops.pooling import GlobalPool, Pool, Window
+from tensmith.ir.ops.reduction import Reduction
+from tensmith.ir.ops.sizes import as_ints
+from tensmith.kernel.routine import Routine
+from tensmith.kernel.routines.attention import AttentionRoutine
+from tensmith.kernel.routines.columns import ColumnSoftmax
+from tensmith.kernel.routines.pool import GlobalPoolRoutine, Kind, PoolRoutine
+from tensmith.kernel.routines.reduce import KINDS, ReduceRoutine
+from tensmith.kernel.routines.rows import RowSoftmax
+from tensmith.kernel.routines.softmax import SoftmaxRoutine
+from tensmith.kernel.routines.strided import Strided, StridedStatement
+from tensmith.kernel.routines.take import Take
+from tensmith.kernel.view import StridedView
+
+_of_images = Handlers[Callable[[StepGraph, Node], "Routine | None"]]()
+_of_tensors = Handlers[Callable[[StepGraph, Reads, Node], "Routine | None"]]()
+_POOLS: dict[str, Kind] = {"max": "max", "mean": "average"}
+
+
+def over_images(graph: StepGraph, node: Node) -> Step | None:
+    """A node of images that stands alone; None if there is no kernel for it."""
+    seen = [graph.images.get(name) for name in (node.inputs[0], node.output)]
+    if None in seen or len(node.outputs) > 1:
+        return None
+    if node.traits.renames:
+        return Rename(node.inputs[0], node.output)
+    if node.traits.joins:
+        second = node.attrs["axis"] % len(graph.shapes[node.output]) == 1
+        computed = not any(name in graph.constants for name in node.inputs)
+        return Join(node.inputs, node.output) if second and computed else None
+    make = _of_images.find(node)
+    routine = make(graph, node) if make else None
+    return Light(routine, node.inputs[:1], node.output) if routine else None
+
+
+@_of_images(GlobalPool)
+def _whole(graph: StepGraph, node: Node) -> Routine | None:
+    op = node.kind(GlobalPool) or node.kind(Reduction)
+    kind = _POOLS.get(op.takes) if op else None
+    return GlobalPoolRoutine(kind, graph.isa.lanes) if kind else None
+
+
+@_of_images(Reduction)
+def _over_space(graph: StepGraph, node: Node) -> Routine | None:
+    axes = graph.constants.get(node.inputs[1]) if len(node.inputs) > 1 else None
+    over = None if axes is None else sorted(int(axis) % 4 for axis in axes.reshape(-1))
+    return _whole(graph, node) if len(graph.shapes[node.inputs[0]]) == 4 and over == [2, 3] else None
+
+
+@_of_images("softmax")
+def _over_channels(graph: StepGraph, node: Node) -> Routine | None:
+    axis = node.attrs["axis"] % len(graph.shapes[node.inputs[0]])
+    return SoftmaxRoutine(graph.isa.lanes) if axis == 1 else None
+
+
+@_of_images(Pool)
+def _pool(graph: StepGraph, node: Node) -> Routine | None:
+    op = node.kind(Pool)
+    kind = _POOLS.get(op.takes) if op else None
+    if kind is None or len(node.attrs["kernel_shape"]) != 2:
+        return None
+    window = Window.of(node.attrs, graph.images[node.inputs[0]].extent)
+    begins, padded = as_ints(window.begins), as_ints(window.padded)
+    strides, dilations = as_ints(window.strides), as_ints(window.dilations)
+    return PoolRoutine(
+        kind,
+        (window.kernel[0], window.kernel[1]),
+        (strides[0], strides[1]),
+        (begins[0], begins[1]),
+        graph.isa.lanes,
+        (dilations[0], dilations[1]),
+        (padded[0], padded[1]) if node.attrs.get("count_include_pad") else None,
+    )
+
+
+def over_tensors(graph: StepGraph, node: Node, output: str) -> Step:
+    """The step that makes one output of a node of tensors; EngineError if there is no native kernel."""
+    if is_view(node):
+        return _seen(graph, output)
+    reads = Reads(graph)
+    make, pick = _of_tensors.find(node), picking.routines.find(node)
+    routine = make(graph, reads, node) if make and len(node.outputs) == 1 else None
+    if pick is not None:
+        routine = pick(graph, reads, node, output)
+    if routine is None:
+        reads = Reads(graph)
+        routine = by_formula(graph, reads, node, output)
+    if routine is None:
+        raise EngineError(f"{node.label} has no native kernel yet; another engine runs it")
+    return Dense(routine, tuple(reads.sources), graph.names[output], reads.constants)
+
+
+def _seen(graph: StepGraph, value: str) -> Step:
+    """A view as a dense tensor of its own, for those who cannot read it where it lies."""
+    root, view = traced(graph, value)
+    name = graph.names[value]
+    whole = view.is_dense and view.size == math.prod(graph.shapes[root])
+    if whole and root not in graph.constants:
+        return Rename(graph.names[root], name)
+    reads = Reads(graph)
+    dtype = graph.dtypes[value]
+    same = "{0}" if dtype == "f32" else Read("0", (), dtype)
+    part = StridedStatement(same, (reads.operand(value),), StridedView.dense(view.shape))
+    return Dense(Strided((part,), graph.isa.lanes, dtype), tuple(reads.sources), name, reads.constants)
+
+
+@_of_tensors("softmax")
+def _softmax(graph: StepGraph, reads: Reads, node: Node) -> Routine | None:
+    shape = graph.shapes[node.output]
+    axis = node.attrs["axis"] % len(shape)
+    reads.dense(node.inputs[0])
+    if axis != len(shape) - 1:
+        sizes = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+        return ColumnSoftmax(*sizes, graph.isa.lanes)
+    return RowSoftmax(math.prod(shape[:-1]), shape[-1], graph.isa.lanes)
+
+
+@_of_tensors("gather")
+def _take(graph: StepGraph, reads: Reads, node: Node) -> Routine | None:
+    shape = graph.shapes[node.inputs[0]]
+    axis = node.attrs["axis"] % len(shape)
+    table, indices = map(reads.dense, node.inputs)
+    if indices.dtype not in ("i64", "i32"):
+        return None
+    return Take(table, indices, math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
+
+
+@_of_tensors("matmul")
+def _product(graph: StepGraph, reads: Reads, node: Node) -> Routine | None:
+    shape = graph.shapes[node.output]
+    if min(len(graph.shapes[name]) for name in node.inputs) < 2:
+        return None
+    a, b = (reads.matrix(name, shape[:-2]) for name in node.inputs)
+    if {a.dtype, b.dtype} != {"f32"}:
+        return None
+    return AttentionRoutine(a, b, None, None, StridedView.dense(shape), 1.0, graph.isa)
+
+
+@_of_tensors(Reduction)
+def _reduce(graph: StepGraph, reads: Reads, node: Node) -> Routine | None:
+    op = node.kind(Reduction)
+    kind = KINDS.get(op.takes) if op else None
+    if kind is None:
+        return None
+    operand = reads.operand(node.inputs[0])
+    rank = len(operand.view.shape)
+    axes = list(range(rank))
+    if len(node.inputs) > 1 and node.inputs[1]:
+        given = graph.constants.get(node.inputs[1])
+        if given is None:
+            return None
+        axes = sorted({int(axis) % rank for axis in given})
+    if not axes or operand.dtype != "f32" or (len(axes) == rank and node.attrs["noop_with_empty_axes"]):
+        return None
+    kept = [axis for axis in range(rank) if axis not in axes]
+    view = operand.view.transposed(kept + axes)
+    return ReduceRoutine(kind, replace(operand, view=view), len(axes))

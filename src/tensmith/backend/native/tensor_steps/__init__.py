@@ -1,1 +1,0 @@
-"""Steps over tensors, which lie dense."""

@@ -1,0 +1,51 @@
+"""The numbers of values that need no input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from tensmith.ir.interpreter import interpret
+from tensmith.ir.program import Program
+
+Array = np.ndarray[Any, Any]
+
+
+class StaticValues(Mapping[str, Array]):
+    """Static value -> its numbers, which are computed when they are first asked for."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._known: dict[str, Array] = dict(program.constants)
+
+    def __getitem__(self, value: str) -> Array:
+        if value not in self._known:
+            if value not in self._program.static_values:
+                raise KeyError(value)
+            self._known[value] = self._computed(value)
+        return self._known[value]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._program.static_values)
+
+    def __len__(self) -> int:
+        return len(self._program.static_values)
+
+    def __contains__(self, value: object) -> bool:
+        return value in self._program.static_values
+
+    def number(self, value: str) -> float | None:
+        """That of a value of one element; None for any other, and for what is computed."""
+        array = self.get(value)
+        return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
+
+    def _computed(self, value: str) -> Array:
+        program, nodes, names = self._program, [], {value}
+        for node in reversed(program.nodes):
+            if names.intersection(node.outputs):
+                nodes.append(node)
+                names.update(node.inputs)
+        alone = Program("constant", {}, (value,), tuple(nodes[::-1]), program.constants)
+        return np.asarray(interpret(alone, {})[value], program.type(value).numpy)
