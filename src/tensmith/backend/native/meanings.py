@@ -8,6 +8,7 @@ from tensmith.backend.native.steps import Array
 from tensmith.ctext.typed import Typing
 from tensmith.errors import EngineError, ProgramError
 from tensmith.formula.expr import Call, Expr, Read, tensor
+from tensmith.formula.types import UNTYPED, MachineType
 from tensmith.ir import Node, Program
 from tensmith.ir.op import Symbolic
 from tensmith.ir.ops.cast import Conversion
@@ -19,9 +20,9 @@ def meaning(program: Program, node: Node, known: Callable[[str], Array | None]) 
 
     `known` has the values of constants. None where the node is not elementwise, or has no C.
     """
-    dtypes = [program.type(name).dtype if name else "" for name in node.inputs]
-    typing = Typing(lambda name, at: Read(name, (), dtypes[int(name)]), EngineError, whole="")
-    dtype = program.type(node.output).dtype
+    dtypes = [MachineType(program.type(name).dtype) if name else UNTYPED for name in node.inputs]
+    typing = Typing(lambda name, at: Read(name, (), dtypes[int(name)]), EngineError, whole=UNTYPED)
+    dtype = MachineType(program.type(node.output).dtype)
     if node.kind(Conversion) is not None and len(node.inputs) == 1:
         return typing.cast(Read("0", (), dtypes[0]), dtype)
     op = node.kind(Elementwise)

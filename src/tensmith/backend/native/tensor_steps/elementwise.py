@@ -12,6 +12,7 @@ from tensmith.backend.native.quantized.grids import codes_of, grid_of
 from tensmith.backend.native.tensor_steps.operands import Free, Reads, TensorOperands
 from tensmith.errors import EngineError
 from tensmith.formula.expr import Call, Expr, Num, Read
+from tensmith.formula.types import BOOL, F32, MachineType
 from tensmith.ir import Node
 from tensmith.ir.ops.quantization import OnGrid, decodes, encodes
 from tensmith.kernel import grid_code
@@ -84,18 +85,18 @@ def _on_grid(tensors: TensorOperands, node: Node) -> Expr | None:
     grid = grid_of(tensors.program, node)
     if grid is None:
         return None
-    codes = tensors.dtype(codes_of(node))
+    codes = MachineType(tensors.dtype(codes_of(node)))
     least = -128 if codes == "i8" else 0
-    x: Expr = Read("0", (), tensors.dtype(node.inputs[0]))
+    x: Expr = Read("0", (), MachineType(tensors.dtype(node.inputs[0])))
     zero, scale, low, high = (
-        Num(float(number), "f32") for number in (grid.zero_point + least, grid.scale, least, least + 255)
+        Num(float(number), F32) for number in (grid.zero_point + least, grid.scale, least, least + 255)
     )
     if decodes(node):
-        return Call("mul", (Call("sub", (Call("cast", (x,), "f32"), zero), "f32"), scale), "f32")
-    units = Call("round", (Call("div", (x, scale), "f32"),), "f32")
-    code = Call("add", (units, zero), "f32")
+        return Call("mul", (Call("sub", (Call("cast", (x,), F32), zero), F32), scale), F32)
+    units = Call("round", (Call("div", (x, scale), F32),), F32)
+    code = Call("add", (units, zero), F32)
     for relation, bound in (("greater", low), ("less", high)):
-        code = Call("where", (Call(relation, (code, bound), "bool"), code, bound), "f32")
+        code = Call("where", (Call(relation, (code, bound), BOOL), code, bound), F32)
     return Call("cast", (code,), codes)
 
 
@@ -134,7 +135,7 @@ class ElementwiseTree:
         return text(value)
 
     def _numbers(self, value: str, shape: tuple[int, ...], own: Mapping[str, Node]) -> Expr:
-        done: dict[str, Expr] = {"": Num(0, "bool")}  # what is left out is not read
+        done: dict[str, Expr] = {"": Num(0, BOOL)}  # what is left out is not read
 
         def number(name: str) -> Expr:
             if name not in done:
@@ -145,7 +146,7 @@ class ElementwiseTree:
             step = _number_step(self.tensors, own[name]) if name in own else None
             if step is not None:
                 return composed(step, list(map(number, own[name].inputs)))
-            dtype, constant = self.tensors.dtype(name), self.tensors.number(name)
+            dtype, constant = MachineType(self.tensors.dtype(name)), self.tensors.number(name)
             if constant is not None:
                 return Num(constant if dtype[0] == "f" else int(constant), dtype)
             return Read(str(self._place(name, shape)), (), dtype)

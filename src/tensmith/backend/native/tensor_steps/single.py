@@ -13,6 +13,7 @@ from tensmith.backend.native.tensor_steps.operands import Reads, TensorOperands
 from tensmith.backend.native.views import is_view
 from tensmith.errors import EngineError
 from tensmith.formula.expr import Read
+from tensmith.formula.types import MachineType
 from tensmith.ir import Node
 from tensmith.ir.handlers import Handlers
 from tensmith.ir.ops.reduction import Reduction
@@ -60,7 +61,7 @@ def _seen(tensors: TensorOperands, value: str, lanes: int) -> Step:
         return Rename(tensors.name(root), name)
     reads = Reads(tensors)
     dtype = tensors.dtype(value)
-    same = "{0}" if dtype == "f32" else Read("0", (), dtype)
+    same = "{0}" if dtype == "f32" else Read("0", (), MachineType(dtype))
     part = StridedStatement(same, (reads.operand(value),), StridedView.dense(view.shape))
     return Dense(Strided((part,), lanes, dtype), tuple(reads.sources), name, reads.constants)
 
