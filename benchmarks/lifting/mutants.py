@@ -160,9 +160,7 @@ def arrays(function: Function, given: list[Any]) -> dict[str, Any] | None:
             key = parameter.name if name is None else f"{parameter.name}.{name}"
             if isinstance(kind, Array):
                 element = kind.element
-                dtype = np.dtype(
-                    np.int64 if element.bits is None else f"{element.name[0]}{element.bits // 8}"
-                )
+                dtype = np.dtype(np.int64 if element.bits is None else f"{element[0]}{element.bits // 8}")
                 value = np.asarray(value, dtype=dtype)
                 rank = 1 if kind.memory == "flat" else kind.rank
                 if value.ndim != rank:

@@ -27,10 +27,10 @@ from benchmarks import parts
 from benchmarks.lifting.files import SourceFile, arguments, files, on_one_core
 from tensmith.engine.stopwatch import time_calls
 from tensmith.evaluate.latency import take_turns
+from tensmith.formula.types import MachineType
 from tensmith.lifting.auto import choose, sample
 from tensmith.lifting.emit import EMITTERS
 from tensmith.lifting.lifted import Lifted
-from tensmith.lifting.loops import Scalar
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.road import lift_file, standard_steps
 from tensmith.lifting.running import load
@@ -114,7 +114,7 @@ def extents(lifted: Lifted) -> dict[str, tuple[int, ...]]:
     if total > VECTOR // 4:
         return {}
     symbols = frozenset().union(*(size.poly.symbols() for size in lifted.sizes))
-    scalars = (p.name for p in lifted.function.parameters if isinstance(p.type, Scalar))
+    scalars = (p.name for p in lifted.function.parameters if isinstance(p.type, MachineType))
     return {name: (VECTOR,) for name in scalars if name in symbols}
 
 

@@ -1,6 +1,6 @@
 """What a summary says on given inputs, element by element, and whether a run agrees at every step.
 
-The meaning of `tensmith.lifting.terms` in executable form, for tests: mathematical integers, floats in
+The meaning of closed forms in executable form, for tests: mathematical integers, floats in
 double. `check` runs the function in the loop interpreter and compares every loop's facts at the start of each
 iteration and at its end, and the results at the end of the function.
 """
@@ -14,15 +14,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lifting.loops_interpreter import Machine, Memory, copied
+from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, Size
+from tensmith.formula.functions import JOINS
 from tensmith.formula.poly import Poly
-from tensmith.lifting.loops import F64, Array, Function, Loop, Scalar, Statement, Struct
-from tensmith.lifting.summary import Summary, Written
-from tensmith.lifting.terms import Argument, Fold, Index, Operation, Term, TermChoose, TermNumber, TermRead
+from tensmith.formula.types import F64, MachineType
+from tensmith.lifting.loops import Array, Function, Loop, Statement, Struct
+from tensmith.lifting.summary import Summary, Term, Written
 
 
 def widened(node: Any) -> Any:
     """A function with every float a double, so that both sides compute alike."""
-    if isinstance(node, Scalar):
+    if isinstance(node, MachineType):
         return F64 if node.kind == "float" else node
     if dataclasses.is_dataclass(node) and not isinstance(node, type):
         changed = {f.name: widened(getattr(node, f.name)) for f in dataclasses.fields(node)}
@@ -74,33 +76,31 @@ OPERATORS: dict[str, Any] = {
     "mul": lambda a, b: a * b,
     "neg": lambda a: -a,
     "abs": abs,
-    "min": lambda a, b: min(a, b),
-    "max": lambda a, b: max(a, b),
+    "minimum": lambda a, b: min(a, b),
+    "maximum": lambda a, b: max(a, b),
     "pow": lambda a, b: a**b,
-    "div": _divided,
-    "tdiv": _truncated,
-    "tmod": lambda a, b: a - b * _truncated(a, b),
-    "fdiv": lambda a, b: a // b,
-    "fmod": lambda a, b: a % b,
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
+    "div": _truncated,
+    "fmod": lambda a, b: a - b * _truncated(a, b),
+    "floor_div": lambda a, b: a // b,
+    "mod": lambda a, b: a % b,
+    "less": lambda a, b: a < b,
+    "less_equal": lambda a, b: a <= b,
+    "equal": lambda a, b: a == b,
+    "not_equal": lambda a, b: a != b,
     "and": lambda a, b: a and b,
     "or": lambda a, b: a or b,
     "not": lambda a: not a,
-    "shl": lambda a, b: a << b,
-    "shr": lambda a, b: a >> b,
-    "band": lambda a, b: a & b,
-    "bor": lambda a, b: a | b,
-    "bxor": lambda a, b: a ^ b,
-    "bnot": lambda a: ~a,
+    "left_shift": lambda a, b: a << b,
+    "right_shift": lambda a, b: a >> b,
+    "bitwise_and": lambda a, b: a & b,
+    "bitwise_or": lambda a, b: a | b,
+    "bitwise_xor": lambda a, b: a ^ b,
+    "bitwise_not": lambda a: ~a,
     "round": _round,
     "floor": math.floor,
     "ceil": math.ceil,
     **{name: _guarded(getattr(math, name)) for name in ("exp", "log", "sqrt", "sin", "cos", "tan", "tanh")},
 }
-_JOIN = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 
 
 class Meaning:
@@ -123,7 +123,7 @@ class Meaning:
     def value(self, term: Term, symbols: Mapping[str, int]) -> Any:
         """The number a term stands for."""
         match term:
-            case TermNumber(value, type_):
+            case Num(value, type_):
                 return (
                     bool(value)
                     if type_.kind == "bool"
@@ -131,25 +131,27 @@ class Meaning:
                     if type_.kind == "int"
                     else float(value)
                 )
-            case Index(poly, _):
+            case Size(poly, _):
                 return poly.evaluate(symbols)
-            case Argument(name, type_):
+            case Read(name, (), type_):
                 found = self.scalars[name]
                 return float(found) if type_.kind == "float" else found
-            case TermRead(array, indices, _):
+            case Read(array, indices, _):
                 return self.element(array, [index.evaluate(symbols) for index in indices], symbols)
-            case Operation("select", (condition, a, b), _):
+            case Call("where", (condition, a, b), _):
                 return self.value(a if self.value(condition, symbols) else b, symbols)
-            case Operation("cast", (inner,), type_):
+            case Call("cast", (inner,), type_):
                 return cast(self.value(inner, symbols), type_)
-            case Operation(operator, arguments, _):
+            case Call("div", (a, b), type_) if type_.kind == "float":
+                return _divided(self.value(a, symbols), self.value(b, symbols))
+            case Call(operator, arguments, _):
                 return OPERATORS[operator](*(self.value(argument, symbols) for argument in arguments))
-            case Fold(kind, var, extent, body, start, _):
+            case Reduce(kind, var, extent, body, start=start):
                 found = self.value(start, symbols)
                 for step in range(extent.evaluate(symbols)):
-                    found = OPERATORS[_JOIN[kind]](found, self.value(body, {**symbols, var: step}))
+                    found = OPERATORS[JOINS[kind]](found, self.value(body, {**symbols, var: step}))
                 return found
-            case TermChoose(conditions, then, otherwise, _):
+            case Choose(conditions, then, otherwise, _):
                 chosen = all(poly.evaluate(symbols) >= 0 for poly in conditions)
                 return self.value(then if chosen else otherwise, symbols)
 
@@ -208,7 +210,7 @@ def locate(data: Any, steps: list[int] | None, at: Sequence[int], grow: bool = F
     return data, at[-1]
 
 
-def cast(value: Any, type_: Scalar) -> Any:
+def cast(value: Any, type_: MachineType) -> Any:
     """A conversion as the loop language has it."""
     if type_.kind == "float":
         return float(value)
@@ -402,7 +404,7 @@ def arguments(summary: Summary, chance: random.Random) -> list[Any]:
     function = summary.function
     scalars: dict[str, Any] = {}
     for name, type_ in _fields(function):
-        if isinstance(type_, Scalar):
+        if isinstance(type_, MachineType):
             scalars[name] = _scalar(type_, chance)
     symbols = {name: value for name, value in scalars.items() if isinstance(value, int)}
     lengths = {
@@ -423,8 +425,8 @@ def arguments(summary: Summary, chance: random.Random) -> list[Any]:
     return found
 
 
-def _fields(function: Function) -> list[tuple[str, Scalar | Array]]:
-    found: list[tuple[str, Scalar | Array]] = []
+def _fields(function: Function) -> list[tuple[str, MachineType | Array]]:
+    found: list[tuple[str, MachineType | Array]] = []
     for parameter in function.parameters:
         if isinstance(parameter.type, Struct):
             found += [(f"{parameter.name}.{name}", type_) for name, type_ in parameter.type.fields]
@@ -433,7 +435,7 @@ def _fields(function: Function) -> list[tuple[str, Scalar | Array]]:
     return found
 
 
-def _scalar(type_: Scalar, chance: random.Random) -> Any:
+def _scalar(type_: MachineType, chance: random.Random) -> Any:
     if type_.kind == "float":
         return chance.choice((0.5, 1.0, -2.0, 3.25, chance.uniform(-4, 4)))
     if type_.kind == "bool":
@@ -452,13 +454,13 @@ def _array(summary: Summary, name: str, type_: Array, values: dict[str, int], ch
     return _filled(shape, type_.element, chance)
 
 
-def _filled(shape: Sequence[int], element: Scalar, chance: random.Random) -> Any:
+def _filled(shape: Sequence[int], element: MachineType, chance: random.Random) -> Any:
     if not shape:
         return _element(element, chance)
     return [_filled(shape[1:], element, chance) for _ in range(shape[0])]
 
 
-def _element(element: Scalar, chance: random.Random) -> Any:
+def _element(element: MachineType, chance: random.Random) -> Any:
     if element.kind == "float":
         return round(chance.uniform(-3, 3), 2)
     if element.kind == "bool":

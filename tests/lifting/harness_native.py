@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.lifting.loops import Array, Function, Scalar, Struct
+from tensmith.formula.types import MachineType
+from tensmith.lifting.loops import Array, Function, Struct
 from tensmith.lifting.second.values import CallResult, Meaningless, dtype
 
 NATIVE = Path(__file__).resolve().parent / "native"
@@ -166,7 +167,7 @@ class Native:
         kind = self.function.returns
         if kind is None:
             return None
-        if isinstance(kind, Scalar):
+        if isinstance(kind, MachineType):
             return plain.view(dtype(kind))[0]
         shape = tuple(result.shape[: kind.rank])
         element = dtype(kind.element)
@@ -186,11 +187,11 @@ class Frame:
         self.padded: dict[str, tuple[np.ndarray[Any, Any], int]] = {}
         self.nested: dict[str, tuple[int, np.ndarray[Any, Any]]] = {}
 
-    def fill(self, slot: Slot, name: str, kind: Scalar | Array | Struct, value: Any) -> None:
+    def fill(self, slot: Slot, name: str, kind: MachineType | Array | Struct, value: Any) -> None:
         """Point a slot at a copy of a value."""
         if isinstance(kind, Struct):
             slot.data = self.struct(name, kind, value)
-        elif isinstance(kind, Scalar):
+        elif isinstance(kind, MachineType):
             held = np.array([value], dtype(kind))
             self.kept.append(held)
             slot.data = address(held)

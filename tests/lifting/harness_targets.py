@@ -19,8 +19,9 @@ import numpy as np
 from harness_native import address
 
 from tensmith.formula.poly import Poly
+from tensmith.formula.types import MachineType
 from tensmith.lifting.lifted import Lifted
-from tensmith.lifting.loops import Array, Scalar
+from tensmith.lifting.loops import Array
 from tensmith.lifting.second.inputs import evaluated
 from tensmith.lifting.second.values import Record, dtype, fields, flat, folded
 
@@ -259,7 +260,7 @@ class C(Loaded):
         super().__init__(lifted, folder)
         self.fields = [
             (name, None, np.ctypeslib.as_ctypes_type(dtype(kind)))
-            if isinstance(kind, Scalar)
+            if isinstance(kind, MachineType)
             else (name, dtype(kind.element), None)
             for name, kind in fields(lifted.function)
         ]
@@ -291,9 +292,9 @@ class C(Loaded):
             raise ValueError(f"{self.name}: a requirement is not met")
         return results
 
-    def room(self, kind: Scalar, values: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+    def room(self, kind: MachineType, values: Mapping[str, Any]) -> np.ndarray[Any, Any]:
         """Where a returned value goes, of the shape that the source's result has."""
-        shape = () if isinstance(self.lifted.function.returns, Scalar) else self.shape(values)
+        shape = () if isinstance(self.lifted.function.returns, MachineType) else self.shape(values)
         return np.zeros(shape, dtype(kind))
 
     def shape(self, values: Mapping[str, Any]) -> tuple[int, ...]:

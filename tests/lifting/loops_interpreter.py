@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tensmith.formula.types import MachineType
 from tensmith.lifting.loops import (
     Allocate,
     Append,
@@ -31,7 +32,6 @@ from tensmith.lifting.loops import (
     Load,
     Loop,
     Return,
-    Scalar,
     ScalarCast,
     SourcePosition,
     Statement,
@@ -97,13 +97,13 @@ class Machine:
     def __init__(self, function: Function, limit: int) -> None:
         self.python = function.language == "python"
         self.scalars: dict[str, Any] = {}
-        self.types: dict[str, Scalar] = {}
+        self.types: dict[str, MachineType] = {}
         self.arrays: dict[str, Memory] = {}
         self.entry: set[str] = set()
         self.left = limit
 
-    def bind(self, name: str, kind: Scalar | Array, argument: Any) -> None:
-        if isinstance(kind, Scalar):
+    def bind(self, name: str, kind: MachineType | Array, argument: Any) -> None:
+        if isinstance(kind, MachineType):
             self.types[name] = kind
             self.scalars[name] = held(argument, kind)
             return
@@ -201,7 +201,7 @@ class Machine:
         assert isinstance(value, bool), condition
         return value
 
-    def typed(self, expression: Expr, kind: Scalar) -> Any:
+    def typed(self, expression: Expr, kind: MachineType) -> Any:
         """A value that is stored must have the type of its place, and lie in its range."""
         assert expression.type == kind, (expression, kind)
         value = self.value(expression)
@@ -231,7 +231,7 @@ class Machine:
                 return self.length(self.arrays[name], axis, position)
             case ScalarCast(inner, kind, position):
                 return converted(self.value(inner), kind, position)
-            case Apply("select", (condition, then, otherwise), _, _):  # the side not chosen is not looked at
+            case Apply("where", (condition, then, otherwise), _, _):  # the side not chosen is not looked at
                 return self.value(then if self.truth(condition) else otherwise)
             case Apply(operator, arguments, kind, position):
                 values = [self.value(argument) for argument in arguments]
@@ -249,7 +249,7 @@ class Machine:
             rows = rows[0]
         return len(rows)
 
-    def apply(self, operator: str, values: list[Any], kind: Scalar, position: SourcePosition) -> Any:
+    def apply(self, operator: str, values: list[Any], kind: MachineType, position: SourcePosition) -> Any:
         with np.errstate(all="ignore"):
             if isinstance(values[0], np.floating):
                 return self.floating(operator, values, kind, position)
@@ -262,10 +262,10 @@ class Machine:
         # Signed overflow is undefined in C; gcc -fwrapv, which tests compile with, wraps it.
         return wrapped(result, kind) if kind.kind == "int" and kind.signed else result
 
-    def floating(self, operator: str, values: list[Any], kind: Scalar, position: SourcePosition) -> Any:
+    def floating(self, operator: str, values: list[Any], kind: MachineType, position: SourcePosition) -> Any:
         if operator in COMPARISONS:
             return bool(COMPARISONS[operator](*values))
-        if self.python and operator in ("div", "fdiv", "fmod") and values[1] == 0:
+        if self.python and operator in ("div", "floor_div", "mod") and values[1] == 0:
             raise Undefined("division by zero", position)
         if self.python and operator == "round":
             result = np.round(values[0])
@@ -274,28 +274,30 @@ class Machine:
         return type(values[0])(result) if kind.kind == "float" else result
 
 
-def integer(operator: str, values: list[int], kind: Scalar, position: SourcePosition) -> int:
+def integer(operator: str, values: list[int], kind: MachineType, position: SourcePosition) -> int:
     """An operator on mathematical integers."""
-    if operator in ("tdiv", "tmod", "fdiv", "fmod"):
+    if operator in ("div", "fmod", "floor_div", "mod"):
         a, b = values
         if b == 0:
             raise Undefined("division by zero", position)
-        if operator == "fdiv":
+        if operator == "floor_div":
             return a // b
-        if operator == "fmod":
+        if operator == "mod":
             return a % b
         quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
         if quotient != wrapped(quotient, kind):
             raise Undefined("the quotient has no place in its type", position)
-        return quotient if operator == "tdiv" else a - b * quotient
-    if operator in ("shl", "shr") and (values[1] < 0 or (kind.bits is not None and values[1] >= kind.bits)):
+        return quotient if operator == "div" else a - b * quotient
+    if operator in ("left_shift", "right_shift") and (
+        values[1] < 0 or (kind.bits is not None and values[1] >= kind.bits)
+    ):
         raise Undefined(f"a shift by {values[1]}", position)
     if operator == "pow" and values[1] < 0:
         raise Undefined("an integer to a negative power", position)
     return int(INTEGERS[operator](*values))
 
 
-def held(value: Any, kind: Scalar) -> Any:
+def held(value: Any, kind: MachineType) -> Any:
     """A Python or NumPy value as the machine holds it; it must fit its type."""
     if kind.kind == "bool":
         return bool(value)
@@ -305,7 +307,7 @@ def held(value: Any, kind: Scalar) -> Any:
     return int(value)
 
 
-def converted(value: Any, kind: Scalar, position: SourcePosition) -> Any:
+def converted(value: Any, kind: MachineType, position: SourcePosition) -> Any:
     """A cast."""
     if kind.kind == "bool":
         return bool(value != 0)
@@ -319,7 +321,7 @@ def converted(value: Any, kind: Scalar, position: SourcePosition) -> Any:
     return wrapped(int(value), kind)
 
 
-def wrapped(value: int, kind: Scalar) -> int:
+def wrapped(value: int, kind: MachineType) -> int:
     """An integer modulo 2^bits, in the range of the type."""
     if kind.bits is None:
         return value
@@ -346,10 +348,10 @@ def away_from_zero(value: Any) -> Any:
 Operation = Callable[..., Any]
 
 COMPARISONS: dict[str, Operation] = {
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
+    "less": lambda a, b: a < b,
+    "less_equal": lambda a, b: a <= b,
+    "equal": lambda a, b: a == b,
+    "not_equal": lambda a, b: a != b,
 }
 LOGIC: dict[str, Operation] = {
     "and": lambda a, b: a and b,
@@ -362,15 +364,15 @@ INTEGERS: dict[str, Operation] = {
     "mul": lambda a, b: a * b,
     "neg": lambda a: -a,
     "abs": abs,
-    "min": min,
-    "max": max,
+    "minimum": min,
+    "maximum": max,
     "pow": lambda a, b: a**b,
-    "shl": lambda a, b: a << b,
-    "shr": lambda a, b: a >> b,
-    "band": lambda a, b: a & b,
-    "bor": lambda a, b: a | b,
-    "bxor": lambda a, b: a ^ b,
-    "bnot": lambda a: ~a,
+    "left_shift": lambda a, b: a << b,
+    "right_shift": lambda a, b: a >> b,
+    "bitwise_and": lambda a, b: a & b,
+    "bitwise_or": lambda a, b: a | b,
+    "bitwise_xor": lambda a, b: a ^ b,
+    "bitwise_not": lambda a: ~a,
 }
 FLOATS: dict[str, Operation] = {
     "add": lambda a, b: a + b,
@@ -379,12 +381,12 @@ FLOATS: dict[str, Operation] = {
     "div": lambda a, b: a / b,
     "neg": lambda a: -a,
     "abs": abs,
-    "min": np.fmin,
-    "max": np.fmax,
+    "minimum": np.fmin,
+    "maximum": np.fmax,
     "pow": np.power,
-    "fdiv": np.floor_divide,
-    "fmod": np.mod,
-    "tmod": np.fmod,
+    "floor_div": np.floor_divide,
+    "mod": np.mod,
+    "fmod": np.fmod,
     "exp": np.exp,
     "log": np.log,
     "sqrt": np.sqrt,

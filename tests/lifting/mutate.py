@@ -15,19 +15,21 @@ from typing import Any
 
 import numpy as np
 
+from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, Size
 from tensmith.formula.poly import Poly
+from tensmith.formula.types import MachineType
 from tensmith.ir import Program
 from tensmith.lifting.lifted import ArrayView, Lifted
 from tensmith.lifting.loops import Array, Struct
-from tensmith.lifting.summary import Requirement, Summary, Written
-from tensmith.lifting.terms import Argument, Fold, Index, Operation, Term, TermChoose, TermNumber, TermRead
+from tensmith.lifting.summary import Requirement, Summary, Term, Written
 
 Path = tuple[Any, ...]
 
 _SWAPS = {
-    "add": "sub", "sub": "add", "mul": "add", "div": "mul", "neg": "abs", "abs": "neg", "min": "max",
-    "max": "min", "lt": "le", "le": "lt", "eq": "ne", "ne": "eq", "and": "or", "or": "and", "tdiv": "fdiv",
-    "fdiv": "tdiv", "tmod": "fmod", "fmod": "tmod", "shr": "shl", "exp": "sqrt", "sqrt": "exp",
+    "add": "sub", "sub": "add", "mul": "add", "neg": "abs", "abs": "neg", "minimum": "maximum",
+    "maximum": "minimum", "less": "less_equal", "less_equal": "less", "equal": "not_equal",
+    "not_equal": "equal", "and": "or", "or": "and", "div": "floor_div", "floor_div": "div", "fmod": "mod",
+    "mod": "fmod", "right_shift": "left_shift", "exp": "sqrt", "sqrt": "exp",
 }  # fmt: skip
 _KINDS = {"sum": "prod", "prod": "sum", "max": "min", "min": "max"}
 
@@ -55,16 +57,7 @@ def places(node: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     """Every node of a claim that may be changed, with its place."""
     if isinstance(
         node,
-        Poly
-        | TermNumber
-        | Index
-        | Argument
-        | TermRead
-        | Operation
-        | Fold
-        | TermChoose
-        | Written
-        | Requirement,
+        Poly | Num | Size | Read | Call | Reduce | Choose | Written | Requirement,
     ):
         yield path, node
     if isinstance(node, Poly):
@@ -109,38 +102,36 @@ def changes(node: Any, summary: Summary, chance: random.Random) -> list[Any]:
             symbols = [Poly.symbol(size.symbol) for size in summary.sizes]
             more = [node + chance.choice(symbols)] if symbols else []
             return [node + 1, node - 1, -node, node * 2, *more]
-        case TermNumber(value, type_):
-            return [TermNumber(value + 1, type_), TermNumber(value - 1, type_), TermNumber(-value, type_)]
-        case Index(poly, type_):
-            return [Index(poly + 1, type_), Index(poly - 1, type_), Index(poly * 2, type_)]
-        case Argument(_, type_):
-            return [TermNumber(Fraction(1), type_)]
-        case TermRead(array, indices, type_):
-            found: list[Any] = [TermNumber(Fraction(0), type_)]
-            found += [TermRead(other, indices, type_) for other in _alike(summary, array)]
-            found += [TermRead(array, indices[::-1], type_)] if len(indices) > 1 else []
+        case Num(value, type_):
+            return [Num(value + 1, type_), Num(value - 1, type_), Num(-value, type_)]
+        case Size(poly, type_):
+            return [Size(poly + 1, type_), Size(poly - 1, type_), Size(poly * 2, type_)]
+        case Read(_, (), type_):
+            return [Num(Fraction(1), type_)]
+        case Read(array, indices, type_):
+            found: list[Any] = [Num(Fraction(0), type_)]
+            found += [Read(other, indices, type_) for other in _alike(summary, array)]
+            found += [Read(array, indices[::-1], type_)] if len(indices) > 1 else []
             return found
-        case Operation("cast", (value,), type_):
+        case Call("cast", (value,), type_):
             narrow = (
-                dataclasses.replace(type_, bits=16 if type_.bits == 8 else 8)
-                if type_.kind == "int"
-                else type_
+                MachineType(f"{type_[0]}{16 if type_.bits == 8 else 8}") if type_.kind == "int" else type_
             )
-            return [value, Operation("cast", (value,), narrow)]
-        case Operation("select", (condition, a, b), type_):
-            return [a, b, Operation("select", (condition, b, a), type_)]
-        case Operation(operator, arguments, type_):
-            found = [Operation(_SWAPS[operator], arguments, type_)] if operator in _SWAPS else []
-            found += [Operation(operator, arguments[::-1], type_)] if len(arguments) > 1 else []
+            return [value, Call("cast", (value,), narrow)]
+        case Call("where", (condition, a, b), type_):
+            return [a, b, Call("where", (condition, b, a), type_)]
+        case Call(operator, arguments, type_):
+            found = [Call(_SWAPS[operator], arguments, type_)] if operator in _SWAPS else []
+            found += [Call(operator, arguments[::-1], type_)] if len(arguments) > 1 else []
             return found + [a for a in arguments if a.type == type_]
-        case Fold(kind, var, extent, body, start, type_):
+        case Reduce(kind, var, extent, body, type_, start=start):
             return [
-                Fold(_KINDS[kind], var, extent, body, start, type_),
-                Fold(kind, var, extent + 1, body, start, type_),
-                Fold(kind, var, extent - 1, body, start, type_),
+                Reduce(_KINDS[kind], var, extent, body, type_, start=start),
+                Reduce(kind, var, extent + 1, body, type_, start=start),
+                Reduce(kind, var, extent - 1, body, type_, start=start),
                 start, body_at_zero(node),
             ]  # fmt: skip
-        case TermChoose(_, then, otherwise, _):
+        case Choose(_, then, otherwise, _):
             return [otherwise, then]
         case Written(indices, extents, places_, value, where):
             found = [Written(indices, extents, places_, value)] if where else []
@@ -149,9 +140,9 @@ def changes(node: Any, summary: Summary, chance: random.Random) -> list[Any]:
     return []
 
 
-def body_at_zero(fold: Fold) -> Term:
+def body_at_zero(fold: Reduce) -> Term:
     """The first element alone."""
-    return Fold(fold.kind, fold.var, Poly.of(1), fold.body, fold.start, fold.type)
+    return Reduce(fold.kind, fold.var, Poly.of(1), fold.body, fold.type, start=fold.start)
 
 
 def _alike(summary: Summary, array: str) -> list[str]:

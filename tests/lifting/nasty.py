@@ -17,7 +17,8 @@ from typing import Any, get_args, get_origin
 
 import numpy as np
 
-from tensmith.lifting.loops import Array, Scalar
+from tensmith.formula.types import MachineType
+from tensmith.lifting.loops import Array
 from tensmith.lifting.result import LiftResult
 from tensmith.lifting.road import lift_function
 from tensmith.lifting.source.python import read_python_source
@@ -170,11 +171,11 @@ def draws(kinds: Sequence[Any], numpy: bool, count: int) -> Iterator[list[Any]]:
         yield [argument(kind, numpy, size if n % 5 else rng.choice(SIZES), rng, tame) for kind in kinds]
 
 
-def argument(kind: Scalar | Array, numpy: bool, size: int, rng: random.Random, tame: bool) -> Any:
+def argument(kind: MachineType | Array, numpy: bool, size: int, rng: random.Random, tame: bool) -> Any:
     if isinstance(kind, Array):
         made = [argument(kind.element, False, size, rng, tame) for _ in range(size**kind.rank)]
         if numpy:
-            name = "int64" if kind.element.name == "int" else kind.element.name
+            name = "int64" if kind.element == "int" else kind.element
             named = {"f": "float", "i": "int", "u": "uint"}.get(name[0], "") + name[1:]
             named = name if name in ("int64", "bool") else named
             return np.array(made, named).reshape((size,) * kind.rank)

@@ -9,40 +9,41 @@ from typing import Any
 
 import numpy as np
 
+from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, Size
 from tensmith.formula.poly import Poly
-from tensmith.lifting.loops import F32, I32, Array, Function, Parameter, Scalar
-from tensmith.lifting.summary import Requirement, Result, SizeSymbol, StridedMemory, Summary, Written
-from tensmith.lifting.terms import Argument, Fold, Index, Operation, Term, TermChoose, TermNumber, TermRead
+from tensmith.formula.types import F32, I32, MachineType
+from tensmith.lifting.loops import Array, Function, Parameter
+from tensmith.lifting.summary import Requirement, Result, SizeSymbol, StridedMemory, Summary, Term, Written
 
-U8 = Scalar("int", 8, False)
+U8 = MachineType("u8")
 n, m, k = map(Poly.symbol, "nmk")
 i, j, p = (Poly.symbol(f"{name}%0") for name in "ijp")
 
 
-def at(array: str, *indices: Poly | int, type: Scalar = I32) -> TermRead:
-    return TermRead(array, tuple(map(Poly.of, indices)), type)
+def at(array: str, *indices: Poly | int, type: MachineType = I32) -> Read:
+    return Read(array, tuple(map(Poly.of, indices)), type)
 
 
-def number(value: float, type: Scalar = I32) -> TermNumber:
-    return TermNumber(Fraction(value), type)
+def number(value: float, type: MachineType = I32) -> Num:
+    return Num(Fraction(value), type)
 
 
-def op(operator: str, *arguments: Term, type: Scalar | None = None) -> Operation:
-    return Operation(operator, arguments, type or arguments[0].type)
+def op(operator: str, *arguments: Term, type: MachineType | None = None) -> Call:
+    return Call(operator, arguments, type or arguments[0].type)
 
 
-def total(var: Poly, extent: Poly, body: Term, kind: str = "sum", start: Term | None = None) -> Fold:
-    return Fold(kind, str(var), extent, body, start or number(0, body.type), body.type)
+def total(var: Poly, extent: Poly, body: Term, kind: str = "sum", start: Term | None = None) -> Reduce:
+    return Reduce(kind, str(var), extent, body, body.type, start=start or number(0, body.type))
 
 
 def summary(
     name: str,
-    parameters: Mapping[str, Scalar | Array],
+    parameters: Mapping[str, MachineType | Array],
     results: Mapping[str, Written | Term],
     grids: Mapping[str, tuple[Poly, ...]] | None = None,
     sizes: Mapping[str, Poly] | None = None,
     requires: tuple[Requirement, ...] = (),
-    returns: Scalar | None = None,
+    returns: MachineType | None = None,
     language: Any = "c",
 ) -> Summary:
     """A summary without loops, which tensorize does not read."""
@@ -79,7 +80,7 @@ def box(value: Term, *extents: tuple[Poly, Poly], shift: int = 0, where: tuple[P
     )
 
 
-def vector(element: Scalar = I32) -> Array:
+def vector(element: MachineType = I32) -> Array:
     return Array(element)
 
 
@@ -91,17 +92,16 @@ _OPERATORS: dict[str, Any] = {
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
     "neg": lambda a: -a,
-    "div": lambda a, b: a / b,
-    "tdiv": lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
-    "tmod": lambda a, b: math.copysign(1, a) * (abs(a) % abs(b)),
-    "fdiv": lambda a, b: a // b,
-    "fmod": lambda a, b: a % b,
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
-    "max": max,
-    "min": min,
+    "div": lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
+    "fmod": lambda a, b: math.copysign(1, a) * (abs(a) % abs(b)),
+    "floor_div": lambda a, b: a // b,
+    "mod": lambda a, b: a % b,
+    "less": lambda a, b: a < b,
+    "less_equal": lambda a, b: a <= b,
+    "equal": lambda a, b: a == b,
+    "not_equal": lambda a, b: a != b,
+    "maximum": max,
+    "minimum": min,
     "exp": math.exp,
     "sqrt": math.sqrt,
 }
@@ -140,32 +140,34 @@ def term(claim: Summary, value: Term, here: Mapping[str, Any], arrays: Mapping[s
         return term(claim, part, {**here, **more}, arrays)
 
     match value:
-        case TermNumber(number, type_):
+        case Num(number, type_):
             return int(number) if type_.kind == "int" else float(number)
-        case Index(poly, _):
+        case Size(poly, _):
             return int(poly.evaluate(here))
-        case Argument(name, _):
+        case Read(name, (), _):
             return arrays[name]
-        case TermRead(array, indices, _):
+        case Read(array, indices, _):
             return arrays[array][_place(claim, array, [int(x.evaluate(here)) for x in indices], here)].item()
-        case Operation("select", (condition, a, b), _):
+        case Call("where", (condition, a, b), _):
             return inner(a if inner(condition) else b)
-        case Operation("cast", (part,), type_):
+        case Call("cast", (part,), type_):
             return _cast(inner(part), type_)
-        case Operation(operator, parts, _):
+        case Call("div", (a, b), type_) if type_.kind == "float":
+            return inner(a) / inner(b)
+        case Call(operator, parts, _):
             return _OPERATORS[operator](*map(inner, parts))
-        case Fold(kind, var, extent, body, start, _):
+        case Reduce(kind, var, extent, body, start=start):
             join = {"sum": _OPERATORS["add"], "prod": _OPERATORS["mul"], "max": max, "min": min}[kind]
             found = inner(start)
             for step in range(extent.evaluate(here)):
                 found = join(found, inner(body, **{var: step}))
             return found
-        case TermChoose(conditions, then, otherwise, _):
+        case Choose(conditions, then, otherwise, _):
             chosen = all(condition.evaluate(here) >= 0 for condition in conditions)
             return inner(then if chosen else otherwise)
 
 
-def _cast(value: Any, type_: Scalar) -> Any:
+def _cast(value: Any, type_: MachineType) -> Any:
     if type_.kind == "float":
         return float(value)
     whole = int(value)
@@ -180,18 +182,18 @@ def _cast(value: Any, type_: Scalar) -> Any:
 c_flat = {"A": (k, Poly.of(1)), "B": (n, Poly.of(1)), "C": (n, Poly.of(1))}
 
 
-def matrices(element: Scalar = F32) -> dict[str, Scalar | Array]:
+def matrices(element: MachineType = F32) -> dict[str, MachineType | Array]:
     return {"A": vector(element), "B": vector(element), "C": vector(element), "m": I32, "n": I32, "k": I32}
 
 
-def widen(term: Term, type: Scalar = I32) -> Operation:
+def widen(term: Term, type: MachineType = I32) -> Call:
     return op("cast", term, type=type)
 
 
 def blend() -> Summary:
     """base + active - base * active / 255 on bytes."""
     a, b = (widen(at(x, i, type=U8)) for x in ("base", "active"))
-    value = op("sub", op("add", a, b), op("tdiv", op("mul", a, b), number(255)))
+    value = op("sub", op("add", a, b), op("div", op("mul", a, b), number(255)))
     parameters = {"base": vector(U8), "active": vector(U8), "out": vector(U8), "n": I32}
     return summary("screen", parameters, {"out": box(op("cast", value, type=U8), (i, n))})
 
@@ -199,8 +201,8 @@ def blend() -> Summary:
 def burn() -> Summary:
     """active = 0 ? 255 : 255 - (255 - base) / active, a division that not every element needs."""
     a, b = (widen(at(x, i, type=U8)) for x in ("active", "base"))
-    quotient = op("tdiv", op("sub", number(255), b), a)
-    value = op("select", op("eq", a, number(0)), number(255), op("sub", number(255), quotient), type=I32)
+    quotient = op("div", op("sub", number(255), b), a)
+    value = op("where", op("equal", a, number(0)), number(255), op("sub", number(255), quotient), type=I32)
     parameters = {"base": vector(U8), "active": vector(U8), "out": vector(U8), "n": I32}
     return summary("burn", parameters, {"out": box(op("cast", value, type=U8), (i, n))})
 
@@ -212,11 +214,11 @@ KERNELS: dict[str, Summary] = {
     ),
     "inplace": summary(
         "inplace", {"a": vector(F32), "s": F32, "n": I32},
-        {"a": box(op("mul", at("a", i, type=F32), Argument("s", F32)), (i, n))},
+        {"a": box(op("mul", at("a", i, type=F32), Read("s", (), F32)), (i, n))},
     ),
     "fill": summary("fill", {"a": vector(F32), "n": I32}, {"a": box(number(1.5, F32), (i, n))}),
     "ramp": summary(
-        "ramp", {"a": vector(), "n": I32}, {"a": box(Index(i * n + 3, I32), (i, n))}
+        "ramp", {"a": vector(), "n": I32}, {"a": box(Size(i * n + 3, I32), (i, n))}
     ),
     "dot": summary(
         "dot", {"a": vector(), "b": vector(), "n": I32},
@@ -250,7 +252,7 @@ KERNELS: dict[str, Summary] = {
     ),
     "gemm_int": summary(
         "gemm_int", {**matrices(I32), "alpha": I32},
-        {"C": box(op("add", at("C", i, j), total(p, k, op("mul", op("mul", Argument("alpha", I32),
+        {"C": box(op("add", at("C", i, j), total(p, k, op("mul", op("mul", Read("alpha", (), I32),
             at("A", i, p)), at("B", p, j)))), (i, m), (j, n))},
         c_flat,
     ),
@@ -277,13 +279,13 @@ KERNELS: dict[str, Summary] = {
     "padded": summary(
         "padded", {"a": vector(), "b": vector(), "n": I32},
         {"b": box(
-            total(p, Poly.of(3), TermChoose((i + p - 1, n - i - p), at("a", i + p - 1), number(0), I32)),
+            total(p, Poly.of(3), Choose((i + p - 1, n - i - p), at("a", i + p - 1), number(0), I32)),
             (i, n),
         )},
     ),
     "edges": summary(
         "edges", {"a": vector(), "b": vector(), "n": I32},
-        {"b": box(TermChoose((i - 1, n - 2 - i), op("add", at("a", i - 1), at("a", i + 1)), at("a", i), I32),
+        {"b": box(Choose((i - 1, n - 2 - i), op("add", at("a", i - 1), at("a", i + 1)), at("a", i), I32),
             (i, n))},
     ),
     "prefix": summary(
@@ -317,11 +319,12 @@ KERNELS: dict[str, Summary] = {
     ),
     "floor": summary(
         "floor", {"a": vector(), "b": vector(), "n": I32},
-        {"b": box(op("add", op("fdiv", at("a", i), number(7)), op("fmod", at("a", i), number(-7))), (i, n))},
+        {"b": box(op("add", op("floor_div", at("a", i), number(7)), op(
+                  "mod", at("a", i), number(-7))), (i, n))},
     ),
     "quotient": summary(
         "quotient", {"a": vector(), "b": vector(), "c": vector(), "n": I32},
-        {"c": box(op("add", op("tdiv", at("a", i), at("b", i)), op("tmod", at("a", i), at("b", i))), (i, n))},
+        {"c": box(op("add", op("div", at("a", i), at("b", i)), op("fmod", at("a", i), at("b", i))), (i, n))},
         requires=(Requirement("nonzero", "no element of b is 0", array="b"),),
     ),
 }  # fmt: skip

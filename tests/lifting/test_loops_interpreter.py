@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from lifting.loops_interpreter import Endless, Undefined, run
+from tensmith.formula.types import BOOL, F32, I32, MachineType
 from tensmith.lifting.loops import (
-    BOOL,
-    F32,
-    I32,
     Apply,
     Array,
     Assign,
@@ -20,17 +18,16 @@ from tensmith.lifting.loops import (
     Loop,
     Parameter,
     Return,
-    Scalar,
     ScalarCast,
     Store,
     Variable,
 )
 
-U8 = Scalar("int", 8, False)
+U8 = MachineType("u8")
 N, AT = Variable("n", I32), Variable("i", I32)
 ZERO, ONE = Constant(0, I32), Constant(1, I32)
 STEP = Assign("i", Apply("add", (AT, ONE), I32))
-BELOW = Apply("lt", (AT, N), BOOL)
+BELOW = Apply("less", (AT, N), BOOL)
 
 
 def function(*body, parameters=(), returns=None, language="c"):
@@ -60,7 +57,7 @@ def test_bytes_wrap_where_a_cast_says_so_and_arguments_stay_as_they_were():
     assert outcome.arrays == {"a": [0, 8]} and source.tolist() == [255, 7]
 
 
-@pytest.mark.parametrize(("operator", "expected"), [("tdiv", -3), ("tmod", -1), ("fdiv", -4), ("fmod", 1)])
+@pytest.mark.parametrize(("operator", "expected"), [("div", -3), ("fmod", -1), ("floor_div", -4), ("mod", 1)])
 def test_the_four_divisions(operator, expected):
     value = Apply(operator, (Constant(-7, I32), Constant(2, I32)), I32)
     assert run(function(Return(value), returns=I32), []).value == expected
@@ -77,9 +74,9 @@ def test_a_flat_matrix_has_rows_and_a_subscript_may_not_leave_them():
 
 def test_what_has_no_meaning_is_undefined():
     for value in (
-        Apply("tdiv", (ONE, ZERO), I32),
+        Apply("div", (ONE, ZERO), I32),
         Variable("unset", I32),
-        Apply("shl", (ONE, Constant(32, I32)), I32),
+        Apply("left_shift", (ONE, Constant(32, I32)), I32),
         ScalarCast(Constant(1e30, F32), I32),
     ):
         with pytest.raises(Undefined):
@@ -93,6 +90,6 @@ def test_a_loop_without_end_is_stopped():
 
 
 def test_the_side_not_chosen_is_not_looked_at():
-    bad = Apply("tdiv", (ONE, ZERO), I32)
-    value = Apply("select", (Constant(True, BOOL), ONE, bad), I32)
+    bad = Apply("div", (ONE, ZERO), I32)
+    value = Apply("where", (Constant(True, BOOL), ONE, bad), I32)
     assert run(function(Return(value), returns=I32), []).value == 1

@@ -11,10 +11,11 @@ from types import SimpleNamespace
 import pytest
 
 from tensmith.errors import ModelError, UsageError
+from tensmith.formula.types import INT
 from tensmith.lifting import road
 from tensmith.lifting.lifted import EmittedFiles
 from tensmith.lifting.limit import TimeUp, limited
-from tensmith.lifting.loops import INT, Function, Parameter, SourcePosition
+from tensmith.lifting.loops import Function, Parameter, SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.road import Steps, lift_file, lift_function
 from tensmith.lifting.second.checked import Checked

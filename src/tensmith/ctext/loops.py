@@ -16,6 +16,7 @@ from tensmith.ctext.scalar import CBlock, CUnit, lazy, uses
 from tensmith.formula.expr import PICKED, Call, Choose, Expr, Let, Read, Reduce
 from tensmith.formula.functions import JOINS
 from tensmith.formula.poly import Poly
+from tensmith.formula.types import MachineType
 from tensmith.formula.walk import (
     chain,
     free_variables,
@@ -400,7 +401,7 @@ def _scan(scope: CBlock, step: Nest) -> None:
         inner, head = _open(current, step.variables[place], step.extents[place])
         opened.append((current, head, inner))
         current = inner
-    fold = Reduce(scan.kind, "", step.extents[axis], step.expr, step.dtype)
+    fold = Reduce(scan.kind, "", step.extents[axis], step.expr, MachineType(step.dtype))
     total = current.unit.names.fresh("total")
     current.line(f"{current.unit.type(step.dtype)} {total} = {_start(scope, fold)};")
     inner, head = _open(current, step.variables[axis], step.extents[axis])

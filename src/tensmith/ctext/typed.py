@@ -25,6 +25,7 @@ from tensmith.formula.expr import (
 )
 from tensmith.formula.functions import BITWISE, EXTREMES, PREDICATES, REAL, RELATIONS, ROUNDINGS
 from tensmith.formula.poly import Poly
+from tensmith.formula.types import BOOL, F32, I64, UNTYPED, MachineType
 
 # Of floats and of integers.
 _ARITHMETIC = frozenset({"abs", "sign", "pow", "mod", "fmod"})
@@ -50,15 +51,15 @@ class Typing:
     refuse: Callable[[str], Exception]
     bounds: KnownRanges = field(default_factory=KnownRanges)
     value: str = ""
-    real: str = "f32"
-    sums: str = ""
-    whole: str = "i64"
-    narrow: str = "i64"
+    real: MachineType = F32
+    sums: MachineType = UNTYPED
+    whole: MachineType = I64
+    narrow: MachineType = I64
     _known: dict[int, tuple[Expr, Expr]] = field(default_factory=dict)
     _folds: dict[Expr, Expr] = field(default_factory=dict)
-    _casts: dict[tuple[int, str], tuple[Expr, Expr]] = field(default_factory=dict)
+    _casts: dict[tuple[int, MachineType], tuple[Expr, Expr]] = field(default_factory=dict)
 
-    def typed(self, expr: Expr, dtype: str) -> Expr:
+    def typed(self, expr: Expr, dtype: MachineType) -> Expr:
         """A formula's element as one of `dtype`."""
         return self.cast(self.number(expr), dtype)
 
@@ -73,7 +74,7 @@ class Typing:
             case Num(value):
                 number = Fraction(value)
                 whole = number.denominator == 1 and abs(number) < 2**63
-                return Num(int(number), "i64") if whole else Num(float(number), self._real())
+                return Num(int(number), I64) if whole else Num(float(number), self._real())
             case Size(poly):
                 return Size(self.bounds.ranges.simplify(poly), self.whole or self.narrow)
             case Read(name, indices):
@@ -98,7 +99,7 @@ class Typing:
 
     # Types
 
-    def cast(self, expr: Expr, dtype: str) -> Expr:
+    def cast(self, expr: Expr, dtype: MachineType) -> Expr:
         """The expression as one of another type."""
         if expr.type == dtype:
             return expr
@@ -111,24 +112,24 @@ class Typing:
             self._casts[key] = (expr, self._apply("cast", (expr,), dtype))
         return self._casts[key][1]
 
-    def _cast(self, args: Sequence[Expr], dtype: str) -> tuple[Expr, ...]:
+    def _cast(self, args: Sequence[Expr], dtype: MachineType) -> tuple[Expr, ...]:
         return tuple(self.cast(arg, dtype) for arg in args)
 
-    def _real(self) -> str:
+    def _real(self) -> MachineType:
         if not self.real:
             raise self.refuse("it mixes fractions and whole numbers")
         return self.real
 
-    def _common(self, args: Sequence[Expr]) -> str:
+    def _common(self, args: Sequence[Expr]) -> MachineType:
         """The type that keeps what all of them are."""
         own = {arg.type for arg in args if not isinstance(arg, Num) and not self._adapts(arg)}
         if len(own) != 1:
-            return "bool" if all(arg.type == "bool" for arg in args) else self._computed(args)
+            return BOOL if all(arg.type == "bool" for arg in args) else self._computed(args)
         (dtype,) = own
         fits = all(_fits(arg, dtype) for arg in args if isinstance(arg, Num))
         return dtype if fits else self._computed(args)
 
-    def _computed(self, args: Sequence[Expr]) -> str:
+    def _computed(self, args: Sequence[Expr]) -> MachineType:
         """The type in which something is computed from them."""
         floats = [arg.type for arg in args if arg.type[0] == "f"]
         if floats:
@@ -142,7 +143,7 @@ class Typing:
 
     # Arithmetic
 
-    def _apply(self, function: str, args: Sequence[Expr], dtype: str) -> Expr:
+    def _apply(self, function: str, args: Sequence[Expr], dtype: MachineType) -> Expr:
         return Call(function, tuple(args), dtype, self.value)
 
     def _sum(self, args: tuple[Expr, ...]) -> Expr:
@@ -178,7 +179,7 @@ class Typing:
                     result = factor if result is None else self._apply("mul", (result, factor), dtype)
         return Num(1, dtype) if result is None else result
 
-    def _divided(self, factors: Sequence[Expr], dtype: str) -> str:
+    def _divided(self, factors: Sequence[Expr], dtype: MachineType) -> MachineType:
         """The type of a quotient of integers: sizes and numbers are divided as floats."""
         if all(isinstance(factor, Num | Size) for factor in factors) and self.real:
             return self.real
@@ -201,7 +202,7 @@ class Typing:
         wide = self.sums if self.sums and dtype[0] == "f" and expr.kind in ("sum", "prod") else dtype
         return self.cast(Reduce(expr.kind, expr.var, expr.extent, body, wide, self.value), dtype)
 
-    def term(self, kind: str, body: Expr) -> tuple[Expr, str]:
+    def term(self, kind: str, body: Expr) -> tuple[Expr, MachineType]:
         """(one term of a reduction, the type of all terms together)."""
         term = self.number(body)
         dtype = self._common([term]) if kind in ("max", "min") else self._computed([term])
@@ -215,12 +216,12 @@ class Typing:
             chosen = self._cast(args[1:], self._common(args[1:]))
             return self._apply("where", (self._truth(args[0]), *chosen), chosen[0].type)
         if function in RELATIONS:
-            return self._apply(function, self._cast(args, self._common(args)), "bool")
+            return self._apply(function, self._cast(args, self._common(args)), BOOL)
         if function in EXTREMES:
             dtype = self._common(args)
             return self._apply(function, self._cast(args, dtype), dtype)
         if function in PREDICATES:
-            return self._predicate(function, args[0]) if floating else Num(0, "bool")
+            return self._predicate(function, args[0]) if floating else Num(0, BOOL)
         if function in ROUNDINGS and not floating:
             return args[0]
         if function in REAL | ROUNDINGS:
@@ -233,16 +234,16 @@ class Typing:
 
     def _predicate(self, function: str, x: Expr) -> Expr:
         if function == "isnan":
-            return self._apply("isnan", (x,), "bool")
+            return self._apply("isnan", (x,), BOOL)
         infinity = Num(float("-inf" if function == "isneginf" else "inf"), x.type)
         of = self._apply("abs", (x,), x.type) if function == "isinf" else x
-        return self._apply("equal", (of, infinity), "bool")
+        return self._apply("equal", (of, infinity), BOOL)
 
     def _truth(self, condition: Expr) -> Expr:
         if condition.type == "bool":
             return condition
-        zero = self._apply("equal", (condition, Num(0, condition.type)), "bool")
-        return self._apply("not", (zero,), "bool")
+        zero = self._apply("equal", (condition, Num(0, condition.type)), BOOL)
+        return self._apply("not", (zero,), BOOL)
 
 
 def _signed(term: Expr) -> tuple[str, Expr]:
@@ -253,7 +254,7 @@ def _signed(term: Expr) -> tuple[str, Expr]:
     return "add", term
 
 
-def _fits(const: Num, dtype: str) -> bool:
+def _fits(const: Num, dtype: MachineType) -> bool:
     """Whether a number is one of a type."""
     if dtype[0] == "f":
         return True

@@ -28,6 +28,7 @@ from fractions import Fraction
 from typing import TypeAlias, Union
 
 from tensmith.formula.poly import Dim, Poly
+from tensmith.formula.types import UNTYPED, MachineType
 
 Number: TypeAlias = int | float | Fraction
 Scalar: TypeAlias = Union["Expr", Poly, int, float, Fraction]
@@ -37,7 +38,7 @@ class Expr:
     """A scalar expression, of a machine type or of "", none; arithmetic operators build larger ones."""
 
     __slots__ = ()
-    type: str
+    type: MachineType
 
     def __add__(self, other: Scalar) -> Expr:
         return Call("add", (self, as_expr(other)))
@@ -75,7 +76,7 @@ class Num(Expr):
     """A rational constant; of a machine type also -0.0, an infinity or NaN, as a float."""
 
     value: Number
-    type: str = ""
+    type: MachineType = UNTYPED
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class Size(Expr):
     """An integer polynomial used as a value (a size, or a position)."""
 
     poly: Poly
-    type: str = ""
+    type: MachineType = UNTYPED
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class Read(Expr):
 
     tensor: str
     indices: tuple[Poly, ...]
-    type: str = ""
+    type: MachineType = UNTYPED
     when: Expr | None = None
 
 
@@ -105,7 +106,7 @@ class Pow(Expr):
 
     base: Expr
     exponent: Fraction
-    type: str = ""
+    type: MachineType = UNTYPED
 
 
 @dataclass(frozen=True)
@@ -118,19 +119,23 @@ class Choose(Expr):
     conditions: tuple[Poly, ...]
     then: Expr
     otherwise: Expr
-    type: str = ""
+    type: MachineType = UNTYPED
 
 
 @dataclass(frozen=True)
 class Reduce(Expr):
-    """kind (sum, max, min, prod) of `body` for var = 0 .. extent-1; `of` as in Call."""
+    """kind (sum, max, min, prod) of `body` for var = 0 .. extent-1, none where extent < 0; `of` as in Call.
+
+    `start` is joined as the first operand; None is what joining leaves as it is.
+    """
 
     kind: str
     var: str
     extent: Poly
     body: Expr
-    type: str = ""
+    type: MachineType = UNTYPED
     of: str = field(default="", compare=False)
+    start: Expr | None = None
 
 
 @dataclass(frozen=True)
@@ -143,7 +148,7 @@ class Call(Expr):
 
     function: str
     args: tuple[Expr, ...]
-    type: str = ""
+    type: MachineType = UNTYPED
     of: str = field(default="", compare=False)
 
 
@@ -158,7 +163,7 @@ class Let(Expr):
     symbol: str
     position: Expr
     body: Expr
-    type: str = ""
+    type: MachineType = UNTYPED
 
 
 ZERO, MINUS_ONE = Num(Fraction(0)), Num(Fraction(-1))
@@ -269,8 +274,8 @@ def rebuilt(expr: Expr, part: Callable[[Expr], Expr], poly: Callable[[Poly], Pol
             return Pow(part(base), exponent, type)
         case Choose(conditions, then, otherwise, type):
             return Choose(tuple(map(poly, conditions)), part(then), part(otherwise), type)
-        case Reduce(kind, var, extent, body, type, of):
-            return Reduce(kind, var, poly(extent), part(body), type, of)
+        case Reduce(kind, var, extent, body, type, of, start):
+            return Reduce(kind, var, poly(extent), part(body), type, of, start and part(start))
         case Call(function, args, type, of):
             return Call(function, tuple(map(part, args)), type, of)
         case Let(symbol, position, body, type):
@@ -278,7 +283,7 @@ def rebuilt(expr: Expr, part: Callable[[Expr], Expr], poly: Callable[[Poly], Pol
     return expr
 
 
-def substitute(expr: Expr, values: Mapping[str, Poly]) -> Expr:
+def substitute(expr: Expr, values: Mapping[str, Dim]) -> Expr:
     """`expr` with index variables replaced in every subscript, size and condition.
 
     Bound variables are fresh by construction, so nothing is captured.

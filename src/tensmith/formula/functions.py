@@ -1,8 +1,9 @@
 """What is known of scalar functions by their names, beside their values, which are an arithmetic's (`arith`).
 
-add, sub, mul, div, neg, pow; the sets below; where(truth, a, b); sign and abs; mod with the sign of the
-divisor, fmod with that of the dividend; and, or, xor, not of truth values; left_shift, right_shift; cast to
-the type of the node.
+add, sub, mul, div (of integers toward 0), neg, pow; the sets below; where(truth, a, b); sign and abs; mod
+with the sign of the divisor, fmod with that of the dividend; and, or, xor, not of truth values; left_shift,
+right_shift; cast to the type of the node. In closed forms also floor_div, which goes with mod, not_equal,
+and two that take nothing: inf, above all numbers, and unknown.
 """
 
 from __future__ import annotations
@@ -28,4 +29,4 @@ REAL = frozenset({
 # Positive on the reals: one may divide by them.
 POSITIVE = frozenset({"exp", "sqrt"})
 # Of integers, undefined where the last operand is 0.
-DIVISIONS = frozenset({"div", "mod", "fmod"})
+DIVISIONS = frozenset({"div", "mod", "fmod", "floor_div"})

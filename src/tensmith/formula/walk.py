@@ -15,6 +15,8 @@ def parts(expr: Expr) -> tuple[Expr, ...]:
     match expr:
         case Call(_, args):
             return args
+        case Reduce(_, _, _, inner, start=start) if start is not None:
+            return inner, start
         case Pow(inner, _) | Reduce(_, _, _, inner):
             return (inner,)
         case Choose(_, then, otherwise):
@@ -23,6 +25,16 @@ def parts(expr: Expr) -> tuple[Expr, ...]:
             return position, body
         case Read(when=when) if when is not None:
             return (when,)
+    return ()
+
+
+def polys(expr: Expr) -> tuple[Poly, ...]:
+    """The polynomials directly inside."""
+    match expr:
+        case Size(poly) | Reduce(_, _, poly):
+            return (poly,)
+        case Read(_, found) | Choose(found):
+            return found
     return ()
 
 
@@ -98,15 +110,12 @@ def free_variables(expr: Expr) -> frozenset[str]:
 def _free(expr: Expr) -> frozenset[str]:
     found = _NONE.union(*map(free_variables, parts(expr)))
     match expr:
-        case Read(_, polys) | Choose(polys, _, _):
-            return found | _symbols(polys)
-        case Size(poly):
-            return poly.symbols()
-        case Reduce(_, var, extent, _):
-            return (found - {var}) | extent.symbols()
+        case Reduce(_, var, extent, body, start=start):
+            outside = _NONE if start is None else free_variables(start)
+            return (free_variables(body) - {var}) | extent.symbols() | outside
         case Let(symbol, position, body):
             return free_variables(position) | (free_variables(body) - {symbol})
-    return found
+    return found | _symbols(polys(expr))
 
 
 def _symbols(polys: Iterable[Poly]) -> frozenset[str]:

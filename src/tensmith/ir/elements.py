@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 from tensmith.errors import ProgramError
 from tensmith.formula.expr import Formula, tensor
 from tensmith.formula.poly import Dim
+from tensmith.formula.types import MachineType
 from tensmith.ir.op import Node, Symbolic
 from tensmith.ir.program import Program
 from tensmith.ir.types import Shape
@@ -34,11 +35,11 @@ class Elements(ABC, Generic[V, I]):
         """The element of a value."""
 
     @abstractmethod
-    def literal(self, value: bool | int | float, dtype: str) -> V:
+    def literal(self, value: bool | int | float, dtype: MachineType) -> V:
         """A number of an element type."""
 
     @abstractmethod
-    def size(self, size: Dim, dtype: str) -> V:
+    def size(self, size: Dim, dtype: MachineType) -> V:
         """A size as a number."""
 
     @abstractmethod
@@ -51,7 +52,7 @@ class Elements(ABC, Generic[V, I]):
 
     @abstractmethod
     def choose(
-        self, conditions: Sequence[Any], then: Callable[[], V], otherwise: Callable[[], V], dtype: str
+        self, conditions: Sequence[Any], then: Callable[[], V], otherwise: Callable[[], V], dtype: MachineType
     ) -> V:
         """`then` where all conditions hold, else `otherwise`; what is not chosen may be undefined."""
 
@@ -103,9 +104,9 @@ class Elements(ABC, Generic[V, I]):
 
     # What all algebras share
 
-    def dtype(self, value: str) -> str:
+    def dtype(self, value: str) -> MachineType:
         """The element type of a value."""
-        return self.program.type(value).dtype
+        return MachineType(self.program.type(value).dtype)
 
     def dims(self, value: str) -> Shape:
         """The sizes of a value."""

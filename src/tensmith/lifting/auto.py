@@ -15,10 +15,11 @@ from tensmith.engine.stopwatch import time_calls
 from tensmith.errors import TensmithError, UsageError
 from tensmith.evaluate.latency import take_turns
 from tensmith.formula.poly import Poly
+from tensmith.formula.types import MachineType
 from tensmith.ir.types import DTYPES
 from tensmith.lifting.emit.kernel.parameters import axes_of, element_name, flat_fields, length_symbol
 from tensmith.lifting.lifted import Lifted
-from tensmith.lifting.loops import Array, Scalar, Struct
+from tensmith.lifting.loops import Array, Struct
 from tensmith.lifting.road import Steps
 from tensmith.lifting.running import Callee, fields, installed, load
 
@@ -155,7 +156,7 @@ def sample(lifted: Lifted, sizes: Sizes) -> list[Any]:
         raise UsageError(f"the inputs have more than {_MOST_ELEMENTS} elements; choose smaller --sizes")
     rng = np.random.default_rng(0)
 
-    def value(name: str, type_: Scalar | Array) -> Any:
+    def value(name: str, type_: MachineType | Array) -> Any:
         if isinstance(type_, Array):
             return _random(rng, type_.element, shapes[name])
         return values[name] if name in values else _random(rng, type_, ()).item()
@@ -178,7 +179,7 @@ def _shapes(lifted: Lifted, sizes: Sizes, default: int) -> tuple[dict[str, int],
     counting = {symbol for size in lifted.sizes for symbol in size.poly.symbols()}
     values: dict[str, int] = {}
     for name, type_ in all_fields:
-        if isinstance(type_, Scalar) and type_.kind == "int" and (name in bounding or name in sizes):
+        if isinstance(type_, MachineType) and type_.kind == "int" and (name in bounding or name in sizes):
             values[name] = sizes[name][0] if name in sizes else default if name in counting else 1
     _raise(lifted, values, [name for name in values if name not in sizes])
     arrays = {name: type_ for name, type_ in all_fields if isinstance(type_, Array)}
@@ -227,7 +228,7 @@ def _stretch(lifted: Lifted, lengths: dict[str, int]) -> None:
             return
 
 
-def _random(rng: np.random.Generator, type_: Scalar, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+def _random(rng: np.random.Generator, type_: MachineType, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     """Small numbers, none zero."""
     dtype = DTYPES[element_name(type_)]
     if type_.kind == "float":

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tensmith.formula.poly import Poly
+from tensmith.formula.types import MachineType
 from tensmith.ir import Program
-from tensmith.lifting.loops import Function, Scalar
+from tensmith.lifting.loops import Function
 from tensmith.lifting.summary import Requirement, SizeSymbol
 
 
@@ -62,7 +63,7 @@ class Output:
     """
 
     name: str
-    type: Scalar
+    type: MachineType
     view: ArrayView | None = None
     whole: bool = False
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from tensmith.formula.types import I64, MachineType
+
 
 @dataclass(frozen=True)
 class SourcePosition:
@@ -25,32 +27,7 @@ class SourcePosition:
 NOWHERE = SourcePosition(0, 0)
 
 
-@dataclass(frozen=True)
-class Scalar:
-    """A machine type; `bits` None is Python's unbounded integer."""
-
-    kind: Literal["int", "float", "bool"]
-    bits: int | None
-    signed: bool = True
-
-    @property
-    def name(self) -> str:
-        """TensIR's name ("i32", "u8", "f32", "bool"); "int" for unbounded integers."""
-        if self.kind == "bool":
-            return "bool"
-        if self.bits is None:
-            return "int"
-        return f"{'f' if self.kind == 'float' else 'i' if self.signed else 'u'}{self.bits}"
-
-    def __str__(self) -> str:
-        return self.name
-
-
-I32, I64, F32, F64 = Scalar("int", 32), Scalar("int", 64), Scalar("float", 32), Scalar("float", 64)
-INT, BOOL = Scalar("int", None), Scalar("bool", 8, False)
-
-
-def may_share(one: Scalar, other: Scalar) -> bool:
+def may_share(one: MachineType, other: MachineType) -> bool:
     """Whether C allows memory of one type to be read or written as another: as the signed or unsigned type of
     its size, or as characters (C11 6.5p7, C++17 [basic.lval])."""
     if one.kind == other.kind and one.bits == other.bits:
@@ -68,7 +45,7 @@ class Array:
     rows are taken to be of equal length, which is stated.
     """
 
-    element: Scalar
+    element: MachineType
     rank: int = 1
     memory: Literal["flat", "nested"] = "flat"
     extents: tuple[Expr | None, ...] = (None,)
@@ -80,7 +57,7 @@ class Struct:
     """A struct of plain fields, in order. Its fields are variables named "parameter.field"."""
 
     name: str
-    fields: tuple[tuple[str, Scalar | Array], ...]
+    fields: tuple[tuple[str, MachineType | Array], ...]
 
 
 @dataclass(frozen=True)
@@ -88,7 +65,7 @@ class Parameter:
     """A parameter of the source function."""
 
     name: str
-    type: Scalar | Array | Struct
+    type: MachineType | Array | Struct
     position: SourcePosition = NOWHERE
 
 
@@ -100,7 +77,7 @@ class Constant:
     """A literal; floats at their exact binary value, infinite ones among them."""
 
     value: int | float | bool
-    type: Scalar
+    type: MachineType
     position: SourcePosition = NOWHERE
 
 
@@ -109,7 +86,7 @@ class Variable:
     """A scalar variable or parameter (a struct's field is "s.x")."""
 
     name: str
-    type: Scalar
+    type: MachineType
     position: SourcePosition = NOWHERE
 
 
@@ -119,7 +96,7 @@ class Load:
 
     array: str
     indices: tuple[Expr, ...]
-    type: Scalar
+    type: MachineType
     position: SourcePosition = NOWHERE
 
 
@@ -132,7 +109,7 @@ class Length:
 
     array: str
     axis: int
-    type: Scalar = I64
+    type: MachineType = I64
     position: SourcePosition = NOWHERE
     row: tuple[Expr, ...] = ()
 
@@ -141,15 +118,16 @@ class Length:
 class Apply:
     """An operator or function on values.
 
-    add sub mul neg abs min max pow; div (floats), tdiv tmod (truncating, C), fdiv fmod (flooring, Python);
-    lt le eq ne (bool; greater-than is written the other way round), and or not (bool, both sides defined),
-    select(condition, a, b); shl shr band bor bxor bnot; exp log sqrt sin cos tan tanh floor ceil round.
-    Operands already have the operator's common type; comparisons take operands of one type.
+    They are named as in `formula.functions`: add sub mul neg abs minimum maximum pow; div (of integers
+    truncating) and fmod, floor_div and mod; less less_equal equal not_equal (bool; greater-than is written
+    the other way round), and or not (bool, both sides defined), where(condition, a, b); left_shift
+    right_shift bitwise_and bitwise_or bitwise_xor bitwise_not; exp log sqrt sin cos tan tanh floor ceil
+    round. Operands already have the operator's common type; comparisons take operands of one type.
     """
 
     operator: str
     arguments: tuple[Expr, ...]
-    type: Scalar
+    type: MachineType
     position: SourcePosition = NOWHERE
 
 
@@ -158,7 +136,7 @@ class ScalarCast:
     """A conversion to `type`: wrapping to fewer bits, truncating a float toward zero."""
 
     value: Expr
-    type: Scalar
+    type: MachineType
     position: SourcePosition = NOWHERE
 
 
@@ -172,7 +150,7 @@ class Declare:
     """A local scalar, `value` None where the source leaves it undefined."""
 
     name: str
-    type: Scalar
+    type: MachineType
     value: Expr | None
     position: SourcePosition = NOWHERE
 
@@ -260,7 +238,7 @@ class Function:
 
     name: str
     parameters: tuple[Parameter, ...]
-    returns: Scalar | Array | None
+    returns: MachineType | Array | None
     body: tuple[Statement, ...]
     language: Literal["c", "c++", "python"]
     file: str

@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 
 from tensmith.errors import EngineError
+from tensmith.formula.types import MachineType
 from tensmith.ir.types import DTYPES
 from tensmith.kernel.toolchain import find_compiler, has_compiler, run_compiler
 from tensmith.lifting.emit.kernel.parameters import element_name, flat_fields
 from tensmith.lifting.lifted import Lifted, Output
-from tensmith.lifting.loops import Array, Parameter, Scalar, Struct
+from tensmith.lifting.loops import Array, Parameter, Struct
 
 Callee = Callable[..., Any]
 
@@ -69,13 +70,13 @@ def _module(name: str, text: bytes, target: str) -> Callee:
     return function
 
 
-def _dtype(type_: Scalar) -> np.dtype[Any]:
+def _dtype(type_: MachineType) -> np.dtype[Any]:
     return DTYPES[element_name(type_)]
 
 
 def fields(
     parameters: Sequence[Parameter], arguments: Sequence[Any]
-) -> list[tuple[str, Scalar | Array, Any]]:
+) -> list[tuple[str, MachineType | Array, Any]]:
     """Name, type and argument of every scalar and array, the fields of structs one by one."""
     found = []
     for parameter, argument in zip(parameters, arguments, strict=True):
@@ -121,11 +122,11 @@ def _library(lifted: Lifted, files: Mapping[str, bytes]) -> Callee:
         passed: list[Any] = []
         outputs: list[Any] = []
         given = [
-            (name, type_, value if isinstance(type_, Scalar) else _array(value, type_))
+            (name, type_, value if isinstance(type_, MachineType) else _array(value, type_))
             for name, type_, value in fields(function.parameters, arguments)
         ]
         for _, type_, value in given:
-            if isinstance(type_, Scalar):
+            if isinstance(type_, MachineType):
                 passed.append(np.ctypeslib.as_ctypes_type(_dtype(type_))(value))
             else:
                 passed += [value.ctypes.data_as(ctypes.c_void_p), *map(ctypes.c_size_t, value.shape)]
@@ -151,7 +152,7 @@ def _library(lifted: Lifted, files: Mapping[str, bytes]) -> Callee:
     return call
 
 
-def _symbols(lifted: Lifted, given: Sequence[tuple[str, Scalar | Array, Any]]) -> dict[str, int]:
+def _symbols(lifted: Lifted, given: Sequence[tuple[str, MachineType | Array, Any]]) -> dict[str, int]:
     """The sizes that the extents of a returned array are over."""
     values: dict[str, int] = {}
     for name, type_, value in given:
@@ -173,7 +174,7 @@ def _model(lifted: Lifted, model: bytes) -> Callee:
 
     def call(*arguments: Any) -> Any:
         given = {
-            name: np.asarray(value, _dtype(type_)) if isinstance(type_, Scalar) else _array(value, type_)
+            name: np.asarray(value, _dtype(type_)) if isinstance(type_, MachineType) else _array(value, type_)
             for name, type_, value in fields(lifted.function.parameters, arguments)
             if name in names
         }

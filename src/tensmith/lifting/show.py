@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
+from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, Size
+from tensmith.formula.types import MachineType
 from tensmith.lifting import loops
 from tensmith.lifting.result import LiftResult
-from tensmith.lifting.summary import LoopFacts, Result, Summary, Written
-from tensmith.lifting.terms import Argument, Fold, Index, Operation, Term, TermChoose, TermNumber, TermRead
+from tensmith.lifting.summary import LoopFacts, Result, Summary, Term, Written, first
 from tensmith.verify.obligation import Verdict
 
 _INFIX = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "tdiv": "/", "tmod": "rem", "fdiv": "//", "fmod": "%",
-    "lt": "<", "le": "<=", "eq": "==", "ne": "!=", "and": "and", "or": "or", "shl": "<<", "shr": ">>",
-    "band": "&", "bor": "|", "bxor": "^",
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "fmod": "rem", "floor_div": "//", "mod": "%",
+    "less": "<", "less_equal": "<=", "equal": "==", "not_equal": "!=", "and": "and", "or": "or",
+    "left_shift": "<<", "right_shift": ">>", "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^",
 }  # fmt: skip
 
 
@@ -48,13 +49,13 @@ def function(found: loops.Function) -> Iterator[str]:
         yield f"  taken: {note}"
 
 
-def kind(type_: loops.Scalar | loops.Array | loops.Struct) -> str:
+def kind(type_: MachineType | loops.Array | loops.Struct) -> str:
     """A type in a word."""
     if isinstance(type_, loops.Array):
         return f"{type_.element}{'[]' * type_.rank if type_.memory == 'nested' else f'[{type_.rank}d]'}"
     if isinstance(type_, loops.Struct):
         return f"struct {type_.name}"
-    return type_.name
+    return type_
 
 
 def statements(body: Sequence[loops.Statement], depth: int) -> Iterator[str]:
@@ -157,26 +158,27 @@ def _scalars(scalars: Mapping[str, Term]) -> Iterator[str]:
 def term(found: Term) -> str:
     """A term in one line."""
     match found:
-        case TermNumber(value, _):
+        case Num(value, _):
             return str(value) if Fraction(value).denominator == 1 else str(float(value))
-        case Index(poly, _):
+        case Size(poly, _):
             return str(poly)
-        case Argument(name, _):
+        case Read(name, (), _):
             return name
-        case TermRead(array, indices, _):
+        case Read(array, indices, _):
             return f"{array}[{', '.join(map(str, indices))}]"
-        case Operation("cast", (value,), type_):
+        case Call("cast", (value,), type_):
             return f"{type_}({term(value)})"
-        case Operation("inf"):
+        case Call("inf"):
             return "infinity"
-        case Operation(operator, arguments, _):
+        case Call(operator, arguments, _):
             return _applied(operator, [term(argument) for argument in arguments])
-        case Fold(kind_, var, extent, body, start, _):
-            return f"{kind_}({var} < {extent}: {term(body)}; from {term(start)})"
-        case TermChoose(conditions, then, otherwise, _):
+        case Reduce(kind_, var, extent, body):
+            return f"{kind_}({var} < {extent}: {term(body)}; from {term(first(found))})"
+        case Choose(conditions, then, otherwise, _):
             test, other = " and ".join(f"{poly} >= 0" for poly in conditions), term(otherwise)
-            other = other[1:-1] if isinstance(otherwise, TermChoose) else other
+            other = other[1:-1] if isinstance(otherwise, Choose) else other
             return f"({term(then)} if {test} else {other})"
+    raise TypeError(f"not a term: {found!r}")
 
 
 # Obligations.

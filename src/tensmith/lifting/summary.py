@@ -1,5 +1,11 @@
 """What a function computes, and why: closed forms of its outputs and of every variable in every loop.
 
+A closed form is a term: what a variable or an array element holds, as a function of the arguments at entry,
+with no state and no loops. It is an expression of `formula.expr` in which every node has a machine type and
+every reduction a start. Its operators are those of `loops.Apply` and "cast"; "inf" is infinity. A read
+without subscripts is a scalar parameter at entry, one with subscripts an element of a parameter array at
+entry. Sizes and subscripts are polynomials over index variables, sizes and integer parameters.
+
 A summary is a claim. `conditions` turns it into obligations; nothing else makes it true.
 """
 
@@ -7,11 +13,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias
 
+from tensmith.formula.expr import Expr, Reduce
 from tensmith.formula.poly import Poly
-from tensmith.lifting.loops import Function, Scalar
-from tensmith.lifting.terms import Path, Term
+from tensmith.formula.types import MachineType
+from tensmith.lifting.loops import Function
+
+Term: TypeAlias = Expr
+# Conditions, and whether they hold.
+Path: TypeAlias = tuple[tuple[Term, bool], ...]
+
+
+def first(fold: Reduce) -> Term:
+    """Where the reduction of a term starts."""
+    assert fold.start is not None, "reductions in terms say where they start"
+    return fold.start
 
 
 @dataclass(frozen=True)
@@ -109,7 +126,7 @@ class Result:
     """
 
     name: str
-    type: Scalar
+    type: MachineType
     written: tuple[Written, ...]
     shape: tuple[Poly, ...] | None = None
 

@@ -124,10 +124,10 @@ def _instead(inside: list[object], difference: loops.Apply, a: str, b: str) -> s
     for part in inside:
         if (
             isinstance(part, loops.Apply)
-            and part.operator in ("lt", "le")
+            and part.operator in ("less", "less_equal")
             and _bare(part.arguments[1]) == _bare(difference)
         ):
-            sign = {"lt": "<", "le": "<="}[part.operator]
+            sign = {"less": "<", "less_equal": "<="}[part.operator]
             return f"write {text(_bare(part.arguments[0]))} + {b} {sign} {a}"
     return "convert it to a wider signed type first"
 

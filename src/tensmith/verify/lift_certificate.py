@@ -17,6 +17,7 @@ from typing import Any
 from tensmith import __version__
 from tensmith.errors import OutputError, VerificationError
 from tensmith.files import sha256_bytes, write_text
+from tensmith.formula.types import MachineType
 from tensmith.verify import lift_checker
 from tensmith.verify.obligation import FoldWindow, Lemma, Verdict
 from tensmith.verify.solve import ask
@@ -62,10 +63,13 @@ class LiftReport:
 
 
 def as_json(value: Any) -> Any:
-    """A tree of dataclasses as JSON: objects with the class under "node"; numbers that JSON lacks as text."""
+    """A tree of dataclasses as JSON: objects with the class under "node"; machine types as
+    what they say, numbers that JSON lacks as text."""
     if is_dataclass(value) and not isinstance(value, type):
         found = {field.name: as_json(getattr(value, field.name)) for field in fields(value)}
         return {"node": type(value).__name__, **found}
+    if isinstance(value, MachineType):
+        return {"node": "Scalar", "kind": value.kind, "bits": value.bits, "signed": value.signed}
     if isinstance(value, Mapping):
         return {str(key): as_json(item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):

@@ -146,7 +146,7 @@ class Demands:
             place = part.get("position", {})
             if part["node"] in ("Load", "Store"):
                 self.accesses.add((part["array"], place["line"], place["column"], loop))
-            elif part["node"] == "Apply" and part["operator"] in ("tdiv", "tmod", "fdiv", "fmod"):
+            elif part["node"] == "Apply" and part["operator"] in ("div", "fmod", "floor_div", "mod"):
                 divisor = part["arguments"][1]
                 fixed = divisor["node"] == "Constant" and divisor["value"] not in (0, "0")
                 if divisor["type"]["kind"] == "int" and not fixed:

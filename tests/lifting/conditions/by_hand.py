@@ -5,21 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 
 from lifting.summarize.build import add, c, flat, function, less, load, loop, mul, nested, op, store, v
+from tensmith.formula.expr import Call, Num, Read, Reduce, Size
 from tensmith.formula.poly import Poly
-from tensmith.lifting.loops import (
-    F32,
-    F64,
-    I32,
-    Apply,
-    Assign,
-    Declare,
-    Expr,
-    If,
-    Return,
-    Scalar,
-    ScalarCast,
-    Store,
-)
+from tensmith.formula.types import BOOL, F32, F64, I32, MachineType
+from tensmith.lifting.loops import Apply, Assign, Declare, Expr, If, Return, ScalarCast, Store
 from tensmith.lifting.summary import (
     LoopFacts,
     Requirement,
@@ -27,31 +16,30 @@ from tensmith.lifting.summary import (
     SizeSymbol,
     StridedMemory,
     Summary,
+    Term,
     Written,
 )
-from tensmith.lifting.terms import Argument, Fold, Index, Operation, Term, TermNumber, TermRead
 
-U8 = Scalar("int", 8, False)
-BOOL = Scalar("bool", 8, False)
+U8 = MachineType("u8")
 n, m = Poly.symbol("n"), Poly.symbol("m")
 i, j, k, x, y = (Poly.symbol(f"{name}%h") for name in "ijkxy")
 ZERO = Poly.of(0)
 
 
-def read(array: str, *at: Poly, type: Scalar = I32) -> TermRead:
-    return TermRead(array, at, type)
+def read(array: str, *at: Poly, type: MachineType = I32) -> Read:
+    return Read(array, at, type)
 
 
-def number(value: float, type: Scalar = I32) -> TermNumber:
-    return TermNumber(Fraction(value), type)
+def number(value: float, type: MachineType = I32) -> Num:
+    return Num(Fraction(value), type)
 
 
-def term(operator: str, *arguments: Term, type: Scalar | None = None) -> Operation:
-    return Operation(operator, arguments, type or arguments[0].type)
+def term(operator: str, *arguments: Term, type: MachineType | None = None) -> Call:
+    return Call(operator, arguments, type or arguments[0].type)
 
 
-def total(var: Poly, extent: Poly, body: Term, start: Term | None = None, kind: str = "sum") -> Fold:
-    return Fold(kind, str(var), extent, body, start or number(0, body.type), body.type)
+def total(var: Poly, extent: Poly, body: Term, start: Term | None = None, kind: str = "sum") -> Reduce:
+    return Reduce(kind, str(var), extent, body, body.type, start=start or number(0, body.type))
 
 
 def box(value: Term, *pairs: tuple[Poly, Poly], at: tuple[Poly, ...] | None = None) -> Written:
@@ -76,7 +64,7 @@ def length(array: str, poly: Poly, text: str) -> Requirement:
 
 
 SIZE_N, SIZE_M = SizeSymbol("n", n), SizeSymbol("m", m)
-INDEX = Index(i, I32)
+INDEX = Size(i, I32)
 
 
 def dot() -> Summary:
@@ -121,7 +109,7 @@ def gemv() -> Summary:
         *loop("i", c(0), v("m"), Store("y", (v("i"),), c(0.0, F32)), *loop("j", c(0), v("n"), inner, line=2)),
     )
 
-    def row(at: Poly, extent: Poly) -> Fold:
+    def row(at: Poly, extent: Poly) -> Reduce:
         return total(k, extent, term("mul", read("A", at, k, type=F32), read("x", k, type=F32)))
 
     return Summary(
@@ -130,7 +118,7 @@ def gemv() -> Summary:
         {"A": StridedMemory("A", (n, Poly.of(1))), "x": StridedMemory("x"), "y": StridedMemory("y")},
         (
             facts("i@1:1", i, m, {"i": INDEX}, y=box(row(x, n), (x, i))),
-            facts("j@2:1", j, n, {"j": Index(j, I32)}, (str(i),), y=box(row(i, j), at=(i,))),
+            facts("j@2:1", j, n, {"j": Size(j, I32)}, (str(i),), y=box(row(i, j), at=(i,))),
         ),
         (Result("y", F32, (box(row(x, n), (x, m)),)),),
         "reals",
@@ -142,9 +130,9 @@ def gemv() -> Summary:
 def blend() -> Summary:
     """out[i] = active == 0 ? 255 : 255 - (255 - base) / active, on bytes"""
     a, b = (ScalarCast(load(name, v("i"), type=U8), I32) for name in ("active", "base"))
-    burnt = op("sub", c(255), op("tdiv", op("sub", c(255), b), a))
+    burnt = op("sub", c(255), op("div", op("sub", c(255), b), a))
     body = If(
-        Apply("eq", (a, c(0)), BOOL),
+        Apply("equal", (a, c(0)), BOOL),
         (Store("out", (v("i"),), c(255, U8)),),
         (Store("out", (v("i"),), ScalarCast(burnt, U8)),),
     )
@@ -152,10 +140,10 @@ def blend() -> Summary:
         {"base": flat(U8), "active": flat(U8), "out": flat(U8), "n": I32}, *loop("i", c(0), v("n"), body)
     )
     p, q = (term("cast", read(name, x, type=U8), type=I32) for name in ("active", "base"))
-    claimed = term("sub", number(255), term("tdiv", term("sub", number(255), q), p))
+    claimed = term("sub", number(255), term("div", term("sub", number(255), q), p))
     value = term(
-        "select",
-        term("eq", p, number(0), type=BOOL),
+        "where",
+        term("equal", p, number(0), type=BOOL),
         number(255, U8),
         term("cast", claimed, type=U8),
         type=U8,
@@ -178,7 +166,7 @@ def prefix_max() -> Summary:
         Declare("top", I32, load("a", c(0))), *loop("i", c(0), v("n"), *body),
     )  # fmt: skip
 
-    def top(extent: Poly) -> Fold:
+    def top(extent: Poly) -> Reduce:
         return total(k, extent, read("a", k), read("a", ZERO), "max")
 
     return Summary(
@@ -201,7 +189,7 @@ def in_place() -> Summary:
         {"a": flat(F64), "s": F64, "n": I32},
         Declare("t", F64, c(0.0, F64)), *loop("i", c(0), v("n"), *body), Return(v("t", F64)), returns=F64,
     )  # fmt: skip
-    value = term("mul", Argument("s", F64), read("a", x, type=F64))
+    value = term("mul", Read("s", (), F64), read("a", x, type=F64))
     summed = read("a", k, type=F64)
     return Summary(
         f, (SIZE_N,), {"a": StridedMemory("a")},
@@ -253,7 +241,7 @@ def matrix_copy() -> Summary:
         f, (SIZE_M, SIZE_N), {"a": StridedMemory("a"), "out": StridedMemory("out")},
         (
             facts("i@1:1", i, m, {"i": INDEX}, out=box(value, (x, i), (y, n))),
-            facts("j@2:1", j, n, {"j": Index(j, I32)}, (str(i),), out=box(row, (y, j), at=(i, y))),
+            facts("j@2:1", j, n, {"j": Size(j, I32)}, (str(i),), out=box(row, (y, j), at=(i, y))),
         ),
         (Result("out", F64, (box(value, (x, m), (y, n)),)),), "reals", required,
     )  # fmt: skip

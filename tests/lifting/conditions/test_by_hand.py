@@ -31,11 +31,11 @@ from lifting.conditions.by_hand import (
     x,
 )
 from lifting.mutate import put
+from tensmith.formula.expr import Read
 from tensmith.formula.poly import Poly
+from tensmith.formula.types import I32
 from tensmith.lifting.conditions import obligations
-from tensmith.lifting.loops import I32
 from tensmith.lifting.summary import LoopFacts, Requirement, SizeSymbol, Summary, Written
-from tensmith.lifting.terms import Argument, TermRead
 from tensmith.verify.obligation import Verdict
 from tensmith.verify.solve import discharge
 
@@ -108,18 +108,18 @@ WRONG: dict[str, Change] = {
     "one iteration too many": (dot, ("loops", 0, "trips"), n + 1, {"exit"}),
     "no fact of a counter": (vadd, ("loops", 0, "scalars"), {}, {"exit", "definedness", "bounds"}),
     "the wrong matrix entry": (
-        gemv, ("results", 0, "written", 0, "value", "body", "arguments", 0, "indices"),
+        gemv, ("results", 0, "written", 0, "value", "body", "args", 0, "indices"),
         (k, x), {"post"},
     ),
     "another constant": (
-        blend, ("results", 0, "written", 0, "value", "arguments", 1), number(254, U8), {"post"},
+        blend, ("results", 0, "written", 0, "value", "args", 1), number(254, U8), {"post"},
     ),
     "a maximum from the second element": (
         prefix_max, ("loops", 0, "scalars", "top", "start"), read("a", Poly.of(1)), {"initiation"},
     ),
     "the element after it was overwritten": (
         in_place, ("results", 1, "written", 0, "value", "body"),
-        term("mul", Argument("s", F64), read("a", k, type=F64)), {"post"},
+        term("mul", Read("s", (), F64), read("a", k, type=F64)), {"post"},
     ),
     "rows for columns": (
         matrix_copy, ("results", 0, "written", 0, "extents"), (n, m), {"frame", "post", "bounds"},
@@ -152,7 +152,7 @@ FORM: dict[str, tuple[Callable[[], Summary], tuple[Any, ...], Any, str]] = {
         vadd, ("loops",), (*vadd().loops, LoopFacts("k@9:9", "q", (), n, {}, {})), "has no loop k@9:9",
     ),
     "an array that is not there": (
-        vadd, ("results", 0, "written", 0, "value"), TermRead("c", (x,), I32), "reads 'c'",
+        vadd, ("results", 0, "written", 0, "value"), Read("c", (x,), I32), "reads 'c'",
     ),
     "a symbol that is not there": (
         vadd, ("results", 0, "written", 0, "extents"), (Poly.symbol("q"),), "named 'q'",

@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tensmith.formula.expr import Call, Size
 from tensmith.formula.poly import Poly
+from tensmith.formula.types import F64, I32, I64, MachineType
 from tensmith.lifting.conditions.folds import Folds
 from tensmith.lifting.conditions.memory import divided
 from tensmith.lifting.conditions.nodes import Arena, ProofTerm
 from tensmith.lifting.conditions.operators import apply, cast, fits, wrap
 from tensmith.lifting.conditions.text import constant, name, text
-from tensmith.lifting.loops import F64, I32, I64, Scalar
-from tensmith.lifting.terms import Index, Operation
 from tensmith.verify.theory import MODEL, Prefix, parse, value
 
-U8, U32 = Scalar("int", 8, False), Scalar("int", 32, False)
-I8 = Scalar("int", 8)
+U8, U32 = MachineType("u8"), MachineType("u32")
+I8 = MachineType("i8")
 SYMBOLS = ("a", "b", "n")
 
 
@@ -30,9 +30,9 @@ def expressions(draw: st.DrawFn, depth: int = 4) -> tuple[str, ...]:
     if depth == 0 or draw(st.booleans()):
         return ("leaf", draw(st.sampled_from((*SYMBOLS, "-2", "0", "1", "3"))))
     operator = draw(
-        st.sampled_from(("add", "sub", "mul", "neg", "abs", "min", "max", "select", "tdiv", "fmod"))
+        st.sampled_from(("add", "sub", "mul", "neg", "abs", "minimum", "maximum", "where", "div", "mod"))
     )
-    count = {"neg": 1, "abs": 1, "select": 4}.get(operator, 2)
+    count = {"neg": 1, "abs": 1, "where": 4}.get(operator, 2)
     return (operator, *(draw(expressions(depth=depth - 1)) for _ in range(count)))  # type: ignore[return-value]
 
 
@@ -42,7 +42,7 @@ def built(arena: Arena, tree: tuple[str, ...]) -> ProofTerm:
         leaf = rest[0]
         return arena.symbol(leaf, "Int") if leaf in SYMBOLS else arena.number(int(leaf), "Int")
     parts = [built(arena, part) for part in rest]  # type: ignore[arg-type]
-    if operator == "select":
+    if operator == "where":
         return arena.ite(arena.gt(parts[1], parts[0]), parts[2], parts[3])
     return apply(arena, operator, parts, I32)
 
@@ -63,13 +63,13 @@ def computed(tree: tuple[str, ...], scope: dict[str, int]) -> int:
             return -parts[0]
         case "abs":
             return abs(parts[0])
-        case "select":
+        case "where":
             return parts[2] if parts[0] < parts[1] else parts[3]
-        case "tdiv":
+        case "div":
             return int(MODEL["tdiv"](parts[0], parts[1]))
-        case "fmod":
+        case "mod":
             return int(parts[0] - parts[1] * MODEL["fdiv"](parts[0], parts[1]))
-    return min(parts) if operator == "min" else max(parts)
+    return min(parts) if operator == "minimum" else max(parts)
 
 
 @given(expressions(), st.fixed_dictionaries({s: st.integers(-5, 5) for s in SYMBOLS}))
@@ -114,10 +114,10 @@ def test_what_both_sides_share_is_taken_out_of_a_choice() -> None:
 
 
 @given(st.integers(-600, 600), st.sampled_from([U8, I8, U32]))
-def test_a_cast_wraps(number: int, target: Scalar) -> None:
+def test_a_cast_wraps(number: int, target: MachineType) -> None:
     arena = Arena()
     wrapped = wrap(arena, arena.number(number, "Int"), target)
-    assert wrapped.constant == MODEL[f"wrap.{target.name}"](number)
+    assert wrapped.constant == MODEL[f"wrap.{target}"](number)
 
 
 def test_wraps_inside_a_wrap_are_undone() -> None:
@@ -137,8 +137,8 @@ def test_widening_keeps_what_fits() -> None:
     assert cast(arena, a, I32, I64, True) is a
     assert cast(arena, a, I32, U8, True).op == "app"
     assert cast(arena, a, U32, U32, False).op == "app"
-    one = Index(Poly.of(1), U32)
-    assert not fits(Operation("add", (one, one), U32))
+    one = Size(Poly.of(1), U32)
+    assert not fits(Call("add", (one, one), U32))
 
 
 def test_names_and_numbers_are_those_of_the_language() -> None:

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tensmith.formula.types import MachineType
 from tensmith.ir.types import DTYPES
 from tensmith.lifting.emit import EMITTERS
 from tensmith.lifting.emit.kernel.parameters import flat_fields
 from tensmith.lifting.lifted import Lifted
-from tensmith.lifting.loops import Scalar
 
 FLAGS = ("-std=c11", "-O3", "-Wall", "-Wextra", "-Werror")
 
@@ -46,8 +46,8 @@ def build(lifted: Lifted, flags: tuple[str, ...] = FLAGS) -> ctypes.CDLL:
     return ctypes.CDLL(str(library))
 
 
-def dtype_of(type_: Scalar) -> np.dtype[Any]:
-    return DTYPES["i64" if type_.name == "int" else type_.name]
+def dtype_of(type_: MachineType) -> np.dtype[Any]:
+    return DTYPES["i64" if type_ == "int" else type_]
 
 
 def call(lifted: Lifted, library: ctypes.CDLL, arguments: Mapping[str, Any], room: int = 0) -> Any:
@@ -57,7 +57,7 @@ def call(lifted: Lifted, library: ctypes.CDLL, arguments: Mapping[str, Any], roo
     fields = [field for p in lifted.function.parameters for field in flat_fields(p)]
     for name, type_ in fields:
         value = arguments[name]
-        if isinstance(type_, Scalar):
+        if isinstance(type_, MachineType):
             passed.append(np.ctypeslib.as_ctypes_type(dtype_of(type_))(value))
             continue
         array = np.ascontiguousarray(value, dtype_of(type_.element))

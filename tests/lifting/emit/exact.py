@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tensmith.formula.types import MachineType
 from tensmith.lifting.emit.kernel.parameters import flat_fields
 from tensmith.lifting.lifted import Lifted
-from tensmith.lifting.loops import Array, Scalar
+from tensmith.lifting.loops import Array
 
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 _PRELUDE = """
@@ -46,12 +47,12 @@ static void show(const char *kind, const void *at, size_t count) {
 _TYPES = {"f32": "float", "f64": "double", "bool": "bool", "u8": "uint8_t", "i8": "int8_t"}
 
 
-def ctype(type_: Scalar) -> str:
+def ctype(type_: MachineType) -> str:
     """The C type of an element."""
-    return _TYPES.get(type_.name, f"{'' if type_.signed else 'u'}int{type_.bits}_t")
+    return _TYPES.get(type_, f"{'' if type_.signed else 'u'}int{type_.bits}_t")
 
 
-def fields(lifted: Lifted) -> list[tuple[str, Scalar | Array]]:
+def fields(lifted: Lifted) -> list[tuple[str, MachineType | Array]]:
     """Parameters in order."""
     return [field for parameter in lifted.function.parameters for field in flat_fields(parameter)]
 
@@ -62,7 +63,7 @@ def written(lifted: Lifted) -> list[str]:
     return [name for name, _ in fields(lifted) if name in names]
 
 
-def _literal(value: Any, type_: Scalar) -> str:
+def _literal(value: Any, type_: MachineType) -> str:
     if type_.kind == "float":
         return f"({ctype(type_)}){value!r}"
     return str(int(value))
@@ -72,7 +73,7 @@ def _call(lifted: Lifted, call: Sequence[Any], emitted: bool) -> str:
     """A block that calls the source or what was emitted, and prints what came out."""
     lines, given, shown, freed, outs = [], [], [], [], []
     for (name, type_), value in zip(fields(lifted), call, strict=True):
-        if isinstance(type_, Scalar):
+        if isinstance(type_, MachineType):
             given.append(_literal(value, type_))
             continue
         kind, count = ctype(type_.element), len(value)
@@ -89,13 +90,13 @@ def _call(lifted: Lifted, call: Sequence[Any], emitted: bool) -> str:
             lines.append(f"{kind} *{place} = malloc({count} * sizeof({kind}));")
             outs.append(place)
             freed.append(f"free({place});")
-        shown.append(f'show("{type_.element.name}", {place}, {count});')
+        shown.append(f'show("{type_.element}", {place}, {count});')
     name, returns = lifted.function.name, lifted.function.returns
     assert not isinstance(returns, Array)
     if returns is not None:
         lines.append(f"{ctype(returns)} result = 0;")
         outs.append("&result")
-        shown.append(f'show("{returns.name}", &result, 1);')
+        shown.append(f'show("{returns}", &result, 1);')
     if emitted:
         lines.append(f"int status = {name}({', '.join([*given, *outs])});")
         lines.append(f'if (status) printf(" refused: %s", {name}_requirement(status));')

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from tensmith.formula.poly import Poly, product
+from tensmith.formula.types import F32, F64, I32, I64, MachineType
 from tensmith.ir import Program, TensorType
 from tensmith.ir.onnx_schema import ELEMENT_CODES
 from tensmith.ir.program import make_node
 from tensmith.lifting.lifted import ArrayView, Input, Lifted, Output
-from tensmith.lifting.loops import F32, F64, I32, I64, Array, Function, Parameter, Scalar
+from tensmith.lifting.loops import Array, Function, Parameter
 from tensmith.lifting.summary import Requirement, SizeSymbol
 
-U8, I8, I16 = Scalar("int", 8, False), Scalar("int", 8), Scalar("int", 16)
+U8, I8, I16 = MachineType("u8"), MachineType("i8"), MachineType("i16")
 N, M, K = map(Poly.symbol, ("n", "m", "k"))
 ZERO, ONE = Poly.of(0), Poly.of(1)
 
@@ -51,14 +52,14 @@ class Draft:
     constants: dict[str, Any] = field(default_factory=dict)
     requires: list[Requirement] = field(default_factory=list)
 
-    def view(self, name: str, view: ArrayView, type_: Scalar) -> str:
+    def view(self, name: str, view: ArrayView, type_: MachineType) -> str:
         self.inputs.append(Input(name, view=view))
-        self.types[name] = TensorType(type_.name, view.shape)
+        self.types[name] = TensorType(type_, view.shape)
         return name
 
-    def scalar(self, name: str, type_: Scalar) -> str:
+    def scalar(self, name: str, type_: MachineType) -> str:
         self.inputs.append(Input(f"{name}_value", scalar=name))
-        self.types[f"{name}_value"] = TensorType(type_.name, ())
+        self.types[f"{name}_value"] = TensorType(type_, ())
         return f"{name}_value"
 
     def positions(self, name: str, extent: Poly) -> str:
@@ -79,7 +80,7 @@ class Draft:
     def cast(self, value: str, dtype: str) -> str:
         return self.op("cast", value, to=ELEMENT_CODES[dtype])
 
-    def done(self, *outputs: Output, returns: Scalar | Array | None = None) -> Lifted:
+    def done(self, *outputs: Output, returns: MachineType | Array | None = None) -> Lifted:
         parameters = tuple(Parameter(name, type_) for name, type_ in self.parameters)
         function = Function(self.name, parameters, returns, (), "c", f"{self.name}.c")
         program = Program(
@@ -96,7 +97,7 @@ def longer(array: str, poly: Poly, axis: int = 0) -> Requirement:
     return Requirement("length", f"len({array}) >= {poly}", poly, array, axis)
 
 
-def vadd(type_: Scalar = I32) -> Lifted:
+def vadd(type_: MachineType = I32) -> Lifted:
     """c[i] = a[i] + b[i]."""
     d = Draft("vadd", [("a", Array(type_)), ("b", Array(type_)), ("c", Array(type_)), ("n", I32)], {"n": N})
     a, b = d.view("a", flat("a", N), type_), d.view("b", flat("b", N), type_)
@@ -104,7 +105,7 @@ def vadd(type_: Scalar = I32) -> Lifted:
     return d.done(Output(d.op("add", a, b), type_, flat("c", N), whole=True))
 
 
-def dot(type_: Scalar = F32) -> Lifted:
+def dot(type_: MachineType = F32) -> Lifted:
     """sum a[i] * b[i]."""
     d = Draft("dot", [("a", Array(type_)), ("b", Array(type_)), ("n", I32)], {"n": N})
     a, b = d.view("a", flat("a", N), type_), d.view("b", flat("b", N), type_)
@@ -112,7 +113,7 @@ def dot(type_: Scalar = F32) -> Lifted:
     return d.done(Output(d.op("matmul", a, b), type_), returns=type_)
 
 
-def gemv(transposed: bool = False, type_: Scalar = F32) -> Lifted:
+def gemv(transposed: bool = False, type_: MachineType = F32) -> Lifted:
     """y = A x, or y = A' x."""
     shape = (M, N)
     d = Draft(
@@ -127,7 +128,7 @@ def gemv(transposed: bool = False, type_: Scalar = F32) -> Lifted:
     return d.done(Output(d.op("matmul", a, x), type_, flat("y", M), whole=True))
 
 
-def gemm(type_: Scalar = F32, a_turned: bool = False, b_turned: bool = False) -> Lifted:
+def gemm(type_: MachineType = F32, a_turned: bool = False, b_turned: bool = False) -> Lifted:
     """C = alpha A B + C, leading dimensions as wide as the matrices."""
     d = Draft(
         "gemm",
@@ -162,7 +163,7 @@ def burn() -> Lifted:
     return d.done(Output(y, U8, flat("out", N), whole=True))
 
 
-def divide(type_: Scalar = I32) -> Lifted:
+def divide(type_: MachineType = I32) -> Lifted:
     """c = a / b, which wants no zero in b."""
     d = Draft("divide", [("a", Array(type_)), ("b", Array(type_)), ("c", Array(type_)), ("n", I32)], {"n": N})
     a, b = d.view("a", flat("a", N), type_), d.view("b", flat("b", N), type_)
@@ -171,27 +172,27 @@ def divide(type_: Scalar = I32) -> Lifted:
     return d.done(Output(d.op("div", a, b), type_, flat("c", N), whole=True))
 
 
-def stencil(type_: Scalar = F32) -> Lifted:
+def stencil(type_: MachineType = F32) -> Lifted:
     """b[i] = (a[i-1] + a[i] + a[i+1]) / 3 for 1 <= i < n - 1; the ends of b stay."""
     d = Draft("stencil", [("a", Array(type_)), ("b", Array(type_)), ("n", I32)], {"s": N - 2})
     s = Poly.symbol("s")
     parts = [d.view(f"a{k}", flat("a", s, offset=Poly.of(k)), type_) for k in range(3)]
     total = d.op("add", d.op("add", parts[0], parts[1]), parts[2])
-    y = d.op("div", total, d.const(3, type_.name.replace("f", "float").replace("i", "int")))
+    y = d.op("div", total, d.const(3, type_.replace("f", "float").replace("i", "int")))
     d.requires += [Requirement("at_least", "n >= 2", N - 2), longer("a", s + 2), longer("b", s + 1)]
     return d.done(Output(y, type_, flat("b", s, offset=ONE)))
 
 
-def in_place(type_: Scalar = F32) -> Lifted:
+def in_place(type_: MachineType = F32) -> Lifted:
     """a[i] = 2 a[i] + s."""
     d = Draft("in_place", [("a", Array(type_)), ("s", type_), ("n", I64)], {"n": N})
     a, s = d.view("a", flat("a", N), type_), d.scalar("s", type_)
-    two = d.const(2, type_.name.replace("f", "float").replace("i", "int"))
+    two = d.const(2, type_.replace("f", "float").replace("i", "int"))
     d.requires.append(longer("a", N))
     return d.done(Output(d.op("add", d.op("mul", two, a), s), type_, flat("a", N)))
 
 
-def outer(type_: Scalar = F32) -> Lifted:
+def outer(type_: MachineType = F32) -> Lifted:
     """A[i][j] += x[i] y[j], nested memory."""
     matrix = Array(type_, 2, "nested", (None, None))
     d = Draft(
@@ -207,7 +208,7 @@ def outer(type_: Scalar = F32) -> Lifted:
     return d.done(Output(z, type_, nested("A", M, N)))
 
 
-def maximum(type_: Scalar = F32) -> Lifted:
+def maximum(type_: MachineType = F32) -> Lifted:
     """max a[i], for n >= 1 and no NaN."""
     d = Draft("maximum", [("a", Array(type_)), ("n", I32)], {"n": N})
     a = d.view("a", flat("a", N), type_)
@@ -217,7 +218,7 @@ def maximum(type_: Scalar = F32) -> Lifted:
     return d.done(Output(d.op("reduce_max", a, keepdims=0), type_), returns=type_)
 
 
-def softmax(type_: Scalar = F32) -> Lifted:
+def softmax(type_: MachineType = F32) -> Lifted:
     """Rows of exp(x - max x) / sum exp(x - max x)."""
     d = Draft("softmax", [("x", Array(type_)), ("y", Array(type_)), ("m", I32), ("n", I32)], {"m": M, "n": N})
     x = d.view("x", flat("x", M, N), type_)
@@ -228,18 +229,18 @@ def softmax(type_: Scalar = F32) -> Lifted:
     return d.done(Output(y, type_, flat("y", M, N), whole=True))
 
 
-def variance(type_: Scalar = F64) -> Lifted:
+def variance(type_: MachineType = F64) -> Lifted:
     """sum (x - mean)^2 / n, and x - mean written: a value returned and an array written."""
     d = Draft("variance", [("x", Array(type_)), ("d", Array(type_)), ("n", I32)], {"n": N})
     x = d.view("x", flat("x", N), type_)
-    count = d.cast(d.op("size", d.positions("at", N)), type_.name)
+    count = d.cast(d.op("size", d.positions("at", N)), type_)
     away = d.op("sub", x, d.op("div", d.op("reduce_sum", x, keepdims=0), count))
     total = d.op("div", d.op("reduce_sum", d.op("mul", away, away), keepdims=0), count)
     d.requires += [Requirement("at_least", "n >= 1", N - 1), longer("x", N), longer("d", N)]
     return d.done(Output(away, type_, flat("d", N)), Output(total, type_), returns=type_)
 
 
-def columns(type_: Scalar = F32) -> Lifted:
+def columns(type_: MachineType = F32) -> Lifted:
     """A[i][j] - mean over i of A[i][j]: a sum that every row reads."""
     d = Draft("columns", [("A", Array(type_)), ("B", Array(type_)), ("m", I32), ("n", I32)], {"m": M, "n": N})
     a = d.view("A", flat("A", M, N), type_)
@@ -248,7 +249,7 @@ def columns(type_: Scalar = F32) -> Lifted:
     return d.done(Output(d.op("sub", a, total), type_, flat("B", M, N), whole=True))
 
 
-def over_columns(op: str, type_: Scalar = F32) -> Lifted:
+def over_columns(op: str, type_: MachineType = F32) -> Lifted:
     """s[j] = A[0][j] + A[1][j] + ..., or another reduction, of the transposed matrix."""
     d = Draft("columns", [("A", Array(type_)), ("s", Array(type_)), ("m", I32), ("n", I32)], {"m": M, "n": N})
     a = d.op("transpose", d.view("A", flat("A", M, N), type_), perm=(1, 0))
@@ -256,7 +257,7 @@ def over_columns(op: str, type_: Scalar = F32) -> Lifted:
     return d.done(Output(d.op(op, a, d.const([1], np.int64), keepdims=0), type_, flat("s", N), whole=True))
 
 
-def running(type_: Scalar = I32) -> Lifted:
+def running(type_: MachineType = I32) -> Lifted:
     """b[i] = a[0] + ... + a[i]."""
     d = Draft("running", [("a", Array(type_)), ("b", Array(type_)), ("n", I32)], {"n": N})
     a = d.view("a", flat("a", N), type_)
@@ -271,7 +272,7 @@ def fill() -> Lifted:
     return d.done(Output(d.op("add", c, at), I64), returns=Array(I64))
 
 
-def backwards(type_: Scalar = I32) -> Lifted:
+def backwards(type_: MachineType = I32) -> Lifted:
     """b[i] = a[n-1-i], then b[0] = 7: two outputs of one array, the later over the earlier."""
     d = Draft("backwards", [("a", Array(type_)), ("b", Array(type_)), ("n", I32)], {"n": N})
     a = d.view("a", flat("a", N, offset=N - 1, strides=(Poly.of(-1),)), type_)
@@ -290,7 +291,7 @@ def picked() -> Lifted:
     return d.done(Output(d.op("gather", a, index), F32, flat("c", N), whole=True))
 
 
-def narrow(op: str, type_: Scalar) -> Lifted:
+def narrow(op: str, type_: MachineType) -> Lifted:
     """c = a op b in a narrow type, which wraps."""
     d = Draft("narrow", [("a", Array(type_)), ("b", Array(type_)), ("c", Array(type_)), ("n", I32)], {"n": N})
     a, b = d.view("a", flat("a", N), type_), d.view("b", flat("b", N), type_)
@@ -298,7 +299,7 @@ def narrow(op: str, type_: Scalar) -> Lifted:
     return d.done(Output(d.op(op, a, b), type_, flat("c", N), whole=True))
 
 
-def joined(type_: Scalar = F32) -> Lifted:
+def joined(type_: MachineType = F32) -> Lifted:
     """c = a then 2 a: two parts along one axis."""
     d = Draft("joined", [("a", Array(type_)), ("c", Array(type_)), ("n", I32)], {"n": N})
     a = d.view("a", flat("a", N), type_)
@@ -307,7 +308,7 @@ def joined(type_: Scalar = F32) -> Lifted:
     return d.done(Output(both, type_, flat("c", N * 2), whole=True))
 
 
-def function_of(op: str, type_: Scalar) -> Lifted:
+def function_of(op: str, type_: MachineType) -> Lifted:
     """y[i] = op(x[i])."""
     d = Draft("function", [("x", Array(type_)), ("y", Array(type_)), ("n", I32)], {"n": N})
     d.requires += [longer("x", N), longer("y", N)]
@@ -315,7 +316,7 @@ def function_of(op: str, type_: Scalar) -> Lifted:
     return d.done(Output(y, type_, flat("y", N), whole=True))
 
 
-def contraction(equation: str, type_: Scalar = F32, op: str = "einsum") -> Lifted:
+def contraction(equation: str, type_: MachineType = F32, op: str = "einsum") -> Lifted:
     """An Einstein sum of flat arrays, its letters m, n and k; or a matmul of these axes."""
     *terms, result = equation.replace("->", ",").split(",")
     sizes = {"m": M, "n": N, "k": K}
@@ -331,7 +332,7 @@ def contraction(equation: str, type_: Scalar = F32, op: str = "einsum") -> Lifte
     return d.done(Output(y, type_, view, whole=True))
 
 
-def convolution(type_: Scalar = F32) -> Lifted:
+def convolution(type_: MachineType = F32) -> Lifted:
     """y[i][j] = sum w[p][q] x[i+p][j+q], 3 x 3, through the op `conv`."""
     height, width = Poly.symbol("h"), Poly.symbol("w")
     d = Draft(

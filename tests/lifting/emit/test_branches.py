@@ -84,7 +84,7 @@ def test_c_reads_what_the_branch_reads(compiled):
 def arguments(work, call):
     """A call's arguments by name, arrays as NumPy's."""
     return {
-        name: np.array(value, DTYPES[type_.element.name]) if isinstance(type_, Array) else value
+        name: np.array(value, DTYPES[type_.element]) if isinstance(type_, Array) else value
         for (name, type_), value in zip(exact.fields(work.lifted), call, strict=True)
     }
 
@@ -139,7 +139,7 @@ def test_onnx_reads_what_the_branch_reads(lifted, compiled):
             feed = {
                 i.name: np.asarray(
                     given[i.name],
-                    given[i.name].dtype if isinstance(kinds[i.name], Array) else DTYPES[kinds[i.name].name],
+                    given[i.name].dtype if isinstance(kinds[i.name], Array) else DTYPES[kinds[i.name]],
                 )
                 for i in session.get_inputs()
             }

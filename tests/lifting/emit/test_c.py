@@ -14,9 +14,10 @@ import samples
 from compiled import needs_gcc
 from samples import F64, I8, I16, I32, I64, U8
 
+from tensmith.formula.types import MachineType
 from tensmith.lifting.emit import EMITTERS
 from tensmith.lifting.lifted import Lifted
-from tensmith.lifting.loops import Array, Scalar
+from tensmith.lifting.loops import Array
 
 SANITIZED = (
     *compiled.FLAGS[:1],
@@ -28,7 +29,7 @@ SANITIZED = (
 )
 
 
-def values(rng: np.random.Generator, type_: Scalar, shape: Any) -> Any:
+def values(rng: np.random.Generator, type_: MachineType, shape: Any) -> Any:
     """Numbers over the whole range of small integer types, small ones of large types."""
     dtype = compiled.dtype_of(type_)
     if type_.kind == "float":
@@ -77,16 +78,14 @@ FLOAT, DOUBLE = 2e-5, 1e-12
 
 
 @needs_gcc
-@pytest.mark.parametrize(
-    "type_", [I32, I64, F64, U8, I8, I16, Scalar("int", 16, False), Scalar("int", 32, False)]
-)
-def test_sums_of_vectors(type_: Scalar) -> None:
+@pytest.mark.parametrize("type_", [I32, I64, F64, U8, I8, I16, MachineType("u16"), MachineType("u32")])
+def test_sums_of_vectors(type_: MachineType) -> None:
     check(samples.vadd(type_), LINES)
 
 
 @needs_gcc
 @pytest.mark.parametrize("type_, tolerance", [(I32, 0), (F64, DOUBLE), (samples.F32, FLOAT)])
-def test_sums_that_run_along_memory(type_: Scalar, tolerance: float) -> None:
+def test_sums_that_run_along_memory(type_: MachineType, tolerance: float) -> None:
     check(samples.dot(type_), LINES, tolerance)
 
 
@@ -99,7 +98,7 @@ def test_matrix_times_vector(turned: bool) -> None:
 @needs_gcc
 @pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False), (True, True)])
 @pytest.mark.parametrize("type_, tolerance", [(I32, 0), (samples.F32, 1e-4)])
-def test_matrix_products(turned: tuple[bool, bool], type_: Scalar, tolerance: float) -> None:
+def test_matrix_products(turned: tuple[bool, bool], type_: MachineType, tolerance: float) -> None:
     check(samples.gemm(type_, *turned), SQUARES, tolerance)
 
 
@@ -154,8 +153,8 @@ def test_parts_and_windows() -> None:
 
 @needs_gcc
 @pytest.mark.parametrize("op", ["mul", "sub", "div", "max"])
-@pytest.mark.parametrize("type_", [I8, U8, I16, Scalar("int", 16, False), I32])
-def test_narrow_integers_wrap(op: str, type_: Scalar) -> None:
+@pytest.mark.parametrize("type_", [I8, U8, I16, MachineType("u16"), I32])
+def test_narrow_integers_wrap(op: str, type_: MachineType) -> None:
     lifted = samples.narrow(op, type_)
     library = compiled.build(lifted)
     bounds = np.iinfo(compiled.dtype_of(type_))
@@ -260,10 +259,10 @@ def driver(lifted: Lifted, sizes: dict[str, int], room: int) -> str:
     lines, passed, after = [], [], []
     for parameter in lifted.function.parameters:
         name = parameter.name
-        if isinstance(parameter.type, Scalar):
+        if isinstance(parameter.type, MachineType):
             passed.append(str(sizes.get(name, 3)))
             continue
-        ctype = CTYPES[parameter.type.element.name]
+        ctype = CTYPES[parameter.type.element]
         rank = 1 if parameter.type.memory == "flat" else parameter.type.rank
         for each in (name, f"out_{name}") if name in written else (name,):
             lines.append(f"{ctype} *{each} = malloc({room**rank} * sizeof *{each});")

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lifting.emit.samples import Draft, N, flat
+from tensmith.formula.types import F32, I32
 from tensmith.ir import Program, TensorType
 from tensmith.ir.onnx_schema import ELEMENT_CODES
 from tensmith.ir.program import make_node
@@ -15,7 +16,7 @@ from tensmith.lifting.emit import EMITTERS
 from tensmith.lifting.emit.factor import factor
 from tensmith.lifting.emit.ranges import Interval, ranges
 from tensmith.lifting.lifted import Output
-from tensmith.lifting.loops import F32, I32, Array
+from tensmith.lifting.loops import Array
 
 
 @given(st.integers(1, 4000), st.integers(-70000, 0), st.integers(0, 70000))

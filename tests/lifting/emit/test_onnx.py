@@ -14,13 +14,14 @@ import reference
 import samples
 from samples import F32, F64, I8, I16, I32, I64, U8, Draft, flat, longer
 
+from tensmith.formula.types import MachineType
 from tensmith.lifting.emit import EMITTERS
 from tensmith.lifting.emit.kernel.parameters import flat_fields
 from tensmith.lifting.lifted import Lifted, Output
-from tensmith.lifting.loops import Array, Scalar
+from tensmith.lifting.loops import Array
 from tensmith.lifting.refusal import Refusal
 
-U16, U32, U64 = (Scalar("int", bits, False) for bits in (16, 32, 64))
+U16, U32, U64 = map(MachineType, ("u16", "u32", "u64"))
 LINES = [{"n": n} for n in (0, 1, 2, 33, -3)]
 GRIDS = [{"m": m, "n": n, "k": k} for m, n, k in ((0, 3, 2), (1, 1, 1), (3, 0, 5), (4, 5, 0), (7, 6, 5))]
 
@@ -39,7 +40,7 @@ def call(lifted: Lifted, loaded: onnxruntime.InferenceSession, arguments: dict[s
     assert [entry.name for entry in loaded.get_inputs()] == [name for name, _ in fields]
     given = {}
     for name, type_ in fields:
-        element = type_ if isinstance(type_, Scalar) else type_.element
+        element = type_ if isinstance(type_, MachineType) else type_.element
         given[name] = np.asarray(arguments[name], compiled.dtype_of(element))
     names = [entry.name for entry in loaded.get_outputs()]
     values = loaded.run(None, given)
@@ -67,12 +68,12 @@ def arguments(rng: np.random.Generator, lifted: Lifted, sizes: dict[str, int], r
 
 @pytest.mark.parametrize("type_", [I8, I16, I32, I64, U8, U16, U32, U64, F32, F64], ids=str)
 @pytest.mark.parametrize("op", ["add", "mul", "max"])
-def test_every_element_type_has_arithmetic(op: str, type_: Scalar) -> None:
+def test_every_element_type_has_arithmetic(op: str, type_: MachineType) -> None:
     check(samples.narrow(op, type_), LINES, 1e-6 if type_.kind == "float" else 0)
 
 
 @pytest.mark.parametrize("type_", [I8, U8, I16, U16, I32])
-def test_narrow_integers_wrap(type_: Scalar) -> None:
+def test_narrow_integers_wrap(type_: MachineType) -> None:
     lifted = samples.narrow("mul", type_)
     info = np.iinfo(compiled.dtype_of(type_))
     a = np.array([info.min, info.max, 100, info.max], compiled.dtype_of(type_))
@@ -128,7 +129,7 @@ def test_matrices(lifted: Lifted) -> None:
 
 @pytest.mark.parametrize("type_", [F32, F64, U8, I32, U32, U64], ids=str)
 @pytest.mark.parametrize("equation", ["mn,nk->km", "mnk,mk->nm", "mnk,n,km->mn", "m,n->", "mn,k,n->mk"])
-def test_contractions_of_any_extents(equation: str, type_: Scalar) -> None:
+def test_contractions_of_any_extents(equation: str, type_: MachineType) -> None:
     check(samples.contraction(equation, type_), GRIDS, 1e-5 if type_.kind == "float" else 0, room=256)
 
 
@@ -139,7 +140,7 @@ def test_products_of_any_extents(equation: str) -> None:
 
 @pytest.mark.parametrize("type_", [I16, I32, I64, U8, U16], ids=str)
 @pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
-def test_shifts(direction: str, type_: Scalar) -> None:
+def test_shifts(direction: str, type_: MachineType) -> None:
     d = Draft("shift", [("a", Array(type_)), ("c", Array(type_)), ("n", I32)], {"n": samples.N})
     a = d.view("a", flat("a", samples.N), type_)
     three = d.const(3, compiled.dtype_of(type_))
@@ -150,7 +151,7 @@ def test_shifts(direction: str, type_: Scalar) -> None:
 
 @pytest.mark.parametrize("fmod", [0, 1])
 @pytest.mark.parametrize("type_", [I8, I32, I64, F32, F64], ids=str)
-def test_remainders(fmod: int, type_: Scalar) -> None:
+def test_remainders(fmod: int, type_: MachineType) -> None:
     d = Draft("rest", [("a", Array(type_)), ("c", Array(type_)), ("n", I32)], {"n": samples.N})
     a = d.view("a", flat("a", samples.N), type_)
     d.requires += [longer("a", samples.N), longer("c", samples.N)]

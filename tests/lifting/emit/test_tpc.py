@@ -17,9 +17,9 @@ from compiled import needs_gcc
 from samples import F32, F64, I16, I32, U8
 from test_c import arguments
 
+from tensmith.formula.types import MachineType
 from tensmith.lifting.emit import EMITTERS
 from tensmith.lifting.lifted import Lifted
-from tensmith.lifting.loops import Scalar
 from tensmith.lifting.refusal import Refusal
 
 MODEL = Path(__file__).resolve().parent.parent / "models" / "tpc"
@@ -96,7 +96,7 @@ GRIDS = [({"m": m, "n": n, "k": k}, 6000) for m, n, k in ((0, 3, 2), (1, 1, 1), 
 @needs_gcc
 @pytest.mark.parametrize("type_", [F32, I32, I16, U8], ids=str)
 @pytest.mark.parametrize("op", ["mul", "max"])
-def test_maps_of_every_element_type_that_has_lanes(op: str, type_: Scalar) -> None:
+def test_maps_of_every_element_type_that_has_lanes(op: str, type_: MachineType) -> None:
     check(samples.narrow(op, type_), LINES)
 
 

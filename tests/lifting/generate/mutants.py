@@ -21,7 +21,8 @@ from typing import Any
 import tensmith.lifting.source
 from lifting.generate.program import Generated
 from lifting.generate.trial import LANGUAGES, trial
-from tensmith.lifting.loops import Apply, Scalar
+from tensmith.formula.types import F64, I32, MachineType
+from tensmith.lifting.loops import Apply
 from tensmith.lifting.source.c_arithmetic import cast
 
 PART, PARTS = 12, 4  # programs that are lifted together, and how often at most
@@ -85,9 +86,9 @@ def renamed(one: str, other: str) -> Callable[[Any], Any]:
 def unsigned_for_signed(cast: Any) -> Any:
     """Values that are cast are first taken for unsigned ones of 8 bits where they go to a signed type."""
 
-    def damaged(value: Any, kind: Scalar, position: Any = None) -> Any:
+    def damaged(value: Any, kind: MachineType, position: Any = None) -> Any:
         if kind.kind == "int" and kind.signed and kind.bits == 8:
-            return cast(cast(value, replace(kind, signed=False), position), Scalar("int", 32), position)
+            return cast(cast(value, MachineType(f"u{kind.bits}"), position), I32, position)
         return cast(value, kind, position)
 
     return damaged
@@ -102,7 +103,7 @@ def unsigned_left(updated: Any) -> Any:
     """A compound assignment to a signed place taken for one to an unsigned place."""
 
     def damaged(old: Any, sign: str, by: Any, where: Any) -> Any:
-        kind = replace(old.type, signed=False) if old.type.kind == "int" else old.type
+        kind = MachineType(f"u{old.type.bits}") if old.type.kind == "int" else old.type
         return updated(cast(old, kind, where), sign, by, where)
 
     return damaged
@@ -111,8 +112,8 @@ def unsigned_left(updated: Any) -> Any:
 def kept_as_int(cast: Any) -> Any:
     """Values of unsigned types of 32 bits keep their value where they go to int."""
 
-    def damaged(value: Any, kind: Scalar, position: Any = None) -> Any:
-        if kind == Scalar("int", 32) and value.type == Scalar("int", 32, False):
+    def damaged(value: Any, kind: MachineType, position: Any = None) -> Any:
+        if kind == I32 and value.type == MachineType("u32"):
             return replace(value, type=kind)
         return cast(value, kind, position)
 
@@ -127,7 +128,7 @@ def _unary(one: str, other: str, *constructs: str) -> Mutant:
     return Mutant("c", "c_cursor", "UNARY", swapped(one, other), constructs)
 
 
-def _scalar(kind: str, other: Scalar, *constructs: str) -> Mutant:
+def _scalar(kind: str, other: MachineType, *constructs: str) -> Mutant:
     return Mutant("c", "c_types", "SCALARS", entry(**{kind: other}), constructs)
 
 
@@ -135,8 +136,8 @@ def _python(name: str, one: str, other: str, *constructs: str) -> Mutant:
     return Mutant("python", "python_expressions", name, exchanged(one, other), constructs)
 
 
-def _int(bits: int, signed: bool = True) -> Scalar:
-    return Scalar("int", bits, signed)
+def _int(bits: int, signed: bool = True) -> MachineType:
+    return MachineType(f"{'i' if signed else 'u'}{bits}")
 
 
 MUTANTS = {
@@ -144,23 +145,23 @@ MUTANTS = {
     "C * as +": _binary("mul", "add", "binary * of"),
     "C / as *": _binary("div", "mul", "binary / of"),
     "C % as /": _binary("mod", "div", "binary % of"),
-    "C < as <=": _binary("lt", "le", "comparison <"),
-    "C > as >=": _binary("gt", "ge", "comparison >"),
-    "C > as <": _binary("gt", "lt", "comparison >"),
-    "C == as !=": _binary("eq", "ne", "comparison =="),
-    "C & as |": _binary("band", "bor", "binary & of"),
-    "C | as ^": _binary("bor", "bxor", "binary | of"),
-    "C << as >>": _binary("shl", "shr", "binary << of"),
+    "C < as <=": _binary("less", "less_equal", "comparison <"),
+    "C > as >=": _binary("greater", "greater_equal", "comparison >"),
+    "C > as <": _binary("greater", "less", "comparison >"),
+    "C == as !=": _binary("equal", "not_equal", "comparison =="),
+    "C & as |": _binary("bitwise_and", "bitwise_or", "binary & of"),
+    "C | as ^": _binary("bitwise_or", "bitwise_xor", "binary | of"),
+    "C << as >>": _binary("left_shift", "right_shift", "binary << of"),
     "C && as ||": _binary("&&", "||", "&&"),
     "C += as -=": _binary("add=", "sub=", "sum +=", "element +="),
     "C *= as +=": _binary("mul=", "add=", "sum *=", "element *="),
-    "C &= as |=": _binary("band=", "bor=", "sum &=", "element &=", "sum |=", "element |="),
-    "C ^= as |=": _binary("bxor=", "bor=", "sum ^=", "element ^=", "element |="),
+    "C &= as |=": _binary("bitwise_and=", "bitwise_or=", "sum &=", "element &=", "sum |=", "element |="),
+    "C ^= as |=": _binary("bitwise_xor=", "bitwise_or=", "sum ^=", "element ^=", "element |="),
     "C x++ as ++x": _unary("post++", "pre++", "++ inside", "prefix ++"),
     "C x++ as x--": _unary("post++", "post--", "++ inside", "s++"),
     "C ++x as --x": _unary("pre++", "pre--", "prefix ++", "++s"),
     "C -x as +x": _unary("neg", "+", "unary -"),
-    "C ~x as -x": _unary("bnot", "neg", "unary ~"),
+    "C ~x as -x": _unary("bitwise_not", "neg", "unary ~"),
     "C !x as +x": _unary("!", "+", "unary !", "condition !"),
     "C unsigned as int": _scalar("UINT", _int(32), "type unsigned"),
     "C unsigned char as signed char": _scalar("UCHAR", _int(8), "type unsigned char"),
@@ -170,7 +171,7 @@ MUTANTS = {
     "C short as unsigned short": _scalar("SHORT", _int(16, False), "type short", "type int16_t"),
     "C short as int": _scalar("SHORT", _int(32), "cast to short", "cast to int16_t"),
     "C long as int": _scalar("LONG", _int(32), "type long", "type int64_t"),
-    "C float as double": _scalar("FLOAT", Scalar("float", 64), "type float"),
+    "C float as double": _scalar("FLOAT", F64, "type float"),
     "C casts to 8 bits as to more": Mutant(
         "c", "c_arithmetic", "cast", unsigned_for_signed,
         ("cast to signed char", "cast to int8_t", "cast to char"),
@@ -183,7 +184,7 @@ MUTANTS = {
         "c", "c_arithmetic", "cast", kept_as_int, ("scalar converted",)
     ),
     "C a > b as b <= a": Mutant(
-        "c", "c_expressions", "FLIPPED", entry(gt="le", ge="lt"), ("comparison >",)
+        "c", "c_expressions", "FLIPPED", entry(greater="less_equal", greater_equal="less"), ("comparison >",)
     ),
     "Python + as -": _python("_BINARY", "Add", "Sub", "binary + of"),
     "Python * as +": _python("_BINARY", "Mult", "Add", "binary * of"),
@@ -195,10 +196,10 @@ MUTANTS = {
     "Python > as <": _python("_COMPARISONS", "Gt", "Lt", "comparison >"),
     "Python == as !=": _python("_COMPARISONS", "Eq", "NotEq", "comparison =="),
     "Python // truncates": Mutant(
-        "python", "python_arithmetic", "floor_divide", renamed("fdiv", "tdiv"), ("binary // of integers",)
+        "python", "python_arithmetic", "floor_divide", renamed("floor_div", "div"), ("binary // of integers",)
     ),
     "Python % truncates": Mutant(
-        "python", "python_arithmetic", "remainder", renamed("fmod", "tmod"), ("binary % of integers",)
+        "python", "python_arithmetic", "remainder", renamed("mod", "fmod"), ("binary % of integers",)
     ),
     "Python and as or": Mutant(
         "python", "python_arithmetic", "both", lambda _: _module("python_arithmetic").either, ("and",)

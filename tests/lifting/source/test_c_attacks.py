@@ -18,7 +18,8 @@ import pytest
 from lifting.harness_native import CHECKED, Meaningless, Native, build, compilers, dtype
 from lifting.loops_interpreter import Endless, Undefined, run
 from lifting.source.test_c_meaning import close
-from tensmith.lifting.loops import Allocate, Array, Constant, Function, Scalar, Struct
+from tensmith.formula.types import MachineType
+from tensmith.lifting.loops import Allocate, Array, Constant, Function, Struct
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c import read_c
 
@@ -76,7 +77,7 @@ def allocates(function: Function) -> bool:
     return any(not isinstance(extent, Constant) for statement in made for extent in statement.extents)
 
 
-def number(kind: Scalar, draw: random.Random) -> Any:
+def number(kind: MachineType, draw: random.Random) -> Any:
     """Small, at the end of some type, or not a round number."""
     if kind.kind == "bool":
         return draw.random() < 0.5
@@ -88,8 +89,8 @@ def number(kind: Scalar, draw: random.Random) -> Any:
     return min(max(value, low), high)
 
 
-def argument(kind: Scalar | Array | Struct, draw: random.Random) -> Any:
-    if isinstance(kind, Scalar):
+def argument(kind: MachineType | Array | Struct, draw: random.Random) -> Any:
+    if isinstance(kind, MachineType):
         return number(kind, draw)
     if isinstance(kind, Struct):
         return {name: argument(part, draw) for name, part in kind.fields}
@@ -108,7 +109,7 @@ def agrees(function: Function, native: Native, given: dict[str, Any]) -> bool:
     except (Undefined, Endless, Meaningless, AssertionError):
         return False
     if function.returns is not None:
-        kind = function.returns if isinstance(function.returns, Scalar) else function.returns.element
+        kind = function.returns if isinstance(function.returns, MachineType) else function.returns.element
         assert close(mine.value, theirs.value, kind, False), given
     for parameter in function.parameters:
         if isinstance(parameter.type, Array) and parameter.type.written:

@@ -12,7 +12,8 @@ import pytest
 
 from lifting.harness_native import Native, build, compilers
 from lifting.loops_interpreter import Undefined, run
-from tensmith.lifting.loops import Array, Function, Scalar, Struct
+from tensmith.formula.types import MachineType
+from tensmith.lifting.loops import Array, Function, Struct
 from tensmith.lifting.second.values import Meaningless, dtype
 from tensmith.lifting.source.c import read_c
 
@@ -21,7 +22,7 @@ SAMPLES = Path(__file__).parent / "samples"
 ELEMENTS, TRIALS = 120, 30
 
 
-def scalar(generator: np.random.Generator, kind: Scalar) -> Any:
+def scalar(generator: np.random.Generator, kind: MachineType) -> Any:
     """Often a size, sometimes anything."""
     if kind.kind == "bool":
         return bool(generator.integers(2))
@@ -31,15 +32,15 @@ def scalar(generator: np.random.Generator, kind: Scalar) -> Any:
     return int(generator.integers(low, 5 if generator.random() < 0.7 else 100))
 
 
-def elements(generator: np.random.Generator, kind: Scalar, shape: Any) -> np.ndarray:
+def elements(generator: np.random.Generator, kind: MachineType, shape: Any) -> np.ndarray:
     if kind.kind == "float":
         return generator.normal(size=shape).astype(dtype(kind))
     low = -20 if kind.signed else 0
     return generator.integers(low, 100, size=shape).astype(dtype(kind))
 
 
-def argument(generator: np.random.Generator, kind: Scalar | Array | Struct) -> Any:
-    if isinstance(kind, Scalar):
+def argument(generator: np.random.Generator, kind: MachineType | Array | Struct) -> Any:
+    if isinstance(kind, MachineType):
         return scalar(generator, kind)
     if isinstance(kind, Struct):
         return {name: argument(generator, part) for name, part in kind.fields}
@@ -48,7 +49,7 @@ def argument(generator: np.random.Generator, kind: Scalar | Array | Struct) -> A
     return elements(generator, kind.element, ELEMENTS)
 
 
-def close(mine: Any, theirs: Any, kind: Scalar, exact: bool) -> bool:
+def close(mine: Any, theirs: Any, kind: MachineType, exact: bool) -> bool:
     """Equal to the bit; functions like exp may differ in the last places of their type."""
     a, b = np.asarray(mine, dtype(kind)).reshape(-1), np.asarray(theirs, dtype(kind)).reshape(-1)
     if exact or kind.kind != "float":
@@ -68,7 +69,7 @@ def compare(function: Function, native: Native, seed: int, exact: bool) -> bool:
         theirs = native(given)
     except Meaningless:
         return False
-    if isinstance(function.returns, Scalar):
+    if isinstance(function.returns, MachineType):
         assert close(mine.value, theirs.value, function.returns, exact), (given, mine.value, theirs.value)
     elif isinstance(function.returns, Array) and function.returns.memory == "nested":
         assert close(mine.value, theirs.value, function.returns.element, exact), (given, mine.value)

@@ -171,7 +171,7 @@ def test_parameters_say_what_they_are(tmp_path):
     kinds = {parameter.name: parameter.type for parameter in found.parameters}
     assert isinstance(kinds["a"], Array) and not kinds["a"].written and kinds["a"].rank == 1
     assert isinstance(kinds["b"], Array) and kinds["b"].rank == 2 and kinds["b"].extents[0] is None
-    assert isinstance(kinds["c"], Array) and kinds["c"].memory == "nested" and kinds["c"].element.name == "u8"
+    assert isinstance(kinds["c"], Array) and kinds["c"].memory == "nested" and kinds["c"].element == "u8"
     assert found.position == SourcePosition(1, 6)
 
 

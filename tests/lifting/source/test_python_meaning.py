@@ -49,10 +49,8 @@ def argument(parameter, numpy, size, rng):
         return [make(depth + 1) for _ in range(shape[depth])]
 
     values = make(0)
-    name = (
-        "bool" if kind.element.kind == "bool" else kind.element.name.replace("i", "int").replace("f", "float")
-    )
-    dtype = {"u8": "uint8", "u16": "uint16", "u32": "uint32", "int": "int64"}.get(kind.element.name, name)
+    name = "bool" if kind.element.kind == "bool" else kind.element.replace("i", "int").replace("f", "float")
+    dtype = {"u8": "uint8", "u16": "uint16", "u32": "uint32", "int": "int64"}.get(kind.element, name)
     return np.array(values, dtype=dtype).reshape(shape) if numpy else values
 
 

@@ -8,7 +8,8 @@ import time
 import pytest
 
 from tensmith.errors import TensmithError, UsageError
-from tensmith.lifting.loops import Array, Function, Scalar
+from tensmith.formula.types import F64
+from tensmith.lifting.loops import Array, Function
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python import read_python, read_python_source
 
@@ -226,4 +227,4 @@ def test_a_function_that_is_not_there_is_a_usage_error():
 
 def test_scalars_keep_their_types():
     (found,) = read_python_source("def f(n: int, x: float, c: bool): return n if c else x", "f.py")
-    assert isinstance(found, Function) and found.returns == Scalar("float", 64)
+    assert isinstance(found, Function) and found.returns == F64

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tensmith.formula.types import BOOL, I32, MachineType
 from tensmith.lifting.loops import (
-    I32,
     Apply,
     Array,
     Assign,
@@ -16,7 +16,6 @@ from tensmith.lifting.loops import (
     Load,
     Loop,
     Parameter,
-    Scalar,
     SourcePosition,
     Statement,
     Store,
@@ -24,19 +23,19 @@ from tensmith.lifting.loops import (
 )
 
 
-def v(name: str, type: Scalar = I32) -> Variable:
+def v(name: str, type: MachineType = I32) -> Variable:
     return Variable(name, type)
 
 
-def c(value: int | float, type: Scalar = I32) -> Constant:
+def c(value: int | float, type: MachineType = I32) -> Constant:
     return Constant(value, type)
 
 
-def load(array: str, *at: Expr, type: Scalar = I32) -> Load:
+def load(array: str, *at: Expr, type: MachineType = I32) -> Load:
     return Load(array, at, type)
 
 
-def op(operator: str, *arguments: Expr, type: Scalar | None = None) -> Apply:
+def op(operator: str, *arguments: Expr, type: MachineType | None = None) -> Apply:
     return Apply(operator, arguments, type or arguments[0].type)
 
 
@@ -49,7 +48,7 @@ def mul(a: Expr, b: Expr) -> Apply:
 
 
 def less(a: Expr, b: Expr) -> Apply:
-    return Apply("lt", (a, b), Scalar("bool", 8, False))
+    return Apply("less", (a, b), BOOL)
 
 
 def loop(name: str, first: Expr, bound: Expr, *body: Statement, line: int = 1) -> tuple[Statement, ...]:
@@ -62,17 +61,17 @@ def loop(name: str, first: Expr, bound: Expr, *body: Statement, line: int = 1) -
 
 
 def function(
-    parameters: dict[str, Scalar | Array], *body: Statement, returns: Scalar | Array | None = None
+    parameters: dict[str, MachineType | Array], *body: Statement, returns: MachineType | Array | None = None
 ) -> Function:
     given = tuple(Parameter(name, type_) for name, type_ in parameters.items())
     return Function("f", given, returns, body, "c", "f.c")
 
 
-def flat(element: Scalar = I32, *extents: Expr) -> Array:
+def flat(element: MachineType = I32, *extents: Expr) -> Array:
     return Array(element, 1 + len(extents), "flat", (None, *extents))
 
 
-def nested(element: Scalar = I32, rank: int = 1) -> Array:
+def nested(element: MachineType = I32, rank: int = 1) -> Array:
     return Array(element, rank, "nested", (None,) * rank)
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from lifting.evaluate_summary import Mismatch, Unmet, arguments, check
 from lifting.summarize.build import add, c, flat, function, less, load, loop, mul, nested, op, store, v
+from tensmith.formula.expr import Call, Choose, Num, Read, Reduce
 from tensmith.formula.poly import Poly
+from tensmith.formula.types import F64, I32
 from tensmith.lifting.loops import (
-    F64,
-    I32,
     Allocate,
     Append,
     Array,
@@ -27,8 +27,7 @@ from tensmith.lifting.loops import (
     Variable,
 )
 from tensmith.lifting.summarize import summarize
-from tensmith.lifting.summary import Summary, Written
-from tensmith.lifting.terms import Argument, Fold, Operation, Term, TermChoose, TermNumber, TermRead
+from tensmith.lifting.summary import Summary, Term, Written
 
 n = Poly.symbol("n")
 ZERO = c(0)
@@ -61,8 +60,8 @@ def total() -> Function:
 def test_a_sum_is_a_fold_over_the_size() -> None:
     summary = summarize(total())
     fold = only(summary).value
-    assert isinstance(fold, Fold) and (fold.kind, fold.extent) == ("sum", n)
-    assert fold.start == TermNumber(Fraction(0), I32)
+    assert isinstance(fold, Reduce) and (fold.kind, fold.extent) == ("sum", n)
+    assert fold.start == Num(Fraction(0), I32)
     assert [(size.symbol, size.poly) for size in summary.sizes] == [("n", n)]
     assert [r.text for r in summary.requires] == ["elements of a >= n"]
     assert summary.arithmetic == "machine integers"
@@ -75,7 +74,7 @@ def test_the_facts_say_what_holds_at_the_start_of_an_iteration() -> None:
     assert facts.trips == n and facts.outer == ()
     assert set(facts.scalars) == {"s", "i"}
     fold = facts.scalars["s"]
-    assert isinstance(fold, Fold) and fold.extent == t
+    assert isinstance(fold, Reduce) and fold.extent == t
 
 
 def test_a_conditional_accumulation_adds_zero_elsewhere() -> None:
@@ -89,7 +88,7 @@ def test_a_conditional_accumulation_adds_zero_elsewhere() -> None:
     )
     summary = summarize(made)
     fold = only(summary).value
-    assert isinstance(fold, Fold) and isinstance(fold.body, Operation) and fold.body.operator == "select"
+    assert isinstance(fold, Reduce) and isinstance(fold.body, Call) and fold.body.function == "where"
     agrees(summary)
 
 
@@ -106,7 +105,7 @@ def test_keeping_the_larger_is_a_maximum(test: str, kind: str) -> None:
     )
     summary = summarize(made)
     fold = only(summary).value
-    assert isinstance(fold, Fold) and fold.kind == kind and isinstance(fold.start, TermRead)
+    assert isinstance(fold, Reduce) and fold.kind == kind and isinstance(fold.start, Read)
     assert {r.text for r in summary.requires} == {"elements of a >= 1", "elements of a >= n"}
     agrees(summary)
 
@@ -136,11 +135,11 @@ def test_a_running_sum_in_place_is_a_fold_up_to_the_element() -> None:
     written = only(summary)
     (index,) = map(Poly.symbol, written.indices)
     assert written.at == (index + 1,)
-    assert isinstance(written.value, Fold) and written.value.extent == index + 1
+    assert isinstance(written.value, Reduce) and written.value.extent == index + 1
     agrees(summary)
 
 
-def row(i: str, j: str, width: str = "n") -> Operation | object:
+def row(i: str, j: str, width: str = "n") -> Call | object:
     return add(mul(v(i), v(width)), v(j))
 
 
@@ -154,7 +153,7 @@ def test_flat_memory_is_seen_as_a_matrix_and_accumulated_in_any_loop_order() -> 
     assert summary.grids["c"].strides == (n, Poly.of(1))
     written = only(summary)
     assert written.extents == (Poly.symbol("m"), n)
-    assert isinstance(written.value, Fold) and isinstance(written.value.start, TermRead)
+    assert isinstance(written.value, Reduce) and isinstance(written.value.start, Read)
     agrees(summary)
 
 
@@ -180,7 +179,7 @@ def test_a_triangle_is_a_box_with_a_mask() -> None:
 def test_a_store_under_a_condition_on_the_counter_is_masked() -> None:
     body = If(less(v("i"), v("k")), (store("a", v("i"), c(1)),), (store("a", v("i"), c(2)),))
     summary = summarize(function({"a": flat(), "n": I32, "k": I32}, *loop("i", ZERO, v("n"), body)))
-    assert isinstance(only(summary).value, TermChoose)
+    assert isinstance(only(summary).value, Choose)
     agrees(summary)
 
 
@@ -188,11 +187,7 @@ def test_a_store_under_a_condition_on_data_keeps_the_old_element() -> None:
     body = If(less(load("b", v("i")), ZERO), (store("a", v("i"), ZERO),))
     summary = summarize(function({"a": flat(), "b": flat(), "n": I32}, *loop("i", ZERO, v("n"), body)))
     value = only(summary).value
-    assert (
-        isinstance(value, Operation)
-        and value.operator == "select"
-        and isinstance(value.arguments[2], TermRead)
-    )
+    assert isinstance(value, Call) and value.function == "where" and isinstance(value.args[2], Read)
     agrees(summary)
 
 
@@ -240,7 +235,9 @@ def test_a_descending_loop_needs_its_size_to_be_exact() -> None:
     first = op("sub", v("n"), c(1))
     step = Assign("i", op("sub", v("i"), c(1)))
     _, up = loop("i", ZERO, v("n"), store("a", v("i"), v("i")))
-    down = replace(up, condition=op("le", ZERO, v("i"), type=up.condition.type), body=(up.body[0], step))
+    down = replace(
+        up, condition=op("less_equal", ZERO, v("i"), type=up.condition.type), body=(up.body[0], step)
+    )
     summary = summarize(function({"a": flat(), "n": I32}, Declare("i", I32, first), down))
     assert "n >= 0" in {r.text for r in summary.requires}
 
@@ -259,7 +256,7 @@ def test_what_a_swapped_temporary_holds_is_the_value_of_the_iteration_before() -
     )
     summary = summarize(made)
     value = only(summary).value
-    assert isinstance(value, Operation) and isinstance(value.arguments[1], TermChoose)
+    assert isinstance(value, Call) and isinstance(value.args[1], Choose)
     agrees(summary)
 
 
@@ -277,15 +274,15 @@ def test_a_guess_is_asked_for_what_no_rule_knows() -> None:
         asked.append((name, after))
         return start
 
-    assert only(summarize(made, one)).value == TermNumber(Fraction(2), I32)
-    assert asked and isinstance(asked[0][1], Operation)
+    assert only(summarize(made, one)).value == Num(Fraction(2), I32)
+    assert asked and isinstance(asked[0][1], Call)
 
 
 def test_the_evaluator_sees_a_wrong_twin() -> None:
     summary = summarize(total())
     written = only(summary)
-    assert isinstance(written.value, Fold)
-    wrong = replace(written, value=replace(written.value, start=Argument("n", I32)))
+    assert isinstance(written.value, Reduce)
+    wrong = replace(written, value=replace(written.value, start=Read("n", (), I32)))
     broken = replace(summary, results=(replace(summary.results[0], written=(wrong,)),))
     with pytest.raises(Mismatch):
         agrees(broken)
@@ -293,4 +290,4 @@ def test_the_evaluator_sees_a_wrong_twin() -> None:
 
 def test_a_variable_is_what_it_is() -> None:
     made = function({"x": I32}, Return(Variable("x", I32)), returns=I32)
-    assert only(summarize(made)).value == Argument("x", I32)
+    assert only(summarize(made)).value == Read("x", (), I32)

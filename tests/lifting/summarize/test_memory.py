@@ -8,15 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tensmith.formula.expr import Choose, Read, Size
 from tensmith.formula.poly import Poly
-from tensmith.lifting.loops import I32, NOWHERE
+from tensmith.formula.types import I32
+from tensmith.lifting.loops import NOWHERE
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import index
 from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.memory import Contents, StoredBox, apart, covers, meet
 from tensmith.lifting.summarize.normal import normal
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.terms import Index, TermChoose, TermRead
 
 a, b, i, j, n, m = map(Poly.symbol, ("a", "b", "i", "j", "n", "m"))
 SIZES = Scope(frozenset({"m", "n"}))
@@ -33,14 +34,14 @@ def test_an_element_is_found_in_the_box_that_wrote_it() -> None:
     state = EMPTY.written(box(i + 2, indices=("i",), extents=(n,)), SIZES)
     assert state.read((j + 2,), SIZES.binding(("j", n)), NOWHERE) == index(j + 2, I32)
     below = state.read((Poly.of(1),), SIZES, NOWHERE)
-    assert isinstance(below, TermRead) and below.array == "x"
+    assert isinstance(below, Read) and below.tensor == "x"
 
 
 def test_where_it_is_not_known_the_position_decides() -> None:
     state = EMPTY.written(box(i, indices=("i",), extents=(n,)), SIZES)
     found = state.read((j,), SIZES.binding(("j", m)), NOWHERE)
-    assert isinstance(found, TermChoose) and found.conditions == (n - 1 - j,)
-    assert isinstance(found.otherwise, TermRead)
+    assert isinstance(found, Choose) and found.conditions == (n - 1 - j,)
+    assert isinstance(found.otherwise, Read)
 
 
 def test_a_box_hides_those_that_it_covers_and_no_others() -> None:
@@ -107,7 +108,7 @@ def test_values_move_with_their_indices() -> None:
     at, indices, extents, where = SHAPES["skewed"]
     found = normal(StoredBox(indices, extents, at, number(0, I32), where), SIZES)
     moved = found.put(index(a * 10 + b, I32))
-    assert isinstance(moved, Index)
+    assert isinstance(moved, Size)
     for place in _points(found.box, {"n": 4, "m": 0}):
         row, column = (axis.evaluate(place) for axis in found.box.at)
         assert moved.poly.evaluate(place) == row * 10 + (column - row - 1)

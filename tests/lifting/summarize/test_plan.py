@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tensmith.formula.poly import Poly
-from tensmith.lifting.loops import I32, Array
+from tensmith.formula.types import I32
+from tensmith.lifting.loops import Array
 from tensmith.lifting.summarize.grids import choose, divide, split
 from tensmith.lifting.summarize.plan import at_least_text, display, plan_sizes
 from tensmith.lifting.summarize.scope import Scope

@@ -6,21 +6,22 @@ from fractions import Fraction
 
 import pytest
 
+from tensmith.formula.expr import Call, Choose, Num, Read, Reduce
 from tensmith.formula.poly import Poly
-from tensmith.lifting.loops import BOOL, F32, F64, I32, Scalar
+from tensmith.formula.types import BOOL, F32, F64, I32, MachineType
 from tensmith.lifting.summarize.algebra import SizeAlgebra
 from tensmith.lifting.summarize.recurrence import Recurrence, RecurrenceStep
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.terms import Argument, Fold, Operation, Term, TermChoose, TermNumber
+from tensmith.lifting.summary import Term
 
-U8 = Scalar("int", 8, False)
-v, e, start = Argument("v", I32), Argument("e", I32), TermNumber(Fraction(5), I32)
-c = Operation("lt", (Argument("x", I32), Argument("y", I32)), BOOL)
-ZERO, ONE = TermNumber(Fraction(0), I32), TermNumber(Fraction(1), I32)
+U8 = MachineType("u8")
+v, e, start = Read("v", (), I32), Read("e", (), I32), Num(Fraction(5), I32)
+c = Call("less", (Read("x", (), I32), Read("y", (), I32)), BOOL)
+ZERO, ONE = Num(Fraction(0), I32), Num(Fraction(1), I32)
 
 
-def op(operator: str, *arguments: Term, type: Scalar = I32) -> Operation:
-    return Operation(operator, arguments, type)
+def op(operator: str, *arguments: Term, type: MachineType = I32) -> Call:
+    return Call(operator, arguments, type)
 
 
 def step(term: Term, first: Term = start) -> RecurrenceStep | None:
@@ -35,14 +36,14 @@ def step(term: Term, first: Term = start) -> RecurrenceStep | None:
         (op("sub", v, e), "sum", op("neg", e)),
         (op("add", op("add", v, e), e), "sum", op("add", e, e)),
         (op("mul", e, v), "prod", e),
-        (op("max", v, e), "max", e),
-        (op("select", c, op("add", v, e), v), "sum", op("select", c, e, ZERO)),
-        (op("select", c, v, op("mul", v, e)), "prod", op("select", c, ONE, e)),
-        (op("select", c, op("min", v, e), v), "min", op("select", c, e, start)),
-        (op("select", op("lt", v, e, type=BOOL), e, v), "max", e),
-        (op("select", op("lt", e, v, type=BOOL), e, v), "min", e),
-        (op("select", op("le", v, e, type=BOOL), v, e), "min", e),
-        (TermChoose((Poly.symbol("n"),), op("add", v, e), v, I32), "sum", e),
+        (op("maximum", v, e), "max", e),
+        (op("where", c, op("add", v, e), v), "sum", op("where", c, e, ZERO)),
+        (op("where", c, v, op("mul", v, e)), "prod", op("where", c, ONE, e)),
+        (op("where", c, op("minimum", v, e), v), "min", op("where", c, e, start)),
+        (op("where", op("less", v, e, type=BOOL), e, v), "max", e),
+        (op("where", op("less", e, v, type=BOOL), e, v), "min", e),
+        (op("where", op("less_equal", v, e, type=BOOL), v, e), "min", e),
+        (Choose((Poly.symbol("n"),), op("add", v, e), v, I32), "sum", e),
     ],
 )
 def test_a_step_is_recognised(term: Term, kind: str, operand: Term) -> None:
@@ -56,10 +57,10 @@ def test_a_step_is_recognised(term: Term, kind: str, operand: Term) -> None:
         op("sub", e, v),
         op("mul", v, v),
         op("add", op("mul", v, e), e),
-        op("select", c, op("add", v, e), op("mul", v, e)),
-        op("select", c, op("add", v, e), e),
-        op("select", op("lt", v, e, type=BOOL), op("add", v, e), v),
-        op("tdiv", v, e),
+        op("where", c, op("add", v, e), op("mul", v, e)),
+        op("where", c, op("add", v, e), e),
+        op("where", op("less", v, e, type=BOOL), op("add", v, e), v),
+        op("div", v, e),
     ],
 )
 def test_what_is_no_step_is_left_alone(term: Term) -> None:
@@ -67,39 +68,39 @@ def test_what_is_no_step_is_left_alone(term: Term) -> None:
 
 
 def test_a_narrow_accumulator_wraps_at_the_end() -> None:
-    narrow = Argument("v", U8)
+    narrow = Read("v", (), U8)
     found = step(op("cast", op("add", op("cast", narrow), e), type=U8))
     assert found is not None and (found.kind, found.term, found.type, found.wrap) == ("sum", e, I32, U8)
 
 
 def test_a_float_accumulator_of_an_integer_variable_is_no_sum() -> None:
-    inner = op("add", op("cast", v, type=F64), Argument("f", F64), type=F64)
+    inner = op("add", op("cast", v, type=F64), Read("f", (), F64), type=F64)
     assert step(op("cast", inner)) is None
 
 
 def test_a_float_kept_in_single_precision_is_a_sum_in_double() -> None:
-    single = Argument("v", F32)
-    inner = op("add", op("cast", single, type=F64), Argument("f", F64), type=F64)
-    found = step(op("cast", inner, type=F32), TermNumber(Fraction(0), F32))
+    single = Read("v", (), F32)
+    inner = op("add", op("cast", single, type=F64), Read("f", (), F64), type=F64)
+    found = step(op("cast", inner, type=F32), Num(Fraction(0), F32))
     assert found is not None and (found.type, found.wrap) == (F64, F32)
 
 
 def test_a_fold_that_starts_at_the_variable_is_a_step() -> None:
-    fold = Fold("sum", "k%9", Poly.symbol("n"), e, v, I32)
+    fold = Reduce("sum", "k%9", Poly.symbol("n"), e, I32, start=v)
     found = step(fold)
-    assert found is not None and isinstance(found.term, Fold) and found.term.start == ZERO
-    largest = step(Fold("max", "k%9", Poly.symbol("n"), e, v, I32))
-    assert largest is not None and isinstance(largest.term, Fold) and largest.term.start == start
+    assert found is not None and isinstance(found.term, Reduce) and found.term.start == ZERO
+    largest = step(Reduce("max", "k%9", Poly.symbol("n"), e, I32, start=v))
+    assert largest is not None and isinstance(largest.term, Reduce) and largest.term.start == start
 
 
 # Flags
 
 
-def truth(value: int, type: Scalar) -> TermNumber:
-    return TermNumber(Fraction(value), type)
+def truth(value: int, type: MachineType) -> Num:
+    return Num(Fraction(value), type)
 
 
-B, TRUE, FALSE = Argument("v", BOOL), TermNumber(Fraction(1), BOOL), TermNumber(Fraction(0), BOOL)
+B, TRUE, FALSE = Read("v", (), BOOL), Num(Fraction(1), BOOL), Num(Fraction(0), BOOL)
 BIT = op("cast", c, type=U8)
 AS_INT = op("cast", c, type=I32)
 
@@ -108,13 +109,13 @@ AS_INT = op("cast", c, type=I32)
     ("term", "first", "kind"),
     [
         (op("and", B, c, type=BOOL), TRUE, "min"),
-        (op("and", B, c, type=BOOL), Argument("given", BOOL), "min"),
+        (op("and", B, c, type=BOOL), Read("given", (), BOOL), "min"),
         (op("or", c, B, type=BOOL), FALSE, "max"),
-        (op("select", B, c, FALSE, type=BOOL), TRUE, "min"),
-        (op("select", B, TRUE, c, type=BOOL), FALSE, "max"),
-        (op("band", v, AS_INT), ONE, "min"),
-        (op("bor", v, AS_INT), ZERO, "max"),
-        (op("cast", op("and", op("ne", v, ZERO, type=BOOL), c, type=BOOL)), ONE, "min"),
+        (op("where", B, c, FALSE, type=BOOL), TRUE, "min"),
+        (op("where", B, TRUE, c, type=BOOL), FALSE, "max"),
+        (op("bitwise_and", v, AS_INT), ONE, "min"),
+        (op("bitwise_or", v, AS_INT), ZERO, "max"),
+        (op("cast", op("and", op("not_equal", v, ZERO, type=BOOL), c, type=BOOL)), ONE, "min"),
     ],
 )
 def test_a_flag_is_the_least_or_largest_of_bits(term: Term, first: Term, kind: str) -> None:
@@ -130,10 +131,10 @@ def test_a_flag_that_both_values_of_which_stay_is_unchanged() -> None:
 @pytest.mark.parametrize(
     ("term", "first"),
     [
-        (op("band", v, AS_INT), start),  # it begins as 5
-        (op("band", v, e), ONE),
-        (op("ne", B, c, type=BOOL), FALSE),
-        (op("add", op("cast", op("ne", v, ZERO, type=BOOL)), op("cast", c)), ZERO),
+        (op("bitwise_and", v, AS_INT), start),  # it begins as 5
+        (op("bitwise_and", v, e), ONE),
+        (op("not_equal", B, c, type=BOOL), FALSE),
+        (op("add", op("cast", op("not_equal", v, ZERO, type=BOOL)), op("cast", c)), ZERO),
     ],
 )
 def test_what_is_no_flag(term: Term, first: Term) -> None:
@@ -142,7 +143,7 @@ def test_what_is_no_flag(term: Term, first: Term) -> None:
 
 def test_a_constant_that_is_set_stays() -> None:
     nine = truth(9, I32)
-    for term in (op("select", c, nine, v), op("select", op("not", c, type=BOOL), v, nine)):
+    for term in (op("where", c, nine, v), op("where", op("not", c, type=BOOL), v, nine)):
         found = step(term)
         assert found is not None and (found.kind, found.term, found.once) == ("max", BIT, nine)
-    assert step(op("select", op("lt", v, e, type=BOOL), nine, v)) is None
+    assert step(op("where", op("less", v, e, type=BOOL), nine, v)) is None

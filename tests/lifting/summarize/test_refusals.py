@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lifting.summarize.build import add, c, flat, function, load, loop, mul, op, store, v
-from tensmith.lifting.loops import BOOL, I32, Apply, Assign, Declare, Function, Loop, Return, SourcePosition
+from tensmith.formula.types import BOOL, I32
+from tensmith.lifting.loops import Apply, Assign, Declare, Function, Loop, Return, SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize import summarize
 
@@ -36,7 +37,7 @@ def data_bound() -> Function:
 
 
 def endless() -> Function:
-    condition = Apply("lt", (v("x"), c(3)), BOOL)
+    condition = Apply("less", (v("x"), c(3)), BOOL)
     return function(
         {"a": flat(), "x": I32}, Loop(condition, (store("a", ZERO, c(1)),), "w@1:1", SourcePosition(1, 1))
     )
@@ -53,7 +54,7 @@ def nothing() -> Function:
 
 
 def product_divisor() -> Function:
-    quotient = op("tdiv", c(1), mul(load("a", v("i")), load("a", v("i"))))
+    quotient = op("div", c(1), mul(load("a", v("i")), load("a", v("i"))))
     return function({"a": flat(), "n": I32}, *loop("i", ZERO, v("n"), store("a", v("i"), quotient)))
 
 

@@ -8,7 +8,9 @@ from fractions import Fraction
 import pytest
 
 from lifting.corpus import GROUPS, Kernel
-from tensmith.lifting.loops import I32, Function
+from tensmith.formula.expr import Call, Num, Read
+from tensmith.formula.types import I32
+from tensmith.lifting.loops import Function
 from tensmith.lifting.source.c import read_c
 from tensmith.lifting.summarize import summarize
 from tensmith.lifting.synthesis import Effort, SynthesisSettings, synthesise
@@ -16,7 +18,6 @@ from tensmith.lifting.synthesis.closed import unproved
 from tensmith.lifting.synthesis.scratch import KnownPositions as Known
 from tensmith.lifting.synthesis.scratch import grammar_of
 from tensmith.lifting.synthesis.trees import Trees
-from tensmith.lifting.terms import Argument, Operation, TermNumber
 
 WITHOUT = {
     "types": SynthesisSettings(types=False),
@@ -67,10 +68,10 @@ def test_the_model_of_a_refuted_candidate_becomes_an_example() -> None:
 def test_the_proof_decides_and_not_the_form() -> None:
     skeleton = summarize(function("voffset"))
     kernel = Known(skeleton, Trees(skeleton))
-    right, v = kernel.written.value, Argument("v", I32)
-    nothing = Operation("mul", (v, TermNumber(Fraction(0), I32)), I32)
+    right, v = kernel.written.value, Read("v", (), I32)
+    nothing = Call("mul", (v, Num(Fraction(0), I32)), I32)
     for more, proved in ((nothing, True), (v, False)):
-        claim = kernel.filled(Operation("add", (right, more), I32))
+        claim = kernel.filled(Call("add", (right, more), I32))
         assert claim is not None
         assert (unproved(claim, Effort.within(20)) is None) == proved
 
@@ -81,4 +82,4 @@ def test_without_trees_the_grammar_has_every_operator() -> None:
     guided = {rule.operator for rule in grammar_of(kernel, SynthesisSettings()).rules}
     free = {rule.operator for rule in grammar_of(kernel, SynthesisSettings(trees=False)).rules}
     assert guided == {"add"}
-    assert {"add", "mul", "select", "tdiv", "fold.sum", "fold.max"} <= free
+    assert {"add", "mul", "where", "div", "fold.sum", "fold.max"} <= free

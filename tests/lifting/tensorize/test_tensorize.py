@@ -32,7 +32,7 @@ def arguments(claim: Summary, n: int, m: int, k: int, seed: int = 0) -> dict:
             if parameter.name == "b" and claim.function.name == "quotient":
                 array[array == 0] = 3
             found[parameter.name] = array.astype(
-                "f4" if kind.kind == "float" else f"{kind.name[0]}{kind.bits // 8}"
+                "f4" if kind.kind == "float" else f"{kind[0]}{kind.bits // 8}"
             )
         else:
             found[parameter.name] = values.get(parameter.name, 3)

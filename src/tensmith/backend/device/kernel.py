@@ -13,6 +13,7 @@ from tensmith.backend.device.text import DeviceText, computed_type
 from tensmith.ctext.dialect import DEVICE
 from tensmith.ctext.loops import beginning, join
 from tensmith.formula.expr import Expr
+from tensmith.formula.types import F32
 
 # Stands in a kernel's text for its name, so that equal kernels have equal texts.
 NAME = "KERNEL_NAME"
@@ -75,7 +76,7 @@ class KernelText:
     def assigned(self, target: str, expr: Expr) -> list[str]:
         """The statements that assign a float."""
         block = self.text.block()
-        block.line(f"{target} = {block.value(self.text.typed(expr, 'f32'))};")
+        block.line(f"{target} = {block.value(self.text.typed(expr, F32))};")
         return block.lines
 
     def indices(self, axes: Axes, source: str) -> list[str]:

@@ -15,6 +15,7 @@ from tensmith.errors import EngineError
 from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import Expr, Read
 from tensmith.formula.poly import Poly
+from tensmith.formula.types import F32, MachineType
 
 # What the three shapes of kernel call their variables; and i0, i1..., k0, v0, x0 up to this many.
 _MOST = 64
@@ -57,7 +58,7 @@ class DeviceText(Typing):
 
     def declare(self, value: str, name: str, dtype: str) -> None:
         """Says that a variable of the kernel holds a value."""
-        self.variables[value] = Read(name, (), dtype)
+        self.variables[value] = Read(name, (), MachineType(dtype))
         self._scalars[name] = name
 
     def block(self) -> CBlock:
@@ -71,9 +72,9 @@ class DeviceText(Typing):
         return self.variables[FOLDED.function] if expr == FOLDED else super()._number(expr)
 
 
-def computed_type(dtype: str) -> str:
+def computed_type(dtype: str) -> MachineType:
     """The type in which elements are computed with: halves are only loaded and stored."""
-    return "f32" if dtype == "f16" else dtype
+    return F32 if dtype == "f16" else MachineType(dtype)
 
 
 def fold_type(element: Element, stored: Mapping[str, str]) -> str:

@@ -22,6 +22,7 @@ from tensmith.errors import EngineError
 from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import Expr, Formula, Read, Reduce
 from tensmith.formula.poly import Poly
+from tensmith.formula.types import F64, MachineType
 from tensmith.formula.walk import free_variables, parts, reads
 from tensmith.kernel.buffer import C_TYPES, Buffer
 from tensmith.kernel.routine import ROUTINE_SIGNATURE, Routine
@@ -81,9 +82,9 @@ static void {name}({ROUTINE_SIGNATURE})
         def read(tensor: str, indices: tuple[Poly, ...]) -> Expr:
             operand = operands[tensor]
             at = bounds.ranges.simplify(_address(operand.view, indices))
-            return Read(tensor, (at,), operand.dtype)
+            return Read(tensor, (at,), MachineType(operand.dtype))
 
-        expr = Typing(read, _no_c, bounds, sums="f64").typed(self.formula[at], self.dtype)
+        expr = Typing(read, _no_c, bounds, sums=F64).typed(self.formula[at], MachineType(self.dtype))
         dense = StridedView.dense(tuple(int(size.constant or 0) for size in self.formula.shape))
         return Nest(_OUTPUT, self.dtype, variables, extents, _address(dense, tuple(at)), expr)
 

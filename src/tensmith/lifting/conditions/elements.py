@@ -16,8 +16,9 @@ from functools import reduce as join
 import numpy as np
 
 from tensmith.formula.expr import Call, Choose, Expr, Formula, Num, Pow, Read, Reduce, Size
-from tensmith.formula.functions import MIRRORED
+from tensmith.formula.functions import BITWISE, EXTREMES, JOINS, MIRRORED, RELATIONS
 from tensmith.formula.poly import Dim, Poly
+from tensmith.formula.types import F64, I32, MachineType
 from tensmith.ir import Node as Step
 from tensmith.ir.elements import Elements
 from tensmith.lifting.conditions import operators
@@ -26,18 +27,11 @@ from tensmith.lifting.conditions.nodes import ProofTerm, Sort
 from tensmith.lifting.conditions.state import At
 from tensmith.lifting.conditions.world import Malformed, ProofWorld, Scope
 from tensmith.lifting.lifted import ArrayView, Lifted
-from tensmith.lifting.loops import I32, Scalar
 
-# The scalar functions of TensIR's ops, and the operators of the loop language that they are.
-_OPERATORS = {
-    "less": "lt", "less_equal": "le", "equal": "eq", "greater": "lt", "greater_equal": "le",
-    "maximum": "max", "minimum": "min", "where": "select", "mod": "fmod", "fmod": "tmod",
-    "left_shift": "shl", "right_shift": "shr", "bitwise_and": "band", "bitwise_or": "bor",
-    "bitwise_xor": "bxor", "bitwise_not": "bnot",
-    **{name: name for name in (
-        "add", "sub", "mul", "div", "neg", "abs", "and", "or", "not", "pow", "exp", "log", "sqrt", "sin",
-        "cos", "tan", "tanh", "floor", "ceil", "round",
-    )},
+# The scalar functions that mean something here.
+_FUNCTIONS = RELATIONS | EXTREMES | BITWISE | {
+    "add", "sub", "mul", "div", "mod", "fmod", "neg", "abs", "and", "or", "not", "where", "left_shift",
+    "right_shift", "pow", "exp", "log", "sqrt", "sin", "cos", "tan", "tanh", "floor", "ceil", "round",
 }  # fmt: skip
 # What the formulas of other ops may call.
 _CALLED = frozenset({"maximum", "minimum", "less", "less_equal", "equal", "abs", "where"})
@@ -53,13 +47,6 @@ _MOVES = (
 _RING = frozenset((*_SUMS, *_MOVES, "conv"))
 _WRAPPED = frozenset((*_SUMS, "conv", "bitwise_not"))
 _MOST_CONSTANTS = 64
-
-
-def scalar_of(dtype: str) -> Scalar:
-    """The machine type of a TensIR element type."""
-    if dtype == "bool":
-        return Scalar("bool", 8, False)
-    return Scalar("float" if dtype[0] == "f" else "int", int(dtype[1:]), dtype[0] != "u")
 
 
 @dataclass(frozen=True)
@@ -113,7 +100,7 @@ class ProofElements(Elements[ProofTerm, ProofTerm]):
         dtype = self.dtype(value)
         narrow = dtype[0] in "iu" and (dtype[0] == "u" or dtype in ("i8", "i16"))
         wraps = narrow and self.program.producers[value].op in _WRAPPED
-        return operators.wrap(self.world.arena, node, scalar_of(dtype)) if wraps else node
+        return operators.wrap(self.world.arena, node, dtype) if wraps else node
 
     # Leaves
 
@@ -169,11 +156,11 @@ class ProofElements(Elements[ProofTerm, ProofTerm]):
         assert result is not None
         return result
 
-    def literal(self, value: bool | int | float, dtype: str) -> ProofTerm:
+    def literal(self, value: bool | int | float, dtype: MachineType) -> ProofTerm:
         """See Elements."""
         if isinstance(value, float) and math.isnan(value):
             return self.world.arena.symbol("not.a.number", "Real")
-        return operators.constant(self.world.arena, value, scalar_of(dtype))
+        return operators.constant(self.world.arena, value, dtype)
 
     def infinity(self, positive: bool) -> ProofTerm:
         """Above or below all numbers."""
@@ -181,13 +168,13 @@ class ProofElements(Elements[ProofTerm, ProofTerm]):
 
     # Numbers
 
-    def size(self, size: Dim, dtype: str) -> ProofTerm:
+    def size(self, size: Dim, dtype: MachineType) -> ProofTerm:
         """See Elements."""
         return self.index(size)
 
     def knows(self, function: str) -> bool:
         """See Elements."""
-        return function in _OPERATORS
+        return function in _FUNCTIONS
 
     def operands(self, node: Step, indices: Sequence[ProofTerm]) -> At:
         """See Elements: whole values, where they leave the ring."""
@@ -196,30 +183,28 @@ class ProofElements(Elements[ProofTerm, ProofTerm]):
 
     def apply(self, function: str, args: At, node: Step) -> ProofTerm:
         """See Elements."""
-        dtype, operator = self.dtype(node.output), _OPERATORS[function]
-        if operator in ("max", "min"):
+        dtype = self.dtype(node.output)
+        if function in EXTREMES:
             first, second = args
-            return self._ordered(operator, first, second, dtype)
-        if operator == "div" and dtype[0] != "f":
-            operator = "tdiv"
+            return self._ordered(function, first, second, dtype)
         turned = args[::-1] if function in MIRRORED else args
-        return operators.apply(self.world.arena, operator, turned, scalar_of(dtype))
+        return operators.apply(self.world.arena, MIRRORED.get(function, function), turned, dtype)
 
-    def _ordered(self, op: str, a: ProofTerm, b: ProofTerm, dtype: str) -> ProofTerm:
-        unit = self.infinity(op == "min")
+    def _ordered(self, op: str, a: ProofTerm, b: ProofTerm, dtype: MachineType) -> ProofTerm:
+        unit = self.infinity(op == "minimum")
         if unit in (a, b):
             return b if a is unit else a
-        limits = operators.limits(scalar_of(dtype))
+        limits = operators.limits(dtype)
         for value, node in ((a, b), (b, a)):
             extreme = self._extremes.get(node)
-            if extreme is None or extreme.kind != op:
+            if extreme is None or JOINS[extreme.kind] != op:
                 continue
             first = extreme.first
-            if first is unit or (limits and first.constant == limits[op == "min"]):
+            if first is unit or (limits and first.constant == limits[op == "minimum"]):
                 return extreme.joined(value, 1)
             if first.constant is None:
                 return extreme.joined(value, 0)
-        return operators.apply(self.world.arena, op, (a, b), scalar_of(dtype))
+        return operators.apply(self.world.arena, op, (a, b), dtype)
 
     def _solid(self, name: str, node: ProofTerm) -> ProofTerm:
         """An i32 that leaves the ring: as it is if it is read, or if the summary computes it too."""
@@ -239,7 +224,7 @@ class ProofElements(Elements[ProofTerm, ProofTerm]):
     def cast(self, x: ProofTerm, node: Step) -> ProofTerm:
         """See Elements."""
         (name,) = node.inputs
-        source, target = scalar_of(self.dtype(name)), scalar_of(self.dtype(node.output))
+        source, target = self.dtype(name), self.dtype(node.output)
         narrows = (target.bits or 64) <= (source.bits or 64)
         if not (target.kind == "int" and source.kind == "int" and narrows):
             x = self._solid(name, x)
@@ -250,7 +235,7 @@ class ProofElements(Elements[ProofTerm, ProofTerm]):
         conditions: Sequence[ProofTerm],
         then: Callable[[], ProofTerm],
         otherwise: Callable[[], ProofTerm],
-        dtype: str,
+        dtype: MachineType,
     ) -> ProofTerm:
         """See Elements."""
         arena = self.world.arena
@@ -307,7 +292,7 @@ class ProofElements(Elements[ProofTerm, ProofTerm]):
     def read_formula(self, formula: Formula, indices: Sequence[ProofTerm], node: Step) -> ProofTerm:
         """See Elements."""
         scope = {**self.world.scope, **dict(zip(formula.indices, indices, strict=True))}
-        return self._expression(formula.body, scope, operators.sort_of(scalar_of(self.dtype(node.output))))
+        return self._expression(formula.body, scope, operators.sort_of(self.dtype(node.output)))
 
     def _expression(self, expr: Expr, scope: Scope, sort: Sort) -> ProofTerm:
         arena, world = self.world.arena, self.world
@@ -337,7 +322,7 @@ class ProofElements(Elements[ProofTerm, ProofTerm]):
                 return self._reduce(expr, scope, sort)
             case Call(function, args) if function in _CALLED:
                 inner_args = [self._expression(arg, scope, sort) for arg in args]
-                return operators.apply(arena, _OPERATORS[function], inner_args, Scalar("float", 64))
+                return operators.apply(arena, function, inner_args, F64)
         raise Malformed("a formula has no meaning here")
 
     def _reduce(self, expr: Reduce, scope: Scope, sort: Sort) -> ProofTerm:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from tensmith.formula.functions import DIVISIONS
 from tensmith.lifting.conditions import operators
 from tensmith.lifting.conditions.memory import ArrayMemory, memory_of
 from tensmith.lifting.conditions.nodes import ProofTerm, Sort
@@ -51,8 +52,6 @@ from tensmith.lifting.loops import (
 )
 from tensmith.lifting.summary import LoopFacts
 from tensmith.verify.obligation import Kind
-
-_DIVISIONS = frozenset(("tdiv", "tmod", "fdiv", "fmod"))
 
 
 @dataclass(frozen=True)
@@ -321,7 +320,7 @@ class Executor:
                 if row:
                     self._row_is_there(array, row, position, state)
                 return self._lengths(array, state)[axis]
-            case Apply("select", (condition, then, otherwise), _, _):
+            case Apply("where", (condition, then, otherwise), _, _):
                 holds = self.value(condition, state)
                 with self.under(holds):
                     a = self.value(then, state)
@@ -330,7 +329,7 @@ class Executor:
                 return arena.ite(holds, a, b)
             case Apply(operator, arguments, type_, position):
                 nodes = [self.value(argument, state) for argument in arguments]
-                if operator in _DIVISIONS and nodes[1].sort == "Int":
+                if operator in DIVISIONS and nodes[1].sort == "Int":
                     self._divides(nodes[1], position)
                 return operators.apply(arena, operator, nodes, type_)
             case ScalarCast(value, type_, _):

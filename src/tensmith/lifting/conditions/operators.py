@@ -11,19 +11,22 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
+from tensmith.formula.expr import Call, Choose, Reduce, Size
+from tensmith.formula.functions import BITWISE, DIVISIONS, EXTREMES
+from tensmith.formula.types import MachineType
 from tensmith.lifting.conditions.nodes import Arena, Number, ProofTerm, Sort, monomials, walk
-from tensmith.lifting.loops import Apply, Expr, Scalar
-from tensmith.lifting.terms import Fold, Index, Operation, Term, TermChoose
+from tensmith.lifting.loops import Apply, Expr
+from tensmith.lifting.summary import Term, first
 
 _LARGEST_POWER = 8
 
 
-def sort_of(type_: Scalar) -> Sort:
+def sort_of(type_: MachineType) -> Sort:
     """The SMT sort of a machine type."""
     return {"int": "Int", "float": "Real", "bool": "Bool"}[type_.kind]  # type: ignore[return-value]
 
 
-def constant(arena: Arena, value: Fraction | int | float | bool, type_: Scalar) -> ProofTerm:
+def constant(arena: Arena, value: Fraction | int | float | bool, type_: MachineType) -> ProofTerm:
     """A literal; floats at their exact binary value."""
     if type_.kind == "bool":
         return arena.boolean(bool(value))
@@ -37,7 +40,7 @@ def infinity(arena: Arena, positive: bool) -> ProofTerm:
     return arena.scale(arena.symbol("infinity", "Real"), 1 if positive else -1)
 
 
-def apply(arena: Arena, operator: str, nodes: Sequence[ProofTerm], type_: Scalar) -> ProofTerm:
+def apply(arena: Arena, operator: str, nodes: Sequence[ProofTerm], type_: MachineType) -> ProofTerm:
     """An operator of `loops.Apply` on values."""
     match operator, nodes:
         case "inf", ():
@@ -52,17 +55,17 @@ def apply(arena: Arena, operator: str, nodes: Sequence[ProofTerm], type_: Scalar
             return arena.scale(a, -1)
         case "abs", (a,):
             return arena.ite(arena.ge(a, arena.number(0, a.sort)), a, arena.scale(a, -1))
-        case "min", (a, b):
+        case "minimum", (a, b):
             return arena.ite(arena.ge(b, a), a, b)
-        case "max", (a, b):
+        case "maximum", (a, b):
             return arena.ite(arena.ge(a, b), a, b)
-        case "lt", (a, b):
+        case "less", (a, b):
             return arena.gt(b, a)
-        case "le", (a, b):
+        case "less_equal", (a, b):
             return arena.ge(b, a)
-        case "eq", (a, b):
+        case "equal", (a, b):
             return arena.eq(a, b)
-        case "ne", (a, b):
+        case "not_equal", (a, b):
             return arena.negate(arena.eq(a, b))
         case "and", _:
             return arena.all(nodes)
@@ -70,11 +73,11 @@ def apply(arena: Arena, operator: str, nodes: Sequence[ProofTerm], type_: Scalar
             return arena.any(nodes)
         case "not", (a,):
             return arena.negate(a)
-        case "select", (condition, a, b):
+        case "where", (condition, a, b):
             return arena.ite(condition, a, b)
-        case (("div" | "tdiv" | "tmod" | "fdiv" | "fmod"), (a, b)):
+        case _, (a, b) if operator in DIVISIONS:
             return _division(arena, operator, a, b)
-        case (("shl" | "shr" | "band" | "bor" | "bxor" | "bnot"), _):
+        case _ if operator in BITWISE or operator in ("left_shift", "right_shift"):
             return _bits(arena, operator, nodes)
         case "pow", (a, b):
             exponent = b.constant
@@ -84,18 +87,19 @@ def apply(arena: Arena, operator: str, nodes: Sequence[ProofTerm], type_: Scalar
 
 
 def _division(arena: Arena, operator: str, a: ProofTerm, b: ProofTerm) -> ProofTerm:
+    down = operator in ("floor_div", "mod")
     if a.sort == "Real":
         quotient = arena.mul(a, inverse(arena, b))
         if operator == "div":
             return quotient
         whole = (
             arena.app("f.floor", "Real", (quotient,))
-            if operator[0] == "f"
+            if down
             else arena.real(arena.app("trunc", "Int", (quotient,)))
         )
     else:
-        whole = quotient_of(arena, operator[0] + "div", a, b)
-    return whole if operator.endswith("div") else arena.sub(a, arena.mul(b, whole))
+        whole = quotient_of(arena, "fdiv" if down else "tdiv", a, b)
+    return whole if operator in ("div", "floor_div") else arena.sub(a, arena.mul(b, whole))
 
 
 def quotient_of(arena: Arena, function: str, a: ProofTerm, b: ProofTerm) -> ProofTerm:
@@ -150,22 +154,26 @@ def inverse(arena: Arena, b: ProofTerm) -> ProofTerm:
 
 def _bits(arena: Arena, operator: str, nodes: Sequence[ProofTerm]) -> ProofTerm:
     """Shifts by constants, masks 2^k - 1 and complements are arithmetic in two's complement."""
-    if operator == "bnot":
+    if operator == "bitwise_not":
         return arena.shift(arena.scale(nodes[0], -1), -1)
     a, b = nodes
-    if operator not in ("shl", "shr") and (x := _bit(arena, a)) and (y := _bit(arena, b)):
-        holds = {"band": arena.all((x, y)), "bor": arena.any((x, y)), "bxor": arena.negate(arena.eq(x, y))}
+    if operator not in ("left_shift", "right_shift") and (x := _bit(arena, a)) and (y := _bit(arena, b)):
+        holds = {
+            "bitwise_and": arena.all((x, y)),
+            "bitwise_or": arena.any((x, y)),
+            "bitwise_xor": arena.negate(arena.eq(x, y)),
+        }
         return arena.ite(holds[operator], arena.number(1, "Int"), arena.number(0, "Int"))
-    if operator in ("bor", "bxor"):
+    if operator in ("bitwise_or", "bitwise_xor"):
         return arena.app(f"f.{operator}", "Int", (a, b))
     amount = b.constant
-    if operator == "band" and amount is None:
+    if operator == "bitwise_and" and amount is None:
         a, b, amount = b, a, a.constant
     if amount is not None and amount >= 0:
-        power = arena.number(2 ** int(amount) if operator != "band" else int(amount) + 1, "Int")
-        if operator == "shl":
+        power = arena.number(2 ** int(amount) if operator != "bitwise_and" else int(amount) + 1, "Int")
+        if operator == "left_shift":
             return arena.mul(a, power)
-        if operator == "shr":
+        if operator == "right_shift":
             return quotient_of(arena, "fdiv", a, power)
         if int(amount) & (int(amount) + 1) == 0:
             return arena.sub(a, arena.mul(power, quotient_of(arena, "fdiv", a, power)))
@@ -181,14 +189,14 @@ def _bit(arena: Arena, node: ProofTerm) -> ProofTerm | None:
     return arena.ite(condition, arena.boolean(a.constant == 1), arena.boolean(b.constant == 1))
 
 
-def limits(type_: Scalar) -> tuple[int, int] | None:
+def limits(type_: MachineType) -> tuple[int, int] | None:
     """The least and greatest value of an integer type."""
     if type_.kind != "int" or type_.bits is None:
         return None
     return (-(2 ** (type_.bits - 1)), 2 ** (type_.bits - 1) - 1) if type_.signed else (0, 2**type_.bits - 1)
 
 
-def cast(arena: Arena, node: ProofTerm, source: Scalar, target: Scalar, fits: bool) -> ProofTerm:
+def cast(arena: Arena, node: ProofTerm, source: MachineType, target: MachineType, fits: bool) -> ProofTerm:
     """A conversion. fits: the value is known to lie in its type `source`."""
     if target.kind == "bool":
         return node if node.sort == "Bool" else arena.negate(arena.eq(node, arena.number(0, node.sort)))
@@ -212,7 +220,7 @@ def cast(arena: Arena, node: ProofTerm, source: Scalar, target: Scalar, fits: bo
     return wrap(arena, node, target)
 
 
-def wrap(arena: Arena, node: ProofTerm, target: Scalar) -> ProofTerm:
+def wrap(arena: Arena, node: ProofTerm, target: MachineType) -> ProofTerm:
     """The value modulo 2^bits, in the range of `target`; wraps to at least as many bits inside are undone."""
     assert target.bits is not None
     modulus, low = 2**target.bits, (limits(target) or (0, 0))[0]
@@ -220,9 +228,9 @@ def wrap(arena: Arena, node: ProofTerm, target: Scalar) -> ProofTerm:
     if value is not None:
         return arena.number((value - low) % modulus + low, "Int")
     bare = unwrapped(arena, node, target.bits)
-    if bare is not node and (node.op != "app" or node.args[0] != f"wrap.{target.name}"):
+    if bare is not node and (node.op != "app" or node.args[0] != f"wrap.{target}"):
         return wrap(arena, bare, target)
-    return node if bare is not node else arena.app(f"wrap.{target.name}", "Int", (node,))
+    return node if bare is not node else arena.app(f"wrap.{target}", "Int", (node,))
 
 
 def unwrapped(arena: Arena, node: ProofTerm, bits: int) -> ProofTerm:
@@ -249,13 +257,13 @@ def fits(value: Expr | Term) -> bool:
     if value.type.kind != "int" or value.type.signed:
         return True
     match value:
-        case Index():
+        case Size():
             return False
-        case Fold(kind, _, _, body, start, _):
-            return kind in ("sum", "prod") or (fits(body) and fits(start))
-        case TermChoose(_, then, otherwise, _):
+        case Reduce(kind, _, _, body):
+            return kind in ("sum", "prod") or (fits(body) and fits(first(value)))
+        case Choose(_, then, otherwise, _):
             return fits(then) and fits(otherwise)
-        case Apply(operator, arguments, _, _) | Operation(operator, arguments, _):
+        case Apply(operator, arguments, _, _) | Call(operator, arguments, _):
             return operator == "cast" or (
                 operator in _CLOSED and all(fits(argument) for argument in arguments)
             )
@@ -263,7 +271,7 @@ def fits(value: Expr | Term) -> bool:
 
 
 # Operators whose results on unsigned operands lie in the operands' type.
-_CLOSED = frozenset(("min", "max", "tdiv", "tmod", "fdiv", "fmod", "shr", "band", "bor", "bxor", "select"))
+_CLOSED = EXTREMES | DIVISIONS | BITWISE - {"bitwise_not"} | {"right_shift", "where"}
 
 
 def position(node: ProofTerm) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from tensmith.formula.types import INT, MachineType
 from tensmith.lifting.choices import Cases, Choice, needed
 from tensmith.lifting.conditions import operators
-from tensmith.lifting.conditions.elements import ProofElements, scalar_of
+from tensmith.lifting.conditions.elements import ProofElements
 from tensmith.lifting.conditions.execute import Goal
 from tensmith.lifting.conditions.folds import Folds
 from tensmith.lifting.conditions.memory import ArrayMemory, memory_of
@@ -63,7 +64,7 @@ class ProgramComparison:
         if by_name.keys() != results.keys():
             raise Malformed("the program has other outputs than the function has results")
         for name, outputs in by_name.items():
-            if any(self._dtype(output) != scalar_of(self._stated(output)) for output in outputs):
+            if any(self._dtype(output) != MachineType(self._stated(output)) for output in outputs):
                 raise Malformed(f"the output '{name}' does not have its type")
             if name == "return":
                 self._returned(outputs, results[name])
@@ -72,10 +73,10 @@ class ProgramComparison:
         self._views()
 
     def _dtype(self, output: Output) -> object:
-        return scalar_of(self.lifted.program.type(output.name).dtype)
+        return MachineType(self.lifted.program.type(output.name).dtype)
 
     def _stated(self, output: Output) -> str:
-        return "i64" if output.type.name == "int" else output.type.name
+        return "i64" if output.type == INT else output.type
 
     def _products_fit(self) -> None:
         """What is summed over in a matrix product is as long in both operands, which types leave open."""

@@ -6,31 +6,30 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, Size
 from tensmith.formula.poly import FloorDiv, Poly
+from tensmith.formula.types import I32, MachineType
 from tensmith.lifting.conditions import operators
 from tensmith.lifting.conditions.folds import Folds
 from tensmith.lifting.conditions.nodes import Arena, ProofTerm, monomials, walk
 from tensmith.lifting.conditions.operators import sort_of
 from tensmith.lifting.loops import (
-    I32,
     Apply,
     Array,
     Constant,
     Expr,
     Function,
     Length,
-    Scalar,
     ScalarCast,
     Struct,
     Variable,
 )
-from tensmith.lifting.summary import Requirement, Summary
-from tensmith.lifting.terms import Argument, Fold, Index, Operation, Term, TermChoose, TermNumber, TermRead
+from tensmith.lifting.summary import Requirement, Summary, Term
 
 Scope: TypeAlias = Mapping[str, ProofTerm]
 
 
-def variables(function: Function) -> Iterator[tuple[str, Scalar | Array]]:
+def variables(function: Function) -> Iterator[tuple[str, MachineType | Array]]:
     """The scalar and array parameters, fields of structs under "parameter.field"."""
     for parameter in function.parameters:
         if isinstance(parameter.type, Struct):
@@ -54,7 +53,7 @@ class ProofWorld:
     summary: Summary
     folds: Folds = field(default_factory=lambda: Folds(Arena()))
     every_range: bool = False  # whether ranges of i32 and i64 elements are facts too
-    scalars: dict[str, tuple[ProofTerm, Scalar]] = field(default_factory=dict)
+    scalars: dict[str, tuple[ProofTerm, MachineType]] = field(default_factory=dict)
     arrays: dict[str, Array] = field(default_factory=dict)
     scope: dict[str, ProofTerm] = field(default_factory=dict)
     stated: dict[str, ProofTerm] = field(default_factory=dict)
@@ -109,10 +108,10 @@ class ProofWorld:
         """0 of integers."""
         return self.arena.number(0, "Int")
 
-    def _natural(self, kind: Scalar) -> bool:
+    def _natural(self, kind: MachineType) -> bool:
         return kind.kind == "int" and not kind.signed
 
-    def _range(self, node: ProofTerm, kind: Scalar) -> None:
+    def _range(self, node: ProofTerm, kind: MachineType) -> None:
         limits = operators.limits(kind)
         if limits is not None:
             low, high = (self.arena.number(limit, "Int") for limit in limits)
@@ -281,39 +280,41 @@ class ProofWorld:
     def term(self, term: Term, scope: Scope) -> ProofTerm:
         """A term with the symbols of its polynomials looked up in `scope`."""
         match term:
-            case TermNumber(value, type_):
+            case Num(value, type_):
                 return operators.constant(self.arena, value, type_)
-            case Index(poly, type_):
+            case Size(poly, type_):
                 node = self.poly(poly, scope)
                 return self.arena.real(node) if type_.kind == "float" else self._computed(node, type_)
-            case Argument(name, _):
+            case Read(name, (), _):
                 if name not in self.scalars:
                     raise Malformed(f"there is no scalar parameter '{name}'")
                 return self.scalars[name][0]
-            case TermRead(array, indices, _):
+            case Read(array, indices, _):
                 return self.read(array, tuple(self.poly(index, scope) for index in indices))
-            case Operation("cast", (value,), type_):
+            case Call("cast", (value,), type_):
                 node = self.term(value, scope)
                 return operators.cast(self.arena, node, value.type, type_, operators.fits(value))
-            case Operation(operator, arguments, type_):
+            case Call(operator, arguments, type_):
                 nodes = [self.term(argument, scope) for argument in arguments]
                 return self._computed(operators.apply(self.arena, operator, nodes, type_), type_)
-            case Fold():
+            case Reduce():
                 return self._fold(term, scope)
-            case TermChoose(conditions, then, otherwise, _):
+            case Choose(conditions, then, otherwise, _):
                 result = self.term(otherwise, scope)
                 return self.arena.ite(self.at_least(conditions, scope), self.term(then, scope), result)
         raise Malformed(f"{term!r} is no term")
 
-    def _computed(self, node: ProofTerm, type_: Scalar) -> ProofTerm:
+    def _computed(self, node: ProofTerm, type_: MachineType) -> ProofTerm:
         """What a term computes, kept where a program may compute it too."""
         if type_ == I32:
             self.exact[operators.unwrapped(self.arena, node, 32)] = node
         return node
 
-    def _fold(self, term: Fold, scope: Scope) -> ProofTerm:
+    def _fold(self, term: Reduce, scope: Scope) -> ProofTerm:
         if term.kind not in ("sum", "prod", "max", "min"):
             raise Malformed(f"there is no fold of kind '{term.kind}'")
+        if term.start is None:
+            raise Malformed("a fold starts nowhere")
         start, extent = self.term(term.start, scope), self.poly(term.extent, scope)
         position = self.folds.placeholder()
         body = self.term(term.body, {**scope, term.var: position})
@@ -323,7 +324,7 @@ class ProofWorld:
         # Sums and products of an unsigned type are those of integers, wrapped at every step or at the end.
         return operators.wrap(self.arena, fold, term.type) if self._wraps(term) else fold
 
-    def _wraps(self, term: Fold) -> bool:
+    def _wraps(self, term: Reduce) -> bool:
         return term.kind in ("sum", "prod") and self._natural(term.type) and term.type.bits is not None
 
     def at_least(self, polys: tuple[Poly, ...], scope: Scope) -> ProofTerm:

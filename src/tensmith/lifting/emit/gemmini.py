@@ -13,6 +13,7 @@ from tensmith.ctext.names import Names, enclosed, unmixed
 from tensmith.ctext.scalar import CBlock
 from tensmith.formula.expr import Expr, Read
 from tensmith.formula.poly import Poly, product
+from tensmith.formula.types import MachineType
 from tensmith.lifting.emit import EmittedFiles, Emitter, emitter
 from tensmith.lifting.emit.c import CSource
 from tensmith.lifting.emit.kernel.plan import LoopNest, LoopPlan, make_plan
@@ -106,7 +107,7 @@ class MeshSource(CSource):
         for name in [*arrays, *packed]:
             scope.line(f"free({self.unit.buffers[name]});")
 
-    def _packed(self) -> dict[str, tuple[str, Poly]]:
+    def _packed(self) -> dict[str, tuple[MachineType, Poly]]:
         """Matrices whose rows are not contiguous, copied first: buffer -> element type and size."""
         found = {}
         for number, job in enumerate(self.jobs):
@@ -121,7 +122,7 @@ class MeshSource(CSource):
         return found
 
     def _allocate(
-        self, scope: CBlock, arrays: list[str], packed: dict[str, tuple[str, Poly]] | None = None
+        self, scope: CBlock, arrays: list[str], packed: dict[str, tuple[MachineType, Poly]] | None = None
     ) -> None:
         program = self.lifted.program
         sizes = {n: (program.type(n).dtype, Poly.of(product(program.type(n).dims))) for n in arrays}

@@ -13,6 +13,7 @@ from dataclasses import replace
 from tensmith.backend.onnx import to_onnx
 from tensmith.errors import ProgramError
 from tensmith.formula.poly import Poly
+from tensmith.formula.types import MachineType
 from tensmith.ir import Program, TensorType
 from tensmith.ir.program import Origin
 from tensmith.lifting.emit import EmittedFiles, Emitter, emitter
@@ -20,7 +21,7 @@ from tensmith.lifting.emit.graph import kernels, views
 from tensmith.lifting.emit.graph.build import Graph
 from tensmith.lifting.emit.kernel.parameters import axes_of, element_name, flat_fields, length_symbol
 from tensmith.lifting.lifted import Input, Lifted
-from tensmith.lifting.loops import Array, Scalar
+from tensmith.lifting.loops import Array
 from tensmith.lifting.refusal import Refusal
 
 
@@ -90,9 +91,9 @@ def _between(program: Program, fed: Mapping[str, str]) -> Program:
     )
 
 
-def _input(graph: Graph, name: str, type_: Scalar | Array) -> TensorType:
+def _input(graph: Graph, name: str, type_: MachineType | Array) -> TensorType:
     """The type of a parameter; its lengths, or its own value, become symbols."""
-    if isinstance(type_, Scalar):
+    if isinstance(type_, MachineType):
         dtype = element_name(type_)
         if type_.kind == "int":
             graph.symbols[name] = name if dtype == "i64" else graph.cast(name, "i64")

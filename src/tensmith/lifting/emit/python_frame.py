@@ -19,6 +19,7 @@ from typing import ClassVar
 
 from tensmith.formula.arith import Array as Values
 from tensmith.formula.poly import Poly
+from tensmith.formula.types import MachineType
 from tensmith.ir import Program
 from tensmith.lifting.emit import Emitter
 from tensmith.lifting.emit.expression import ExpressionText, Rule
@@ -28,7 +29,7 @@ from tensmith.lifting.emit.python_names import BUILTINS, global_names, renamed
 from tensmith.lifting.emit.python_text import basic, contiguous, extents, grid, poly, run_of
 from tensmith.lifting.emit.python_writer import PythonWriter, literal
 from tensmith.lifting.lifted import ArrayView, EmittedFiles, Input, Lifted, Output
-from tensmith.lifting.loops import Array, Scalar, Struct
+from tensmith.lifting.loops import Array, Struct
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summary import Requirement
 
@@ -241,13 +242,13 @@ def _coerce(target: PythonEmitter, writer: PythonWriter, signature: list[str]) -
 
 
 def _one(
-    target: PythonEmitter, writer: PythonWriter, name: str, type_: Scalar | Array, given: str, local: str
+    target: PythonEmitter, writer: PythonWriter, name: str, type_: MachineType | Array, given: str, local: str
 ) -> None:
     writer.arrays[name] = local
     if not _used(writer, name):
         return
     if isinstance(type_, Array):
-        element = "i64" if type_.element.name == "int" else type_.element.name
+        element = "i64" if type_.element == "int" else type_.element
         rank = 1 if type_.memory == "flat" else type_.rank
         helper = writer.helper("_flat" if type_.memory == "flat" else "_array")
         more = "" if type_.memory == "flat" else f", {rank}"
@@ -263,10 +264,10 @@ def _one(
         bits, low = (64 if type_.bits is None else type_.bits), "" if type_.signed else ", signed=False"
         writer.line(f'{local} = {helper}("{name}", {given}, {bits}{low})')
     elif any(entry.scalar == name and target.stays(writer, entry) for entry in writer.lifted.inputs):
-        number = f"{writer.helper('_single')}({given})" if type_.name == "f32" else f"float({given})"
+        number = f"{writer.helper('_single')}({given})" if type_ == "f32" else f"float({given})"
         writer.line(f"{local} = {number}")
     else:
-        writer.line(f"{local} = {target.typed(ExpressionText(given), type_.name).code}")
+        writer.line(f"{local} = {target.typed(ExpressionText(given), type_).code}")
 
 
 def _written(writer: PythonWriter, name: str) -> bool:

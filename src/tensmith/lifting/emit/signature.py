@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tensmith.ctext.dialect import CTYPES
 from tensmith.ctext.names import Names, enclosed, poly_text
 from tensmith.formula.poly import Poly
+from tensmith.formula.types import MachineType
 from tensmith.lifting.emit.kernel.parameters import (
     array_types,
     axes_of,
@@ -16,7 +17,7 @@ from tensmith.lifting.emit.kernel.parameters import (
     length_symbol,
 )
 from tensmith.lifting.lifted import Lifted
-from tensmith.lifting.loops import Array, Scalar
+from tensmith.lifting.loops import Array
 from tensmith.lifting.refusal import Refusal
 
 
@@ -52,9 +53,9 @@ class FunctionSignature:
 
     # Declarations
 
-    def _add(self, name: str, type_: Scalar | Array) -> None:
+    def _add(self, name: str, type_: MachineType | Array) -> None:
         base = self.names.fresh(name)
-        if isinstance(type_, Scalar):
+        if isinstance(type_, MachineType):
             self.scalars[name] = base
             self.scalar_types[name] = element_name(type_)
             self._parameters.append((self._ctype(type_), base))
@@ -101,7 +102,7 @@ class FunctionSignature:
             f"{target}: the returned array, {extents} elements, row-major; it overlaps nothing else."
         )
 
-    def _ctype(self, type_: Scalar) -> str:
+    def _ctype(self, type_: MachineType) -> str:
         name = element_name(type_)
         if name not in CTYPES:
             function = self.lifted.function

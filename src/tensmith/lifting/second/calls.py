@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tensmith.lifting.loops import Array, Function, Parameter, Scalar, Struct
+from tensmith.formula.types import MachineType
+from tensmith.lifting.loops import Array, Function, Parameter, Struct
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_cursor import Cursor, Type, kind
 from tensmith.lifting.source.c_types import (
@@ -58,8 +59,8 @@ class _Writing:
     after: list[str] = field(default_factory=list)
     slots: int = 0
 
-    def name(self, type_: Scalar) -> str:
-        return _TYPES.get(type_.name) or ("bool" if self.cpp else "_Bool")
+    def name(self, type_: MachineType) -> str:
+        return _TYPES.get(type_) or ("bool" if self.cpp else "_Bool")
 
     def slot(self) -> str:
         self.slots += 1
@@ -69,11 +70,11 @@ class _Writing:
         """The expression that is passed for a parameter."""
         if isinstance(parameter.type, Struct):
             return self.struct(parameter.type, type_)
-        if isinstance(parameter.type, Scalar):
+        if isinstance(parameter.type, MachineType):
             return self.scalar(self.slot(), parameter.type, type_)
         return self.array(self.slot(), parameter.type, type_)
 
-    def scalar(self, slot: str, type_: Scalar, declared: Type) -> str:
+    def scalar(self, slot: str, type_: MachineType, declared: Type) -> str:
         cast = f"({plain(declared).get_declaration().type.spelling})" if _is_enum(declared) else ""
         return f"{cast}*({self.name(type_)} *){slot}.data"
 
@@ -105,7 +106,7 @@ class _Writing:
         for name, inner in type_.fields:
             place = f"{local}.{name}"
             slot, found = self.slot(), kinds[name]
-            if isinstance(inner, Scalar):
+            if isinstance(inner, MachineType):
                 self.before.append(f"{place} = {self.scalar(slot, inner, found)};")
             elif vector_element(found) is not None:
                 self.before.append(f"ts_load({place}, {slot});")
@@ -121,10 +122,10 @@ class _Writing:
                 self.after.append(f"{value} = {place};")
         return f"&{local}" if is_pointer(declared) else local
 
-    def returned(self, called: str, type_: Scalar | Array | None) -> str:
+    def returned(self, called: str, type_: MachineType | Array | None) -> str:
         if type_ is None:
             return f"{called};"
-        if isinstance(type_, Scalar):
+        if isinstance(type_, MachineType):
             return f"*({self.name(type_)} *)ts_result->data = {called};"
         if self.cpp and type_.memory == "nested":
             return f"ts_store({called}, *ts_result);"

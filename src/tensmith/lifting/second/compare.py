@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.lifting.loops import Array, Function, Scalar, SourcePosition
+from tensmith.formula.types import MachineType
+from tensmith.lifting.loops import Array, Function, SourcePosition
 from tensmith.lifting.second.values import Meaningless, dtype, fields, flat, folded
 
 SAMPLES = 16  # two inputs whose errors cancel must move apart in one of them
@@ -44,7 +45,7 @@ def exactly(expected: Any, found: Any) -> bool:
     return bool(np.array_equal(expected, found, equal_nan=expected.dtype.kind == "f"))
 
 
-def closely(expected: Any, found: Any, bound: Values | float, scalar: Scalar) -> bool:
+def closely(expected: Any, found: Any, bound: Values | float, scalar: MachineType) -> bool:
     """Equal where infinite or NaN, within the bound where finite."""
     expected, found = np.asarray(expected), np.asarray(found)
     if expected.size == 0 or found.size == 0:
@@ -62,11 +63,11 @@ def closely(expected: Any, found: Any, bound: Values | float, scalar: Scalar) ->
 def narrowest_rounding(function: Function) -> float:
     """The epsilon of the narrowest float that a function computes in, as which its sums are rounded whatever
     they become; 0 where it computes in none."""
-    found: list[Scalar] = []
+    found: list[MachineType] = []
     stack: list[Any] = [function.parameters, function.returns, function.body]
     while stack:
         part = stack.pop()
-        if isinstance(part, Scalar):
+        if isinstance(part, MachineType):
             found += [part] if part.kind == "float" else []
         elif isinstance(part, tuple | list):
             stack.extend(part)

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from tensmith.errors import TensmithError
+from tensmith.formula.types import MachineType
 from tensmith.kernel.toolchain import Compiler, find_compiler, run_compiler
-from tensmith.lifting.loops import Array, Function, Scalar
+from tensmith.lifting.loops import Array, Function
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.second.calls import call_text, table
 from tensmith.lifting.second.cut import cut
@@ -285,7 +286,7 @@ class CompiledFunction:
         returns = self.function.returns
         if returns is None:
             return CallResult(None, arrays)
-        if isinstance(returns, Scalar):
+        if isinstance(returns, MachineType):
             element = dtype(returns)
             return CallResult(np.frombuffer(content[: element.itemsize], element)[0], arrays)
         extents = np.shape(like) if _flat(returns) else shape[: returns.rank]
@@ -297,7 +298,7 @@ def _bytes(outcome: CallResult) -> list[bytes]:
     return [np.asarray(part).tobytes() for part in (outcome.value, *outcome.arrays.values())]
 
 
-def _flat(kind: Scalar | Array) -> bool:
+def _flat(kind: MachineType | Array) -> bool:
     return isinstance(kind, Array) and kind.memory == "flat"
 
 

@@ -16,9 +16,10 @@ import numpy as np
 
 from tensmith.errors import ProgramError
 from tensmith.formula.poly import Poly
+from tensmith.formula.types import MachineType
 from tensmith.lifting.assumptions import Excuse, excused
 from tensmith.lifting.lifted import Lifted
-from tensmith.lifting.loops import Array, Scalar
+from tensmith.lifting.loops import Array
 from tensmith.lifting.second.values import dtype, fields, folded
 from tensmith.lifting.summary import Requirement
 
@@ -78,7 +79,7 @@ def shape(name: str, kind: Array, known: Mapping[str, int]) -> tuple[int, ...]:
     return tuple(max(0, known[f"len({name}, {axis})"]) for axis in range(rank))
 
 
-def _is_flat(kind: Scalar | Array) -> bool:
+def _is_flat(kind: MachineType | Array) -> bool:
     return isinstance(kind, Array) and kind.memory == "flat"
 
 
@@ -148,7 +149,7 @@ class Sampler:
         scalars = {
             name: known[name] if name in known else self.elements(kind, (), style).item()
             for name, kind in self.fields.items()
-            if isinstance(kind, Scalar)
+            if isinstance(kind, MachineType)
         }
         unmet = tuple(r for r, one, other in readings if not one and not other)
         doubtful = tuple(r for r, one, other in readings if one != other)
@@ -172,7 +173,7 @@ class Sampler:
     def signed(self, name: str) -> bool:
         """Whether a count may be negative by its type."""
         kind = self.fields[name]
-        return isinstance(kind, Scalar) and kind.signed
+        return isinstance(kind, MachineType) and kind.signed
 
     # Sizes
 
@@ -236,7 +237,7 @@ class Sampler:
 
     # Values
 
-    def elements(self, kind: Scalar, shape: tuple[int, ...], style: str) -> np.ndarray[Any, Any]:
+    def elements(self, kind: MachineType, shape: tuple[int, ...], style: str) -> np.ndarray[Any, Any]:
         """An array of a type."""
         if kind.kind == "bool":
             return self.rng.random(shape) < 0.5
@@ -245,7 +246,7 @@ class Sampler:
         found = np.asarray(self.floats(shape, style)).astype(dtype(kind))
         return np.abs(found) if self.real and self.rng.random() < 0.7 else found  # roots of them are real
 
-    def integers(self, kind: Scalar, shape: tuple[int, ...], style: str) -> np.ndarray[Any, Any]:
+    def integers(self, kind: MachineType, shape: tuple[int, ...], style: str) -> np.ndarray[Any, Any]:
         """Integers of a type; unbounded ones stay where their products fit in 64 bits."""
         limits = np.iinfo(np.int16 if kind.bits is None else dtype(kind))
         low, high = (limits.min, limits.max) if kind.bits is not None else (-1000, 1000)

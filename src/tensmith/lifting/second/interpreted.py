@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from tensmith.formula.types import MachineType
 from tensmith.lifting.assumptions import Excuse, excused
-from tensmith.lifting.loops import Array, Function, Scalar, Struct
+from tensmith.lifting.loops import Array, Function, Struct
 from tensmith.lifting.second.process import Process, ProcessGone
 from tensmith.lifting.second.values import CallResult, Divided, Faulty, Meaningless, dtype, fields
 from tensmith.lifting.source.python_module import Module, parse_module, read_text
@@ -322,7 +323,7 @@ class InterpretedFunction:
             return Meaningless()
         return Faulty(f"it raises {raised}")
 
-    def array(self, value: Any, kind: Scalar | Array) -> Any:
+    def array(self, value: Any, kind: MachineType | Array) -> Any:
         """A result in its inferred type; integers beyond 64 bits are excluded by what a lift states."""
         element = dtype(kind.element if isinstance(kind, Array) else kind)
         strange = next(_strange(value), None)

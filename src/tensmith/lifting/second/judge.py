@@ -9,9 +9,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tensmith.formula.types import F64
 from tensmith.lifting.assumptions import Excuse, excused
 from tensmith.lifting.lifted import Lifted
-from tensmith.lifting.loops import F64, Array
+from tensmith.lifting.loops import Array
 from tensmith.lifting.second.compare import closely, cropped, exactly, identical, narrowest_rounding, spread
 from tensmith.lifting.second.inputs import Draw, evaluated
 from tensmith.lifting.second.interpreted import Raised

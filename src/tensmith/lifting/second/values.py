@@ -9,7 +9,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tensmith.lifting.loops import Array, Function, Scalar, Struct
+from tensmith.formula.types import MachineType
+from tensmith.lifting.loops import Array, Function, Struct
 
 _DTYPES = {"bool": "bool", "f32": "f4", "f64": "f8"}
 
@@ -57,15 +58,14 @@ class Record(dict[str, Any]):
 
 
 @functools.cache
-def dtype(scalar: Scalar) -> np.dtype[Any]:
+def dtype(scalar: MachineType) -> np.dtype[Any]:
     """NumPy's type of a machine type; Python's integers are taken to have 64 bits."""
-    name = scalar.name
-    if name in _DTYPES:
-        return np.dtype(_DTYPES[name])
+    if scalar in _DTYPES:
+        return np.dtype(_DTYPES[scalar])
     return np.dtype(f"{'i' if scalar.signed else 'u'}{(scalar.bits or 64) // 8}")
 
 
-def fields(function: Function) -> Iterator[tuple[str, Scalar | Array]]:
+def fields(function: Function) -> Iterator[tuple[str, MachineType | Array]]:
     """Parameters with those that are structs taken apart: "s.x"."""
     for parameter in function.parameters:
         if isinstance(parameter.type, Struct):

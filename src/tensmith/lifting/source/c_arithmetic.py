@@ -6,56 +6,58 @@ import operator as python
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from tensmith.formula.types import BOOL, F32, F64, I32, I64, MachineType
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
 
-WRAPPING = ("add", "sub", "mul", "neg", "shl", "bnot")
-NEGATED = {"lt": "le", "le": "lt"}  # with the operands exchanged; integers only, NaN is not comparable
+WRAPPING = ("add", "sub", "mul", "neg", "left_shift", "bitwise_not")
+# With the operands exchanged; integers only, NaN is not comparable.
+NEGATED = {"less": "less_equal", "less_equal": "less"}
 FOLDED: dict[str, Callable[[int, int], int]] = {
     "add": python.add,
     "sub": python.sub,
     "mul": python.mul,
-    "shl": python.lshift,
+    "left_shift": python.lshift,
 }
 
 
-def integer(value: int, position: loops.SourcePosition, kind: loops.Scalar = loops.I64) -> loops.Constant:
+def integer(value: int, position: loops.SourcePosition, kind: MachineType = I64) -> loops.Constant:
     return loops.Constant(value, kind, position)
 
 
-def in_range(value: int, kind: loops.Scalar) -> int:
+def in_range(value: int, kind: MachineType) -> int:
     """An integer modulo 2^bits, in the range of the type."""
     assert kind.bits is not None
     value &= (1 << kind.bits) - 1
     return value - (1 << kind.bits) if kind.signed and value >> (kind.bits - 1) else value
 
 
-def cast(value: loops.Expr, kind: loops.Scalar, position: loops.SourcePosition | None = None) -> loops.Expr:
+def cast(value: loops.Expr, kind: MachineType, position: loops.SourcePosition | None = None) -> loops.Expr:
     """The value converted to a type; literals are converted here and now."""
     if value.type == kind:
         return value
     where = position or value.position
-    if kind == loops.BOOL:
+    if kind == BOOL:
         return truth(value)
     if isinstance(value, loops.Constant):
         literal = value.value
         if kind.kind == "int" and not isinstance(literal, float):
             return loops.Constant(in_range(int(literal), kind), kind, where)
-        if kind == loops.F64 or (kind == loops.F32 and abs(literal) <= 1 << 24 and literal == int(literal)):
+        if kind == F64 or (kind == F32 and abs(literal) <= 1 << 24 and literal == int(literal)):
             return loops.Constant(float(literal), kind, where)
     return loops.ScalarCast(value, kind, where)
 
 
 def truth(value: loops.Expr) -> loops.Expr:
     """Whether a scalar is not zero, as a bool."""
-    if value.type == loops.BOOL:
+    if value.type == BOOL:
         return value
-    if isinstance(value, loops.ScalarCast) and value.value.type == loops.BOOL:
+    if isinstance(value, loops.ScalarCast) and value.value.type == BOOL:
         return value.value
     if isinstance(value, loops.Constant):
-        return loops.Constant(bool(value.value), loops.BOOL, value.position)
+        return loops.Constant(bool(value.value), BOOL, value.position)
     zero = loops.Constant(0.0 if value.type.kind == "float" else 0, value.type, value.position)
-    return loops.Apply("ne", (value, zero), loops.BOOL, value.position)
+    return loops.Apply("not_equal", (value, zero), BOOL, value.position)
 
 
 def negation(condition: loops.Expr) -> loops.Expr:
@@ -71,17 +73,17 @@ def negation(condition: loops.Expr) -> loops.Expr:
         if condition.operator in ("and", "or"):
             other = "or" if condition.operator == "and" else "and"
             return replace(condition, operator=other, arguments=(negation(a), negation(rest[0])))
-        if condition.operator in ("eq", "ne"):
-            return replace(condition, operator="ne" if condition.operator == "eq" else "eq")
-    return loops.Apply("not", (condition,), loops.BOOL, condition.position)
+        if condition.operator in ("equal", "not_equal"):
+            return replace(condition, operator="not_equal" if condition.operator == "equal" else "equal")
+    return loops.Apply("not", (condition,), BOOL, condition.position)
 
 
 def apply(
-    operator: str, arguments: tuple[loops.Expr, ...], kind: loops.Scalar, position: loops.SourcePosition
+    operator: str, arguments: tuple[loops.Expr, ...], kind: MachineType, position: loops.SourcePosition
 ) -> loops.Expr:
     """An arithmetic operator in C's sense: integer division truncates, unsigned results wrap."""
-    if operator in ("div", "mod"):
-        operator = "div" if operator == "div" and kind.kind == "float" else f"t{operator}"
+    if operator == "mod":
+        operator = "fmod"
     if kind.kind == "int":
         refuse_undefined(operator, arguments, kind, position)
         values = [a.value for a in arguments if isinstance(a, loops.Constant)]
@@ -99,18 +101,18 @@ def apply(
 
 
 def refuse_undefined(
-    operator: str, arguments: tuple[loops.Expr, ...], kind: loops.Scalar, position: loops.SourcePosition
+    operator: str, arguments: tuple[loops.Expr, ...], kind: MachineType, position: loops.SourcePosition
 ) -> None:
     """Refuse what is undefined whatever the input: division by 0, a shift by too many bits."""
     right = arguments[-1]
     if not isinstance(right, loops.Constant) or len(arguments) < 2:
         return
-    if operator in ("tdiv", "tmod") and right.value == 0:
+    if operator in ("div", "fmod") and right.value == 0:
         raise Refusal("a division by zero has no value: remove it", position)
-    if operator in ("shl", "shr"):
+    if operator in ("left_shift", "right_shift"):
         bits, left = kind.bits or 0, arguments[0]
         outside = not 0 <= right.value < bits
-        if not outside and isinstance(left, loops.Constant) and kind.signed and operator == "shl":
+        if not outside and isinstance(left, loops.Constant) and kind.signed and operator == "left_shift":
             shifted = int(left.value) << int(right.value)
             outside = shifted != in_range(shifted, kind)
         if outside:
@@ -124,13 +126,13 @@ def offset(a: loops.Expr, b: loops.Expr, position: loops.SourcePosition, sign: s
         return a
     if isinstance(a, loops.Constant) and a.value == 0 and sign == "add":
         return b
-    return apply(sign, (cast(a, loops.I64), cast(b, loops.I64)), loops.I64, position)
+    return apply(sign, (cast(a, I64), cast(b, I64)), I64, position)
 
 
-def common(a: loops.Scalar, b: loops.Scalar) -> loops.Scalar:
+def common(a: MachineType, b: MachineType) -> MachineType:
     """The usual arithmetic conversions (C11 6.3.1.8)."""
     if "float" in (a.kind, b.kind):
-        return loops.F64 if loops.F64 in (a, b) else loops.F32
+        return F64 if F64 in (a, b) else F32
     a, b = promoted(a), promoted(b)
     if a == b:
         return a
@@ -140,11 +142,11 @@ def common(a: loops.Scalar, b: loops.Scalar) -> loops.Scalar:
     return a if not a.signed else b
 
 
-def promoted(kind: loops.Scalar) -> loops.Scalar:
+def promoted(kind: MachineType) -> MachineType:
     """Integer promotion: what is narrower than int becomes int."""
     if kind.kind == "float" or (kind.kind == "int" and kind.bits is not None and kind.bits >= 32):
         return kind
-    return loops.I32
+    return I32
 
 
 def defined_everywhere(value: loops.Expr) -> bool:
@@ -155,7 +157,7 @@ def defined_everywhere(value: loops.Expr) -> bool:
         case loops.ScalarCast(inner, kind, _):
             return defined_everywhere(inner) and not (inner.type.kind == "float" and kind.kind == "int")
         case loops.Apply(operator, arguments, kind, _):
-            risky = operator in ("tdiv", "tmod", "shl", "shr") and kind.kind == "int"
+            risky = operator in ("div", "fmod", "left_shift", "right_shift") and kind.kind == "int"
             if risky and not (isinstance(arguments[1], loops.Constant) and arguments[1].value > 0):
                 return False
             return all(map(defined_everywhere, arguments))
@@ -168,7 +170,7 @@ def surely(value: loops.Expr) -> Iterator[loops.Expr]:
     match value:
         case loops.ScalarCast(inner, _, _):
             yield from surely(inner)
-        case loops.Apply("select", (condition, _, _), _, _):
+        case loops.Apply("where", (condition, _, _), _, _):
             yield from surely(condition)
         case loops.Apply(_, parts, _, _) | loops.Load(_, parts, _, _):
             for part in parts:

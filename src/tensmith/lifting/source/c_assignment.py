@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tensmith.formula.types import BOOL, MachineType
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import apply, cast, common, integer, promoted
@@ -126,7 +127,7 @@ def compound(context: LoweringContext, cursor: Cursor) -> Value:
 
 def updated(old: loops.Expr, sign: str, by: loops.Expr, where: loops.SourcePosition) -> loops.Expr:
     """old op by, in the type that C computes in."""
-    shift = sign in ("shl", "shr")
+    shift = sign in ("left_shift", "right_shift")
     kind = promoted(old.type) if shift else common(old.type, by.type)
     return apply(sign, (cast(old, kind), cast(by, kind)), kind, where)
 
@@ -150,7 +151,7 @@ def step(context: LoweringContext, cursor: Cursor, sign: str) -> Value:
         return step_pointer(context, cursor, place(context, operand), sign, direction)
     target = number_place(context, operand)
     kind = place_type(context, target)
-    if kind == loops.BOOL:
+    if kind == BOOL:
         raise Refusal("a bool is counted up: assign true", where)
     old = number(context, target, where)
     new = cast(updated(old, direction, one(kind, where), where), kind, where)
@@ -174,7 +175,7 @@ def number(
     return loops.Load(target.array, target.indices, place_type(context, target), where)
 
 
-def one(kind: loops.Scalar, where: loops.SourcePosition) -> loops.Constant:
+def one(kind: MachineType, where: loops.SourcePosition) -> loops.Constant:
     return (
         loops.Constant(1.0, kind, where) if kind.kind == "float" else loops.Constant(1, promoted(kind), where)
     )

@@ -6,15 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from tensmith.formula.types import I64, MachineType
 from tensmith.lifting.limit import Deadline
 from tensmith.lifting.loops import (
-    I64,
     Array,
     Assign,
     Constant,
     Declare,
     Expr,
-    Scalar,
     SourcePosition,
     Statement,
     Struct,
@@ -36,7 +35,7 @@ class CFrame:
     function: Cursor
     written: frozenset[int]  # declarations that are assigned to, incremented, or have their address taken
     result: str | None = None  # the variable that several `return`s share
-    type: Scalar | Array | None = None
+    type: MachineType | Array | None = None
     returned: list[Value] = field(default_factory=list)
     loops: int = 0
 
@@ -49,7 +48,7 @@ class LoweringContext:
     language: str
     deadline: Deadline
     bound: dict[int, Value] = field(default_factory=dict)  # by declaration
-    types: dict[str, Scalar] = field(default_factory=dict)
+    types: dict[str, MachineType] = field(default_factory=dict)
     arrays: dict[str, Array] = field(default_factory=dict)
     structs: dict[str, Struct] = field(default_factory=dict)
     fields: dict[tuple[str, str], Value] = field(default_factory=dict)  # of structs, by variable and field
@@ -115,7 +114,7 @@ class LoweringContext:
         self.labels.add(label)
         return label
 
-    def declare(self, base: str, kind: Scalar, value: Expr | None, position: SourcePosition) -> Variable:
+    def declare(self, base: str, kind: MachineType, value: Expr | None, position: SourcePosition) -> Variable:
         """A new local scalar."""
         name = self.fresh(base)
         self.types[name] = kind

@@ -18,12 +18,13 @@ Type: TypeAlias = Any
 
 # The names of CXBinaryOperatorKind and CXUnaryOperatorKind, in the order of clang-c/Index.h.
 BINARY = (
-    *("invalid", "->*", ".*", "mul", "div", "mod", "add", "sub", "shl", "shr", "cmp"),
-    *("lt", "gt", "le", "ge", "eq", "ne", "band", "bxor", "bor", "&&", "||", "="),
-    *("mul=", "div=", "mod=", "add=", "sub=", "shl=", "shr=", "band=", "bxor=", "bor=", ","),
+    *("invalid", "->*", ".*", "mul", "div", "mod", "add", "sub", "left_shift", "right_shift", "cmp", "less"),
+    *("greater", "less_equal", "greater_equal", "equal", "not_equal", "bitwise_and", "bitwise_xor"),
+    *("bitwise_or", "&&", "||", "=", "mul=", "div=", "mod=", "add=", "sub=", "left_shift=", "right_shift="),
+    *("bitwise_and=", "bitwise_xor=", "bitwise_or=", ","),
 )
 UNARY = (
-    *("invalid", "post++", "post--", "pre++", "pre--", "&", "*", "+", "neg", "bnot", "!"),
+    *("invalid", "post++", "post--", "pre++", "pre--", "&", "*", "+", "neg", "bitwise_not", "!"),
     *("real", "imag", "extension", "await"),
 )
 

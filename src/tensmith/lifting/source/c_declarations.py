@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from tensmith.lifting.loops import (
-    BOOL,
-    Allocate,
-    Array,
-    Constant,
-    Expr,
-    SourcePosition,
-    Store,
-)
+from tensmith.formula.types import BOOL
+from tensmith.lifting.loops import Allocate, Array, Constant, Expr, SourcePosition, Store
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_account import constant_extents
 from tensmith.lifting.source.c_arithmetic import cast, integer

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from tensmith.formula.types import BOOL, MachineType
 from tensmith.lifting import assumptions, loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source import c_places
@@ -158,9 +159,7 @@ def computed(found: c_places.Value) -> tuple[loops.Expr, ...]:
     return (found,) if c_places.is_number(found) else ()
 
 
-def place_type(
-    context: LoweringContext, target: c_places.ScalarPlace | c_places.ElementPlace
-) -> loops.Scalar:
+def place_type(context: LoweringContext, target: c_places.ScalarPlace | c_places.ElementPlace) -> MachineType:
     return target.type if isinstance(target, c_places.ScalarPlace) else context.arrays[target.array].element
 
 
@@ -177,7 +176,7 @@ def element(context: LoweringContext, pointer: c_places.Pointer, cursor: Cursor)
 
 def not_null(context: LoweringContext, cursor: Cursor, result: bool) -> loops.Expr:
     context.note(assumptions.POINTERS())
-    return loops.Constant(result, loops.BOOL, position(cursor))
+    return loops.Constant(result, BOOL, position(cursor))
 
 
 def converted(found: loops.Expr, cursor: Cursor) -> loops.Expr:

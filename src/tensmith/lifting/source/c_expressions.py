@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tensmith.lifting.loops import BOOL, Apply, Assign, Constant, Expr, If, Statement
+from tensmith.formula.functions import BITWISE
+from tensmith.formula.types import BOOL
+from tensmith.lifting.loops import Apply, Assign, Constant, Expr, If, Statement
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_account import constant_extents, dead
 from tensmith.lifting.source.c_arithmetic import apply, cast, defined_everywhere, negation
@@ -41,7 +43,7 @@ from tensmith.lifting.source.c_sequence import unsequenced
 from tensmith.lifting.source.c_types import is_array, is_pointer, scalar, unsupported
 from tensmith.lifting.source.c_whitelist import OPERATORS, RefusedCursor
 
-FLIPPED = {"gt": "lt", "ge": "le"}
+FLIPPED = {"greater": "less", "greater_equal": "less_equal"}
 
 
 @expression(
@@ -147,7 +149,7 @@ def elvis(context: LoweringContext, cursor: Cursor, inner: list[Cursor]) -> Valu
     with context.block() as before:
         other = cast(sequenced(context, value, inner[3]), wanted)
     if not before:
-        return Apply("select", (cast(first, BOOL), cast(first, wanted), other), wanted, where)
+        return Apply("where", (cast(first, BOOL), cast(first, wanted), other), wanted, where)
     result = context.declare("choice", wanted, cast(first, wanted), where)
     otherwise = (*before, Assign(result.name, other, where))
     context.emit(If(negation(cast(first, BOOL)), otherwise, (), where))
@@ -166,7 +168,7 @@ def unary(context: LoweringContext, cursor: Cursor) -> Value:
         return element(context, decayed(context, evaluate(context, operand), operand), cursor)
     if sign == "+":
         return value(context, operand)
-    if sign in ("neg", "bnot"):
+    if sign in ("neg", "bitwise_not"):
         found = value(context, operand)
         return apply(sign, (found,), found.type, position(cursor))
     if sign == "!":
@@ -204,13 +206,13 @@ def binary(context: LoweringContext, cursor: Cursor) -> Value:
         return assign(context, cursor, left, right)
     comparison = FLIPPED.get(sign, sign)
     if is_pointer(left.type) or is_pointer(right.type):
-        if comparison in ("lt", "le", "eq", "ne"):
+        if comparison in ("less", "less_equal", "equal", "not_equal"):
             return converted(compared(context, cursor, sign, left, right), cursor)
         return arithmetic(context, cursor, sign, left, right)
     a, b = unsequenced(
         context, position(cursor), [lambda: value(context, left), lambda: value(context, right)]
     )
-    if comparison in ("lt", "le", "eq", "ne"):
+    if comparison in ("less", "less_equal", "equal", "not_equal"):
         pair = (b, a) if sign in FLIPPED else (a, b)
         return converted(Apply(comparison, pair, BOOL, position(cursor)), cursor)
     wanted = scalar(cursor.type)
@@ -219,7 +221,7 @@ def binary(context: LoweringContext, cursor: Cursor) -> Value:
     return apply(sign, (cast(a, wanted), cast(b, wanted)), wanted, position(cursor))
 
 
-ARITHMETIC = ("mul", "div", "mod", "add", "sub", "shl", "shr", "band", "bxor", "bor")
+ARITHMETIC = BITWISE - {"bitwise_not"} | {"mul", "div", "mod", "add", "sub", "left_shift", "right_shift"}
 
 
 def sequenced(
@@ -255,7 +257,7 @@ def logical(context: LoweringContext, cursor: Cursor, sign: str, left: Cursor, r
     if defined_everywhere(b):
         return Apply("and" if sign == "&&" else "or", (a, b), BOOL, where)
     sides = (b, Constant(False, BOOL, where)) if sign == "&&" else (Constant(True, BOOL, where), b)
-    return Apply("select", (a, *sides), BOOL, where)
+    return Apply("where", (a, *sides), BOOL, where)
 
 
 @expression("CONDITIONAL_OPERATOR")
@@ -277,7 +279,7 @@ def conditional(context: LoweringContext, cursor: Cursor) -> Value:
     with context.block() as before_second:
         b = cast(sequenced(context, value, second), wanted)
     if not before_first and not before_second:
-        return Apply("select", (chosen, a, b), wanted, where)
+        return Apply("where", (chosen, a, b), wanted, where)
     result = context.declare("choice", wanted, None, where)
     then = (*before_first, Assign(result.name, a, where))
     otherwise = (*before_second, Assign(result.name, b, where))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tensmith.formula.types import I64, MachineType
 from tensmith.lifting import assumptions, loops
 from tensmith.lifting.limit import Deadline
 from tensmith.lifting.refusal import Refusal
@@ -69,9 +70,9 @@ def note_shared(
     arrays = {name: array for name, array in context.arrays.items() if name in changed - context.local}
     for cursor, each in zip(cursors, made, strict=True):
         if c_types.is_reference(cursor.type) or c_types.is_pointer(cursor.type):
-            kinds = [each.type] if isinstance(each.type, loops.Scalar) else []
+            kinds = [each.type] if isinstance(each.type, MachineType) else []
             if isinstance(each.type, loops.Struct):
-                kinds = [kind_of for _, kind_of in each.type.fields if isinstance(kind_of, loops.Scalar)]
+                kinds = [kind_of for _, kind_of in each.type.fields if isinstance(kind_of, MachineType)]
             if any(loops.may_share(kind_of, array.element) for kind_of in kinds for array in arrays.values()):
                 context.note(assumptions.OUTSIDE(each.name))
     vectors = {
@@ -91,7 +92,7 @@ def check_prototype(definition: Cursor, where: loops.SourcePosition) -> None:
 
 def finish(
     context: LoweringContext, result: c_places.Value, where: loops.SourcePosition
-) -> loops.Scalar | loops.Array | None:
+) -> MachineType | loops.Array | None:
     """The final `Return`, and the type of what it returns."""
     if result is None:
         return None
@@ -175,7 +176,7 @@ def point_parameter(
     context.bound[at] = c_places.PointerPlace(at, name)
     start: loops.Expr = integer(0, where)
     if at in frame.written:
-        start = context.declare(f"{name}_at", loops.I64, start, where)
+        start = context.declare(f"{name}_at", I64, start, where)
         context.slots[at, name, 1] = (start.name,)
     context.pointers[at] = c_places.Address(name, (start,))
 
@@ -211,7 +212,7 @@ def struct_parameter(
         context.pointers[at] = c_places.AddressOf(place)
     else:
         context.bound[at] = place
-    fields: list[tuple[str, loops.Scalar | loops.Array]] = []
+    fields: list[tuple[str, MachineType | loops.Array]] = []
     for part in plain_fields(place.declaration, cursor):
         made = field(context, part, name, shared)
         if made is not None:
@@ -221,7 +222,7 @@ def struct_parameter(
 
 def field(
     context: LoweringContext, cursor: Cursor, struct: str, shared: bool
-) -> loops.Scalar | loops.Array | None:
+) -> MachineType | loops.Array | None:
     """A field as a variable or array; None where its type has none, which matters if it is used."""
     name, where, at = f"{struct}.{cursor.spelling}", position(cursor), hash((struct, cursor.spelling))
     kind_of = c_types.scalar(cursor.type)

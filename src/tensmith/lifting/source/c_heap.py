@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tensmith.formula.types import BOOL, I64, MachineType
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import apply, cast, integer, offset, unplaced
@@ -23,7 +24,7 @@ from tensmith.lifting.source.c_places import Address, Heap, Pointer
 from tensmith.lifting.source.c_types import U64
 
 
-def count(context: LoweringContext, cursor: Cursor, element: loops.Scalar) -> loops.Expr:
+def count(context: LoweringContext, cursor: Cursor, element: MachineType) -> loops.Expr:
     """The number of elements in a number of bytes, written as `count * sizeof(element)`."""
     found = factor(context, cursor, element)
     if found is None:
@@ -32,7 +33,7 @@ def count(context: LoweringContext, cursor: Cursor, element: loops.Scalar) -> lo
     return found
 
 
-def factor(context: LoweringContext, cursor: Cursor, element: loops.Scalar) -> loops.Expr | None:
+def factor(context: LoweringContext, cursor: Cursor, element: MachineType) -> loops.Expr | None:
     assert element.bits is not None
     size, cursor = element.bits // 8, bare(cursor)
     known = constant(cursor) if kind(cursor) in ("CXX_UNARY_EXPR", "INTEGER_LITERAL") else None
@@ -45,13 +46,13 @@ def factor(context: LoweringContext, cursor: Cursor, element: loops.Scalar) -> l
             found = factor(context, side, element) if holds_size(side) else None
             if found is not None:
                 context.see(cursor)
-                by = cast(value(context, bare(other)), loops.I64)
+                by = cast(value(context, bare(other)), I64)
                 one = isinstance(found, loops.Constant) and found.value == 1
-                return by if one else apply("mul", (found, by), loops.I64, position(cursor))
-    return cast(value(context, cursor), loops.I64) if size == 1 else None
+                return by if one else apply("mul", (found, by), I64, position(cursor))
+    return cast(value(context, cursor), I64) if size == 1 else None
 
 
-def is_size(found: loops.Expr, element: loops.Scalar) -> bool:
+def is_size(found: loops.Expr, element: MachineType) -> bool:
     """Whether a number is the size of an element in bytes."""
     while isinstance(found, loops.ScalarCast):
         found = found.value
@@ -63,17 +64,17 @@ def holds_size(cursor: Cursor) -> bool:
     return any(kind(inner) == "CXX_UNARY_EXPR" for inner in descendants(cursor))
 
 
-def allocated(context: LoweringContext, heap: Heap, element: loops.Scalar, cursor: Cursor) -> Address:
+def allocated(context: LoweringContext, heap: Heap, element: MachineType, cursor: Cursor) -> Address:
     """malloc or calloc, now that the type of the elements is known: a local array."""
     where = position(heap.call)
     if heap.times is not None and is_size(value(context, heap.bytes), element):
-        extent = cast(value(context, heap.times), loops.I64)
+        extent = cast(value(context, heap.times), I64)
     elif heap.times is None:
         extent = count(context, heap.bytes, element)
     else:
         raise Refusal("calloc whose second argument is not the size of an element", where)
     if not isinstance(extent, loops.Constant):
-        extent = context.declare("count", loops.I64, extent, where)
+        extent = context.declare("count", I64, extent, where)
     array = loops.Array(element, 1, "flat", (extent,))
     name = context.array("memory", array)
     zero = loops.Constant(0.0 if element.kind == "float" else 0, element, where)
@@ -100,7 +101,7 @@ def filled(
 
         def row(at: loops.Expr) -> None:
             start = (*before, offset(last, at, where), integer(0, where))
-            filled(context, Address(to.array, start), cast(size, loops.I64), new, where, base)
+            filled(context, Address(to.array, start), cast(size, I64), new, where, base)
 
         return repeat(context, rows, where, base, row, unsigned)
 
@@ -174,7 +175,7 @@ def repeat(
 ) -> None:
     """for (at = 0; at < extent; at++) body(at). unsigned: the extent is one of size_t, huge where it is
     computed from what is negative."""
-    kind_of = U64 if unsigned else loops.I64
+    kind_of = U64 if unsigned else I64
     at = context.declare("at", kind_of, cast(integer(0, where), kind_of), where)
     extent = cast(extent, kind_of)
     if not isinstance(extent, loops.Constant):
@@ -183,5 +184,5 @@ def repeat(
     with context.block() as inside:
         body(at)
         context.emit(step)
-    test = loops.Apply("lt", (at, extent), loops.BOOL, where)
+    test = loops.Apply("less", (at, extent), BOOL, where)
     context.emit(loops.Loop(test, tuple(inside), context.label(base, where), where))

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from typing import TypeAlias
 
+from tensmith.formula.functions import EXTREMES
+from tensmith.formula.types import BOOL, F64, I64, MachineType
 from tensmith.lifting import assumptions, loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import apply, cast, integer, offset
@@ -41,9 +43,9 @@ OPERATORS = {
         name: name
         for name in ("exp", "log", "sqrt", "sin", "cos", "tan", "tanh", "floor", "ceil", "round", "pow")
     },
-    "fmin": "min",
-    "fmax": "max",
-    "fmod": "tmod",
+    "fmin": "minimum",
+    "fmax": "maximum",
+    "fmod": "fmod",
 }
 IO = [
     "printf",
@@ -110,57 +112,57 @@ def call_library(context: LoweringContext, cursor: Cursor, name: str, arguments:
         raise Refusal(
             "abs without std:: may be that of ints, by compiler: write std::abs or fabs", position(cursor)
         )
-    if len(arguments) != (2 if operator in ("min", "max", "pow", "tmod") else 1):
+    if len(arguments) != (2 if operator in ("minimum", "maximum", "pow", "fmod") else 1):
         raise Refusal(
             f"{name} with other arguments than the library's: define it in this file", position(cursor)
         )
     values = [cast(value(context, argument), kind) for argument in arguments]
-    if operator in ("min", "max"):
-        return _beyond(values[0], values[1], operator == "max", kind, position(cursor))
+    if operator in EXTREMES:
+        return _beyond(values[0], values[1], operator == "maximum", kind, position(cursor))
     return apply(operator, tuple(values), kind, position(cursor))
 
 
 def _beyond(
-    a: loops.Expr, b: loops.Expr, largest: bool, kind: loops.Scalar, where: loops.SourcePosition
+    a: loops.Expr, b: loops.Expr, largest: bool, kind: MachineType, where: loops.SourcePosition
 ) -> Value:
     """fmax and fmin: the other argument where one is NaN."""
-    behind = loops.Apply("lt", (a, b) if largest else (b, a), loops.BOOL, where)
-    chosen = loops.Apply("or", (behind, loops.Apply("ne", (a, a), loops.BOOL, where)), loops.BOOL, where)
-    return loops.Apply("select", (chosen, b, a), kind, where)
+    behind = loops.Apply("less", (a, b) if largest else (b, a), BOOL, where)
+    chosen = loops.Apply("or", (behind, loops.Apply("not_equal", (a, a), BOOL, where)), BOOL, where)
+    return loops.Apply("where", (chosen, b, a), kind, where)
 
 
 @library("huge_val", "huge_valf", "inf", "inff")
 def infinity(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
-    return loops.Constant(math.inf, scalar(cursor.type) or loops.F64, position(cursor))
+    return loops.Constant(math.inf, scalar(cursor.type) or F64, position(cursor))
 
 
 @library("nan", "nanf")
 def not_a_number(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     context.skipped.update(map(identity, arguments))  # the payload
-    return loops.Constant(math.nan, scalar(cursor.type) or loops.F64, position(cursor))
+    return loops.Constant(math.nan, scalar(cursor.type) or F64, position(cursor))
 
 
 @library("isnan")
 def isnan(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     found = value(context, arguments[0])
-    return loops.Apply("ne", (found, found), loops.BOOL, position(cursor))
+    return loops.Apply("not_equal", (found, found), BOOL, position(cursor))
 
 
 @library("trunc", "truncf")
 def trunc(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     found, where = value(context, arguments[0]), position(cursor)
-    below = loops.Apply("lt", (found, cast(integer(0, where), found.type)), loops.BOOL, where)
+    below = loops.Apply("less", (found, cast(integer(0, where), found.type)), BOOL, where)
     sides = (
         loops.Apply("ceil", (found,), found.type, where),
         loops.Apply("floor", (found,), found.type, where),
     )
-    return loops.Apply("select", (below, *sides), found.type, where)
+    return loops.Apply("where", (below, *sides), found.type, where)
 
 
 @library("lround", "lroundf")
 def lround(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
     found = value(context, arguments[0])
-    return cast(loops.Apply("round", (found,), found.type, position(cursor)), loops.I64)
+    return cast(loops.Apply("round", (found,), found.type, position(cursor)), I64)
 
 
 @library("fma", "fmaf")
@@ -175,8 +177,8 @@ def ordered(sign: str, a: loops.Expr, b: loops.Expr, where: loops.SourcePosition
     """std::min and std::max: the first of two equal numbers (C++17 [alg.min.max])."""
     if a.type.kind == "int":
         return loops.Apply(sign, (a, b), a.type, where)
-    pair = (b, a) if sign == "min" else (a, b)
-    return loops.Apply("select", (loops.Apply("lt", pair, loops.BOOL, where), b, a), a.type, where)
+    pair = (b, a) if sign == "minimum" else (a, b)
+    return loops.Apply("where", (loops.Apply("less", pair, BOOL, where), b, a), a.type, where)
 
 
 @library("min", "max")
@@ -188,7 +190,8 @@ def least_or_greatest(context: LoweringContext, cursor: Cursor, arguments: list[
     if len(arguments) != 2:
         raise Refusal(f"{cursor.spelling} of other than two numbers: nest the calls", position(cursor))
     a, b = (value(context, argument) for argument in arguments)
-    return ordered(cursor.spelling, a, cast(b, a.type), position(cursor))
+    operator = "minimum" if cursor.spelling == "min" else "maximum"
+    return ordered(operator, a, cast(b, a.type), position(cursor))
 
 
 @library("clamp")
@@ -198,7 +201,7 @@ def clamp(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> 
     where = position(cursor)
     if not (isinstance(low, loops.Constant) and isinstance(high, loops.Constant) and low.value <= high.value):
         context.note(assumptions.CLAMPED(where.line))
-    return ordered("min", ordered("max", found, low, where), high, where)
+    return ordered("minimum", ordered("maximum", found, low, where), high, where)
 
 
 @library("swap")
@@ -210,7 +213,7 @@ def swap(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> V
         if not isinstance(target, ScalarPlace | ElementPlace):
             raise Refusal("arrays are swapped: swap their elements in a loop", where)
         targets.append(target)
-    kinds: list[loops.Scalar] = [place_type(context, target) for target in targets]
+    kinds: list[MachineType] = [place_type(context, target) for target in targets]
     old = [
         context.declare("swapped", kind, load(context, target, cursor), where)
         for target, kind in zip(targets, kinds, strict=True)
@@ -284,7 +287,7 @@ def prefetch(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) 
     return None
 
 
-def pointee(context: LoweringContext, pointer: Pointer, cursor: Cursor) -> loops.Scalar:
+def pointee(context: LoweringContext, pointer: Pointer, cursor: Cursor) -> MachineType:
     if not isinstance(pointer, Address) or isinstance(pointer, Null):
         raise Refusal(f"`{spelled(cursor)}` works on what is not an array", position(cursor))
     return context.arrays[pointer.array].element
@@ -300,7 +303,7 @@ def memset(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) ->
         raise Refusal("memset of larger elements to other than 0: write a loop", position(cursor))
     if kind.bits != 8:
         new = integer(-1 if byte else 0, position(cursor))
-    elif kind == loops.BOOL and byte not in (0, 1):
+    elif kind == BOOL and byte not in (0, 1):
         raise Refusal("memset of bool to other than 0 and 1: write a loop", position(cursor))
     filled(context, to, count(context, arguments[2], kind), cast(new, kind), position(cursor), unsigned=True)
     return to
@@ -346,7 +349,7 @@ def fill(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> V
     new = value(context, arguments[2])
     if cursor.spelling == "fill_n":
         start: Pointer = address(context, arguments[0])
-        extent = cast(value(context, arguments[1]), loops.I64)
+        extent = cast(value(context, arguments[1]), I64)
     else:
         start, extent = span(context, cursor, arguments[0], arguments[1])
     kept = context.declare("filling", new.type, new, position(cursor))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tensmith.formula.types import BOOL, I64
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_account import dead
@@ -110,7 +111,7 @@ def tested(
 ) -> tuple[loops.Expr, list[loops.Statement]]:
     """A condition, and the effects of its i++ that follow its value."""
     if test is None:
-        return loops.Constant(True, loops.BOOL, where), []
+        return loops.Constant(True, BOOL, where), []
     outer = context.later, context.reads
     context.later, context.reads = [], set()
     found = condition(context, test)
@@ -131,7 +132,7 @@ def guarded(
     go = negation(stop)
     if isinstance(found, loops.Constant) and found.value:
         return go
-    return loops.Apply("and", (found, go), loops.BOOL, where)
+    return loops.Apply("and", (found, go), BOOL, where)
 
 
 def holds_load(found: loops.Expr) -> bool:
@@ -197,13 +198,13 @@ def range_loop(context: LoweringContext, cursor: Cursor) -> None:
     where, region = position(cursor), region_of(context, over)
     array = context.arrays[region.array]
     if array.memory == "nested":
-        extent = cast(length(region, where), loops.I64)
+        extent = cast(length(region, where), I64)
     else:
         known = array.extents[len(region.indices)]
         if known is None:
             raise Refusal(f"`{spelled(over)}` has no length: loop over subscripts", where)
-        extent = cast(known, loops.I64)
-    at = context.declare(f"{variable.spelling}_at", loops.I64, integer(0, where), where)
+        extent = cast(known, I64)
+    at = context.declare(f"{variable.spelling}_at", I64, integer(0, where), where)
 
     def body() -> None:
         found = element(context, Address(region.array, (*region.indices, at)), cursor)
@@ -224,7 +225,7 @@ def range_loop(context: LoweringContext, cursor: Cursor) -> None:
         else:
             context.bound[key(variable)] = found
         run(context, [inside])
-        context.emit(loops.Assign(at.name, apply("add", (at, integer(1, where)), loops.I64, where), where))
+        context.emit(loops.Assign(at.name, apply("add", (at, integer(1, where)), I64, where), where))
 
-    test = loops.Apply("lt", (at, extent), loops.BOOL, where)
+    test = loops.Apply("less", (at, extent), BOOL, where)
     context.emit(loops.Loop(test, repeated(context, body), context.label(variable.spelling, where), where))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from tensmith.formula.types import BOOL, I64
 from tensmith.lifting import assumptions
-from tensmith.lifting.loops import BOOL, I64, Apply, Constant, Expr
+from tensmith.lifting.loops import Apply, Constant, Expr
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import cast, offset, unplaced
 from tensmith.lifting.source.c_context import LoweringContext
@@ -105,15 +106,15 @@ def compared(context: LoweringContext, cursor: Cursor, sign: str, left: Cursor, 
     """p < q as a comparison of subscripts; a comparison with null has a known answer."""
     a, b = both(context, cursor, left, right)
     if isinstance(a, Null) or isinstance(b, Null):
-        if sign not in ("eq", "ne"):
+        if sign not in ("equal", "not_equal"):
             raise Refusal(f"`{spelled(cursor)}` orders the null pointer", position(cursor))
         for pointer in (a, b):
             keep_defined(context, pointer, position(cursor))
-        return not_null(context, cursor, sign == "ne")
+        return not_null(context, cursor, sign == "not_equal")
     first, second = same_array(context, cursor, a, b)
     first, second = cast(first, I64), cast(second, I64)
-    if sign in ("gt", "ge"):
-        first, second, sign = second, first, {"gt": "lt", "ge": "le"}[sign]
+    if sign in ("greater", "greater_equal"):
+        first, second, sign = second, first, {"greater": "less", "greater_equal": "less_equal"}[sign]
     return Apply(sign, (first, second), BOOL, position(cursor))
 
 
@@ -124,7 +125,7 @@ def choose(context: LoweringContext, cursor: Cursor, chosen: Expr, first: Cursor
         reason = f"`{spelled(cursor)}` may point into more than one array"
         raise Refusal(f"{reason}: branch with if and else", position(cursor))
     x, y = same_array(context, cursor, a, b)
-    index = Apply("select", (chosen, cast(x, I64), cast(y, I64)), I64, position(cursor))
+    index = Apply("where", (chosen, cast(x, I64), cast(y, I64)), I64, position(cursor))
     return Address(a.array, (*a.indices[:-1], index))
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias, TypeGuard, get_args
 
-from tensmith.lifting.loops import Expr, Scalar
+from tensmith.formula.types import MachineType
+from tensmith.lifting.loops import Expr
 from tensmith.lifting.source.c_cursor import Cursor
 
 
@@ -18,7 +19,7 @@ class ScalarPlace:
     """A scalar variable; `fixed` says why it must not be assigned to, "" where it may."""
 
     name: str
-    type: Scalar
+    type: MachineType
     fixed: str = ""
 
 

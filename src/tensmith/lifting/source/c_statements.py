@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from tensmith.formula.types import BOOL, MachineType
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_account import dead
@@ -195,7 +196,7 @@ def split(
         return []
     if not then:
         test, then, otherwise = negation(test), otherwise, ()
-    if isinstance(test, loops.Apply) and test.operator == "select":
+    if isinstance(test, loops.Apply) and test.operator == "where":
         left, a, b = test.arguments
         if isinstance(b, loops.Constant) and not b.value and small(otherwise):
             return split(left, tuple(split(a, then, otherwise, where)), otherwise, where)
@@ -248,13 +249,13 @@ def chain(
         return run(context, default + follow)
     labels, group = groups[0]
     tests = [
-        loops.Apply("eq", (chosen, cast(value(context, label), chosen.type)), loops.BOOL, position(label))
+        loops.Apply("equal", (chosen, cast(value(context, label), chosen.type)), BOOL, position(label))
         for label in labels
         if label is not None
     ]
     test: loops.Expr = tests[0]
     for other in tests[1:]:
-        test = loops.Apply("or", (test, other), loops.BOOL, where)
+        test = loops.Apply("or", (test, other), BOOL, where)
     start = dict(context.pointers)
     with context.block() as then:
         run(context, group + follow)
@@ -327,7 +328,7 @@ def function_body(context: LoweringContext, frame: CFrame, name: str) -> Value:
     result = frame.function.result_type
     frame.type = scalar(result)
     last = bool(statements) and kind(statements[-1]) == "RETURN_STMT" and len(found) == 1
-    if isinstance(frame.type, loops.Scalar) and found and not last:
+    if isinstance(frame.type, MachineType) and found and not last:
         variable = context.declare(f"{name}_result", frame.type, None, position(found[0]))
         frame.result = variable.name
     void = result.get_canonical().kind.name == "VOID"
@@ -335,7 +336,7 @@ def function_body(context: LoweringContext, frame: CFrame, name: str) -> Value:
         raise Refusal(unsupported(result, f"the result of {name}"), position(frame.function))
     run(context, statements)
     if frame.result is not None:
-        assert isinstance(frame.type, loops.Scalar)
+        assert isinstance(frame.type, MachineType)
         return loops.Variable(frame.result, frame.type, position(found[-1]))
     values = frame.returned
     if not void and not values:
@@ -357,7 +358,7 @@ def leave(context: LoweringContext, cursor: Cursor) -> None:
         return
     given = children(cursor)[0]
     with context.full_expression():
-        if isinstance(frame.type, loops.Scalar):
+        if isinstance(frame.type, MachineType):
             found = cast(value(context, given), frame.type, where)
             if frame.result is not None:
                 context.emit(loops.Assign(frame.result, found, where))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tensmith.lifting.loops import BOOL, F32, F64, I32, I64, Scalar, SourcePosition
+from tensmith.formula.types import BOOL, F32, F64, I32, I64, MachineType
+from tensmith.lifting.loops import SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_cursor import Cursor, Type, type_kind
 from tensmith.lifting.source.c_whitelist import RefusedCursor, type_meaning
 
-I8, I16 = Scalar("int", 8), Scalar("int", 16)
-U8, U16, U32, U64 = (Scalar("int", bits, False) for bits in (8, 16, 32, 64))
+I8, I16 = MachineType("i8"), MachineType("i16")
+U8, U16, U32, U64 = map(MachineType, ("u8", "u16", "u32", "u64"))
 
 # By the names of libclang's type kinds; plain char is signed and long has 64 bits (System V x86-64 ABI).
 SCALARS = {
@@ -43,7 +44,7 @@ class Shape:
     bytes: the element is void or one byte wide, so that a cast may give it a type.
     """
 
-    element: Scalar
+    element: MachineType
     memory: Literal["flat", "nested"]
     extents: tuple[int | None, ...]
     const: bool
@@ -72,7 +73,7 @@ def is_array(kind: Type) -> bool:
     return bool(type_kind(plain(kind)) in ARRAYS)
 
 
-def scalar(kind: Type) -> Scalar | None:
+def scalar(kind: Type) -> MachineType | None:
     """The machine type of a scalar type, None where it is none (or one the loop language lacks)."""
     kind = plain(kind)
     if type_kind(kind) == "ENUM":

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
+from tensmith.formula.types import BOOL, I64
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c_arithmetic import apply, cast, integer
@@ -101,7 +102,7 @@ def sized(
     """Extents and fill of vector(n), vector(n, x) and vector(n, vector(m, x))."""
     where = position(cursor)
     fill: loops.Expr = cast(
-        loops.Constant(0, found.element if found.element.kind == "int" else loops.I64, where), found.element
+        loops.Constant(0, found.element if found.element.kind == "int" else I64, where), found.element
     )
     sizes: list[loops.Expr] = []
     while len(sizes) < found.rank:
@@ -145,11 +146,11 @@ def duplicate(
         raise Refusal("memory that is not a vector is copied: copy the elements in a loop", where)
     copy = replace(array, rank=rank, extents=(None,) * rank, written=True)
     sizes = tuple(
-        cast(loops.Length(source.array, axis, U64, where, source.indices), loops.I64)
+        cast(loops.Length(source.array, axis, U64, where, source.indices), I64)
         for axis in range(len(source.indices), array.rank)
     )
     unique = context.array(name, copy)
-    zero = cast(loops.Constant(0, loops.I64, where), array.element)
+    zero = cast(loops.Constant(0, I64, where), array.element)
     context.emit(loops.Allocate(unique, copy, sizes, zero, where))
     copy_rows(context, source, unique, (), sizes, where)
     return ArrayRegion(unique)
@@ -215,7 +216,7 @@ def size(context: LoweringContext, cursor: Cursor, region: ArrayRegion, argument
 
 def empty(context: LoweringContext, cursor: Cursor, region: ArrayRegion, arguments: list[Cursor]) -> Value:
     where = position(cursor)
-    return loops.Apply("eq", (length(region, where), loops.Constant(0, U64, where)), loops.BOOL, where)
+    return loops.Apply("equal", (length(region, where), loops.Constant(0, U64, where)), BOOL, where)
 
 
 def front(context: LoweringContext, cursor: Cursor, region: ArrayRegion, arguments: list[Cursor]) -> Value:
@@ -234,7 +235,7 @@ def begin(context: LoweringContext, cursor: Cursor, region: ArrayRegion, argumen
 
 def end(context: LoweringContext, cursor: Cursor, region: ArrayRegion, arguments: list[Cursor]) -> Value:
     where = position(cursor)
-    return Address(region.array, (*region.indices, cast(length(region, where), loops.I64)))
+    return Address(region.array, (*region.indices, cast(length(region, where), I64)))
 
 
 def push(context: LoweringContext, cursor: Cursor, region: ArrayRegion, arguments: list[Cursor]) -> Value:

@@ -181,8 +181,10 @@ STORAGE, _ = table(
 # Operators, by the names of `c_cursor.BINARY` and `c_cursor.UNARY`.
 
 OPERATORS, _ = table(
-    "mul div mod add sub shl shr lt gt le ge eq ne band bxor bor && || = mul= div= mod= add= sub= shl= shr= "
-    "band= bxor= bor= , post++ post-- pre++ pre-- & * + neg bnot ! extension",
+    "mul div mod add sub left_shift right_shift less greater less_equal greater_equal equal not_equal "
+    "bitwise_and bitwise_xor bitwise_or && || = mul= div= mod= add= sub= left_shift= right_shift= "
+    "bitwise_and= bitwise_xor= bitwise_or= , post++ post-- pre++ pre-- & * + neg bitwise_not ! "
+    "extension",
     {},
     {
         "invalid": "an operator that is not understood: write it in plainer terms",

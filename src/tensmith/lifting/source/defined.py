@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from tensmith.formula.types import MachineType
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
 
@@ -16,9 +17,9 @@ def check_defined(body: Sequence[loops.Statement], parameters: Iterable[loops.Pa
             known |= {
                 f"{parameter.name}.{name}"
                 for name, kind in parameter.type.fields
-                if isinstance(kind, loops.Scalar)
+                if isinstance(kind, MachineType)
             }
-        elif isinstance(parameter.type, loops.Scalar):
+        elif isinstance(parameter.type, MachineType):
             known.add(parameter.name)
     follow(body, known)
 

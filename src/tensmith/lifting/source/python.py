@@ -13,6 +13,7 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
 from tensmith.errors import UsageError
+from tensmith.formula.types import INT, MachineType
 from tensmith.lifting import assumptions, loops
 from tensmith.lifting.limit import Deadline
 from tensmith.lifting.refusal import Refusal
@@ -136,7 +137,7 @@ def _widened(scope: PythonScope, local: Local, kind: NumberKind, node: ast.AST) 
 
 def _finish(
     scope: PythonScope, found: Value | None, function: ast.FunctionDef
-) -> loops.Scalar | loops.Array | None:
+) -> MachineType | loops.Array | None:
     """The `Return` at the end, and its type."""
     if found is None:
         return None
@@ -184,10 +185,10 @@ def _state_types(scope: PythonScope, code: Code) -> None:
 
 def _narrows(node: object, seen: set[int]) -> bool:
     """Whether an unbounded integer is cut to a machine type anywhere inside; parts may be shared."""
-    if id(node) in seen or isinstance(node, loops.Scalar | loops.SourcePosition):
+    if id(node) in seen or isinstance(node, loops.SourcePosition):
         return False
     seen.add(id(node))
-    if isinstance(node, loops.ScalarCast) and node.value.type == loops.INT and node.type.kind == "int":
+    if isinstance(node, loops.ScalarCast) and node.value.type == INT and node.type.kind == "int":
         return True
     if isinstance(node, tuple):
         return any(_narrows(part, seen) for part in node)

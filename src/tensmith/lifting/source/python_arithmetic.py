@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from tensmith.formula.types import BOOL, F64, I32, INT, MachineType
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source import python_kinds
@@ -30,7 +31,7 @@ def constant(value: int | float | bool, position: loops.SourcePosition) -> Scala
     return ScalarValue(loops.Constant(value, kind.scalar, position), kind)
 
 
-def cast(expr: loops.Expr, to: loops.Scalar, position: loops.SourcePosition) -> loops.Expr:
+def cast(expr: loops.Expr, to: MachineType, position: loops.SourcePosition) -> loops.Expr:
     """A conversion written out; literals are converted at once where that is exact."""
     if expr.type == to:
         return expr
@@ -39,7 +40,7 @@ def cast(expr: loops.Expr, to: loops.Scalar, position: loops.SourcePosition) -> 
     return loops.ScalarCast(expr, to, position)
 
 
-def _exact(value: int | float | bool, to: loops.Scalar) -> bool:
+def _exact(value: int | float | bool, to: MachineType) -> bool:
     if to.kind == "float":
         return to.bits == 64 and not (isinstance(value, int) and int(float(value)) != value)
     if to.kind == "bool" or isinstance(value, float):
@@ -47,7 +48,7 @@ def _exact(value: int | float | bool, to: loops.Scalar) -> bool:
     return to.bits is None or fits(value, to)
 
 
-def fits(value: int, to: loops.Scalar) -> bool:
+def fits(value: int, to: MachineType) -> bool:
     """Whether an integer lies in the range of a machine type."""
     if to.bits is None:
         return True
@@ -55,7 +56,7 @@ def fits(value: int, to: loops.Scalar) -> bool:
     return low <= value <= high
 
 
-def limits(scalar: loops.Scalar) -> tuple[int, int]:
+def limits(scalar: MachineType) -> tuple[int, int]:
     """The least and the greatest integer of a machine type."""
     assert scalar.bits is not None
     low = -(1 << (scalar.bits - 1)) if scalar.signed else 0
@@ -101,7 +102,7 @@ def _machine(
         raise Refusal(TRUTHS, position)
     check_settled(kind, position)
     narrow = scalar.kind == "int" and scalar.bits is not None and scalar.bits < 32
-    work = loops.I32 if narrow else scalar
+    work = I32 if narrow else scalar
     values = tuple(cast(convert(operand, kind, position), work, position) for operand in operands)
     result: loops.Expr = loops.Apply(operator, values, work, position)
     if narrow or (scalar.kind == "int" and scalar.bits is not None and not scalar.signed):
@@ -138,7 +139,7 @@ def floor_divide(left: ScalarValue, right: ScalarValue, position: loops.SourcePo
     if kind.scalar.kind == "float":
         whole = divide(left, right, position)
         return ScalarValue(loops.Apply("floor", (whole.expr,), whole.expr.type, position), kind)
-    return _machine("fdiv", kind, (left, right), position)
+    return _machine("floor_div", kind, (left, right), position)
 
 
 def remainder(left: ScalarValue, right: ScalarValue, position: loops.SourcePosition) -> ScalarValue:
@@ -147,7 +148,7 @@ def remainder(left: ScalarValue, right: ScalarValue, position: loops.SourcePosit
     if kind.scalar.kind == "float":
         whole = floor_divide(left, right, position)
         return binary("sub", left, binary("mul", right, whole, position), position)
-    return _machine("fmod", kind, (left, right), position)
+    return _machine("mod", kind, (left, right), position)
 
 
 def bitwise(
@@ -158,13 +159,11 @@ def bitwise(
     if kind.scalar.kind == "float":
         raise Refusal("bits of a float are asked for; use integers", position)
     if kind.scalar.kind == "bool":
-        logical = {"band": "and", "bor": "or", "bxor": "ne"}
+        logical = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "not_equal"}
         if operator not in logical:
             kind = python_kinds.PY_INT
         else:
-            return ScalarValue(
-                loops.Apply(logical[operator], (left.expr, right.expr), loops.BOOL, position), kind
-            )
+            return ScalarValue(loops.Apply(logical[operator], (left.expr, right.expr), BOOL, position), kind)
     return _machine(operator, kind, (left, right), position)
 
 
@@ -194,9 +193,7 @@ def power(
 
 def _repeated(base: ScalarValue, times: int, position: loops.SourcePosition) -> ScalarValue:
     if times == 0:
-        return ScalarValue(
-            cast(loops.Constant(1, loops.INT, position), base.kind.scalar, position), base.kind
-        )
+        return ScalarValue(cast(loops.Constant(1, INT, position), base.kind.scalar, position), base.kind)
     if times == 1:
         return base
     half = _repeated(base, times // 2, position)
@@ -214,7 +211,7 @@ def apply_float(
     ):
         raise Refusal("NumPy takes this of 8 and 16 bits in half precision; convert it by float()", position)
     if kind.scalar.kind != "float":
-        kind = python_kinds.NumberKind(loops.F64, not strong)
+        kind = python_kinds.NumberKind(F64, not strong)
     return ScalarValue(loops.Apply(operator, (convert(number, kind, position),), kind.scalar, position), kind)
 
 
@@ -230,13 +227,13 @@ def compare(
     left, right = _as_compared(left), _as_compared(right)
     kind = python_kinds.promote(left.kind, right.kind)
     if python_kinds.PY_BOOL in (left.kind, right.kind) and kind.scalar.kind == "bool":
-        kind = python_kinds.PY_INT if operator in ("lt", "le", "gt", "ge") else kind
+        kind = python_kinds.PY_INT if operator in ("less", "less_equal", "greater", "greater_equal") else kind
     if kind.scalar.kind == "int" and left.kind.weak != right.kind.weak and not fit(kind, left, right):
         kind = python_kinds.PY_INT  # NumPy compares with Python's integers exactly
     first, second = convert(left, kind, position), convert(right, kind, position)
-    if operator in ("gt", "ge"):
-        first, second, operator = second, first, {"gt": "lt", "ge": "le"}[operator]
-    return ScalarValue(loops.Apply(operator, (first, second), loops.BOOL, position), result)
+    if operator in ("greater", "greater_equal"):
+        first, second, operator = second, first, {"greater": "less", "greater_equal": "less_equal"}[operator]
+    return ScalarValue(loops.Apply(operator, (first, second), BOOL, position), result)
 
 
 def _as_compared(number: ScalarValue) -> ScalarValue:
@@ -246,7 +243,7 @@ def _as_compared(number: ScalarValue) -> ScalarValue:
         return number
     return ScalarValue(
         number.expr,
-        python_kinds.PY_INT if kind.scalar == loops.INT else python_kinds.NumberKind(kind.scalar, kind.weak),
+        python_kinds.PY_INT if kind.scalar == INT else python_kinds.NumberKind(kind.scalar, kind.weak),
     )
 
 
@@ -263,31 +260,27 @@ def truth(number: ScalarValue, position: loops.SourcePosition) -> loops.Expr:
     """bool(x)."""
     if number.kind.scalar.kind == "bool":
         return number.expr
-    zero = cast(loops.Constant(0, loops.INT, position), number.kind.scalar, position)
-    return loops.Apply("ne", (number.expr, zero), loops.BOOL, position)
+    zero = cast(loops.Constant(0, INT, position), number.kind.scalar, position)
+    return loops.Apply("not_equal", (number.expr, zero), BOOL, position)
 
 
 def negation(condition: loops.Expr, position: loops.SourcePosition) -> loops.Expr:
     if isinstance(condition, loops.Constant):
-        return loops.Constant(not condition.value, loops.BOOL, position)
-    return loops.Apply("not", (condition,), loops.BOOL, position)
+        return loops.Constant(not condition.value, BOOL, position)
+    return loops.Apply("not", (condition,), BOOL, position)
 
 
 def both(left: loops.Expr, right: loops.Expr, position: loops.SourcePosition) -> loops.Expr:
     """left and right: the right side is looked at only where the left holds, if it may be undefined."""
     if may_fail(right):
-        return loops.Apply(
-            "select", (left, right, loops.Constant(False, loops.BOOL, position)), loops.BOOL, position
-        )
-    return loops.Apply("and", (left, right), loops.BOOL, position)
+        return loops.Apply("where", (left, right, loops.Constant(False, BOOL, position)), BOOL, position)
+    return loops.Apply("and", (left, right), BOOL, position)
 
 
 def either(left: loops.Expr, right: loops.Expr, position: loops.SourcePosition) -> loops.Expr:
     if may_fail(right):
-        return loops.Apply(
-            "select", (left, loops.Constant(True, loops.BOOL, position), right), loops.BOOL, position
-        )
-    return loops.Apply("or", (left, right), loops.BOOL, position)
+        return loops.Apply("where", (left, loops.Constant(True, BOOL, position), right), BOOL, position)
+    return loops.Apply("or", (left, right), BOOL, position)
 
 
 def may_fail(expr: loops.Expr) -> bool:
@@ -296,7 +289,9 @@ def may_fail(expr: loops.Expr) -> bool:
         case loops.Load():
             return True
         case loops.Apply(operator, arguments):
-            return operator in ("div", "fdiv", "fmod", "shl", "shr") or any(map(may_fail, arguments))
+            return operator in ("div", "floor_div", "mod", "left_shift", "right_shift") or any(
+                map(may_fail, arguments)
+            )
         case loops.ScalarCast(value):
             return may_fail(value)
         case loops.Length(row=row):
@@ -333,21 +328,21 @@ def select(
 ) -> ScalarValue:
     """One of two numbers as a number of some kind."""
     values = (condition, convert(then, kind, position), convert(otherwise, kind, position))
-    return ScalarValue(loops.Apply("select", values, kind.scalar, position), kind)
+    return ScalarValue(loops.Apply("where", values, kind.scalar, position), kind)
 
 
 def smaller(
     left: ScalarValue, right: ScalarValue, position: loops.SourcePosition, python: bool = True
 ) -> ScalarValue:
     """min(left, right); between floats Python's keeps the left unless the right is less."""
-    return _extreme("min", left, right, position, python)
+    return _extreme("minimum", left, right, position, python)
 
 
 def larger(
     left: ScalarValue, right: ScalarValue, position: loops.SourcePosition, python: bool = True
 ) -> ScalarValue:
     """max(left, right)."""
-    return _extreme("max", left, right, position, python)
+    return _extreme("maximum", left, right, position, python)
 
 
 def _extreme(
@@ -361,7 +356,7 @@ def _extreme(
     ):
         return left
     if kind.scalar.kind == "float" and python:
-        better = compare("lt" if operator == "min" else "gt", right, left, position)
+        better = compare("less" if operator == "minimum" else "greater", right, left, position)
         return choose(better.expr, right, left, position)
     if kind.scalar.kind == "bool":
         kind = python_kinds.PY_INT
@@ -374,7 +369,7 @@ def _is_no_bound(operator: str, kind: python_kinds.NumberKind, bound: float) -> 
     if kind.among or kind.scalar.kind != "int" or kind.scalar.bits is None:
         return False
     low, high = limits(kind.scalar)
-    return bound >= high if operator == "min" else bound <= low
+    return bound >= high if operator == "minimum" else bound <= low
 
 
 def beyond(
@@ -383,10 +378,10 @@ def beyond(
     """numpy.fmax and fmin: the other argument where one is NaN."""
     kind = python_kinds.promote(left.kind, right.kind)
     if kind.scalar.kind != "float":
-        return _extreme("max" if largest else "min", left, right, position, False)
-    behind = compare("lt" if largest else "gt", left, right, position)
-    absent = compare("ne", left, left, position)
-    either = loops.Apply("or", (behind.expr, absent.expr), loops.BOOL, position)
+        return _extreme("maximum" if largest else "minimum", left, right, position, False)
+    behind = compare("less" if largest else "greater", left, right, position)
+    absent = compare("not_equal", left, left, position)
+    either = loops.Apply("or", (behind.expr, absent.expr), BOOL, position)
     return select(either, right, left, kind, position)
 
 
@@ -396,13 +391,13 @@ def to_integer(number: ScalarValue, how: str, position: loops.SourcePosition) ->
         expr = number.expr
         if how != "trunc":
             expr = loops.Apply(how, (expr,), expr.type, position)
-        return ScalarValue(loops.ScalarCast(expr, loops.INT, position), python_kinds.PY_INT)
-    return ScalarValue(cast(number.expr, loops.INT, position), python_kinds.PY_INT)
+        return ScalarValue(loops.ScalarCast(expr, INT, position), python_kinds.PY_INT)
+    return ScalarValue(cast(number.expr, INT, position), python_kinds.PY_INT)
 
 
 def to_float(number: ScalarValue, position: loops.SourcePosition) -> ScalarValue:
     """float(x)."""
-    return ScalarValue(cast(number.expr, loops.F64, position), python_kinds.PY_FLOAT)
+    return ScalarValue(cast(number.expr, F64, position), python_kinds.PY_FLOAT)
 
 
 def to_kind(

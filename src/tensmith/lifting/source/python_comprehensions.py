@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 
+from tensmith.formula.types import BOOL, INT
 from tensmith.lifting import assumptions
-from tensmith.lifting.loops import BOOL, INT, Assign, Constant, Expr, Variable
+from tensmith.lifting.loops import Assign, Constant, Expr, Variable
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source import python_arithmetic as arithmetic
 from tensmith.lifting.source import python_scope

@@ -27,8 +27,21 @@ from tensmith.lifting.source.python_scope import (
 from tensmith.lifting.source.python_whitelist import admit
 
 _BINARY = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul"}
-_BITWISE = {ast.LShift: "shl", ast.RShift: "shr", ast.BitAnd: "band", ast.BitOr: "bor", ast.BitXor: "bxor"}
-_COMPARISONS = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"}
+_BITWISE = {
+    ast.LShift: "left_shift",
+    ast.RShift: "right_shift",
+    ast.BitAnd: "bitwise_and",
+    ast.BitOr: "bitwise_or",
+    ast.BitXor: "bitwise_xor",
+}
+_COMPARISONS = {
+    ast.Lt: "less",
+    ast.LtE: "less_equal",
+    ast.Gt: "greater",
+    ast.GtE: "greater_equal",
+    ast.Eq: "equal",
+    ast.NotEq: "not_equal",
+}
 _WHOLE_ARRAYS = "arrays are combined as wholes; write the loop over their elements"
 
 
@@ -246,7 +259,9 @@ def _unary(scope: PythonScope, node: ast.UnaryOp) -> Value:
             if inner.kind.weak:  # -x - 1
                 one = arithmetic.constant(1, where)
                 return arithmetic.binary("sub", arithmetic.negate(inner, where), one, where)
-            return ScalarValue(loops.Apply("bnot", (inner.expr,), inner.kind.scalar, where), inner.kind)
+            return ScalarValue(
+                loops.Apply("bitwise_not", (inner.expr,), inner.kind.scalar, where), inner.kind
+            )
     if inner.kind.scalar.kind != "bool":
         return inner
     if not inner.kind.weak:

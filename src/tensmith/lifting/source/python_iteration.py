@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from tensmith.formula.types import BOOL, INT
 from tensmith.lifting import assumptions, loops
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python_arithmetic import binary, constant, convert, floor_divide
@@ -73,7 +74,7 @@ def _range(scope: PythonScope, node: ast.Call) -> CountedLoop:
     if not 1 <= len(node.args) <= 3:
         raise Refusal("range takes one to three bounds; write range(start, stop, step)", where)
     bounds = [ScalarValue(integer(scope, bound), PY_INT) for bound in node.args]
-    step = bounds[2].expr if len(bounds) == 3 else loops.Constant(1, loops.INT, where)
+    step = bounds[2].expr if len(bounds) == 3 else loops.Constant(1, INT, where)
     if not isinstance(step, loops.Constant) or step.value == 0:
         raise Refusal(
             "the step of a range must be a literal that is not 0; write the loop for one step", where
@@ -194,14 +195,14 @@ def counted(
 ) -> Iterator[Item]:
     """A loop over an iteration; its body is what is emitted inside. Yields the item of an iteration."""
     counter = scope.counter(name, source.start, where)
-    here = loops.Variable(counter.name, loops.INT, where)
+    here = loops.Variable(counter.name, INT, where)
     sides = (here, source.stop.expr) if source.step > 0 else (source.stop.expr, here)
     with scope.block(carried) as inside:
         yield source.item(here, where)
         scope.step(counter, source.step, where)
     scope.emit(
         loops.Loop(
-            loops.Apply("lt", sides, loops.BOOL, where),
+            loops.Apply("less", sides, BOOL, where),
             tuple(inside),
             scope.label(counter.name, where),
             where,
@@ -216,7 +217,7 @@ def bind(scope: PythonScope, target: ast.expr, item: Item, own: bool = False) ->
     if isinstance(target, ast.Tuple | ast.List):
         if isinstance(item, ArrayRef) and len(target.elts) <= 8:
             parts: tuple[Item, ...] = tuple(
-                scope.load(item, loops.Constant(n, loops.INT, where), where) for n in range(len(target.elts))
+                scope.load(item, loops.Constant(n, INT, where), where) for n in range(len(target.elts))
             )
             scope.note(assumptions.PARTS(item.name, len(parts)))
         elif isinstance(item, tuple):

@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tensmith.lifting.loops import BOOL, F64, INT, Array, Scalar, SourcePosition
+from tensmith.formula.types import BOOL, F32, F64, I64, INT, MachineType
+from tensmith.lifting.loops import Array, SourcePosition
 from tensmith.lifting.refusal import Refusal
 
 
@@ -23,13 +24,13 @@ class NumberKind:
     that every type of integers holds.
     """
 
-    scalar: Scalar
+    scalar: MachineType
     weak: bool = True
     among: frozenset[NumberKind] = frozenset()
     small: bool = False
 
     def __str__(self) -> str:
-        return self.scalar.name
+        return self.scalar
 
     @property
     def settled(self) -> bool:
@@ -72,16 +73,16 @@ _WEAK = (PY_BOOL, PY_INT, PY_FLOAT)
 
 DTYPES: dict[str, NumberKind] = {
     **{
-        f"{sign}int{bits}": NumberKind(Scalar("int", bits, not sign), False)
+        f"{sign}int{bits}": NumberKind(MachineType(f"{sign[:1] or 'i'}{bits}"), False)
         for sign in ("", "u")
         for bits in (8, 16, 32, 64)
     },
-    "float32": NumberKind(Scalar("float", 32), False),
+    "float32": NumberKind(F32, False),
     "float64": NumberKind(F64, False),
-    "single": NumberKind(Scalar("float", 32), False),
+    "single": NumberKind(F32, False),
     "double": NumberKind(F64, False),
-    "intp": NumberKind(Scalar("int", 64), False),
-    "int_": NumberKind(Scalar("int", 64), False),
+    "intp": NumberKind(I64, False),
+    "int_": NumberKind(I64, False),
     "bool_": NumberKind(BOOL, False),
     "bool": NumberKind(BOOL, False),
 }
@@ -93,7 +94,7 @@ def join(*kinds: NumberKind) -> NumberKind:
     among = among - {_SMALL} if PY_INT in among else among
     if len(among) == 1:
         return next(iter(among))
-    whole = reduce(_both, sorted(map(_plain, among), key=lambda kind: (kind.weak, kind.scalar.name)))
+    whole = reduce(_both, sorted(map(_plain, among), key=lambda kind: (kind.weak, kind.scalar)))
     if all(kind.scalar.kind == "float" for kind in among):
         return whole
     wraps = whole.scalar.kind == "int" and not all(map(_never_wraps, among))
@@ -137,7 +138,7 @@ def _both(left: NumberKind, right: NumberKind) -> NumberKind:
             or (weak == PY_INT and strong.scalar.kind == "int")
         ):
             return strong
-        return NumberKind(Scalar("int", 64) if weak == PY_INT else F64, False)
+        return NumberKind(I64 if weak == PY_INT else F64, False)
     both = np.result_type(_dtype(left), _dtype(right))
     return DTYPES[both.name]
 

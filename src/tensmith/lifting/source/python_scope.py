@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
+from tensmith.formula.types import INT
 from tensmith.lifting import assumptions, loops
 from tensmith.lifting.limit import Deadline
 from tensmith.lifting.refusal import Refusal
@@ -290,7 +291,7 @@ class PythonScope:
     ) -> ArrayRef:
         """A new array; no extents: an empty list that grows. NumPy raises at a negative extent."""
         own = self.fresh(name)
-        sizes = tuple(extents) or (loops.Constant(0, loops.INT, position),) * kind.rank
+        sizes = tuple(extents) or (loops.Constant(0, INT, position),) * kind.rank
         self.emit(loops.Allocate(own, kind.array(), sizes, fill, position, kind.numpy))
         self.home[own] = self.statements
         return ArrayRef(own, kind)
@@ -302,9 +303,7 @@ class PythonScope:
         whole = len(array.prefix) + axis
         if whole and not array.kind.numpy and array.name not in self.home:
             self.note(assumptions.LISTS(array.name))
-        return ScalarValue(
-            loops.Length(array.name, whole, loops.INT, position, array.prefix), NumberKind(loops.INT)
-        )
+        return ScalarValue(loops.Length(array.name, whole, INT, position, array.prefix), NumberKind(INT))
 
     def touch(self, found: Value, position: loops.SourcePosition) -> None:
         """Python has read this here, so it is there, whether its value serves or not."""
@@ -317,7 +316,7 @@ class PythonScope:
         """array[index]: a number, or a row."""
         self.check_kept(array, position)
         if array.kind.rank > 1:
-            held = self.hold("row", ScalarValue(index, NumberKind(loops.INT)), position)
+            held = self.hold("row", ScalarValue(index, NumberKind(INT)), position)
             return array.row(held.expr)
         element = array.kind.element
         return ScalarValue(loops.Load(array.name, (*array.prefix, index), element.scalar, position), element)
@@ -422,11 +421,11 @@ def integer(scope: PythonScope, node: ast.expr) -> loops.Expr:
         raise Refusal(
             f"an integer is needed here, not a {found.kind.scalar.kind}; convert it by int()", place(node)
         )
-    if found.expr.type == loops.INT:
+    if found.expr.type == INT:
         return found.expr
     if isinstance(found.expr, loops.Constant):
-        return loops.Constant(found.expr.value, loops.INT, found.expr.position)
-    return loops.ScalarCast(found.expr, loops.INT, place(node))
+        return loops.Constant(found.expr.value, INT, found.expr.position)
+    return loops.ScalarCast(found.expr, INT, place(node))
 
 
 def array(scope: PythonScope, node: ast.expr) -> ArrayRef:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tensmith.formula.types import MachineType
 from tensmith.lifting import loops
 
 INFIX = {
@@ -11,19 +12,22 @@ INFIX = {
     "sub": "-",
     "mul": "*",
     "div": "/",
-    "lt": "<",
-    "le": "<=",
-    "eq": "==",
-    "ne": "!=",
+    "floor_div": "//",
+    "fmod": "%",
+    "mod": "%",
+    "less": "<",
+    "less_equal": "<=",
+    "equal": "==",
+    "not_equal": "!=",
     "and": "and",
     "or": "or",
-    "shl": "<<",
-    "shr": ">>",
-    "band": "&",
-    "bor": "|",
-    "bxor": "^",
+    "left_shift": "<<",
+    "right_shift": ">>",
+    "bitwise_and": "&",
+    "bitwise_or": "|",
+    "bitwise_xor": "^",
 }
-PREFIX = {"neg": "-", "not": "not ", "bnot": "~"}
+PREFIX = {"neg": "-", "not": "not ", "bitwise_not": "~"}
 
 
 def print_function(function: loops.Function) -> str:
@@ -36,16 +40,16 @@ def print_function(function: loops.Function) -> str:
     return "\n".join(lines) + "\n"
 
 
-def type_text(kind: loops.Scalar | loops.Array | loops.Struct) -> str:
+def type_text(kind: MachineType | loops.Array | loops.Struct) -> str:
     """ "i32", "f64[]", "const f64[][m]", "nested u8[][]", "struct point {x: f32, y: f32}"."""
-    if isinstance(kind, loops.Scalar):
-        return kind.name
+    if isinstance(kind, MachineType):
+        return kind
     if isinstance(kind, loops.Struct):
         fields = ", ".join(f"{name}: {type_text(part)}" for name, part in kind.fields)
         return f"struct {kind.name} {{{fields}}}"
     axes = "".join(f"[{'' if extent is None else text(extent)}]" for extent in kind.extents)
     memory = "nested " if kind.memory == "nested" else ""
-    return f"{'' if kind.written else 'const '}{memory}{kind.element.name}{axes}"
+    return f"{'' if kind.written else 'const '}{memory}{kind.element}{axes}"
 
 
 def numbered(position: loops.SourcePosition, line: str) -> str:
@@ -109,7 +113,7 @@ def text(expression: loops.Expr) -> str:
             return f"{inner(a)} {INFIX[operator]} {inner(b)}"
         case loops.Apply(operator, (a,), _, _) if operator in PREFIX:
             return f"{PREFIX[operator]}{inner(a)}"
-        case loops.Apply("select", (condition, a, b), _, _):
+        case loops.Apply("where", (condition, a, b), _, _):
             return f"{inner(a)} if {inner(condition)} else {inner(b)}"
         case loops.Apply(operator, arguments, _, _):
             return f"{operator}({', '.join(map(text, arguments))})"
@@ -119,6 +123,6 @@ def inner(expression: loops.Expr) -> str:
     """An operand: in parentheses where it is an operator itself."""
     shown = text(expression)
     wrapped = isinstance(expression, loops.Apply) and (
-        expression.operator in INFIX or expression.operator in PREFIX or expression.operator == "select"
+        expression.operator in INFIX or expression.operator in PREFIX or expression.operator == "where"
     )
     return f"({shown})" if wrapped else shown

@@ -19,7 +19,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tensmith.formula.poly import Poly
-from tensmith.lifting.loops import Array, Function, If, Loop, Scalar, Statement, Struct
+from tensmith.formula.types import MachineType
+from tensmith.lifting.loops import Array, Function, If, Loop, Statement, Struct
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.execute import Execution, Guess
 from tensmith.lifting.summarize.finish import finish
@@ -101,7 +102,7 @@ def _unsigned(function: Function) -> frozenset[str]:
         fields = parameter.type.fields if isinstance(parameter.type, Struct) else ((None, parameter.type),)
         for field, type_ in fields:
             name = parameter.name if field is None else f"{parameter.name}.{field}"
-            if isinstance(type_, Scalar) and type_.kind == "int" and not type_.signed:
+            if isinstance(type_, MachineType) and type_.kind == "int" and not type_.signed:
                 found.add(name)
             elif isinstance(type_, Array):
                 found.update(f"len({name}, {axis})" for axis in range(type_.rank))

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from fractions import Fraction
 
-from tensmith.formula.expr import fresh
+from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, Size, fresh, rebuilt
+from tensmith.formula.functions import DIVISIONS
 from tensmith.formula.poly import Poly, floor_div
-from tensmith.lifting.loops import BOOL, Scalar
-from tensmith.lifting.summarize.constants import cast_constant, fold_constants, number, widens
-from tensmith.lifting.summarize.logic import simplified
-from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.terms import (
-    Argument,
-    Fold,
-    Index,
-    Operation,
-    Term,
-    TermChoose,
-    TermNumber,
-    TermRead,
+from tensmith.formula.types import BOOL, MachineType
+from tensmith.formula.walk import polys, walk
+from tensmith.lifting.summarize.constants import (
+    cast_constant,
+    fold_constants,
     infinite,
     infinity,
-    polys,
-    rebuild,
-    walk,
+    number,
+    widens,
 )
+from tensmith.lifting.summarize.logic import simplified
+from tensmith.lifting.summarize.scope import Scope
+from tensmith.lifting.summary import Term
 
 Conjunction = tuple[Poly, ...]
 _POLYNOMIAL: dict[str, Callable[[Poly, Poly], Poly]] = {
@@ -35,9 +32,9 @@ _POLYNOMIAL: dict[str, Callable[[Poly, Poly], Poly]] = {
 }  # fmt: skip
 
 
-def index(poly: Poly, type_: Scalar) -> Term:
+def index(poly: Poly, type_: MachineType) -> Term:
     """A polynomial as a value."""
-    return Index(poly, type_) if poly.constant is None else number(poly.constant, type_)
+    return Size(poly, type_) if poly.constant is None else number(poly.constant, type_)
 
 
 def is_open(poly: Poly) -> bool:
@@ -50,8 +47,8 @@ def symbols(term: Term) -> frozenset[str]:
     found: set[str] = set()
     for part in walk(term):
         found = found.union(*(poly.symbols() for poly in polys(part)))
-        if isinstance(part, Argument | TermRead):
-            found.add(part.name if isinstance(part, Argument) else part.array)
+        if isinstance(part, Read):
+            found.add(part.tensor)
     return frozenset(found)
 
 
@@ -67,29 +64,22 @@ def mapped(term: Term, change: Callable[[Poly], Poly], taken: frozenset[str]) ->
     """The term with its polynomials changed; `taken` names may appear in them."""
 
     def inner(part: Term) -> Term:
-        if isinstance(part, Fold) and part.var in taken:
+        if isinstance(part, Reduce) and part.var in taken:
             part = renamed(part)
-        if isinstance(part, Index):
+        if isinstance(part, Size):
             return index(change(part.poly), part.type)
-        made = rebuild(part, inner, change)
-        if isinstance(made, TermChoose):
+        made = rebuilt(part, inner, change)
+        if isinstance(made, Choose):
             return choice([(made.conditions, made.then)], made.otherwise, Scope())
         return made
 
     return inner(term)
 
 
-def renamed(fold: Fold) -> Fold:
+def renamed(fold: Reduce) -> Reduce:
     """The fold over a fresh variable."""
     var = fresh("k")
-    return Fold(
-        fold.kind,
-        var,
-        fold.extent,
-        substitute(fold.body, {fold.var: Poly.symbol(var)}),
-        fold.start,
-        fold.type,
-    )
+    return replace(fold, var=var, body=substitute(fold.body, {fold.var: Poly.symbol(var)}))
 
 
 class SizeAlgebra:
@@ -112,28 +102,28 @@ class SizeAlgebra:
     def poly(self, term: Term, loose: bool = False) -> Poly | None:
         """An integer term as a polynomial, or None; loose: wide conversions keep every value."""
         match term:
-            case Index(poly, _):
+            case Size(poly, _):
                 return poly
-            case TermNumber(value, Scalar("int")):
+            case Num(value, MachineType("int")):
                 return Poly.of(int(value))
-            case Argument(name, Scalar("int")):
+            case Read(name, (), MachineType("int")):
                 return self.symbols.get(name) or Poly.symbol(name)
-            case Operation("neg", (inner,), Scalar("int")):
+            case Call("neg", (inner,), MachineType("int")):
                 found = self.poly(inner, loose)
                 return None if found is None else -found
-            case Operation(("add" | "sub" | "mul") as operator, (left, right), Scalar("int")):
+            case Call(("add" | "sub" | "mul") as operator, (left, right), MachineType("int")):
                 a = self.poly(left, loose)
                 b = None if a is None else self.poly(right, loose)
                 return None if a is None or b is None else _POLYNOMIAL[operator](a, b)
-            case Operation(("tdiv" | "fdiv" | "shr") as operator, (top, TermNumber(by)), Scalar("int")) if (
-                by > 0
-            ):
+            case Call(
+                ("div" | "floor_div" | "right_shift") as operator, (top, Num(by)), MachineType("int")
+            ) if by > 0:
                 found = self.poly(top, loose)
-                if operator == "tdiv" and not loose:
+                if operator == "div" and not loose:
                     found = self._claimed(found)
-                bottom = 2 ** int(by) if operator == "shr" else int(by)
+                bottom = 2 ** int(by) if operator == "right_shift" else int(by)
                 return None if found is None else floor_div(found, Poly.of(bottom))
-            case Operation("cast", (inner,), Scalar("int", bits, signed)) if bits is None or bits >= 32:
+            case Call("cast", (inner,), MachineType("int", bits, signed)) if bits is None or bits >= 32:
                 found = self.poly(inner, loose)
                 if loose and found is not None and (inner.type.bits or 0) > (bits or 64):
                     return found if self._counted(found) else None
@@ -150,7 +140,7 @@ class SizeAlgebra:
         """Whether it is made of sizes, lengths and what loops count alone, none of them data."""
         return all(name in self.sizes or any(mark in name for mark in "%@(") for name in poly.symbols())
 
-    def _fitted(self, poly: Poly, type_: Scalar, scope: Scope) -> Poly | None:
+    def _fitted(self, poly: Poly, type_: MachineType, scope: Scope) -> Poly | None:
         """The polynomial, required to lie in a signed type; None where callers cannot promise that."""
         assert type_.bits is not None
         largest = 2 ** (type_.bits - 1) - 1
@@ -193,25 +183,25 @@ class SizeAlgebra:
                 if not scope.proves(Poly.symbol(name) - 1):
                     self.exact.add(name)
 
-    def apply(self, operator: str, arguments: Sequence[Term], type_: Scalar, scope: Scope) -> Term:
+    def apply(self, operator: str, arguments: Sequence[Term], type_: MachineType, scope: Scope) -> Term:
         """An operator on terms, simplified."""
         arguments = tuple(arguments)
-        if operator == "select":
+        if operator == "where":
             return self.select(arguments[0], arguments[1], arguments[2], scope)
-        if type_.kind == "int" and any(isinstance(argument, Index) for argument in arguments):
+        if type_.kind == "int" and any(isinstance(argument, Size) for argument in arguments):
             merged = self._merge(operator, arguments, scope)
             if merged is not None:
                 return index(merged, type_)
-        if all(isinstance(argument, TermNumber) for argument in arguments):
+        if all(isinstance(argument, Num) for argument in arguments):
             folded = fold_constants(
-                operator, [a.value for a in arguments if isinstance(a, TermNumber)], type_
+                operator, [Fraction(a.value) for a in arguments if isinstance(a, Num)], type_
             )
             if folded is not None:
                 return folded
         truth = simplified(operator, arguments)
         if truth is not None:
             return self.cast(truth, type_, scope)
-        return _identity(operator, arguments) or Operation(operator, arguments, type_)
+        return _identity(operator, arguments) or Call(operator, arguments, type_)
 
     def _merge(self, operator: str, arguments: tuple[Term, ...], scope: Scope) -> Poly | None:
         """The polynomial that an integer operator on positions gives."""
@@ -223,7 +213,7 @@ class SizeAlgebra:
         if len(polys) != len(arguments) or any(is_open(poly) for poly in polys):
             return None
         for argument, poly in zip(arguments, polys):
-            if not isinstance(argument, Index):
+            if not isinstance(argument, Size):
                 self.used(scope, poly)
         if operator == "neg":
             return -polys[0]
@@ -232,46 +222,46 @@ class SizeAlgebra:
         if len(polys) != 2:
             return None
         top, bottom = polys
-        if operator in ("shl", "shr"):
+        if operator in ("left_shift", "right_shift"):
             if bottom.constant is None or not 0 <= bottom.constant < 63:
                 return None
             bottom = Poly.of(2**bottom.constant)
-            if operator == "shl":
+            if operator == "left_shift":
                 return top * bottom
-            operator = "fdiv"
-        if operator in ("tdiv", "tmod", "fdiv", "fmod") and scope.proves(bottom - 1):
-            if operator[0] == "t" and not scope.proves(top):
+            operator = "floor_div"
+        if operator in DIVISIONS and scope.proves(bottom - 1):
+            if operator in ("div", "fmod") and not scope.proves(top):
                 return None
             quotient = floor_div(top, bottom)
-            return quotient if operator.endswith("div") else top - quotient * bottom
+            return quotient if operator in ("div", "floor_div") else top - quotient * bottom
         return None
 
-    def cast(self, value: Term, type_: Scalar, scope: Scope) -> Term:
+    def cast(self, value: Term, type_: MachineType, scope: Scope) -> Term:
         """A conversion; positions stay positions where their value surely or by assumption fits."""
         source = value.type
         if source == type_ and not _may_wrap(value):
-            if isinstance(value, Index) and not type_.signed:
+            if isinstance(value, Size) and not type_.signed:
                 self.used(scope, value.poly)
             return value
-        if isinstance(value, TermNumber):
-            folded = cast_constant(value.value, source, type_)
+        if isinstance(value, Num):
+            folded = cast_constant(Fraction(value.value), source, type_)
             if folded is not None:
                 return folded
         if type_.kind == "float" and infinite(value):
             return infinity(infinite(value) > 0, type_)
         if type_.kind == "int" and (type_.bits is None or type_.bits >= 32):
-            if isinstance(value, Index) and self._kept(value, type_, scope):
-                return Index(value.poly, type_)
+            if isinstance(value, Size) and self._kept(value, type_, scope):
+                return Size(value.poly, type_)
             if source == type_ and (position := self._natural(value, scope)) is not None:
-                return Index(position, type_)
-        if isinstance(value, Operation) and value.operator == "cast":
-            inner = value.arguments[0]
+                return Size(position, type_)
+        if isinstance(value, Call) and value.function == "cast":
+            inner = value.args[0]
             kept = widens(inner.type, source) and not _may_wrap(inner)
             if kept and (type_ == inner.type or widens(inner.type, type_)):
                 return self.cast(inner, type_, scope)
-        return Operation("cast", (value,), type_)
+        return Call("cast", (value,), type_)
 
-    def _kept(self, value: Index, type_: Scalar, scope: Scope) -> bool:
+    def _kept(self, value: Size, type_: MachineType, scope: Scope) -> bool:
         """Whether a position is one in another type, where it may be required to fit."""
         if not type_.signed:
             return scope.proves(value.poly)
@@ -301,36 +291,39 @@ class SizeAlgebra:
         bound: it bounds a loop, where a size serves as well as what it is the size of.
         """
         match condition:
-            case TermNumber(value, _):
+            case Num(value, _):
                 return ((),) if value else ()
-            case Operation(("lt" | "le" | "eq" | "ne") as operator, (left, right), _):
-                a, b = self.poly(left), self._bound(right) if bound and operator == "lt" else self.poly(right)
+            case Call(("less" | "less_equal" | "equal" | "not_equal") as operator, (left, right), _):
+                a, b = (
+                    self.poly(left),
+                    self._bound(right) if bound and operator == "less" else self.poly(right),
+                )
                 if a is None or b is None or is_open(b - a):
                     return None
                 found = _relation(operator, b - a)
                 if not bound:
-                    polys = [p for side, p in ((left, a), (right, b)) if not isinstance(side, Index)]
+                    polys = [p for side, p in ((left, a), (right, b)) if not isinstance(side, Size)]
                     decided = {n for p in polys for n in p.symbols() if not _cut_alike(n, found)}
                     self.used(scope, *map(Poly.symbol, sorted(decided)))
                 return found
-            case Operation("not", (inner,), _):
+            case Call("not", (inner,), _):
                 return self.negated(inner, scope)
-            case Operation("and", (left, right), _):
+            case Call("and", (left, right), _):
                 first, second = self.positional(left, scope, bound), self.positional(right, scope, bound)
                 if first is None or second is None:
                     return None
                 return tuple((*x, *y) for x in first for y in second)
-            case Operation("or", (left, right), _):
+            case Call("or", (left, right), _):
                 first, second = self.positional(left, scope, bound), self.positional(right, scope, bound)
                 return None if first is None or second is None else (*first, *second)
         return None
 
     def _bound(self, term: Term) -> Poly | None:
         """What counts up below a truncated quotient counts up below a floored one: both end it at 0."""
-        quotient = term.arguments[0] if isinstance(term, Operation) and term.operator == "cast" else term
+        quotient = term.args[0] if isinstance(term, Call) and term.function == "cast" else term
         match quotient:
-            case Operation("tdiv", arguments, type_):
-                return self.poly(Operation("fdiv", arguments, type_))
+            case Call("div", arguments, type_):
+                return self.poly(Call("floor_div", arguments, type_))
         return self.poly(term)
 
     def negated(self, condition: Term, scope: Scope) -> tuple[Conjunction, ...] | None:
@@ -350,11 +343,11 @@ class SizeAlgebra:
         found = self.positional(condition, scope)
         if found is not None and (len(found) == 0 or found == ((),) or _by_position(found, scope)):
             return choice(tuple((conjunction, then) for conjunction in found), otherwise, scope)
-        if isinstance(condition, Operation) and condition.operator == "not":
-            return self.select(condition.arguments[0], otherwise, then, scope)
-        if isinstance(condition, Operation) and condition.operator == "ne":
-            return self.select(Operation("eq", condition.arguments, BOOL), otherwise, then, scope)
-        return Operation("select", (condition, then, otherwise), then.type)
+        if isinstance(condition, Call) and condition.function == "not":
+            return self.select(condition.args[0], otherwise, then, scope)
+        if isinstance(condition, Call) and condition.function == "not_equal":
+            return self.select(Call("equal", condition.args, BOOL), otherwise, then, scope)
+        return Call("where", (condition, then, otherwise), then.type)
 
 
 def choice(found: Sequence[tuple[Conjunction, Term]], otherwise: Term, scope: Scope) -> Term:
@@ -370,7 +363,7 @@ def choice(found: Sequence[tuple[Conjunction, Term]], otherwise: Term, scope: Sc
         kept.append((open_, value))
     for conditions, value in reversed(kept):
         if value != otherwise:
-            otherwise = TermChoose(conditions, value, otherwise, otherwise.type)
+            otherwise = Choose(conditions, value, otherwise, otherwise.type)
     return otherwise
 
 
@@ -379,7 +372,7 @@ def _varies(poly: Poly) -> bool:
     return is_open(poly) or any("%" in name for name in poly.symbols())
 
 
-def _narrows(source: Scalar, target: Scalar) -> bool:
+def _narrows(source: MachineType, target: MachineType) -> bool:
     """Whether a position in one integer type may be none in a signed one. Memory ends before 2^63, and what
     fits no NumPy type raises in Python."""
     return target.signed and target.bits == 32 and source.bits is not None and not widens(source, target)
@@ -389,9 +382,10 @@ def _may_wrap(term: Term) -> bool:
     """Whether an unsigned value is not yet taken modulo 2^bits; positions are claimed to fit."""
     if term.type.kind != "int" or term.type.signed or term.type.bits is None:
         return False
-    if isinstance(term, TermNumber):
+    if isinstance(term, Num):
         return not 0 <= term.value < 2**term.type.bits
-    return isinstance(term, Operation) and term.operator in ("add", "sub", "mul", "neg", "shl", "bnot")
+    wrapping = {"add", "sub", "mul", "neg", "left_shift", "bitwise_not"}
+    return isinstance(term, Call) and term.function in wrapping
 
 
 def _by_position(found: Sequence[Conjunction], scope: Scope) -> bool:
@@ -412,11 +406,11 @@ def _cut_alike(name: str, found: Sequence[Conjunction]) -> bool:
 def _relation(operator: str, difference: Poly) -> tuple[Conjunction, ...]:
     """left OP right, where difference = right - left."""
     match operator:
-        case "lt":
+        case "less":
             return ((difference - 1,),)
-        case "le":
+        case "less_equal":
             return ((difference,),)
-        case "eq":
+        case "equal":
             return ((difference, -difference),)
     return ((difference - 1,), (-difference - 1,))
 
@@ -425,15 +419,15 @@ def _identity(operator: str, arguments: tuple[Term, ...]) -> Term | None:
     """x + 0, x * 1 and their kin, where one side is the whole."""
 
     def is_number(term: Term, value: int) -> bool:
-        return isinstance(term, TermNumber) and term.value == value
+        return isinstance(term, Num) and term.value == value
 
     match operator, arguments:
         case "add", (left, right):
             return right if is_number(left, 0) else left if is_number(right, 0) else None
-        case (("sub" | "shl" | "shr"), (left, right)) if is_number(right, 0):
+        case (("sub" | "left_shift" | "right_shift"), (left, right)) if is_number(right, 0):
             return left
         case "mul", (left, right):
             return right if is_number(left, 1) else left if is_number(right, 1) else None
-        case (("div" | "tdiv" | "fdiv"), (left, right)) if is_number(right, 1):
+        case (("div" | "floor_div"), (left, right)) if is_number(right, 1):
             return left
     return None

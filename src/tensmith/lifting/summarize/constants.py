@@ -6,17 +6,18 @@ import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from tensmith.lifting.loops import Scalar
+from tensmith.formula.expr import Call, Num
+from tensmith.formula.types import MachineType
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.terms import Term, TermNumber, infinity
+from tensmith.lifting.summary import Term
 
 
-def number(value: Fraction | int | float, type_: Scalar) -> TermNumber:
+def number(value: Fraction | int | float, type_: MachineType) -> Num:
     """A constant; floats at their exact binary value."""
-    return TermNumber(Fraction(value), type_)
+    return Num(Fraction(value), type_)
 
 
-def literal(value: int | float, type_: Scalar) -> Term:
+def literal(value: int | float, type_: MachineType) -> Term:
     """A constant of the source.
 
     Raises:
@@ -29,6 +30,27 @@ def literal(value: int | float, type_: Scalar) -> Term:
     return number(value, type_)
 
 
+def infinity(positive: bool, type_: MachineType) -> Term:
+    """Above all numbers of a float type, or below."""
+    found = Call("inf", (), type_)
+    return found if positive else Call("neg", (found,), type_)
+
+
+def infinite(term: Term) -> int:
+    """1 for infinity, -1 for its negative, 0 for all other terms."""
+    match term:
+        case Call("inf"):
+            return 1
+        case Call("neg", (Call("inf"),)):
+            return -1
+    return 0
+
+
+def unknown(type_: MachineType) -> Term:
+    """A value of which nothing is known."""
+    return Call("unknown", (), type_)
+
+
 def _truncate(a: Fraction, b: Fraction) -> Fraction:
     return Fraction(int(a / b))
 
@@ -39,37 +61,37 @@ _CONSTANT: dict[str, Callable[..., Fraction | int | bool]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
-    "min": min,
-    "max": max,
-    "tdiv": _truncate,
-    "tmod": lambda a, b: a - b * _truncate(a, b),
-    "fdiv": lambda a, b: a // b,
-    "fmod": lambda a, b: a % b,
-    "shl": lambda a, b: a * 2 ** int(b),
-    "shr": lambda a, b: a // 2 ** int(b),
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
+    "minimum": min,
+    "maximum": max,
+    "div": _truncate,
+    "fmod": lambda a, b: a - b * _truncate(a, b),
+    "floor_div": lambda a, b: a // b,
+    "mod": lambda a, b: a % b,
+    "left_shift": lambda a, b: a * 2 ** int(b),
+    "right_shift": lambda a, b: a // 2 ** int(b),
+    "less": lambda a, b: a < b,
+    "less_equal": lambda a, b: a <= b,
+    "equal": lambda a, b: a == b,
+    "not_equal": lambda a, b: a != b,
     "not": lambda a: not a,
     "and": lambda a, b: bool(a) and bool(b),
     "or": lambda a, b: bool(a) or bool(b),
 }
 
 
-def fold_constants(operator: str, values: Sequence[Fraction], type_: Scalar) -> TermNumber | None:
+def fold_constants(operator: str, values: Sequence[Fraction], type_: MachineType) -> Num | None:
     """An integer or boolean operator on constants; floats are left alone, which keeps their rounding."""
     if type_.kind == "float" and operator != "neg":
         return None
     if operator.endswith(("div", "mod")) and values[1] == 0:
         return None
-    if operator in ("shl", "shr") and not 0 <= values[1] < 64:
+    if operator in ("left_shift", "right_shift") and not 0 <= values[1] < 64:
         return None
     make = _CONSTANT.get(operator)
     return None if make is None else number(Fraction(make(*values)), type_)
 
 
-def cast_constant(value: Fraction, source: Scalar, target: Scalar) -> TermNumber | None:
+def cast_constant(value: Fraction, source: MachineType, target: MachineType) -> Num | None:
     if target.kind == "float":
         exact = source.kind != "float" and abs(value) < 2**24
         exact = exact or target.bits == 64 or float(value) == 0 or abs(value) in (1, 2, Fraction(1, 2))
@@ -86,7 +108,7 @@ def cast_constant(value: Fraction, source: Scalar, target: Scalar) -> TermNumber
     return number(wrapped, target)
 
 
-def widens(source: Scalar, target: Scalar) -> bool:
+def widens(source: MachineType, target: MachineType) -> bool:
     """Whether every value of `source` is one of `target`."""
     if source.kind == "bool":
         return True

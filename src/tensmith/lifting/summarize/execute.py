@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tensmith.formula.expr import fresh
+from tensmith.formula.expr import Choose, Read, Size, fresh
+from tensmith.formula.functions import DIVISIONS
 from tensmith.formula.poly import Poly
+from tensmith.formula.types import I64, MachineType
 from tensmith.lifting.loops import (
-    I64,
     Allocate,
     Append,
     Apply,
@@ -23,7 +24,6 @@ from tensmith.lifting.loops import (
     Load,
     Loop,
     Return,
-    Scalar,
     ScalarCast,
     SourcePosition,
     Statement,
@@ -33,7 +33,7 @@ from tensmith.lifting.loops import (
 )
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import SizeAlgebra, choice, index
-from tensmith.lifting.summarize.constants import literal, number
+from tensmith.lifting.summarize.constants import literal, number, unknown
 from tensmith.lifting.summarize.grids import split
 from tensmith.lifting.summarize.liveness import Live
 from tensmith.lifting.summarize.memory import Contents, StoredBox
@@ -41,7 +41,7 @@ from tensmith.lifting.summarize.merge import Merge
 from tensmith.lifting.summarize.plan import DerivationPlan, cut_alike, length_symbol
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import Access, Divisor, PendingLoop, State, undefined
-from tensmith.lifting.terms import Argument, Index, Term, TermChoose, TermRead
+from tensmith.lifting.summary import Term
 
 # Guess: (variable, its value after one iteration, counter, its first value) -> closed form at the counter.
 Guess = Callable[[str, Term, str, Term], "Term | None"]
@@ -59,7 +59,7 @@ class Execution:
     live: Mapping[str, Live]
     guess: Guess | None
     run_loop: RunLoop
-    types: dict[str, Scalar] = field(default_factory=dict)
+    types: dict[str, MachineType] = field(default_factory=dict)
     arrays: dict[str, Array] = field(default_factory=dict)
     extents: list[Poly] = field(default_factory=list)
     accesses: list[Access] = field(default_factory=list)
@@ -92,10 +92,10 @@ class Execution:
                 self._bind(parameter.name if name is None else f"{parameter.name}.{name}", type_, state)
         return state
 
-    def _bind(self, name: str, type_: Scalar | Array, state: State) -> None:
-        if isinstance(type_, Scalar):
+    def _bind(self, name: str, type_: MachineType | Array, state: State) -> None:
+        if isinstance(type_, MachineType):
             self.types[name] = type_
-            state.scalars[name] = Argument(name, type_)
+            state.scalars[name] = Read(name, (), type_)
         else:
             self.arrays[name] = type_
             state.arrays[name] = Contents(name, type_.element, type_.rank, name)
@@ -241,7 +241,7 @@ class Execution:
                 return self._load(expression, state, scope)
             case ScalarCast(value, type_):
                 return self.algebra.cast(self.evaluate(value, state, scope), type_, scope)
-            case Apply("select", (condition, then, otherwise), type_):
+            case Apply("where", (condition, then, otherwise), type_):
                 chosen = self.evaluate(condition, state, scope)
                 then_scope, else_scope = self.branches(chosen, scope)
                 with self.algebra.inside(then_scope):
@@ -251,29 +251,29 @@ class Execution:
                 return self.algebra.select(chosen, a, b, scope)
             case Apply(operator, arguments, type_, position):
                 terms = [self.evaluate(argument, state, scope) for argument in arguments]
-                if operator in ("tdiv", "tmod", "fdiv", "fmod") and not self.scouting:
+                if operator in DIVISIONS and (operator, type_.kind) != ("div", "float") and not self.scouting:
                     self.divisors.append(Divisor(terms[1], scope, position))
                 return self.algebra.apply(operator, terms, type_, scope)
         raise TypeError(f"not an expression: {expression!r}")
 
     def _length(
-        self, array: str, axis: int, type_: Scalar, state: State, scope: Scope, position: SourcePosition
+        self, array: str, axis: int, type_: MachineType, state: State, scope: Scope, position: SourcePosition
     ) -> Term:
         symbol = length_symbol(array, axis)
         if symbol in state.scalars:
             return self.algebra.cast(state.scalars[symbol], type_, scope)
-        return Index(self.plan.symbols.get(symbol) or Poly.symbol(symbol), type_)
+        return Size(self.plan.symbols.get(symbol) or Poly.symbol(symbol), type_)
 
     def _load(self, load: Load, state: State, scope: Scope) -> Term:
         if self.scouting:
-            return TermRead("?", (), load.type)
+            return unknown(load.type)
         terms = [self.evaluate(part, state, scope) for part in load.indices]
         return self._element(load, terms, state, scope)
 
     def _element(self, load: Load, terms: Sequence[Term], state: State, scope: Scope) -> Term:
         """An element; subscripts chosen by position become a choice of elements."""
         for axis, term in enumerate(terms):
-            if isinstance(term, TermChoose):
+            if isinstance(term, Choose):
 
                 def chosen(value: Term, inside: Scope, axis: int = axis) -> Term:
                     return self._element(load, [*terms[:axis], value, *terms[axis + 1 :]], state, inside)
@@ -307,7 +307,7 @@ class Execution:
         """An integer term as a polynomial of counters and sizes. Raises Refusal where it is data."""
         poly = self.algebra.poly(term)
         if poly is not None and (self.scouting or not any("@" in name for name in poly.symbols())):
-            if not isinstance(term, Index):
+            if not isinstance(term, Size):
                 self.algebra.used(scope, poly)
             return poly
         what = f"where '{array}' is {'written' if stored else 'read'}" if array else "an extent"

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Literal
 
-from tensmith.formula.expr import fresh
+from tensmith.formula.expr import Choose, Num, Read, Reduce, fresh
 from tensmith.formula.poly import Poly
+from tensmith.formula.types import MachineType
+from tensmith.formula.walk import walk
 from tensmith.lifting import assumptions
-from tensmith.lifting.loops import NOWHERE, Apply, Expr, Function, Loop, Scalar, ScalarCast, SourcePosition
+from tensmith.lifting.loops import NOWHERE, Apply, Expr, Function, Loop, ScalarCast, SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import symbols
 from tensmith.lifting.summarize.counters import statements
@@ -19,8 +21,7 @@ from tensmith.lifting.summarize.plan import length_symbol
 from tensmith.lifting.summarize.requirements import array_parameters, requirements
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import State, undefined_name
-from tensmith.lifting.summary import LoopFacts, Result, Summary, Written
-from tensmith.lifting.terms import Argument, Fold, Term, TermChoose, TermNumber, TermRead, walk
+from tensmith.lifting.summary import LoopFacts, Result, Summary, Term, Written
 
 
 def finish(run: Execution, state: State, returned: Expr | str | None) -> Summary:
@@ -55,9 +56,9 @@ def finish(run: Execution, state: State, returned: Expr | str | None) -> Summary
 
 def _compared(terms: Iterable[Term]) -> tuple[str, ...]:
     """Computed floats may be NaN though no input is: inf - inf."""
-    folds = (part for term in terms for part in walk(term) if isinstance(part, Fold))
+    folds = (part for term in terms for part in walk(term) if isinstance(part, Reduce))
     floats = (f for f in folds if f.kind in ("max", "min") and f.type.kind == "float")
-    computed = any(not isinstance(fold.body, TermRead | Argument | TermNumber) for fold in floats)
+    computed = any(not isinstance(fold.body, Read | Num) for fold in floats)
     return (assumptions.COMPARED(),) if computed else ()
 
 
@@ -84,7 +85,7 @@ def _length(run: Execution, state: State, array: str, axis: int) -> Poly:
     if held is None:
         symbol = length_symbol(array, axis)
         return run.plan.symbols.get(symbol) or Poly.symbol(symbol)
-    if isinstance(held, TermChoose):  # rows of one length; there may be none
+    if isinstance(held, Choose):  # rows of one length; there may be none
         held = held.then
     return run.position_of(held, Scope(run.plan.never_negative), run.function.position)
 
@@ -171,13 +172,15 @@ def _nodes(node: object) -> Iterator[object]:
             yield from _nodes(item)
     elif is_dataclass(node):
         yield node
-        if not isinstance(node, (Scalar, SourcePosition)):
+        if not isinstance(node, SourcePosition):
             for part in fields(node):
                 yield from _nodes(getattr(node, part.name))
+    elif isinstance(node, MachineType):
+        yield node
 
 
-def _scalars(function: Function) -> Iterator[Scalar]:
-    return (node for node in _nodes(function) if isinstance(node, Scalar))
+def _scalars(function: Function) -> Iterator[MachineType]:
+    return (node for node in _nodes(function) if isinstance(node, MachineType))
 
 
 def assumed(function: Function) -> tuple[str, ...]:

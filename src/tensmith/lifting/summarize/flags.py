@@ -6,14 +6,15 @@ other becomes c.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tensmith.lifting.loops import BOOL
+from tensmith.formula.expr import Call, Choose, Num, Read, Reduce
+from tensmith.formula.types import BOOL
 from tensmith.lifting.summarize.algebra import SizeAlgebra, choice, symbols
 from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.logic import FALSE, TRUE, bit
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.terms import Argument, Fold, Operation, Term, TermChoose, TermNumber
+from tensmith.lifting.summary import Term, first
 
 
 @dataclass(frozen=True)
@@ -32,25 +33,25 @@ class Flag:
     def _given(self, term: Term, value: Term) -> Term:
         """The term where the variable is `value`."""
         match term:
-            case Argument(name) if name == self.name:
+            case Read(name, ()) if name == self.name:
                 return value
-            case Operation("cast", (inner,), type_):
+            case Call("cast", (inner,), type_):
                 return self.algebra.cast(self._given(inner, value), type_, self.scope)
-            case Operation("lt", (TermNumber() as bound, Fold() as fold), _):
-                return _above(bound, fold, self._given(fold.start, value))
-            case Operation(operator, arguments, type_):
+            case Call("less", (Num() as bound, Reduce() as fold), _):
+                return _above(bound, fold, self._given(first(fold), value))
+            case Call(operator, arguments, type_):
                 given = [self._given(argument, value) for argument in arguments]
                 return self.algebra.apply(operator, given, type_, self.scope)
-            case TermChoose(conditions, then, otherwise, _):
+            case Choose(conditions, then, otherwise, _):
                 chosen = [(conditions, self._given(then, value))]
                 return choice(chosen, self._given(otherwise, value), self.scope)
         return term
 
 
-def _above(bound: TermNumber, fold: Fold, start: Term) -> Term:
+def _above(bound: Num, fold: Reduce, start: Term) -> Term:
     """bound < fold from a start. A maximum from above the bound is above it, a minimum from below is not."""
-    if isinstance(start, TermNumber) and fold.kind in ("max", "min"):
+    if isinstance(start, Num) and fold.kind in ("max", "min"):
         above = start.value > bound.value
         if above == (fold.kind == "max"):
             return TRUE if above else FALSE
-    return Operation("lt", (bound, Fold(fold.kind, fold.var, fold.extent, fold.body, start, fold.type)), BOOL)
+    return Call("less", (bound, replace(fold, start=start)), BOOL)

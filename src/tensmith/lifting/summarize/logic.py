@@ -4,44 +4,43 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from tensmith.lifting.loops import BOOL
-from tensmith.lifting.terms import Operation, Term, TermNumber
+from tensmith.formula.expr import Call, Num
+from tensmith.formula.types import BOOL
+from tensmith.lifting.summary import Term
 
-TRUE, FALSE = TermNumber(Fraction(1), BOOL), TermNumber(Fraction(0), BOOL)
-_OF_BITS = {"band": "and", "bor": "or", "bxor": "ne"}
+TRUE, FALSE = Num(Fraction(1), BOOL), Num(Fraction(0), BOOL)
+_OF_BITS = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "not_equal"}
 
 
 def both(a: Term, b: Term) -> Term:
     """a and b."""
     if FALSE in (a, b):
         return FALSE
-    return b if a in (TRUE, b) else a if b == TRUE else Operation("and", (a, b), BOOL)
+    return b if a in (TRUE, b) else a if b == TRUE else Call("and", (a, b), BOOL)
 
 
 def either(a: Term, b: Term) -> Term:
     """a or b."""
     if TRUE in (a, b):
         return TRUE
-    return b if a in (FALSE, b) else a if b == FALSE else Operation("or", (a, b), BOOL)
+    return b if a in (FALSE, b) else a if b == FALSE else Call("or", (a, b), BOOL)
 
 
 def opposite(a: Term) -> Term:
     """not a."""
     if a in (TRUE, FALSE):
         return TRUE if a == FALSE else FALSE
-    return (
-        a.arguments[0] if isinstance(a, Operation) and a.operator == "not" else Operation("not", (a,), BOOL)
-    )
+    return a.args[0] if isinstance(a, Call) and a.function == "not" else Call("not", (a,), BOOL)
 
 
 def bit(term: Term) -> Term | None:
     """Whether a number is 1, where it surely is 0 or 1; a truth value itself."""
     match term:
-        case TermNumber(value, _):
+        case Num(value, _):
             return (TRUE if value else FALSE) if value in (0, 1) else None
-        case Operation("cast", (inner,), type_) if type_.kind == "int":
+        case Call("cast", (inner,), type_) if type_.kind == "int":
             return bit(inner) if inner.type.kind != "float" else None
-        case Operation("select", (condition, left, right), _):
+        case Call("where", (condition, left, right), _):
             a, b = bit(left), bit(right)
             if a is None or b is None:
                 return None
@@ -59,12 +58,12 @@ def simplified(operator: str, arguments: tuple[Term, ...]) -> Term | None:
             return either(a, b)
         case "not", (a,):
             return opposite(a)
-        case (("eq" | "ne"), (a, TermNumber(value, type_))) if type_.kind == "int" and value in (0, 1):
+        case (("equal" | "not_equal"), (a, Num(value, type_))) if type_.kind == "int" and value in (0, 1):
             found = bit(a)
-            return found if found is None or (value == 1) == (operator == "eq") else opposite(found)
-        case (("band" | "bor" | "bxor"), (left, right)):
+            return found if found is None or (value == 1) == (operator == "equal") else opposite(found)
+        case (("bitwise_and" | "bitwise_or" | "bitwise_xor"), (left, right)):
             x, y = bit(left), bit(right)
             if x is None or y is None:
                 return None
-            return simplified(_OF_BITS[operator], (x, y)) or Operation(_OF_BITS[operator], (x, y), BOOL)
+            return simplified(_OF_BITS[operator], (x, y)) or Call(_OF_BITS[operator], (x, y), BOOL)
     return None

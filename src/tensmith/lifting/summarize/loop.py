@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tensmith.formula.expr import fresh
+from tensmith.formula.expr import Call, Read, Size, fresh
 from tensmith.formula.poly import Poly, floor_div
-from tensmith.lifting.loops import (
-    I64,
-    Loop,
-)
+from tensmith.formula.types import I64
+from tensmith.lifting.loops import Loop
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import index, is_open, substitute
+from tensmith.lifting.summarize.constants import unknown
 from tensmith.lifting.summarize.counters import changes, from_memory, statements, steps
 from tensmith.lifting.summarize.execute import Execution
 from tensmith.lifting.summarize.iteration import Iteration
@@ -21,7 +20,7 @@ from tensmith.lifting.summarize.reasons import uncounted
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.solve import Solver
 from tensmith.lifting.summarize.state import State
-from tensmith.lifting.terms import Argument, Index, Operation, Term, TermRead
+from tensmith.lifting.summary import Term
 
 
 def run_loop(run: Execution, loop: Loop, state: State, scope: Scope) -> None:
@@ -60,7 +59,7 @@ class _Runner:
         head = self.state.copy()
         for name in self.changes.scalars:
             type_ = self.run.types.get(name, I64)
-            head.scalars[name] = self.closed.get(name) or Argument(f"{name}@{self.loop.label}", type_)
+            head.scalars[name] = self.closed.get(name) or Read(f"{name}@{self.loop.label}", (), type_)
         for name in self.changes.arrays:
             if name in head.arrays:
                 old = head.arrays[name]
@@ -83,7 +82,7 @@ class _Runner:
             return False
         held = self.state.scalars[name]
         start = self.run.algebra.poly(held)
-        if start is not None and not isinstance(held, Index):
+        if start is not None and not isinstance(held, Size):
             self.run.algebra.used(self.scope, start)
         slope = step.coefficient(self.counter)
         if start is None or slope is None or slope.coefficient(self.counter) != 0:
@@ -150,7 +149,7 @@ class _Runner:
         for name in self.changes.scalars:
             term = self.closed.get(name)
             if term is None or trips is None:
-                self.state.scalars[name] = TermRead("?", (), self.run.types.get(name, I64))
+                self.state.scalars[name] = unknown(self.run.types.get(name, I64))
             else:
                 self.state.scalars[name] = substitute(term, {self.counter: trips})
 
@@ -161,17 +160,17 @@ class _Runner:
         scope = replace(self.scope, sizes=self.scope.sizes | {self.counter})
         condition = self.run.evaluate(self.loop.condition, self._head(), scope)
         while (
-            isinstance(condition, Operation)
-            and condition.operator == "not"
-            and isinstance(condition.arguments[0], Operation)
+            isinstance(condition, Call)
+            and condition.function == "not"
+            and isinstance(condition.args[0], Call)
         ):
-            inner = condition.arguments[0]
-            if inner.operator not in ("eq", "not"):
+            inner = condition.args[0]
+            if inner.function not in ("equal", "not"):
                 break
             condition = (
-                Operation("ne", inner.arguments, inner.type) if inner.operator == "eq" else inner.arguments[0]
+                Call("not_equal", inner.args, inner.type) if inner.function == "equal" else inner.args[0]
             )
-        if isinstance(condition, Operation) and condition.operator == "ne":
+        if isinstance(condition, Call) and condition.function == "not_equal":
             found = self._until_equal(condition)
         else:
             found = self._while_positive(condition)
@@ -179,8 +178,8 @@ class _Runner:
             raise self._uncounted(condition)
         return self.run.extent(found, self.scope)
 
-    def _until_equal(self, condition: Operation) -> Poly:
-        a, b = (self.run.algebra.poly(side) for side in condition.arguments)
+    def _until_equal(self, condition: Call) -> Poly:
+        a, b = (self.run.algebra.poly(side) for side in condition.args)
         if a is None or b is None or is_open(a - b):
             raise self._uncounted(condition)
         distance = b - a

@@ -10,12 +10,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from tensmith.formula.expr import Read
 from tensmith.formula.poly import Poly
-from tensmith.lifting.loops import NOWHERE, Scalar, SourcePosition
+from tensmith.formula.types import MachineType
+from tensmith.lifting.loops import NOWHERE, SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import Conjunction, choice, substitute
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.terms import Term, TermRead
+from tensmith.lifting.summary import Term
 
 _ZERO = Poly.of(0)
 
@@ -58,7 +60,7 @@ class Contents:
     """
 
     name: str
-    element: Scalar
+    element: MachineType
     rank: int
     base: str
     boxes: tuple[StoredBox, ...] = ()
@@ -77,7 +79,7 @@ class Contents:
     def below(self, at: tuple[Poly, ...], scope: Scope, position: SourcePosition) -> Term:
         """The element `at` where no box wrote it."""
         if self.base:
-            return TermRead(self.base, at, self.element)
+            return Read(self.base, at, self.element)
         if self.fill is None:
             raise Refusal(
                 f"an element of '{self.name}' is read that has no value: it is outside the array, or nothing "

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tensmith.formula.poly import Poly
-from tensmith.lifting.loops import I64, SourcePosition
+from tensmith.formula.types import I64
+from tensmith.lifting.loops import SourcePosition
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import Conjunction, substitute
 from tensmith.lifting.summarize.memory import Contents, StoredBox
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import State, undefined
-from tensmith.lifting.terms import Term
+from tensmith.lifting.summary import Term
 
 if TYPE_CHECKING:
     from tensmith.lifting.summarize.execute import Execution

@@ -11,7 +11,7 @@ from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import mapped
 from tensmith.lifting.summarize.memory import StoredBox
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.terms import Term
+from tensmith.lifting.summary import Term
 
 _ZERO = Poly.of(0)
 

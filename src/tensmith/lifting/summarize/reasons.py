@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from tensmith.formula.expr import Call, Num, Read, Size
+from tensmith.formula.walk import loads, parts, walk
 from tensmith.lifting.summarize.algebra import symbols
-from tensmith.lifting.terms import Argument, Index, Operation, Term, TermNumber, TermRead, parts, walk
+from tensmith.lifting.summary import Term
 
-_BITWISE = {"band": "&", "bor": "|", "bxor": "^", "bnot": "~", "shl": "<<", "shr": ">>"}
+_BITWISE = {
+    "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^", "bitwise_not": "~",
+    "left_shift": "<<", "right_shift": ">>",
+}  # fmt: skip
 
 
 def in_vain(name: str, own: str, after: Term) -> str | None:
@@ -16,7 +21,7 @@ def in_vain(name: str, own: str, after: Term) -> str | None:
     own: what `after` calls the value before.
     """
     by = factor(own, after)
-    if by is not None and abs(by) not in (0, 1) and any(isinstance(part, TermRead) for part in walk(after)):
+    if by is not None and abs(by) not in (0, 1) and any(loads(after)):
         return (
             f"'{name}' is multiplied by {_shown(by)} and added to in every iteration, a linear recurrence, "
             "which no tensor operation computes; sum the elements times powers of the factor from an array, "
@@ -30,25 +35,25 @@ def factor(own: str, term: Term) -> Fraction | None:
     if own not in symbols(term):
         return Fraction(0)
     match term:
-        case Argument():
+        case Read(indices=()):
             return Fraction(1)
-        case Index(poly, _):
+        case Size(poly, _):
             found = poly.coefficient(own)
             return None if found is None or found.constant is None else Fraction(found.constant)
-        case Operation("cast", (inner,), type_) if type_.kind == inner.type.kind:
+        case Call("cast", (inner,), type_) if type_.kind == inner.type.kind:
             return factor(own, inner)
-        case Operation(("add" | "sub") as operator, (left, right), _):
+        case Call(("add" | "sub") as operator, (left, right), _):
             a, b = factor(own, left), factor(own, right)
             return None if a is None or b is None else a + b if operator == "add" else a - b
-        case Operation("neg", (inner,), _):
+        case Call("neg", (inner,), _):
             found_inner = factor(own, inner)
             return None if found_inner is None else -found_inner
-        case Operation("mul", (left, right), _):
-            if isinstance(left, TermNumber):
+        case Call("mul", (left, right), _):
+            if isinstance(left, Num):
                 left, right = right, left
             a = factor(own, left)
-            return a * right.value if a is not None and isinstance(right, TermNumber) else None
-        case Operation("shl", (left, TermNumber(by)), _) if 0 <= by < 64:
+            return a * Fraction(right.value) if a is not None and isinstance(right, Num) else None
+        case Call("left_shift", (left, Num(by)), _) if 0 <= by < 64:
             a = factor(own, left)
             return None if a is None else a * 2 ** int(by)
     return None
@@ -56,8 +61,8 @@ def factor(own: str, term: Term) -> Fraction | None:
 
 def _rounded(name: str, own: str, after: Term) -> str | None:
     for part in walk(after):
-        if isinstance(part, Operation) and part.operator == "cast" and part.type.kind == "int":
-            (inner,) = part.arguments
+        if isinstance(part, Call) and part.function == "cast" and part.type.kind == "int":
+            (inner,) = part.args
             if inner.type.kind == "float" and own in symbols(inner):
                 return (
                     f"'{name}' is cut off to an integer in every iteration after floats took part in it; "
@@ -69,12 +74,12 @@ def _rounded(name: str, own: str, after: Term) -> str | None:
 def _bitwise(name: str, own: str, after: Term) -> str | None:
     for part in walk(after):
         if (
-            isinstance(part, Operation)
-            and part.operator in _BITWISE
+            isinstance(part, Call)
+            and part.function in _BITWISE
             and any(own in symbols(p) for p in parts(part))
         ):
             return (
-                f"'{name}' is joined by {_BITWISE[part.operator]} to its value in the iteration before, bit "
+                f"'{name}' is joined by {_BITWISE[part.function]} to its value in the iteration before, bit "
                 "by bit, which no tensor operation does for all iterations; leave this loop as it is"
             )
     return None
@@ -95,14 +100,14 @@ def uncounted(condition: Term, suffix: str) -> str:
         return f"'{changed[0]}', which its condition tests, does not change by one constant step an iteration"
     for part in inside:
         match part:
-            case TermRead(array):
+            case Read(array, (_, *_)):
                 return f"its condition reads '{array.partition('@')[0]}', so that data decides"
-            case Operation(("tdiv" | "fdiv" | "tmod" | "fmod"), (_, divisor)) if not isinstance(
-                divisor, TermNumber
-            ):
+            case Call(("div" | "floor_div" | "fmod" | "mod"), (_, divisor)) if not isinstance(divisor, Num):
                 return "its condition divides by what is no constant"
-            case Operation(("lt" | "le" | "eq" | "ne"), (left, _)) if left.type.kind == "float":
+            case Call(("less" | "less_equal" | "equal" | "not_equal"), (left, _)) if (
+                left.type.kind == "float"
+            ):
                 return "its condition compares floats"
-            case Operation("or"):
+            case Call("or"):
                 return "its condition holds in either of two cases"
     return "its condition is no comparison of integers that + - * make of counters and parameters"

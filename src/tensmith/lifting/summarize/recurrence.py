@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, Size
+from tensmith.formula.functions import JOINS
 from tensmith.formula.poly import Poly
-from tensmith.lifting.loops import BOOL, Scalar
+from tensmith.formula.types import BOOL, MachineType
 from tensmith.lifting.summarize.algebra import SizeAlgebra, choice, index, symbols
 from tensmith.lifting.summarize.constants import number, widens
 from tensmith.lifting.summarize.flags import Flag
 from tensmith.lifting.summarize.logic import FALSE, TRUE
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.terms import Argument, Fold, Index, Operation, Term, TermChoose, TermNumber
+from tensmith.lifting.summary import Term, first
 
 _IDENTITY = {"sum": 0, "prod": 1}
-_BIT = Scalar("int", 8, False)
+_BIT = MachineType("u8")
 
 
 @dataclass(frozen=True)
@@ -29,10 +31,10 @@ class RecurrenceStep:
 
     kind: str
     term: Term | None
-    type: Scalar
-    wrap: Scalar | None = None
-    truth: Scalar | None = None
-    once: TermNumber | None = None
+    type: MachineType
+    wrap: MachineType | None = None
+    truth: MachineType | None = None
+    once: Num | None = None
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,9 @@ class Recurrence:
     def _set(self, term: Term) -> RecurrenceStep | None:
         """v' = c ? constant : v."""
         match term:
-            case Operation("select", (condition, TermNumber() as value, rest), _):
+            case Call("where", (condition, Num() as value, rest), _):
                 pass
-            case Operation("select", (condition, rest, TermNumber() as value), _):
+            case Call("where", (condition, rest, Num() as value), _):
                 condition = self.algebra.apply("not", (condition,), BOOL, self.scope)
             case _:
                 return None
@@ -64,7 +66,7 @@ class Recurrence:
     def _flagged(self, term: Term) -> RecurrenceStep | None:
         """v' = v and c is the smallest of bits, v' = v or c the largest."""
         start = self.start
-        if term.type.kind != "bool" and not (isinstance(start, TermNumber) and start.value in (0, 1)):
+        if term.type.kind != "bool" and not (isinstance(start, Num) and start.value in (0, 1)):
             return None
         flag = Flag(self.name, self.algebra, self.scope)
         kept, raised = flag.after(term, 1), flag.after(term, 0)
@@ -77,14 +79,14 @@ class Recurrence:
 
     def _step(self, term: Term) -> RecurrenceStep | None:
         match term:
-            case Argument(name, type_) if name == self.name:
+            case Read(name, (), type_) if name == self.name:
                 return RecurrenceStep("", None, type_)
-            case Index(poly, type_) if poly.coefficient(self.name) == 1:
+            case Size(poly, type_) if poly.coefficient(self.name) == 1:
                 rest = index(poly - Poly.symbol(self.name), type_)
                 return RecurrenceStep("sum", rest, type_)
-            case Operation("cast", (inner,), type_):
+            case Call("cast", (inner,), type_):
                 return self._cast(inner, type_)
-            case Operation(("add" | "sub") as operator, (left, right), type_):
+            case Call(("add" | "sub") as operator, (left, right), type_):
                 if not self._inside(right):
                     if operator == "sub":
                         right = self.algebra.apply("neg", (right,), type_, self.scope)
@@ -94,24 +96,25 @@ class Recurrence:
                     if operator == "add" and not self._inside(left)
                     else None
                 )
-            case Operation("mul", (left, right), _):
+            case Call("mul", (left, right), _):
                 if self._inside(right):
                     left, right = right, left
                 return None if self._inside(right) else self._joined("prod", self._step(left), right)
-            case Operation(("max" | "min") as kind, (left, right), _):
+            case Call(("maximum" | "minimum") as function, (left, right), _):
+                kind = "max" if function == "maximum" else "min"
                 if self._inside(right):
                     left, right = right, left
                 return None if self._inside(right) else self._joined(kind, self._step(left), right)
-            case Operation("select", (condition, then, otherwise), type_) if self._inside(condition):
+            case Call("where", (condition, then, otherwise), type_) if self._inside(condition):
                 return self._extremum(condition, then, otherwise, type_)
-            case Operation("select", (condition, then, otherwise), _):
+            case Call("where", (condition, then, otherwise), _):
                 return self._choice(
                     then, otherwise, lambda a, b: self.algebra.select(condition, a, b, self.scope)
                 )
-            case TermChoose(conditions, then, otherwise, _):
+            case Choose(conditions, then, otherwise, _):
                 return self._choice(then, otherwise, lambda a, b: choice([(conditions, a)], b, self.scope))
-            case Fold(_, _, _, body, start, _) if not self._inside(body):
-                return self._fold(term, self._step(start))
+            case Reduce(_, _, _, body) if not self._inside(body):
+                return self._fold(term, self._step(first(term)))
         return None
 
     def _inside(self, term: Term) -> bool:
@@ -122,11 +125,10 @@ class Recurrence:
             return None
         if step.term is None:
             return replace(step, kind=kind, term=term, type=term.type)
-        operator = {"sum": "add", "prod": "mul"}.get(kind, kind)
-        joined = self.algebra.apply(operator, (step.term, term), term.type, self.scope)
+        joined = self.algebra.apply(JOINS[kind], (step.term, term), term.type, self.scope)
         return replace(step, term=joined, type=term.type)
 
-    def _cast(self, inner: Term, type_: Scalar) -> RecurrenceStep | None:
+    def _cast(self, inner: Term, type_: MachineType) -> RecurrenceStep | None:
         step = self._step(inner)
         if step is None or (type_.kind != inner.type.kind):
             return None
@@ -156,17 +158,19 @@ class Recurrence:
             return number(_IDENTITY[both.kind], both.type)
         return self.algebra.cast(self.start, both.type, self.scope)
 
-    def _extremum(self, condition: Term, then: Term, otherwise: Term, type_: Scalar) -> RecurrenceStep | None:
+    def _extremum(
+        self, condition: Term, then: Term, otherwise: Term, type_: MachineType
+    ) -> RecurrenceStep | None:
         """select(a < b, b, a) is the maximum, select(a < b, a, b) the minimum, where one of them is v.
 
         fmax and fmin also ask whether one is NaN, which none is in a fold of floats.
         """
         match condition:
-            case Operation("or", (ordered, Operation("ne", (a, b)))) if a == b:
+            case Call("or", (ordered, Call("not_equal", (a, b)))) if a == b:
                 condition = ordered
-        if not (isinstance(condition, Operation) and condition.operator in ("lt", "le")):
+        if not (isinstance(condition, Call) and condition.function in ("less", "less_equal")):
             return None
-        compared = tuple(map(_unwidened, condition.arguments))
+        compared = tuple(map(_unwidened, condition.args))
         chosen = (_unwidened(then), _unwidened(otherwise))
         if chosen == compared:
             kind = "min"
@@ -177,7 +181,7 @@ class Recurrence:
         current, other = (then, otherwise) if self._inside(then) else (otherwise, then)
         return None if self._inside(other) else self._joined(kind, self._step(current), other)
 
-    def _fold(self, fold: Fold, step: RecurrenceStep | None) -> RecurrenceStep | None:
+    def _fold(self, fold: Reduce, step: RecurrenceStep | None) -> RecurrenceStep | None:
         if step is None or step.kind not in ("", fold.kind):
             return None
         if fold.kind in _IDENTITY:
@@ -189,8 +193,8 @@ class Recurrence:
 
 def _unwidened(term: Term) -> Term:
     """The term without a conversion that keeps every value."""
-    if isinstance(term, Operation) and term.operator == "cast" and widens(term.arguments[0].type, term.type):
-        return term.arguments[0]
+    if isinstance(term, Call) and term.function == "cast" and widens(term.args[0].type, term.type):
+        return term.args[0]
     return term
 
 

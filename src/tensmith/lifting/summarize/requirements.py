@@ -6,8 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from tensmith.formula.expr import Call, Choose, Num, Read, Reduce
 from tensmith.formula.poly import FloorDiv, Poly
-from tensmith.lifting.loops import Array, Function, Scalar, Struct, may_share
+from tensmith.formula.types import MachineType
+from tensmith.formula.walk import walk
+from tensmith.lifting.loops import Array, Function, Struct, may_share
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import symbols
 from tensmith.lifting.summarize.execute import Execution
@@ -16,18 +19,7 @@ from tensmith.lifting.summarize.plan import DerivationPlan, at_least_text, displ
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import Access, Divisor
 from tensmith.lifting.summarize.wording import under
-from tensmith.lifting.summary import Requirement
-from tensmith.lifting.terms import (
-    Argument,
-    Fold,
-    Operation,
-    Path,
-    Term,
-    TermChoose,
-    TermNumber,
-    TermRead,
-    walk,
-)
+from tensmith.lifting.summary import Path, Requirement, Term
 
 
 def requirements(run: Execution, folds: Iterable[Term], written: frozenset[str]) -> tuple[Requirement, ...]:
@@ -214,12 +206,12 @@ def _by_arguments(run: Execution, condition: Term) -> bool:
     """Whether a condition is over parameters, and elements of arrays at fixed places."""
     for part in walk(condition):
         match part:
-            case TermRead(array):
+            case Read(array, (_, *_)):
                 if array not in run.arrays:
                     return False
-            case Fold() | TermChoose():
+            case Reduce() | Choose() | Call("unknown"):
                 return False
-    return not any(mark in name for name in symbols(condition) for mark in "%@ ?")
+    return not any(mark in name for name in symbols(condition) for mark in "%@ ")
 
 
 def _as_long(run: Execution, longer: Poly, shorter: Poly) -> bool:
@@ -267,7 +259,7 @@ def _unbounded(access: Access, why: str) -> Refusal:
 def _divisors(run: Execution) -> Iterator[Requirement]:
     for divisor in run.divisors:
         term = divisor.term
-        if isinstance(term, TermNumber) and term.value != 0:
+        if isinstance(term, Num) and term.value != 0:
             continue
         poly = run.algebra.poly(term)
         if poly is not None and (divisor.scope.proves(poly - 1) or divisor.scope.refutes(poly)):
@@ -278,25 +270,26 @@ def _divisors(run: Execution) -> Iterator[Requirement]:
             raw, where = _shown(poly, run.plan), _branches(run, divisor.scope)
             yield Requirement("nonzero", under(f"{display(raw)} != 0", where), raw, where=where)
         else:
-            arrays = [part.array.partition("@")[0] for part in walk(term) if isinstance(part, TermRead)]
-            if not isinstance(_uncast(term), TermRead):
+            divided = _uncast(term)
+            if not (isinstance(divided, Read) and divided.indices):
                 raise Refusal(
                     "that this divisor is not 0 can be neither shown nor asked of the caller; "
                     "test for it in a branch around the division",
                     divisor.position,
                 )
-            text = f"no element of {arrays[0]} that is read is 0 (line {divisor.position.line})"
-            yield Requirement("nonzero", text, None, arrays[0])
+            array = divided.tensor.partition("@")[0]
+            text = f"no element of {array} that is read is 0 (line {divisor.position.line})"
+            yield Requirement("nonzero", text, None, array)
 
 
 def _excluded(divisor: Divisor) -> bool:
     """Whether the path to the division has excluded zero: a test d == 0, or a == c for the divisor a - c."""
     for condition, holds in divisor.scope.path:
         match condition, holds:
-            case (Operation("eq", (a, b), _), False) | (Operation("ne", (a, b), _), True):
+            case (Call("equal", (a, b), _), False) | (Call("not_equal", (a, b), _), True):
                 if _linear(divisor.term) in (_difference(a, b), _difference(b, a)):
                     return True
-            case (Operation("lt", (a, b), _), True):
+            case (Call("less", (a, b), _), True):
                 if _linear(divisor.term) in (_difference(a, b), _difference(b, a)):
                     return True
     return False
@@ -312,22 +305,22 @@ def _difference(a: Term, b: Term) -> dict[Term | None, int]:
 def _linear(term: Term) -> dict[Term | None, int]:
     """An integer term as factors of opaque terms (None: the constant)."""
     match term:
-        case TermNumber(value, Scalar("int")):
+        case Num(value, MachineType("int")):
             return {None: int(value)} if value else {}
-        case Operation("cast", (inner,), Scalar("int", bits)) if bits is None or bits >= 32:
+        case Call("cast", (inner,), MachineType("int", bits)) if bits is None or bits >= 32:
             return _linear(inner)
-        case Operation("sub", (a, b), Scalar("int")):
+        case Call("sub", (a, b), MachineType("int")):
             return _difference(a, b)
-        case Operation("add", (a, b), Scalar("int")):
-            return _difference(a, Operation("neg", (b,), b.type))
-        case Operation("neg", (a,), Scalar("int")):
+        case Call("add", (a, b), MachineType("int")):
+            return _difference(a, Call("neg", (b,), b.type))
+        case Call("neg", (a,), MachineType("int")):
             return {atom: -factor for atom, factor in _linear(a).items()}
     return {term: 1}
 
 
 def _uncast(term: Term) -> Term:
-    while isinstance(term, Operation) and term.operator == "cast":
-        (term,) = term.arguments
+    while isinstance(term, Call) and term.function == "cast":
+        (term,) = term.args
     return term
 
 
@@ -335,11 +328,10 @@ def _ordered(terms: Iterable[Term]) -> Iterator[Requirement]:
     """Maxima and minima of floats need numbers that compare."""
     for term in terms:
         for part in walk(term):
-            if isinstance(part, Fold) and part.kind in ("max", "min") and part.type.kind == "float":
-                for inner in (*walk(part.body), *walk(part.start)):
-                    if isinstance(inner, (TermRead, Argument)) and inner.type.kind == "float":
-                        name = inner.array if isinstance(inner, TermRead) else inner.name
-                        yield Requirement("ordered", f"no NaN in {name}", None, name)
+            if isinstance(part, Reduce) and part.kind in ("max", "min") and part.type.kind == "float":
+                for inner in walk(part):
+                    if isinstance(inner, Read) and inner.type.kind == "float":
+                        yield Requirement("ordered", f"no NaN in {inner.tensor}", None, inner.tensor)
 
 
 def _apart(run: Execution, written: frozenset[str]) -> Iterator[Requirement]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from tensmith.formula.poly import FloorDiv, Poly
-from tensmith.lifting.terms import Term
+from tensmith.lifting.summary import Term
 
 _DEPTH = 2
 

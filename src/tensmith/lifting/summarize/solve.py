@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tensmith.formula.expr import fresh
+from tensmith.formula.expr import Call, Choose, Read, Reduce, Size, fresh
 from tensmith.formula.poly import Poly
-from tensmith.lifting.loops import BOOL, Scalar
+from tensmith.formula.types import BOOL, MachineType
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import choice, index, substitute, symbols
 from tensmith.lifting.summarize.constants import number
@@ -22,8 +22,7 @@ from tensmith.lifting.summarize.recurrence import Recurrence, RecurrenceStep
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import PendingLoop, undefined
 from tensmith.lifting.summarize.stores import Stores
-from tensmith.lifting.summary import LoopFacts, Written
-from tensmith.lifting.terms import Argument, Fold, Index, Operation, Term, TermChoose, TermRead
+from tensmith.lifting.summary import LoopFacts, Term, Written, first
 
 _ZERO = Poly.of(0)
 
@@ -186,7 +185,7 @@ class Solver:
 
     def resolve_others(self, term: Term, own: str) -> Term:
         """`resolve`, but for one name that stays."""
-        self.scalars[own.removesuffix(self.iteration.suffix)] = kept = Argument(own, term.type)
+        self.scalars[own.removesuffix(self.iteration.suffix)] = kept = Read(own, (), term.type)
         try:
             return self.resolve(term, self.iteration.inside)
         finally:
@@ -202,10 +201,10 @@ class Solver:
         body = substitute(self.resolve(step.term, scope), {self.iteration.counter: Poly.symbol(var)})
         zero = number(0, step.type)
         first = algebra.cast(start, step.type, self.iteration.outer) if step.once is None else zero
-        made: Term = Fold(
-            step.kind, var, self.iteration.t if extent is None else extent, body, first, step.type
+        made: Term = Reduce(
+            step.kind, var, self.iteration.t if extent is None else extent, body, step.type, start=first
         )
-        positive = Operation("lt", (zero, made), BOOL)
+        positive = Call("less", (zero, made), BOOL)
         if step.once is not None:
             return algebra.select(positive, step.once, start, self.iteration.outer)
         if step.truth is not None:
@@ -227,30 +226,30 @@ class Solver:
             return term
         algebra = self.iteration.run.algebra
         match term:
-            case Argument(name) if name.endswith(self.iteration.suffix):
+            case Read(name, ()) if name.endswith(self.iteration.suffix):
                 return self.scalar(name.removesuffix(self.iteration.suffix))
-            case TermRead(array, indices, _) if array.endswith(self.iteration.suffix):
+            case Read(array, indices, _) if array.endswith(self.iteration.suffix):
                 return self.stores.read(array.removesuffix(self.iteration.suffix), indices, scope)
-            case Index(poly, type_):
+            case Size(poly, type_):
                 return self._position(poly, type_, scope)
-            case Operation("select", (condition, then, otherwise), _):
+            case Call("where", (condition, then, otherwise), _):
                 chosen = self.resolve(condition, scope)
                 then_scope, else_scope = self.iteration.run.branches(chosen, scope)
                 a, b = self.resolve(then, then_scope), self.resolve(otherwise, else_scope)
                 return algebra.select(chosen, a, b, scope)
-            case Operation("cast", (value,), type_):
+            case Call("cast", (value,), type_):
                 return algebra.cast(self.resolve(value, scope), type_, scope)
-            case Operation(operator, arguments, type_):
+            case Call(operator, arguments, type_):
                 return algebra.apply(operator, [self.resolve(a, scope) for a in arguments], type_, scope)
-            case Fold(kind, var, extent, body, start, type_):
+            case Reduce(_, var, extent, body):
                 inner = self.resolve(body, scope.binding((var, extent)))
-                return Fold(kind, var, extent, inner, self.resolve(start, scope), type_)
-            case TermChoose(conditions, then, otherwise, _):
+                return replace(term, body=inner, start=self.resolve(first(term), scope))
+            case Choose(conditions, then, otherwise, _):
                 made = [(conditions, self.resolve(then, scope.knowing(conditions)))]
                 return choice(made, self.resolve(otherwise, scope), scope)
         return term
 
-    def _position(self, poly: Poly, type_: Scalar, scope: Scope) -> Term:
+    def _position(self, poly: Poly, type_: MachineType, scope: Scope) -> Term:
         """A position that names a variable at the loop's head: its closed form put in its place."""
         algebra = self.iteration.run.algebra
         for symbol in poly.symbols():

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tensmith.formula.expr import Read
 from tensmith.formula.poly import Poly
-from tensmith.lifting.loops import Scalar, SourcePosition
+from tensmith.formula.types import MachineType
+from tensmith.lifting.loops import SourcePosition
 from tensmith.lifting.summarize.memory import Contents
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.summary import LoopFacts
-from tensmith.lifting.terms import Argument, Term
+from tensmith.lifting.summary import LoopFacts, Term
 
 _UNDEFINED = "undefined "
 
 
-def undefined(name: str, type_: Scalar) -> Term:
+def undefined(name: str, type_: MachineType) -> Term:
     """What a variable holds that no statement gave a value."""
-    return Argument(_UNDEFINED + name, type_)
+    return Read(_UNDEFINED + name, (), type_)
 
 
 def undefined_name(symbol: str) -> str | None:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from tensmith.formula.expr import fresh
+from tensmith.formula.expr import Read, fresh, rebuilt
 from tensmith.formula.poly import FloorDiv, Poly
-from tensmith.lifting.loops import I64
+from tensmith.formula.types import I64
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import choice, substitute, symbols
 from tensmith.lifting.summarize.constants import number
@@ -23,7 +23,7 @@ from tensmith.lifting.summarize.memory import StoredBox, apart, lookup, meet_or_
 from tensmith.lifting.summarize.normal import NormalBox, normal
 from tensmith.lifting.summarize.recurrence import Recurrence, RecurrenceStep
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.terms import Argument, Term, TermRead, rebuild
+from tensmith.lifting.summary import Term
 
 _NOTHING = number(0, I64)
 
@@ -205,9 +205,9 @@ class Stores:
         array = name + self.iteration.suffix
 
         def inner(part: Term) -> Term:
-            if isinstance(part, TermRead) and part.array == array and part.indices == at:
-                return Argument(own, part.type)
-            return rebuild(part, inner, lambda poly: poly)
+            if isinstance(part, Read) and (part.tensor, part.indices) == (array, at):
+                return Read(own, (), part.type)
+            return rebuilt(part, inner, lambda poly: poly)
 
         return inner(term)
 
@@ -220,7 +220,7 @@ class Stores:
         scope = self.iteration.inside.binding(*body.ranges).knowing(body.where)
         if place.active:
             scope = self._elements(place)
-            value = choice([(self._active(place), value)], Argument(own, value.type), scope)
+            value = choice([(self._active(place), value)], Read(own, (), value.type), scope)
         elif own not in symbols(value):
             return substitute(self.resolve(value, scope), {self.iteration.counter: self.iteration.t - 1})
         step = Recurrence(own, start, self.iteration.run.algebra, scope).step(value)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from tensmith.lifting.terms import Argument, Index, Operation, Path, Term, TermNumber, TermRead
+from fractions import Fraction
+
+from tensmith.formula.expr import Call, Num, Read, Size
+from tensmith.lifting.summary import Path, Term
 
 _SIGNS = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "tdiv": "/", "fdiv": "//", "tmod": "%", "fmod": "%",
-    "lt": "<", "le": "<=", "eq": "==", "ne": "!=", "and": "and", "or": "or", "band": "&", "bor": "|",
-    "bxor": "^", "shl": "<<", "shr": ">>",
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "floor_div": "//", "fmod": "%", "mod": "%",
+    "less": "<", "less_equal": "<=", "equal": "==", "not_equal": "!=", "and": "and", "or": "or",
+    "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^", "left_shift": "<<", "right_shift": ">>",
 }  # fmt: skip
-_OPPOSITE = {"lt": ("le", True), "le": ("lt", True), "eq": ("ne", False), "ne": ("eq", False)}
-_LOOSE = frozenset({"lt", "le", "eq", "ne", "and", "or"})
+_OPPOSITE = {
+    "less": ("less_equal", True), "less_equal": ("less", True), "equal": ("not_equal", False),
+    "not_equal": ("equal", False),
+}  # fmt: skip
+_LOOSE = frozenset({"less", "less_equal", "equal", "not_equal", "and", "or"})
 
 
 def under(text: str, path: Path) -> str:
@@ -22,49 +28,49 @@ def under(text: str, path: Path) -> str:
 
 def _step(condition: Term, holds: bool) -> str:
     match condition:
-        case Operation("not", (inner,)):
+        case Call("not", (inner,)):
             return _step(inner, not holds)
-        case Operation(("lt" | "le" | "eq" | "ne") as operator, (left, right)) if not holds and _whole(
-            condition
+        case Call(("less" | "less_equal" | "equal" | "not_equal") as operator, (left, right)) if (
+            not holds and _whole(condition)
         ):
             other, swapped = _OPPOSITE[operator]
-            return _said(Operation(other, (right, left) if swapped else (left, right), condition.type))
+            return _said(Call(other, (right, left) if swapped else (left, right), condition.type))
     return _said(condition) if holds else f"not {_enclosed(condition)}"
 
 
-def _whole(condition: Operation) -> bool:
+def _whole(condition: Call) -> bool:
     """Whether numbers are compared that have an order: no NaN."""
-    return all(argument.type.kind != "float" for argument in condition.arguments) or condition.operator in (
-        "eq",
-        "ne",
+    return all(argument.type.kind != "float" for argument in condition.args) or condition.function in (
+        "equal",
+        "not_equal",
     )
 
 
 def _said(term: Term) -> str:
     match term:
-        case TermNumber(value):
-            return str(value) if value.denominator == 1 else str(float(value))
-        case Index(poly):
+        case Num(value):
+            return str(Fraction(value)) if value == int(value) else str(float(value))
+        case Size(poly):
             return str(poly)
-        case Argument(name):
+        case Read(name, ()):
             return name
-        case TermRead(array, indices):
+        case Read(array, indices):
             return f"{array}[{', '.join(map(str, indices))}]"
-        case Operation("cast", (inner,)):
+        case Call("cast", (inner,)):
             return _said(inner)
-        case Operation(("lt" | "le") as operator, (TermNumber() as left, right)):  # 0 < n reads n > 0
-            return f"{_enclosed(right)} {'>' if operator == 'lt' else '>='} {_said(left)}"
-        case Operation("not", (inner,)):
+        case Call(("less" | "less_equal") as operator, (Num() as left, right)):  # 0 < n reads n > 0
+            return f"{_enclosed(right)} {'>' if operator == 'less' else '>='} {_said(left)}"
+        case Call("not", (inner,)):
             return f"not {_enclosed(inner)}"
-        case Operation("neg", (inner,)):
+        case Call("neg", (inner,)):
             return f"-{_enclosed(inner)}"
-        case Operation(operator, (left, right)) if operator in _SIGNS:
+        case Call(operator, (left, right)) if operator in _SIGNS:
             return f"{_enclosed(left)} {_SIGNS[operator]} {_enclosed(right)}"
-        case Operation(operator, arguments):
+        case Call(operator, arguments):
             return f"{operator}({', '.join(map(_said, arguments))})"
     return "..."
 
 
 def _enclosed(term: Term) -> str:
     text = _said(term)
-    return f"({text})" if " " in text and not isinstance(term, Index) else text
+    return f"({text})" if " " in text and not isinstance(term, Size) else text

@@ -11,15 +11,17 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from tensmith.formula.expr import fresh
+from tensmith.formula.expr import Call, Choose, Read, Reduce, fresh
 from tensmith.formula.poly import Poly, floor_div
+from tensmith.formula.types import I64, MachineType
+from tensmith.formula.walk import parts, polys, walk
 from tensmith.lifting.conditions import obligations
-from tensmith.lifting.loops import I64, Function, Scalar
+from tensmith.lifting.loops import Function
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize import summarize
 from tensmith.lifting.summarize.algebra import index, substitute, symbols
 from tensmith.lifting.summarize.constants import number
-from tensmith.lifting.summary import Summary
+from tensmith.lifting.summary import Summary, Term
 from tensmith.lifting.synthesis.enumerate import Effort, Points, SamplePoint, Values, enumerate_terms
 from tensmith.lifting.synthesis.examples import FAULTS, ExampleWorld, Value
 from tensmith.lifting.synthesis.grammar import (
@@ -33,7 +35,6 @@ from tensmith.lifting.synthesis.grammar import (
     operators_of,
     well_typed,
 )
-from tensmith.lifting.terms import Fold, Operation, Term, TermChoose, TermRead, parts, polys, walk
 from tensmith.verify.obligation import Verdict
 from tensmith.verify.solve import discharge
 
@@ -94,7 +95,7 @@ class Guesses:
         """
         text = f"{own} {after} {start}"
         names = list(dict.fromkeys([counter, *_FRESH.findall(text)]))
-        bound = {part.var for part in (*walk(after), *walk(start)) if isinstance(part, Fold)}
+        bound = {part.var for part in (*walk(after), *walk(start)) if isinstance(part, Reduce)}
         text = _FRESH.sub(lambda name: f"%{names.index(name[0])}", text)
         self.asked.pop(own, None)
         self.asked[own] = text
@@ -174,7 +175,7 @@ def _agreeing(target: Values, at: list[int]) -> Callable[[Values], bool]:
 
 def _from_one(hole: Hole, term: Term) -> Term:
     """The term from the first iteration on, the start before."""
-    return TermChoose((Poly.symbol(hole.counter) - 1,), term, hole.start, hole.start.type)
+    return Choose((Poly.symbol(hole.counter) - 1,), term, hole.start, hole.start.type)
 
 
 def _counterexample(
@@ -197,12 +198,12 @@ def _grammar(hole: Hole, search: SynthesisSettings) -> tuple[Grammar, dict[str, 
     known = [term for term in dict.fromkeys(_visible(hole.after)) if hole.own not in symbols(term)]
     operators = operators_of([hole.after]) | _RING if search.trees else TABLE
     if not search.trees:
-        known = [term for term in known if not isinstance(term, (Operation, TermChoose))]
+        known = [term for term in known if not isinstance(term, (Call, Choose))]
     known += [number(n, type_) for n in ((0, 1) if search.trees else (0, 1, 2))]
     outside = [*_positions(t, type_), *_positions(t - 1, type_)[2:], hole.start]
     for term in known:
         outside.append(substitute(term, {hole.counter: t - 1}))
-        if not any(isinstance(part, TermRead) for part in _visible(term)):
+        if not any(isinstance(part, Read) and part.indices for part in _visible(term)):
             outside.append(term)
     at = {hole.counter: Poly.symbol(var)}
     inside = [substitute(term, at) for term in known] + _positions(Poly.symbol(var), type_)
@@ -212,19 +213,19 @@ def _grammar(hole: Hole, search: SynthesisSettings) -> tuple[Grammar, dict[str, 
     return free_grammar(type_, operators, kinds_of(operators), atoms, folds, search), folds
 
 
-def _positions(t: Poly, type_: Scalar) -> list[Term]:
+def _positions(t: Poly, type_: MachineType) -> list[Term]:
     """t, t mod 2 and (-1)^t as values of the type."""
     odd = t - floor_div(t, Poly.of(2)) * 2
     found = [t, odd, Poly.of(1) - odd * 2]
     if type_.kind == "int":
         return [index(poly, type_) for poly in found]
-    return [Operation("cast", (index(poly, I64),), type_) for poly in found] if type_.kind == "float" else []
+    return [Call("cast", (index(poly, I64),), type_) for poly in found] if type_.kind == "float" else []
 
 
 def _visible(term: Term) -> Iterator[Term]:
     """The term and all inside that is not under a fold."""
     yield term
-    if not isinstance(term, Fold):
+    if not isinstance(term, Reduce):
         for part in parts(term):
             yield from _visible(part)
 

@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from tensmith.formula.expr import Size
+from tensmith.formula.functions import JOINS
 from tensmith.formula.poly import Poly
-from tensmith.lifting.loops import I64, Scalar
-from tensmith.lifting.synthesis.examples import FAULTS, JOINS, OPERATORS, ExampleWorld, cast
+from tensmith.formula.types import I64, MachineType
+from tensmith.lifting.summary import Term
+from tensmith.lifting.synthesis.examples import FAULTS, OPERATORS, ExampleWorld, cast, meaning
 from tensmith.lifting.synthesis.grammar import FOLD, OUTSIDE, Grammar, Production, Symbol, SynthesisSettings
-from tensmith.lifting.terms import Index, Term
 
 Values = tuple[Any, ...]
 _PATIENCE = 512  # candidates between two looks at the clock
@@ -65,7 +67,7 @@ class Points:
             points: list[SamplePoint] = []
             ends = []
             for point in self.outside:
-                count = int(point.world.value(Index(extent, I64), point.bound))
+                count = int(point.world.value(Size(extent, I64), point.bound))
                 points += [SamplePoint(point.world, {**point.bound, var: k}) for k in range(count)]
                 ends.append(len(points))
             self.inside[var], self.ends[var] = points, ends
@@ -121,7 +123,7 @@ class EnumeratedTerm:
     values: Values
 
 
-_Candidate = tuple[Symbol, Scalar, Values, Callable[[], Term]]  # the term is made when it is wanted
+_Candidate = tuple[Symbol, MachineType, Values, Callable[[], Term]]  # the term is made when it is wanted
 
 
 class _Enumeration:
@@ -133,7 +135,9 @@ class _Enumeration:
         self.pools: dict[Symbol, list[list[EnumeratedTerm]]] = {
             symbol: [] for symbol in grammar.contexts
         }  # by size
-        self.seen: dict[Symbol, set[tuple[Scalar, Values]]] = {symbol: set() for symbol in grammar.contexts}
+        self.seen: dict[Symbol, set[tuple[MachineType, Values]]] = {
+            symbol: set() for symbol in grammar.contexts
+        }
 
     def of_size(self, size: int) -> Iterator[Term]:
         """What is wanted among the terms of so many operators; those that behave like no other are kept."""
@@ -170,8 +174,8 @@ class _Enumeration:
             return self.points.fold(name.removeprefix(FOLD), rule.var, values[0], values[1])
         if name == "cast":
             return tuple(None if value is None else cast(value, rule.type) for value in values[0])
-        function = OPERATORS[name]
-        if name != "select" and not any(None in part for part in values):
+        function = meaning(name, rule.type)
+        if name != "where" and not any(None in part for part in values):
             try:
                 return tuple(map(function, *values))
             except FAULTS:
@@ -193,7 +197,7 @@ def _void(values: Values) -> bool:
 
 
 def _guarded(name: str, function: Callable[..., Any], operands: Values) -> Any:
-    if None in (operands[:1] if name == "select" else operands):
+    if None in (operands[:1] if name == "where" else operands):
         return None
     try:
         return function(*operands)

@@ -15,7 +15,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, TypeAlias
 
+from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, Size
+from tensmith.formula.functions import JOINS
 from tensmith.formula.poly import Poly
+from tensmith.formula.types import MachineType
 from tensmith.lifting.loops import (
     Allocate,
     Append,
@@ -31,15 +34,13 @@ from tensmith.lifting.loops import (
     Load,
     Loop,
     Return,
-    Scalar,
     ScalarCast,
     Statement,
     Store,
     Struct,
     Variable,
 )
-from tensmith.lifting.summary import Summary
-from tensmith.lifting.terms import Argument, Fold, Index, Operation, Term, TermChoose, TermNumber, TermRead
+from tensmith.lifting.summary import Summary, Term, first
 
 Value: TypeAlias = Any  # an int, a bool or a Fraction
 _LONGEST = 10_000  # statements of one run
@@ -65,31 +66,36 @@ OPERATORS: Mapping[str, Callable[..., Any]] = {
     "mul": operator.mul,
     "neg": operator.neg,
     "abs": abs,
-    "min": min,
-    "max": max,
+    "minimum": min,
+    "maximum": max,
     "div": lambda a, b: Fraction(a) / b,
-    "tdiv": _truncated,
-    "tmod": lambda a, b: a - b * _truncated(a, b),
-    "fdiv": operator.floordiv,
-    "fmod": operator.mod,
-    "lt": operator.lt,
-    "le": operator.le,
-    "eq": operator.eq,
-    "ne": operator.ne,
+    "fmod": lambda a, b: a - b * _truncated(a, b),
+    "floor_div": operator.floordiv,
+    "mod": operator.mod,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
     "and": lambda a, b: bool(a and b),
     "or": lambda a, b: bool(a or b),
     "not": operator.not_,
-    "select": lambda condition, a, b: a if condition else b,
+    "where": lambda condition, a, b: a if condition else b,
     "exp": _analytic(math.exp),
     "log": _analytic(math.log),
     "sqrt": _analytic(math.sqrt),
     "tanh": _analytic(math.tanh),
 }
-JOINS = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
+
+
+def meaning(operator: str, type_: MachineType) -> Callable[..., Any]:
+    """What an operator makes of values, as one of a type: integers are divided toward 0."""
+    return _truncated if operator == "div" and type_.kind == "int" else OPERATORS[operator]
+
+
 FAULTS = (TypeError, ValueError, ArithmeticError, KeyError, Undefined)
 
 
-def cast(value: Value, type_: Scalar) -> Value:
+def cast(value: Value, type_: MachineType) -> Value:
     """A conversion as the loop language has it."""
     if type_.kind == "float":
         return Fraction(value)
@@ -102,12 +108,12 @@ def cast(value: Value, type_: Scalar) -> Value:
     return (whole - low) % 2**type_.bits + low
 
 
-def constant(value: Fraction | int | float | bool, type_: Scalar) -> Value:
+def constant(value: Fraction | int | float | bool, type_: MachineType) -> Value:
     """A literal."""
     return Fraction(value) if type_.kind == "float" else bool(value) if type_.kind == "bool" else int(value)
 
 
-def chosen(type_: Scalar, chance: random.Random, likely: Sequence[Value] = ()) -> Value:
+def chosen(type_: MachineType, chance: random.Random, likely: Sequence[Value] = ()) -> Value:
     """A random value of a type; now and then one of the `likely`, or one next to it."""
     if type_.kind == "bool":
         return chance.random() < 0.5
@@ -136,26 +142,26 @@ class ExampleWorld:
     def value(self, term: Term, bound: Mapping[str, int]) -> Value:
         """What a term is worth; bound: index variables."""
         match term:
-            case TermNumber(value, type_):
+            case Num(value, type_):
                 return constant(value, type_)
-            case Index(poly, _):
+            case Size(poly, _):
                 return self.number(poly, bound)
-            case Argument(name, type_):
+            case Read(name, (), type_):
                 return cast(self.named(name, bound, type_), type_)
-            case TermRead(array, indices, type_):
+            case Read(array, indices, type_):
                 return self.element(array, tuple(self.number(poly, bound) for poly in indices), type_)
-            case Operation("select", (condition, a, b), _):
+            case Call("where", (condition, a, b), _):
                 return self.value(a if self.value(condition, bound) else b, bound)
-            case Operation("cast", (inner,), type_):
+            case Call("cast", (inner,), type_):
                 return cast(self.value(inner, bound), type_)
-            case Operation(name, parts, _):
-                return OPERATORS[name](*(self.value(part, bound) for part in parts))
-            case Fold(kind, var, extent, body, start, _):
-                found, join = self.value(start, bound), OPERATORS[JOINS[kind]]
+            case Call(name, parts, type_):
+                return meaning(name, type_)(*(self.value(part, bound) for part in parts))
+            case Reduce(kind, var, extent, body):
+                found, join = self.value(first(term), bound), OPERATORS[JOINS[kind]]
                 for k in range(self.number(extent, bound)):
                     found = join(found, self.value(body, {**bound, var: k}))
                 return found
-            case TermChoose(conditions, then, otherwise, _):
+            case Choose(conditions, then, otherwise, _):
                 chosen = all(self.number(poly, bound) >= 0 for poly in conditions)
                 return self.value(then if chosen else otherwise, bound)
         raise Undefined
@@ -164,7 +170,7 @@ class ExampleWorld:
         """What a polynomial is worth."""
         return int(poly.evaluate({name: self.named(name, bound) for name in poly.symbols()}))
 
-    def named(self, name: str, bound: Mapping[str, int], type_: Scalar | None = None) -> Value:
+    def named(self, name: str, bound: Mapping[str, int], type_: MachineType | None = None) -> Value:
         """A scalar."""
         if name in bound:
             return bound[name]
@@ -175,7 +181,7 @@ class ExampleWorld:
                 self.names[name] = chosen(type_, self.chance)
         return self.names[name]
 
-    def element(self, array: str, at: tuple[Value, ...], type_: Scalar) -> Value:
+    def element(self, array: str, at: tuple[Value, ...], type_: MachineType) -> Value:
         """An array's element."""
         key = (array, *at)
         if key not in self.elements and self.chance is not None and min(at, default=0) >= 0:
@@ -257,10 +263,10 @@ class ExampleRun:
                 return self.lengths[array][axis]
             case ScalarCast(value, type_):
                 return cast(self.value(value), type_)
-            case Apply("select", (condition, a, b)):
+            case Apply("where", (condition, a, b)):
                 return self.value(a if self.value(condition) else b)
-            case Apply(name, arguments):
-                return OPERATORS[name](*map(self.value, arguments))
+            case Apply(name, arguments, type_):
+                return meaning(name, type_)(*map(self.value, arguments))
         raise Undefined
 
 
@@ -288,7 +294,7 @@ def examples(
             yield found
 
 
-def parameters(function: Function) -> Iterator[tuple[str, Scalar | Array]]:
+def parameters(function: Function) -> Iterator[tuple[str, MachineType | Array]]:
     """Scalars and arrays that come in, fields of structs as "s.x"."""
     for parameter in function.parameters:
         if isinstance(parameter.type, Struct):
@@ -305,7 +311,7 @@ def _example(
     sizes = {name for poly in (*polys, *(size.poly for size in summary.sizes)) for name in poly.symbols()}
     names: dict[str, Value] = {}
     for name, type_ in parameters(function):
-        if isinstance(type_, Scalar):
+        if isinstance(type_, MachineType):
             random_one = chance.randrange(4) if name in sizes else chosen(type_, chance, likely)
             names[name] = random_one if name in sizes else given.get(name, random_one)
         else:
@@ -325,7 +331,7 @@ def _example(
             places = itertools.product(*map(range, lengths[name]))
             arrays[name] = {at: chosen(type_.element, chance, likely) for at in places}
             world.elements.update({(name, *at): value for at, value in arrays[name].items()})
-    scalars = {name: names[name] for name, type_ in parameters(function) if isinstance(type_, Scalar)}
+    scalars = {name: names[name] for name, type_ in parameters(function) if isinstance(type_, MachineType)}
     for size in summary.sizes:
         names[size.symbol] = max(0, size.poly.evaluate(names))
     run = ExampleRun(scalars, {name: dict(held) for name, held in arrays.items()}, lengths)

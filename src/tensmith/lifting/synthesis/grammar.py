@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, Size
 from tensmith.formula.poly import Poly
-from tensmith.lifting.loops import BOOL, Scalar
-from tensmith.lifting.terms import Argument, Fold, Index, Operation, Term, TermChoose, TermNumber, walk
+from tensmith.formula.types import BOOL, MachineType
+from tensmith.formula.walk import walk
+from tensmith.lifting.summary import Term, first
 
 Symbol = Hashable
 OUTSIDE, START, FOLD = "", "start", "fold."
@@ -42,17 +44,17 @@ class Production:
     symbol: Symbol
     operator: str
     parts: tuple[Symbol, ...]
-    type: Scalar
+    type: MachineType
     var: str = OUTSIDE
     extent: Poly = field(default_factory=lambda: Poly.of(0))
 
     def term(self, parts: Sequence[Term]) -> Term:
         """The term that the rule makes."""
         if self.operator.startswith(FOLD):
-            return Fold(
-                self.operator.removeprefix(FOLD), self.var, self.extent, parts[0], parts[1], self.type
+            return Reduce(
+                self.operator.removeprefix(FOLD), self.var, self.extent, parts[0], self.type, start=parts[1]
             )
-        return Operation(self.operator, tuple(parts), self.type)
+        return Call(self.operator, tuple(parts), self.type)
 
 
 @dataclass
@@ -65,19 +67,19 @@ class Grammar:
     contexts: dict[Symbol, str] = field(default_factory=dict)
 
 
-ARITHMETIC = ("add", "sub", "mul", "min", "max")
-_OF_INTEGERS = ("tdiv", "tmod", "fdiv", "fmod")
+ARITHMETIC = ("add", "sub", "mul", "minimum", "maximum")
+_OF_INTEGERS = ("div", "fmod", "floor_div", "mod")
 _OF_FLOATS = ("exp", "log", "sqrt", "tanh")
-COMPARISONS = ("lt", "le", "eq", "ne")
+COMPARISONS = ("less", "less_equal", "equal", "not_equal")
 TABLE = frozenset(
-    (*ARITHMETIC, *_OF_INTEGERS, *_OF_FLOATS, *COMPARISONS, "div", "neg", "abs", "and", "or", "not", "select")
+    (*ARITHMETIC, *_OF_INTEGERS, *_OF_FLOATS, *COMPARISONS, "neg", "abs", "and", "or", "not", "where")
 ) | {"cast"}
 KINDS = ("sum", "prod", "max", "min")
 _FOLDS = {
     "sum": {"add", "sub", "neg"},
-    "prod": {"mul", "select"},
-    "max": {"max", "select"},
-    "min": {"min", "select"},
+    "prod": {"mul", "where"},
+    "max": {"maximum", "where"},
+    "min": {"minimum", "where"},
 }
 
 
@@ -91,15 +93,15 @@ def operators_of(terms: Iterable[Term]) -> frozenset[str]:
     found = set()
     for term in terms:
         for part in walk(term):
-            if isinstance(part, Operation):
-                found.add(part.operator)
-            elif isinstance(part, TermChoose):
-                found.add("select")
+            if isinstance(part, Call):
+                found.add(part.function)
+            elif isinstance(part, Choose):
+                found.add("where")
     return frozenset(found)
 
 
 def free_grammar(
-    start: Scalar,
+    start: MachineType,
     operators: frozenset[str],
     kinds: Sequence[str],
     atoms: Mapping[str, Sequence[Term]],
@@ -111,7 +113,7 @@ def free_grammar(
     types = {term.type: None for terms in atoms.values() for term in terms}
     plain = [type_ for type_ in dict.fromkeys((start, *types)) if type_ != BOOL]
 
-    def symbol(type_: Scalar, context: str) -> Symbol:
+    def symbol(type_: MachineType, context: str) -> Symbol:
         return (type_ if search.types else None, context)
 
     grammar = Grammar(symbol(start, OUTSIDE))
@@ -136,24 +138,24 @@ def free_grammar(
     return grammar
 
 
-Signature = tuple[str, tuple[Scalar, ...], Scalar]
+Signature = tuple[str, tuple[MachineType, ...], MachineType]
 
 
-def _rules(type_: Scalar, types: Sequence[Scalar], operators: frozenset[str]) -> list[Signature]:
+def _rules(type_: MachineType, types: Sequence[MachineType], operators: frozenset[str]) -> list[Signature]:
     """Operators on a type: name, types of operands and result."""
     real = type_.kind == "float"
     binary = (*ARITHMETIC, *(("div",) if real else _OF_INTEGERS))
     found: list[Signature] = [(name, (type_, type_), type_) for name in binary]
     found += [(name, (type_,), type_) for name in ("neg", "abs", *(_OF_FLOATS if real else ()))]
     found += [(name, (type_, type_), BOOL) for name in COMPARISONS]
-    found += [("select", (BOOL, type_, type_), type_)]
+    found += [("where", (BOOL, type_, type_), type_)]
     found += [("cast", (other,), type_) for other in types if other != type_]
     if type_ == types[0]:
         found += [("and", (BOOL, BOOL), BOOL), ("or", (BOOL, BOOL), BOOL), ("not", (BOOL,), BOOL)]
     return [signature for signature in found if signature[0] in operators]
 
 
-def _untyped(start: Scalar, rules: Sequence[Signature]) -> list[Signature]:
+def _untyped(start: MachineType, rules: Sequence[Signature]) -> list[Signature]:
     """Each operator once, whatever its operands are; a conversion to each type."""
     found = {}
     for name, parts, type_ in rules:
@@ -166,19 +168,19 @@ def well_typed(term: Term) -> bool:
     """Whether every operator's operands fit."""
     for part in walk(term):
         match part:
-            case Operation("cast") | TermNumber() | Argument() | Index():
+            case Call("cast") | Num() | Read(indices=()) | Size():
                 fits = True
-            case Operation("select", (condition, a, b), type_):
+            case Call("where", (condition, a, b), type_):
                 fits = condition.type == BOOL and a.type == b.type == type_
-            case Operation(name, arguments, type_) if name in COMPARISONS:
+            case Call(name, arguments, type_) if name in COMPARISONS:
                 fits = type_ == BOOL and arguments[0].type == arguments[1].type != BOOL
-            case Operation(name, arguments, type_):
+            case Call(name, arguments, type_):
                 fits = all(argument.type == type_ for argument in arguments)
                 fits = fits and (type_ == BOOL) == (name in ("and", "or", "not"))
-                fits = fits and not (name in _OF_INTEGERS and type_.kind == "float")
-                fits = fits and not (name in ("div", *_OF_FLOATS) and type_.kind != "float")
-            case Fold(_, _, _, body, start, type_):
-                fits = body.type == start.type == type_ != BOOL
+                fits = fits and not (name in _OF_INTEGERS and name != "div" and type_.kind == "float")
+                fits = fits and not (name in _OF_FLOATS and type_.kind != "float")
+            case Reduce(_, _, _, body, type_):
+                fits = body.type == first(part).type == type_ != BOOL
             case _:
                 fits = True
         if not fits:

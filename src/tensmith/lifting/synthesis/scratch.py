@@ -15,14 +15,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from tensmith.formula.expr import fresh
+from tensmith.formula.expr import Call, Num, Read, Reduce, Size, fresh
 from tensmith.formula.poly import Poly
-from tensmith.lifting.loops import I64, Function
+from tensmith.formula.types import I64
+from tensmith.formula.walk import parts, walk
+from tensmith.lifting.loops import Function
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize import summarize
 from tensmith.lifting.summarize.algebra import substitute, symbols
 from tensmith.lifting.summarize.constants import number
-from tensmith.lifting.summary import LoopFacts, Result, Summary, Written
+from tensmith.lifting.summary import LoopFacts, Result, Summary, Term, Written
 from tensmith.lifting.synthesis.closed import unproved
 from tensmith.lifting.synthesis.enumerate import Effort, Points, SamplePoint, enumerate_terms
 from tensmith.lifting.synthesis.examples import Example, examples
@@ -41,7 +43,6 @@ from tensmith.lifting.synthesis.grammar import (
     well_typed,
 )
 from tensmith.lifting.synthesis.trees import TreeDefinition, Trees
-from tensmith.lifting.terms import Argument, Fold, Index, Operation, Term, TermNumber, TermRead, parts, walk
 
 _FIRST, _MORE = 3, 20  # examples to begin with, and those a candidate has to stand
 
@@ -62,7 +63,7 @@ def _search(kernel: KnownPositions, search: SynthesisSettings, effort: Effort) -
     """Candidates that agree with the examples are held against more runs, then proved. What speaks against
     one, a run or the arguments in the solver's model, becomes an example; without such it is blocked."""
     grammar, chance = grammar_of(kernel, search), random.Random(kernel.skeleton.function.name)
-    constants = [int(leaf.value) for leaf in _leaves(kernel.trees) if isinstance(leaf, TermNumber)]
+    constants = [int(leaf.value) for leaf in _leaves(kernel.trees) if isinstance(leaf, Num)]
     known = list(itertools.islice(examples(kernel.skeleton, constants, chance), _FIRST))
     tested: set[Term] = set()
     while effort.left > 0 and known:
@@ -162,8 +163,8 @@ class KnownPositions:
         scalars = {}
         for name, held in facts.scalars.items():
             scalars[name] = held
-            if any(isinstance(part, (TermRead, Argument, Fold)) for part in walk(held)):
-                folds = (p for p in walk(term) if isinstance(p, Fold) and p.extent == facts.trips)
+            if any(isinstance(part, (Read, Reduce)) for part in walk(held)):
+                folds = (p for p in walk(term) if isinstance(p, Reduce) and p.extent == facts.trips)
                 fold = next(folds, None)
                 if fold is None or fold.type != held.type:
                     return None
@@ -206,12 +207,15 @@ def _leaves(trees: Trees) -> Iterator[Term]:
     for found in trees.definitions.values():
         for definition in found:
             for part in walk(definition.term):
-                if isinstance(part, (TermNumber, TermRead, Index)) or (
-                    isinstance(part, Argument) and "#" not in part.name
-                ):
+                if isinstance(part, (Num, Read, Size)) and not _is_local(part):
                     yield part
-                if isinstance(part, TermRead):
-                    yield from (Index(poly, I64) for poly in part.indices)
+                if isinstance(part, Read):
+                    yield from (Size(poly, I64) for poly in part.indices)
+
+
+def _is_local(term: Term) -> bool:
+    """Whether it is the name of a local variable, any of its first definitions."""
+    return isinstance(term, Read) and "#" in term.tensor
 
 
 def _atoms(kernel: KnownPositions, context: str, search: SynthesisSettings) -> list[Term]:
@@ -251,12 +255,12 @@ class _Guided:
         return symbol
 
     def _add(self, symbol: Symbol, term: Term, context: str) -> None:
-        if isinstance(term, Argument) and "#" in term.name:
-            name, count = term.name.split("#")
+        if isinstance(term, Read) and _is_local(term):
+            name, count = term.tensor.split("#")
             self._variable(symbol, name, int(count), context)
-        elif isinstance(term, Operation):
-            operands = tuple(self._symbol(part, context) for part in term.arguments)
-            self.grammar.rules.append(Production(symbol, term.operator, operands, term.type))
+        elif isinstance(term, Call):
+            operands = tuple(self._symbol(part, context) for part in term.args)
+            self.grammar.rules.append(Production(symbol, term.function, operands, term.type))
         else:
             fitting = [atom for atom in self.atoms[context] if not self.search.types or _alike(atom, term)]
             self.grammar.atoms.setdefault(symbol, []).extend(fitting)
@@ -276,7 +280,7 @@ class _Guided:
         if context != OUTSIDE:
             return
         trips = self.trees.loops[definition.loops[-1]].trips
-        start = self._symbol(Argument(before, definition.term.type), OUTSIDE)
+        start = self._symbol(Read(before, (), definition.term.type), OUTSIDE)
         for var, extent in self.kernel.folds.items():
             if self.search.types and extent != trips:
                 continue
@@ -290,7 +294,7 @@ class _Guided:
 
 def _alike(atom: Term, leaf: Term) -> bool:
     """Whether an atom may stand for a leaf: constants for constants, values for values."""
-    return atom.type == leaf.type and isinstance(atom, TermNumber) == isinstance(leaf, TermNumber)
+    return atom.type == leaf.type and isinstance(atom, Num) == isinstance(leaf, Num)
 
 
 def _without(term: Term, name: str) -> Iterator[Term]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tensmith.formula.expr import Call, Num, Read, Size
 from tensmith.formula.poly import Poly
+from tensmith.formula.types import MachineType
 from tensmith.lifting.loops import (
     Append,
     Apply,
@@ -22,7 +24,6 @@ from tensmith.lifting.loops import (
     Load,
     Loop,
     Return,
-    Scalar,
     ScalarCast,
     Statement,
     Store,
@@ -31,9 +32,8 @@ from tensmith.lifting.loops import (
 from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.counters import statements
 from tensmith.lifting.summarize.plan import length_symbol
-from tensmith.lifting.summary import Summary
+from tensmith.lifting.summary import Summary, Term
 from tensmith.lifting.synthesis.examples import parameters
-from tensmith.lifting.terms import Argument, Index, Operation, Term, TermNumber, TermRead
 
 _POLYNOMIAL = {"add": Poly.__add__, "sub": Poly.__sub__, "mul": Poly.__mul__}
 
@@ -67,9 +67,9 @@ class Trees:
         given = [s.name for s in statements(function.body) if isinstance(s, (Declare, Assign))]
         self.once = {name for name in given if given.count(name) == 1}
         self.known: dict[str, Term] = {
-            name: Index(self.sizes[name], type_) if name in self.sizes else Argument(name, type_)
+            name: Size(self.sizes[name], type_) if name in self.sizes else Read(name, (), type_)
             for name, type_ in parameters(function)
-            if isinstance(type_, Scalar)
+            if isinstance(type_, MachineType)
         }
         self._block(function.body, ())
 
@@ -89,7 +89,7 @@ class Trees:
                 case Loop(_, inner, label):
                     around = dict(self.known)
                     closed = self.loops[label].scalars
-                    self.known.update({n: term for n, term in closed.items() if isinstance(term, Index)})
+                    self.known.update({n: term for n, term in closed.items() if isinstance(term, Size)})
                     self._block(inner, (*loops, label))
                     self.known = around
                 case Return(str() as name):
@@ -98,7 +98,7 @@ class Trees:
                     self._define("return", self._held(value), loops)
 
     def _assign(self, name: str, term: Term, loops: tuple[str, ...]) -> None:
-        if name in self.once and isinstance(term, (Index, TermNumber)):
+        if name in self.once and isinstance(term, (Size, Num)):
             self.known[name] = term
         elif name not in self.known:
             self._define(name, term, loops)
@@ -127,9 +127,9 @@ class Trees:
             ends.append(new)
         for name in dict.fromkeys([*ends[0], *ends[1]]):
             type_ = (ends[0].get(name) or ends[1][name]).type
-            old = Argument(f"{name}#{marks.get(name, 0)}", type_)
+            old = Read(f"{name}#{marks.get(name, 0)}", (), type_)
             a, b = (end.get(name, old) for end in ends)
-            self._define(name, Operation("select", (condition, a, b), type_), loops)
+            self._define(name, Call("where", (condition, a, b), type_), loops)
 
     # Expressions
 
@@ -139,8 +139,8 @@ class Trees:
             self._local(value, self.skeleton.results[0].type) if isinstance(value, str) else self.term(value)
         )
 
-    def _local(self, name: str, type_: Scalar) -> Term:
-        return Argument(f"{name}#{len(self.definitions.get(name, ()))}", type_)
+    def _local(self, name: str, type_: MachineType) -> Term:
+        return Read(f"{name}#{len(self.definitions.get(name, ()))}", (), type_)
 
     def term(self, expression: Expr) -> Term:
         """An expression as it stands."""
@@ -154,17 +154,17 @@ class Trees:
                 known = tuple(poly for poly in at if poly is not None)
                 if array in self.definitions or len(known) < len(at):
                     return self._local(array, type_)
-                return TermRead(array, known, type_)
+                return Read(array, known, type_)
             case Length(array, axis, type_):
                 symbol = length_symbol(array, axis)
-                return Index(self.sizes.get(symbol) or Poly.symbol(symbol), type_)
+                return Size(self.sizes.get(symbol) or Poly.symbol(symbol), type_)
             case ScalarCast(value, type_):
                 term = self.term(value)
-                if isinstance(term, Index) and type_.kind == "int":
-                    return Index(term.poly, type_)
-                return Operation("cast", (term,), type_)
+                if isinstance(term, Size) and type_.kind == "int":
+                    return Size(term.poly, type_)
+                return Call("cast", (term,), type_)
             case Apply(operator, arguments, type_):
-                return Operation(operator, tuple(map(self.term, arguments)), type_)
+                return Call(operator, tuple(map(self.term, arguments)), type_)
         raise TypeError(f"not an expression: {expression!r}")
 
     def position(self, expression: Expr) -> Poly | None:
@@ -174,15 +174,15 @@ class Trees:
 
 def _poly(term: Term) -> Poly | None:
     match term:
-        case Index(poly):
+        case Size(poly):
             return poly
-        case TermNumber(value, Scalar("int")):
+        case Num(value, MachineType("int")):
             return Poly.of(int(value))
-        case Argument(name, Scalar("int")) if "#" not in name:
+        case Read(name, (), MachineType("int")) if "#" not in name:
             return Poly.symbol(name)
-        case Operation("cast", (inner,), Scalar("int")):
+        case Call("cast", (inner,), MachineType("int")):
             return _poly(inner)
-        case Operation(("add" | "sub" | "mul") as operator, (left, right)):
+        case Call(("add" | "sub" | "mul") as operator, (left, right)):
             a, b = _poly(left), _poly(right)
             return None if a is None or b is None else _POLYNOMIAL[operator](a, b)
     return None

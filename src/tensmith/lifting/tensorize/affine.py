@@ -1,11 +1,13 @@
-"""Polynomials in terms: their parts by index variable, and substitution."""
+"""Polynomials in terms, and their parts by index variable."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tensmith.formula.poly import Dim, Poly
-from tensmith.lifting.terms import Argument, Term, TermRead, polys, rebuild, walk
+from tensmith.formula.expr import Read
+from tensmith.formula.poly import Poly
+from tensmith.formula.walk import loads, polys, walk
+from tensmith.lifting.summary import Term
 
 
 def linear(poly: Poly, variables: Mapping[str, Poly]) -> tuple[Poly, dict[str, Poly]] | None:
@@ -27,20 +29,11 @@ def linear(poly: Poly, variables: Mapping[str, Poly]) -> tuple[Poly, dict[str, P
 def symbols(term: Term) -> frozenset[str]:
     """Every symbol of every polynomial inside, and the scalar parameters."""
     found = {name for part in walk(term) for poly in polys(part) for name in poly.symbols()}
-    return frozenset(found | {part.name for part in walk(term) if isinstance(part, Argument)})
-
-
-def substitute(term: Term, values: Mapping[str, Dim]) -> Term:
-    """The term with index variables replaced by polynomials; folds' variables are used nowhere else."""
-    if not values:
-        return term
-
-    def inner(part: Term) -> Term:
-        return rebuild(part, inner, lambda poly: poly.substitute(values))
-
-    return inner(term)
+    return frozenset(
+        found | {part.tensor for part in walk(term) if isinstance(part, Read) and not part.indices}
+    )
 
 
 def arrays_read(term: Term) -> frozenset[str]:
     """Arrays that the term reads."""
-    return frozenset(inner.array for inner in walk(term) if isinstance(inner, TermRead))
+    return frozenset(read.tensor for read in loads(term))

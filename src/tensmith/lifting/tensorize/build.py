@@ -15,12 +15,13 @@ import numpy as np
 
 from tensmith.formula.arith import Array
 from tensmith.formula.poly import Poly
+from tensmith.formula.types import INT, MachineType
 from tensmith.ir import Node, Program, TensorType
 from tensmith.ir.onnx_schema import ELEMENT_CODES
 from tensmith.ir.op import OPS
 from tensmith.ir.types import DTYPES
 from tensmith.lifting.lifted import ArrayView, Input
-from tensmith.lifting.loops import NOWHERE, Scalar
+from tensmith.lifting.loops import NOWHERE
 from tensmith.lifting.refusal import Refusal
 
 
@@ -33,9 +34,9 @@ class Tensor:
     axes: tuple[str, ...] = ()
 
 
-def dtype_of(type_: Scalar) -> str:
+def dtype_of(type_: MachineType) -> str:
     """TensIR's element type; unbounded integers are computed in 64 bits."""
-    return "i64" if type_.name == "int" else type_.name
+    return "i64" if type_ == INT else type_
 
 
 @dataclass
@@ -90,7 +91,7 @@ class Build:
         found = self._once((view, dtype), make)
         return Tensor(found.name, dtype, axes)
 
-    def scalar(self, parameter: str, type_: Scalar) -> Tensor:
+    def scalar(self, parameter: str, type_: MachineType) -> Tensor:
         """An input that is a scalar parameter."""
         dtype = dtype_of(type_)
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tensmith.formula.expr import fresh
+from tensmith.formula.expr import Choose, Num, fresh, substitute
 from tensmith.formula.poly import Poly
+from tensmith.lifting.summary import Term
 from tensmith.lifting.tensorize import positions
-from tensmith.lifting.tensorize.affine import arrays_read, linear, substitute
+from tensmith.lifting.tensorize.affine import arrays_read, linear
 from tensmith.lifting.tensorize.build import Tensor, dtype_of
-from tensmith.lifting.terms import Term, TermChoose, TermNumber
 
 if TYPE_CHECKING:
     from tensmith.lifting.tensorize.lower import Lowering
@@ -45,14 +45,14 @@ def bounds_of(conditions: Sequence[Poly], extents: Mapping[str, Poly]) -> tuple[
     return tuple(found.values())
 
 
-def lower(lowering: Lowering, term: TermChoose) -> Tensor:
+def lower(lowering: Lowering, term: Choose) -> Tensor:
     """The tensor of a choice by position."""
     mask = positions.mask(lowering, term.conditions)
     otherwise = lowering.lower_guarded(term.otherwise, (mask, False))
     bounds = bounds_of(term.conditions, lowering.build.extents)
     if bounds is not None and arrays_read(term.then):
         then = _in_box(lowering, term.then, bounds)
-        if isinstance(term.otherwise, TermNumber) and term.otherwise.value == 0:
+        if isinstance(term.otherwise, Num) and term.otherwise.value == 0:
             return then
     else:
         then = lowering.lower_guarded(term.then, (mask, True))

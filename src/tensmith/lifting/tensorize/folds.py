@@ -10,14 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tensmith.formula.expr import fresh
+from tensmith.formula.expr import Num, Reduce, fresh, substitute
+from tensmith.formula.functions import JOINS
 from tensmith.formula.poly import Poly
 from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.summarize.constants import infinite
+from tensmith.lifting.summary import Term, first
 from tensmith.lifting.tensorize import positions, products
-from tensmith.lifting.tensorize.affine import linear, substitute, symbols
+from tensmith.lifting.tensorize.affine import linear, symbols
 from tensmith.lifting.tensorize.build import Tensor, dtype_of
-from tensmith.lifting.tensorize.windows import JOIN, identity, is_window, starts_plain, unrolled
-from tensmith.lifting.terms import Fold, Term, TermNumber, infinite
+from tensmith.lifting.tensorize.operators import op_of
+from tensmith.lifting.tensorize.windows import identity, is_window, starts_plain, unrolled
 
 if TYPE_CHECKING:
     from tensmith.lifting.tensorize.lower import Lowering
@@ -34,7 +37,7 @@ class FoldRange:
     mask: tuple[Poly, ...] = ()
 
 
-def lower(lowering: Lowering, fold: Fold) -> Tensor:
+def lower(lowering: Lowering, fold: Reduce) -> Tensor:
     """The tensor of a fold."""
     if is_window(fold, lowering.build.extents):
         return lowering.lower(unrolled(fold))
@@ -48,17 +51,17 @@ def lower(lowering: Lowering, fold: Fold) -> Tensor:
     return _joined(lowering, fold, products.total(lowering, fold, around))
 
 
-def _joined(lowering: Lowering, fold: Fold, value: Tensor) -> Tensor:
+def _joined(lowering: Lowering, fold: Reduce, value: Tensor) -> Tensor:
     """The fold's start joined to the value of the rest."""
     if starts_plain(fold):
         return value
-    return lowering.build.elementwise(JOIN[fold.kind], lowering.lower(fold.start), value)
+    return lowering.build.elementwise(op_of(JOINS[fold.kind]), lowering.lower(first(fold)), value)
 
 
 # Triangles
 
 
-def rectangle(lowering: Lowering, fold: Fold) -> FoldRange:
+def rectangle(lowering: Lowering, fold: Reduce) -> FoldRange:
     """The fold over a rectangle that holds every value its variable takes, and the mask that cuts it."""
     extents = lowering.build.extents
     outer = [v for v in extents if v in fold.extent.symbols()]
@@ -84,7 +87,7 @@ def rectangle(lowering: Lowering, fold: Fold) -> FoldRange:
     return FoldRange(var, body, tuple(mask))
 
 
-def _running_sum(lowering: Lowering, fold: Fold) -> Tensor | None:
+def _running_sum(lowering: Lowering, fold: Reduce) -> Tensor | None:
     """A sum over k < v or k <= v of what does not vary with v: a cumulative sum along v."""
     build = lowering.build
     outer = [v for v in build.extents if v in fold.extent.symbols()]
@@ -104,15 +107,15 @@ def _running_sum(lowering: Lowering, fold: Fold) -> Tensor | None:
 # Products, maxima and minima
 
 
-def _with_start(fold: Fold) -> Fold | None:
+def _with_start(fold: Reduce) -> Reduce | None:
     """A maximum that starts at the element before its first, as one over that element too."""
-    if fold.kind not in ("max", "min") or substitute(fold.body, {fold.var: -1}) != fold.start:
+    if fold.kind not in ("max", "min") or substitute(fold.body, {fold.var: -1}) != first(fold):
         return None
     body = substitute(fold.body, {fold.var: Poly.symbol(fold.var) - 1})
     return replace(fold, extent=fold.extent + 1, body=body, start=identity(fold.kind, fold.type))
 
 
-def _reduced(lowering: Lowering, fold: Fold, around: FoldRange) -> Tensor:
+def _reduced(lowering: Lowering, fold: Reduce, around: FoldRange) -> Tensor:
     """The body over the joint space, reduced; positions outside the mask, and none at all, change nothing.
 
     A constant start serves as well as the identity there, and is then joined.
@@ -120,8 +123,8 @@ def _reduced(lowering: Lowering, fold: Fold, around: FoldRange) -> Tensor:
     build = lowering.build
     dtype = dtype_of(fold.type)
     body = lowering.lower(around.body)
-    neutral = fold.kind != "prod" and _is_constant(fold.start)
-    unit = lowering.lower(fold.start if neutral else identity(fold.kind, fold.type))
+    neutral = fold.kind != "prod" and _is_constant(first(fold))
+    unit = lowering.lower(first(fold) if neutral else identity(fold.kind, fold.type))
     if around.mask:
         body = build.elementwise("where", positions.mask(lowering, around.mask), body, unit, dtype=dtype)
     axes = build.ordered((*body.axes, around.var))
@@ -139,4 +142,4 @@ def _reduced(lowering: Lowering, fold: Fold, around: FoldRange) -> Tensor:
 
 
 def _is_constant(term: Term) -> bool:
-    return isinstance(term, TermNumber) or infinite(term) != 0
+    return isinstance(term, Num) or infinite(term) != 0

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from tensmith.ir import Node, Program
 from tensmith.lifting.choices import ALWAYS, Cases, Choice, needed
 from tensmith.lifting.lifted import ArrayView
+from tensmith.lifting.summary import Path
 from tensmith.lifting.tensorize.build import Build, Tensor
-from tensmith.lifting.terms import Path
 
 if TYPE_CHECKING:
     from tensmith.lifting.tensorize.lower import Lowering

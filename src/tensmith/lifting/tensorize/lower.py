@@ -6,16 +6,14 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TypeAlias
 
-from tensmith.formula.expr import fresh
+from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, Size, fresh, substitute
 from tensmith.formula.poly import Poly
-from tensmith.lifting.loops import Scalar
-from tensmith.lifting.summary import StridedMemory, Summary
+from tensmith.formula.types import MachineType
+from tensmith.lifting.summary import StridedMemory, Summary, Term
 from tensmith.lifting.tensorize import cases, folds, operators, positions
-from tensmith.lifting.tensorize.affine import substitute
 from tensmith.lifting.tensorize.build import Build, Tensor, dtype_of
 from tensmith.lifting.tensorize.reads import variables_of, view_of
 from tensmith.lifting.tensorize.sizes import Sizes
-from tensmith.lifting.terms import Argument, Fold, Index, Operation, Term, TermChoose, TermNumber, TermRead
 
 # A condition, and what it is where something is chosen.
 Chosen: TypeAlias = tuple[Tensor, bool]
@@ -96,30 +94,31 @@ class Lowering:
 
     def _lower(self, term: Term) -> Tensor:
         match term:
-            case TermNumber(value, type_):
-                return self.number(value, type_)
-            case Index(poly, type_):
+            case Num(value, type_):
+                return self.number(Fraction(value), type_)
+            case Size(poly, type_):
                 return positions.value(self, poly, dtype_of(type_))
-            case Argument(name, type_):
+            case Read(name, (), type_):
                 return self.build.scalar(name, type_)
-            case TermRead():
+            case Read():
                 return self.read(term)
-            case Operation():
+            case Call():
                 return operators.lower(self, term)
-            case Fold():
+            case Reduce():
                 return folds.lower(self, term)
-            case TermChoose():
+            case Choose():
                 return cases.lower(self, term)
+        raise TypeError(f"not a term: {term!r}")
 
-    def number(self, value: Fraction, type_: Scalar) -> Tensor:
+    def number(self, value: Fraction, type_: MachineType) -> Tensor:
         """A constant of the type."""
         exact = float(value) if type_.kind == "float" else int(value)
         return self.build.constant(exact, dtype_of(type_))
 
-    def read(self, term: TermRead) -> Tensor:
+    def read(self, term: Read) -> Tensor:
         """An input that holds the elements read, one for each value of the variables in the subscripts."""
         axes = variables_of(term.indices, self.build.extents)
-        view = view_of(self.grid(term.array), term.indices, self.build.extents, axes)
+        view = view_of(self.grid(term.tensor), term.indices, self.build.extents, axes)
         if not self.guarded:
             self.certain.add((view.array, view.offset))
         return self.build.view(view, dtype_of(term.type), axes)

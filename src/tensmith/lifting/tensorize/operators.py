@@ -8,56 +8,62 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from tensmith.lifting.loops import Scalar
+from tensmith.formula.expr import Call, Num
+from tensmith.formula.types import MachineType
 from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.summarize.constants import infinite
+from tensmith.lifting.summary import Term
 from tensmith.lifting.tensorize.affine import arrays_read
 from tensmith.lifting.tensorize.build import Tensor, dtype_of
-from tensmith.lifting.terms import Operation, Term, TermNumber, infinite
 
 if TYPE_CHECKING:
     from tensmith.lifting.tensorize.lower import Lowering
 
-# Operator -> TensIR op of the same meaning.
-_SAME = {
-    "add": "add", "sub": "sub", "mul": "mul", "abs": "abs", "min": "min", "max": "max",
-    "band": "bitwise_and", "bor": "bitwise_or", "bxor": "bitwise_xor", "bnot": "bitwise_not",
-    "exp": "exp", "log": "log", "sqrt": "sqrt", "sin": "sin", "cos": "cos", "tan": "tan", "tanh": "tanh",
-    "floor": "floor", "ceil": "ceil",
-}  # fmt: skip
-_BOOLEAN = {"lt": "less", "le": "less_or_equal", "eq": "equal", "or": "or", "and": "and", "not": "not"}
-
-Meaning: TypeAlias = "Callable[[Lowering, Operation], Tensor]"
+# Operator -> TensIR op of the same meaning, where its name is another.
+_NAMED = {"maximum": "max", "minimum": "min", "less_equal": "less_or_equal"}
+_SAME = frozenset({
+    "add", "sub", "mul", "abs", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor",
+    "bitwise_not", "exp", "log", "sqrt", "sin", "cos", "tan", "tanh", "floor", "ceil",
+})  # fmt: skip
+_BOOLEAN = frozenset({"less", "less_equal", "equal", "or", "and", "not"})
 
 
-def lower(lowering: Lowering, term: Operation) -> Tensor:
+def op_of(operator: str) -> str:
+    """The TensIR op that an operator is."""
+    return _NAMED.get(operator, operator)
+
+
+Meaning: TypeAlias = "Callable[[Lowering, Call], Tensor]"
+
+
+def lower(lowering: Lowering, term: Call) -> Tensor:
     """The tensor of an operator applied to terms."""
-    operator, build = term.operator, lowering.build
+    operator, build = term.function, lowering.build
     if operator in _SPECIAL:
         return _SPECIAL[operator](lowering, term)
-    arguments = [lowering.lower(argument) for argument in term.arguments]
-    if operator in _BOOLEAN:
-        return build.elementwise(_BOOLEAN[operator], *arguments, dtype="bool")
-    if operator in _SAME:
-        return build.elementwise(_SAME[operator], *arguments, dtype=dtype_of(term.type))
+    arguments = [lowering.lower(argument) for argument in term.args]
+    if operator in _BOOLEAN | _SAME:
+        dtype = "bool" if operator in _BOOLEAN else dtype_of(term.type)
+        return build.elementwise(op_of(operator), *arguments, dtype=dtype)
     raise Refusal(f"operator '{operator}' has no tensor form")
 
 
-def _cast(lowering: Lowering, term: Operation) -> Tensor:
-    return lowering.build.cast(lowering.lower(term.arguments[0]), dtype_of(term.type))
+def _cast(lowering: Lowering, term: Call) -> Tensor:
+    return lowering.build.cast(lowering.lower(term.args[0]), dtype_of(term.type))
 
 
-def _infinity(lowering: Lowering, term: Operation) -> Tensor:
+def _infinity(lowering: Lowering, term: Call) -> Tensor:
     return lowering.build.constant(np.inf, dtype_of(term.type))
 
 
-def _negative(lowering: Lowering, term: Operation) -> Tensor:
+def _negative(lowering: Lowering, term: Call) -> Tensor:
     if infinite(term):
         return lowering.build.constant(-np.inf, dtype_of(term.type))
-    return lowering.build.elementwise("neg", lowering.lower(term.arguments[0]))
+    return lowering.build.elementwise("neg", lowering.lower(term.args[0]))
 
 
-def _not_equal(lowering: Lowering, term: Operation) -> Tensor:
-    a, b = map(lowering.lower, term.arguments)
+def _not_equal(lowering: Lowering, term: Call) -> Tensor:
+    a, b = map(lowering.lower, term.args)
     return lowering.build.elementwise("not", lowering.build.elementwise("equal", a, b, dtype="bool"))
 
 
@@ -67,7 +73,7 @@ def _not_equal(lowering: Lowering, term: Operation) -> Tensor:
 def _divisor(lowering: Lowering, term: Term) -> Tensor:
     """The divisor; where its value may not be used, 1 in its place, or in the place of 0."""
     tensor = lowering.lower(term)
-    if isinstance(term, TermNumber) or tensor.dtype[0] not in "iu":
+    if isinstance(term, Num) or tensor.dtype[0] not in "iu":
         return tensor
     build, asked = lowering.build, lowering.asked & set(arrays_read(term))
     if not lowering.guarded or (asked and lowering.choices):
@@ -84,25 +90,25 @@ def _divisor(lowering: Lowering, term: Term) -> Tensor:
     return build.elementwise("where", zero, build.constant(1, tensor.dtype), tensor, dtype=tensor.dtype)
 
 
-def _divide(lowering: Lowering, term: Operation) -> Tensor:
-    a, b = lowering.lower(term.arguments[0]), _divisor(lowering, term.arguments[1])
+def _divide(lowering: Lowering, term: Call) -> Tensor:
+    a, b = lowering.lower(term.args[0]), _divisor(lowering, term.args[1])
     return lowering.build.elementwise("div", a, b)
 
 
-def _remainder(lowering: Lowering, term: Operation) -> Tensor:
-    a, b = lowering.lower(term.arguments[0]), _divisor(lowering, term.arguments[1])
+def _remainder(lowering: Lowering, term: Call) -> Tensor:
+    a, b = lowering.lower(term.args[0]), _divisor(lowering, term.args[1])
     return lowering.build.elementwise("mod", a, b, fmod=1)
 
 
-def _floor_remainder(lowering: Lowering, term: Operation) -> Tensor:
-    a, b = lowering.lower(term.arguments[0]), _divisor(lowering, term.arguments[1])
+def _floor_remainder(lowering: Lowering, term: Call) -> Tensor:
+    a, b = lowering.lower(term.args[0]), _divisor(lowering, term.args[1])
     return lowering.build.elementwise("mod", a, b)
 
 
-def _floor_divide(lowering: Lowering, term: Operation) -> Tensor:
+def _floor_divide(lowering: Lowering, term: Call) -> Tensor:
     """(a - a mod b) / b, which is exact on integers; floor(a / b) on floats."""
     build = lowering.build
-    a, b = lowering.lower(term.arguments[0]), _divisor(lowering, term.arguments[1])
+    a, b = lowering.lower(term.args[0]), _divisor(lowering, term.args[1])
     if a.dtype[0] == "f":
         return build.elementwise("floor", build.elementwise("div", a, b))
     return build.elementwise("div", build.elementwise("sub", a, build.elementwise("mod", a, b)), b)
@@ -113,8 +119,8 @@ def _floor_divide(lowering: Lowering, term: Operation) -> Tensor:
 
 def widened(term: Term) -> Term:
     """The term inside casts that keep every value."""
-    while isinstance(term, Operation) and term.operator == "cast":
-        inner = term.arguments[0]
+    while isinstance(term, Call) and term.function == "cast":
+        inner = term.args[0]
         source, target = inner.type, term.type
         if source.kind != "int" or target.kind != "int" or not _holds(target, source):
             break
@@ -122,7 +128,7 @@ def widened(term: Term) -> Term:
     return term
 
 
-def _holds(target: Scalar, source: Scalar) -> bool:
+def _holds(target: MachineType, source: MachineType) -> bool:
     """Whether every value of `source` is one of `target`."""
     if target.bits is None or source.bits is None:
         return target.bits is None
@@ -131,8 +137,8 @@ def _holds(target: Scalar, source: Scalar) -> bool:
     return target.signed and target.bits > source.bits
 
 
-def _select(lowering: Lowering, term: Operation) -> Tensor:
-    condition, a, b = term.arguments
+def _select(lowering: Lowering, term: Call) -> Tensor:
+    condition, a, b = term.args
     if (extreme := _extreme(condition, a, b)) is not None:
         return lowering.build.elementwise(extreme, lowering.lower(a), lowering.lower(b))
     mask = lowering.lower(condition)
@@ -142,9 +148,11 @@ def _select(lowering: Lowering, term: Operation) -> Tensor:
 
 def _extreme(condition: Term, a: Term, b: Term) -> str | None:
     """ "min" or "max" where a selection is one; of integers alone, as NaN decides the others."""
-    if not (isinstance(condition, Operation) and condition.operator in ("lt", "le") and a.type.kind == "int"):
+    if not (
+        isinstance(condition, Call) and condition.function in ("less", "less_equal") and a.type.kind == "int"
+    ):
         return None
-    left, right = map(widened, condition.arguments)
+    left, right = map(widened, condition.args)
     if (left, right) == (widened(a), widened(b)):
         return "min"
     return "max" if (left, right) == (widened(b), widened(a)) else None
@@ -153,33 +161,33 @@ def _extreme(condition: Term, a: Term, b: Term) -> str | None:
 # Powers, rounding, shifts
 
 
-def _power(lowering: Lowering, term: Operation) -> Tensor:
+def _power(lowering: Lowering, term: Call) -> Tensor:
     """A product for exponents 2 to 4, as repeated multiplication is what they mean."""
-    base, exponent = term.arguments
+    base, exponent = term.args
     tensor = lowering.build.cast(lowering.lower(base), dtype_of(term.type))
-    if isinstance(exponent, TermNumber) and exponent.value in (2, 3, 4):
+    if isinstance(exponent, Num) and exponent.value in (2, 3, 4):
         square = lowering.build.elementwise("mul", tensor, tensor)
         other = {2: None, 3: tensor, 4: square}[int(exponent.value)]
         return square if other is None else lowering.build.elementwise("mul", square, other)
     return lowering.build.elementwise("pow", tensor, lowering.lower(exponent))
 
 
-def _round(lowering: Lowering, term: Operation) -> Tensor:
+def _round(lowering: Lowering, term: Call) -> Tensor:
     """To nearest; halves to even in Python, away from zero in C."""
-    build, x = lowering.build, lowering.lower(term.arguments[0])
+    build, x = lowering.build, lowering.lower(term.args[0])
     if lowering.summary.function.language == "python":
         return build.cast(build.elementwise("round", x), dtype_of(term.type))
     size = build.elementwise("abs", x)
     whole = build.elementwise("floor", size)
-    half = lowering.number(Fraction(1, 2), term.arguments[0].type)
+    half = lowering.number(Fraction(1, 2), term.args[0].type)
     above = build.elementwise("less_or_equal", half, build.elementwise("sub", size, whole), dtype="bool")
     rounded = build.elementwise("add", whole, build.cast(above, x.dtype))
     return build.cast(build.elementwise("mul", build.elementwise("sign", x), rounded), dtype_of(term.type))
 
 
 def _shift(direction: str) -> Meaning:
-    def meaning(lowering: Lowering, term: Operation) -> Tensor:
-        a, b = map(lowering.lower, term.arguments)
+    def meaning(lowering: Lowering, term: Call) -> Tensor:
+        a, b = map(lowering.lower, term.args)
         return lowering.build.elementwise(
             "bit_shift", a, lowering.build.cast(b, a.dtype), direction=direction
         )
@@ -191,15 +199,14 @@ _SPECIAL: dict[str, Meaning] = {
     "cast": _cast,
     "inf": _infinity,
     "neg": _negative,
-    "ne": _not_equal,
+    "not_equal": _not_equal,
     "div": _divide,
-    "tdiv": _divide,
-    "tmod": _remainder,
-    "fdiv": _floor_divide,
-    "fmod": _floor_remainder,
-    "select": _select,
+    "fmod": _remainder,
+    "floor_div": _floor_divide,
+    "mod": _floor_remainder,
+    "where": _select,
     "pow": _power,
     "round": _round,
-    "shl": _shift("LEFT"),
-    "shr": _shift("RIGHT"),
+    "left_shift": _shift("LEFT"),
+    "right_shift": _shift("RIGHT"),
 }

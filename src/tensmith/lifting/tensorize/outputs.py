@@ -6,17 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from tensmith.formula.expr import fresh
+from tensmith.formula.expr import Choose, Num, Read, fresh, substitute
 from tensmith.formula.poly import Poly
+from tensmith.formula.types import MachineType
 from tensmith.lifting.lifted import ArrayView, Output
-from tensmith.lifting.loops import Scalar
-from tensmith.lifting.summary import Result, Written
-from tensmith.lifting.tensorize.affine import arrays_read, linear, substitute
+from tensmith.lifting.summary import Result, Term, Written
+from tensmith.lifting.tensorize.affine import arrays_read, linear
 from tensmith.lifting.tensorize.build import Tensor
 from tensmith.lifting.tensorize.lower import Lowering
 from tensmith.lifting.tensorize.reads import view_of
 from tensmith.lifting.tensorize.sizes import Sizes
-from tensmith.lifting.terms import Term, TermChoose, TermNumber, TermRead
 
 
 @dataclass(frozen=True)
@@ -77,12 +76,12 @@ def _ascending(written: Written) -> Written:
 
 def _over(part: Written, earlier: Sequence[Written], result: Result) -> Term:
     """The value where a part is written, elsewhere in its box what the array held by then."""
-    held: Term = TermRead(result.name, part.at, result.type)
+    held: Term = Read(result.name, part.at, result.type)
     inside = [Poly.symbol(v) for v in part.indices]
     inside += [extent - 1 - Poly.symbol(v) for v, extent in zip(part.indices, part.extents)]
     for other in earlier:
         held = _over_position(other, part.at, inside, held, result.type)
-    return TermChoose(part.where, part.value, held, result.type)
+    return Choose(part.where, part.value, held, result.type)
 
 
 def _is_whole(view: ArrayView) -> bool:
@@ -110,7 +109,7 @@ def _boxes(sizes: Sizes, written: Written) -> Iterator[Written]:
         yield from _boxes(sizes, _cut(sizes, replace(written, where=()), written.where))
         return
     value = written.value
-    if not isinstance(value, TermChoose) or not _bounds(value, written):
+    if not isinstance(value, Choose) or not _bounds(value, written):
         yield written
         return
     other = replace(written, value=value.otherwise)
@@ -125,7 +124,7 @@ def _boxes(sizes: Sizes, written: Written) -> Iterator[Written]:
 
 def _bounds(value: Term, written: Written) -> bool:
     """Whether all conditions that choose among values bound single variables."""
-    if not isinstance(value, TermChoose):
+    if not isinstance(value, Choose):
         return True
     return all(_bound(c, written) for c in value.conditions) and _bounds(value.otherwise, written)
 
@@ -185,7 +184,7 @@ def _returned(lowering: Lowering, result: Result) -> Placed:
     indices = tuple(fresh("i") for _ in shape)
     for variable, extent in zip(indices, shape):
         lowering.index(variable, extent)
-    value: Term = TermNumber(Fraction(0), result.type)
+    value: Term = Num(Fraction(0), result.type)
     position = tuple(map(Poly.symbol, indices))
     inside = [*position, *(extent - 1 - place for extent, place in zip(shape, position))]
     for part in result.written:
@@ -195,7 +194,7 @@ def _returned(lowering: Lowering, result: Result) -> Placed:
 
 
 def _over_position(
-    part: Written, position: Sequence[Poly], inside: Sequence[Poly], otherwise: Term, type_: Scalar
+    part: Written, position: Sequence[Poly], inside: Sequence[Poly], otherwise: Term, type_: MachineType
 ) -> Term:
     """What a part writes at a position, and `otherwise` where it writes nothing; inside: known to be >= 0."""
     moved: dict[str, Poly] = {}
@@ -210,4 +209,4 @@ def _over_position(
     conditions += [condition.substitute(moved) for condition in part.where]
     here = substitute(part.value, moved)
     left = tuple(condition for condition in conditions if condition not in inside)
-    return TermChoose(left, here, otherwise, type_) if left else here
+    return Choose(left, here, otherwise, type_) if left else here

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tensmith.formula.poly import Atom, FloorDiv, Monomial, Poly
-from tensmith.lifting.loops import I64, Scalar
+from tensmith.formula.types import I64, MachineType
 from tensmith.lifting.tensorize.build import Tensor
 
 if TYPE_CHECKING:
@@ -57,13 +57,13 @@ def _atom(lowering: Lowering, atom: Atom, dtype: str) -> Tensor:
     return build.cast(build.scalar(atom, _parameter_type(lowering, atom)), dtype)
 
 
-def _parameter_type(lowering: Lowering, name: str) -> Scalar:
+def _parameter_type(lowering: Lowering, name: str) -> MachineType:
     for parameter in lowering.summary.function.parameters:
-        if isinstance(parameter.type, Scalar) and parameter.name == name:
+        if isinstance(parameter.type, MachineType) and parameter.name == name:
             return parameter.type
         fields = getattr(parameter.type, "fields", ())
         for field, type_ in fields:
-            if isinstance(type_, Scalar) and f"{parameter.name}.{field}" == name:
+            if isinstance(type_, MachineType) and f"{parameter.name}.{field}" == name:
                 return type_
     return I64
 

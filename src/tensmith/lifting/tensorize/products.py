@@ -11,28 +11,29 @@ from functools import reduce as fold_left
 from string import ascii_letters
 from typing import TYPE_CHECKING
 
+from tensmith.formula.expr import Call, Num, Reduce
 from tensmith.formula.poly import Poly
+from tensmith.lifting.summary import Term
 from tensmith.lifting.tensorize import positions
 from tensmith.lifting.tensorize.affine import symbols
 from tensmith.lifting.tensorize.build import Tensor, dtype_of
 from tensmith.lifting.tensorize.windows import is_window, starts_plain
-from tensmith.lifting.terms import Fold, Operation, Term, TermNumber
 
 if TYPE_CHECKING:
     from tensmith.lifting.tensorize.folds import FoldRange
     from tensmith.lifting.tensorize.lower import Lowering
 
 
-def total(lowering: Lowering, fold: Fold, around: FoldRange) -> Tensor:
+def total(lowering: Lowering, fold: Reduce, around: FoldRange) -> Tensor:
     """The sum of a body over a fold's variable and those of the sums directly inside it."""
     variables, body, mask = [around.var], around.body, around.mask
-    while isinstance(body, Fold) and _is_plain_sum(lowering, body):
+    while isinstance(body, Reduce) and _is_plain_sum(lowering, body):
         variable, body = lowering.counted(body.var, body.extent, body.body)
         variables.append(variable)
     return _sum(lowering, tuple(variables), body, mask, dtype_of(fold.type))
 
 
-def _is_plain_sum(lowering: Lowering, fold: Fold) -> bool:
+def _is_plain_sum(lowering: Lowering, fold: Reduce) -> bool:
     return (
         fold.kind == "sum"
         and starts_plain(fold)
@@ -43,9 +44,9 @@ def _is_plain_sum(lowering: Lowering, fold: Fold) -> bool:
 
 def _sum(lowering: Lowering, over: tuple[str, ...], body: Term, mask: tuple[Poly, ...], dtype: str) -> Tensor:
     build = lowering.build
-    if isinstance(body, Operation) and body.operator in ("add", "sub") and _contracts(lowering, over, body):
-        a, b = (_sum(lowering, over, part, mask, dtype) for part in body.arguments)
-        return build.elementwise(body.operator, a, b)
+    if isinstance(body, Call) and body.function in ("add", "sub") and _contracts(lowering, over, body):
+        a, b = (_sum(lowering, over, part, mask, dtype) for part in body.args)
+        return build.elementwise(body.function, a, b)
     tensors = [lowering.lower(factor) for factor in factors(body)]
     if mask:
         tensors = _masked(lowering, tensors, over, mask, dtype)
@@ -83,23 +84,18 @@ def _distributed(
 
 def factors(term: Term) -> list[Term]:
     """The factors of a product. A cast that widens a signed product is one of its factors."""
-    if isinstance(term, Operation) and term.operator == "mul":
-        return [factor for part in term.arguments for factor in factors(part)]
-    if isinstance(term, Operation) and term.operator == "neg" and term.type.kind != "bool":
-        return [TermNumber(Fraction(-1), term.type), *factors(term.arguments[0])]
-    if (
-        isinstance(term, Operation)
-        and term.operator == "cast"
-        and term.type.kind == "int"
-        and term.type.signed
-    ):
-        inner = term.arguments[0]
-        if isinstance(inner, Operation) and inner.operator == "mul" and _widens(inner, term):
-            return [Operation("cast", (factor,), term.type) for factor in factors(inner)]
+    if isinstance(term, Call) and term.function == "mul":
+        return [factor for part in term.args for factor in factors(part)]
+    if isinstance(term, Call) and term.function == "neg" and term.type.kind != "bool":
+        return [Num(Fraction(-1), term.type), *factors(term.args[0])]
+    if isinstance(term, Call) and term.function == "cast" and term.type.kind == "int" and term.type.signed:
+        inner = term.args[0]
+        if isinstance(inner, Call) and inner.function == "mul" and _widens(inner, term):
+            return [Call("cast", (factor,), term.type) for factor in factors(inner)]
     return [term]
 
 
-def _widens(inner: Operation, outer: Operation) -> bool:
+def _widens(inner: Call, outer: Call) -> bool:
     """Whether a signed product, which the source may not overflow, is cast to more bits."""
     source, target = inner.type, outer.type
     return (
@@ -110,8 +106,8 @@ def _widens(inner: Operation, outer: Operation) -> bool:
 
 def _contracts(lowering: Lowering, over: tuple[str, ...], body: Term) -> bool:
     """Whether the sum of some summand has fewer axes to hold than its body has."""
-    if isinstance(body, Operation) and body.operator in ("add", "sub"):
-        return any(_contracts(lowering, over, part) for part in body.arguments)
+    if isinstance(body, Call) and body.function in ("add", "sub"):
+        return any(_contracts(lowering, over, part) for part in body.args)
     variables = lowering.build.extents.keys()
     spaces = [symbols(factor) & variables for factor in factors(body)]
     inner = [space for space in spaces if space & set(over)]

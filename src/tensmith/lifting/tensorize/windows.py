@@ -7,58 +7,60 @@ from fractions import Fraction
 
 import numpy as np
 
+from tensmith.formula.expr import Call, Num, Read, Reduce, substitute
+from tensmith.formula.functions import JOINS
 from tensmith.formula.poly import Poly
+from tensmith.formula.types import MachineType
+from tensmith.formula.walk import walk
 from tensmith.ir.types import DTYPES
-from tensmith.lifting.loops import Scalar
-from tensmith.lifting.tensorize.affine import substitute
+from tensmith.lifting.summarize.constants import infinity
+from tensmith.lifting.summary import Term, first
 from tensmith.lifting.tensorize.build import dtype_of
-from tensmith.lifting.terms import Fold, Operation, Term, TermNumber, TermRead, infinity, walk
 
 # A window of at most this many elements is written out.
 TAPS = 25
-JOIN = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 
 
-def identity(kind: str, type_: Scalar) -> Term:
+def identity(kind: str, type_: MachineType) -> Term:
     """What joining leaves everything as it is."""
     if kind in ("sum", "prod"):
-        return TermNumber(Fraction(kind == "prod"), type_)
+        return Num(Fraction(kind == "prod"), type_)
     if type_.kind == "float":
         return infinity(kind == "min", type_)
     bounds = np.iinfo(DTYPES[dtype_of(type_)])
-    return TermNumber(Fraction(int(bounds.min if kind == "max" else bounds.max)), type_)
+    return Num(Fraction(int(bounds.min if kind == "max" else bounds.max)), type_)
 
 
-def starts_plain(fold: Fold) -> bool:
+def starts_plain(fold: Reduce) -> bool:
     """Whether joining the start changes nothing."""
-    return fold.start == identity(fold.kind, fold.type)
+    return first(fold) == identity(fold.kind, fold.type)
 
 
-def is_window(fold: Fold, extents: Mapping[str, Poly]) -> bool:
+def is_window(fold: Reduce, extents: Mapping[str, Poly]) -> bool:
     """Whether a small constant fold moves over an axis that another variable moves over too."""
     return _taps(fold) <= TAPS and any(
         fold.var in poly.symbols() and len(poly.symbols() & extents.keys()) >= 1
         for term in walk(fold.body)
-        if isinstance(term, TermRead)
+        if isinstance(term, Read)
         for poly in term.indices
     )
 
 
-def _taps(fold: Fold) -> int:
+def _taps(fold: Reduce) -> int:
     """How many terms unrolling makes, folds of constant extent inside included."""
     count = fold.extent.constant
     if count is None:
         return TAPS + 1
-    inner = [_taps(term) for term in walk(fold.body) if isinstance(term, Fold) and term.extent.constant]
+    inner = [_taps(term) for term in walk(fold.body) if isinstance(term, Reduce) and term.extent.constant]
     return max(0, count) * max(inner, default=1)
 
 
-def unrolled(fold: Fold) -> Term:
+def unrolled(fold: Reduce) -> Term:
     """The fold of constant extent as a chain of operators."""
     terms = [substitute(fold.body, {fold.var: k}) for k in range(fold.extent.constant or 0)]
     if not (starts_plain(fold) and terms):
-        terms.insert(0, fold.start)
+        terms.insert(0, first(fold))
     value = terms[0]
     for term in terms[1:]:
-        value = Operation(JOIN[fold.kind], (value, term), fold.type)
+        value = Call(JOINS[fold.kind], (value, term), fold.type)
     return value

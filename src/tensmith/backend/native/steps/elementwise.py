@@ -16,6 +16,7 @@ from tensmith.backend.native.steps.graph import StepGraph
 from tensmith.backend.native.steps.operands import Free, Reads
 from tensmith.backend.native.steps.step import Array, Dense, Light, Step
 from tensmith.formula.expr import Expr, Num, Read
+from tensmith.formula.types import BOOL, MachineType
 from tensmith.ir import Node
 from tensmith.ir.ops.quantization import OnGrid, decodes, encodes
 from tensmith.kernel import grid_code
@@ -117,7 +118,7 @@ class _Tree:
 
     def numbers(self, leaf: Callable[[str], Expr]) -> Expr:
         """The expression of numbers of any type, given those of what the tree reads."""
-        done: dict[str, Expr] = {"": Num(0, "bool")}  # what is left out is not read
+        done: dict[str, Expr] = {"": Num(0, BOOL)}  # what is left out is not read
 
         def number(name: str) -> Expr:
             if name not in done:
@@ -243,7 +244,7 @@ def _of_tensors(
         return f"{{{place(name)}}}" if number is None else f"splat({literal(number)})"
 
     def numbers(name: str) -> Expr:
-        dtype, constant = graph.dtypes[name], graph.constants.number(name)
+        dtype, constant = MachineType(graph.dtypes[name]), graph.constants.number(name)
         if constant is not None:
             return Num(constant if dtype[0] == "f" else int(constant), dtype)
         return Read(str(place(name)), (), dtype)

@@ -16,6 +16,7 @@ from tensmith.backend.native.steps.step import Array
 from tensmith.ctext.typed import Typing
 from tensmith.errors import EngineError, ProgramError
 from tensmith.formula.expr import Call, Expr, Num, Read, tensor
+from tensmith.formula.types import BOOL, F32, UNTYPED, MachineType
 from tensmith.ir import Node, Program
 from tensmith.ir.handlers import Handlers
 from tensmith.ir.op import Symbolic
@@ -118,28 +119,28 @@ def _vector(node: Node, found: Expr | None, constants: StaticValues) -> str | No
 
 def _quantization(program: Program, node: Node, grid: QuantizationParameters) -> ElementFunction:
     """Numbers as codes, what is no number as the least one, or codes as numbers; signed bytes stay signed."""
-    codes = program.type(quantized_values(node)).dtype
+    codes = MachineType(program.type(quantized_values(node)).dtype)
     vector = (grid_code.codes_of if encodes(node) else grid_code.numbers_of)(_hole(0), grid)
     least = -128 if codes == "i8" else 0
-    x: Expr = Read("0", (), program.type(node.inputs[0]).dtype)
+    x: Expr = Read("0", (), MachineType(program.type(node.inputs[0]).dtype))
     zero, scale, low, high = (
-        Num(float(number), "f32") for number in (grid.zero_point + least, grid.scale, least, least + 255)
+        Num(float(number), F32) for number in (grid.zero_point + least, grid.scale, least, least + 255)
     )
     if decodes(node):
-        off = Call("sub", (Call("cast", (x,), "f32"), zero), "f32")
-        return ElementFunction(vector, Call("mul", (off, scale), "f32"))
-    units = Call("round", (Call("div", (x, scale), "f32"),), "f32")
-    code = Call("add", (units, zero), "f32")
+        off = Call("sub", (Call("cast", (x,), F32), zero), F32)
+        return ElementFunction(vector, Call("mul", (off, scale), F32))
+    units = Call("round", (Call("div", (x, scale), F32),), F32)
+    code = Call("add", (units, zero), F32)
     for relation, bound in (("greater", low), ("less", high)):
-        code = Call("where", (Call(relation, (code, bound), "bool"), code, bound), "f32")
+        code = Call("where", (Call(relation, (code, bound), BOOL), code, bound), F32)
     return ElementFunction(vector, Call("cast", (code,), codes))
 
 
 def _meaning(program: Program, node: Node, constants: StaticValues) -> Expr | None:
     """The expression of a node; None where it is not elementwise, or has no C."""
-    dtypes = [program.type(name).dtype if name else "" for name in node.inputs]
-    typing = Typing(lambda name, at: Read(name, (), dtypes[int(name)]), EngineError, whole="")
-    dtype = program.type(node.output).dtype
+    dtypes = [MachineType(program.type(name).dtype) if name else UNTYPED for name in node.inputs]
+    typing = Typing(lambda name, at: Read(name, (), dtypes[int(name)]), EngineError, whole=UNTYPED)
+    dtype = MachineType(program.type(node.output).dtype)
     if node.kind(Conversion) is not None and len(node.inputs) == 1:
         return typing.cast(Read("0", (), dtypes[0]), dtype)
     op = node.kind(Elementwise)

@@ -14,6 +14,7 @@ from tensmith.backend.native.steps.step import Dense, Join, Light, Rename, Step
 from tensmith.backend.native.steps.views import is_view
 from tensmith.errors import EngineError
 from tensmith.formula.expr import Read
+from tensmith.formula.types import MachineType
 from tensmith.ir import Node
 from tensmith.ir.handlers import Handlers
 from tensmith.ir.ops.pooling import GlobalPool, Pool, Window
@@ -117,7 +118,7 @@ def _seen(graph: StepGraph, value: str) -> Step:
         return Rename(graph.names[root], name)
     reads = Reads(graph)
     dtype = graph.dtypes[value]
-    same = "{0}" if dtype == "f32" else Read("0", (), dtype)
+    same = "{0}" if dtype == "f32" else Read("0", (), MachineType(dtype))
     part = StridedStatement(same, (reads.operand(value),), StridedView.dense(view.shape))
     return Dense(Strided((part,), graph.isa.lanes, dtype), tuple(reads.sources), name, reads.constants)
 

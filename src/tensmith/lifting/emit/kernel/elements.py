@@ -8,6 +8,7 @@ from tensmith.ctext.typed import KnownRanges, Typing
 from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import PICKED, Call, Choose, Expr, Formula, Let, Num, Read, Reduce, Size, fresh
 from tensmith.formula.poly import Dim, FloorDiv, Poly
+from tensmith.formula.types import BOOL, I64, UNTYPED, MachineType
 from tensmith.ir.elements import Elements
 from tensmith.ir.op import Node
 from tensmith.ir.ops.sizes import flat_position
@@ -108,11 +109,11 @@ class KernelElements(Elements[Expr, Poly]):
             return self.literal(float(element) if dtype[0] == "f" else element.item(), dtype)
         return self._load(value, indices)
 
-    def literal(self, value: bool | int | float, dtype: str) -> Expr:
+    def literal(self, value: bool | int | float, dtype: MachineType) -> Expr:
         """See Elements."""
         return Num(value, dtype)
 
-    def size(self, size: Dim, dtype: str) -> Expr:
+    def size(self, size: Dim, dtype: MachineType) -> Expr:
         """See Elements."""
         return Size(Poly.of(size), dtype)
 
@@ -128,7 +129,11 @@ class KernelElements(Elements[Expr, Poly]):
         return x if x.type == target else self.apply("cast", (x,), node)
 
     def choose(
-        self, conditions: Sequence[Poly], then: Callable[[], Expr], otherwise: Callable[[], Expr], dtype: str
+        self,
+        conditions: Sequence[Poly],
+        then: Callable[[], Expr],
+        otherwise: Callable[[], Expr],
+        dtype: MachineType,
     ) -> Expr:
         """See Elements; what is known is not asked for."""
         known = [condition.constant for condition in conditions]
@@ -144,10 +149,10 @@ class KernelElements(Elements[Expr, Poly]):
         if isinstance(index, Num):
             return read(Poly.of(int(index.value)) + (size if index.value < 0 else 0))
         symbol, of = fresh(PICKED), node.output
-        wide = index if index.type == "i64" else Call("cast", (index,), "i64", of)
-        behind = Call("less", (wide, Num(0, "i64")), "bool", of)
-        back = Call("add", (wide, Size(Poly.of(size), "i64")), "i64", of)
-        position = Call("where", (behind, back, wide), "i64", of)
+        wide = index if index.type == "i64" else Call("cast", (index,), I64, of)
+        behind = Call("less", (wide, Num(0, I64)), BOOL, of)
+        back = Call("add", (wide, Size(Poly.of(size), I64)), I64, of)
+        position = Call("where", (behind, back, wide), I64, of)
         self.bounds.ranges = self.bounds.ranges.having([(symbol, Poly.of(size))])
         return Let(symbol, position, read(Poly.symbol(symbol)), self.dtype(of))
 
@@ -160,10 +165,10 @@ class KernelElements(Elements[Expr, Poly]):
     def read_formula(self, formula: Formula, indices: Sequence[Poly], node: Node) -> Expr:
         """See Elements."""
         dtype = self.dtype(node.output)
-        whole = dtype if dtype[0] in "iu" else "i64"
+        whole = dtype if dtype[0] in "iu" else I64
         typing = Typing(
             self.at, lambda reason: self.refuse(node, reason), self.bounds, node.output,
-            real="" if whole == dtype else dtype, whole="", narrow=whole,
+            real=UNTYPED if whole == dtype else dtype, whole=UNTYPED, narrow=whole,
         )  # fmt: skip
         return typing.typed(formula[tuple(indices)], dtype)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tensmith.lifting.loops import Array, Function, Parameter, Scalar, Struct
+from tensmith.formula.types import INT, MachineType
+from tensmith.lifting.loops import Array, Function, Parameter, Struct
 
 
-def flat_fields(parameter: Parameter) -> list[tuple[str, Scalar | Array]]:
+def flat_fields(parameter: Parameter) -> list[tuple[str, MachineType | Array]]:
     """A parameter as scalars and arrays, in order."""
     if isinstance(parameter.type, Struct):
         return [(f"{parameter.name}.{name}", type_) for name, type_ in parameter.type.fields]
@@ -30,6 +31,6 @@ def length_symbol(array: str, axis: int) -> str:
     return f"len({array}, {axis})"
 
 
-def element_name(type_: Scalar) -> str:
+def element_name(type_: MachineType) -> str:
     """TensIR's element type; unbounded integers are computed in 64 bits."""
-    return "i64" if type_.name == "int" else type_.name
+    return "i64" if type_ == INT else type_

@@ -14,6 +14,7 @@ from tensmith.ctext.names import Names, enclosed
 from tensmith.ctext.scalar import CBlock
 from tensmith.formula.expr import Read
 from tensmith.formula.poly import Poly, product
+from tensmith.formula.types import MachineType
 from tensmith.ir.ops.sizes import flat_position
 from tensmith.lifting.emit.c import CSource
 from tensmith.lifting.emit.kernel.elements import KernelElements, place
@@ -94,7 +95,7 @@ class Host(CSource):
         shape = self._shape(value)
         variables = tuple(f"pack {value} {axis}" for axis in range(len(shape)))
         indices = tuple(map(Poly.symbol, variables))
-        dtype = self.lifted.program.type(value).dtype
+        dtype = MachineType(self.lifted.program.type(value).dtype)
         entry = next((e for e in self.lifted.inputs if e.name == value), None)
         flat = Poly.of(flat_position(indices, shape))
         if entry is not None and entry.view is not None:
@@ -145,5 +146,5 @@ class Host(CSource):
         """A result put where the source writes it."""
         indices = tuple(map(Poly.symbol, step.variables))
         flat = Poly.of(flat_position(indices, step.extents))
-        source = Read(f"tensor {key}", (flat,), step.dtype)
+        source = Read(f"tensor {key}", (flat,), MachineType(step.dtype))
         nest_lines(scope, replace(step, expr=source))

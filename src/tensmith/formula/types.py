@@ -1,0 +1,31 @@
+"""Machine types of scalars, by TensIR's names: one class for loops, expressions and values of programs."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+_KINDS: dict[str, Literal["int", "float"]] = {"i": "int", "u": "int", "f": "float", "b": "float"}
+
+
+class MachineType(str):
+    """The name of a machine type, and what it says: "i32", "u8", "bf16", "bool"; "int" is Python's unbounded
+    integer, whose `bits` are None; "" is no type."""
+
+    __slots__ = ("bits", "kind", "signed")
+    __match_args__ = ("kind", "bits", "signed")
+    kind: Literal["int", "float", "bool", ""]
+    bits: int | None
+    signed: bool
+
+    def __new__(cls, name: str) -> MachineType:
+        """The type of a name."""
+        made = super().__new__(cls, name)
+        digits = name.lstrip("abfiu")
+        made.bits = 8 if name == "bool" else int(digits) if digits.isdigit() else None
+        made.kind = _KINDS.get(name[:1], "") if name != "bool" else "bool"
+        made.signed = made.kind in ("int", "float") and name[:1] != "u"
+        return made
+
+
+I32, I64, F32, F64 = map(MachineType, ("i32", "i64", "f32", "f64"))
+INT, BOOL, UNTYPED = map(MachineType, ("int", "bool", ""))
