@@ -20,7 +20,7 @@ FLOORS = (
     {"verify", "engine"},
     {"evaluate", "tune"},
     {"search", "config"},
-    {"deploy", "given", "compression", "preview", "explain", "lifting"},
+    {"deploy", "request", "compression", "preview", "explain", "lifting"},
     {"cli"},
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks import ROOT, parts
 from tensmith.lifting.loops import Function
-from tensmith.lifting.source.c import read_c
+from tensmith.lifting.source.c.read import read_c
 from tensmith.lifting.synthesis import Effort, SynthesisSettings, synthesise
 
 KERNELS = ROOT / "tests" / "lifting" / "kernels" / "cpp"

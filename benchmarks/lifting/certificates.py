@@ -13,8 +13,8 @@ from pathlib import Path
 
 from benchmarks import parts
 from benchmarks.lifting.files import SourceFile, arguments, files, on_one_core
+from tensmith.lifting.pipeline import lift_file
 from tensmith.lifting.recheck import recheck
-from tensmith.lifting.road import lift_file
 from tensmith.verify.lift_certificate import check
 
 SOLVERS = ("z3", "cvc5")

@@ -15,7 +15,7 @@ from corpus import ASKED, KERNELS
 
 from benchmarks import parts
 from benchmarks.lifting.files import SourceFile, arguments, files, on_one_core
-from tensmith.lifting.road import lift_file
+from tensmith.lifting.pipeline import lift_file
 
 COLD_STARTS = 5
 

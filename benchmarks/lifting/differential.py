@@ -23,8 +23,8 @@ from benchmarks import parts
 from benchmarks.lifting.files import SourceFile, arguments, files, on_one_core
 from tensmith.lifting.emit import EMITTERS
 from tensmith.lifting.lifted import Lifted
+from tensmith.lifting.pipeline import lift_file
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.road import lift_file
 
 ALIKE = 16  # inputs that have sizes and scalars in common
 PER_SHAPE = ("jax", "tensorflow")  # targets that trace anew for every shape: one in 12 inputs has another

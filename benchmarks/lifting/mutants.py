@@ -29,8 +29,8 @@ from tensmith.errors import TensmithError
 from tensmith.lifting.conditions import obligations, program_obligations
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array, Function, Struct
-from tensmith.lifting.source.c import read_c
-from tensmith.lifting.source.python import read_python
+from tensmith.lifting.source.c.read import read_c
+from tensmith.lifting.source.python.read import read_python
 from tensmith.lifting.summarize import summarize
 from tensmith.lifting.summary import Summary
 from tensmith.lifting.tensorize import tensorize

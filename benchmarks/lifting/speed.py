@@ -31,8 +31,8 @@ from tensmith.formula.types import MachineType
 from tensmith.lifting.auto import choose, sample
 from tensmith.lifting.emit import EMITTERS
 from tensmith.lifting.lifted import Lifted
+from tensmith.lifting.pipeline import lift_file, standard_steps
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.road import lift_file, standard_steps
 from tensmith.lifting.running import load
 from tensmith.lifting.second.values import Record
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tensmith.lifting.road import lift_file
+from tensmith.lifting.pipeline import lift_file
 
 HERE = Path(__file__).resolve().parent
 TURNS = 15

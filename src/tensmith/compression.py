@@ -1,7 +1,7 @@
 """The compress road: a model, its data, a device and a budget go in; a front of files that run comes out.
 
 read -> describe (one `Run`) -> judge the original -> simplify (exact) -> search (lossy plans, measured)
--> settle (held-out, once) -> write
+-> finalize (held-out, once) -> write
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from tensmith.config import Config, make_config
 from tensmith.data import Dataset, Subset
 from tensmith.data.fingerprint import fingerprint
 from tensmith.deploy.again import judged_as
+from tensmith.deploy.finalize import LATE, Finalized, finalists, finalize
 from tensmith.deploy.folder import WORK, RunFolder
 from tensmith.deploy.front import Front
 from tensmith.deploy.identity import run_identity
 from tensmith.deploy.schedule import Schedule
-from tensmith.deploy.settle import LATE, Settled, finalists, settle
 from tensmith.deploy.write import Story, write_run
 from tensmith.engine.base import Arrays, sizes_of, specs_of
 from tensmith.engine.compiled import stock
@@ -34,11 +34,11 @@ from tensmith.evaluate.energy import rapl_counter
 from tensmith.evaluate.judge import Judge
 from tensmith.evaluate.latency import BUSY
 from tensmith.evaluate.pace import ATTEMPT, CHECK, SAMPLE, Pace
-from tensmith.given import Given, Tell, judged_by, read_given
 from tensmith.hardware import detect_cpu, op_seconds
 from tensmith.hardware.target import HOST
 from tensmith.interrupt import postponed, unmissed
 from tensmith.ir import Program
+from tensmith.request import Request, Tell, judged_by, read_request
 from tensmith.rewrite.rule import Step
 from tensmith.search.beam import beam_search
 from tensmith.search.builder import Builder
@@ -104,19 +104,19 @@ def compress(
     module = None if isinstance(model, (str, os.PathLike)) else model
     path = model if module is None else Path(output) / WORK / "model.onnx"
     config = make_config(model=str(path), data=data if isinstance(data, str) else "", **options)
-    given = read_given(config, data, module, example_inputs)
+    request = read_request(config, data, module, example_inputs)
     voice = _Voice(progress or (lambda _: None))
-    seen = fingerprint(given.splits, given.dataset.task == "classification")
-    identity = run_identity(config, given.identity, seen, evaluation)
+    seen = fingerprint(request.splits, request.dataset.task == "classification")
+    identity = run_identity(config, request.identity, seen, evaluation)
     with RunFolder(Path(output), config, identity, resume) as folder:
-        given = given.on_disk()
-        task = judged_by(given, config, voice.tell, evaluation)
-        example = task.example(given.program, given.splits.search)
+        request = request.on_disk()
+        task = judged_by(request, config, voice.tell, evaluation)
+        example = task.example(request.program, request.splits.search)
         judge = Judge(task, example, config.threads, detect_cpu().cores)
-        if changed := forget_other_engines(folder.checkpoint, engine_versions(given.engines)):
+        if changed := forget_other_engines(folder.checkpoint, engine_versions(request.engines)):
             voice.tell(changed)
-        standard = _standard(given, config, judge, folder.checkpoint, voice)
-        run = _described(given, config, judge, folder)
+        standard = _standard(request, config, judge, folder.checkpoint, voice)
+        run = _described(request, config, judge, folder)
         builder = Builder(run, _calibrator(run), judge.pace)
         trials = Trials(
             builder, Race(run, folder.checkpoint), judge, standard, folder.checkpoint, voice.progress
@@ -132,11 +132,15 @@ def compress(
         stopped = _search(run, trials, sensitivities, schedule, config.hardware, voice)
         with unmissed(), _until_written(stopped) as interrupted:
             held_out = _held_out(run, trials.tried, schedule, voice)
-            settled = settle(run, builder, judge, trials.tried, held_out, voice.progress, schedule, counter)
-            _tell_of(settled, voice)
-            judged = judged_as(config, given.title, seen, task, len(held_out))
-            story = Story(config, given.title, trials.tried, start.program, sensitivities.found, voice.notes)
-            write_run(folder, run, checker, builder.calibration, settled, judged, story)
+            finalized = finalize(
+                run, builder, judge, trials.tried, held_out, voice.progress, schedule, counter
+            )
+            _tell_of(finalized, voice)
+            judged = judged_as(config, request.title, seen, task, len(held_out))
+            story = Story(
+                config, request.title, trials.tried, start.program, sensitivities.found, voice.notes
+            )
+            write_run(folder, run, checker, builder.calibration, finalized, judged, story)
             stopped = interrupted()
     front = Front.read(output)
     if stopped:
@@ -144,12 +148,14 @@ def compress(
     return front
 
 
-def _standard(given: Given, config: Config, judge: Judge, checkpoint: Checkpoint, voice: _Voice) -> Standard:
+def _standard(
+    request: Request, config: Config, judge: Judge, checkpoint: Checkpoint, voice: _Voice
+) -> Standard:
     """What the original answers on as much of the search split as lets some sixty candidates be judged.
 
     The original is judged first of all: what fails there is the input's fault.
     """
-    original, split = Contender(BASELINE_ENGINE, given.model), given.splits.search
+    original, split = Contender(BASELINE_ENGINE, request.model), request.splits.search
     probe = split.take(_PROBE_SAMPLES)
     outcome = judge.outcome(original, probe)
     # A resumed run goes on with as many as before: drops on other samples could not be compared.
@@ -165,18 +171,18 @@ def _standard(given: Given, config: Config, judge: Judge, checkpoint: Checkpoint
     return Standard(view, outcome)
 
 
-def _described(given: Given, config: Config, judge: Judge, folder: RunFolder) -> RunDescription:
+def _described(request: Request, config: Config, judge: Judge, folder: RunFolder) -> RunDescription:
     """The run that is asked for."""
     return RunDescription(
-        model=given.model,
-        program=given.program,
-        baseline=Contender(BASELINE_ENGINE, given.model),
+        model=request.model,
+        program=request.program,
+        baseline=Contender(BASELINE_ENGINE, request.model),
         task=judge.task,
-        splits=given.splits,
+        splits=request.splits,
         example=judge.example,
-        sizes=_sizes(given.program, judge.example),
-        target=given.target,
-        engines=given.engines,
+        sizes=_sizes(request.program, judge.example),
+        target=request.target,
+        engines=request.engines,
         objective=Objective(config.max_drop, config.max_size, config.max_latency, config.alpha, config.beta),
         threads=judge.threads,
         judging_threads=judge.judging_threads,
@@ -250,10 +256,10 @@ def _until_written(stopped: bool) -> AbstractContextManager[Callable[[], bool]]:
     return nullcontext(lambda: True) if stopped else postponed()
 
 
-def _tell_of(settled: Settled, voice: _Voice) -> None:
-    if late := sum(candidate.reason == LATE for candidate in settled.lost):
+def _tell_of(finalized: Finalized, voice: _Voice) -> None:
+    if late := sum(candidate.reason == LATE for candidate in finalized.lost):
         voice.tell(f"{late} more points were not judged on held-out data: {LATE}")
-    if settled.busy:
+    if finalized.busy:
         voice.tell(BUSY)
 
 

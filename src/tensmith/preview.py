@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tensmith.config import make_config
-from tensmith.given import Tell, judged_by, read_given
+from tensmith.request import Tell, judged_by, read_request
 from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.rewrite.trail import simplify
 from tensmith.search.describe import describe_plan
@@ -18,26 +18,28 @@ def preview(
 ) -> dict[str, Any]:
     """What `compress` would do, as plain JSON values; reads the model and the data and writes nothing."""
     config = make_config(model=str(model), data=data if isinstance(data, str) else "", **options)
-    given = read_given(config, data)
-    simplified = simplify(given.program).program
-    space = space_of(simplified, given.target, given.engines, {})
-    task = judged_by(given, config, progress or (lambda _: None))
+    request = read_request(config, data)
+    simplified = simplify(request.program).program
+    space = space_of(simplified, request.target, request.engines, {})
+    task = judged_by(request, config, progress or (lambda _: None))
     return {
         "model": config.model,
-        "nodes": {"read": len(given.program.nodes), "simplified": len(simplified.nodes)},
+        "nodes": {"read": len(request.program.nodes), "simplified": len(simplified.nodes)},
         "layers": [
             {"name": layer.site, "op": layer.op, "shape": list(layer.shape)}
             for layer in weighted_layers(simplified)
         ],
         "opaque": sorted({node.op for node in simplified.nodes if node.opaque is not None}),
-        "data": given.title,
-        "samples": {name: len(getattr(given.splits, name)) for name in ("calibration", "search", "held_out")},
+        "data": request.title,
+        "samples": {
+            name: len(getattr(request.splits, name)) for name in ("calibration", "search", "held_out")
+        },
         "measure": task.measure,
         "preprocess": getattr(task.preprocess, "name", None),
-        "target": given.target.name,
+        "target": request.target.name,
         "threads": config.threads,
         "time_budget": config.time_budget,
-        "engines": list(given.engines),
+        "engines": list(request.engines),
         "seeds": [describe_plan(idea.plan) for idea in space.seeds()],
         "config": config.model_dump(mode="json"),
     }

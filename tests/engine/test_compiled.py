@@ -35,7 +35,7 @@ def test_a_file_is_compiled_once_until_a_kernel_was_timed(model: Path) -> None:
     Timings().add(slowest, 0, 1e-9)
     tuned = compiled.load(compiled.compiled_folder(model, {}))
     assert list(tuned.manifest["kernels"].values()) == [str(slowest)]
-    untuned = compiled.load(compiled.compiled_folder(model, {}, compiled.Manner(compiled.UNTUNED)))
+    untuned = compiled.load(compiled.compiled_folder(model, {}, compiled.CompileOptions(compiled.UNTUNED)))
     assert untuned.manifest["kernels"] == compiled.load(first).manifest["kernels"]
 
 
@@ -67,7 +67,7 @@ def test_the_engine_refuses_precisions_that_there_are_not(model: Path) -> None:
 
 def test_a_precision_has_a_folder_of_its_own(model: Path) -> None:
     folders = {
-        compiled.compiled_folder(model, {}, compiled.Manner(compiled.UNTUNED, name))
+        compiled.compiled_folder(model, {}, compiled.CompileOptions(compiled.UNTUNED, name))
         for name in ("f32", "bf16")
     }
     assert len(folders) == 2

@@ -62,9 +62,9 @@ def test_native_refuses_what_mixed_runs(model: Path) -> None:
 
 
 def test_a_folder_is_found_again_and_loaded_as_it_is(model: Path) -> None:
-    manner = compiled.Manner(engine=compiled.MIXED)
-    folder = compiled.compiled_folder(model, {"batch": 5}, manner)
-    assert compiled.compiled_folder(model, {"batch": 5}, manner) == folder
+    options = compiled.CompileOptions(engine=compiled.MIXED)
+    folder = compiled.compiled_folder(model, {"batch": 5}, options)
+    assert compiled.compiled_folder(model, {"batch": 5}, options) == folder
     assert MIXED.prepare(folder, 1).run(rows(5))["rows"].shape[1] == 10
     (folder / "libmixed.so").write_bytes(b"")
     with pytest.raises(EngineError, match=r"mixed cannot load .*libmixed.so was altered"):

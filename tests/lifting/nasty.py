@@ -19,9 +19,9 @@ import numpy as np
 
 from tensmith.formula.types import MachineType
 from tensmith.lifting.loops import Array
+from tensmith.lifting.pipeline import lift_function
 from tensmith.lifting.result import LiftResult
-from tensmith.lifting.road import lift_function
-from tensmith.lifting.source.python import read_python_source
+from tensmith.lifting.source.python.read import read_python_source
 
 FLOATS = (0.0, 1.0, -1.0, 0.5, -2.5, 3.0, -0.0, math.nan, math.inf, -math.inf, 1e3)
 INTEGERS = (0, 1, -1, 2, 3, -3, 5, 7)

@@ -8,7 +8,7 @@ import warnings
 import pytest
 
 import tensmith
-from tensmith.lifting.road import lift_file
+from tensmith.lifting.pipeline import lift_file
 
 BACK = """
 def back(a: list[int]) -> int:

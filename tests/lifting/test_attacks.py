@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from lifting.harness_native import compilers
+from tensmith.lifting.pipeline import lift_file
 from tensmith.lifting.result import LiftResult
-from tensmith.lifting.road import lift_file
 from tensmith.lifting.second import SecondReader
 
 TABLES = Path(__file__).parent / "attacks"

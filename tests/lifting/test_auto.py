@@ -11,9 +11,9 @@ from corpus import KERNELS
 from tensmith.errors import EngineError, UsageError
 from tensmith.lifting import auto
 from tensmith.lifting.auto import choose, parse_sizes, sample
-from tensmith.lifting.road import lift_file, lift_function, standard_steps
+from tensmith.lifting.pipeline import lift_file, lift_function, standard_steps
 from tensmith.lifting.running import load
-from tensmith.lifting.source.python import read_python_source
+from tensmith.lifting.source.python.read import read_python_source
 
 GEMV = """
 def gemv(m: int, n: int, a: list[list[float]], x: list[float]):

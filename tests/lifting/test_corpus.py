@@ -18,8 +18,8 @@ import pytest
 from corpus import ALL, ASKED, GROUPS, Kernel
 from harness_targets import TARGETS, Loaded
 
+from tensmith.lifting.pipeline import lift_file
 from tensmith.lifting.result import LiftResult
-from tensmith.lifting.road import lift_file
 
 # How many inputs targets are compared on here, and how many in a row have sizes and scalars in common;
 # `benchmarks/lifting/differential.py` goes through all kernels and targets with thousands.

@@ -13,9 +13,9 @@ import pytest
 from corpus import KERNELS
 from harness_targets import TARGETS
 
+from tensmith.lifting.pipeline import emitter_of, lift_file
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.result import LiftResult
-from tensmith.lifting.road import emitter_of, lift_file
 
 # What is lifted once serves all of them.
 pytestmark = pytest.mark.xdist_group(__name__)

@@ -15,8 +15,8 @@ from corpus import Forbidden, forbidden
 from harness_targets import Numpy
 
 from tensmith.errors import TensmithError
+from tensmith.lifting.pipeline import lift_file
 from tensmith.lifting.result import LiftResult
-from tensmith.lifting.road import lift_file
 
 # What is lifted once serves all of them.
 pytestmark = pytest.mark.xdist_group(__name__)

@@ -9,8 +9,8 @@ import pytest
 
 from lifting.corpus import KERNELS
 from tensmith.errors import TensmithError, VerificationError
+from tensmith.lifting.pipeline import lift_file
 from tensmith.lifting.recheck import recheck
-from tensmith.lifting.road import lift_file
 from tensmith.verify.lift_certificate import NAME, check
 from verify.forgery import FORGERIES, forge
 

@@ -10,8 +10,8 @@ import pytest
 from harness_targets import Numpy
 
 from tensmith.errors import TensmithError
+from tensmith.lifting.pipeline import lift_file
 from tensmith.lifting.result import LiftResult
-from tensmith.lifting.road import lift_file
 
 RIGHT = {
     # One closed form at two iterations: folds over one variable with two extents.

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tensmith.lifting.loops import Function
-from tensmith.lifting.road import standard_steps
+from tensmith.lifting.pipeline import standard_steps
 from tensmith.lifting.unproved import unproved
 from tensmith.verify.obligation import Obligation, Verdict
 from tensmith.verify.solve import discharge

@@ -20,7 +20,7 @@ from tensmith.data.fingerprint import fingerprint
 from tensmith.data.preprocess import RAW
 from tensmith.deploy.again import judged_as
 from tensmith.engine.base import ENGINES
-from tensmith.engine.compiled import Manner, compile_anew
+from tensmith.engine.compiled import CompileOptions, compile_anew
 from tensmith.evaluate import size
 from tensmith.evaluate.calibrator import Calibrator
 from tensmith.evaluate.task import Task
@@ -82,7 +82,7 @@ def write_point(
     sizes = {"n": 1} if engine == "native" else {}
     write_onnx(traced.program, root / "model.onnx")
     if sizes:
-        compile_anew(root / "model.onnx", folder, sizes, Manner.of(engine, root / "model.onnx", {}))
+        compile_anew(root / "model.onnx", folder, sizes, CompileOptions.of(engine, root / "model.onnx", {}))
     write_onnx(traced.program, folder / "model.onnx")
     (folder / "model.packed").write_bytes(pack((folder / "model.onnx").read_bytes()))
     write_statistics(statistics, folder)

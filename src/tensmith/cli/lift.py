@@ -44,7 +44,7 @@ def lift(
     and run beside its program on some hundred inputs, in a process that may do nothing else; --no-run leaves
     that out. Nothing else of the file is ever run. Exit code 1 if a function is refused."""
     from tensmith.errors import UsageError
-    from tensmith.lifting.road import emitter_of, lift_file
+    from tensmith.lifting.pipeline import emitter_of, lift_file
 
     if to != "auto":
         emitter_of(to)  # an unknown target is told before anything is read
@@ -67,7 +67,7 @@ def _auto(
 ) -> tuple[list[LiftResult], dict[str, TargetTimings]]:
     """Proves first, then times every target and writes the fastest."""
     from tensmith.lifting.auto import applied, choose, parse_sizes
-    from tensmith.lifting.road import lift_file, standard_steps, write_result
+    from tensmith.lifting.pipeline import lift_file, standard_steps, write_result
 
     chosen = parse_sizes(sizes)
     steps = standard_steps()

@@ -12,10 +12,10 @@ from typing import Any, cast
 
 from tensmith import __version__, cache
 from tensmith.config import Config
+from tensmith.deploy.finalize import Finalized, Point
 from tensmith.deploy.folder import RunFolder
 from tensmith.deploy.layers import layer_rows
 from tensmith.deploy.publish import BEST, CANDIDATES, publish, staged
-from tensmith.deploy.settle import Point, Settled
 from tensmith.engine.base import ENGINES
 from tensmith.files import sha256_file, write_text
 from tensmith.frontend.model_files import model_files
@@ -55,30 +55,30 @@ def write_run(
     run: RunDescription,
     checker: Checker,
     calibration: Calibration,
-    settled: Settled,
+    finalized: Finalized,
     judged: Judged | None,
     story: Story,
 ) -> dict[str, Any]:
     """Writes the folder of a finished run and returns the content of front.json."""
-    of_choice = best([point.candidate for point in settled.points], story.config.prefer).id
-    chosen = next(point for point in settled.points if point.candidate.id == of_choice)
+    of_choice = best([point.candidate for point in finalized.points], story.config.prefer).id
+    chosen = next(point for point in finalized.points if point.candidate.id == of_choice)
     writing = _Writing(run, checker, calibration, judged)
-    points = _write_points(folder.path, writing, settled, chosen)
-    original = {name: metric.to_json() for name, metric in settled.original.items()}
+    points = _write_points(folder.path, writing, finalized, chosen)
+    original = {name: metric.to_json() for name, metric in finalized.original.items()}
     baseline = {"engine": BASELINE_ENGINE, "metrics": original}
     front = {"schema": 1, "baseline": baseline, "original": {"metrics": original}, "points": points}
     publish(folder.path, front)
     report = {
         "front": front,
-        "context": _context(run, settled, chosen.candidate, story),
+        "context": _context(run, finalized, chosen.candidate, story),
         "peers": [
             {"name": name, "metrics": {key: metric.to_json() for key, metric in metrics.items()}}
-            for name, metrics in settled.peers.items()
+            for name, metrics in finalized.peers.items()
         ],
         "layers": layer_rows(
             run, story.simplified, chosen.candidate.plan, chosen.built.program, story.sensitivity
         ),
-        "tried": [_tried(candidate, settled) for candidate in story.tried],
+        "tried": [_tried(candidate, finalized) for candidate in story.tried],
         "evidence": json.loads((folder.path / BEST / "certificate.json").read_text())["claims"],
         "notes": story.notes,
     }
@@ -99,11 +99,11 @@ class _Writing:
     judged: Judged | None
 
 
-def _write_points(out: Path, writing: _Writing, settled: Settled, chosen: Point) -> list[dict[str, Any]]:
+def _write_points(out: Path, writing: _Writing, finalized: Finalized, chosen: Point) -> list[dict[str, Any]]:
     """Stages each point and the chosen one as best/; the points as front.json has them."""
     made = staged(out, CANDIDATES)
     points = []
-    for number, point in enumerate(settled.points):
+    for number, point in enumerate(finalized.points):
         name = f"{number:03d}"
         files = _write_point(made / name, out / CANDIDATES / name, writing, point)
         points.append(
@@ -164,24 +164,24 @@ def _deployed(place: Path, run: RunDescription, point: Point) -> Deployed:
     )
 
 
-def _tried(candidate: Candidate, settled: Settled) -> dict[str, Any]:
+def _tried(candidate: Candidate, finalized: Finalized) -> dict[str, Any]:
     status: str = candidate.status
     reason = candidate.reason
-    if candidate.id in {point.candidate.id for point in settled.points}:
+    if candidate.id in {point.candidate.id for point in finalized.points}:
         status = "front"
     elif candidate.status == "accepted":
-        lost = {each.id: (each.status, each.reason) for each in settled.lost}
+        lost = {each.id: (each.status, each.reason) for each in finalized.lost}
         status, reason = lost.get(candidate.id, ("dominated", "another is smaller and faster"))
     metrics = {name: metric.to_json() for name, metric in candidate.metrics.items()}
     if "packed_bytes" in metrics:
-        ratio = exact(settled.original["file_bytes"].value / candidate.bytes, "x")
+        ratio = exact(finalized.original["file_bytes"].value / candidate.bytes, "x")
         metrics["size_ratio"] = ratio.to_json()
     return {"id": candidate.id, "status": status, "reason": reason, "metrics": metrics}
 
 
-def _context(run: RunDescription, settled: Settled, chosen: Candidate, story: Story) -> dict[str, Any]:
+def _context(run: RunDescription, finalized: Finalized, chosen: Candidate, story: Story) -> dict[str, Any]:
     config, task = story.config, run.task
-    original = settled.original["accuracy"]
+    original = finalized.original["accuracy"]
     sign = 1 if task.better == "lower" else -1
     limit = original.value + sign * config.max_drop * (original.value / 100 if sign > 0 else 1)
     engines = {name: ENGINES[name].version() for name in run.engines}
@@ -199,7 +199,7 @@ def _context(run: RunDescription, settled: Settled, chosen: Candidate, story: St
         "accuracy_name": task.title,
         "accuracy_better": task.better,
         "accuracy_limit": limit,
-        "accuracy_drop": _json(settled.drops.get(chosen.id)),
+        "accuracy_drop": _json(finalized.drops.get(chosen.id)),
     }
 
 

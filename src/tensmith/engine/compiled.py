@@ -49,7 +49,7 @@ _CODE = (".py", ".c", ".toml")
 
 
 @dataclass(frozen=True)
-class Manner:
+class CompileOptions:
     """How to compile: kernels chosen how, multiplying in what at most, cut for how many threads, for which
     engine.
     """
@@ -65,7 +65,7 @@ class Manner:
         return [self.tuning, self.precision, str(self.threads)]
 
     @staticmethod
-    def of(engine: str, path: Path, settings: Mapping[str, str], threads: int = 1) -> Manner:
+    def of(engine: str, path: Path, settings: Mapping[str, str], threads: int = 1) -> CompileOptions:
         """How an engine's settings say to compile the file at `path`; EngineError if that cannot be here."""
         given = dict(settings)
         tuning, precision = given.pop("tuning", TUNED), given.pop("precision", FLOATS)
@@ -78,7 +78,7 @@ class Manner:
         tuning = tuning if precision == FLOATS else UNTUNED
         # Regions of a mixed model run in the thread that calls them.
         cut = 1 if engine == MIXED else min(threads, loader.MOST_THREADS)
-        return Manner(tuning, precision, cut, engine)
+        return CompileOptions(tuning, precision, cut, engine)
 
 
 def stock(engines: Iterable[str]) -> tuple[str, ...]:
@@ -86,9 +86,11 @@ def stock(engines: Iterable[str]) -> tuple[str, ...]:
     return tuple(engine for engine in engines if engine not in COMPILING)
 
 
-def compiled(path: Path, sizes: Mapping[str, int], manner: Manner = Manner()) -> loader.Model:
+def compiled(
+    path: Path, sizes: Mapping[str, int], options: CompileOptions = CompileOptions()
+) -> loader.Model:
     """The ONNX model at `path` for these sizes, loaded; EngineError if it cannot be compiled."""
-    return load(compiled_folder(path, sizes, manner), manner.threads)
+    return load(compiled_folder(path, sizes, options), options.threads)
 
 
 def load(folder: Path, threads: int = 1) -> loader.Model:
@@ -99,37 +101,37 @@ def load(folder: Path, threads: int = 1) -> loader.Model:
         raise EngineError(f"native cannot load {folder}: {error}") from error
 
 
-def compiled_folder(path: Path, sizes: Mapping[str, int], manner: Manner = Manner()) -> Path:
+def compiled_folder(path: Path, sizes: Mapping[str, int], options: CompileOptions = CompileOptions()) -> Path:
     """The folder of an ONNX file for these sizes, from the cache or compiled now.
 
     What is there and not as it was written is compiled anew.
     """
-    room, of = cache.user_cache("models"), _of(path, sizes, manner)
+    room, of = cache.user_cache("models"), _of(path, sizes, options)
     folder = cache.find(room, of)
     if folder is None:
-        folder = cache.keep(room, of, lambda made: compile_anew(path, made, sizes, manner))
+        folder = cache.keep(room, of, lambda made: compile_anew(path, made, sizes, options))
         _tidy(folder)
     os.utime(folder)
     return folder
 
 
-def compile_anew(path: Path, folder: Path, sizes: Mapping[str, int], manner: Manner) -> None:
+def compile_anew(path: Path, folder: Path, sizes: Mapping[str, int], options: CompileOptions) -> None:
     """Compiles an ONNX file into a folder that is not there yet; EngineError if it cannot be compiled."""
     words = [f"{name}={size}" for name, size in sizes.items()]
-    given = [*manner.words, str(path), str(folder), *words]
-    command = [sys.executable, "-m", f"tensmith.backend.{manner.engine}", *given]
+    given = [*options.words, str(path), str(folder), *words]
+    command = [sys.executable, "-m", f"tensmith.backend.{options.engine}", *given]
     try:
         done = run(command, _LONGEST_SECONDS, _limits())
     except subprocess.TimeoutExpired as error:
         raise EngineError(
-            f"{manner.engine} cannot load {path}: compiling took over {_LONGEST_SECONDS:g} s"
+            f"{options.engine} cannot load {path}: compiling took over {_LONGEST_SECONDS:g} s"
         ) from error
     except OSError as error:
-        raise OutputError(f"{manner.engine} cannot start its compiler: {error.strerror}") from error
+        raise OutputError(f"{options.engine} cannot start its compiler: {error.strerror}") from error
     if done.code != 0:
         silent = done.code < 0 or not done.stderr
         reason = f"the compiler {done.ending}" if silent else first_line(RuntimeError(done.stderr))
-        raise EngineError(f"{manner.engine} cannot load {path}: {reason}")
+        raise EngineError(f"{options.engine} cannot load {path}: {reason}")
 
 
 def _limits() -> Limits:
@@ -149,21 +151,21 @@ def _tidy(newest: Path) -> None:
                 shutil.rmtree(folder)
 
 
-def _of(path: Path, sizes: Mapping[str, int], manner: Manner) -> dict[str, str]:
+def _of(path: Path, sizes: Mapping[str, int], options: CompileOptions) -> dict[str, str]:
     """What a compiled folder depends on: the file and those it names, sizes, this CPU, code and timings."""
     digest = hashlib.sha256()
     try:
         for part in model_files(path):
             digest.update(bytes.fromhex(sha256_file(part)))
     except (ModelError, OSError) as error:
-        raise EngineError(f"{manner.engine} cannot load {path}: {error}") from error
+        raise EngineError(f"{options.engine} cannot load {path}: {error}") from error
     return {
         "model": digest.hexdigest(),
         "sizes": json.dumps(dict(sorted(sizes.items()))),
-        "manner": " ".join((manner.engine, *manner.words)),
+        "options": " ".join((options.engine, *options.words)),
         "processor": sha256_bytes(" ".join(sorted(loader.cpu_flags())).encode()),
         "code": code_revision(),
-        "timings": "" if manner.tuning == UNTUNED else timings_revision(manner.tuning),
+        "timings": "" if options.tuning == UNTUNED else timings_revision(options.tuning),
     }
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tensmith.engine.base import Arrays, sizes_in
-from tensmith.engine.compiled import COMPILING, Manner, compiled_folder
+from tensmith.engine.compiled import COMPILING, CompileOptions, compiled_folder
 from tensmith.engine.worker import SessionWorker
 
 _JUDGING_SECONDS = 600.0
@@ -60,5 +60,5 @@ class Contender:
         """The folder it is compiled to for the sizes of `inputs`; None where nothing is compiled."""
         if self.engine not in COMPILING:
             return None
-        manner = Manner.of(self.engine, self.path, dict(self.settings), threads)
-        return compiled_folder(self.path, sizes_in(self.path, inputs), manner)
+        options = CompileOptions.of(self.engine, self.path, dict(self.settings), threads)
+        return compiled_folder(self.path, sizes_in(self.path, inputs), options)

@@ -20,7 +20,7 @@ from tensmith.ir.types import DTYPES
 from tensmith.lifting.emit.kernel.parameters import axes_of, element_name, flat_fields, length_symbol
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array, Struct
-from tensmith.lifting.road import Steps
+from tensmith.lifting.pipeline import Steps
 from tensmith.lifting.running import Callee, fields, installed, load
 
 CANDIDATES = ("numpy", "torch", "c", "onnx", "jax", "tensorflow", "mlx")

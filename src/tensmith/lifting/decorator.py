@@ -20,8 +20,8 @@ from tensmith.lifting.loops import Array, SourcePosition
 from tensmith.lifting.refusal import Refusal
 
 if TYPE_CHECKING:
-    from tensmith.lifting.source.python_kinds import AnyKind, ArrayKind
-    from tensmith.lifting.source.python_module import Module
+    from tensmith.lifting.source.python.kinds import AnyKind, ArrayKind
+    from tensmith.lifting.source.python.module import Module
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _SMALL = (bool, int, float)
@@ -101,9 +101,9 @@ class _Lifted:
 
     def lift(self, kinds: Mapping[str, AnyKind], frozen: frozenset[str]) -> Callable[..., Any]:
         """The lifted form for arguments of these kinds; `frozen` are tuples, which nothing may write to."""
-        from tensmith.lifting.road import lift_function
+        from tensmith.lifting.pipeline import lift_function
         from tensmith.lifting.running import load
-        from tensmith.lifting.source.python import read_function
+        from tensmith.lifting.source.python.read import read_function
 
         module = module_of(self.function)
         name = self.function.__name__
@@ -129,7 +129,7 @@ class _Lifted:
 
 def kind_of(value: Any, name: str) -> AnyKind:
     """The kind of an argument; Refusal if it is neither a number nor a list or array of numbers."""
-    from tensmith.lifting.source.python_kinds import DTYPES, PY_BOOL, PY_FLOAT, PY_INT, ArrayKind
+    from tensmith.lifting.source.python.kinds import DTYPES, PY_BOOL, PY_FLOAT, PY_INT, ArrayKind
 
     if isinstance(value, np.generic) or type(value) is np.ndarray:
         dtype = value.dtype.name
@@ -146,7 +146,7 @@ def kind_of(value: Any, name: str) -> AnyKind:
 
 def _kind_of_list(values: Sequence[Any], name: str) -> ArrayKind:
     """Of Python's numbers, the widest; of NumPy's, and of rows of them, the one kind that all have."""
-    from tensmith.lifting.source.python_kinds import PY_BOOL, PY_FLOAT, PY_INT, ArrayKind
+    from tensmith.lifting.source.python.kinds import PY_BOOL, PY_FLOAT, PY_INT, ArrayKind
 
     types = set(map(type, values))
     for python, kind in ((float, PY_FLOAT), (int, PY_INT), (bool, PY_BOOL)):
@@ -169,7 +169,7 @@ _CALL = _wrapper(len, None).__code__  # type: ignore[arg-type]
 
 def module_of(function: Callable[..., Any]) -> Module:
     """A function's source with the helpers, constants and imports that it reaches, as they are now."""
-    from tensmith.lifting.source.python_module import Module
+    from tensmith.lifting.source.python.module import Module
 
     found = _Reached()
     waiting = [_plain(function)]

@@ -18,8 +18,8 @@ from tensmith import __version__
 from tensmith.files import sha256_bytes
 from tensmith.lifting.conditions.certify import certified
 from tensmith.lifting.loops import Function
+from tensmith.lifting.pipeline import lift_function, read_source, standard_steps
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.road import lift_function, read_source, standard_steps
 from tensmith.lifting.second import SecondReader
 from tensmith.lifting.second.checked import NOT_RUN, Checked
 from tensmith.verify.lift_certificate import NAME, certificate_files, read_structure, window_row

@@ -15,7 +15,7 @@ import numpy as np
 
 from tensmith import gate
 from tensmith.engine.base import ENGINES
-from tensmith.engine.compiled import Manner, compile_anew
+from tensmith.engine.compiled import CompileOptions, compile_anew
 from tensmith.engine.worker import SessionWorker
 from tensmith.equality.sampling import shapes, whole_inputs
 from tensmith.errors import TensmithError, VerificationError
@@ -83,8 +83,10 @@ def _compared(folder: Path, certificate: Certificate) -> Iterator[Finding]:
     with TemporaryFolder() as place:
         made = Path(place) / "made"
         try:
-            manner = Manner.of(deployed.engine, folder / "model.onnx", deployed.settings, deployed.threads)
-            compile_anew(folder / "model.onnx", made, deployed.sizes, manner)
+            options = CompileOptions.of(
+                deployed.engine, folder / "model.onnx", deployed.settings, deployed.threads
+            )
+            compile_anew(folder / "model.onnx", made, deployed.sizes, options)
         except TensmithError as error:
             for name in names:
                 yield Finding(f"{name} {_REBUILT}", "not checked", str(error)[:300])

@@ -16,8 +16,8 @@ from lifting.mutate import mutant, program_mutant
 from tensmith.lifting.conditions import obligations, program_obligations
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Function
-from tensmith.lifting.source.c import read_c
-from tensmith.lifting.source.python import read_python
+from tensmith.lifting.source.c.read import read_c
+from tensmith.lifting.source.python.read import read_python
 from tensmith.lifting.summarize import summarize
 from tensmith.lifting.summary import Summary
 from tensmith.lifting.tensorize import tensorize

@@ -8,7 +8,7 @@ from lifting.corpus import KERNELS
 from tensmith.ir import Program
 from tensmith.lifting.conditions import program_obligations
 from tensmith.lifting.loops import Function
-from tensmith.lifting.source.c import read_c
+from tensmith.lifting.source.c.read import read_c
 from tensmith.lifting.summarize import summarize
 from tensmith.lifting.tensorize import tensorize
 from tensmith.verify.solve import discharge

@@ -16,7 +16,7 @@ from branches import FUNCTIONS
 from tensmith.ir import Node
 from tensmith.lifting.conditions import program_obligations
 from tensmith.lifting.loops import Array
-from tensmith.lifting.road import emitter_of, lift_file
+from tensmith.lifting.pipeline import emitter_of, lift_file
 from tensmith.verify.solve import discharge
 
 PYTHON = ("numpy", "torch", "tensorflow", "jax", "mlx")

@@ -14,7 +14,7 @@ import pytest
 
 from tensmith.lifting.emit.python_names import global_names, renamed
 from tensmith.lifting.emit.python_writer import PythonWriter
-from tensmith.lifting.road import emitter_of, lift_file
+from tensmith.lifting.pipeline import emitter_of, lift_file
 
 PYTHON = ("numpy", "torch", "tensorflow", "jax", "mlx")
 SOURCE = """

@@ -23,7 +23,7 @@ from lifting.generate.program import Generated
 from lifting.generate.trial import LANGUAGES, trial
 from tensmith.formula.types import F64, I32, MachineType
 from tensmith.lifting.loops import Apply
-from tensmith.lifting.source.c_arithmetic import cast
+from tensmith.lifting.source.c.arithmetic import cast
 
 PART, PARTS = 12, 4  # programs that are lifted together, and how often at most
 
@@ -121,19 +121,19 @@ def kept_as_int(cast: Any) -> Any:
 
 
 def _binary(one: str, other: str, *constructs: str) -> Mutant:
-    return Mutant("c", "c_cursor", "BINARY", swapped(one, other), constructs)
+    return Mutant("c", "c.cursor", "BINARY", swapped(one, other), constructs)
 
 
 def _unary(one: str, other: str, *constructs: str) -> Mutant:
-    return Mutant("c", "c_cursor", "UNARY", swapped(one, other), constructs)
+    return Mutant("c", "c.cursor", "UNARY", swapped(one, other), constructs)
 
 
 def _scalar(kind: str, other: MachineType, *constructs: str) -> Mutant:
-    return Mutant("c", "c_types", "SCALARS", entry(**{kind: other}), constructs)
+    return Mutant("c", "c.types", "SCALARS", entry(**{kind: other}), constructs)
 
 
 def _python(name: str, one: str, other: str, *constructs: str) -> Mutant:
-    return Mutant("python", "python_expressions", name, exchanged(one, other), constructs)
+    return Mutant("python", "python.expressions", name, exchanged(one, other), constructs)
 
 
 def _int(bits: int, signed: bool = True) -> MachineType:
@@ -173,18 +173,18 @@ MUTANTS = {
     "C long as int": _scalar("LONG", _int(32), "type long", "type int64_t"),
     "C float as double": _scalar("FLOAT", F64, "type float"),
     "C casts to 8 bits as to more": Mutant(
-        "c", "c_arithmetic", "cast", unsigned_for_signed,
+        "c", "c.arithmetic", "cast", unsigned_for_signed,
         ("cast to signed char", "cast to int8_t", "cast to char"),
     ),
     "C op= in the type of its left side": Mutant(
-        "c", "c_assignment", "updated", in_left_type, ("narrow /=", "narrow %=")
+        "c", "c.assignment", "updated", in_left_type, ("narrow /=", "narrow %=")
     ),
-    "C >>= of an unsigned left side": Mutant("c", "c_assignment", "updated", unsigned_left, ("narrow >>=",)),
+    "C >>= of an unsigned left side": Mutant("c", "c.assignment", "updated", unsigned_left, ("narrow >>=",)),
     "C conversions to int dropped": Mutant(
-        "c", "c_arithmetic", "cast", kept_as_int, ("scalar converted",)
+        "c", "c.arithmetic", "cast", kept_as_int, ("scalar converted",)
     ),
     "C a > b as b <= a": Mutant(
-        "c", "c_expressions", "FLIPPED", entry(greater="less_equal", greater_equal="less"), ("comparison >",)
+        "c", "c.expressions", "FLIPPED", entry(greater="less_equal", greater_equal="less"), ("comparison >",)
     ),
     "Python + as -": _python("_BINARY", "Add", "Sub", "binary + of"),
     "Python * as +": _python("_BINARY", "Mult", "Add", "binary * of"),
@@ -196,31 +196,31 @@ MUTANTS = {
     "Python > as <": _python("_COMPARISONS", "Gt", "Lt", "comparison >"),
     "Python == as !=": _python("_COMPARISONS", "Eq", "NotEq", "comparison =="),
     "Python // truncates": Mutant(
-        "python", "python_arithmetic", "floor_divide", renamed("floor_div", "div"), ("binary // of integers",)
+        "python", "python.arithmetic", "floor_divide", renamed("floor_div", "div"), ("binary // of integers",)
     ),
     "Python % truncates": Mutant(
-        "python", "python_arithmetic", "remainder", renamed("mod", "fmod"), ("binary % of integers",)
+        "python", "python.arithmetic", "remainder", renamed("mod", "fmod"), ("binary % of integers",)
     ),
     "Python and as or": Mutant(
-        "python", "python_arithmetic", "both", lambda _: _module("python_arithmetic").either, ("and",)
+        "python", "python.arithmetic", "both", lambda _: _module("python.arithmetic").either, ("and",)
     ),
     "Python max as min": Mutant(
-        "python", "python_arithmetic", "larger", lambda _: _module("python_arithmetic").smaller, ("max",)
+        "python", "python.arithmetic", "larger", lambda _: _module("python.arithmetic").smaller, ("max",)
     ),
     "Python abs dropped": Mutant(
-        "python", "python_arithmetic", "absolute", lambda _: lambda number, position: number, ("abs",)
+        "python", "python.arithmetic", "absolute", lambda _: lambda number, position: number, ("abs",)
     ),
     "Python not dropped": Mutant(
-        "python", "python_arithmetic", "negation", lambda _: lambda condition, position: condition, ("not",)
+        "python", "python.arithmetic", "negation", lambda _: lambda condition, position: condition, ("not",)
     ),
     "Python negation dropped": Mutant(
-        "python", "python_arithmetic", "negate", lambda _: lambda number, position: number, ("unary -",)
+        "python", "python.arithmetic", "negate", lambda _: lambda number, position: number, ("unary -",)
     ),
     "NumPy uint8 as int8": Mutant(
-        "python", "python_kinds", "DTYPES", exchanged("uint8", "int8"), ("dtype uint8",)
+        "python", "python.kinds", "DTYPES", exchanged("uint8", "int8"), ("dtype uint8",)
     ),
     "NumPy int16 as int32": Mutant(
-        "python", "python_kinds", "DTYPES", exchanged("int16", "int32"), ("dtype int16",)
+        "python", "python.kinds", "DTYPES", exchanged("int16", "int32"), ("dtype int16",)
     ),
 }  # fmt: skip
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from lifting.generate import c, python
 from lifting.generate.program import Generated
 from tensmith.errors import TensmithError
+from tensmith.lifting.pipeline import derive_or_search, lift_function, read_source, standard_steps
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.road import derive_or_search, lift_function, read_source, standard_steps
 from tensmith.lifting.second import SecondReader
 
 # Searches for closed forms that succeed take a tenth of a second; hopeless ones took a quarter of all time.

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from lifting.harness_native import compilers
+from tensmith.lifting.pipeline import lift_file
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.road import lift_file
 from tensmith.lifting.second import SecondReader
 from tensmith.lifting.second.checked import Checked
 from tensmith.lifting.second.inputs import Draw, DrawPlan

@@ -21,7 +21,7 @@ from lifting.source.test_c_meaning import close
 from tensmith.formula.types import MachineType
 from tensmith.lifting.loops import Allocate, Array, Constant, Function, Struct
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.c import read_c
+from tensmith.lifting.source.c.read import read_c
 
 pytest.importorskip("clang.cindex", reason="libclang is not installed")
 FOLDER = Path(__file__).parent / "attacks"

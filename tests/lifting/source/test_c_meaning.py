@@ -15,7 +15,7 @@ from lifting.loops_interpreter import Undefined, run
 from tensmith.formula.types import MachineType
 from tensmith.lifting.loops import Array, Function, Struct
 from tensmith.lifting.second.values import Meaningless, dtype
-from tensmith.lifting.source.c import read_c
+from tensmith.lifting.source.c.read import read_c
 
 pytest.importorskip("clang.cindex", reason="libclang is not installed")
 SAMPLES = Path(__file__).parent / "samples"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tensmith.lifting.loops import Function
-from tensmith.lifting.source.c import read_c
+from tensmith.lifting.source.c.read import read_c
 from tensmith.lifting.source.text import print_function
 
 pytest.importorskip("clang.cindex", reason="libclang is not installed")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tensmith.lifting.pipeline import lift_function, read_source
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.road import lift_function, read_source
 
 pytest.importorskip("clang.cindex", reason="libclang is not installed")
 

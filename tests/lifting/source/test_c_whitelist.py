@@ -8,12 +8,12 @@ import pytest
 
 from tensmith.lifting.loops import Function
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source import c_functions, c_whitelist  # noqa: F401  (c_functions registers handlers)
-from tensmith.lifting.source.c import read_c
-from tensmith.lifting.source.c_evaluate import EXPRESSIONS
-from tensmith.lifting.source.c_pragmas import harmless_attribute, pragma_hazard
-from tensmith.lifting.source.c_statements import STATEMENTS, STRUCTURE
-from tensmith.lifting.source.c_whitelist import (
+from tensmith.lifting.source.c import functions as c_functions  # noqa: F401  (it registers handlers)
+from tensmith.lifting.source.c.evaluate import EXPRESSIONS
+from tensmith.lifting.source.c.pragmas import harmless_attribute, pragma_hazard
+from tensmith.lifting.source.c.read import read_c
+from tensmith.lifting.source.c.statements import STATEMENTS, STRUCTURE
+from tensmith.lifting.source.c.whitelist import (
     CURSORS,
     FAMILIES,
     MODELLED,
@@ -120,9 +120,9 @@ OF_CPP = {"->*": "q->*m", ".*": "s.*m", "cmp": "", "await": "", "invalid": ""}
 
 
 def test_operators_have_the_names_that_the_text_gives_them(tmp_path):
-    from tensmith.lifting.source.c_cursor import BINARY, UNARY, descendants, kind, operator
-    from tensmith.lifting.source.c_guard import read
-    from tensmith.lifting.source.c_parse import parse
+    from tensmith.lifting.source.c.cursor import BINARY, UNARY, descendants, kind, operator
+    from tensmith.lifting.source.c.guard import read
+    from tensmith.lifting.source.c.parse import parse
 
     assert {*BINARY, *UNARY} == set(OPERATORS) == {*WRITTEN, *OF_CPP}
     path = tmp_path / "f.c"
@@ -201,8 +201,8 @@ def test_a_kind_taken_for_harmless_is_still_no_function(kind, tmp_path, monkeypa
 
 
 def test_the_account_finds_what_a_handler_overlooks(tmp_path, monkeypatch):
-    from tensmith.lifting.source import c_expressions
-    from tensmith.lifting.source.c_evaluate import value
+    from tensmith.lifting.source.c import expressions as c_expressions
+    from tensmith.lifting.source.c.evaluate import value
 
     text = "int f(int n, int m) { return n ? m : 3; }"
     assert lowered(tmp_path, text)

@@ -14,7 +14,7 @@ import pytest
 
 from lifting.loops_interpreter import Undefined, run
 from tensmith.lifting.loops import Array, Function
-from tensmith.lifting.source.python import read_python, read_python_source
+from tensmith.lifting.source.python.read import read_python, read_python_source
 
 KERNELS = sorted((Path(__file__).parent.parent / "kernels" / "python").glob("*.py"))
 LIFTED = [(path, found) for path in KERNELS for found in read_python(path)]

@@ -12,14 +12,12 @@ from pathlib import Path
 import nasty
 import pytest
 
-from tensmith.lifting.source import (
-    python_expressions,
-    python_infer_calls,
-    python_kinds,
-    python_names,
-    python_statements,
-)
-from tensmith.lifting.source.python_scope import PythonScope
+from tensmith.lifting.source.python import expressions as python_expressions
+from tensmith.lifting.source.python import infer_calls as python_infer_calls
+from tensmith.lifting.source.python import kinds as python_kinds
+from tensmith.lifting.source.python import names as python_names
+from tensmith.lifting.source.python import statements as python_statements
+from tensmith.lifting.source.python.scope import PythonScope
 
 CASES = nasty.cases(Path(__file__).parent / "samples" / "nasty.txt")
 

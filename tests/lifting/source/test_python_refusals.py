@@ -11,7 +11,7 @@ from tensmith.errors import TensmithError, UsageError
 from tensmith.formula.types import F64
 from tensmith.lifting.loops import Array, Function
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.python import read_python, read_python_source
+from tensmith.lifting.source.python.read import read_python, read_python_source
 
 # Body of f(a, b, n) -> line and column of the refusal, and a word of its reason.
 REFUSED = {

@@ -14,11 +14,13 @@ import pytest
 
 from tensmith.lifting.loops import Function
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source import python_calls, python_iteration, python_names
-from tensmith.lifting.source.python import read_python_source
-from tensmith.lifting.source.python_kinds import DTYPES
-from tensmith.lifting.source.python_scope import EXPRESSIONS
-from tensmith.lifting.source.python_whitelist import (
+from tensmith.lifting.source.python import calls as python_calls
+from tensmith.lifting.source.python import iteration as python_iteration
+from tensmith.lifting.source.python import names as python_names
+from tensmith.lifting.source.python.kinds import DTYPES
+from tensmith.lifting.source.python.read import read_python_source
+from tensmith.lifting.source.python.scope import EXPRESSIONS
+from tensmith.lifting.source.python.whitelist import (
     FUNCTION,
     NODES,
     AllowedNode,
@@ -71,7 +73,7 @@ def verdicts() -> list[ReadField | Ignored | RefusedNode]:
 def test_handlers_exist() -> None:
     for by in {verdict.by for verdict in verdicts() if isinstance(verdict, ReadField)}:
         module, *path = by.split(".")
-        found = importlib.import_module(f"tensmith.lifting.source.{module}")
+        found = importlib.import_module(f"tensmith.lifting.source.python.{module}")
         for name in path:
             found = getattr(found, name)
         assert callable(found)

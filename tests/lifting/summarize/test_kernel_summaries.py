@@ -13,8 +13,8 @@ from lifting.evaluate_summary import Mismatch, Unmet, arguments, check, widened
 from lifting.loops_interpreter import Undefined
 from tensmith.lifting.loops import Function
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.c import read_c
-from tensmith.lifting.source.python import read_python
+from tensmith.lifting.source.c.read import read_c
+from tensmith.lifting.source.python.read import read_python
 from tensmith.lifting.summarize import summarize
 
 # What is lifted once serves all of them.

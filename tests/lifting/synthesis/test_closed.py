@@ -9,9 +9,9 @@ import pytest
 
 from lifting.evaluate_summary import arguments, check, widened
 from tensmith.lifting.loops import Function
+from tensmith.lifting.pipeline import lift_file
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.road import lift_file
-from tensmith.lifting.source.c import read_c
+from tensmith.lifting.source.c.read import read_c
 from tensmith.lifting.summarize import summarize
 from tensmith.lifting.synthesis import SynthesisSettings, complete
 

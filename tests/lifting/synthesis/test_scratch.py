@@ -11,7 +11,7 @@ from lifting.corpus import GROUPS, Kernel
 from tensmith.formula.expr import Call, Num, Read
 from tensmith.formula.types import I32
 from tensmith.lifting.loops import Function
-from tensmith.lifting.source.c import read_c
+from tensmith.lifting.source.c.read import read_c
 from tensmith.lifting.summarize import summarize
 from tensmith.lifting.synthesis import Effort, SynthesisSettings, synthesise
 from tensmith.lifting.synthesis.closed import unproved

@@ -9,7 +9,7 @@ from lifting import lifted_interpreter
 from lifting.summaries import KERNELS, evaluate
 from tensmith.ir.text import parse_program, print_program
 from tensmith.lifting.loops import Array
-from tensmith.lifting.source.c import read_c
+from tensmith.lifting.source.c.read import read_c
 from tensmith.lifting.summarize import summarize
 from tensmith.lifting.summary import Summary
 from tensmith.lifting.tensorize import tensorize

@@ -61,13 +61,13 @@ class MixedEngine:
     def prepare(
         self, path: Path, threads: int, *, sizes: Mapping[str, int] | None = None, **settings: str
     ) -> Session:
-        manner = compiled.Manner.of(self.name, path, settings)
+        options = compiled.CompileOptions.of(self.name, path, settings)
         self.start()
         if path.is_dir():
             return _load(path, threads, path)
 
         def build(fixed: Mapping[str, int]) -> _Loaded:
-            return _Loaded(_load(compiled.compiled_folder(path, fixed, manner), threads, path))
+            return _Loaded(_load(compiled.compiled_folder(path, fixed, options), threads, path))
 
         return opened(read_signature(path), build, sizes)
 

@@ -44,12 +44,12 @@ class Native:
     def prepare(
         self, path: Path, threads: int, *, sizes: Mapping[str, int] | None = None, **settings: str
     ) -> Session:
-        manner = compiled.Manner.of(self.name, path, settings, threads)
+        options = compiled.CompileOptions.of(self.name, path, settings, threads)
         if path.is_dir():
             model = compiled.load(path, threads)
             return SizedSession(_signature(model), lambda _: model)
         self.start()
-        build = functools.partial(compiled.compiled, path, manner=manner)
+        build = functools.partial(compiled.compiled, path, options=options)
         return opened(read_signature(path), build, sizes)
 
 

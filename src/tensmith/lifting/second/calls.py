@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from tensmith.formula.types import MachineType
 from tensmith.lifting.loops import Array, Function, Parameter, Struct
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.source.c_cursor import Cursor, Type, kind
-from tensmith.lifting.source.c_types import (
+from tensmith.lifting.source.c.cursor import Cursor, Type, kind
+from tensmith.lifting.source.c.types import (
     is_array,
     is_pointer,
     is_reference,

@@ -23,8 +23,8 @@ from tensmith.lifting.second.calls import call_text, table
 from tensmith.lifting.second.cut import cut
 from tensmith.lifting.second.process import Process, ProcessGone
 from tensmith.lifting.second.values import CallResult, Divided, Faulty, Meaningless, dtype, fields, flat
-from tensmith.lifting.source import c_guard
-from tensmith.lifting.source.c_parse import definitions, language, parse
+from tensmith.lifting.source.c import guard as c_guard
+from tensmith.lifting.source.c.parse import definitions, language, parse
 
 _HERE = Path(__file__).parent
 _UNDEFINED = (

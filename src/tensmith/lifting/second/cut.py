@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tensmith.lifting.source.c_cursor import Cursor, children, descendants, kind, template
-from tensmith.lifting.source.c_guard import SourceText
-from tensmith.lifting.source.c_macros import DIRECTIVE
+from tensmith.lifting.source.c.cursor import Cursor, children, descendants, kind, template
+from tensmith.lifting.source.c.guard import SourceText
+from tensmith.lifting.source.c.macros import DIRECTIVE
 
 _OUTER = ("TRANSLATION_UNIT", "NAMESPACE", "LINKAGE_SPEC", "UNEXPOSED_DECL")
 _USING = ("USING_DIRECTIVE", "USING_DECLARATION", "NAMESPACE_ALIAS")  # they name things, and do nothing

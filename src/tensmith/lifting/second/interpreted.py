@@ -18,7 +18,7 @@ from tensmith.lifting.assumptions import Excuse, excused
 from tensmith.lifting.loops import Array, Function, Struct
 from tensmith.lifting.second.process import Process, ProcessGone
 from tensmith.lifting.second.values import CallResult, Divided, Faulty, Meaningless, dtype, fields
-from tensmith.lifting.source.python_module import Module, parse_module, read_text
+from tensmith.lifting.source.python.module import Module, parse_module, read_text
 from tensmith.lifting.summarize.finish import assumed
 
 _SECONDS = 20.0  # by the clock

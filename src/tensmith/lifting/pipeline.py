@@ -1,0 +1,327 @@
+"""The lift road: a source file in; for each function a proved tensor program, its files and its certificate.
+
+read -> summarize -> tensorize -> obligations -> discharge -> second reader -> emit -> certificate
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import keyword
+import time
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from tensmith.errors import TensmithError, UsageError
+from tensmith.files import write_bytes
+from tensmith.formula.expr import numbered_from_zero
+from tensmith.lifting.lifted import EmittedFiles, Lifted
+from tensmith.lifting.limit import TimeUp, limited
+from tensmith.lifting.loops import Function, SourcePosition
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.result import LiftResult, Work
+from tensmith.lifting.second import SecondReader
+from tensmith.lifting.summary import Summary
+from tensmith.lifting.unproved import unproved
+from tensmith.verify.obligation import Obligation, Verdict
+
+if TYPE_CHECKING:
+    from tensmith.lifting.emit import Emitter
+
+Progress = Callable[[str], None]
+_FORMS, _PROOF = 4.0, 20.0  # seconds of processor time for one function
+_OF_MODULES = ("__builtins__", "__cached__", "__debug__", "__file__", "__path__")
+_AT_ONCE = 8  # obligations between two looks at the outcome
+_C_SUFFIXES = {".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh"}
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The parts of the road; see the packages of their names.
+
+    second: the functions of a file, to be run beside what they are lifted to. certify writes a folder for a
+    proved function, from its summary, program and verdicts; notes are what must be said of it beside what it
+    requires and assumes.
+    """
+
+    read: Callable[[Path], list[Function | Refusal]]
+    summarize: Callable[[Function], Summary]
+    tensorize: Callable[[Summary], Lifted]
+    obligations: Callable[[Summary, Lifted], list[Obligation]]
+    discharge: Callable[[Sequence[Obligation]], list[Verdict]]
+    emit: Callable[[str, Lifted], EmittedFiles]
+    certify: Callable[[Path, Work], list[Path]]
+    second: Callable[[Path, Sequence[Function]], SecondReader]
+    notes: Callable[[Summary, Lifted], tuple[str, ...]] = lambda summary, lifted: ()
+
+
+def standard_steps() -> Steps:
+    """The steps as they are; imported here, so that reading the door costs nothing."""
+    from tensmith.lifting.conditions import obligations, program_obligations
+    from tensmith.lifting.conditions.admitted import trivial
+    from tensmith.lifting.tensorize import tensorize
+    from tensmith.verify.solve import discharge
+
+    return Steps(
+        read_source,
+        derive_or_search,
+        tensorize,
+        lambda summary, lifted: [*obligations(summary), *program_obligations(lifted, summary)],
+        discharge,
+        lambda target, lifted: emitter_of(target).emit(lifted),
+        _certificate,
+        SecondReader,
+        trivial,
+    )
+
+
+def derive_or_search(function: Function, seconds: float = 1.0) -> Summary:
+    """The closed forms of a function by derivation, else by a search of some seconds; a refusal is that of
+    derivation."""
+    from tensmith.lifting.summarize import summarize
+
+    try:
+        return summarize(function)
+    except Refusal:
+        from tensmith.lifting.synthesis import complete
+        from tensmith.lifting.synthesis.grammar import SynthesisSettings
+
+        try:
+            found = complete(function, SynthesisSettings(seconds=seconds), _becomes_a_program)
+        except TimeUp:
+            found = None
+        if found is None:
+            raise
+        return found
+
+
+def _becomes_a_program(summary: Summary) -> bool:
+    from tensmith.lifting.tensorize import tensorize
+
+    try:
+        tensorize(summary)
+    except Refusal:
+        return False
+    return True
+
+
+def _certificate(folder: Path, work: Work) -> list[Path]:
+    from tensmith.lifting.conditions.certify import certify
+
+    assert work.summary is not None and work.lifted is not None, "certificates are of proved functions"
+    return certify(folder, work.summary, work.lifted, work.verdicts, work.checked)
+
+
+def emitter_of(target: str) -> Emitter:
+    """The emitter of a target; UsageError if there is none. A target of ours is found without reading the
+    modules of all others."""
+    from tensmith.lifting.emit import EMITTERS
+
+    home = f"tensmith.lifting.emit.{target}"
+    if target.isidentifier() and importlib.util.find_spec(home) is not None:
+        importlib.import_module(home)
+    return EMITTERS[target]
+
+
+def read_source(path: Path) -> list[Function | Refusal]:
+    """The functions of a file in the language of its suffix."""
+    if path.suffix == ".py":
+        from tensmith.lifting.source.python.read import read_python
+
+        return read_python(path)
+    if path.suffix in _C_SUFFIXES:
+        from tensmith.lifting.source.c.read import read_c
+
+        return read_c(path)
+    raise UsageError(
+        f"{path} is no C, C++ or Python file by its name; give it one of .py {' '.join(sorted(_C_SUFFIXES))}"
+    )
+
+
+def lift_file(
+    path: Path,
+    function: str | None = None,
+    targets: Sequence[str] = ("numpy",),
+    output: Path | None = None,
+    progress: Progress | None = None,
+    steps: Steps | None = None,
+    run: bool = True,
+) -> list[LiftResult]:
+    """Lifts every function of a file, or the one named, in the order of the file.
+
+    run: whether the source's functions are run beside the programs that are proved (`second`).
+
+    With `output`, files are written there (each in a folder of its target's name if there are several
+    targets) and certificates beside them. One function's refusal never stops the others. Raises TensmithError
+    for a file that cannot be read at all, UsageError for a function that is not in it.
+    """
+    steps = steps or standard_steps()
+    tell = progress or (lambda _: None)
+    tell(f"reading {path}")
+    found = steps.read(path)
+    if function is not None:
+        named = [entry for entry in found if _name(entry) == function]
+        if not named:
+            known = ", ".join(map(_name, found)) or "none"
+            raise UsageError(f"{path} has no function '{function}'; its functions: {known}")
+        found = named
+    names = [_name(entry) for entry in found]
+    found = [entry if names.count(_name(entry)) == 1 else _ambiguous(entry) for entry in found]
+    functions = [entry for entry in found if isinstance(entry, Function)]
+    reader = steps.second(path, functions) if run and functions else None
+    return [lift_function(entry, targets, output, tell, steps, reader) for entry in found]
+
+
+def _ambiguous(entry: Function | Refusal) -> Refusal:
+    name = _name(entry)
+    reason = f"several functions are named {name}, and so would be their files; rename all but one"
+    return entry if isinstance(entry, Refusal) else Refusal(reason, entry.position, name)
+
+
+def lift_function(
+    entry: Function | Refusal,
+    targets: Sequence[str] = ("numpy",),
+    output: Path | None = None,
+    progress: Progress | None = None,
+    steps: Steps | None = None,
+    reader: SecondReader | None = None,
+) -> LiftResult:
+    """The rest of the road for one function that was read; without a reader, its source is not run."""
+    steps = steps or standard_steps()
+    began, work = time.perf_counter(), Work()
+    name = _name(entry)
+    start = entry.position
+    tell = progress or (lambda _: None)
+    try:
+        if isinstance(entry, Refusal):
+            raise entry
+        work.function = entry
+        with numbered_from_zero():
+            result = _lift(entry, targets, steps, work, tell, reader)
+        if output is not None:
+            result = write_result(result, output, steps)
+    except Refusal as refusal:
+        where = refusal.position if refusal.position.line else start
+        result = _refused(name, refusal.reason, where, work)
+    except TimeUp:
+        what = "finding closed forms" if work.lifted is None else "the proof"
+        reason = f"{what} took too long and was given up; split the function into smaller ones"
+        result = _refused(name, reason, start, work)
+    except TensmithError as error:
+        if error.exit_code == 2:
+            raise
+        result = _refused(name, str(error), start, work)
+    except Exception as error:
+        first = (str(error).splitlines() or [""])[0]
+        reason = (
+            f"tensmith failed here ({type(error).__name__}: {first}); the fault is ours, please report it"
+        )
+        result = _refused(name, reason, start, work)
+    return replace(result, seconds=time.perf_counter() - began)
+
+
+def _name(entry: Function | Refusal) -> str:
+    return entry.function if isinstance(entry, Refusal) else entry.name
+
+
+def _refused(name: str, reason: str, where: SourcePosition, work: Work) -> LiftResult:
+    summary = work.summary
+    return LiftResult(
+        name,
+        "refused",
+        reason,
+        where.line,
+        where.column,
+        summary.arithmetic if summary else "",
+        tuple(entry.text for entry in summary.requires) if summary else (),
+        summary.assumes if summary else (),
+        len(work.verdicts),
+        work=work,
+    )
+
+
+def _lift(
+    function: Function,
+    targets: Sequence[str],
+    steps: Steps,
+    work: Work,
+    tell: Progress,
+    reader: SecondReader | None,
+) -> LiftResult:
+    """Summary, program, proof, second reading and texts of one function."""
+    name = function.name
+    if not name.isidentifier() or keyword.iskeyword(name) or not _is_name(name):
+        raise Refusal(f"{name!r} cannot name a file and a function; rename it", function.position)
+    tell(f"{name}: closed forms")
+    with limited(_FORMS):
+        work.summary = summary = steps.summarize(function)
+        work.lifted = lifted = steps.tensorize(summary)
+    tell(f"{name}: proof")
+    with limited(_PROOF):
+        _prove(steps, work, steps.obligations(summary, lifted))
+        notes = steps.notes(summary, lifted)
+    if notes:
+        work.lifted = lifted = replace(lifted, notes=notes)
+    if reader is not None:
+        tell(f"{name}: beside its source")
+        work.checked = reader.check(lifted)
+    tell(f"{name}: {', '.join(targets)}")
+    emitted = {target: steps.emit(target, lifted).files for target in targets}
+    return LiftResult(
+        name,
+        "proved",
+        "",
+        function.position.line,
+        function.position.column,
+        lifted.arithmetic,
+        tuple(dict.fromkeys(entry.text for entry in lifted.requires)),
+        tuple(dict.fromkeys(lifted.assumes)),
+        len(work.verdicts),
+        notes=notes,
+        program=str(lifted.program),
+        emitted=emitted,
+        work=work,
+    )
+
+
+def _is_name(name: str) -> bool:
+    """Whether Python reads a name as it is spelt, and modules have no other use for it."""
+    return unicodedata.normalize("NFKC", name) == name and name not in {*dir(ModuleType("")), *_OF_MODULES}
+
+
+def _prove(steps: Steps, work: Work, obligations: Sequence[Obligation]) -> None:
+    """Discharges obligations until one fails, which refuses the function."""
+    verdicts: list[Verdict] = []
+    for start in range(0, len(obligations), _AT_ONCE):
+        verdicts += steps.discharge(obligations[start : start + _AT_ONCE])
+        work.verdicts = verdicts
+        failed = next((verdict for verdict in verdicts[start:] if verdict.status != "proved"), None)
+        if failed is not None:
+            assert work.function is not None
+            raise unproved(failed, work.function)
+    if not verdicts:
+        raise Refusal("there is nothing to prove, so nothing is known")
+
+
+def write_result(result: LiftResult, output: Path, steps: Steps) -> LiftResult:
+    """Writes the certificate and then the files of a proved function; each appears whole or not at all.
+
+    Nothing is written if a file would lie outside of the folder or in the place of the source.
+    """
+    function, files = result.work.function, dict[Path, bytes]()
+    for target, contents in result.emitted.items():
+        folder = output / target if len(result.emitted) > 1 else output
+        for name, content in contents.items():
+            path = folder / name
+            if not path.resolve().is_relative_to(folder.resolve()):
+                raise Refusal(f"the file {name} would lie outside of {folder}; rename the function")
+            if function is not None and path.resolve() == Path(function.file).resolve():
+                raise Refusal(f"{path} is the source itself; write to another folder with --output")
+            files[path] = content
+    claims = steps.certify(output / f"{result.name}.cert", result.work)
+    for path, content in files.items():
+        write_bytes(path, content)
+    return replace(result, files=(*files, *claims))

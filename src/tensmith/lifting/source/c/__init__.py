@@ -1,0 +1,1 @@
+"""C and C++: libclang parses, each function becomes one of the loop language."""

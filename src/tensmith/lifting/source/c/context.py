@@ -1,0 +1,235 @@
+"""The state of lowering one function: names, what is bound to them, and the statements written so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from tensmith.formula.types import I64, MachineType
+from tensmith.lifting.limit import Deadline
+from tensmith.lifting.loops import (
+    Array,
+    Assign,
+    Constant,
+    Declare,
+    Expr,
+    SourcePosition,
+    Statement,
+    Struct,
+    Variable,
+)
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.c.arithmetic import cast, unplaced
+from tensmith.lifting.source.c.cursor import Cursor, identity, key
+from tensmith.lifting.source.c.places import Address, Pointer, Value
+
+STATEMENTS = 20_000  # more than any kernel; helpers that call helpers twice each would grow without end
+UNKNOWN = "unknown"  # where a pointer points after branches that disagree
+
+
+@dataclass
+class CFrame:
+    """A function being lowered: the outermost one, or a helper written out in its place."""
+
+    function: Cursor
+    written: frozenset[int]  # declarations that are assigned to, incremented, or have their address taken
+    result: str | None = None  # the variable that several `return`s share
+    type: MachineType | Array | None = None
+    returned: list[Value] = field(default_factory=list)
+    loops: int = 0
+
+
+@dataclass
+class LoweringContext:
+    """Everything known while statements are lowered in order."""
+
+    file: str
+    language: str
+    deadline: Deadline
+    bound: dict[int, Value] = field(default_factory=dict)  # by declaration
+    types: dict[str, MachineType] = field(default_factory=dict)
+    arrays: dict[str, Array] = field(default_factory=dict)
+    structs: dict[str, Struct] = field(default_factory=dict)
+    fields: dict[tuple[str, str], Value] = field(default_factory=dict)  # of structs, by variable and field
+    pointers: dict[int, Pointer | str] = field(default_factory=dict)  # where pointer variables point now
+    slots: dict[tuple[int, str, int], tuple[str, ...]] = field(default_factory=dict)
+    bytes: set[str] = field(default_factory=set)  # arrays of bytes that a cast may still give a type
+    local: set[str] = field(default_factory=set)  # arrays made here
+    temporary: set[str] = field(default_factory=set)  # arrays that a helper returned and nothing names yet
+    steady: set[str] = field(default_factory=set)  # variables that hold a subscript and never change
+    seen: set[int] = field(default_factory=set)  # cursors that met their handler
+    attributed: set[int] = field(default_factory=set)  # statements with attributes of no effect
+    skipped: set[int] = field(default_factory=set)  # cursors that are never evaluated
+    lowered: dict[int, Cursor] = field(default_factory=dict)  # the function and its helpers
+    names: set[str] = field(default_factory=set)
+    labels: set[str] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+    hoisted: list[Statement] = field(default_factory=list)
+    out: list[Statement] = field(default_factory=list)
+    later: list[tuple[str, Statement]] = field(default_factory=list)  # effects of i++ inside an expression
+    reads: set[str] = field(default_factory=set)  # variables read by the current full expression
+    touched: list[set[int]] = field(default_factory=list)  # pointers used since each loop around began
+    frames: list[CFrame] = field(default_factory=list)
+    written: int = 0
+
+    @property
+    def frame(self) -> CFrame:
+        return self.frames[-1]
+
+    def emit(self, statement: Statement) -> None:
+        self.written += 1
+        if self.written > STATEMENTS:
+            reason = f"written out with its helpers, the function has more than {STATEMENTS} statements"
+            raise Refusal(f"{reason}: lift the helpers on their own", statement.position)
+        if self.deadline.passed:
+            raise Refusal("reading takes too long: lift a smaller function", statement.position)
+        self.out.append(statement)
+
+    def see(self, *cursors: Cursor) -> None:
+        """Cursors whose meaning is told."""
+        self.seen.update(map(identity, cursors))
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    # Names.
+
+    def fresh(self, base: str) -> str:
+        """A name not used yet: base, base_2, base_3..."""
+        name, count = base, 1
+        while name in self.names:
+            count += 1
+            name = f"{base}_{count}"
+        self.names.add(name)
+        return name
+
+    def label(self, base: str, position: SourcePosition) -> str:
+        """A loop's label: "i@12:5", and "i@12:5#2" where the same source loop is written out twice."""
+        label, count = f"{base}@{position}", 1
+        while label in self.labels:
+            count += 1
+            label = f"{base}@{position}#{count}"
+        self.labels.add(label)
+        return label
+
+    def declare(self, base: str, kind: MachineType, value: Expr | None, position: SourcePosition) -> Variable:
+        """A new local scalar."""
+        name = self.fresh(base)
+        self.types[name] = kind
+        self.emit(Declare(name, kind, value, position))
+        return Variable(name, kind, position)
+
+    def array(self, base: str, kind: Array) -> str:
+        """The name of a new local array."""
+        name = self.fresh(base)
+        self.arrays[name] = kind
+        self.local.add(name)
+        return name
+
+    def binding(self, cursor: Cursor) -> Value:
+        return self.bound.get(key(cursor))
+
+    # Blocks.
+
+    @contextmanager
+    def block(self) -> Iterator[list[Statement]]:
+        """Statements emitted inside go to the list that is yielded."""
+        outer, self.out = self.out, []
+        try:
+            yield self.out
+        finally:
+            self.out = outer
+
+    @contextmanager
+    def full_expression(self) -> Iterator[None]:
+        """An expression between sequence points: the effects of its i++ come after it."""
+        outer = self.later, self.reads
+        self.later, self.reads = [], set()
+        try:
+            yield
+            self.settle()
+        finally:
+            self.later, self.reads = outer
+
+    def settle(self) -> None:
+        """Let the postponed effects happen."""
+        for name, effect in self.later:
+            if name in self.reads or sum(name == other for other, _ in self.later) > 1:
+                reason = f"{name} is changed and read in one expression, in an order C leaves open"
+                raise Refusal(f"{reason}: make them two statements", effect.position)
+            self.emit(effect)
+        self.later, self.reads = [], set()
+
+    # Pointers.
+
+    def pointer(self, at: int, name: str, position: SourcePosition) -> Pointer:
+        """Where a pointer variable points now."""
+        found = self.pointers.get(at)
+        for touched in self.touched:
+            touched.add(at)
+        if found is None:
+            raise Refusal(f"{name} is read before it is set", position)
+        if isinstance(found, str):
+            reason = f"{name} may point into more than one array here"
+            raise Refusal(f"{reason}: use one pointer for each array", position)
+        return found
+
+    def point(self, at: int, name: str, target: Pointer, position: SourcePosition) -> None:
+        """Let a pointer variable point somewhere: its subscripts are kept in integer variables."""
+        if not isinstance(target, Address):
+            self.pointers[at] = target
+            return
+        slot = (at, target.array, len(target.indices))
+        if slot not in self.slots:
+            names = [self.fresh(f"{name}_{axis}") for axis in range(len(target.indices) - 1)]
+            self.slots[slot] = (*names, self.fresh(name))
+            for subscript in self.slots[slot]:
+                self.types[subscript] = I64
+                self.hoisted.append(Declare(subscript, I64, None, position))
+        indices: list[Expr] = []
+        for subscript, index in zip(self.slots[slot], target.indices, strict=True):
+            if self.is_steady(index) and len(indices) < len(target.indices) - 1:
+                indices.append(index)
+                continue
+            indices.append(Variable(subscript, I64, position))
+            if not isinstance(index, Variable) or index.name != subscript:
+                self.emit(Assign(subscript, cast(index, I64), position))
+        self.pointers[at] = Address(target.array, tuple(indices))
+
+    def is_steady(self, index: Expr) -> bool:
+        """Whether a subscript is a number, or a variable made for it alone."""
+        return isinstance(index, Constant) or (isinstance(index, Variable) and index.name in self.steady)
+
+    def kept(self, name: str, index: Expr, position: SourcePosition) -> Expr:
+        """A subscript with the value it has now."""
+        if self.is_steady(index):
+            return index
+        variable = self.declare(name, I64, cast(index, I64), position)
+        self.steady.add(variable.name)
+        return variable
+
+    def fix(self, at: int, name: str, target: Pointer, position: SourcePosition) -> None:
+        """Let a pointer variable that never moves point somewhere."""
+        if isinstance(target, Address):
+            target = Address(
+                target.array, tuple(self.kept(name, index, position) for index in target.indices)
+            )
+        self.pointers[at] = target
+
+    def joined(self, others: list[dict[int, Pointer | str]]) -> dict[int, Pointer | str]:
+        """Where pointers point after branches that end with `others`."""
+        found: dict[int, Pointer | str] = {}
+        for at in set().union(*others):
+            ends = [other.get(at) for other in others]
+            known = [end for end in ends if end is not None]
+            found[at] = known[0] if all(same_target(end, known[0]) for end in known) else UNKNOWN
+        return found
+
+
+def same_target(a: Pointer | str, b: Pointer | str) -> bool:
+    """Whether two pointer values share the array and the variables that hold their subscripts."""
+    if isinstance(a, Address) and isinstance(b, Address):
+        return a.array == b.array and [*map(unplaced, a.indices)] == [*map(unplaced, b.indices)]
+    return a == b

@@ -1,0 +1,310 @@
+"""Local variables: scalars, arrays with their initialisers, pointers, references, structs, vectors."""
+
+from __future__ import annotations
+
+from tensmith.formula.types import BOOL
+from tensmith.lifting.loops import Allocate, Array, Constant, Expr, SourcePosition, Store
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.c.account import constant_extents
+from tensmith.lifting.source.c.arithmetic import cast, integer
+from tensmith.lifting.source.c.context import LoweringContext
+from tensmith.lifting.source.c.cursor import (
+    Cursor,
+    bare,
+    children,
+    identity,
+    initializer,
+    is_expression,
+    key,
+    kind,
+    position,
+    type_kind,
+)
+from tensmith.lifting.source.c.evaluate import address, evaluate, load, place, spelled, value
+from tensmith.lifting.source.c.globals import check_steady
+from tensmith.lifting.source.c.places import (
+    ArrayRegion,
+    ElementPlace,
+    PointerPlace,
+    ScalarPlace,
+    StructPlace,
+    Value,
+    is_number,
+)
+from tensmith.lifting.source.c.records import check_number_field, plain_fields
+from tensmith.lifting.source.c.types import (
+    Shape,
+    is_array,
+    is_pointer,
+    is_reference,
+    record,
+    scalar,
+    shape,
+    unsupported,
+    vector_element,
+)
+from tensmith.lifting.source.c.vectors import declare_vector
+from tensmith.lifting.source.c.whitelist import (
+    PROPERTIES,
+    STORAGE,
+    NoEffect,
+    RefusedCursor,
+    cursor_meaning,
+    type_meaning,
+)
+
+ELEMENTS = 4096  # of an initialiser; more is data, not code
+
+
+def declare(context: LoweringContext, cursor: Cursor) -> None:
+    """A variable of a declaration statement; other declarations (types, usings) say nothing."""
+    if kind(cursor) != "VAR_DECL":
+        return check_silent(cursor)
+    context.see(cursor)
+    where, name, at = position(cursor), cursor.spelling, key(cursor)
+    fixed = cursor.type.is_const_qualified() or constant_array(cursor)
+    check_storage(cursor, fixed)
+    first, emitted = initializer(cursor), len(context.out)
+    with context.full_expression():
+        if is_reference(cursor.type):
+            assert first is not None
+            context.bound[at] = held(context, first, name)
+        elif is_array(cursor.type):
+            context.bound[at] = declare_array(context, cursor, first, name)
+        elif is_pointer(cursor.type):
+            declare_pointer(context, cursor, first)
+        elif vector_element(cursor.type) is not None:
+            context.bound[at] = declare_vector(context, cursor, first, name)
+        elif (kind_of := scalar(cursor.type)) is not None:
+            given = None if first is None else cast(value(context, only(context, first)), kind_of)
+            variable = context.declare(name, kind_of, given, where)
+            context.bound[at] = ScalarPlace(variable.name, kind_of)
+        elif (declaration := record(cursor.type)) is not None and declaration.kind.name != "UNION_DECL":
+            context.bound[at] = declare_struct(context, cursor, declaration, first)
+        else:
+            raise Refusal(unsupported(cursor.type, name), where)
+    if cursor.storage_class.name == "STATIC":
+        check_steady(context, context.out[emitted:], name, where)
+
+
+def check_silent(cursor: Cursor) -> None:
+    """A declaration that is no variable must be known to do nothing."""
+    found = cursor_meaning(kind(cursor))
+    if not isinstance(found, NoEffect):
+        why = found.why if isinstance(found, RefusedCursor) else "a declaration that is not understood"
+        raise Refusal(why, position(cursor))
+    if kind(cursor) == "TYPEDEF_DECL" and not constant_extents(cursor.underlying_typedef_type):
+        reason = "a type whose length is known at run time only"
+        raise Refusal(f"{reason}: declare the array with its length", position(cursor))
+
+
+def check_storage(cursor: Cursor, fixed: bool) -> None:
+    """A variable lives in the function, or is a constant."""
+    where, name = position(cursor), cursor.spelling
+    storage = cursor.storage_class.name
+    found = STORAGE.get(
+        storage, RefusedCursor("stored in a way that is not known here: use a local variable")
+    )
+    if storage == "STATIC" and not fixed:
+        reason = f"{name} is static: it keeps its value from call to call"
+        raise Refusal(f"{reason}; make it a parameter or a constant", where)
+    if storage == "EXTERN" and not fixed:
+        raise Refusal(f"{name} is a variable outside the function: pass it as a parameter", where)
+    if cursor.tls_kind.name != "NONE" and not fixed:
+        found = PROPERTIES["thread-local"]
+    kind_of = cursor.type.get_canonical()
+    if kind_of.is_volatile_qualified():
+        found = PROPERTIES["volatile"]
+    elif isinstance(type_meaning(type_kind(kind_of)), RefusedCursor):
+        found = type_meaning(type_kind(kind_of))
+        raise Refusal(unsupported(cursor.type, name), where)
+    if isinstance(found, RefusedCursor):
+        raise Refusal(f"{name} is {found.why}", where)
+
+
+def only(context: LoweringContext, cursor: Cursor) -> Cursor:
+    """The expression in `int x{3}`."""
+    inner = bare(cursor)
+    if kind(inner) != "INIT_LIST_EXPR":
+        return cursor
+    context.see(inner)
+    parts = children(inner)
+    if len(parts) != 1:
+        raise Refusal("a number is initialised with a list: give it one value", position(cursor))
+    return parts[0]
+
+
+def constant_array(cursor: Cursor) -> bool:
+    """Whether a variable is an array of constants."""
+    found = shape(cursor.type, position(cursor)) if is_array(cursor.type) else None
+    return found is not None and found.const
+
+
+def held(context: LoweringContext, first: Cursor, name: str) -> Value:
+    """What a reference refers to: subscripts are evaluated now."""
+    found = evaluate(context, first)
+    if is_number(found) and is_place_in_c(first):
+        reason = f"`{spelled(first)}` refers to one of several variables"
+        raise Refusal(f"{reason}: use a value instead of a reference", position(first))
+    if isinstance(found, ElementPlace | ArrayRegion):
+        indices = tuple(context.kept(f"{name}_at", index, position(first)) for index in found.indices)
+        return type(found)(found.array, indices)
+    if is_number(found):
+        kept = context.declare(name, found.type, found, position(first))
+        return ScalarPlace(kept.name, kept.type)
+    return found
+
+
+def is_place_in_c(cursor: Cursor) -> bool:
+    """Whether C++ binds a reference to what the expression names, and not to a copy of its value."""
+    inner = bare(cursor)
+    if kind(inner) == "CALL_EXPR":
+        return inner.referenced is not None and is_reference(inner.referenced.result_type)
+    return kind(inner) == "CONDITIONAL_OPERATOR"
+
+
+def declare_pointer(context: LoweringContext, cursor: Cursor, first: Cursor | None) -> None:
+    """T *p = ...: where it points is kept in integer variables."""
+    at, name, where = key(cursor), cursor.spelling, position(cursor)
+    context.bound[at] = PointerPlace(at, name)
+    if first is None:
+        context.pointers.pop(at, None)
+        return
+    target = address(context, only(context, first))
+    if at in context.frame.written:
+        context.point(at, name, target, where)
+    else:
+        context.fix(at, name, target, where)
+
+
+def extents(context: LoweringContext, cursor: Cursor, found: Shape) -> tuple[Expr | None, ...]:
+    """The extents of an array type: constants, or the expressions of a variable-length array."""
+    sized = [child for child in children(cursor) if is_expression(child)]
+    bounds = [extent for extent in found.extents if extent is not None]
+    sizes = list(reversed(sized[: len(bounds)]))  # the innermost stands first
+    result: list[Expr | None] = []
+    for extent in found.extents:
+        if extent is None:
+            result.append(None)
+            continue
+        size = sizes.pop(0) if sizes else None
+        if extent >= 0:
+            if size is not None:
+                context.skipped.add(identity(size))
+            result.append(integer(extent, position(cursor)))
+            continue
+        if size is None:
+            raise Refusal("a variable-length array behind a typedef: write it out", position(cursor))
+        result.append(value(context, size))
+    return tuple(result)
+
+
+def declare_array(context: LoweringContext, cursor: Cursor, first: Cursor | None, name: str) -> Value:
+    """T t[n], T t[2][3] = {{1, 2, 3}}."""
+    where = position(cursor)
+    found = shape(cursor.type, where)
+    if found is None or found.memory == "nested":
+        raise Refusal(unsupported(cursor.type, name), where)
+    sizes = []
+    for size in extents(context, cursor, found):
+        if size is None:
+            raise Refusal(f"{name} has no size", where)
+        fixed = isinstance(size, Constant)
+        sizes.append(size if fixed else context.declare(f"{name}_size", size.type, size, where))
+    array = Array(found.element, found.rank, "flat", tuple(sizes))
+    unique = context.array(name, array)
+    listed = None if first is None else initial_elements(context, first, found, where)
+    fill = None
+    if listed is not None and len(listed) < total(found):
+        fill = Constant(0.0 if found.element.kind == "float" else 0, found.element, where)
+        if found.element == BOOL:
+            fill = Constant(False, BOOL, where)
+    context.emit(Allocate(unique, array, tuple(sizes), fill, where))
+    for at, given in (listed or {}).items():
+        context.emit(Store(unique, tuple(integer(index, where) for index in at), given, where))
+    return ArrayRegion(unique)
+
+
+def total(found: Shape) -> int:
+    count = 1
+    for extent in found.extents:
+        count *= extent or 0
+    return abs(count)
+
+
+def initial_elements(
+    context: LoweringContext, first: Cursor, found: Shape, where: SourcePosition
+) -> dict[tuple[int, ...], Expr]:
+    """The elements that an initialiser lists, without the zeros it starts from."""
+    if kind(first) != "INIT_LIST_EXPR":
+        raise Refusal("an array is initialised with what is not a list: fill it in a loop", where)
+    listed: dict[tuple[int, ...], Expr] = {}
+    values = 0
+
+    def visit(cursor: Cursor, at: tuple[int, ...]) -> None:
+        nonlocal values
+        if len(at) == found.rank:
+            values += 1
+            given = cast(value(context, only(context, cursor)), found.element)
+            if not (isinstance(given, Constant) and given.value == 0 and str(given.value)[0] != "-"):
+                listed[at] = given
+            return
+        context.see(cursor)
+        if kind(cursor) != "INIT_LIST_EXPR":
+            raise Refusal("an initialiser without inner braces: give every row its own", position(cursor))
+        for index, part in enumerate(children(cursor)):
+            check_plain_part(part)
+            visit(part, (*at, index))
+
+    visit(first, ())
+    if values > ELEMENTS:
+        raise Refusal(f"an initialiser of more than {ELEMENTS} elements: pass the data as a parameter", where)
+    return listed
+
+
+def check_plain_part(part: Cursor) -> None:
+    """A part of an initialiser stands for the element or field at its own place."""
+    designated = kind(part) == "UNEXPOSED_EXPR" and part.type.get_canonical().kind.name == "VOID"
+    if designated or not is_expression(part):
+        raise Refusal("a designated initialiser: list the elements in order", position(part))
+
+
+def declare_struct(
+    context: LoweringContext, cursor: Cursor, declaration: Cursor, first: Cursor | None
+) -> Value:
+    """A local struct of scalars: one variable a field."""
+    where, name = position(cursor), context.fresh(cursor.spelling)
+    target = StructPlace(name, declaration)
+    inner = None if first is None else bare(first)
+    listed: list[Cursor] = []
+    source: Value = None
+    if inner is not None and kind(inner) == "INIT_LIST_EXPR":
+        context.see(inner)
+        listed = children(inner)
+        if not listed:
+            listed = [inner]
+    elif inner is not None and kind(inner) == "CALL_EXPR" and not list(inner.get_arguments()):
+        context.see(inner)
+    elif inner is not None:
+        source = place(context, inner)
+        if not isinstance(source, StructPlace):
+            raise Refusal(f"{cursor.spelling} is made by a constructor: set its fields", where)
+    for number, part in enumerate(plain_fields(declaration, cursor)):
+        check_number_field(part)
+        element = scalar(part.type)
+        if element is None:
+            reason = f"{cursor.spelling} is a local struct whose field {part.spelling} is no number"
+            raise Refusal(f"{reason}: use separate variables", where)
+        given: Expr | None = None
+        if isinstance(source, StructPlace):
+            old = context.fields[(source.name, part.spelling)]
+            assert isinstance(old, ScalarPlace)
+            given = load(context, old, cursor)
+        elif number < len(listed) and listed[0] is not inner:
+            check_plain_part(listed[number])
+            given = cast(value(context, only(context, listed[number])), element)
+        elif listed:
+            given = cast(integer(0, where), element)
+        variable = context.declare(f"{name}.{part.spelling}", element, given, where)
+        context.fields[(name, part.spelling)] = ScalarPlace(variable.name, element)
+    return target

@@ -1,0 +1,410 @@
+"""The functions of <math.h>, <cmath>, <stdlib.h>, <string.h> and <algorithm> that have a meaning here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TypeAlias
+
+from tensmith.formula.functions import EXTREMES
+from tensmith.formula.types import BOOL, F64, I64, MachineType
+from tensmith.lifting import assumptions, loops
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.c.arithmetic import apply, cast, integer, offset
+from tensmith.lifting.source.c.assignment import store, updated
+from tensmith.lifting.source.c.context import LoweringContext
+from tensmith.lifting.source.c.cursor import Cursor, constant, identity, position
+from tensmith.lifting.source.c.evaluate import (
+    address,
+    condition,
+    discarded,
+    keep_defined,
+    load,
+    place,
+    place_type,
+    spelled,
+    value,
+)
+from tensmith.lifting.source.c.heap import copied, count, filled, repeat, store_at
+from tensmith.lifting.source.c.memory import same_array
+from tensmith.lifting.source.c.places import Address, ElementPlace, Heap, Null, Pointer, ScalarPlace, Value
+from tensmith.lifting.source.c.types import U64, scalar
+from tensmith.lifting.source.text import text
+
+Library: TypeAlias = Callable[[LoweringContext, Cursor, list[Cursor]], Value]
+LIBRARY: dict[str, Library] = {}
+
+OPERATORS = {
+    "fabs": "abs",
+    "abs": "abs",
+    "labs": "abs",
+    "llabs": "abs",
+    **{
+        name: name
+        for name in ("exp", "log", "sqrt", "sin", "cos", "tan", "tanh", "floor", "ceil", "round", "pow")
+    },
+    "fmin": "minimum",
+    "fmax": "maximum",
+    "fmod": "fmod",
+}
+IO = [
+    "printf",
+    "fprintf",
+    "sprintf",
+    "snprintf",
+    "scanf",
+    "fscanf",
+    "puts",
+    "putchar",
+    "getchar",
+    "fopen",
+    "fclose",
+    "fread",
+    "fwrite",
+    "fflush",
+    "operator<<",
+    "operator>>",
+]
+WHY = {
+    **dict.fromkeys(IO, "reads or writes files: move input and output out of the function"),
+    **dict.fromkeys(("rand", "srand"), "is random: pass the random numbers as an array"),
+    **dict.fromkeys(("time", "clock", "omp_get_wtime"), "reads the clock: measure outside the function"),
+    **dict.fromkeys(
+        ("exit", "abort", "longjmp", "setjmp"), "leaves the function early: check before the call"
+    ),
+    **dict.fromkeys(("system", "getenv"), "asks the operating system: pass what it answers as a parameter"),
+    "realloc": "grows memory: allocate the final size, or use std::vector",
+    "sort": "sorts: there is no tensor program for it here; sort outside the function",
+}
+
+
+def library(*names: str) -> Callable[[Library], Library]:
+    """Register the meaning of library functions."""
+
+    def register(meaning: Library) -> Library:
+        LIBRARY.update(dict.fromkeys(names, meaning))
+        return meaning
+
+    return register
+
+
+def in_library(name: str) -> bool:
+    """Whether a name has a meaning of its own here."""
+    return name in LIBRARY or name in OPERATORS or (name.endswith("f") and name[:-1] in OPERATORS)
+
+
+def call_library(context: LoweringContext, cursor: Cursor, name: str, arguments: list[Cursor]) -> Value:
+    """A call of a function that is not in the file."""
+    name = name.removeprefix("__builtin_")
+    meaning = LIBRARY.get(name)
+    if meaning is not None:
+        return meaning(context, cursor, arguments)
+    kind = scalar(cursor.type)
+    known = constant(cursor) if not arguments and kind is not None else None  # numeric_limits<int>::max()
+    if known is not None and kind is not None:
+        return loops.Constant(known, kind, position(cursor))
+    single = kind is not None and kind.kind == "float" and name.endswith("f")
+    operator = OPERATORS.get(name) or (OPERATORS.get(name[:-1]) if single else None)
+    if operator is None or kind is None:
+        why = WHY.get(name, "is not known here: define it in this file, or write out what it computes")
+        raise Refusal(f"{name} {why}", position(cursor))
+    if name == "abs" and kind.kind == "float" and spelled(cursor).startswith("abs"):
+        raise Refusal(
+            "abs without std:: may be that of ints, by compiler: write std::abs or fabs", position(cursor)
+        )
+    if len(arguments) != (2 if operator in ("minimum", "maximum", "pow", "fmod") else 1):
+        raise Refusal(
+            f"{name} with other arguments than the library's: define it in this file", position(cursor)
+        )
+    values = [cast(value(context, argument), kind) for argument in arguments]
+    if operator in EXTREMES:
+        return _beyond(values[0], values[1], operator == "maximum", kind, position(cursor))
+    return apply(operator, tuple(values), kind, position(cursor))
+
+
+def _beyond(
+    a: loops.Expr, b: loops.Expr, largest: bool, kind: MachineType, where: loops.SourcePosition
+) -> Value:
+    """fmax and fmin: the other argument where one is NaN."""
+    behind = loops.Apply("less", (a, b) if largest else (b, a), BOOL, where)
+    chosen = loops.Apply("or", (behind, loops.Apply("not_equal", (a, a), BOOL, where)), BOOL, where)
+    return loops.Apply("where", (chosen, b, a), kind, where)
+
+
+@library("huge_val", "huge_valf", "inf", "inff")
+def infinity(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    return loops.Constant(math.inf, scalar(cursor.type) or F64, position(cursor))
+
+
+@library("nan", "nanf")
+def not_a_number(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    context.skipped.update(map(identity, arguments))  # the payload
+    return loops.Constant(math.nan, scalar(cursor.type) or F64, position(cursor))
+
+
+@library("isnan")
+def isnan(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    found = value(context, arguments[0])
+    return loops.Apply("not_equal", (found, found), BOOL, position(cursor))
+
+
+@library("trunc", "truncf")
+def trunc(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    found, where = value(context, arguments[0]), position(cursor)
+    below = loops.Apply("less", (found, cast(integer(0, where), found.type)), BOOL, where)
+    sides = (
+        loops.Apply("ceil", (found,), found.type, where),
+        loops.Apply("floor", (found,), found.type, where),
+    )
+    return loops.Apply("where", (below, *sides), found.type, where)
+
+
+@library("lround", "lroundf")
+def lround(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    found = value(context, arguments[0])
+    return cast(loops.Apply("round", (found,), found.type, position(cursor)), I64)
+
+
+@library("fma", "fmaf")
+def fma(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    a, b, c = (value(context, argument) for argument in arguments)
+    context.note(assumptions.FUSED())
+    where = position(cursor)
+    return apply("add", (apply("mul", (a, b), a.type, where), c), a.type, where)
+
+
+def ordered(sign: str, a: loops.Expr, b: loops.Expr, where: loops.SourcePosition) -> loops.Expr:
+    """std::min and std::max: the first of two equal numbers (C++17 [alg.min.max])."""
+    if a.type.kind == "int":
+        return loops.Apply(sign, (a, b), a.type, where)
+    pair = (b, a) if sign == "minimum" else (a, b)
+    return loops.Apply("where", (loops.Apply("less", pair, BOOL, where), b, a), a.type, where)
+
+
+@library("min", "max")
+def least_or_greatest(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    if not arguments:
+        found, kind = constant(cursor), scalar(cursor.type)  # numeric_limits<T>
+        assert found is not None and kind is not None
+        return loops.Constant(found, kind, position(cursor))
+    if len(arguments) != 2:
+        raise Refusal(f"{cursor.spelling} of other than two numbers: nest the calls", position(cursor))
+    a, b = (value(context, argument) for argument in arguments)
+    operator = "minimum" if cursor.spelling == "min" else "maximum"
+    return ordered(operator, a, cast(b, a.type), position(cursor))
+
+
+@library("clamp")
+def clamp(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    """std::clamp, which is undefined where its bounds are not in order (C++17 [alg.clamp])."""
+    found, low, high = (value(context, argument) for argument in arguments)
+    where = position(cursor)
+    if not (isinstance(low, loops.Constant) and isinstance(high, loops.Constant) and low.value <= high.value):
+        context.note(assumptions.CLAMPED(where.line))
+    return ordered("minimum", ordered("maximum", found, low, where), high, where)
+
+
+@library("swap")
+def swap(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    where = position(cursor)
+    targets: list[ScalarPlace | ElementPlace] = []
+    for argument in arguments:
+        target = place(context, argument)
+        if not isinstance(target, ScalarPlace | ElementPlace):
+            raise Refusal("arrays are swapped: swap their elements in a loop", where)
+        targets.append(target)
+    kinds: list[MachineType] = [place_type(context, target) for target in targets]
+    old = [
+        context.declare("swapped", kind, load(context, target, cursor), where)
+        for target, kind in zip(targets, kinds, strict=True)
+    ]
+    context.emit(store(context, targets[0], old[1], where))
+    context.emit(store(context, targets[1], old[0], where))
+    return None
+
+
+# Memory.
+
+
+@library("malloc", "calloc")
+def malloc(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    many = cursor.spelling == "calloc"
+    return Heap(arguments[-1], arguments[0] if many else None, many, cursor)
+
+
+@library("free")
+def free(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    """Memory made here may go; nobody else's."""
+    target = address(context, arguments[0])
+    if not isinstance(target, Null | Heap) and getattr(target, "array", None) not in context.local:
+        raise Refusal(f"`{spelled(cursor)}` frees memory of the caller: remove it", position(cursor))
+    return None
+
+
+# What says something to the compiler.
+
+
+@library("tensmith_assert", "assume")
+def assumption(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    """assert(e), __builtin_assume(e): e holds wherever the function has a meaning, which is stated."""
+    where = position(cursor)
+    later = len(context.later)
+    with context.block() as effects:
+        found = condition(context, arguments[0])
+    if effects or len(context.later) > later:
+        reason = "an assertion with side effects, which happen or not depending on how it is compiled"
+        raise Refusal(f"{reason}: make them statements of their own", where)
+    if isinstance(found, loops.Constant) and found.value:
+        return None
+    if isinstance(found, loops.Constant):
+        raise Refusal("an assertion that never holds: nothing can be lifted behind it", where)
+    context.note(assumptions.C_ASSERTION(where.line, text(found)))
+    return None
+
+
+@library("expect", "expect_with_probability")
+def expected(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    """__builtin_expect(x, c) is x."""
+    found = [value(context, argument) for argument in arguments]
+    for other in found[1:]:
+        keep_defined(context, other, position(cursor))
+    return found[0]
+
+
+@library("assume_aligned")
+def aligned(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    """__builtin_assume_aligned(p, n) is p."""
+    for argument in arguments[1:]:
+        discarded(context, argument)
+    return address(context, arguments[0])
+
+
+@library("prefetch")
+def prefetch(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    """__builtin_prefetch(p) only asks for time; its arguments are computed."""
+    for argument in arguments:
+        discarded(context, argument)
+    return None
+
+
+def pointee(context: LoweringContext, pointer: Pointer, cursor: Cursor) -> MachineType:
+    if not isinstance(pointer, Address) or isinstance(pointer, Null):
+        raise Refusal(f"`{spelled(cursor)}` works on what is not an array", position(cursor))
+    return context.arrays[pointer.array].element
+
+
+@library("memset")
+def memset(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    to, new = address(context, arguments[0]), value(context, arguments[1])
+    keep_defined(context, new, position(cursor))  # also where no element is written
+    kind = pointee(context, to, cursor)
+    byte = int(new.value) & 255 if isinstance(new, loops.Constant) else None
+    if kind.bits != 8 and byte != 0 and not (byte == 255 and kind.kind == "int"):
+        raise Refusal("memset of larger elements to other than 0: write a loop", position(cursor))
+    if kind.bits != 8:
+        new = integer(-1 if byte else 0, position(cursor))
+    elif kind == BOOL and byte not in (0, 1):
+        raise Refusal("memset of bool to other than 0 and 1: write a loop", position(cursor))
+    filled(context, to, count(context, arguments[2], kind), cast(new, kind), position(cursor), unsigned=True)
+    return to
+
+
+@library("memcpy", "memmove")
+def memcpy(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    to, source = address(context, arguments[0]), address(context, arguments[1])
+    kind = pointee(context, to, cursor)
+    if pointee(context, source, cursor) != kind:
+        raise Refusal("memcpy between arrays of different types: convert in a loop", position(cursor))
+    refuse_shifting(to, source, cursor)
+    copied(context, to, source, count(context, arguments[2], kind), position(cursor), unsigned=True)
+    return to
+
+
+def refuse_shifting(to: Pointer, source: Pointer, cursor: Cursor) -> None:
+    """Refuse a copy inside one array: where the ranges overlap, what is read may have been written."""
+    if getattr(to, "array", 0) == getattr(source, "array", 1):
+        reason = f"{cursor.spelling} inside one array: copy through a second array, or write a loop"
+        raise Refusal(reason, position(cursor))
+
+
+def span(context: LoweringContext, cursor: Cursor, first: Cursor, last: Cursor) -> tuple[Address, loops.Expr]:
+    """A range of iterators: where it begins, how many elements it has, unsigned: it is required not to end
+    before it begins (C++17 [iterator.requirements.general])."""
+    start, stop = address(context, first), address(context, last)
+    low, high = same_array(context, cursor, start, stop)
+    assert isinstance(start, Address)
+    if isinstance(low, loops.Constant) and low.value == 0:
+        return start, high
+    return start, apply("sub", (unsigned(high), unsigned(low)), U64, position(cursor))
+
+
+def unsigned(found: loops.Expr) -> loops.Expr:
+    """A number as size_t: one that was size_t before its conversion to a subscript is that again."""
+    inner = found.value if isinstance(found, loops.ScalarCast) and found.value.type == U64 else found
+    return cast(inner, U64)
+
+
+@library("fill", "fill_n")
+def fill(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    new = value(context, arguments[2])
+    if cursor.spelling == "fill_n":
+        start: Pointer = address(context, arguments[0])
+        extent = cast(value(context, arguments[1]), I64)
+    else:
+        start, extent = span(context, cursor, arguments[0], arguments[1])
+    kept = context.declare("filling", new.type, new, position(cursor))
+    filled(context, start, extent, kept, position(cursor), unsigned=cursor.spelling == "fill")
+    return None
+
+
+@library("copy")
+def copy(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    start, extent = span(context, cursor, arguments[0], arguments[1])
+    to = address(context, arguments[2])
+    if pointee(context, to, cursor) != pointee(context, start, cursor):
+        raise Refusal("copy between arrays of different types: convert in a loop", position(cursor))
+    refuse_shifting(to, start, cursor)
+    copied(context, to, start, extent, position(cursor), unsigned=True)
+    return None
+
+
+@library("iota")
+def iota(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    where = position(cursor)
+    start, extent = span(context, cursor, arguments[0], arguments[1])
+    first = value(context, arguments[2])
+    first = context.declare("first", first.type, first, where)
+
+    def body(at: loops.Expr) -> None:
+        new = apply("add", (first, cast(at, first.type)), first.type, where)
+        context.emit(store_at(context, start, at, new, where))
+
+    repeat(context, extent, where, "iota", body, unsigned=True)
+    return None
+
+
+@library("accumulate", "inner_product")
+def accumulate(context: LoweringContext, cursor: Cursor, arguments: list[Cursor]) -> Value:
+    """A sum, in the type of its start."""
+    where, many = position(cursor), cursor.spelling == "inner_product"
+    if len(arguments) != (4 if many else 3):
+        raise Refusal(f"{cursor.spelling} with an operation of its own: write a loop", where)
+    spans = [span(context, cursor, arguments[0], arguments[1])]
+    if many:
+        other = address(context, arguments[2])
+        assert isinstance(other, Address)
+        spans.append((other, spans[0][1]))
+    start = value(context, arguments[-1])
+    total = context.declare("total", start.type, start, where)
+
+    def body(at: loops.Expr) -> None:
+        loaded = []
+        for address_, _ in spans:
+            *before, last = address_.indices
+            target = ElementPlace(address_.array, (*before, offset(last, at, where)))
+            loaded.append(load(context, target, cursor))
+        added = loaded[0] if len(loaded) == 1 else updated(loaded[0], "mul", loaded[1], where)
+        context.emit(loops.Assign(total.name, cast(updated(total, "add", added, where), total.type), where))
+
+    repeat(context, spans[0][1], where, cursor.spelling, body, unsigned=True)
+    return total

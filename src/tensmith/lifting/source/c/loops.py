@@ -1,0 +1,231 @@
+"""for, while, do-while and range-for, all as `Loop`: a condition, a body, the step at the body's end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tensmith.formula.types import BOOL, I64
+from tensmith.lifting import loops
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.c.account import dead
+from tensmith.lifting.source.c.arithmetic import apply, cast, integer, negation
+from tensmith.lifting.source.c.context import UNKNOWN, LoweringContext, same_target
+from tensmith.lifting.source.c.cursor import (
+    Cursor,
+    bare,
+    character_before,
+    children,
+    descendants,
+    for_parts,
+    identity,
+    is_expression,
+    key,
+    kind,
+    position,
+)
+from tensmith.lifting.source.c.evaluate import condition, element, load, place_type, spelled
+from tensmith.lifting.source.c.places import Address, ArrayRegion, ElementPlace, ScalarPlace
+from tensmith.lifting.source.c.statements import BREAK, run, statement
+from tensmith.lifting.source.c.types import is_pointer, is_reference, scalar, unsupported, vector_element
+from tensmith.lifting.source.c.vectors import duplicate, length, region_of
+
+
+@statement("FOR_STMT")
+def for_loop(context: LoweringContext, cursor: Cursor) -> None:
+    """for (start; test; step) body."""
+    start, test, step, inside = for_parts(cursor)
+    name = "for"
+    if start is not None:
+        names = [c.spelling for c in descendants(start) if kind(c) in ("VAR_DECL", "DECL_REF_EXPR")]
+        name = names[0] if names else name
+        run(context, [start])
+    repeat(context, cursor, test, inside, name, [] if step is None else [step])
+
+
+@statement("WHILE_STMT")
+def while_loop(context: LoweringContext, cursor: Cursor) -> None:
+    if len(children(cursor)) != 2:
+        raise Refusal("a declaration inside a while: put it before", position(cursor))
+    test, inside = children(cursor)
+    repeat(context, cursor, test, inside, "while", [])
+
+
+@statement("DO_STMT")
+def do_loop(context: LoweringContext, cursor: Cursor) -> None:
+    """do body while (test): the body, then a loop."""
+    inside, test = children(cursor)
+    context.frame.loops += 1
+    run(context, [inside])
+    context.frame.loops -= 1
+    repeat(context, cursor, test, inside, "do", [])
+
+
+def repeat(
+    context: LoweringContext,
+    cursor: Cursor,
+    test: Cursor | None,
+    inside: Cursor,
+    name: str,
+    step: list[Cursor],
+) -> None:
+    """A loop whose condition may itself have effects, before its value counts and after."""
+    where = position(cursor)
+    statements = [inside]
+    if kind(inside) == "COMPOUND_STMT":
+        context.see(inside)
+        statements = children(inside)
+    guard = leading_break(context, statements)
+    with context.block() as before:
+        found, after = tested(context, test, where)
+        if guard is not None:
+            statements = statements[1:]
+            found = guarded(context, found, guard, where)
+    for made in before:
+        context.emit(made)
+    if isinstance(found, loops.Constant):
+        if found.value and test is not None and is_pointer(bare(test).type):
+            reason = "a loop that follows pointers until null"
+            raise Refusal(f"{reason}: keep the data in an array, and count", where)
+        if found.value:
+            raise Refusal("a loop without end: give it a condition that concerns its counter", where)
+        if name != "do":
+            dead(context, [inside, *step])
+        return
+
+    def body() -> None:
+        for made in after:
+            context.emit(made)
+        run(context, statements)
+        run(context, step)
+        for made in before:
+            context.emit(made)
+
+    label = context.label(name, where)
+    context.emit(loops.Loop(found, repeated(context, body), label, where))
+    for made in after:
+        context.emit(made)
+
+
+def tested(
+    context: LoweringContext, test: Cursor | None, where: loops.SourcePosition
+) -> tuple[loops.Expr, list[loops.Statement]]:
+    """A condition, and the effects of its i++ that follow its value."""
+    if test is None:
+        return loops.Constant(True, BOOL, where), []
+    outer = context.later, context.reads
+    context.later, context.reads = [], set()
+    found = condition(context, test)
+    with context.block() as after:
+        context.settle()
+    context.later, context.reads = outer
+    return found, after
+
+
+def guarded(
+    context: LoweringContext, found: loops.Expr, guard: Cursor, where: loops.SourcePosition
+) -> loops.Expr:
+    """The condition of a loop whose body begins with `if (guard) break;`."""
+    emitted = len(context.out)
+    stop, after = tested(context, guard, where)
+    if after or len(context.out) > emitted or holds_load(stop):
+        raise Refusal(BREAK, position(guard))
+    go = negation(stop)
+    if isinstance(found, loops.Constant) and found.value:
+        return go
+    return loops.Apply("and", (found, go), BOOL, where)
+
+
+def holds_load(found: loops.Expr) -> bool:
+    if isinstance(found, loops.Load):
+        return True
+    return any(map(holds_load, getattr(found, "arguments", ()))) or (
+        hasattr(found, "value") and not isinstance(found, loops.Constant) and holds_load(found.value)
+    )
+
+
+def leading_break(context: LoweringContext, statements: list[Cursor]) -> Cursor | None:
+    """c, where the first statement is `if (c) break;`."""
+    if not statements or kind(statements[0]) != "IF_STMT":
+        return None
+    parts = children(statements[0])
+    if len(parts) != 2 or not is_expression(parts[0]):
+        return None
+    path = [statements[0], parts[1]]
+    while kind(path[-1]) == "COMPOUND_STMT" and len(children(path[-1])) == 1:
+        path.append(children(path[-1])[0])
+    if kind(path[-1]) != "BREAK_STMT":
+        return None
+    context.see(*path)
+    return parts[0]
+
+
+def repeated(context: LoweringContext, body: Callable[[], None]) -> tuple[loops.Statement, ...]:
+    """The statements of a loop's body.
+
+    A pointer that the body lets point into another array than before the loop is unknown at the start of
+    every iteration; the body is then lowered again with that knowledge.
+    """
+    names, labels, start = set(context.names), set(context.labels), dict(context.pointers)
+    context.frame.loops += 1
+    with context.block() as inside:
+        body()
+    moved = {
+        at
+        for at, entry in start.items()
+        if entry is not None and not same_target(context.pointers.get(at, entry), entry)
+    }
+    if moved:
+        context.names, context.labels = names | set(context.types) | set(context.arrays), labels
+        context.pointers = {**start, **dict.fromkeys(moved, UNKNOWN)}
+        with context.block() as inside:
+            body()
+    context.frame.loops -= 1
+    context.pointers = context.joined([start, context.pointers])
+    return tuple(inside)
+
+
+@statement("CXX_FOR_RANGE_STMT")
+def range_loop(context: LoweringContext, cursor: Cursor) -> None:
+    """for (T x : v) body."""
+    parts = children(cursor)
+    if len(parts) != 3 or character_before(parts[0]) != "(":
+        raise Refusal(
+            "a range-for with a statement before its range: put it before the loop", position(cursor)
+        )
+    variable, over, inside = parts
+    context.see(variable)
+    context.skipped.update(map(identity, children(variable)))  # *begin, which clang adds
+    where, region = position(cursor), region_of(context, over)
+    array = context.arrays[region.array]
+    if array.memory == "nested":
+        extent = cast(length(region, where), I64)
+    else:
+        known = array.extents[len(region.indices)]
+        if known is None:
+            raise Refusal(f"`{spelled(over)}` has no length: loop over subscripts", where)
+        extent = cast(known, I64)
+    at = context.declare(f"{variable.spelling}_at", I64, integer(0, where), where)
+
+    def body() -> None:
+        found = element(context, Address(region.array, (*region.indices, at)), cursor)
+        wanted = scalar(variable.type)
+        same = not isinstance(found, ElementPlace) or wanted == place_type(context, found)
+        if isinstance(found, ElementPlace) and not (is_reference(variable.type) and same):
+            if wanted is None:
+                raise Refusal(unsupported(variable.type, variable.spelling), where)
+            loaded = cast(load(context, found, variable), wanted)
+            local = context.declare(variable.spelling, loaded.type, loaded, where)
+            context.bound[key(variable)] = ScalarPlace(local.name, local.type)
+        elif (
+            isinstance(found, ArrayRegion)
+            and not is_reference(variable.type)
+            and vector_element(variable.type)
+        ):
+            context.bound[key(variable)] = duplicate(context, found, variable.spelling, where)
+        else:
+            context.bound[key(variable)] = found
+        run(context, [inside])
+        context.emit(loops.Assign(at.name, apply("add", (at, integer(1, where)), I64, where), where))
+
+    test = loops.Apply("less", (at, extent), BOOL, where)
+    context.emit(loops.Loop(test, repeated(context, body), context.label(variable.spelling, where), where))

@@ -1,0 +1,100 @@
+"""What a C expression denotes besides a number: a variable, an element, a row, a pointer, a struct.
+
+A pointer is never a machine address here: it is an array's name and a subscript, so that `p + k` is a sum of
+subscripts and `p < q` compares them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias, TypeGuard, get_args
+
+from tensmith.formula.types import MachineType
+from tensmith.lifting.loops import Expr
+from tensmith.lifting.source.c.cursor import Cursor
+
+
+@dataclass(frozen=True)
+class ScalarPlace:
+    """A scalar variable; `fixed` says why it must not be assigned to, "" where it may."""
+
+    name: str
+    type: MachineType
+    fixed: str = ""
+
+
+@dataclass(frozen=True)
+class ElementPlace:
+    """An element of an array: as many subscripts as its rank."""
+
+    array: str
+    indices: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class ArrayRegion:
+    """An array (no subscripts), or a row of it: fewer subscripts than its rank."""
+
+    array: str
+    indices: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True)
+class PointerPlace:
+    """A pointer variable, known by its declaration; where it points is the context's knowledge."""
+
+    key: int
+    name: str
+
+
+@dataclass(frozen=True)
+class StructPlace:
+    """A struct; its fields are bound under "name.field"."""
+
+    name: str
+    declaration: Cursor
+
+
+@dataclass(frozen=True)
+class Address:
+    """A pointer's value: the element or row array[indices]; arithmetic moves the last subscript."""
+
+    array: str
+    indices: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class AddressOf:
+    """The address of a scalar variable or a struct: good for following it, not for arithmetic."""
+
+    place: ScalarPlace | StructPlace
+
+
+@dataclass(frozen=True)
+class Null:
+    """The null pointer."""
+
+
+@dataclass(frozen=True)
+class Heap:
+    """Fresh memory of so many bytes, not yet given an element type."""
+
+    bytes: Cursor
+    times: Cursor | None
+    zeroed: bool
+    call: Cursor
+
+
+Place: TypeAlias = ScalarPlace | ElementPlace | ArrayRegion | PointerPlace | StructPlace
+Pointer: TypeAlias = Address | AddressOf | Null | Heap
+Value: TypeAlias = Expr | Place | Pointer | None
+
+NUMBERS, PLACES, POINTERS = get_args(Expr), get_args(Place), get_args(Pointer)
+
+
+def is_number(found: object) -> TypeGuard[Expr]:
+    return isinstance(found, NUMBERS)
+
+
+def is_place(found: object) -> TypeGuard[Place]:
+    return isinstance(found, PLACES)

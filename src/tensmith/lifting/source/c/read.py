@@ -1,0 +1,75 @@
+"""C and C++ source files into the loop language: libclang parses, `c_functions` lowers each function.
+
+Headers of the standard library are our own (`headers/`): declarations only, so that what a file means does
+not depend on the machine it is read on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tensmith.errors import TensmithError
+from tensmith.lifting.limit import Deadline
+from tensmith.lifting.loops import Function
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.c import guard as c_guard
+from tensmith.lifting.source.c.pragmas import Hazard
+
+SECONDS = 4.5  # of processor time for one file
+
+
+def read_c(path: Path) -> list[Function | Refusal]:
+    """Every function definition of a file in order, or why it cannot be lifted.
+
+    .cpp, .cc, .cxx and .hpp are C++17, everything else C11. Nothing of the file is executed.
+
+    Raises:
+        TensmithError: the file cannot be read or parsed at all; the message begins with file:line:column.
+        MissingExtra: libclang is not installed.
+    """
+    from tensmith.lifting.source.c.parse import definitions, language, parse
+
+    deadline = Deadline.within(SECONDS)
+    source = c_guard.read(path)
+    unit, unknown = parse(source)
+    found = definitions(unit, path)
+    if not found:
+        raise TensmithError(f"{path}:1:1: there is no function with a body in it; nothing can be lifted")
+    hazards = placed((*source.hazards, *unknown), str(path), found)
+    return [attempt(cursor, str(path), language(path), deadline, hazards) for cursor in found]
+
+
+def placed(hazards: Sequence[Hazard], file: str, functions: Sequence[Any]) -> list[Hazard]:
+    """Hazards that stand in no function concern them all."""
+    extents = [(each.extent.start.line, each.extent.end.line) for each in functions]
+    return [
+        hazard
+        if hazard.file == file and any(a <= hazard.position.line <= b for a, b in extents)
+        else replace(hazard, everywhere=True)
+        for hazard in hazards
+    ]
+
+
+def attempt(
+    cursor: object, file: str, language: str, deadline: Deadline, hazards: Sequence[Hazard] = ()
+) -> Function | Refusal:
+    """One function, or its refusal."""
+    from tensmith.lifting.source.c.cursor import kind, position
+    from tensmith.lifting.source.c.functions import lower
+
+    name = str(cursor.spelling)  # type: ignore[attr-defined]
+    where = position(cursor)
+    try:
+        if deadline.passed:
+            raise Refusal("reading the file takes too long: put the function into a file of its own", where)
+        if kind(cursor) != "FUNCTION_DECL":
+            what = "a template" if kind(cursor) == "FUNCTION_TEMPLATE" else "a method"
+            raise Refusal(f"{name} is {what}: write a function with plain parameters", where)
+        return lower(cursor, file, language, deadline, hazards)
+    except Refusal as refusal:
+        return Refusal(refusal.reason, refusal.position, name)
+    except RecursionError:
+        return Refusal("statements or expressions nested too deeply: split the function", where, name)

@@ -1,0 +1,1 @@
+"""Python: `ast` parses, each function becomes one of the loop language."""

@@ -1,0 +1,276 @@
+"""What loops and comprehensions run over: range, lists, zip, enumerate and reversed, as one counted loop."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tensmith.formula.types import BOOL, INT
+from tensmith.lifting import assumptions, loops
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.python.arithmetic import binary, constant, convert, floor_divide
+from tensmith.lifting.source.python.kinds import PY_INT, NumberKind
+from tensmith.lifting.source.python.liveness import Names
+from tensmith.lifting.source.python.module import place
+from tensmith.lifting.source.python.names import check_arguments
+from tensmith.lifting.source.python.scope import (
+    ArrayRef,
+    Local,
+    PythonScope,
+    ScalarValue,
+    Value,
+    array,
+    integer,
+)
+
+Item: TypeAlias = "Value | tuple[Item, ...]"
+
+
+@dataclass(frozen=True)
+class CountedLoop:
+    """counter = start; while counter < stop (> for negative steps): item(counter); counter += step.
+
+    arrays: the lists run over, which must keep their length. ranged: the number of iterations is no length.
+    """
+
+    start: ScalarValue
+    stop: ScalarValue
+    step: int
+    item: Callable[[loops.Expr, loops.SourcePosition], Item]
+    arrays: tuple[ArrayRef, ...] = ()
+    ranged: bool = False
+
+
+def iteration(scope: PythonScope, node: ast.expr) -> CountedLoop:
+    """The iteration over an expression; its bounds are evaluated now, once."""
+    where = place(node)
+    if isinstance(node, ast.Call):
+        called = scope.callee(node.func)
+        if called is not None and called in _SOURCES:
+            scope.visit(node)
+            check_arguments(scope, node, called)
+            return _SOURCES[called](scope, node)
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+        raise Refusal("a loop over a slice cannot be lifted; loop over range(start, stop) instead", where)
+    whole = array(scope, node)
+    return CountedLoop(
+        constant(0, where),
+        _steady(scope, "stop", scope.length(whole, 0, where), where),
+        1,
+        lambda counter, position: scope.load(whole, counter, position),
+        (whole,),
+    )
+
+
+def _steady(scope: PythonScope, name: str, bound: ScalarValue, where: loops.SourcePosition) -> ScalarValue:
+    return scope.hold(name, bound, where)
+
+
+def _range(scope: PythonScope, node: ast.Call) -> CountedLoop:
+    where = place(node)
+    if not 1 <= len(node.args) <= 3:
+        raise Refusal("range takes one to three bounds; write range(start, stop, step)", where)
+    bounds = [ScalarValue(integer(scope, bound), PY_INT) for bound in node.args]
+    step = bounds[2].expr if len(bounds) == 3 else loops.Constant(1, INT, where)
+    if not isinstance(step, loops.Constant) or step.value == 0:
+        raise Refusal(
+            "the step of a range must be a literal that is not 0; write the loop for one step", where
+        )
+    start, stop = (bounds[0], bounds[1]) if len(bounds) > 1 else (constant(0, where), bounds[0])
+    return CountedLoop(
+        start,
+        _steady(scope, "stop", stop, where),
+        int(step.value),
+        lambda counter, _: ScalarValue(counter, PY_INT),
+        ranged=True,
+    )
+
+
+def _normal(scope: PythonScope, source: CountedLoop, where: loops.SourcePosition) -> CountedLoop:
+    """The same iteration with a counter 0, 1, 2, ..."""
+    if source.start.expr == constant(0, source.start.expr.position).expr and source.step == 1:
+        return source
+    start = scope.hold("start", source.start, where)
+    up = source.step > 0
+    low, high = (start, source.stop) if up else (source.stop, start)
+    span = binary("sub", high, low, where)
+    size = abs(source.step)
+    if size > 1:
+        span = floor_divide(
+            binary("add", span, constant(size - 1, where), where), constant(size, where), where
+        )
+
+    def item(counter: loops.Expr, position: loops.SourcePosition) -> Item:
+        offset = binary("mul", ScalarValue(counter, PY_INT), constant(source.step, position), position)
+        if source.step == 1:
+            offset = ScalarValue(counter, PY_INT)
+        return source.item(binary("add", start, offset, position).expr, position)
+
+    return CountedLoop(
+        constant(0, where), scope.hold("stop", span, where), 1, item, source.arrays, source.ranged
+    )
+
+
+def _enumerate(scope: PythonScope, node: ast.Call) -> CountedLoop:
+    where = place(node)
+    words = {word.arg: word.value for word in node.keywords}
+    first = node.args[1] if len(node.args) > 1 else words.get("start")
+    if not node.args or len(node.args) + len(words) > 2:
+        raise Refusal("enumerate takes what to count and where to start; write enumerate(a, 1)", where)
+    source = _normal(scope, iteration(scope, node.args[0]), where)
+    start = (
+        scope.hold("start", ScalarValue(integer(scope, first), PY_INT), where) if first is not None else None
+    )
+
+    def item(counter: loops.Expr, position: loops.SourcePosition) -> Item:
+        count = ScalarValue(counter, PY_INT)
+        if start is not None:
+            count = binary("add", start, count, position)
+        return (count, source.item(counter, position))
+
+    return CountedLoop(source.start, source.stop, 1, item, source.arrays, source.ranged)
+
+
+def _zip(scope: PythonScope, node: ast.Call) -> CountedLoop:
+    """zip ends with its shortest part. The loop runs as far as its first part (a range, if there is one) and
+    reads all others there, so that a shorter one is met by the guard on its length."""
+    where = place(node)
+    parts = [_normal(scope, iteration(scope, part), where) for part in node.args]
+    if not parts:
+        raise Refusal("zip needs what to run over; write zip(a, b)", where)
+    ranges = [part for part in parts if part.ranged]
+    if any(part.stop.expr != ranges[0].stop.expr for part in ranges[1:]):
+        raise Refusal("zip over different ranges ends with the shorter; use one range", where)
+    leader = ranges[0] if ranges else parts[0]
+    arrays = tuple(whole for part in parts for whole in part.arrays)
+
+    def item(counter: loops.Expr, position: loops.SourcePosition) -> Item:
+        found = tuple(part.item(counter, position) for part in parts)
+        for part, whole in zip(parts, found):
+            if part is not leader and isinstance(whole, ArrayRef):
+                scope.touch(whole, position)
+        return found
+
+    return CountedLoop(leader.start, leader.stop, 1, item, arrays, bool(ranges))
+
+
+def _reversed(scope: PythonScope, node: ast.Call) -> CountedLoop:
+    where = place(node)
+    if len(node.args) != 1:
+        raise Refusal("reversed takes one list or range; write reversed(a)", where)
+    source = iteration(scope, node.args[0])
+    one = constant(1, where)
+    if source.ranged and abs(source.step) == 1 and not source.arrays:
+        by = constant(source.step, where)
+        start = binary("sub", source.stop, by, where)
+        stop = binary("sub", source.start, by, where)
+        return CountedLoop(start, scope.hold("stop", stop, where), -source.step, source.item, ranged=True)
+    normal = _normal(scope, source, where)
+    last = scope.hold("last", binary("sub", normal.stop, one, where), where)
+
+    def item(counter: loops.Expr, position: loops.SourcePosition) -> Item:
+        return normal.item(binary("sub", last, ScalarValue(counter, PY_INT), position).expr, position)
+
+    return CountedLoop(normal.start, normal.stop, 1, item, normal.arrays, normal.ranged)
+
+
+_SOURCES: dict[str | None, Callable[[PythonScope, ast.Call], CountedLoop]] = {
+    "range": _range,
+    "enumerate": _enumerate,
+    "zip": _zip,
+    "reversed": _reversed,
+}
+
+
+@contextmanager
+def counted(
+    scope: PythonScope,
+    source: CountedLoop,
+    name: str,
+    where: loops.SourcePosition,
+    carried: Names | None = None,
+) -> Iterator[Item]:
+    """A loop over an iteration; its body is what is emitted inside. Yields the item of an iteration."""
+    counter = scope.counter(name, source.start, where)
+    here = loops.Variable(counter.name, INT, where)
+    sides = (here, source.stop.expr) if source.step > 0 else (source.stop.expr, here)
+    with scope.block(carried) as inside:
+        yield source.item(here, where)
+        scope.step(counter, source.step, where)
+    scope.emit(
+        loops.Loop(
+            loops.Apply("less", sides, BOOL, where),
+            tuple(inside),
+            scope.label(counter.name, where),
+            where,
+        )
+    )
+
+
+def bind(scope: PythonScope, target: ast.expr, item: Item, own: bool = False) -> None:
+    """Gives the names of a loop's target their items; `own`: the names are a comprehension's."""
+    where = place(target)
+    scope.visit(target)
+    if isinstance(target, ast.Tuple | ast.List):
+        if isinstance(item, ArrayRef) and len(target.elts) <= 8:
+            parts: tuple[Item, ...] = tuple(
+                scope.load(item, loops.Constant(n, INT, where), where) for n in range(len(target.elts))
+            )
+            scope.note(assumptions.PARTS(item.name, len(parts)))
+        elif isinstance(item, tuple):
+            parts = item
+        else:
+            raise Refusal("a number is taken apart; name it by one variable", where)
+        if len(parts) != len(target.elts):
+            raise Refusal(f"{len(parts)} items are given to {len(target.elts)} names; use as many", where)
+        for inner, part in zip(target.elts, parts):
+            bind(scope, inner, part, own)
+        return
+    if not isinstance(target, ast.Name):
+        raise Refusal("a loop's variable must be a name; assign the element inside the loop", where)
+    if isinstance(item, tuple):
+        raise Refusal("a tuple is kept in a variable; name its parts", where)
+    if own:
+        held = scope.hold(target.id, item, where) if isinstance(item, ScalarValue) else item
+        scope.frame.names[target.id] = held
+    else:
+        assign_name(scope, target.id, item, where, kept=True)
+
+
+def assign_name(
+    scope: PythonScope, name: str, given: Value, where: loops.SourcePosition, kept: bool = False
+) -> None:
+    """name = given. A new variable unless readers outside this block wait for the old one; `kept`: nothing
+    needs declaring where the value is a variable that keeps it."""
+    frame = scope.frame
+    if isinstance(given, ArrayRef):
+        if name in frame.carried and frame.names.get(name) != given:
+            raise Refusal(
+                f"{name} stands for another list after this branch or loop; keep to one list, or copy",
+                where,
+            )
+        scope.check_kept(given, where)
+        if not kept:
+            scope.touch(given, where)
+        frame.names[name] = given
+        return
+    kind = frame.code.types.variables.get(name)
+    if not isinstance(kind, NumberKind):
+        kind = given.kind
+    if name in frame.carried:
+        local = frame.names.get(name)
+        if not isinstance(local, Local):
+            raise Refusal(f"{name} is a list here and a number there; use two names", where)
+        scope.emit(loops.Assign(local.name, convert(given, local.kind, where), where))
+        return
+    if kept and given.kind == kind and isinstance(given.expr, loops.Variable) and scope.is_steady(given.expr):
+        frame.names[name] = given
+        return
+    local = Local(scope.fresh(name), kind)
+    scope.emit(loops.Declare(local.name, kind.scalar, convert(given, kind, where), where))
+    if name in frame.code.once:
+        scope.steady.add(local.name)
+    frame.names[name] = local

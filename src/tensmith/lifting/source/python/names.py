@@ -1,0 +1,87 @@
+"""The functions of Python, math and numpy that are known, and their named arguments."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.python.module import place
+
+if TYPE_CHECKING:
+    from tensmith.lifting.source.python.scope import PythonScope
+
+# math.f or numpy.f of one argument -> operator on floats.
+FLOAT_OPERATORS = {
+    name: operator
+    for operator, names in {
+        "exp": ("math.exp", "numpy.exp"),
+        "log": ("math.log", "numpy.log"),
+        "sqrt": ("math.sqrt", "numpy.sqrt"),
+        "sin": ("math.sin", "numpy.sin"),
+        "cos": ("math.cos", "numpy.cos"),
+        "tan": ("math.tan", "numpy.tan"),
+        "tanh": ("math.tanh", "numpy.tanh"),
+        "abs": ("math.fabs",),
+        "floor": ("numpy.floor",),
+        "ceil": ("numpy.ceil",),
+        "round": ("numpy.round", "numpy.rint", "numpy.around"),
+    }.items()
+    for name in names
+}
+# Functions of floats whose value is an integer.
+ROUNDINGS = {
+    "math.floor": "floor",
+    "math.ceil": "ceil",
+    "math.trunc": "trunc",
+    "round": "round",
+    "int": "trunc",
+}
+SQUARES = ("numpy.square",)
+ABSOLUTE = ("abs", "numpy.abs", "numpy.absolute", "numpy.fabs")
+SMALLEST = ("min", "numpy.minimum", "numpy.fmin")
+LARGEST = ("max", "numpy.maximum", "numpy.fmax")
+NUMBERS_FIRST = ("numpy.fmin", "numpy.fmax")  # of a number and NaN the number
+POWERS = ("pow", "math.pow", "numpy.power")
+TOTALS = ("sum", "numpy.sum", "math.fsum")
+TRUTHS = ("all", "any", "numpy.all", "numpy.any")
+CHOICES = ("numpy.where",)
+FLOAT_CONSTANTS = {"pi", "e", "inf", "tau"}
+
+# Functions that make arrays.
+FILLS: dict[str, int | None] = {"numpy.zeros": 0, "numpy.ones": 1, "numpy.empty": None}
+FILLS_LIKE: dict[str, int | None] = {
+    "numpy.zeros_like": 0,
+    "numpy.ones_like": 1,
+    "numpy.empty_like": None,
+}
+COPIES = ("list", "numpy.copy", "numpy.array", "numpy.asarray", "copy.copy", "copy.deepcopy")
+ITERATORS = ("range", "zip", "enumerate", "reversed")
+
+# Functions of math that have a value, or raise nothing, for every float.
+TOTAL = ("math.fabs", "math.tanh")
+# Named arguments that are read; every other one is refused by name.
+KEYWORDS: dict[str, tuple[str, ...]] = {
+    "sum": ("start",),
+    "enumerate": ("start",),
+    **dict.fromkeys((*FILLS, "numpy.full"), ("shape", "dtype")),
+    **dict.fromkeys(FILLS_LIKE, ("dtype",)),
+}
+METHODS = ("append", "copy", "sum")
+ATTRIBUTES = ("shape", "size", "ndim")
+
+
+def check_arguments(scope: PythonScope, node: ast.Call, called: str) -> None:
+    """Refuses a call with a named argument that nothing reads, or with unpacked arguments."""
+    for argument in node.args:
+        if isinstance(argument, ast.Starred):
+            raise Refusal(
+                "an unpacked argument cannot be lifted; pass the arguments one by one", place(argument)
+            )
+    for word in node.keywords:
+        if word.arg not in KEYWORDS.get(called, ()):
+            what = f"the argument {word.arg}=" if word.arg else "an unpacked argument"
+            raise Refusal(
+                f"{what} of {called} cannot be lifted; leave it out, or write the loop", place(word)
+            )
+        scope.visit(word)

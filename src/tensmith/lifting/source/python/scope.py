@@ -1,0 +1,436 @@
+"""The state of lowering one Python function: what names stand for, and the statements made so far."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias, TypeVar
+
+from tensmith.formula.types import INT
+from tensmith.lifting import assumptions, loops
+from tensmith.lifting.limit import Deadline
+from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.python.infer import infer
+from tensmith.lifting.source.python.jumps import structured
+from tensmith.lifting.source.python.kinds import AnyKind, ArrayKind, NumberKind
+from tensmith.lifting.source.python.liveness import Liveness, Names, analyse, assigned
+from tensmith.lifting.source.python.module import Module, place
+from tensmith.lifting.source.python.types import Types
+from tensmith.lifting.source.python.whitelist import ELSEWHERE, admit
+
+_MOST_STATEMENTS = 20_000
+_NONE: Names = frozenset()
+
+
+@dataclass(frozen=True)
+class ScalarValue:
+    """A scalar value: an expression and its kind."""
+
+    expr: loops.Expr
+    kind: NumberKind
+
+
+@dataclass(frozen=True)
+class Local:
+    """A scalar variable that has been declared."""
+
+    name: str
+    kind: NumberKind
+
+
+@dataclass(frozen=True)
+class ArrayRef:
+    """An array, or a row of one: array[prefix], which has `kind.rank` subscripts left."""
+
+    name: str
+    kind: ArrayKind
+    prefix: tuple[loops.Expr, ...] = ()
+
+    def row(self, index: loops.Expr) -> ArrayRef:
+        """array[prefix][index], of an array of more than one subscript left."""
+        assert isinstance(self.kind.row, ArrayKind)
+        return ArrayRef(self.name, self.kind.row, (*self.prefix, index))
+
+
+Value: TypeAlias = ScalarValue | ArrayRef
+Binding: TypeAlias = ScalarValue | Local | ArrayRef
+
+
+@dataclass(frozen=True)
+class Code:
+    """A function ready for lowering."""
+
+    function: ast.FunctionDef
+    body: Sequence[ast.stmt]
+    types: Types
+    live: Liveness
+    rebound: Names  # names its statements assign
+    once: Names  # names they assign in one place only
+    locals: Names  # parameters and every name assigned anywhere, reached or not: Python's scope
+    expressions: tuple[ast.AST, ...]  # what has to be read
+
+    @staticmethod
+    def of(module: Module, function: ast.FunctionDef, given: dict[str, AnyKind] | None = None) -> Code:
+        expressions = admit(function)
+        body = structured(function)
+        places = Counter(
+            node.id
+            for statement in body
+            for node in ast.walk(statement)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        )
+        once = frozenset(name for name, count in places.items() if count == 1)
+        types = infer(module, function, body, given)
+        return Code(
+            function, body, types, analyse(body), assigned(body), once, local_names(function), expressions
+        )
+
+
+def local_names(function: ast.FunctionDef) -> Names:
+    """The parameters and every name that a statement assigns; comprehensions keep their own."""
+    found = {argument.arg for argument in ast.walk(function.args) if isinstance(argument, ast.arg)}
+    stack: list[ast.AST] = list(function.body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            found.add(node.id)
+        if not isinstance(node, ast.comprehension):
+            stack.extend(ast.iter_child_nodes(node))
+    return frozenset(found)
+
+
+@dataclass
+class PythonFrame:
+    """A function being lowered: the outermost, or one inlined into it. carried: names that the block
+    assigns for readers outside it."""
+
+    code: Code
+    names: dict[str, Binding] = field(default_factory=dict)
+    carried: Names = _NONE
+
+
+class PythonScope:
+    """See the module."""
+
+    def __init__(self, module: Module, deadline: Deadline) -> None:
+        self.module, self.deadline = module, deadline
+        self.statements: list[loops.Statement] = []
+        self.frames: list[PythonFrame] = []
+        self.used: set[str] = set()
+        self.labels: set[str] = set()
+        self.noted: dict[str, None] = {}
+        self.steady: set[str] = set()  # variables that keep their value while they are in sight
+        self.home: dict[str, list[loops.Statement]] = {}  # local array -> the block that made it
+        self.given_away: dict[str, loops.SourcePosition] = {}  # local arrays appended to another
+        self.constant_arrays: set[str] = set()  # lists that belong to the file
+        self.visited: set[ast.AST] = set()  # nodes that a handler has read
+        self.made = 0
+        self.hint = ""
+
+    @property
+    def frame(self) -> PythonFrame:
+        return self.frames[-1]
+
+    # Statements.
+
+    def emit(self, statement: loops.Statement) -> None:
+        self.check_time(statement.position)
+        self.statements.append(statement)
+
+    def check_time(self, position: loops.SourcePosition) -> None:
+        """Refuses a function that grows without end."""
+        self.made += 1
+        if self.made > _MOST_STATEMENTS or self.deadline.passed:
+            raise Refusal("the function is too long once its helpers are put in; split it", position)
+
+    @contextmanager
+    def block(self, carried: Names | None = None) -> Iterator[list[loops.Statement]]:
+        """A block of its own: yields the list it is collected in. Names bound inside end with it."""
+        outer, frame = self.statements, self.frame
+        names, before = dict(frame.names), frame.carried
+        self.statements = []
+        frame.carried = before if carried is None else carried
+        try:
+            yield self.statements
+        finally:
+            self.statements, frame.names, frame.carried = outer, names, before
+
+    # The second net: what no handler reads is refused.
+
+    def visit(self, *nodes: ast.AST) -> None:
+        """The nodes have been read."""
+        self.visited.update(nodes)
+
+    def visit_all(self, *nodes: ast.AST) -> None:
+        """The nodes have been read with everything inside."""
+        for node in nodes:
+            self.visited.update(ast.walk(node))
+
+    def check_visited(self, code: Code) -> None:
+        """A Refusal at the first expression of a lowered function that no handler read."""
+        left = [node for node in code.expressions if node not in self.visited]
+        if left:
+            first = min(left, key=lambda node: (place(node).line, place(node).column))
+            raise Refusal(
+                f"{ast.unparse(first)} is never reached, or has no meaning here; take it out", place(first)
+            )
+
+    # Names.
+
+    def is_local(self, name: str) -> bool:
+        """Whether the function has a variable of this name, set by now or not."""
+        return name in self.frame.names or name in self.frame.code.locals
+
+    def callee(self, node: ast.expr) -> str | None:
+        """What a called expression names, as `Module.callee` says it; None for a variable of the function."""
+        root = node
+        self.visit(root)
+        while isinstance(root, ast.Attribute):
+            root = root.value
+            self.visit(root)
+        if isinstance(root, ast.Name) and self.is_local(root.id):
+            return None
+        return self.module.callee(node)
+
+    @contextmanager
+    def outside(self) -> Iterator[None]:
+        """Names mean what they mean in the file, outside of every function."""
+        self.frames.append(PythonFrame(replace(self.frame.code, locals=_NONE)))
+        try:
+            yield
+        finally:
+            self.frames.pop()
+
+    def fresh(self, name: str) -> str:
+        """A name nothing else has: the source's own where it is free."""
+        stem = name if name.isidentifier() else "result"
+        found, n = stem, 2
+        while found in self.used:
+            found, n = f"{stem}_{n}", n + 1
+        self.used.add(found)
+        return found
+
+    def take_hint(self, otherwise: str) -> str:
+        """The name of the variable that the value being made is for."""
+        hint, self.hint = self.hint or otherwise, ""
+        return hint
+
+    def label(self, name: str, position: loops.SourcePosition) -> str:
+        """The unique name of a loop."""
+        label = stem = f"{name}@{position}"
+        n = 2
+        while label in self.labels:
+            label, n = f"{stem}#{n}", n + 1
+        self.labels.add(label)
+        return label
+
+    def note(self, sentence: str) -> None:
+        """Something assumed."""
+        self.noted[sentence] = None
+
+    def read(self, node: ast.Name) -> Value | None:
+        """What a name stands for, if it is a variable in sight."""
+        bound = self.frame.names.get(node.id)
+        if isinstance(bound, Local):
+            return ScalarValue(loops.Variable(bound.name, bound.kind.scalar, place(node)), bound.kind)
+        if isinstance(bound, ArrayRef):
+            self.check_kept(bound, place(node))
+        return bound
+
+    def kind_of(self, name: str) -> AnyKind:
+        """The inferred kind of a variable of the function being lowered."""
+        return self.frame.code.types.variables[name]
+
+    # Variables.
+
+    def declare(self, name: str, number: ScalarValue, position: loops.SourcePosition) -> Local:
+        """A new variable of the number's kind."""
+        local = Local(self.fresh(name), number.kind)
+        self.emit(loops.Declare(local.name, number.kind.scalar, number.expr, position))
+        return local
+
+    def undefined(self, name: str, kind: NumberKind, position: loops.SourcePosition) -> Local:
+        """A new variable without a value yet."""
+        local = Local(self.fresh(name), kind)
+        self.emit(loops.Declare(local.name, kind.scalar, None, position))
+        return local
+
+    def hold(self, name: str, number: ScalarValue, position: loops.SourcePosition) -> ScalarValue:
+        """The number as it is now, whatever is assigned later."""
+        if self.is_steady(number.expr):
+            return number
+        local = self.declare(name, number, position)
+        self.steady.add(local.name)
+        return ScalarValue(loops.Variable(local.name, local.kind.scalar, position), local.kind)
+
+    def is_steady(self, expr: loops.Expr) -> bool:
+        """Whether an expression has one value while it is in sight."""
+        match expr:
+            case loops.Constant():
+                return True
+            case loops.Variable(name):
+                return name in self.steady
+            case loops.Apply(_, arguments):
+                return all(map(self.is_steady, arguments))
+            case loops.Length(array):
+                return array not in self.home
+        return False
+
+    # Arrays.
+
+    def allocate(
+        self,
+        name: str,
+        kind: ArrayKind,
+        extents: Sequence[loops.Expr],
+        fill: loops.Expr | None,
+        position: loops.SourcePosition,
+    ) -> ArrayRef:
+        """A new array; no extents: an empty list that grows. NumPy raises at a negative extent."""
+        own = self.fresh(name)
+        sizes = tuple(extents) or (loops.Constant(0, INT, position),) * kind.rank
+        self.emit(loops.Allocate(own, kind.array(), sizes, fill, position, kind.numpy))
+        self.home[own] = self.statements
+        return ArrayRef(own, kind)
+
+    def length(self, array: ArrayRef, axis: int, position: loops.SourcePosition) -> ScalarValue:
+        """The length of an axis of what is left of an array."""
+        if axis >= array.kind.rank:
+            raise Refusal(f"{array.name} has no axis {axis}; it has {array.kind.rank}", position)
+        whole = len(array.prefix) + axis
+        if whole and not array.kind.numpy and array.name not in self.home:
+            self.note(assumptions.LISTS(array.name))
+        return ScalarValue(loops.Length(array.name, whole, INT, position, array.prefix), NumberKind(INT))
+
+    def touch(self, found: Value, position: loops.SourcePosition) -> None:
+        """Python has read this here, so it is there, whether its value serves or not."""
+        if isinstance(found, ArrayRef) and found.prefix:
+            self.declare("touched", self.length(found, 0, position), position)
+        elif isinstance(found, ScalarValue):
+            self.declare("touched", found, position)
+
+    def load(self, array: ArrayRef, index: loops.Expr, position: loops.SourcePosition) -> Value:
+        """array[index]: a number, or a row."""
+        self.check_kept(array, position)
+        if array.kind.rank > 1:
+            held = self.hold("row", ScalarValue(index, NumberKind(INT)), position)
+            return array.row(held.expr)
+        element = array.kind.element
+        return ScalarValue(loops.Load(array.name, (*array.prefix, index), element.scalar, position), element)
+
+    def store(
+        self, array: ArrayRef, index: loops.Expr, value: loops.Expr, position: loops.SourcePosition
+    ) -> None:
+        self.check_kept(array, position)
+        self.check_own(array, position)
+        self.emit(loops.Store(array.name, (*array.prefix, index), value, position))
+
+    def append(self, array: ArrayRef, value: loops.Expr | str, position: loops.SourcePosition) -> None:
+        """Appends a number, or a local array, which must not be touched again."""
+        self.check_kept(array, position)
+        if array.name not in self.home or array.prefix:
+            raise Refusal(
+                "append to a list that the function did not make changes its argument's length; "
+                "make a new list and return it",
+                position,
+            )
+        if isinstance(value, str):
+            if self.home.get(value) is not self.statements:
+                raise Refusal(
+                    "the same list is appended more than once, so its rows would be one list; "
+                    "make the row where it is appended",
+                    position,
+                )
+            if value in self.given_away:
+                self.check_kept(ArrayRef(value, array.kind), position)
+            self.given_away[value] = position
+        self.emit(loops.Append(array.name, value, position))
+
+    def check_kept(self, array: ArrayRef, position: loops.SourcePosition) -> None:
+        if array.name in self.given_away:
+            raise Refusal(
+                f"{array.name} was appended at {self.given_away[array.name]} and is shared from then on; "
+                "append it last",
+                position,
+            )
+
+    def check_own(self, array: ArrayRef, position: loops.SourcePosition) -> None:
+        if array.name in self.constant_arrays:
+            raise Refusal(
+                "a list of the file is changed, and the next call would find it so; copy it first", position
+            )
+
+    def counter(self, name: str, start: ScalarValue, position: loops.SourcePosition) -> Local:
+        """A loop's own counter, which nothing else assigns."""
+        local = self.declare(name, start, position)
+        self.steady.add(local.name)
+        return local
+
+    def step(self, counter: Local, by: int, position: loops.SourcePosition) -> None:
+        """counter += by, at the end of an iteration."""
+        scalar = counter.kind.scalar
+        here = loops.Variable(counter.name, scalar, position)
+        operator = "add" if by > 0 else "sub"
+        next_value = loops.Apply(
+            operator, (here, loops.Constant(abs(by), scalar, position)), scalar, position
+        )
+        self.emit(loops.Assign(counter.name, next_value, position))
+
+
+Node = TypeVar("Node", bound=ast.expr)
+EXPRESSIONS: dict[type[ast.expr], Callable[[PythonScope, Any], Value]] = {}
+
+
+def lowers(
+    node: type[Node],
+) -> Callable[[Callable[[PythonScope, Node], Value]], Callable[[PythonScope, Node], Value]]:
+    """Registers how expressions of a node type are lowered."""
+
+    def register(lower: Callable[[PythonScope, Node], Value]) -> Callable[[PythonScope, Node], Value]:
+        EXPRESSIONS[node] = lower
+        return lower
+
+    return register
+
+
+def value(scope: PythonScope, node: ast.expr) -> Value:
+    """An expression, lowered; statements it needs are emitted before."""
+    lower = EXPRESSIONS.get(type(node))
+    scope.visit(node)
+    if lower is None:
+        what = ELSEWHERE.get(type(node).__name__, type(node).__name__)
+        raise Refusal(f"{what} cannot be lifted; use numbers, lists of numbers and loops", place(node))
+    return lower(scope, node)
+
+
+def number(scope: PythonScope, node: ast.expr) -> ScalarValue:
+    """An expression that must be a number."""
+    found = value(scope, node)
+    if isinstance(found, ArrayRef):
+        raise Refusal("a list stands where a number is needed; take an element, or write a loop", place(node))
+    return found
+
+
+def integer(scope: PythonScope, node: ast.expr) -> loops.Expr:
+    """An expression that must be an integer, as an unbounded one."""
+    found = number(scope, node)
+    if found.kind.scalar.kind != "int":
+        raise Refusal(
+            f"an integer is needed here, not a {found.kind.scalar.kind}; convert it by int()", place(node)
+        )
+    if found.expr.type == INT:
+        return found.expr
+    if isinstance(found.expr, loops.Constant):
+        return loops.Constant(found.expr.value, INT, found.expr.position)
+    return loops.ScalarCast(found.expr, INT, place(node))
+
+
+def array(scope: PythonScope, node: ast.expr) -> ArrayRef:
+    """An expression that must be a list or an array."""
+    found = value(scope, node)
+    if isinstance(found, ScalarValue):
+        raise Refusal("a number stands where a list is needed; pass the list", place(node))
+    return found

@@ -1,0 +1,91 @@
+"""Judging on held-out data ends in time, and what it leaves out is named."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from tensmith.deploy.finalize import (
+    LATE,
+    MOST_POINTS,
+    Finalized,
+    Hearing,
+    Point,
+    _through_the_gate,
+    finalists,
+)
+from tensmith.deploy.write import _tried
+from tensmith.evaluate.contender import Contender
+from tensmith.report.metric import exact
+from tensmith.rewrite.rule import Step
+from tensmith.search.candidate import Candidate
+from tensmith.search.plan import UNTOUCHED, Plan
+
+
+def point(name: str, megabytes: float, milliseconds: float) -> Candidate:
+    metrics = {"packed_bytes": exact(1e6 * megabytes, "bytes"), "latency_ms": exact(milliseconds, "ms")}
+    return Candidate(name, Plan((Step(name),)), "accepted", "", "e", metrics)
+
+
+SMALL, BALANCED, FAST = FRONT = [point("small", 1, 10), point("balanced", 2, 3), point("fast", 5, 2)]
+
+
+def gate(points: list[Candidate], breaking: Collection[str] = (), seconds: float = -1.0) -> Any:
+    """What is (kept, lost) of points, some of which break the budget, judged for so many seconds."""
+
+    def outcome(contender: Contender, *_: Any) -> Any:
+        lost = 9.0 if contender.path.name in breaking else 0.0
+        return SimpleNamespace(drop=lambda _: exact(lost, "points"))
+
+    builder: Any = SimpleNamespace(file=lambda plan: Path(plan.steps[0].rule))
+    judge: Any = SimpleNamespace(outcome=outcome)
+    nothing: Any = None
+    hearing = Hearing(judge, nothing, Contender("e", Path("original")))
+    until = time.monotonic() + seconds
+    _, kept, lost = _through_the_gate(builder, hearing, points, 0.5, lambda _: None, until)
+    return [candidate.id for candidate in kept], lost
+
+
+def test_late_the_best_product_is_judged() -> None:
+    assert gate(FRONT)[0] == ["balanced"]
+
+
+def test_late_judging_goes_on_until_a_point_is_kept() -> None:
+    assert gate(FRONT, {"balanced"})[0] in (["small"], ["fast"])
+
+
+def test_what_is_not_judged_is_not_said_to_be_dominated() -> None:
+    _, lost = gate([*FRONT, point("beaten", 6, 6)])
+    nothing: Any = None
+    kept = Point(BALANCED, nothing, None)
+    finalized = Finalized([kept], {}, lost, {"file_bytes": exact(1e7, "bytes")}, {})
+    rows = {row["id"]: row for row in (_tried(each, finalized) for each in [*FRONT, point("beaten", 6, 6)])}
+    assert {name: row["status"] for name, row in rows.items()} == {
+        "small": "not judged", "balanced": "front", "fast": "not judged", "beaten": "dominated",
+    }  # fmt: skip
+    assert rows["fast"]["reason"] == LATE
+
+
+def test_more_points_than_are_judged_are_not_dominated_either() -> None:
+    many = [point(f"p{number}", 1 + number, 20 - number) for number in range(MOST_POINTS + 2)]
+    kept, lost = gate(many, seconds=60)
+    assert len(kept) == MOST_POINTS
+    assert [(each.status, each.reason == LATE) for each in lost] == 2 * [("not judged", False)]
+
+
+def test_in_time_all_points_are_judged() -> None:
+    kept, lost = gate(FRONT, {"fast"}, seconds=60)
+    assert sorted(kept) == ["balanced", "small"]
+    assert [(each.id, each.status) for each in lost] == [("fast", "rejected")]
+
+
+def test_the_original_is_measured_for_good_once_whatever_became_of_it() -> None:
+    original = replace(point("original", 9, 9), plan=UNTOUCHED)
+    assert finalists([original]) == [original]
+    assert finalists([original, *FRONT]) == [original, *FRONT]
+    assert finalists([replace(original, status="rejected"), *FRONT])[0].id == "original"
+    assert finalists([replace(original, status="failed"), *FRONT]) == FRONT
