@@ -1,1 +1,1 @@
-"""E-graphs: many equal programs in one graph, filled by exact rules, and the cheapest of them with a bound."""
+"""E-graphs: many equal programs in one graph, filled by exact rules; the cheapest one, with a bound."""

@@ -76,6 +76,7 @@ class _Search:
         selection = selection_of(self.graph)
         if not simplify(selection):
             raise UsageError("the e-graph has no program without a cycle for its roots")
+        self.bound = selection.paid
         self._offer(selection, greedy(selection))
         if self._narrowed(selection):
             self._decide(selection)

@@ -62,11 +62,11 @@ def bits(number: int) -> Iterator[int]:
 
 def selection_of(graph: EGraph) -> Selection:
     """Everything that an e-graph leaves open."""
-    classes = enumerate(graph.classes)
-    return Selection(
-        {c: [NodeOption(at, n.cost, _mask(n.children)) for at, n in enumerate(nodes)] for c, nodes in classes},
-        _mask(graph.roots),
-    )
+    options = [
+        [NodeOption(at, node.cost, _mask(node.children)) for at, node in enumerate(nodes)]
+        for nodes in graph.classes
+    ]
+    return Selection(dict(enumerate(options)), _mask(graph.roots))
 
 
 def simplify(selection: Selection) -> bool:
@@ -105,7 +105,8 @@ def _mask(classes: Iterable[int]) -> int:
 def _prune(selection: Selection) -> bool:
     """Options that can never be chosen leave, and classes that nothing wanted reads; False where something
     wanted cannot be had. Classes come in an order in which each has an option that reads none after it."""
-    made, order, rest = 0, [], list(selection.options)
+    made, rest = 0, list(selection.options)
+    order: list[int] = []
     size = -1
     while size != (size := len(order)):
         left = []
@@ -191,7 +192,7 @@ def _pay(selection: Selection, c: int) -> None:
 
 
 def _inline(selection: Selection) -> None:
-    """Classes of one option that cost nothing, or that one class alone reads, become part of their readers."""
+    """Classes of one option that cost nothing, or that one class alone reads, join their readers."""
     readers: dict[int, set[int]] = {c: set() for c in selection.options}
     for c, options in selection.options.items():
         for child in bits(union(option.reads for option in options)):

@@ -55,7 +55,7 @@ class Space:
 
     narrow: integer weights take at most 7 bits (CPUs without VNNI). layer_seconds: the target's roofline time
     of each layer by site; without it (`--no-hardware`) no move looks at the device. sensitivity: of every
-    layer by site, asked for once and late.
+    layer by site, asked for once and late. equal_forms: exact steps to forms that are tried from the start.
     """
 
     program: Program
@@ -64,6 +64,7 @@ class Space:
     narrow: bool = False
     half_precision: bool = False
     sensitivity: Callable[[], Mapping[str, Sensitivity]] = dict
+    equal_forms: tuple[tuple[Step, ...], ...] = ()
 
     @cached_property
     def prospect(self) -> Prospect:
@@ -84,6 +85,7 @@ class Space:
         """
         yield Idea(UNTOUCHED, "untouched")
         yield Idea(Plan(), "exact")
+        yield from (Idea(Plan.of(steps), "exact") for steps in self.equal_forms)
         found = (form for method in LOSSY.values() for form in method.starts(self.prospect))
         yield from map(_idea, sorted(found, key=lambda form: form.order))
 

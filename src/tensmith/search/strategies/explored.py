@@ -1,0 +1,37 @@
+"""Equal programs first, by estimate and with a bound; then the beam, which begins with the best of them too.
+
+An estimate proposes and never claims: the model as it came and its simplified form are measured beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tensmith.egraph.explore import Explored, Reach, enumerate_all, saturate
+from tensmith.egraph.programs import Cost
+from tensmith.ir import Program
+from tensmith.search.candidate import Candidate
+from tensmith.search.strategies.beam import beam
+from tensmith.search.strategy import Quest, strategy
+
+
+@strategy("saturation", needs="highspy")
+def saturation(quest: Quest) -> list[Candidate]:
+    """An e-graph of all that exact rules make of the model."""
+    return _explored("saturation", saturate, quest)
+
+
+@strategy("exhaustive")
+def exhaustive(quest: Quest) -> list[Candidate]:
+    """Every program that exact rules make of the model, as far as time and memory go."""
+    return _explored("exhaustive search", enumerate_all, quest)
+
+
+def _explored(
+    name: str, explore: Callable[[Program, Cost, Reach], Explored], quest: Quest
+) -> list[Candidate]:
+    found = explore(quest.space.program, quest.cost, Reach(seconds=quest.seconds))
+    quest.tell(f"{name}: {found.sentence(quest.model)}")
+    forms = (found.moves,) if found.moves else ()
+    return beam.run(replace(quest, space=replace(quest.space, equal_forms=forms)))
