@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from nets import Net
 
+from nets import Net
 from tensmith.egraph.explore import Explored, Reach, enumerate_all, saturate
 from tensmith.equality.programs import compare_programs
 from tensmith.ir import Program

@@ -21,7 +21,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tensmith.egraph.extract import SAME, extract
-from tensmith.egraph.programs import Contents, Cost, Key, ProgramGraph, chosen, signature, windows
+from tensmith.egraph.programs import ArrayHashes, Cost, Key, ProgramGraph, chosen, signature, windows
 from tensmith.egraph.solve import solver
 from tensmith.ir import Program
 from tensmith.rewrite.rule import EVERYWHERE, EXACT, Step
@@ -112,7 +112,7 @@ class _Walk:
     cost: Cost
     reach: Reach
     saturating: bool
-    contents: Contents = field(default_factory=Contents)
+    hashes: ArrayHashes = field(default_factory=ArrayHashes)
     started: float = field(default_factory=time.monotonic)
     visits: list[_Visit] = field(default_factory=list)
     waiting: list[tuple[float, int]] = field(default_factory=list)
@@ -122,7 +122,7 @@ class _Walk:
     ended: str = ""
 
     def __post_init__(self) -> None:
-        self.graph = ProgramGraph(self.contents) if self.saturating else None
+        self.graph = ProgramGraph(self.hashes) if self.saturating else None
         self.rules = [*in_phase("offer"), *in_phase("form")]
 
     def run(self) -> Explored:
@@ -199,7 +199,7 @@ class _Walk:
         self, traced: Traced, moves: tuple[Step, ...], before: _Visit | None, place: int | None
     ) -> bool:
         """Takes note of a program; whether it was new, and waits to be gone on from."""
-        name = signature(traced.program, self.contents)
+        name = signature(traced.program, self.hashes)
         if name in self.known:
             return False
         self.known.add(name)

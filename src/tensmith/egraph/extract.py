@@ -7,6 +7,7 @@ numbers, and the cycles of every solution are excluded until one has none.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Mapping
@@ -14,17 +15,17 @@ from dataclasses import dataclass, field
 
 from tensmith.egraph.graph import Choice, EGraph
 from tensmith.egraph.greedy import greedy
-from tensmith.egraph.loops import Loop, broken
 from tensmith.egraph.reduce import Selection, only_below, selection_of, simplify
 from tensmith.egraph.solve import Solved, relaxed, solved
+from tensmith.egraph.unfounded import UnfoundedSet, broken
 from tensmith.errors import UsageError
 
-# Relative: costs that are closer are equal, as sums in another order are; the solver's own tolerances are
-# a thousandth of it.
+# Relative: costs that are closer are equal, as sums in another order are; the solver's own tolerances are a
+# tenth of it.
 SAME = 1e-6
 # A further round of bounding must leave so much less than the last one.
 _SHRINKS = 0.95
-# Rounds in a row may do nothing but add loops, while the bound rises by less than this share of the cost.
+# So many rounds in a row may exclude sets while the bound rises by less than this share of the cost.
 _IDLE, _RISES = 15, 1e-4
 
 
@@ -69,7 +70,7 @@ class _Search:
     choice: Choice = field(default_factory=dict)
     cost: float = math.inf
     bound: float = 0.0
-    loops: set[Loop] = field(default_factory=set)
+    unfounded: set[UnfoundedSet] = field(default_factory=set)
 
     def run(self) -> None:
         """Until the bound meets the cost, or the time is up."""
@@ -102,12 +103,12 @@ class _Search:
                 if not simplify(selection):
                     return False
                 size = selection.size
-            found = relaxed(selection, self.loops, self._left)
+            found = relaxed(selection, self.unfounded, self._left)
             self._learn(selection, found)
             if math.isinf(found.bound):
                 return False
             new = broken(selection, found.shares)
-            self.loops.update(new)
+            self.unfounded.update(new)
             for c, options in selection.options.items():
                 selection.options[c] = [
                     o
@@ -122,21 +123,24 @@ class _Search:
         return simplify(selection)
 
     def _decide(self, selection: Selection) -> None:
-        """Solves what is left in whole numbers, until a solution breaks no loop."""
+        """Solves what is left in whole numbers, until a solution holds no unfounded set that is new."""
         while self._left > 0 and not self._closed:
-            found = solved(selection, self.loops, self._left, None)
+            found = solved(selection, self.unfounded, self._left)
             self._learn(selection, found)
-            new = broken(selection, found.shares)
+            new = set(broken(selection, found.shares)) - self.unfounded
             if not new:
                 return
-            self.loops.update(new)
+            self.unfounded |= new
 
     def _learn(self, selection: Selection, found: Solved) -> None:
-        """Raises the bound, and tries what a solution suggests: its nodes first, others where they fail."""
+        """Raises the bound, and tries a solution: as it is, and with others where its nodes fail."""
         self.bound = max(self.bound, min(found.bound + selection.paid, self.cost))
         if found.shares:
+            taken = {c: position for (c, position), share in found.shares.items() if share > 0.5}
+            with contextlib.suppress(UsageError):  # shares, or a cycle
+                self._offer(selection, taken)
             prices = {
-                (c, o.position): o.cost * (1 - 0.999 * found.shares[c, o.position]) + 1e-9
+                (c, o.position): o.cost * (1 - 0.999 * found.shares[c, o.position])
                 for c, options in selection.options.items()
                 for o in options
             }

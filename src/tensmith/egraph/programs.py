@@ -31,7 +31,7 @@ _OMITTED = -1
 
 
 @dataclass
-class Contents:
+class ArrayHashes:
     """Hashes of constants, computed once an array."""
 
     _known: dict[int, tuple[Array, str]] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class ProgramGraph:
     Values that have a name in the first program are equal wherever they have it: exact rules keep names.
     """
 
-    contents: Contents
+    hashes: ArrayHashes
     _nodes: dict[Key, int] = field(default_factory=dict)
     _costs: dict[Key, float] = field(default_factory=dict)
     _leaders: list[int] = field(default_factory=list)
@@ -118,7 +118,7 @@ class ProgramGraph:
 
     def _classes(self, program: Program, costs: Mapping[str, float]) -> tuple[dict[str, int], dict[str, Key]]:
         keys: dict[str, Key] = {name: (("input", name), ()) for name in program.inputs}
-        keys |= {name: (("constant", self.contents(a)), ()) for name, a in program.constants.items()}
+        keys |= {name: (("constant", self.hashes(a)), ()) for name, a in program.constants.items()}
         values = {"": _OMITTED, **{name: self._class(key, 0.0) for name, key in keys.items()}}
         for node in program.nodes:
             key = _label(node), tuple(values[name] for name in node.inputs)
@@ -196,10 +196,10 @@ def windows(program: Program, keys: Mapping[str, Key]) -> Iterator[Hashable]:
         yield from ((keys[name], read) for name in node.outputs if name)
 
 
-def signature(program: Program, contents: Contents) -> str:
+def signature(program: Program, hashes: ArrayHashes) -> str:
     """A hash of what a program computes in which way: names of values do not count."""
     known = {"": "", **{name: f"input {name}" for name in program.inputs}}
-    known |= {name: contents(array) for name, array in program.constants.items()}
+    known |= {name: hashes(array) for name, array in program.constants.items()}
     for node in program.nodes:
         text = repr((_label(node), tuple(known[name] for name in node.inputs)))
         whole = sha256_bytes(text.encode())

@@ -4,9 +4,9 @@
     such that   y[root] = 1
                 y[c] = sum of x[n] over the nodes n of c
                 y[d] >= sum of x[n] over the nodes n of c that read d       for classes c and d
-                what loops need (see loops)
+                what unfounded sets lack (see unfounded)
 
-There are too many loops to write down. A program is given those that solutions before it broke; its bound
+There are too many such sets to write down. A program is given those that solutions before it held; its bound
 holds whichever it is given.
 """
 
@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.egraph.loops import Loop, Place, ways_out
 from tensmith.egraph.reduce import Selection, bits, union
+from tensmith.egraph.unfounded import Place, UnfoundedSet, ways_out
 from tensmith.errors import MissingExtra
 
 # A row of the program: coefficients by column, the least and the most of their sum.
@@ -37,33 +37,32 @@ class Solved:
     raises: Mapping[Place, float] = field(default_factory=dict)
 
 
-def relaxed(selection: Selection, loops: Collection[Loop], seconds: float) -> Solved:
+def relaxed(selection: Selection, sets: Collection[UnfoundedSet], seconds: float) -> Solved:
     """The program with shares between 0 and 1: bound 0 where there was no time, infinity without solution."""
     columns = _columns(selection)
-    highs, highspy = _run(selection, columns, loops, False, seconds)
+    highs, highspy = _run(selection, columns, sets, False, seconds)
     if highs.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
         return Solved(math.inf)
     if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
         return Solved(0.0)
     found = highs.getSolution()
+    unit = _unit(selection)
     values, duals = list(found.col_value), list(found.col_dual)
     return Solved(
-        highs.getInfo().objective_function_value,
+        highs.getInfo().objective_function_value * unit,
         {place: values[column] for place, column in columns.items()},
-        {place: duals[column] for place, column in columns.items()},
+        {place: duals[column] * unit for place, column in columns.items()},
     )
 
 
-def solved(
-    selection: Selection, loops: Collection[Loop], seconds: float, start: Mapping[int, int] | None
-) -> Solved:
-    """The program in whole numbers, as far as the time goes; `start`: a choice to begin with."""
+def solved(selection: Selection, sets: Collection[UnfoundedSet], seconds: float) -> Solved:
+    """The program in whole numbers, as far as the time goes."""
     columns = _columns(selection)
-    highs, highspy = _run(selection, columns, loops, True, seconds, start)
+    highs, highspy = _run(selection, columns, sets, True, seconds)
     if highs.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
         return Solved(math.inf)
     info = highs.getInfo()
-    bound = info.mip_dual_bound if math.isfinite(info.mip_dual_bound) else 0.0
+    bound = info.mip_dual_bound * _unit(selection) if math.isfinite(info.mip_dual_bound) else 0.0
     if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
         return Solved(bound)
     values = list(highs.getSolution().col_value)
@@ -85,7 +84,14 @@ def _columns(selection: Selection) -> dict[Place, int]:
     return {place: column for column, place in enumerate(places, start=len(selection.options))}
 
 
-def _rows(selection: Selection, columns: Mapping[Place, int], loops: Collection[Loop]) -> Iterator[_Row]:
+def _unit(selection: Selection) -> float:
+    """What costs are counted in, so that the solver's tolerances are small beside them."""
+    return max((o.cost for options in selection.options.values() for o in options), default=0.0) / 1000 or 1.0
+
+
+def _rows(
+    selection: Selection, columns: Mapping[Place, int], sets: Collection[UnfoundedSet]
+) -> Iterator[_Row]:
     ys = {c: column for column, c in enumerate(selection.options)}
 
     def arc(reader: int, read: int) -> dict[int, float]:
@@ -96,29 +102,29 @@ def _rows(selection: Selection, columns: Mapping[Place, int], loops: Collection[
         yield {ys[c]: 1.0, **{columns[c, option.position]: -1.0 for option in options}}, 0.0, 0.0
         for read in bits(union(option.reads for option in options)):
             yield {ys[read]: 1.0, **arc(c, read)}, 0.0, math.inf
-    for loop in loops:
-        if loop.needs in ys:
-            out = {columns[place]: 1.0 for place in ways_out(selection, loop)}
-            yield {**out, ys[loop.needs]: -1.0}, 0.0, math.inf
+    for which in sets:
+        if which.needs in ys:
+            out = {columns[place]: 1.0 for place in ways_out(selection, which)}
+            yield {**out, ys[which.needs]: -1.0}, 0.0, math.inf
 
 
 def _run(
     selection: Selection,
     columns: Mapping[Place, int],
-    loops: Collection[Loop],
+    sets: Collection[UnfoundedSet],
     whole: bool,
     seconds: float,
-    start: Mapping[int, int] | None = None,
 ) -> tuple[Any, Any]:
     """HiGHS after it ran, and its module."""
     highspy = solver()
     highs, model = highspy.Highs(), highspy.HighsLp()
-    rows = list(_rows(selection, columns, loops))
+    rows = list(_rows(selection, columns, sets))
     classes, count = len(selection.options), len(selection.options) + len(columns)
     costs, lower = np.zeros(count), np.zeros(count)
     costs[classes:] = [o.cost for options in selection.options.values() for o in options]
     lower[:classes] = [selection.wanted >> c & 1 for c in selection.options]
     model.num_col_, model.num_row_ = count, len(rows)
+    costs *= 1 / _unit(selection)
     model.col_cost_, model.col_lower_, model.col_upper_ = costs, lower, np.ones(count)
     model.row_lower_ = np.array([least for _, least, _ in rows])
     model.row_upper_ = np.array([most for _, _, most in rows])
@@ -133,13 +139,5 @@ def _run(
     for name, value in settings.items():
         highs.setOptionValue(name, value)
     highs.passModel(model)
-    if start is not None:
-        values = np.zeros(count)
-        for column, c in enumerate(selection.options):
-            if c in start:
-                values[column] = values[columns[c, start[c]]] = 1.0
-        solution = highspy.HighsSolution()
-        solution.col_value = list(values)
-        highs.setSolution(solution)
     highs.run()
     return highs, highspy

@@ -21,37 +21,44 @@ from tensmith.egraph.reduce import Selection, bits, union
 Place = tuple[int, int]
 
 _LEAST_VIOLATION = 0.01
+# Rounds of an estimate, and the further room of nodes that cost less than this share of the dearest.
 _ROUNDS = 8
 _ROOM, _DEAR = 1e-3, 1e-2
 
 
 @dataclass(frozen=True)
-class Loop:
+class UnfoundedSet:
     """A set of classes as bits, and the class of it that needs a way out."""
 
     classes: int
     needs: int
 
 
-def ways_out(selection: Selection, loop: Loop) -> Iterator[Place]:
-    """The nodes of a loop's classes that read nothing of it."""
-    for c in bits(loop.classes):
+def ways_out(selection: Selection, which: UnfoundedSet) -> Iterator[Place]:
+    """The nodes of a set's classes that read nothing of it."""
+    for c in bits(which.classes):
         for option in selection.options.get(c, ()):
-            if not option.reads & loop.classes:
+            if not option.reads & which.classes:
                 yield c, option.position
 
 
-def broken(selection: Selection, shares: Mapping[Place, float]) -> list[Loop]:
+def broken(selection: Selection, shares: Mapping[Place, float]) -> list[UnfoundedSet]:
     """Loops whose constraint a solution breaks.
 
     Nodes that cost little get a little more room than their share: a cut then goes through nodes that cost
-    much, and the next solution cannot go round it for little.
+    much, and the next solution cannot go round it for little. Without any such cut, their shares alone count.
     """
     knot = _knotted(selection)
+    return _cuts(selection, shares, knot, _ROOM) or _cuts(selection, shares, knot, 0.0)
+
+
+def _cuts(
+    selection: Selection, shares: Mapping[Place, float], knot: list[int], spare: float
+) -> list[UnfoundedSet]:
     inside = union(1 << c for c in knot)
-    dear = max((o.cost for c in knot for o in selection.options[c]), default=0.0) * _DEAR
+    dear = _DEAR * max((o.cost for c in knot for o in selection.options[c]), default=0.0) or 1.0
     nodes = [(c, o, shares.get((c, o.position), 0.0)) for c in knot for o in selection.options[c]]
-    rooms = [(c, o.reads & inside, share + _ROOM * dear / (dear + o.cost)) for c, o, share in nodes]
+    rooms = [(c, o.reads & inside, share + spare * dear / (dear + o.cost)) for c, o, share in nodes]
     flows = _grounded(knot, rooms)
     arcs: dict[int, dict[int, float]] = {c: {} for c in (*knot, _GROUND)}
     wants = dict.fromkeys(knot, 0.0)
@@ -60,17 +67,19 @@ def broken(selection: Selection, shares: Mapping[Place, float]) -> list[Loop]:
     for c, reads, room in rooms:
         source = min(bits(reads), key=lambda d: flows[d], default=_GROUND)
         arcs[source][c] = arcs[source].get(c, 0.0) + room
-    found: list[Loop] = []
+    found: list[UnfoundedSet] = []
     covered = 0
     for c in sorted(knot, key=lambda c: flows[c] - wants[c]):
-        if wants[c] > _LEAST_VIOLATION and not covered >> c & 1 and flows[c] < wants[c] + 10 * _ROOM:
-            reached = _before_cut(arcs, c, wants[c] + 10 * _ROOM)
-            if reached is not None:
-                loop = Loop(_needed(selection, c, inside & ~reached), c)
-                out = sum(shares.get(place, 0.0) for place in ways_out(selection, loop))
-                if out < wants[c] - _LEAST_VIOLATION:
-                    found.append(loop)
-                    covered |= loop.classes
+        enough = wants[c] + 10 * spare
+        if wants[c] <= _LEAST_VIOLATION or covered >> c & 1 or flows[c] >= enough:
+            continue
+        reached = _before_cut(arcs, c, enough)
+        if reached is None:
+            continue
+        behind = UnfoundedSet(_needed(selection, c, inside & ~reached), c)
+        if sum(shares.get(place, 0.0) for place in ways_out(selection, behind)) < wants[c] - _LEAST_VIOLATION:
+            found.append(behind)
+            covered |= behind.classes
     return found
 
 
