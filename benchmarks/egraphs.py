@@ -4,8 +4,9 @@
 
 For each: the cheapest equal program by the target's roofline and by multiply-adds, each with its proved
 distance from the optimum of its e-graph, its trail checked over prime fields, and what it takes in ONNX
-Runtime (one thread, graph optimizations on) beside the program as it came, in processes that take turns. The
-faster of the two answers is kept where it is faster beyond the noise, else the program as it came. Weights are random, sizes as published unless a line says so.
+Runtime (one thread, graph optimizations on) beside the program as it came, in processes that take turns. An
+answer is kept where it is faster beyond the noise, else the program as it came is. Weights are random, sizes
+as published unless a line says so.
 """
 
 from __future__ import annotations
