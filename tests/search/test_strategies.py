@@ -14,6 +14,7 @@ from tensmith.rewrite.trail import Traced, simplified, stepped
 from tensmith.search.candidate import Candidate
 from tensmith.search.objective import Objective
 from tensmith.search.plan import Plan
+from tensmith.search.sensitivity import Sensitivity
 from tensmith.search.space import Space
 from tensmith.search.strategy import STRATEGIES, Quest, Strategy
 
@@ -33,7 +34,7 @@ def measured(plan: Plan) -> Candidate:
     metrics = {
         "packed_bytes": exact(100, "bytes"), "latency_ms": exact(1, "ms"), "speedup": exact(1, "x"),
     }  # fmt: skip
-    return Candidate(plan.id, plan, "accepted", metrics=metrics)
+    return Candidate(plan.id, plan, "accepted", metrics=metrics, drop=exact(0, "pt"))
 
 
 @pytest.mark.parametrize("name", ["saturation", "exhaustive"])
@@ -41,15 +42,19 @@ def test_an_equal_form_is_a_plan_that_replays(name: str) -> None:
     pytest.importorskip("highspy")
     said: list[str] = []
     program = simplified(Traced(two_products())).program
-    space = Space(program, ("onnxruntime",))
-    quest = Quest(space, measured, Objective(), 100.0, lambda: False, cost, "a model", 20.0, said.append)
+    layers = {"v0": Sensitivity(1.0, 5.0), "v1": Sensitivity(1.0, 5.0)}
+    space = Space(program, ("onnxruntime",), sensitivity=lambda: layers)
+    left = iter([True] * 40)
+    quest = Quest(
+        space, measured, Objective(), 100.0, lambda: next(left, False), cost, "a model", 20.0, said.append
+    )
     tried = STRATEGIES[name].run(quest)
-    assert len(tried) == 3  # the model itself, its simplified form, the form found
-    (step,) = tried[2].plan.steps
+    exact_forms = [c.plan.steps for c in tried if {s.kind for s in c.plan.steps} == {"exact"}]
+    (step,) = exact_forms[0]
     assert stepped(Traced(program), step).program.nodes != program.nodes
-    (sentence,) = said
-    assert "the optimum of this space under this cost model" in sentence
-    assert "complete; a model" in sentence
+    assert "the optimum of this space under this cost model" in said[0]
+    assert "complete; a model" in said[0]
+    assert ("all 2 programs of this space were measured" in "".join(said[1:])) == (name == "exhaustive")
 
 
 def test_exact_steps_at_places_keep_their_order() -> None:

@@ -45,12 +45,14 @@ class Reach:
 class Explored:
     """The cheapest program found, the moves to it, what it costs, and what none of the space costs less than.
 
-    programs: how many were seen; size: nodes and classes of the e-graph, or no e-graph. ended: why the walk
-    went no further, "" where there was nothing more to see.
+    cheapest: the moves to this and other programs that were gone on from, the cheapest first. programs: how
+    many were seen; size: nodes and classes of the e-graph, or no e-graph. ended: why the walk went no
+    further, "" where there was nothing more to see.
     """
 
     best: Traced
     moves: tuple[Step, ...]
+    cheapest: tuple[tuple[Step, ...], ...]
     start_cost: float
     cost: float
     bound: float
@@ -77,7 +79,7 @@ class Explored:
             share = "the optimum" if self.gap <= SAME else f"within {100 * self.gap:.2g}% of the optimum"
             gap = f"{share} of this space under this cost model"
         faster = self.start_cost / self.cost if self.cost else 1.0
-        return f"{gap} ({seen}; {model}): {faster:.3g}x less than simplified alone"
+        return f"{gap} ({seen}; {model}): estimated {faster:.3g}x faster than simplified alone"
 
 
 def saturate(program: Program, cost: Cost, reach: Reach = Reach()) -> Explored:
@@ -147,6 +149,7 @@ class _Walk:
         return Explored(
             best.traced,
             best.moves,
+            tuple(visit.moves for visit in sorted(self.visits, key=lambda visit: visit.cost)),
             self.visits[0].cost,
             best.cost,
             min(bound, best.cost),
