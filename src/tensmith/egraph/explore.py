@@ -144,7 +144,7 @@ class _Walk:
             bound = found.bound
             together = self._put_together(chosen(egraph, keys, found.choice), found.cost)
             best = min(self.visits, key=lambda visit: visit.cost)
-            if not together or self.ended:
+            if not together:
                 break
         return Explored(
             best.traced,
@@ -167,16 +167,19 @@ class _Walk:
 
     def _walk(self) -> None:
         """Goes on from what waits, the cheapest first, or the nearest where all programs are wanted."""
+        deep = False
         while self.waiting and not self.ended:
             visit = self.visits[heapq.heappop(self.waiting)[1]]
             if len(visit.moves) >= self.reach.depth:
-                self.ended = f"its depth of {self.reach.depth} moves"
-                return
+                deep = True
+                continue
             for step, after in self._moves(visit.traced):
                 self._meet(after, (*visit.moves, step), visit, visit.classes.get(step.site))
                 self.ended = self._over()
                 if self.ended:
                     return
+        if deep:
+            self.ended = f"its depth of {self.reach.depth} moves"
 
     def _over(self) -> str:
         """Which limit is met."""
