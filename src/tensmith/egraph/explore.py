@@ -115,7 +115,7 @@ class _Walk:
     reach: Reach
     saturating: bool
     hashes: ArrayHashes = field(default_factory=ArrayHashes)
-    started: float = field(default_factory=time.monotonic)
+    started: float = 0.0
     visits: list[_Visit] = field(default_factory=list)
     waiting: list[tuple[float, int]] = field(default_factory=list)
     seen: set[Hashable] = field(default_factory=set)
@@ -131,6 +131,7 @@ class _Walk:
         """Walks, extracts, and goes on from what extraction put together, until nothing is new."""
         if self.saturating:
             solver()  # what is missing is said before the work
+        self.started = time.monotonic()  # rules that were not proved yet have been by now
         self._meet(simplified(Traced(self.program)), (), None, None)
         bound = 0.0
         while True:
