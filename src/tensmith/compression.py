@@ -29,18 +29,17 @@ from tensmith.engine.compiled import stock
 from tensmith.errors import EngineError, ModelError
 from tensmith.evaluate.calibrator import Calibrator
 from tensmith.evaluate.contender import Contender
-from tensmith.evaluate.count import node_costs
+from tensmith.evaluate.count import node_costs, node_seconds
 from tensmith.evaluate.energy import rapl_counter
 from tensmith.evaluate.judge import Judge
 from tensmith.evaluate.latency import BUSY
 from tensmith.evaluate.pace import ATTEMPT, CHECK, SAMPLE, Pace
-from tensmith.hardware import detect_cpu, op_seconds
+from tensmith.hardware import detect_cpu
 from tensmith.hardware.target import HOST
 from tensmith.interrupt import postponed, unmissed
 from tensmith.ir import Program
 from tensmith.request import Request, Tell, judged_by, read_request
 from tensmith.rewrite.rule import Step
-from tensmith.search.beam import beam_search
 from tensmith.search.builder import Builder
 from tensmith.search.candidate import Candidate
 from tensmith.search.checkpoint import Checkpoint
@@ -51,6 +50,7 @@ from tensmith.search.resume import engine_versions, forget_other_engines
 from tensmith.search.run import RunDescription
 from tensmith.search.sensitivity import BUDGET_SHARE, Sensitivities
 from tensmith.search.space import space_of
+from tensmith.search.strategy import STRATEGIES, Quest, Strategy
 from tensmith.search.trial import Standard, Trials
 from tensmith.verify.runs import Checker
 
@@ -59,6 +59,8 @@ from tensmith.verify.runs import Checker
 _JUDGING_SHARE = 0.015
 _CHECKING_SHARE, _CHECK_SECONDS = 0.01, 5.0
 _PROBE_SAMPLES = 100
+# Of the time budget, for what a search does by estimates alone.
+_EXPLORING_SHARE = 0.1
 
 
 @dataclass
@@ -104,6 +106,8 @@ def compress(
     module = None if isinstance(model, (str, os.PathLike)) else model
     path = model if module is None else Path(output) / WORK / "model.onnx"
     config = make_config(model=str(path), data=data if isinstance(data, str) else "", **options)
+    strategy = STRATEGIES[config.search]
+    strategy.demand()
     request = read_request(config, data, module, example_inputs)
     voice = _Voice(progress or (lambda _: None))
     seen = fingerprint(request.splits, request.dataset.task == "classification")
@@ -129,7 +133,7 @@ def compress(
         counter = rapl_counter() if run.target.name == HOST else None
         deadline, peers = started + run.time_budget, len(stock(run.engines))
         schedule = Schedule(judge.pace, run.time_budget, deadline, peers, counter is not None)
-        stopped = _search(run, trials, sensitivities, schedule, config.hardware, voice)
+        stopped = _search(strategy, run, trials, sensitivities, schedule, config.hardware, voice)
         with unmissed(), _until_written(stopped) as interrupted:
             held_out = _held_out(run, trials.tried, schedule, voice)
             finalized = finalize(
@@ -219,6 +223,7 @@ def _checker(run: RunDescription, beginning: Sequence[Step], pace: Pace) -> Chec
 
 
 def _search(
+    strategy: Strategy,
     run: RunDescription,
     trials: Trials,
     sensitivities: Sensitivities,
@@ -234,13 +239,27 @@ def _search(
         attempting = schedule.pace.longest(ATTEMPT) + (0.0 if found else probing)
         return attempting + schedule.reserve(finalists(tried), samples) < schedule.left
 
-    seconds = _roofline(run, simplified) if hardware else {}
-    space = space_of(simplified, run.target, run.engines, seconds, sensitivities.of_all_layers)
-    original_bytes = float(run.model.stat().st_size)
+    costs = node_seconds(run.target, run.sizes, run.threads)
+    layers = {node.output for node, cost in node_costs(simplified, run.sizes) if cost.macs}
+    seconds = {name: spent for name, spent in costs(simplified).items() if name in layers}
+    space = space_of(
+        simplified, run.target, run.engines, seconds if hardware else {}, sensitivities.of_all_layers
+    )
+    quest = Quest(
+        space,
+        trials.attempt,
+        run.objective,
+        float(run.model.stat().st_size),
+        time_left,
+        costs,
+        f"roofline of {run.target.name}, {run.threads} threads",
+        _EXPLORING_SHARE * run.time_budget,
+        voice.tell,
+    )
     stopped = False
     try:
         with unmissed():
-            beam_search(space, trials.attempt, run.objective, original_bytes, time_left)
+            strategy.run(quest)
     except KeyboardInterrupt:
         if not tried:
             raise
@@ -261,12 +280,6 @@ def _tell_of(finalized: Finalized, voice: _Voice) -> None:
         voice.tell(f"{late} more points were not judged on held-out data: {LATE}")
     if finalized.busy:
         voice.tell(BUSY)
-
-
-def _roofline(run: RunDescription, program: Program) -> dict[str, float]:
-    """Seconds that each layer takes at best on the target, by site."""
-    costs = node_costs(program, run.sizes)
-    return {node.output: op_seconds(run.target, cost, run.threads) for node, cost in costs if cost.macs}
 
 
 def _held_out(run: RunDescription, tried: list[Candidate], schedule: Schedule, voice: _Voice) -> Subset:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from tensmith import gate
 from tensmith.errors import UsageError
@@ -35,6 +35,14 @@ def _bytes(value: Any) -> Any:
     return parse_bytes(value) if isinstance(value, str) else value
 
 
+def _known_search(name: str) -> str:
+    from tensmith.search.strategy import STRATEGIES  # a search brings rules and engines with it
+
+    if name not in STRATEGIES:
+        raise ValueError(f"no search of that name; known: {', '.join(STRATEGIES)}")
+    return name
+
+
 class Config(BaseModel):
     """One run. Times in seconds (or "10m"), sizes in bytes (or "500KB"), latencies in milliseconds.
 
@@ -56,7 +64,7 @@ class Config(BaseModel):
     alpha: float = Field(1.0, ge=0)
     beta: float = Field(1.0, ge=0)
     prefer: Literal["size", "latency", "balanced"] = "balanced"
-    search: Literal["beam"] = "beam"
+    search: Annotated[str, AfterValidator(_known_search)] = "beam"
     hardware: bool = True
     time_budget: Annotated[float, BeforeValidator(_seconds)] = Field(600.0, gt=0)
     calibration_samples: int = Field(256, ge=1)

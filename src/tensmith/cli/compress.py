@@ -53,7 +53,9 @@ def compress(
     time_budget: Annotated[
         str | None, typer.Option(metavar="TIME", help="90s, 10m or 1h. [default: 10m]")
     ] = None,
-    search: Annotated[str | None, typer.Option(help="How to search: beam. [default: beam]")] = None,
+    search: Annotated[
+        str | None, typer.Option(help="How to search: beam, saturation or exhaustive. [default: beam]")
+    ] = None,
     hardware: Annotated[
         bool | None,
         typer.Option("--hardware/--no-hardware", help="Let the device guide the search. [default: on]"),

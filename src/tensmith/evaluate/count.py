@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
 from tensmith.formula.poly import Poly
-from tensmith.hardware.cost import OpCost
+from tensmith.hardware import Target
+from tensmith.hardware.cost import OpCost, op_seconds
 from tensmith.ir import Node, Program, TensorType
 from tensmith.ir.op import Typed
 from tensmith.ir.ops.quantization import decodes, encodes
@@ -34,6 +35,17 @@ def node_costs(program: Program, sizes: Mapping[str, int] | None = None) -> Iter
         written = sum(_moved(program, name, type_) for name, type_ in zip(node.outputs, made) if type_)
         elements = 0 if macs else sum(_elements(type_) for type_ in made if type_)
         yield node, OpCost(macs, elements, read, written, _computed_in(program, node))
+
+
+def node_seconds(
+    target: Target, sizes: Mapping[str, int] | None = None, threads: int = 1
+) -> Callable[[Program], dict[str, float]]:
+    """Programs -> seconds that each node takes at best on the target, by its first output."""
+
+    def seconds(program: Program) -> dict[str, float]:
+        return {node.output: op_seconds(target, c, threads) for node, c in node_costs(program, sizes)}
+
+    return seconds
 
 
 def _fixed(program: Program, name: str, sizes: Mapping[str, int]) -> TensorType | None:

@@ -10,7 +10,7 @@ from tensmith.ir import Program
 from tensmith.ir.edits import Edit, edited
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.method import apply_lossy
-from tensmith.rewrite.rule import EXACT, NodeRule, Rule, Step
+from tensmith.rewrite.rule import EVERYWHERE, EXACT, NodeRule, Rule, Step
 
 Trail: TypeAlias = tuple[Step, ...]
 
@@ -77,6 +77,14 @@ def simplified(traced: Traced) -> Traced:
         simpler = exhaust(folded, in_phase("simplify"))
         folded = exhaust(simpler, in_phase("fold"))
     return folded
+
+
+def stepped(before: Traced, step: Step) -> Traced:
+    """One exact step later, simplified; a step at EVERYWHERE stands for every site of its rule."""
+    rule = EXACT[step.rule]
+    if step.site == EVERYWHERE:
+        return simplified(exhaust(before, [rule]))
+    return simplified(before.then(rule.apply(before.program, step.site), step))
 
 
 def replay_exact(

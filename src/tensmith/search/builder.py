@@ -17,8 +17,8 @@ from tensmith.frontend.model_files import model_files
 from tensmith.ir import Program
 from tensmith.rewrite.calibration import Calibration, Listening, Question
 from tensmith.rewrite.method import apply_lossy
-from tensmith.rewrite.rule import EVERYWHERE, EXACT, Step
-from tensmith.rewrite.trail import Traced, exhaust, simplified, simplify
+from tensmith.rewrite.rule import Step
+from tensmith.rewrite.trail import Traced, simplified, simplify, stepped
 from tensmith.search.plan import UNTOUCHED, Plan
 from tensmith.search.run import RunDescription
 
@@ -101,10 +101,7 @@ class Builder:
 
 
 def _stepped(before: Traced, step: Step, calibration: Calibration) -> Traced:
-    """One step later; an exact step at EVERYWHERE stands for every site of its rule."""
+    """One step later, lossy or exact."""
     if step.kind == "lossy":
         return before.then(apply_lossy(before.program, step, calibration), step)
-    rule = EXACT[step.rule]
-    if step.site == EVERYWHERE:
-        return simplified(exhaust(before, [rule]))
-    return simplified(before.then(rule.apply(before.program, step.site), step))
+    return stepped(before, step)

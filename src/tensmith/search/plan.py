@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from tensmith.rewrite.method import LOSSY
-from tensmith.rewrite.rule import Step
+from tensmith.rewrite.rule import EVERYWHERE, Step
 
 # The best stock runtime at fp32, on the model as it came: what every speed-up is against.
 BASELINE_ENGINE = "onnxruntime"
@@ -29,9 +29,11 @@ class Plan:
 
     @staticmethod
     def of(steps: Iterable[Step], settings: Mapping[str, str] | None = None) -> Plan:
-        """The plan of `steps`, put in order: exact, then structure, then weights, then numbers."""
-        ordered = sorted(steps, key=lambda step: (_stage(step), step.rule, step.site))
-        return Plan(tuple(ordered), dict(settings or {}))
+        """The plan of `steps`, put in order: exact, then structure, then weights, then numbers.
+
+        Exact steps at one place come first, in their own order: each may stand on what those before it made.
+        """
+        return Plan(tuple(sorted(steps, key=_order)), dict(settings or {}))
 
     def having(self, step: Step) -> Plan:
         """This plan with `step` in place of any step of the same rule at the same site."""
@@ -73,8 +75,10 @@ class Plan:
         return hash(self.key)
 
 
-def _stage(step: Step) -> int:
-    return 0 if step.kind == "exact" else LOSSY[step.rule].stage
+def _order(step: Step) -> tuple[int, str, str]:
+    if step.kind == "exact":
+        return (0, step.rule, "") if step.site == EVERYWHERE else (-1, "", "")
+    return LOSSY[step.rule].stage, step.rule, step.site
 
 
 # No rewrites at all, not even exact ones.

@@ -55,7 +55,7 @@ class Space:
 
     narrow: integer weights take at most 7 bits (CPUs without VNNI). layer_seconds: the target's roofline time
     of each layer by site; without it (`--no-hardware`) no move looks at the device. sensitivity: of every
-    layer by site, asked for once and late.
+    layer by site, asked for once and late. equal_forms: exact steps to forms that are tried from the start.
     """
 
     program: Program
@@ -64,6 +64,7 @@ class Space:
     narrow: bool = False
     half_precision: bool = False
     sensitivity: Callable[[], Mapping[str, Sensitivity]] = dict
+    equal_forms: tuple[tuple[Step, ...], ...] = ()
 
     @cached_property
     def prospect(self) -> Prospect:
@@ -85,14 +86,16 @@ class Space:
         yield Idea(UNTOUCHED, "untouched")
         yield Idea(Plan(), "exact")
         found = (form for method in LOSSY.values() for form in method.starts(self.prospect))
-        yield from map(_idea, sorted(found, key=lambda form: form.order))
+        plain = [_idea(form) for form in sorted(found, key=lambda form: form.order)]
+        equal = [Idea(Plan.of(steps), "exact") for steps in self.equal_forms]
+        yield from (*plain[:1], *equal, *plain[1:])
 
     def variants(self, idea: Idea, outcome: Candidate) -> Iterator[Idea]:
         """Other forms of a seed, by the method that brought it."""
-        if outcome.status != "failed" and outcome.drop is not None and idea.plan.steps:
-            start = Form(idea.plan.steps, idea.family, idea.plan.settings)
-            brought = LOSSY[idea.plan.steps[0].rule].variants(start, outcome.drop.value)
-            yield from map(_idea, brought if len(idea.plan.steps) == 1 else ())
+        steps = idea.plan.steps
+        if outcome.status != "failed" and outcome.drop is not None and [s.kind for s in steps] == ["lossy"]:
+            start = Form(steps, idea.family, idea.plan.settings)
+            yield from map(_idea, LOSSY[steps[0].rule].variants(start, outcome.drop.value))
 
     def moves(self, idea: Idea, outcome: Candidate) -> Iterator[Idea]:
         """What to try next to an idea that was measured.

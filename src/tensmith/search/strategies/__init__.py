@@ -1,0 +1,1 @@
+"""The searches that `--search` names, one a module; see search.strategy."""

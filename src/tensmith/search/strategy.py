@@ -1,0 +1,60 @@
+"""How a run is searched: a table of strategies, each a function from a quest to the candidates it tried.
+
+@strategy("beam")
+def beam(quest): return beam_search(quest.space, quest.attempt, ...)
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tensmith.egraph.programs import Cost
+from tensmith.errors import MissingExtra
+from tensmith.registry import Registry
+from tensmith.search.beam import Try
+from tensmith.search.candidate import Candidate
+from tensmith.search.objective import Objective
+from tensmith.search.space import Space
+
+
+@dataclass(frozen=True)
+class Quest:
+    """What a strategy is given: where to look, how to measure, and until when.
+
+    cost, model: what nodes of a program are estimated to take, and by what. seconds: what may be spent on
+    estimates alone. tell: shows a sentence now and in the report.
+    """
+
+    space: Space
+    attempt: Try
+    objective: Objective
+    original_bytes: float
+    time_left: Callable[[], bool]
+    cost: Cost
+    model: str
+    seconds: float
+    tell: Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A search by name; `needs` names a module of the extra `search`, if it needs one."""
+
+    name: str
+    needs: str
+    run: Callable[[Quest], list[Candidate]]
+
+    def demand(self) -> None:
+        """MissingExtra where what it needs is not installed."""
+        if self.needs and importlib.util.find_spec(self.needs) is None:
+            raise MissingExtra(f"--search {self.name}", "search")
+
+
+STRATEGIES: Registry[Strategy] = Registry("search", "tensmith.search.strategies")
+
+
+def strategy(name: str, needs: str = "") -> Callable[[Callable[[Quest], list[Candidate]]], Strategy]:
+    """Registers a search."""
+    return lambda run: STRATEGIES.add(name, Strategy(name, needs, run))

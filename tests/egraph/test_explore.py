@@ -1,0 +1,76 @@
+"""Spaces of equal programs: what saturation and enumeration find, and what they say of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nets import Net
+from tensmith.egraph.explore import Explored, Reach, enumerate_all, saturate
+from tensmith.equality.programs import compare_programs
+from tensmith.ir import Program
+from tensmith.rewrite.rule import Step
+from tensmith.rewrite.trail import Traced, replay_exact, simplified, stepped
+
+pytest.importorskip("highspy")
+
+
+def cost(program: Program) -> dict[str, float]:
+    """Products cost ten, everything else one."""
+    return {node.output: 10.0 if node.op in ("mul", "matmul") else 1.0 for node in program.nodes}
+
+
+def pairs(places: int) -> Program:
+    """Two products with one matrix, one pair after the other: each pair may become one product by itself."""
+    net = Net(4, 4)
+    value = "x"
+    for _ in range(places):
+        a, b = (net.add("matmul", value, net.constant(4, 4)) for _ in range(2))
+        value = net.add("add", net.add("exp", a), net.add("tanh", b))
+    return net.program(value)
+
+
+def replayed(program: Program, moves: tuple[Step, ...]) -> Traced:
+    traced = simplified(Traced(program))
+    for move in moves:
+        traced = stepped(traced, move)
+    return traced
+
+
+@pytest.mark.parametrize("explore", [saturate, enumerate_all])
+@pytest.mark.parametrize("places", [1, 2])
+def test_the_optimum_is_found_proved_and_replayed(explore: object, places: int) -> None:
+    program = pairs(places)
+    found: Explored = explore(program, cost)  # type: ignore[operator]
+    assert found.cost < found.start_cost
+    assert found.gap == pytest.approx(0, abs=1e-6)
+    assert found.ended == ""
+    assert "the optimum of this space under this cost model" in found.sentence("test")
+    assert replayed(program, found.moves).program.digest == found.best.program.digest
+    assert replay_exact(program, found.best.trail).digest == found.best.program.digest
+    assert compare_programs(program, found.best.program).equal
+
+
+def test_places_do_not_multiply_in_an_egraph() -> None:
+    program = pairs(5)
+    graph, every = saturate(program, cost), enumerate_all(program, cost)
+    assert graph.cost == every.cost
+    assert graph.programs < every.programs == 2**5
+
+
+def test_limits_end_a_walk_with_what_was_found() -> None:
+    program = pairs(3)
+    few = enumerate_all(program, cost, Reach(programs=2))
+    assert "limit of 2 programs" in few.ended
+    assert few.gap is None
+    assert "no bound is known" in few.sentence("test")
+    assert "time" in saturate(program, cost, Reach(seconds=0.0)).ended
+    assert "nodes" in saturate(program, cost, Reach(nodes=1)).ended
+    assert "depth" in enumerate_all(program, cost, Reach(depth=0)).ended
+
+
+def test_constants_cost_nothing_and_equal_ones_are_one() -> None:
+    net = Net(2, 2)
+    twice = [net.constant(values=np.float32([[1, 2], [3, 4]])) for _ in range(2)]
+    program = net.program(net.add("matmul", net.add("matmul", "x", twice[0]), twice[1]))
+    assert saturate(program, cost).cost <= 20

@@ -1,0 +1,77 @@
+"""The searches by name, and the plans of those that look at equal programs first."""
+
+from __future__ import annotations
+
+import pytest
+
+from nets import Net
+from tensmith.config import make_config
+from tensmith.errors import MissingExtra, UsageError
+from tensmith.ir import Program
+from tensmith.report.metric import exact
+from tensmith.rewrite.rule import Step
+from tensmith.rewrite.trail import Traced, simplified, stepped
+from tensmith.search.candidate import Candidate
+from tensmith.search.objective import Objective
+from tensmith.search.plan import Plan
+from tensmith.search.sensitivity import Sensitivity
+from tensmith.search.space import Space
+from tensmith.search.strategy import STRATEGIES, Quest, Strategy
+
+
+def two_products() -> Program:
+    net = Net(4, 4)
+    a, b = (net.add("matmul", "x", net.constant(4, 4)) for _ in range(2))
+    return net.program(net.add("add", net.add("exp", a), net.add("tanh", b)))
+
+
+def cost(program: Program) -> dict[str, float]:
+    """Products are dear."""
+    return {node.output: 10.0 if node.op == "matmul" else 1.0 for node in program.nodes}
+
+
+def measured(plan: Plan) -> Candidate:
+    metrics = {
+        "packed_bytes": exact(100, "bytes"), "latency_ms": exact(1, "ms"), "speedup": exact(1, "x"),
+    }  # fmt: skip
+    return Candidate(plan.id, plan, "accepted", metrics=metrics, drop=exact(0, "pt"))
+
+
+@pytest.mark.parametrize("name", ["saturation", "exhaustive"])
+def test_an_equal_form_is_a_plan_that_replays(name: str) -> None:
+    pytest.importorskip("highspy")
+    said: list[str] = []
+    program = simplified(Traced(two_products())).program
+    layers = {"v0": Sensitivity(1.0, 5.0), "v1": Sensitivity(1.0, 5.0)}
+    space = Space(program, ("onnxruntime",), sensitivity=lambda: layers)
+    left = iter([True] * 40)
+    quest = Quest(
+        space, measured, Objective(), 100.0, lambda: next(left, False), cost, "a model", 20.0, said.append
+    )
+    tried = STRATEGIES[name].run(quest)
+    exact_forms = [c.plan.steps for c in tried if {s.kind for s in c.plan.steps} == {"exact"}]
+    (step,) = exact_forms[0]
+    assert stepped(Traced(program), step).program.nodes != program.nodes
+    assert "the optimum of this space under this cost model" in said[0]
+    assert "complete; a model" in said[0]
+    assert ("all 2 programs of this space were measured" in "".join(said[1:])) == (name == "exhaustive")
+
+
+def test_exact_steps_at_places_keep_their_order() -> None:
+    later, sooner = Step("merge_parallel_matmuls", "b"), Step("merge_parallel_matmuls", "a")
+    everywhere, lossy = Step("distribute"), Step("int8", kind="lossy")
+    plan = Plan.of((lossy, everywhere, later, sooner))
+    assert plan.steps == (later, sooner, everywhere, lossy)
+    assert plan.having(Step("int8", params={"bits": 4}, kind="lossy")).steps[:3] == plan.steps[:3]
+
+
+def test_searches_are_known_by_name() -> None:
+    assert {"beam", "saturation", "exhaustive"} <= set(STRATEGIES)
+    assert make_config(model="m.onnx", search="saturation").search == "saturation"
+    with pytest.raises(UsageError, match=r"option 'search'.*beam"):
+        make_config(model="m.onnx", search="magic")
+
+
+def test_what_is_missing_is_said_with_its_extra() -> None:
+    with pytest.raises(MissingExtra, match=r"--search deep needs .*tensmith\[search\]"):
+        Strategy("deep", "no_such_module", lambda quest: []).demand()
