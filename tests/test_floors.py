@@ -20,7 +20,7 @@ FLOORS = (
     {"verify", "engine"},
     {"evaluate", "tune"},
     {"search", "config"},
-    {"deploy", "given", "compression", "preview", "explain", "lifting"},
+    {"deploy", "given", "compression", "preview", "explain", "lifting", "superoptimize"},
     {"cli"},
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
