@@ -86,6 +86,7 @@ BENCHES = (
     Bench("lifting_ablation", "lifting.ablation", 20, (), ("--limit", "0.2"), readme=False),
     Bench("lifting_mutants", "lifting.mutants", 40, (), ("--mutants", "100"), readme=False),
     Bench("lifting_generated", "lifting.generated", 135, (), ("--programs", "300"), readme=False),
+    Bench("numpy_programs", "optimize.numpy_programs", 6, (), ("--seconds", "3"), readme=False),
     Bench("rule_mutants", "rules.mutants", 15, (), ("--only", "mul_into_conv"), readme=False),
     Bench("rules_on_programs", "rules.on_programs", 15, (), ("--count", "1"), readme=False),
     Bench("forge", "trust.forge", 27, (), ("--every", "50"), readme=False),

@@ -124,7 +124,7 @@ def _import_all() -> None:
 
     for command in _COMMANDS:
         importlib.import_module(f"tensmith.cli.{command}")
-    for name in ("evaluate.bench", "explain", "deploy.model", "cli", "verify.folder", "lifting.road"):
+    for name in ("evaluate.bench", "explain", "deploy.model", "cli", "verify.folder", "lifting.pipeline"):
         importlib.import_module(f"tensmith.{name}")
     for name in ("rich.progress", "pydantic.type_adapter", "typer._adapters", "tensmith.cli.sizes"):
         importlib.import_module(name)

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from tensmith.deploy.front import Front
     from tensmith.deploy.model import load
     from tensmith.lifting.decorator import lift
+    from tensmith.superoptimize.decorator import optimize
 
-__all__ = ["Front", "__version__", "compress", "lift", "load"]
+__all__ = ["Front", "__version__", "compress", "lift", "load", "optimize"]
 
 # Imported at first use: `tensmith --help` must not wait for numpy and onnx.
 _HOMES = {
@@ -20,6 +21,7 @@ _HOMES = {
     "Front": "tensmith.deploy.front",
     "lift": "tensmith.lifting.decorator",
     "load": "tensmith.deploy.model",
+    "optimize": "tensmith.superoptimize.decorator",
 }
 
 

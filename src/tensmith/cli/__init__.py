@@ -20,6 +20,7 @@ _Refusal: Any = typer.BadParameter.__mro__[2]
 _COMMANDS = (
     "compress",
     "lift",
+    "optimize",
     "bench",
     "tune",
     "compile",

@@ -127,6 +127,13 @@ class _Lifted:
         return load(self.to, result.work.lifted, result.emitted[self.to])
 
 
+def lifted_form(function: Callable[..., Any], named: Mapping[str, Any], to: str) -> Callable[..., Any]:
+    """A function's lifted form for arguments of these kinds, by position; Refusal if there is none."""
+    return _Lifted(function, to).lift(
+        {name: kind_of(value, name) for name, value in named.items()}, frozenset()
+    )
+
+
 def kind_of(value: Any, name: str) -> AnyKind:
     """The kind of an argument; Refusal if it is neither a number nor a list or array of numbers."""
     from tensmith.lifting.source.python.kinds import DTYPES, PY_BOOL, PY_FLOAT, PY_INT, ArrayKind

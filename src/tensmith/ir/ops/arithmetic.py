@@ -81,7 +81,7 @@ class Mod(Elementwise):
 
 
 # Exponents whose power is a product, a quotient or a root.
-_PLAIN_EXPONENTS = (*map(Fraction, range(9)), Fraction(-1), Fraction(1, 2), Fraction(-1, 2))
+_PLAIN_EXPONENTS = (*map(Fraction, range(-3, 13)), *(Fraction(numerator, 2) for numerator in (-3, -1, 1, 3)))
 
 
 def _plain_power(m: Scalars[T], x: T, exponent: Fraction) -> T:

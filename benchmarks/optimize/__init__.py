@@ -1,0 +1,1 @@
+"""`tensmith.optimize` on NumPy programs."""

@@ -1,0 +1,283 @@
+"""The text of a function, admitted node by node before any of it runs.
+
+What is admitted can compute with NumPy's functions, with plain numbers and with helpers of the same file,
+and nothing else: no imports, no attributes with an underscore in front, no names but those listed. So tracing
+does no more than what is written down here, whoever wrote the file; and nothing that a function reads can
+change behind its back.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import math
+import types
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensmith.errors import UsageError
+from tensmith.gate import WORDS, read_text
+from tensmith.superoptimize.meanings import MEANINGS, METHODS
+from tensmith.superoptimize.trace import NotTraceable, TracedArray
+
+_BUILTINS = (
+    "abs", "bool", "enumerate", "float", "int", "len", "list", "max", "min", "reversed", "round", "sum",
+    "tuple", "zip", "ValueError", "TypeError",
+)  # fmt: skip
+_STATEMENTS = (
+    ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Expr, ast.For, ast.If, ast.Pass, ast.Raise,
+    ast.Break, ast.Continue,
+)  # fmt: skip
+_EXPRESSIONS = (
+    ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.IfExp, ast.Call, ast.Name, ast.Attribute,
+    ast.Constant, ast.Tuple, ast.List, ast.ListComp, ast.GeneratorExp, ast.Subscript, ast.Slice, ast.Starred,
+    ast.keyword, ast.JoinedStr, ast.FormattedValue, ast.comprehension, ast.operator, ast.unaryop, ast.cmpop,
+    ast.boolop,
+    ast.expr_context,
+)  # fmt: skip
+# What arrays are asked besides the methods that are traced.
+_ATTRIBUTES = {"shape", "dtype", "ndim", "size", "T", "append"} | METHODS.keys()
+# What makes arrays out of plain numbers.
+_MAKERS = (
+    np.zeros, np.ones, np.full, np.eye, np.identity, np.arange, np.linspace, np.tri, np.meshgrid, np.array,
+    np.asarray, np.ascontiguousarray,
+)  # fmt: skip
+_KEPT_AS = frozenset({"asarray", "ascontiguousarray"})
+_MOST_TURNS = 2000
+_MOST_ELEMENTS = 1 << 27
+
+
+@dataclass(frozen=True)
+class AdmittedFunction:
+    """A function whose text was admitted: `traced` runs on traced arrays, `plain` on NumPy's.
+
+    reads: names of plain numbers and helpers outside -> what they were.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    traced: Callable[..., Any]
+    plain: Callable[..., Any]
+    reads: Mapping[str, Any] = field(default_factory=dict)
+
+
+def admit(function: Callable[..., Any]) -> AdmittedFunction:
+    """A function of a running program; NotTraceable says what in it is not admitted."""
+    if not isinstance(function, types.FunctionType) or hasattr(function, "__wrapped__"):
+        raise NotTraceable("only functions made by def are optimized, and no wrappers of them")
+    found: dict[str, ast.FunctionDef] = {}
+    space: dict[str, Any] = {}
+    waiting = [function]
+    while waiting:
+        current = waiting.pop()
+        node = _definition(current)
+        found[node.name] = node
+        outside = {**current.__globals__, **inspect.getclosurevars(current).nonlocals}
+        for name in _read(node) & outside.keys():
+            value = outside[name]
+            if space.setdefault(name, value) is not value:
+                raise NotTraceable(f"'{name}' is one thing to it and another to its helper")
+            if isinstance(value, types.FunctionType) and value.__module__ == function.__module__:
+                if value.__name__ != name:
+                    raise NotTraceable(f"it calls '{value.__name__}' by another name")
+                if name not in found:
+                    waiting.append(value)
+    return _admitted(function.__name__, found, space, function)
+
+
+def admit_file(file: Path, name: str) -> AdmittedFunction:
+    """A function of a file, none of which is run but what is admitted. UsageError if there is no such one."""
+    try:
+        tree = ast.parse(read_text(file, WORDS))
+    except (SyntaxError, ValueError, RecursionError) as error:
+        raise UsageError(f"{file} is no Python that can be read: {error}") from error
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    if name not in functions:
+        known = ", ".join(functions) or "none"
+        raise UsageError(f"{file} has no function '{name}'; its functions: {known}")
+    space = _constants(tree)
+    wanted, waiting = {name: functions[name]}, [name]
+    while waiting:
+        for other in _read(functions[waiting.pop()]) & functions.keys():
+            if other not in wanted:
+                wanted[other] = functions[other]
+                waiting.append(other)
+    return _admitted(name, wanted, space, None)
+
+
+def _definition(function: types.FunctionType) -> ast.FunctionDef:
+    try:
+        node = ast.parse(inspect.cleandoc("\n" + inspect.getsource(function))).body[0]
+    except (OSError, TypeError, SyntaxError) as error:
+        raise NotTraceable(f"the source of {function.__name__} cannot be read ({error})") from error
+    if not isinstance(node, ast.FunctionDef):
+        raise NotTraceable("only functions made by def are optimized")
+    return node
+
+
+def _read(node: ast.FunctionDef) -> set[str]:
+    return {part.id for part in _inside(node) if isinstance(part, ast.Name)}
+
+
+def _constants(tree: ast.Module) -> dict[str, Any]:
+    """A file's own numbers, and what it imports of NumPy and math."""
+    space: dict[str, Any] = {}
+    for node in tree.body:
+        match node:
+            case ast.Import(names):
+                homes = {"numpy": np, "math": math}
+                space |= {
+                    alias.asname or alias.name: homes[alias.name] for alias in names if alias.name in homes
+                }
+            case ast.ImportFrom(module="numpy" | "math" as home, names=names):
+                module = np if home == "numpy" else math
+                given = {alias.asname or alias.name: getattr(module, alias.name, None) for alias in names}
+                space |= {name: value for name, value in given.items() if _is_ours(value)}
+            case ast.Assign([ast.Name(name)], value):
+                try:
+                    space[name] = ast.literal_eval(value)
+                except (ValueError, TypeError, SyntaxError, MemoryError):
+                    continue
+    return space
+
+
+def _admitted(
+    name: str, found: Mapping[str, ast.FunctionDef], space: Mapping[str, Any], original: Any
+) -> AdmittedFunction:
+    for node in found.values():
+        _check(node, found, space)
+        node.decorator_list, node.returns = [], None
+        for argument in ast.walk(node):
+            if isinstance(argument, ast.arg):
+                argument.annotation = None
+    tree = ast.fix_missing_locations(ast.Module([*found.values()], []))
+    code = compile(tree, f"<{name}, admitted>", "exec")
+    reads = {each: space[each] for node in found.values() for each in _read(node) & space.keys()}
+    spaces: list[dict[str, Any]] = []
+    for traced in (True, False):
+        # NumPy itself imports by the builtins of who calls it; the text cannot name what is not listed.
+        safe = {word: getattr(builtins, word) for word in (*_BUILTINS, "__import__")} | {"range": _range}
+        given = {word: value for word, value in reads.items() if word not in found}
+        if traced:
+            given = {word: _TracedNumpy() if value is np else value for word, value in given.items()}
+        spaces.append({"__builtins__": safe, **given})
+        exec(code, spaces[-1])
+    arguments = found[name].args
+    parameters = tuple(argument.arg for argument in (*arguments.posonlyargs, *arguments.args))
+    return AdmittedFunction(name, parameters, spaces[0][name], original or spaces[1][name], reads)
+
+
+class _TracedNumpy:
+    """NumPy, but that what already is a traced array is left as it is."""
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(np, name)
+        if name not in _KEPT_AS:
+            return value
+        return lambda x, *args, **named: (
+            x if isinstance(x, TracedArray) and not (args or named) else value(x, *args, **named)
+        )
+
+
+def _range(*bounds: int) -> range:
+    found = range(*bounds)
+    if len(found) > _MOST_TURNS:
+        raise NotTraceable(f"a loop has over {_MOST_TURNS} turns; `tensmith lift` reads loops as such")
+    return found
+
+
+def _check(root: ast.FunctionDef, found: Mapping[str, Any], space: Mapping[str, Any]) -> None:
+    """NotTraceable at the first node that is not admitted."""
+    arguments = root.args
+    if arguments.vararg or arguments.kwarg or arguments.kwonlyargs:
+        raise NotTraceable("it has parameters by * or **")
+    if any(not isinstance(default, ast.Constant) for default in arguments.defaults):
+        raise NotTraceable("it has defaults that are no plain numbers")
+    local = {argument.arg for argument in (*arguments.posonlyargs, *arguments.args)}
+    local |= {part.id for part in ast.walk(root) if isinstance(part, ast.Name) and not _loads(part)}
+    for node in _inside(root):
+        where = f" in line {node.lineno}" if hasattr(node, "lineno") else ""
+        if not isinstance(node, (*_STATEMENTS, *_EXPRESSIONS)):
+            raise NotTraceable(f"'{type(node).__name__.lower()}'{where} is not traced")
+        if isinstance(node, ast.Subscript | ast.Attribute) and not _loads(node):
+            raise NotTraceable(f"it writes to an array or an object{where}; make a new array")
+        if isinstance(node, ast.Constant) and isinstance(node.value, bytes | complex):
+            raise NotTraceable(f"'{node.value!r}'{where} is no real number")
+        if isinstance(node, ast.Name) and _loads(node) and node.id not in local:
+            _check_name(node.id, found, space, where)
+        if isinstance(node, ast.Attribute):
+            _check_attribute(node, local, space, where)
+
+
+def _inside(root: ast.FunctionDef) -> Iterator[ast.AST]:
+    """All that a function does; annotations and decorators are not run."""
+    waiting: list[ast.AST] = [*root.body]
+    while waiting:
+        node = waiting.pop(0)
+        yield node
+        for name, value in ast.iter_fields(node):
+            parts = value if isinstance(value, list) else [value]
+            waiting += [part for part in parts if isinstance(part, ast.AST) and name != "annotation"]
+
+
+def _loads(node: ast.Name | ast.Subscript | ast.Attribute) -> bool:
+    return isinstance(node.ctx, ast.Load)
+
+
+def _check_name(name: str, found: Mapping[str, Any], space: Mapping[str, Any], where: str) -> None:
+    if name in found or (name not in space and (name in _BUILTINS or name == "range")):
+        return
+    value = space.get(name)
+    if value in (np, math) if isinstance(value, types.ModuleType) else _is_ours(value):
+        return
+    kind = type(value).__name__ if name in space else "not known"
+    raise NotTraceable(f"it reads '{name}' ({kind}){where}, which may change; pass it as an argument")
+
+
+def _is_ours(value: Any) -> bool:
+    """Whether a value is a plain number, an element type, or a function that is known here."""
+    if isinstance(value, bool | int | float | str):
+        return True
+    if isinstance(value, tuple):
+        return all(map(_is_ours, value))
+    if isinstance(value, type):
+        return issubclass(value, np.generic)
+    try:
+        return value in MEANINGS or value in _MAKERS or value in vars(math).values()
+    except (TypeError, ValueError):
+        return False
+
+
+def _check_attribute(node: ast.Attribute, local: set[str], space: Mapping[str, Any], where: str) -> None:
+    if node.attr.startswith("_"):
+        raise NotTraceable(f"it reads the attribute '{node.attr}'{where}")
+    chain = [node.attr]
+    base: ast.expr = node.value
+    while isinstance(base, ast.Attribute):
+        chain.append(base.attr)
+        base = base.value
+    if (
+        not isinstance(base, ast.Name)
+        or base.id in local
+        or not isinstance(space.get(base.id), types.ModuleType)
+    ):
+        if node.attr not in _ATTRIBUTES:
+            raise NotTraceable(f"it uses the attribute '{node.attr}'{where}, which is not known here")
+        return
+    value = space[base.id]
+    for part in reversed(chain):
+        value = getattr(value, part, None)
+    of_ufunc = node.attr in ("reduce", "outer") or value in (np.newaxis, np.linalg)
+    if not (_is_ours(value) or of_ufunc):
+        spelled = ".".join((base.id, *reversed(chain)))
+        raise NotTraceable(f"it calls '{spelled}'{where}, which is not known here")
+
+
+def bounded(shape: tuple[int, ...]) -> bool:
+    """Whether an array is small enough to be traced with."""
+    return math.prod(shape) <= _MOST_ELEMENTS

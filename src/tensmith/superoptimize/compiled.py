@@ -1,0 +1,75 @@
+"""A written program as something to call, and whether it gives what the original gives."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tensmith.superoptimize.kernels import callee, compiled
+from tensmith.superoptimize.text import ProgramText
+
+# Relative difference, to the largest element, that rounding in another order may make.
+TOLERANCE = {"f": {8: 1e-9, 4: 2e-4}}
+
+
+def load(text: ProgramText) -> Callable[..., Any]:
+    """The function of the text, which is our own. EngineError if its kernels cannot be compiled."""
+    space: dict[str, Any] = {"np": np, **text.constants}
+    if text.kernels:
+        library = compiled([source for source, _ in text.kernels.values()])
+        space |= {name: callee(library, name, part) for name, (_, part) in text.kernels.items()}
+    exec(compile(text.source, "<optimized by tensmith>", "exec"), space)
+    function: Callable[..., Any] = space["optimized"]
+    return function
+
+
+def difference(expected: Any, found: Any) -> float | str:
+    """The largest difference relative to the largest element; a sentence where results do not compare."""
+    if isinstance(expected, tuple):
+        if not isinstance(found, tuple) or len(expected) != len(found):
+            return "it gives another number of results"
+        parts = [difference(one, other) for one, other in zip(expected, found)]
+        return next((part for part in parts if isinstance(part, str)), max(map(float, parts), default=0.0))
+    one, other = np.asarray(expected), np.asarray(found)
+    if type(expected) is not type(found) or one.shape != other.shape or one.dtype != other.dtype:
+        return f"it gives {type(found).__name__} {other.dtype} {other.shape} for {one.dtype} {one.shape}"
+    if one.dtype.kind != "f":
+        return 0.0 if np.array_equal(one, other) else "whole numbers or truth values differ"
+    finite = np.isfinite(one)
+    if not np.array_equal(finite, np.isfinite(other)) or not np.array_equal(
+        one[~finite], other[~finite], equal_nan=True
+    ):
+        return "it is undefined, or infinite, in other places"
+    if not finite.any():
+        return 0.0
+    scale = float(np.max(np.abs(one[finite]))) or 1.0
+    return float(np.max(np.abs(one[finite] - other[finite]))) / scale
+
+
+def agree(
+    original: Callable[..., Any], found: Callable[..., Any], samples: Sequence[tuple[Any, ...]]
+) -> float | str:
+    """The largest difference over some arguments, or why the results differ by more than rounding."""
+    worst = 0.0
+    for arguments in samples:
+        with np.errstate(all="ignore"):
+            try:
+                expected = original(*copy.deepcopy(arguments))
+            except Exception:  # where the original raises it is called
+                continue
+            try:
+                got = found(*arguments)
+            except Exception as error:
+                return f"it raises {type(error).__name__}: {error}"
+        gap = difference(expected, got)
+        if isinstance(gap, str):
+            return gap
+        first = expected[0] if isinstance(expected, tuple) else expected
+        allowed = TOLERANCE["f"].get(np.asarray(first).dtype.itemsize, 0.0)
+        if gap > allowed:
+            return f"it differs by {gap:.1e} of the largest element"
+        worst = max(worst, gap)
+    return worst

@@ -1,0 +1,135 @@
+"""`@tensmith.optimize`, `tensmith.optimize(f, example_inputs=(x, y), domain={"x": "positive"})`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import FunctionType
+from typing import Any, TypeVar, overload
+
+from tensmith.superoptimize.admit import AdmittedFunction, admit
+from tensmith.superoptimize.dispatch import Dispatcher, Kinds, kind_of
+from tensmith.superoptimize.domain import read_domain
+from tensmith.superoptimize.loops import lift_loops
+from tensmith.superoptimize.road import Optimization, superoptimize
+from tensmith.superoptimize.trace import NotTraceable
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+# Kinds of arguments that one function is optimized for.
+_MOST_KINDS = 8
+
+
+class OptimizeWarning(UserWarning):
+    """A function runs as it was written, and why."""
+
+
+@overload
+def optimize(
+    function: Function,
+    /,
+    *,
+    example_inputs: Sequence[Any] | None = None,
+    domain: Mapping[str, str] | None = None,
+    seconds: float = 10.0,
+) -> Function: ...
+@overload
+def optimize(
+    *,
+    example_inputs: Sequence[Any] | None = None,
+    domain: Mapping[str, str] | None = None,
+    seconds: float = 10.0,
+) -> Callable[[Function], Function]: ...
+
+
+def optimize(
+    function: Any = None,
+    /,
+    *,
+    example_inputs: Sequence[Any] | None = None,
+    domain: Mapping[str, str] | None = None,
+    seconds: float = 10.0,
+) -> Any:
+    """A NumPy function as the fastest equal program that is found for this machine, never a slower one.
+
+    The function is traced on example arguments: `example_inputs`, or those of its first call. The program is
+    rewritten by exact rules, each proved over the reals for all sizes, written as NumPy and C, compared with
+    the function on several sets of arguments, and timed beside it. Where nothing faster is found, the
+    function itself is what runs, and one OptimizeWarning says why. Loops that cannot be traced are lifted, as
+    by `tensmith.lift`.
+
+    `domain` promises something of arguments: positive, nonnegative, nonzero, finite, sorted, several words
+    joined by spaces. Promises that are cheap to look at are checked in every call; the others are assumed.
+
+    Arguments of other shapes and element types: after an example, the function itself runs; without one, they
+    are optimized too, at the first call of each of the first eight kinds. What is returned has `reports`, an
+    Optimization a kind. NumPy's warnings are those of the program that runs, if any.
+    """
+    if function is None:
+        return functools.partial(optimize, example_inputs=example_inputs, domain=domain, seconds=seconds)
+    made = _Learning(function, domain, seconds)
+    if example_inputs is not None:
+        example = made.positional(tuple(example_inputs), {})
+        made.learn(tuple(map(kind_of, example)), example)
+        made.room = 0
+        if not any(report.program is not None for report in made.reports):
+            return function
+
+    @functools.wraps(function)
+    def call(*given: Any, **named: Any) -> Any:
+        return made(*given, **named)
+
+    call.reports = made.reports  # type: ignore[attr-defined]
+    return call
+
+
+class _Learning(Dispatcher):
+    """A function and its programs, one for each of at most `room` more kinds of arguments."""
+
+    def __init__(
+        self, function: Callable[..., Any], domain: Mapping[str, str] | None, seconds: float
+    ) -> None:
+        self.reports: list[Optimization] = []
+        self.room, self.seconds = _MOST_KINDS, seconds
+        self.name = getattr(function, "__name__", "the function")
+        promises = read_domain(domain, tuple(inspect.signature(function).parameters))
+        self.admitted: AdmittedFunction | NotTraceable
+        try:
+            self.admitted = admit(function)
+            super().__init__(function, self.admitted.reads, promises)
+        except NotTraceable as error:
+            self.admitted = error
+            super().__init__(function, {}, promises)
+
+    def learn(self, kinds: Kinds, arguments: tuple[Any, ...]) -> None:
+        """Optimizes for arguments of these kinds; what failed once is not tried again."""
+        if None in kinds and not self.reports:
+            place = self.parameters[kinds.index(None)]
+            self.report(Optimization(self.name, reason=f"'{place}' is no aligned array and no plain number"))
+        elif self.room and None not in kinds:
+            self.room -= 1
+            found = self.optimized(arguments)
+            self.programs[kinds] = found.program
+            self.checked = found.checked
+            self.report(found)
+
+    def optimized(self, arguments: tuple[Any, ...]) -> Optimization:
+        """By tracing, or else by lifting its loops."""
+        if isinstance(self.admitted, AdmittedFunction):
+            found = superoptimize(self.admitted, arguments, self.domain, self.seconds)
+        else:
+            found = Optimization(self.name, reason=str(self.admitted))
+        if found.speedup is None and isinstance(self.original, FunctionType):
+            lifted = lift_loops(self.original, self.parameters, arguments, self.domain, self.seconds)
+            reason = f"{found.reason}, and {lifted.reason}"
+            found = lifted if lifted.speedup is not None else replace(found, reason=reason)
+        return found
+
+    def report(self, found: Optimization) -> None:
+        """Keeps what was found; says once why the function runs as it was written."""
+        if found.program is None and not any(report.program is None for report in self.reports):
+            message = f"{found.name} runs as it was written: {found.reason}"
+            warnings.warn(message, OptimizeWarning, stacklevel=4)
+        self.reports.append(found)

@@ -1,0 +1,70 @@
+"""Which calls of a function an optimized program answers; all others are the original's."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tensmith.superoptimize.domain import Domain, holds
+
+Kinds = tuple[Hashable, ...]
+
+
+def kind_of(value: Any) -> Hashable:
+    """Arrays are alike by element type and shape, floats always, other numbers by value."""
+    if type(value) is np.ndarray:
+        return (value.dtype, value.shape) if value.flags.aligned else None
+    kind: type[Any] = type(value)
+    if kind in (float, np.float64, np.float32):
+        return kind.__name__
+    return (kind, value) if kind in (int, bool, str, type(None), tuple) else None
+
+
+class Dispatcher:
+    """A function that calls optimized programs where arguments are of their kinds and as promised.
+
+    checked: whether promises are looked at; else they are the caller's.
+    """
+
+    def __init__(
+        self, original: Callable[..., Any], reads: Mapping[str, Any], domain: Domain, checked: bool = True
+    ) -> None:
+        self.original, self.domain, self.checked = original, domain, checked
+        self.signature = inspect.signature(original)
+        self.parameters = tuple(self.signature.parameters)
+        self.programs: dict[Kinds, Callable[..., Any] | None] = {}
+        self.space = getattr(original, "__globals__", {})
+        self.reads = [(name, value) for name, value in reads.items() if name in self.space]
+
+    def positional(self, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        """All arguments by position, defaults filled in. TypeError where Python would raise it."""
+        if not named and len(given) == len(self.parameters):
+            return given
+        bound = self.signature.bind(*given, **named)
+        bound.apply_defaults()
+        return tuple(bound.arguments.values())
+
+    def answer(self, arguments: tuple[Any, ...], program: Callable[..., Any]) -> Any:
+        """The program's answer, or the original's where something is not as it was, or is an error."""
+        if self.reads and any(self.space.get(name) is not value for name, value in self.reads):
+            return self.original(*arguments)
+        if self.domain and self.checked and not holds(self.domain, dict(zip(self.parameters, arguments))):
+            return self.original(*arguments)
+        try:
+            return program(*arguments)
+        except Exception:  # the original raises its own error, or knows better
+            return self.original(*arguments)
+
+    def learn(self, kinds: Kinds, arguments: tuple[Any, ...]) -> None:
+        """What is done about arguments of kinds that were not seen before: nothing."""
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        arguments = self.positional(given, named)
+        kinds = tuple(map(kind_of, arguments))
+        if kinds not in self.programs:
+            self.learn(kinds, arguments)
+        program = self.programs.get(kinds)
+        return self.original(*arguments) if program is None else self.answer(arguments, program)

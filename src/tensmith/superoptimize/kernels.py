@@ -1,0 +1,210 @@
+"""Several values of a program as one C function: loops are fused, what would be computed twice is stored.
+
+The text is written by the rooms that write C for lifted loops. What mathematical functions cost decides, so
+they are declared as functions of vectors where the C library has them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tensmith.ctext.dialect import CTYPES
+from tensmith.ctext.loops import nest_lines
+from tensmith.ctext.names import Names, literal
+from tensmith.ctext.scalar import CBlock, CUnit
+from tensmith.errors import EngineError
+from tensmith.formula.poly import Poly
+from tensmith.formula.types import F64
+from tensmith.ir import Program, TensorType
+from tensmith.ir.types import DTYPES
+from tensmith.kernel.isa import host_isa
+from tensmith.kernel.toolchain import compile_library
+from tensmith.lifting.emit.kernel.elements import least
+from tensmith.lifting.emit.kernel.plan import LoopPlan, make_plan, output_key
+from tensmith.lifting.lifted import ArrayView, Input, Lifted, Output
+from tensmith.lifting.loops import Function
+
+_PRELUDE = """#pragma GCC optimize("O3")
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)
+#if __GLIBC__ == 2 && __GLIBC_MINOR__ >= 35
+#define OF_VECTORS __attribute__((simd("notinbranch")))
+#define DECLARED(f) extern OF_VECTORS double f(double); extern OF_VECTORS float f##f(float);
+DECLARED(exp) DECLARED(log) DECLARED(sin) DECLARED(cos) DECLARED(tan) DECLARED(tanh) DECLARED(erf)
+DECLARED(asin) DECLARED(acos) DECLARED(atan) DECLARED(sinh) DECLARED(cosh) DECLARED(log1p)
+extern OF_VECTORS double pow(double, double);
+extern OF_VECTORS float powf(float, float);
+#endif
+#endif
+
+"""
+# Where an array's address of its elements lies: behind what every object of Python begins with.
+_ELEMENTS = object.__basicsize__
+_HEAD = '__attribute__((visibility("default")))'
+
+Run = Callable[..., int]
+
+
+def part_of(program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> Program:
+    """The part of a program that computes some values from others."""
+    wanted, nodes = set(outputs), []
+    for node in reversed(program.nodes):
+        if node.output in wanted and node.output not in inputs:
+            nodes.append(node)
+            wanted.update(filter(None, node.inputs))
+    read = {name for node in nodes for name in node.inputs} | set(outputs)
+    return replace(
+        program,
+        inputs={name: program.type(name) for name in inputs},
+        outputs=tuple(outputs),
+        nodes=tuple(reversed(nodes)),
+        constants={name: array for name, array in program.constants.items() if name in read - set(inputs)},
+        _known={},
+    )
+
+
+def kernel_text(part: Program, name: str) -> str:
+    """A C function of the inputs (numbers by value, arrays dense) and then the outputs; 1 if memory lacks."""
+    lifted = _lifted(part, name)
+    plan = make_plan(lifted)
+    return _Writer(part, plan, lifted, name).text()
+
+
+def _lifted(part: Program, name: str) -> Lifted:
+    inputs = tuple(
+        Input(each, scalar=each) if not type_.dims else Input(each, view=_dense(each, type_))
+        for each, type_ in part.inputs.items()
+    )
+    outputs = tuple(Output(each, F64, view=_dense(each, part.type(each))) for each in part.outputs)
+    function = Function(name, (), None, (), "c", "")
+    return Lifted(function, part, (), inputs, outputs, (), (), "")
+
+
+def _dense(name: str, type_: TensorType) -> ArrayView:
+    shape = type_.static
+    assert shape is not None, "a traced program has fixed sizes"
+    steps = [int(np.prod(shape[axis + 1 :], dtype=np.int64)) for axis in range(len(shape))]
+    return ArrayView(name, (Poly.of(0),), (tuple(map(Poly.of, steps)),), tuple(map(Poly.of, shape)))
+
+
+class _Writer:
+    """The text of one function under construction."""
+
+    def __init__(self, part: Program, plan: LoopPlan, lifted: Lifted, name: str) -> None:
+        self.part, self.plan, self.name = part, plan, name
+        names = Names({name, "OF_VECTORS", "DECLARED", "ELEMENTS"})
+        self.arrays = {each: names.fresh(each) for each in part.inputs}
+        self.outputs = {each: names.fresh(f"out_{each}") for each in part.outputs}
+        self.numbers = {each for each, type_ in part.inputs.items() if not type_.dims}
+        texts = (*self.arrays.values(), *self.outputs.values())
+        self.objects = {text: names.fresh(f"of_{text}") for text in texts}
+        stored = {each: names.fresh(each) for each in plan.stored}
+        self.tables = {each: names.fresh(f"table_{each}") for each in part.constants}
+        buffers = {output_key(each): text for each, text in self.outputs.items()}
+        buffers |= self.arrays | stored | self.tables
+        self.single = frozenset(each for each in plan.stored if not part.type(each).dims)
+        self.unit = CUnit(
+            names,
+            lambda symbol: symbol,
+            buffers,
+            self.arrays,
+            self.single,
+            checked=False,
+            least=least(lifted),
+        )
+
+    def text(self) -> str:
+        """The function behind the constants and helpers that it needs."""
+        scope = CBlock(self.unit)
+        stored = [each for each in self.plan.stored if each not in self.single]
+        for each in stored:
+            scope.line(self._room(each))
+        if stored:
+            missing = " || ".join(f"!{self.unit.buffers[each]}" for each in stored)
+            freed = "".join(f" free({self.unit.buffers[each]});" for each in stored)
+            scope.line(f"if ({missing}) {{{freed} return 1; }}")
+        for step in self.plan.steps:
+            if step.output is None and step.buffer in self.single:
+                scope.line(f"{CTYPES[step.dtype]} {self.unit.buffers[step.buffer]};")
+            nest_lines(scope, step)
+        for each in stored:
+            scope.line(f"free({self.unit.buffers[each]});")
+        scope.line("return 0;")
+        body = "\n".join([*self._pointers(), *scope.lines])
+        head = f"{_HEAD} int {self.name}({', '.join(self._parameters())})"
+        helpers = "".join(f"{text}\n\n" for text in self.unit.helpers.values())
+        return f"{self._constants(body)}{helpers}{head}\n{{\n{body}\n}}\n"
+
+    def _room(self, value: str) -> str:
+        type_ = self.part.type(value)
+        count = max(1, int(np.prod(type_.static or (1,), dtype=np.int64)))
+        ctype = CTYPES[type_.dtype]
+        return f"{ctype} *restrict {self.unit.buffers[value]} = malloc({count} * sizeof({ctype}));"
+
+    def _parameters(self) -> list[str]:
+        """Numbers by value, arrays as NumPy's objects; what finds their elements is in the text."""
+        types = {each: self.part.type(each) for each in (*self.arrays, *self.outputs)}
+        return [
+            f"const {CTYPES[types[each].dtype]} {text}"
+            if each in self.numbers
+            else f"const void *{self.objects[text]}"
+            for each, text in (self.arrays | self.outputs).items()
+        ]
+
+    def _pointers(self) -> list[str]:
+        found = []
+        for names, const in ((self.arrays, "const "), (self.outputs, "")):
+            for each, text in names.items():
+                if each not in self.numbers:
+                    ctype = CTYPES[self.part.type(each).dtype]
+                    found.append(f"    {const}{ctype} *restrict {text} = ELEMENTS({self.objects[text]});")
+        return found
+
+    def _constants(self, body: str) -> str:
+        lines = ""
+        for each, array in self.part.constants.items():
+            if f"{self.tables[each]}[" in body:
+                dtype = self.part.type(each).dtype
+                numbers = ", ".join(literal(item, dtype) for item in array.reshape(-1).tolist())
+                lines += f"static const {CTYPES[dtype]} {self.tables[each]}[{array.size}] = {{{numbers}}};\n"
+        return lines
+
+
+def compiled(texts: Sequence[str]) -> ctypes.CDLL:
+    """The library of some functions' texts, kept in the user's cache. EngineError if there is no compiler."""
+    probe = np.empty(1)
+    if ctypes.c_void_p.from_address(id(probe) + _ELEMENTS).value != probe.ctypes.data:
+        raise EngineError("arrays lie otherwise in memory here than in NumPy's own C interface")
+    where = f"#define ELEMENTS(array) (*(void **)((char *)(array) + {_ELEMENTS}))\n\n"
+    return ctypes.CDLL(str(compile_library(_PRELUDE + where + "\n".join(texts), host_isa())))
+
+
+def callee(library: ctypes.CDLL, name: str, part: Program) -> Callable[..., Any]:
+    """A function of the inputs as NumPy holds them that returns the outputs as new arrays."""
+    entry = getattr(library, name)
+    made = [(part.type(each).static or (), DTYPES[part.type(each).dtype]) for each in part.outputs]
+    types = list(part.inputs.values())
+    entry.argtypes = [
+        ctypes.py_object if t.dims else np.ctypeslib.as_ctypes_type(DTYPES[t.dtype]) for t in types
+    ] + [ctypes.py_object] * len(made)
+    plain = {"f": float, "i": int, "b": bool}
+    convert = [np.ascontiguousarray if t.dims else plain[t.dtype[0]] for t in types]
+    alone = len(made) == 1
+
+    def run(*given: Any) -> Any:
+        kept = [each(x) for each, x in zip(convert, given)]
+        results = [np.empty(shape, dtype) for shape, dtype in made]
+        if entry(*kept, *results):
+            raise MemoryError
+        return results[0] if alone else results
+
+    return run

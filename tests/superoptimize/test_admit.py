@@ -1,0 +1,87 @@
+"""What a text may do before it is traced: arithmetic, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tensmith.errors import UsageError
+from tensmith.superoptimize.admit import admit, admit_file
+from tensmith.superoptimize.trace import NotTraceable
+
+TABLE = np.ones(3)
+
+
+def reads_an_array(x):
+    return x + TABLE
+
+
+def random(x):
+    return x + np.random.random()
+
+
+def prints(x):
+    print(x)
+    return x
+
+
+def waits(x):
+    while True:
+        x = x + 1
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (reads_an_array, "it reads 'TABLE' \\(ndarray\\) in line 2"),
+        (random, "it calls 'np.random.random'"),
+        (prints, "it reads 'print'"),
+        (waits, "'while' in line 2"),
+        (len, "made by def"),
+    ],
+)
+def test_what_is_not_arithmetic_is_refused_by_name(function, reason: str) -> None:
+    with pytest.raises(NotTraceable, match=reason):
+        admit(function)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "__import__('os').system('touch ran')",
+        "().__class__.__base__.__subclasses__()",
+        "(lambda: open('ran', 'w'))()",
+        "np.save('ran', x)",
+        "np.load('ran')",
+        "np.ctypeslib.ctypes",
+        "eval('1')",
+        "getattr(x, 'tofile')('ran')",
+        "x.tofile('ran')",
+        "'{0.__class__}'.format(x)",
+        "os.system('touch ran')",
+        "[y for y in ran]",
+        "np.frompyfunc(ran, 1, 1)(x)",
+    ],
+)
+def test_a_files_text_does_nothing_else(body: str, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "f.py"
+    file.write_text(f"import os\nimport numpy as np\nopen('ran', 'w')\ndef f(x):\n    return {body}\n")
+    with pytest.raises(NotTraceable):
+        admit_file(file, "f")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_of_a_file_numbers_and_helpers_are_taken(tmp_path: Path) -> None:
+    file = tmp_path / "f.py"
+    file.write_text(
+        "from numpy import exp\nimport numpy as np\nK = 2\nprint('ran')\n"
+        "def g(x):\n    return exp(x) * K\n\ndef f(x, y=None):\n    return g(x) + np.pi\n"
+    )
+    found = admit_file(file, "f")
+    assert found.parameters == ("x", "y")
+    np.testing.assert_allclose(found.plain(np.ones(2)), 2 * np.e + np.pi)
+    with pytest.raises(UsageError, match="no function 'h'; its functions: g, f"):
+        admit_file(file, "h")

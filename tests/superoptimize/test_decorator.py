@@ -1,0 +1,161 @@
+"""`tensmith.optimize`: the program where it is faster and right, the function everywhere else."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensmith
+from tensmith.report.metric import spread
+from tensmith.superoptimize import road
+from tensmith.superoptimize.decorator import OptimizeWarning
+
+RATE = 2.0
+
+
+@pytest.fixture(autouse=True)
+def untimed(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """Nothing is timed: what is found is called twice as fast, or as a test says."""
+    said = {"speedup": 2.0}
+    monkeypatch.setattr(road, "_fastest", lambda calls, arguments: calls[0])
+    monkeypatch.setattr(road, "_cheap", lambda *of: True)
+    monkeypatch.setattr(
+        road, "_race", lambda *of: spread(said["speedup"], said["speedup"], said["speedup"], "x")
+    )
+    return said
+
+
+def product(a, b):
+    """The trace of a product."""
+    return np.trace(a @ b) * RATE
+
+
+def test_arguments_of_the_examples_kind_go_to_the_program() -> None:
+    a, b = np.ones((4, 3)), np.ones((3, 4))
+    found = tensmith.optimize(product, example_inputs=(a, b), seconds=1.0)
+    (report,) = found.reports
+    assert found.__name__ == "product" and report.program is not None
+    assert "trace_of_product" in {step.rule for step in report.trail}
+    assert found(a, b) == product(a, b) and isinstance(found(a, b=b), np.float64)
+    assert found(np.ones((2, 2)), np.ones((2, 2))) == 8.0  # the function itself
+    with pytest.raises(ValueError, match="matmul"):
+        found(a, a)
+
+
+def of_names(x, of_x):
+    return np.exp(x) * of_x + x
+
+
+def test_arrays_lie_as_they_like() -> None:
+    x, y = np.linspace(0, 1, 12).reshape(3, 4), np.ones((3, 4))
+    found = tensmith.optimize(of_names, example_inputs=(x, y), seconds=1.0)
+    turned = np.linspace(0, 1, 12).reshape(4, 3).T
+    np.testing.assert_allclose(found(turned, y), of_names(turned, y), rtol=1e-14)
+    bytes_before = np.frombuffer(b"0" + x.tobytes(), np.float64, offset=1).reshape(3, 4)
+    np.testing.assert_allclose(found(bytes_before, y), of_names(x, y), rtol=1e-14)
+    swapped = x.astype(">f8")
+    np.testing.assert_allclose(found(swapped, y), of_names(x, y), rtol=1e-14)
+    result = found(x, y)
+    result += 1
+    np.testing.assert_allclose(found(x, y), result - 1, rtol=1e-14)
+
+
+def test_a_number_that_has_changed_is_the_functions_business(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = np.ones((4, 3)), np.ones((3, 4))
+    found = tensmith.optimize(product, example_inputs=(a, b), seconds=1.0)
+    assert found(a, b) == 24.0
+    monkeypatch.setitem(globals(), "RATE", 3.0)
+    assert found(a, b) == 36.0
+
+
+def logged(x):
+    return np.exp(np.log(x)) + 1.0
+
+
+def test_a_promise_is_checked_in_every_call() -> None:
+    x = np.linspace(1, 2, 50)
+    found = tensmith.optimize(logged, example_inputs=(x,), domain={"x": "positive"}, seconds=1.0)
+    (report,) = found.reports
+    assert "exp_of_log" in {step.rule for step in report.trail} and report.promises == ("x is positive",)
+    np.testing.assert_allclose(found(x), x + 1)
+    with np.errstate(invalid="ignore"):
+        assert np.isnan(found(-x)).all()
+
+
+def test_without_a_promise_what_is_undefined_stays_so() -> None:
+    x = np.linspace(1, 2, 50)
+    found = tensmith.optimize(logged, example_inputs=(x,), seconds=1.0)
+    (report,) = found.reports
+    assert any("undefined" in text for text in report.left_out)
+    with np.errstate(invalid="ignore"):
+        assert np.isnan(found(-x)).all()
+
+
+def test_where_nothing_is_faster_the_original_comes_back(untimed: dict[str, float]) -> None:
+    untimed["speedup"] = 0.9
+    with pytest.warns(OptimizeWarning, match="nothing faster was found"):
+        assert tensmith.optimize(logged, example_inputs=(np.ones(3),), seconds=1.0) is logged
+
+
+def polynomial(x, c):
+    total = 0.0
+    for i in range(len(x)):
+        total = total + c * x[i] * x[i]
+    return total
+
+
+def test_loops_are_lifted() -> None:
+    x = np.linspace(0, 1, 3000)
+    found = tensmith.optimize(polynomial, example_inputs=(x, 2.0), seconds=1.0)
+    (report,) = found.reports
+    assert "lifted" in report.proof
+    assert found(x, 2.0) == pytest.approx(polynomial(x, 2.0)) and type(found(x, 2.0)) is type(
+        polynomial(x, 2.0)
+    )
+
+
+def decides(x):
+    return x if x.sum() > 0 else -x
+
+
+def writes(x):
+    x += 1
+    return x
+
+
+@pytest.mark.parametrize("function", [decides, writes, np.sum, abs])
+def test_what_is_not_traced_comes_back(function: Any) -> None:
+    with pytest.warns(OptimizeWarning, match="runs as it was written"):
+        assert tensmith.optimize(function, example_inputs=(np.ones(3),)) is function
+
+
+def test_a_decorated_function_learns_the_kinds_it_is_called_with() -> None:
+    @tensmith.optimize(seconds=1.0)
+    def twice(x, k=2.0):
+        return x * k + x * k
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for x in (np.ones(3), np.ones((2, 2)), np.ones(3, np.float32), np.ones(3)):
+            result = twice(x)
+            assert result.dtype == x.dtype
+            np.testing.assert_array_equal(result, 4 * x)
+        np.testing.assert_array_equal(twice(np.ones(3), k=1.5), 3 * np.ones(3))
+    assert len(twice.reports) == 3
+    assert twice(1.0) == 4.0
+
+
+def spread_of(x):
+    y = np.sort(x)
+    return y[-1] - y[0] + np.sum(y)
+
+
+def test_what_is_promised_to_be_sorted_is_not_sorted() -> None:
+    x = np.arange(50.0)
+    found = tensmith.optimize(spread_of, example_inputs=(x,), domain={"x": "sorted"}, seconds=1.0)
+    (report,) = found.reports
+    assert "sort" not in report.source
+    assert found(x) == spread_of(x) and found(x[::-1].copy()) == spread_of(x)

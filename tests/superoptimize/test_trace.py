@@ -1,0 +1,96 @@
+"""A traced function is a program that gives what NumPy gives, in NumPy's types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from superoptimize.numpy_functions import FUNCTIONS
+from tensmith.rewrite.trail import replay_exact
+from tensmith.superoptimize.admit import admit
+from tensmith.superoptimize.compiled import agree, load
+from tensmith.superoptimize.forms import canonical, forms
+from tensmith.superoptimize.road import trace
+from tensmith.superoptimize.text import fused_text, looped_text, numpy_text, written
+from tensmith.superoptimize.trace import NotTraceable
+
+
+def traced(name: str) -> Any:
+    function, arguments = FUNCTIONS[name]
+    admitted = admit(function)
+    return trace(admitted, dict(zip(admitted.parameters, arguments)), {})
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_program_is_the_function(name: str) -> None:
+    function, arguments = FUNCTIONS[name]
+    found = traced(name)
+    assert written(found.program)
+    gap = agree(function, load(numpy_text(found.program, found.wanted)), [arguments])
+    assert isinstance(gap, float), gap
+
+
+@pytest.mark.parametrize("name", ["choices", "products", "outside", "whole", "single", "running", "helped"])
+def test_kernels_are_the_function(name: str) -> None:
+    function, arguments = FUNCTIONS[name]
+    found = traced(name)
+    for write in (fused_text, looped_text):
+        gap = agree(function, load(write(found.program, found.wanted)), [arguments])
+        assert isinstance(gap, float), gap
+
+
+def test_forms_are_equal_and_the_first_is_the_cheapest() -> None:
+    function, arguments = FUNCTIONS["diagonals"]
+    start = traced("diagonals")
+    found = forms(start.program, 2.0)
+    assert [form.cost for form in found[:-1]] == sorted(form.cost for form in found[:-1])
+    assert found[0].cost < found[-1].cost and found[-1].program is start.program
+    rules = {step.rule for form in found for step in form.traced.trail}
+    assert {"diagonal_before", "diagonal_of_product"} & rules
+    for form in found:
+        replayed = replay_exact(start.program, form.traced.trail)
+        assert canonical(replayed) == canonical(form.program)
+        gap = agree(function, load(numpy_text(form.program, start.wanted)), [arguments])
+        assert isinstance(gap, float), gap
+
+
+def decides(x):
+    return x if x.sum() > 0 else -x
+
+
+def writes(x):
+    x += 1
+    return x * 2
+
+
+def view(x):
+    return x.T
+
+
+def raises(x):
+    return x @ x[:2]
+
+
+def unknown(x):
+    return np.fft.fft(x)
+
+
+def picks(x):
+    return x[x > 0]
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (decides, "depends on a value"),
+        (writes, "changes an argument"),
+        (view, "a view"),
+        (raises, "raises ValueError"),
+        (picks, "computed positions"),
+    ],
+)
+def test_what_is_no_program_is_refused(function: Any, reason: str) -> None:
+    with pytest.raises(NotTraceable, match=reason):
+        trace(admit(function), {"x": np.ones(3)}, {})
