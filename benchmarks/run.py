@@ -86,6 +86,7 @@ BENCHES = (
     Bench("lifting_ablation", "lifting.ablation", 20, (), ("--limit", "0.2"), readme=False),
     Bench("lifting_mutants", "lifting.mutants", 40, (), ("--mutants", "100"), readme=False),
     Bench("lifting_generated", "lifting.generated", 135, (), ("--programs", "300"), readme=False),
+    Bench("extraction", "search.extraction", 6, (), ("--seconds", "5"), readme=False),
     Bench("numpy_programs", "optimize.numpy_programs", 6, (), ("--seconds", "3"), readme=False),
     Bench("rule_mutants", "rules.mutants", 15, (), ("--only", "mul_into_conv"), readme=False),
     Bench("rules_on_programs", "rules.on_programs", 15, (), ("--count", "1"), readme=False),
@@ -102,7 +103,7 @@ def failure(code: int, output: Path) -> str:
         return ""
     if code < 0:
         return f"died of signal {-code}"
-    document = parts.read(output) if output.exists() else {"wrong": [], "failed": {}}
+    document = parts.read(output) if output.exists() else {"wrong": {}, "failed": {}}
     wrong = [sentence for said in document["wrong"].values() for sentence in said]
     sentences = [*wrong, *(f"{name}: {reason}" for name, reason in document["failed"].items())]
     more = f", and {len(sentences) - 1} more" if len(sentences) > 1 else ""

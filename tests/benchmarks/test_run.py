@@ -53,7 +53,7 @@ def test_one_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
 
 def test_a_failure_is_what_the_document_says(tmp_path: Path) -> None:
     output = tmp_path / "one.json"
-    output.write_text(json.dumps({"wrong": ["a is wrong"], "failed": {"b": "no engine"}}))
+    output.write_text(json.dumps({"wrong": {"p": ["a is wrong"]}, "failed": {"b": "no engine"}}))
     assert failure(1, output) == "a is wrong, and 1 more"
     assert failure(0, output) == ""
 

@@ -1,6 +1,6 @@
 """Our own e-graphs: seven networks' parts as TensIR programs, rewritten by saturation, proved and measured.
 
-    python benchmarks/egraphs.py [--target host] [--seconds 60] [--timing 6] [NAME ...]
+    python -m benchmarks.search.egraphs [--target host] [--seconds 60] [--timing 6] [NAME ...]
 
 For each: the cheapest equal program by the target's roofline and by multiply-adds, each with its proved
 distance from the optimum of its e-graph, its trail checked over prime fields, and what it takes in ONNX
