@@ -53,8 +53,11 @@ def tensorize(summary: Summary) -> Lifted:
     guarding = (*(entry.when for entry in requires), *(size.when for size in sizes))
     conditions = tuple(dict.fromkeys(when for when in guarding if when))
     outputs_ = (*names, *(c for c in conditions if c not in names and c not in lowering.build.inputs))
-    stored = {item.output.view for item in placed}  # there wherever it has elements at all
-    inside = lambda view: view in stored or _inside(lowering, view)  # noqa: E731
+    stored = {item.output.view for item in placed}  # there wherever they have elements at all
+
+    def inside(view: ArrayView) -> bool:
+        return view in stored or _inside(lowering, view)
+
     program = guarded(lowering.build, function.name, outputs_, inside)
     inputs = tuple(lowering.build.inputs.values())
     return Lifted(
