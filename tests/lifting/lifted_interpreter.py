@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.ir import interpret
+from tensmith.ir import Program, interpret
 from tensmith.ir.types import DTYPES
 from tensmith.lifting.lifted import ArrayView, Input, Lifted
 
@@ -19,8 +19,38 @@ def sizes(lifted: Lifted, arguments: Mapping[str, Any]) -> dict[str, int]:
     for key, array in arguments.items():
         values |= {f"len({key}, {axis})": size for axis, size in enumerate(np.shape(array))}
     for size in lifted.sizes:
-        values[size.symbol] = max(0, size.poly.evaluate(values))
+        taken = not size.when or _holds(lifted, size.when, arguments, values)
+        values[size.symbol] = max(0, size.poly.evaluate(values)) if taken else 0
     return values
+
+
+def _holds(lifted: Lifted, value: str, arguments: Mapping[str, Any], values: Mapping[str, int]) -> bool:
+    """A truth value of the program that scalars decide."""
+    program, needed, nodes = lifted.program, {value}, []
+    for node in reversed(program.nodes):
+        if needed & {*node.outputs}:
+            nodes.insert(0, node)
+            needed.update(node.inputs)
+    inputs = {name: type_ for name, type_ in program.inputs.items() if name in needed}
+    constants = {name: array for name, array in program.constants.items() if name in needed}
+    asked = Program(program.name, inputs, (value,), tuple(nodes), constants)
+    return bool(interpret(asked, _given(lifted, asked, arguments, values))[value])
+
+
+def _given(
+    lifted: Lifted, program: Program, arguments: Mapping[str, Any], values: Mapping[str, int]
+) -> dict[str, np.ndarray]:
+    """The inputs of a program that is the lifted one, or a part of it."""
+    given = {}
+    for item in (item for item in lifted.inputs if item.name in program.inputs):
+        dtype = DTYPES[program.inputs[item.name].dtype]
+        if item.view is not None:
+            given[item.name] = read(item, arguments[item.view.array], values)
+        elif item.positions is not None:
+            given[item.name] = np.arange(item.positions.evaluate(values))
+        else:
+            given[item.name] = np.asarray(arguments[item.scalar or ""], dtype=dtype)
+    return given
 
 
 def places(view: ArrayView, values: Mapping[str, int], guarded: bool = False) -> tuple[np.ndarray, ...]:
@@ -50,16 +80,7 @@ def read(item: Input, array: np.ndarray, values: Mapping[str, int]) -> np.ndarra
 def run(lifted: Lifted, arguments: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Parameter (or "return") -> its content afterwards."""
     values = sizes(lifted, arguments)
-    given = {}
-    for item in lifted.inputs:
-        dtype = DTYPES[lifted.program.inputs[item.name].dtype]
-        if item.view is not None:
-            given[item.name] = read(item, arguments[item.view.array], values)
-        elif item.positions is not None:
-            given[item.name] = np.arange(item.positions.evaluate(values))
-        else:
-            given[item.name] = np.asarray(arguments[item.scalar or ""], dtype=dtype)
-    results = interpret(lifted.program, given)
+    results = interpret(lifted.program, _given(lifted, lifted.program, arguments, values))
     found: dict[str, np.ndarray] = {}
     for output in lifted.outputs:
         value = results[output.name]

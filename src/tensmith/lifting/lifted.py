@@ -26,7 +26,8 @@ class ArrayView:
     nested memory are mostly 1 on one axis and 0 on the others. Several view axes may move along one array
     axis (a window: element (i, k) at array[i + k]), and one along several (a diagonal).
 
-    The whole of it lies inside the array wherever it is read at all (`Input.when`).
+    The whole of it lies inside the array wherever it is read at all (`Input.when`). What only a path writes
+    has a size of that path, and no elements elsewhere.
     """
 
     array: str

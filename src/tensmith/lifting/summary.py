@@ -38,10 +38,15 @@ class SizeSymbol:
     Lengths are symbols "len(NAME, AXIS)". Every loop extent and array extent is a polynomial in sizes,
     integer parameters and outer index variables. A size may be named like the parameter it comes from: in
     every polynomial but `Size.poly` and those of requirements, the name then means the size.
+
+    where: it is 0 unless these conditions, which scalar parameters alone decide, are as given. when: a
+    program's truth value of that (`lifted.Input.when`).
     """
 
     symbol: str
     poly: Poly
+    where: Path = ()
+    when: str = ""
 
 
 @dataclass(frozen=True)

@@ -594,4 +594,77 @@ FUNCTIONS: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
             (-1, [], 2.0),
         ],
     ),
+    "stored_by_flag": (
+        "void F(int flag, int n, const float *a, float *out) { if (flag > 0) for (int i = 0; i < n; i++) "
+        "out[i] = a[i]; }",
+        [
+            (1, 3, [1.0, 2.0, 3.0], [5.0, 7.0, 11.0, 13.0]),
+            (0, 3, [], [5.0]),
+            (-1, 3, [], []),
+            (2, 0, [], []),
+        ],
+    ),
+    "stored_by_number": (
+        "void F(float x, int n, const float *a, float *out) { if (x > 0) for (int i = 0; i < n; i++) "
+        "out[i] = a[i]; }",
+        [
+            (0.5, 2, [1.0, 2.0], [5.0, 7.0, 11.0]),
+            (-0.5, 2, [], [5.0]),
+            (0.0, 2, [], []),
+        ],
+    ),
+    "stored_by_both": (
+        "void F(float x, int y, int n, const float *a, float *out) { if (x > 0) { if (y == 3) for (int i = "
+        "0; i < n; i++) if (a[i] > 0) out[i] = a[i]; } }",
+        [
+            (1.0, 3, 2, [1.0, -2.0], [5.0, 7.0]),
+            (1.0, 2, 2, [], [5.0]),
+            (0.0, 3, 2, [], []),
+        ],
+    ),
+    "stored_sum": (
+        "void F(float x, int n, const float *a, float *out) { if (x > 0) { float s = 0; for (int i = 0; i < "
+        "n; i++) s += a[i]; out[0] = s; } }",
+        [
+            (1.0, 3, [1.0, 2.0, 4.0], [5.0, 7.0]),
+            (1.0, 0, [], [5.0]),
+            (0.0, 3, [], []),
+        ],
+    ),
+    "stored_everywhere": (
+        "void F(float x, int n, const float *a, float *out) { if (n <= 0) return; if (x > 0) { float s = 0; "
+        "for (int i = 0; i < n; i++) s += a[i]; for (int i = 0; i < n; i++) out[i] = s; } }",
+        [
+            (1.0, 3, [1.0, 2.0, 4.0], [5.0, 7.0, 11.0]),
+            (1.0, -3, [], []),
+            (0.0, 3, [], [5.0]),
+        ],
+    ),
+    "stored_either": (
+        "void F(float x, float y, int n, const float *a, const float *b, float *out) { if (x > 0) { for (int "
+        "i = 0; i < n; i++) out[i] = a[i]; } else if (y > 0) { for (int i = 0; i < n; i++) out[i] += b[i]; "
+        "} }",
+        [
+            (1.0, 0.0, 2, [1.0, 2.0], [], [5.0, 7.0, 11.0]),
+            (0.0, 1.0, 2, [], [3.0, 4.0], [5.0, 7.0, 11.0]),
+            (0.0, 0.0, 2, [], [], [5.0]),
+        ],
+    ),
+    "stored_otherwise": (
+        "void F(float x, int n, int m, const float *a, float *out) { if (x > 0) { for (int i = 0; i < n; "
+        "i++) out[i] = a[i]; } else { for (int i = 0; i < m; i++) out[i] = 0; } }",
+        [
+            (1.0, 2, 3, [1.0, 2.0], [5.0, 7.0, 11.0]),
+            (1.0, 2, 3, [1.0, 2.0], [5.0, 7.0]),
+            (0.0, 3, 2, [], [5.0, 7.0]),
+        ],
+    ),
+    "stored_rows": (
+        "void F(float x, int n, const float *a, float *out) { if (x != 0) for (int i = 0; i < n; i++) for "
+        "(int j = 0; j < 3; j++) out[i * 3 + j] += x * a[j]; }",
+        [
+            (2.0, 1, [1.0, 2.0, 4.0], [5.0, 7.0, 11.0, 13.0]),
+            (0.0, 1, [], [5.0]),
+        ],
+    ),
 }

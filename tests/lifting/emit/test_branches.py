@@ -13,6 +13,9 @@ import numpy as np
 import pytest
 from branches import FUNCTIONS
 
+from tensmith.formula.expr import Call, Num, Size
+from tensmith.formula.poly import Poly
+from tensmith.formula.types import BOOL, I64
 from tensmith.ir import Node
 from tensmith.lifting.conditions import program_obligations
 from tensmith.lifting.loops import Array
@@ -21,8 +24,8 @@ from tensmith.verify.solve import discharge
 
 PYTHON = ("numpy", "torch", "tensorflow", "jax", "mlx")
 SLOW = ("tensorflow", "jax")  # to call: on what is guarded alone
-# Refused as a whole: what they write, or where, depends on the branch.
-REFUSED = {"strided_scale", "backwards", "set_last", "set_ends", "both_sides", "divided_loop"}
+# Refused as a whole: where they write depends on the branch.
+REFUSED = {"backwards", "both_sides", "divided_loop"}
 # What is required also on paths that do not need it, because of a loop's bounds or of what is written.
 STRONGER = {
     "max_strided",
@@ -32,6 +35,7 @@ STRONGER = {
     "two_halves",
     "matrix_sum",
     "shifted_loop",
+    "stored_otherwise",
 }
 DTYPES = {"f32": "f4", "f64": "f8", "i32": "i4", "u32": "u4", "i64": "i8", "u8": "u1", "bool": "?"}
 
@@ -146,7 +150,9 @@ def test_onnx_reads_what_the_branch_reads(lifted, compiled):
             assert same(source, session.run(None, feed)), (name, call, source)
 
 
-@pytest.mark.parametrize("name", ["strided_sum", "last", "row_or_none", "ternaries", "and_in_if", "axpy"])
+@pytest.mark.parametrize(
+    "name", ["strided_sum", "last", "row_or_none", "ternaries", "and_in_if", "stored_sum"]
+)
 def test_a_read_without_its_guard_is_a_failed_proof(name, lifted):
     """The wrong twin of every guard."""
     work = lifted[name]
@@ -182,6 +188,57 @@ def test_a_requirement_checked_on_another_path_is_a_failed_proof(name, lifted):
     assert any(v.status != "proved" for v in discharge(program_obligations(wrong, work.summary)))
 
 
+def part_of(work):
+    """The one size that belongs to a path, and the program with the opposite of its condition beside it."""
+    (size,) = (size for size in work.lifted.sizes if size.where)
+    program = work.lifted.program
+    nodes = (*program.nodes, Node("not", (size.when,), ("turned",)))
+    return size, replace(program, nodes=nodes, outputs=(*program.outputs, "turned"), _known={})
+
+
+@pytest.mark.parametrize("name", ["stored_by_flag", "stored_sum", "stored_everywhere"])
+def test_a_size_of_another_path_is_a_failed_proof(name, lifted):
+    """Bound on a path that is not stated, stated for the path that leaves all alone, or for every path."""
+    work = lifted[name]
+    size, program = part_of(work)
+    away = tuple((condition, not holds) for condition, holds in size.where)
+    for other in (
+        replace(size, when="turned"),
+        replace(size, where=away, when="turned"),
+        replace(size, where=away),
+        replace(size, where=()),
+        replace(size, when=""),
+        replace(size, where=(), when=""),
+    ):
+        sizes = tuple(other if entry is size else entry for entry in work.lifted.sizes)
+        wrong = replace(work.lifted, sizes=sizes, program=program)
+        assert any(v.status != "proved" for v in discharge(program_obligations(wrong, work.summary))), other
+
+
+@pytest.mark.parametrize("name", ["stored_by_flag", "stored_sum", "stored_everywhere"])
+def test_a_store_required_on_another_path_is_a_failed_proof(name, lifted):
+    work = lifted[name]
+    place = next(p for p, entry in enumerate(work.lifted.requires) if entry.when and entry.array == "out")
+    entry = work.lifted.requires[place]
+    away = replace(entry, where=tuple((condition, not holds) for condition, holds in entry.where))
+    requires = (*work.lifted.requires[:place], away, *work.lifted.requires[place + 1 :])
+    wrong = replace(work.lifted, requires=requires)
+    assert any(v.status != "proved" for v in discharge(program_obligations(wrong, work.summary)))
+
+
+def test_a_size_that_decides_itself_is_refused(lifted):
+    """Its definition would hold of nothing, and anything follows from that."""
+    work = lifted["stored_by_flag"]
+    size, program = part_of(work)
+    itself = Call("less_equal", (Size(Poly.symbol(size.symbol), I64), Num(0, I64)), BOOL)
+    sizes = tuple(
+        replace(entry, where=((itself, True),)) if entry is size else entry for entry in work.lifted.sizes
+    )
+    wrong = replace(work.lifted, sizes=sizes, program=program)
+    (verdict,) = discharge(program_obligations(wrong, work.summary))
+    assert verdict.status != "proved" and verdict.obligation.kind == "form"
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -190,6 +247,10 @@ def test_a_requirement_checked_on_another_path_is_a_failed_proof(name, lifted):
         ("by_first", "elements of b >= 1 where n > 0 and a[0] > 0"),
         ("flag_choice", "elements of b >= 3 where f <= 0"),
         ("copied", "elements of a >= n where n > 0"),
+        ("stored_by_flag", "elements of out >= n where flag > 0"),
+        ("stored_sum", "elements of out >= 1 where x > 0"),
+        ("stored_either", "elements of out >= n where not (x > 0) and y > 0"),
+        ("stored_otherwise", "elements of out >= n"),
     ],
 )
 def test_requirements_say_where_they_hold(name, text, lifted):

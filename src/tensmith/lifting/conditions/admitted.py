@@ -45,7 +45,8 @@ def _counted(world: ProofWorld) -> dict[str, ProofTerm]:
     found: dict[str, ProofTerm] = {}
     own = {size.symbol for size in world.summary.sizes if size.poly != Poly.symbol(size.symbol)}
     for size in world.summary.sizes:
-        if not size.poly.symbols() & own:  # a part of a range, cut off by branches, may well be one element
+        # A part of a range, cut off by branches, may well be one element, or none.
+        if not size.where and not size.poly.symbols() & own:
             found[_said(str(size.poly))] = world.scope[size.symbol]
     for poly in [*(size.poly for size in world.summary.sizes), *(loop.trips for loop in world.summary.loops)]:
         for name in poly.symbols() - own:  # 2 of 4*n say nothing of 2 of n

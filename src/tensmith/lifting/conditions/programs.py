@@ -18,7 +18,7 @@ from tensmith.lifting.conditions.script import ObligationWriter
 from tensmith.lifting.conditions.state import At, BoxClaim, Content, select
 from tensmith.lifting.conditions.world import Malformed, ProofWorld
 from tensmith.lifting.lifted import ArrayView, Lifted, Output
-from tensmith.lifting.summary import Result, Summary
+from tensmith.lifting.summary import Requirement, Result, SizeSymbol, Summary
 from tensmith.verify.obligation import Obligation
 
 # Prefix functions of a program are numbered from here, so that they are not those of the summary's proof.
@@ -103,11 +103,16 @@ class ProgramComparison:
                     self.path = ()
         for view in dict.fromkeys(out.view for out in self.lifted.outputs if out.view is not None):
             self._inside(view, self.world.arena.true)
-        for requirement in self.lifted.requires:
-            if requirement.where or requirement.when:
-                stated = self.world.where(requirement)
-                claim = self.world.arena.eq(self._guard(requirement.when), stated)
-                self.demand(f"where {requirement.array or 'it'} is required", claim)
+        conditional: tuple[Requirement | SizeSymbol, ...] = (*self.lifted.requires, *self.lifted.sizes)
+        for stated in conditional:
+            if stated.where or stated.when:
+                claim = self.world.arena.eq(self._guard(stated.when), self.world.where(stated))
+                about = (
+                    f"{stated.symbol} is not 0"
+                    if isinstance(stated, SizeSymbol)
+                    else (f"{stated.array or 'it'} is required")
+                )
+                self.demand(f"where {about}", claim)
         self._products_fit()
 
     def _guard(self, name: str) -> ProofTerm:

@@ -50,7 +50,11 @@ def _parameter(executor: Executor, name: str, content: Content, result: Result |
     hit = written(world, claimed.layers, at)
     value = select(world, content, at)
     place = executor.places(memory.rank)
-    with executor.under(written(world, claimed.layers, place)):
+    put = [written(world, claimed.layers, place)]
+    if any(r.kind == "length" and r.array == name and r.where for r in world.summary.requires):
+        # Nothing is asked of elements that a path leaves alone; views are asked about by themselves.
+        put.append(arena.negate(arena.eq(select(world, claimed, place), world.read(name, place))))
+    with executor.under(*put):
         executor.demand("bounds", name, position, memory.inside(world, place))
     with executor.under(*memory.proper(world, at)):
         if result is not None:

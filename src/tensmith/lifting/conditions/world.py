@@ -24,7 +24,7 @@ from tensmith.lifting.loops import (
     Struct,
     Variable,
 )
-from tensmith.lifting.summary import Requirement, Summary, Term
+from tensmith.lifting.summary import Requirement, SizeSymbol, Summary, Term
 
 Scope: TypeAlias = Mapping[str, ProofTerm]
 
@@ -60,6 +60,7 @@ class ProofWorld:
     sizes: dict[ProofTerm, ProofTerm] = field(
         default_factory=dict
     )  # size -> the polynomial it is the positive part of
+    parts: set[ProofTerm] = field(default_factory=set)  # sizes that are 0 outside of a path
     facts: list[ProofTerm] = field(default_factory=list)
     reasons: dict[ProofTerm, Literal["type", "size"]] = field(default_factory=dict)
     requirements: dict[ProofTerm, str] = field(default_factory=dict)  # with how they are shown
@@ -85,8 +86,15 @@ class ProofWorld:
         parameters = dict(self.scope)
         for size in self.summary.sizes:
             node = self.arena.symbol(f"size.{size.symbol}", "Int", natural=True)
-            poly = self.sizes[node] = self.poly(size.poly, {**self.scope, **parameters})
+            poly = self.poly(size.poly, {**self.scope, **parameters})
+            if size.where:  # a condition over what is known before it
+                self.parts.add(node)
+                taken = self.arena.all((self.where(size), self.arena.ge(poly, self.zero)))
+                self.scope[size.symbol] = node
+                self.state(self.arena.eq(node, self.arena.ite(taken, poly, self.zero)), "size")
+                continue
             self.scope[size.symbol] = node
+            self.sizes[node] = poly
             if self.arena.never_negative(poly):
                 self.arena.assume(self.arena.sub(poly, node))
             else:
@@ -129,7 +137,7 @@ class ProofWorld:
         self.facts.append(fact)
         self.reasons[fact] = why
         for node in walk((fact,)):
-            if node in self.sizes or (why == "type" and node.op == "symbol"):
+            if node in self.sizes or node in self.parts or (why == "type" and node.op == "symbol"):
                 self._about.setdefault(node, []).append(fact)
 
     def _require(self, requirement: Requirement) -> None:
@@ -179,9 +187,9 @@ class ProofWorld:
                 return self.arena.negate(self.arena.eq(poly, self.zero))
         return self.arena.claim(self.length(requirement.array, requirement.axis), poly)
 
-    def where(self, requirement: Requirement) -> ProofTerm:
-        """Whether the branches are taken under which something is required."""
-        found = [(self.term(condition, self.scope), holds) for condition, holds in requirement.where]
+    def where(self, stated: Requirement | SizeSymbol) -> ProofTerm:
+        """Whether the branches are taken under which something is required, or a size is not 0."""
+        found = [(self.term(condition, self.scope), holds) for condition, holds in stated.where]
         return self.arena.all(node if holds else self.arena.negate(node) for node, holds in found)
 
     # Atoms

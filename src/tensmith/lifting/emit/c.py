@@ -51,6 +51,7 @@ class CSource:
             (place + 1 for place, entry in enumerate(lifted.requires) if entry.kind == "nonzero"), 0
         )
         self.unit = self._unit()
+        self.signature.truth = self._truth
         self._body = self._function_lines()
 
     # Files
@@ -137,13 +138,19 @@ class CSource:
             least=least(self.lifted),
         )
 
+    def _truth(self, value: str) -> tuple[list[str], str]:
+        """A truth value of the program that scalars decide, after the statements it takes."""
+        scope = CBlock(self.unit)
+        text = scope.value(KernelElements(self.lifted).at(value, ()))
+        return [line.strip() for line in scope.lines], text
+
     def _function_lines(self) -> list[str]:
         scope = CBlock(self.unit)
         self._checks(scope)
         self._copies(scope)
         self.run(scope)
         scope.line(self._result())
-        declared = [f"    const int64_t {name} = {text};" for name, text in self.signature.symbol_lines()]
+        declared = [f"    {line}" for line in self.signature.symbol_lines]
         if self.unit.divides:
             declared.append("    int zero = 0;")
         unused = [

@@ -15,6 +15,7 @@ from tensmith.errors import ProgramError
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.ir import Program, TensorType
+from tensmith.ir.edits import in_order
 from tensmith.ir.program import Origin
 from tensmith.lifting.emit import EmittedFiles, Emitter, emitter
 from tensmith.lifting.emit.graph import kernels, views
@@ -56,15 +57,24 @@ def model_program(lifted: Lifted) -> Program:
     outputs = _outputs(graph, lifted, fed)
     constants = {**inner.constants, **graph.constants}
     origin = Origin(metadata=_metadata(lifted), doc=_description(lifted))
-    return _pruned(Program(lifted.function.name, inputs, outputs, tuple(graph.nodes), constants, {}, origin))
+    nodes = tuple(in_order(graph.nodes, {*inputs, *constants}))
+    return _pruned(Program(lifted.function.name, inputs, outputs, nodes, constants, {}, origin))
 
 
 def _bind_sizes(graph: Graph, lifted: Lifted) -> None:
-    """Sizes as values: each is over parameters and earlier sizes, and may have a parameter's name itself."""
+    """Sizes as values: each is over parameters and earlier sizes, and may have a parameter's name itself.
+
+    One of a path is over a truth value of the program too, whose nodes come later (`in_order`).
+    """
     exact, sizes = graph.symbols, dict[str, str]()
+    scalars = {entry.name: entry.scalar for entry in lifted.inputs if entry.scalar is not None}
     for size in lifted.sizes:
         graph.symbols = {**sizes, **exact}
-        sizes[size.symbol] = graph.op("max", [graph.size(size.poly), graph.const(0)])
+        value = graph.op("max", [graph.size(size.poly), graph.const(0)])
+        if size.when:
+            taken = scalars.get(size.when, f"{_PREFIX}{size.when}")
+            value = graph.op("where", [taken, value, graph.const(0)])
+        sizes[size.symbol] = value
     graph.symbols = {**exact, **sizes}
 
 

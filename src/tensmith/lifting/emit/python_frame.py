@@ -304,13 +304,14 @@ def _polys(given: Input) -> list[Poly]:
 def _sizes(writer: PythonWriter) -> None:
     """Size symbols under their own names; another where the parameter itself is needed as a value.
 
-    Those over parameters are bound at once, as they may take the parameters' names; then the others.
+    Those over parameters are bound at once, as they may take the parameters' names; then the others, and
+    those of paths.
     """
     values = {given.scalar for given in writer.lifted.inputs}
     values |= {s for r in writer.lifted.requires if r.when and r.poly is not None for s in r.poly.symbols()}
     bound: dict[str, str] = {}
     renamed: dict[str, str] = {}
-    later = [size for size in writer.lifted.sizes if not size.poly.symbols() <= writer.names.keys()]
+    later = [s for s in writer.lifted.sizes if s.when or not s.poly.symbols() <= writer.names.keys()]
     for size in (size for size in writer.lifted.sizes if size not in later):
         local = writer.names.get(size.symbol)
         if local is None or size.symbol in values:
@@ -321,8 +322,9 @@ def _sizes(writer: PythonWriter) -> None:
         writer.line(f"{', '.join(bound)} = {', '.join(bound.values())}")
     writer.names |= renamed
     for size in later:
+        taken = f" if {writer.condition(size.when)} else 0" if size.when else ""
         local = writer.name(size.symbol)
-        writer.line(f"{local} = max({poly(size.poly, writer.names).code}, 0)")
+        writer.line(f"{local} = max({poly(size.poly, writer.names).code}, 0){taken}")
         writer.names[size.symbol] = local
 
 

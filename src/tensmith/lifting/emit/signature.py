@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tensmith.ctext.dialect import CTYPES
 from tensmith.ctext.names import Names, enclosed, poly_text
@@ -25,7 +25,9 @@ class FunctionSignature:
     """Names and types of everything that is passed.
 
     arrays: array parameter -> C pointer; outputs: written array, or "return" -> C pointer or lvalue;
-    scalars: scalar parameter -> C name; rooms: returned array -> how many elements it needs.
+    scalars: scalar parameter -> C name; rooms: returned array -> how many elements it needs; symbol_lines:
+    the definitions of every symbol used so far, in order; truth: how a truth value of the program is written,
+    after the statements it takes, which whoever prints the function says.
     """
 
     def __init__(self, lifted: Lifted, names: Names) -> None:
@@ -42,7 +44,9 @@ class FunctionSignature:
         self._lengths: dict[str, str] = {}
         self._parameters: list[tuple[str, str]] = []  # declaration before the name, and the name
         self._notes: list[str] = []
-        self._symbols: dict[str, tuple[str, str]] = {}
+        self._symbols: dict[str, str] = {}
+        self.symbol_lines: list[str] = []
+        self.truth: Callable[[str], tuple[list[str], str]] = lambda value: ([], value)
         for parameter in lifted.function.parameters:
             for name, type_ in flat_fields(parameter):
                 self._add(name, type_)
@@ -152,17 +156,23 @@ class FunctionSignature:
     def symbol(self, name: str) -> str:
         """The C variable of a size, a length or an integer parameter."""
         if name not in self._symbols:
-            self._symbols[name] = self._bind(name)
-        return self._symbols[name][0]
+            variable, text = self._bind(name)
+            self._symbols[name] = variable
+            self.symbol_lines.append(f"const int64_t {variable} = {text};")
+        return self._symbols[name]
 
     def _bind(self, name: str) -> tuple[str, str]:
         size = next((size for size in self.lifted.sizes if size.symbol == name), None)
         if size is not None:
             text = poly_text(size.poly, self.exact)
             variable = self.names.fresh(f"size_{name}")
-            return variable, text if size.poly.symbols() <= self._lengths.keys() and len(
-                size.poly.terms
-            ) == 1 else (f"{enclosed(text)} > 0 ? {text} : 0")
+            natural = size.poly.symbols() <= self._lengths.keys() and len(size.poly.terms) == 1
+            tests = [] if natural else [f"{enclosed(text)} > 0"]
+            if size.when:
+                lines, test = self.truth(size.when)
+                self.symbol_lines += lines
+                tests.insert(0, enclosed(test))
+            return variable, f"{' && '.join(tests)} ? {text} : 0" if tests else text
         length = re.match(r"len\((.*), (\d+)\)$", name)
         if length is None:
             return self.names.fresh(f"{name}_whole"), self.exact(name)
@@ -183,10 +193,6 @@ class FunctionSignature:
     def exact_poly(self, poly: Poly) -> str:
         """A polynomial over parameters themselves, as requirements are stated."""
         return enclosed(poly_text(poly, self.exact))
-
-    def symbol_lines(self) -> list[tuple[str, str]]:
-        """Name and value of every symbol used, in an order of definition."""
-        return list(self._symbols.values())
 
     def elements(self, array: str) -> str:
         """The number of elements of an array parameter."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from fractions import Fraction
 
@@ -135,6 +136,12 @@ class SizeAlgebra:
                     return found
                 return None if _varies(found) else self._fitted(found, term.type, self.here)
         return None
+
+    def aside(self) -> SizeAlgebra:
+        """The same algebra, whose questions leave no claims here."""
+        found = copy(self)
+        found.claims, found.fits, found.exact = list(self.claims), list(self.fits), self.exact.copy()
+        return found
 
     def _counted(self, poly: Poly) -> bool:
         """Whether it is made of sizes, lengths and what loops count alone, none of them data."""

@@ -37,7 +37,6 @@ def finish(run: Execution, state: State, returned: Expr | str | None) -> Summary
     loops = tuple(sorted((found.facts for found in run.found), key=lambda facts: order[facts.label]))
     _defined(results, run)
     terms = list(_terms(results, loops))
-    written = frozenset(result.name for result in results)
     return Summary(
         run.function,
         run.plan.sizes,
@@ -45,7 +44,7 @@ def finish(run: Execution, state: State, returned: Expr | str | None) -> Summary
         loops,
         results,
         arithmetic_of(run.function),
-        requirements(run, terms, written),
+        requirements(run, terms, results),
         (*assumed(run.function), *_compared(terms)),
         dict(run.locals),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from tensmith.formula.expr import Call, Choose, Num, Read, Reduce
@@ -19,16 +19,21 @@ from tensmith.lifting.summarize.plan import DerivationPlan, at_least_text, displ
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import Access, Divisor
 from tensmith.lifting.summarize.wording import under
-from tensmith.lifting.summary import Path, Requirement, Term
+from tensmith.lifting.summarize.writing import at_least_zero, by_scalars, writing
+from tensmith.lifting.summary import Path, Requirement, Result, Term, Written
 
 
-def requirements(run: Execution, folds: Iterable[Term], written: frozenset[str]) -> tuple[Requirement, ...]:
-    """All requirements of a run. folds: the terms of the summary; written: arrays that are outputs."""
+def requirements(
+    run: Execution, folds: Iterable[Term], results: tuple[Result, ...]
+) -> tuple[Requirement, ...]:
+    """All requirements of a run. folds: the terms of the summary."""
+    written = frozenset(result.name for result in results)
+    left = frozenset(result.name for result in results if _left_alone(run, result))
     found: dict[tuple[object, ...], Requirement] = {}
     every = [
         *run.plan.requires,
         *_claims(run),
-        *_bounds(run),
+        *_bounds(run, left),
         *_divisors(run),
         *_ordered(folds),
         *_apart(run, written),
@@ -69,24 +74,30 @@ def _claims(run: Execution) -> Iterator[Requirement]:
 # Bounds of subscripts
 
 
-def _bounds(run: Execution) -> Iterator[Requirement]:
+def _bounds(run: Execution, left: frozenset[str]) -> Iterator[Requirement]:
+    """left: arrays that some paths leave alone (`_left_alone`)."""
     lengths: Lengths = {}
     for access in run.accesses:
+        where = _around(run, access, left)
         if access.array in run.locals:
-            yield from _inside_local(run, access)
-            continue
-        type_ = run.arrays[access.array]
-        if type_.memory == "nested":
-            for axis, subscript in enumerate(access.at):
-                yield from _from_zero(run, access, subscript)
-                known = _length_at(run, access, axis)
-                if not access.scope.proves(known - 1 - subscript):
-                    _note(run, lengths, access, axis, _highest(access, subscript) + 1)
+            yield from _inside_local(run, access, where)
         else:
-            yield from _flat(run, access, type_, lengths)
+            yield from _inside(run, access, where, lengths)
     for (array, axis), needs in lengths.items():
         for need in needs:
             yield _length(run, array, axis, need)
+
+
+def _inside(run: Execution, access: Access, where: Path, lengths: Lengths) -> Iterator[Requirement]:
+    """What keeps an access inside a parameter's array under branches; the lengths it needs are noted."""
+    if run.arrays[access.array].memory == "nested":
+        for axis, subscript in enumerate(access.at):
+            yield from _from_zero(run, access, subscript, where)
+            known = _length_at(run, access, axis)
+            if not access.scope.proves(known - 1 - subscript):
+                _note(run, lengths, access, axis, Need(_highest(access, subscript) + 1, where))
+    else:
+        yield from _flat(run, access, where, lengths)
 
 
 def _length_at(run: Execution, access: Access, axis: int) -> Poly:
@@ -97,40 +108,40 @@ def _length_at(run: Execution, access: Access, axis: int) -> Poly:
     return known if all(access.scope.proves(Poly.symbol(s) - 1) for s in cut) else Poly.symbol(name)
 
 
-def _flat(run: Execution, access: Access, type_: Array, lengths: Lengths) -> Iterator[Requirement]:
+def _flat(run: Execution, access: Access, where: Path, lengths: Lengths) -> Iterator[Requirement]:
     strides = run.plan.grids[access.array].strides or (Poly.of(1),)
     at = access.at if len(access.at) == len(strides) else split(access.at[0], strides, access.scope)
     if any(isinstance(atom, FloorDiv) for poly in at for monomial, _ in poly.terms for atom, _ in monomial):
         at, strides = access.at, (Poly.of(1),)  # quotient and remainder are in range by themselves
     for subscript in at:
-        yield from _from_zero(run, access, subscript)
+        yield from _from_zero(run, access, subscript, where)
     flat = Poly.of(0)
     for axis, subscript in enumerate(at):
         if axis:
             size = divide(strides[axis - 1], strides[axis])[0]
-            yield from _below(run, access, subscript, size)
+            yield from _below(run, access, subscript, size, where)
         flat = flat + strides[axis] * _highest(access, subscript)
-    _note(run, lengths, access, 0, flat + 1)
+    _note(run, lengths, access, 0, Need(flat + 1, where))
 
 
-def _inside_local(run: Execution, access: Access) -> Iterator[Requirement]:
+def _inside_local(run: Execution, access: Access, where: Path) -> Iterator[Requirement]:
     # Where it grows, its elements are only found where something was appended.
     for subscript, extent in zip(access.at, run.locals[access.array]):
         if extent != 0:
-            yield from _from_zero(run, access, subscript)
-            yield from _below(run, access, subscript, extent)
+            yield from _from_zero(run, access, subscript, where)
+            yield from _below(run, access, subscript, extent, where)
 
 
-def _from_zero(run: Execution, access: Access, subscript: Poly) -> Iterator[Requirement]:
+def _from_zero(run: Execution, access: Access, subscript: Poly, where: Path) -> Iterator[Requirement]:
     if access.scope.proves(subscript):
         return
     low = access.scope.lower(subscript)
     if low is None or low.constant is not None:
         raise _unbounded(access, f"{display(subscript)} may be negative")
-    yield at_least(low, run.plan, _around(run, access))
+    yield at_least(low, run.plan, where)
 
 
-def _below(run: Execution, access: Access, subscript: Poly, size: Poly) -> Iterator[Requirement]:
+def _below(run: Execution, access: Access, subscript: Poly, size: Poly, where: Path) -> Iterator[Requirement]:
     room = size - 1 - subscript
     if access.scope.proves(room):
         return
@@ -139,7 +150,7 @@ def _below(run: Execution, access: Access, subscript: Poly, size: Poly) -> Itera
         raise _unbounded(
             access, f"{display(subscript)} may reach {display(size)}, where the array or its row ends"
         )
-    yield at_least(low, run.plan, _around(run, access))
+    yield at_least(low, run.plan, where)
 
 
 def _highest(access: Access, subscript: Poly) -> Poly:
@@ -160,12 +171,12 @@ class Need:
 Lengths: TypeAlias = dict[tuple[str, int], list[Need]]
 
 
-def _note(run: Execution, lengths: Lengths, access: Access, axis: int, poly: Poly) -> None:
+def _note(run: Execution, lengths: Lengths, access: Access, axis: int, need: Need) -> None:
     """Keep a needed length, unless one kept is as long; drop those that this one exceeds."""
-    kept, need = lengths.setdefault((access.array, axis), []), Need(poly, _around(run, access))
+    kept = lengths.setdefault((access.array, axis), [])
     while (other := next((o for o in kept if _otherwise(run, o, need)), None)) is not None:
         kept.remove(other)  # both branches need it
-        need = Need(poly, tuple(step for step in need.where if step in other.where))
+        need = Need(need.poly, tuple(step for step in need.where if step in other.where))
     if any(_covers(run, other, need) for other in kept):
         return
     kept[:] = [other for other in kept if not _covers(run, need, other)]
@@ -196,10 +207,81 @@ def _branches(run: Execution, scope: Scope) -> Path:
     return tuple(dict.fromkeys(step for step in scope.path if _by_arguments(run, step[0])))
 
 
-def _around(run: Execution, access: Access) -> Path:
+def _around(run: Execution, access: Access, left: frozenset[str]) -> Path:
     """The branches around an access. What is written is there on every path, as the elements that a branch
-    leaves alone are a result too."""
-    return () if access.stored else _branches(run, access.scope)
+    leaves alone are a result too; unless the array is one of those `left` alone as a whole."""
+    if not access.stored:
+        return _branches(run, access.scope)
+    if access.array not in left:
+        return ()
+    return tuple(step for step in _branches(run, access.scope) if by_scalars(step[0]))
+
+
+# What some paths leave alone
+
+
+def _left_alone(run: Execution, result: Result) -> bool:
+    """Whether every box of an array is written on some paths only, on which a store asks for its length.
+
+    Where one box is written on all paths, or on paths that no store is asked on alone, all stay required.
+    """
+    if result.name not in run.arrays:
+        return False
+    left, lengths = frozenset((result.name,)), dict[tuple[str, int], list[Need]]()
+    for access in run.accesses:
+        if access.stored and access.array == result.name:
+            for _ in _inside(run, access, _around(run, access, left), lengths):
+                continue
+    boxes = [(written, writing(result.name, written)) for written in result.written]
+    return all(
+        paths and all(_asked(run, result.name, written, path, lengths) for path in paths)
+        for written, paths in boxes
+    )
+
+
+def _asked(run: Execution, array: str, written: Written, path: Path, lengths: Lengths) -> bool:
+    """Whether what stores need makes an array as long as a box, wherever the box is written on a path."""
+    inside = Scope(run.plan.never_negative).binding(*zip(written.indices, written.extents))
+    taken = _canonical(run, path)
+    inside = inside.knowing(step for step in taken if isinstance(step, Poly))
+
+    def holds(need: Need) -> bool:
+        steps = _canonical(run, need.where)
+        return all(step in taken or (isinstance(step, Poly) and inside.proves(step)) for step in steps)
+
+    strides = run.plan.grids[array].strides
+    highest = [inside.upper(subscript) for subscript in written.at]
+    if strides and None not in highest:
+        highest = [sum((s * h for s, h in zip(strides, highest) if h is not None), Poly.of(0))]
+    return all(
+        high is not None and any(holds(need) and _as_long(run, need.poly, high + 1) for need in needs)
+        for axis, high in enumerate(highest)
+        if (needs := lengths.get((array, axis)))
+    )
+
+
+def _canonical(run: Execution, path: Path) -> frozenset[Poly | tuple[Term, bool]]:
+    """The steps of a path, integer comparisons as polynomials that are >= 0."""
+    algebra, found = run.algebra.aside(), set[Poly | tuple[Term, bool]]()
+    for condition, holds in path:
+        poly = at_least_zero(condition) if holds else None
+        ask = algebra.positional if holds else algebra.negated
+        polys = ((poly,),) if poly is not None else ask(condition, Scope(run.plan.never_negative))
+        found |= set(polys[0]) if polys is not None and len(polys) == 1 else {_plain(condition, holds)}
+    return frozenset(found)
+
+
+def _plain(condition: Term, holds: bool) -> tuple[Term, bool]:
+    """A step that is no negation."""
+    match condition:
+        case Call("not", (inner,)):
+            return _plain(inner, not holds)
+        case Call("not_equal"):
+            return replace(condition, function="equal"), not holds
+    return condition, holds
+
+
+# Conditions
 
 
 def _by_arguments(run: Execution, condition: Term) -> bool:

@@ -18,7 +18,7 @@ from tensmith.lifting import assumptions
 from tensmith.lifting.lifted import ArrayView, Input, Lifted
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.plan import at_least_text
-from tensmith.lifting.summary import Requirement, Summary
+from tensmith.lifting.summary import Requirement, SizeSymbol, Summary
 from tensmith.lifting.tensorize import guards, outputs
 from tensmith.lifting.tensorize.affine import arrays_read
 from tensmith.lifting.tensorize.guards import guarded
@@ -49,14 +49,21 @@ def tensorize(summary: Summary) -> Lifted:
     _check_divisors(lowering)
     names = _named(lowering, placed)
     requires = [_conditional(lowering, entry) for entry in summary.requires]
-    conditions = tuple(dict.fromkeys(entry.when for entry in requires if entry.when))
+    sizes = tuple(_taken(lowering, size) for size in lowering.sizes.all)
+    guarding = (*(entry.when for entry in requires), *(size.when for size in sizes))
+    conditions = tuple(dict.fromkeys(when for when in guarding if when))
     outputs_ = (*names, *(c for c in conditions if c not in names and c not in lowering.build.inputs))
-    program = guarded(lowering.build, function.name, outputs_, lambda view: _inside(lowering, view))
+    stored = {item.output.view for item in placed}  # there wherever they have elements at all
+
+    def inside(view: ArrayView) -> bool:
+        return view in stored or _inside(lowering, view)
+
+    program = guarded(lowering.build, function.name, outputs_, inside)
     inputs = tuple(lowering.build.inputs.values())
     return Lifted(
         function,
         program,
-        lowering.sizes.all,
+        sizes,
         inputs,
         tuple(replace(p.output, name=name) for name, p in zip(names, placed)),
         (*requires, *_reaches(lowering, inputs), *_starts(lowering, inputs)),
@@ -91,6 +98,11 @@ def _conditional(lowering: Lowering, requirement: Requirement) -> Requirement:
     if not requirement.where:
         return requirement
     return replace(requirement, when=guards.conjunction(lowering, requirement.where).name)
+
+
+def _taken(lowering: Lowering, size: SizeSymbol) -> SizeSymbol:
+    """A size of a path, with the program's truth value of it."""
+    return replace(size, when=guards.conjunction(lowering, size.where).name) if size.where else size
 
 
 def _inside(lowering: Lowering, view: ArrayView) -> bool:

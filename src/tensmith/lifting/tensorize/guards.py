@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 from tensmith.ir import Node, Program
 from tensmith.lifting.choices import ALWAYS, Cases, Choice, needed
 from tensmith.lifting.lifted import ArrayView
+from tensmith.lifting.summarize.writing import at_least_zero
 from tensmith.lifting.summary import Path
+from tensmith.lifting.tensorize import positions
 from tensmith.lifting.tensorize.build import Build, Tensor
 
 if TYPE_CHECKING:
@@ -49,7 +51,8 @@ def conjunction(lowering: Lowering, path: Path) -> Tensor:
     """Whether conditions are all as a path has them; each is looked at only where those before it are."""
     found: list[Choice] = []
     for condition, side in path:
-        tensor = lowering.lower_guarded(condition)
+        poly = at_least_zero(condition)
+        tensor = positions.mask(lowering, (poly,)) if poly is not None else lowering.lower_guarded(condition)
         found.append((tensor.name, side))
     return _case(lowering.build, found)
 

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from tensmith.formula.expr import Choose, Num, Read, fresh, substitute
+from tensmith.formula.expr import Choose, Num, Read, fresh, rebuilt, substitute
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.lifting.lifted import ArrayView, Output
+from tensmith.lifting.summarize.writing import writing
 from tensmith.lifting.summary import Result, Term, Written
 from tensmith.lifting.tensorize.affine import arrays_read, linear
 from tensmith.lifting.tensorize.build import Tensor
@@ -32,8 +33,11 @@ def lower(lowering: Lowering, result: Result, needed: frozenset[str]) -> Iterato
     if result.name == "return" or result.shape is not None:
         yield _returned(lowering, result)
         return
-    parts = [part for written in result.written for part in _boxes(lowering.sizes, written)]
-    for position, part in enumerate(parts):
+    boxes = [part for written in result.written for part in _boxes(lowering.sizes, written)]
+    parts = [(part, boxes[:position]) for position, part in enumerate(boxes)]
+    if _on_paths_only(lowering, result):
+        parts = [(on, earlier) for part, earlier in parts for on in _on_paths(lowering, result.name, part)]
+    for part, earlier in parts:
         part = _shared(lowering, part)
         if any(map(lowering.counts_otherwise, part.indices, part.extents)):
             part = _cut(lowering.sizes, part, ())
@@ -41,10 +45,34 @@ def lower(lowering: Lowering, result: Result, needed: frozenset[str]) -> Iterato
         lowering.boxes += [v for v in extents if v not in lowering.boxes]
         grid = lowering.grid(result.name)
         view = view_of(grid, part.at, extents, part.indices)
-        value = lowering.lower(_over(part, parts[:position], result) if part.where else part.value)
+        value = lowering.lower(_over(part, earlier, result) if part.where else part.value)
         whole = len(parts) == 1 and not part.where and result.name not in needed and _is_whole(view)
         tensor = lowering.build.expand(value, part.indices)
         yield Placed(tensor, Output(result.name, result.type, view, whole))
+
+
+def _on_paths(lowering: Lowering, array: str, part: Written) -> Iterator[Written]:
+    """One box for each path on which a part is written, empty on all others."""
+    if not part.indices:  # one element, or none
+        index, old = fresh("i"), part.at
+        at = (*part.at[:-1], part.at[-1] + Poly.symbol(index))
+
+        def moved(term: Term) -> Term:
+            if isinstance(term, Read) and (term.tensor, term.indices) == (array, old):
+                return replace(term, indices=at)
+            return rebuilt(term, moved)
+
+        part = Written((index,), (Poly.of(1),), at, moved(part.value), part.where)
+    paths = writing(array, part)
+    for path in ((),) if paths is None else paths:
+        first = lowering.sizes.where(part.extents[0], path) if path else part.extents[0]
+        yield replace(part, extents=(first, *part.extents[1:]))
+
+
+def _on_paths_only(lowering: Lowering, result: Result) -> bool:
+    """Whether an array is written on some paths only, and required to be as long on those alone."""
+    asked = any(r.kind == "length" and r.array == result.name and r.where for r in lowering.summary.requires)
+    return asked and all(writing(result.name, written) for written in result.written)
 
 
 def _shared(lowering: Lowering, part: Written) -> Written:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tensmith.formula.poly import Poly
 from tensmith.lifting.summarize.scope import Scope
-from tensmith.lifting.summary import SizeSymbol, Summary
+from tensmith.lifting.summary import Path, SizeSymbol, Summary
 
 
 @dataclass
@@ -29,10 +29,20 @@ class Sizes:
         if self.is_size(poly):
             return poly
         for size in self.added:
-            if size.poly == poly:
+            if size.poly == poly and not size.where:
                 return Poly.symbol(size.symbol)
-        base = min(poly.symbols(), key=lambda symbol: (symbol.startswith("len("), symbol))
-        size = SizeSymbol(self._fresh(base), poly)
+        return self._add(poly, ())
+
+    def where(self, poly: Poly, path: Path) -> Poly:
+        """max(0, poly) where a path is taken, else 0."""
+        for size in self.added:
+            if (size.poly, size.where) == (poly, path):
+                return Poly.symbol(size.symbol)
+        return self._add(poly, path)
+
+    def _add(self, poly: Poly, path: Path) -> Poly:
+        base = min(poly.symbols(), key=lambda symbol: (symbol.startswith("len("), symbol), default="some")
+        size = SizeSymbol(self._fresh(base), poly, path)
         self.added.append(size)
         return Poly.symbol(size.symbol)
 
@@ -56,7 +66,7 @@ class Sizes:
         for size in reversed(self.all):  # each over parameters and sizes before it
             if size.poly == Poly.symbol(size.symbol):
                 continue
-            if size.symbol in symbols or self.is_size(size.poly):
+            if size.symbol in symbols or (not size.where and self.is_size(size.poly)):
                 poly = poly.substitute({size.symbol: size.poly})
                 symbols |= size.poly.symbols()
         return poly
