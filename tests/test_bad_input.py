@@ -204,6 +204,8 @@ def test_data_that_is_no_archive(place: Path) -> None:
         (("--max-drop", "-1"), "max_drop"),
         (("--max-drop", "nan"), "max_drop"),
         (("--max-latency", "0"), "max_latency"),
+        (("--max-memory", "a little"), "'a little'"),
+        (("--max-energy", "0"), "max_energy"),
         (("--prefer", "cheapest"), "prefer"),
         (("--search", "magic"), "search"),
         (("--measure", "beauty"), "measure"),

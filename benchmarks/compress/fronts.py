@@ -26,8 +26,8 @@ from tensmith.report.stored import read_report
 DRAWN = "resnet20_cifar10"  # the model whose front README shows
 
 
-def compress(case: Case, folder: Path, options: Namespace) -> float:
-    """One run of the command line, as a user would start it; its seconds."""
+def compress(case: Case, folder: Path, options: Namespace, *more: str) -> float:
+    """One run of the command line, as a user would start it, with more options; its seconds."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
     kind, _, path = case.data.partition(":")
@@ -36,6 +36,7 @@ def compress(case: Case, folder: Path, options: Namespace) -> float:
         "--data", f"{kind}:{DATA / path}", "--max-drop", str(case.budget),
         "--measure", case.measure, "--time-budget", options.time_budget, "--output", str(folder),
         *(["--engines", options.engines] if options.engines else []),
+        *more,
     ]  # fmt: skip
     began = time.monotonic()
     subprocess.run(command, check=True)

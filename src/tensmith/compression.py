@@ -139,7 +139,7 @@ def compress(
             finalized = finalize(
                 run, builder, judge, trials.tried, held_out, voice.progress, schedule, counter
             )
-            _tell_of(finalized, voice)
+            _tell_of(finalized, run.objective, voice)
             judged = judged_as(config, request.title, seen, task, len(held_out))
             story = Story(
                 config, request.title, trials.tried, start.program, sensitivities.found, voice.notes
@@ -187,7 +187,15 @@ def _described(request: Request, config: Config, judge: Judge, folder: RunFolder
         sizes=_sizes(request.program, judge.example),
         target=request.target,
         engines=request.engines,
-        objective=Objective(config.max_drop, config.max_size, config.max_latency, config.alpha, config.beta),
+        objective=Objective(
+            config.max_drop,
+            config.max_size,
+            config.max_latency,
+            config.alpha,
+            config.beta,
+            config.max_memory,
+            config.max_energy,
+        ),
         threads=judge.threads,
         judging_threads=judge.judging_threads,
         time_budget=config.time_budget,
@@ -255,6 +263,7 @@ def _search(
         f"roofline of {run.target.name}, {run.threads} threads",
         _EXPLORING_SHARE * run.time_budget,
         voice.tell,
+        run.seed,
     )
     stopped = False
     try:
@@ -275,7 +284,9 @@ def _until_written(stopped: bool) -> AbstractContextManager[Callable[[], bool]]:
     return nullcontext(lambda: True) if stopped else postponed()
 
 
-def _tell_of(finalized: Finalized, voice: _Voice) -> None:
+def _tell_of(finalized: Finalized, objective: Objective, voice: _Voice) -> None:
+    if broken := objective.over_budget(finalized.points[0].candidate.metrics, None):
+        voice.tell(f"no point holds every budget, and the original stays: it {broken}")
     if late := sum(candidate.reason == LATE for candidate in finalized.lost):
         voice.tell(f"{late} more points were not judged on held-out data: {LATE}")
     if finalized.busy:

@@ -61,6 +61,8 @@ class Config(BaseModel):
     max_drop: float = Field(0.5, ge=0)
     max_size: Annotated[int | None, BeforeValidator(_bytes)] = Field(None, gt=0)
     max_latency: float | None = Field(None, gt=0)
+    max_memory: Annotated[int | None, BeforeValidator(_bytes)] = Field(None, gt=0)
+    max_energy: float | None = Field(None, gt=0)
     alpha: float = Field(1.0, ge=0)
     beta: float = Field(1.0, ge=0)
     prefer: Literal["size", "latency", "balanced"] = "balanced"

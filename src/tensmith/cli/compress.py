@@ -46,6 +46,10 @@ def compress(
         str | None, typer.Option(metavar="SIZE", help="Largest file to ship: 500KB, 2MiB.")
     ] = None,
     max_latency: Annotated[float | None, typer.Option(help="Longest inference, in ms.")] = None,
+    max_memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Most memory of an inference, its peak: 20MB.")
+    ] = None,
+    max_energy: Annotated[float | None, typer.Option(help="Most energy of an inference, in mJ.")] = None,
     prefer: Annotated[
         str | None,
         typer.Option(metavar="POINT", help="What best/ is: size, latency or balanced. [default: balanced]"),
@@ -54,7 +58,8 @@ def compress(
         str | None, typer.Option(metavar="TIME", help="90s, 10m or 1h. [default: 10m]")
     ] = None,
     search: Annotated[
-        str | None, typer.Option(help="How to search: beam, saturation or exhaustive. [default: beam]")
+        str | None,
+        typer.Option(help="How to search: beam, genetic, saturation or exhaustive. [default: beam]"),
     ] = None,
     hardware: Annotated[
         bool | None,
@@ -91,7 +96,8 @@ def compress(
     given = {
         "model": model, "data": data, "preprocess": preprocess, "measure": measure, "target": target,
         "engines": None if engines is None else _names(engines), "threads": threads,
-        "max_drop": max_drop, "max_size": max_size, "max_latency": max_latency, "prefer": prefer,
+        "max_drop": max_drop, "max_size": max_size, "max_latency": max_latency,
+        "max_memory": max_memory, "max_energy": max_energy, "prefer": prefer,
         "time_budget": time_budget, "search": search, "hardware": hardware, "alpha": alpha, "beta": beta,
         "calibration_samples": calibration_samples, "search_samples": search_samples,
         "held_out_samples": held_out_samples, "seed": seed,

@@ -92,9 +92,10 @@ def finalize(
     """Measures the front's points, the original and each engine's plain int8 for good.
 
     A point that breaks the drop budget on held-out data leaves the front, and what it had hidden may take its
-    place: held-out data is a gate here and never a guide, and few points ever stand before it. The original
-    always stays. Energy is measured with `counter`, if there is one, else estimated for the target. What is
-    repeated for certainty alone (rounds, processes, replacements) is repeated as the schedule allows.
+    place: held-out data is a gate here and never a guide, and few points ever stand before it. Budgets of
+    memory and energy are gates too, met here alone. The original stays where no point holds every budget.
+    Energy is measured with `counter`, if there is one, else estimated for the target. What is repeated for
+    certainty alone (rounds, processes, replacements) is repeated as the schedule allows.
     """
     untouched = next(c for c in candidates if c.plan == UNTOUCHED)
     progress("accuracy of the original on held-out data")
@@ -127,13 +128,13 @@ def finalize(
             **({"native_bytes": size.native_bytes(contender.engine, compiled)} if compiled else {}),
         }
         measured.append(Point(replace(candidate, metrics=metrics), built, compiled))
-    over = {p.candidate.id: run.objective.over_budget(p.candidate.metrics, None) for p in measured[1:]}
+    over = {p.candidate.id: run.objective.over_budget(p.candidate.metrics, None) for p in measured}
     lost += [
-        replace(p.candidate, status="rejected", reason=over[p.candidate.id] or "")
-        for p in measured[1:]
-        if over[p.candidate.id]
+        replace(p.candidate, status="rejected", reason=reason)
+        for p in measured
+        if (reason := over[p.candidate.id])
     ]
-    best = without_near_ties(front(p.candidate for p in measured if not over.get(p.candidate.id)))
+    best = without_near_ties(front(p.candidate for p in measured if not over[p.candidate.id]))
     points = {p.candidate.id: p for p in measured}
     peer_metrics = {
         peer.name: {

@@ -17,7 +17,7 @@ class Objective:
     """Budgets (None: no limit) and the weights of the fitness.
 
     max_drop: points of accuracy (or per cent of a loss) against the original; max_bytes: shipped file;
-    max_latency_ms: an inference.
+    max_latency_ms: an inference; max_memory: peak bytes of one; max_energy_mj: of one.
     """
 
     max_drop: float = 0.5
@@ -25,6 +25,8 @@ class Objective:
     max_latency_ms: float | None = None
     alpha: float = 1.0
     beta: float = 1.0
+    max_memory: int | None = None
+    max_energy_mj: float | None = None
 
     def over_budget(self, metrics: Mapping[str, Metric], drop: Metric | None) -> str | None:
         """Which budget is broken, as a sentence; None if all hold. Figures not measured yet break none.
@@ -33,11 +35,15 @@ class Objective:
         """
         if drop is not None and drop.value > self.max_drop:
             return f"loses {drop.value:.2f} {drop.unit}, more than {self.max_drop:g}"
-        size, latency = metrics.get("packed_bytes"), metrics.get("latency_ms")
-        if size is not None and self.max_bytes is not None and size.value > self.max_bytes:
-            return f"ships {size.value:.0f} bytes, more than {self.max_bytes}"
-        if latency is not None and self.max_latency_ms is not None and latency.value > self.max_latency_ms:
-            return f"takes {latency.value:.3g} ms, more than {self.max_latency_ms:g}"
+        limits = (
+            ("packed_bytes", self.max_bytes, "ships {:.0f} bytes, more than {:.0f}"),
+            ("latency_ms", self.max_latency_ms, "takes {:.3g} ms, more than {:g}"),
+            ("peak_bytes", self.max_memory, "takes {:.0f} bytes of memory, more than {:.0f}"),
+            ("energy_mj", self.max_energy_mj, "takes {:.3g} mJ, more than {:g}"),
+        )
+        for name, most, sentence in limits:
+            if most is not None and name in metrics and metrics[name].value > most:
+                return sentence.format(metrics[name].value, most)
         return None
 
     def fitness(self, candidate: Candidate, original_bytes: float) -> float:

@@ -24,7 +24,7 @@ class Quest:
     """What a strategy is given: where to look, how to measure, and until when.
 
     cost, model: what nodes of a program are estimated to take, and by what. seconds: what may be spent on
-    estimates alone. tell: shows a sentence now and in the report.
+    estimates alone. tell: shows a sentence now and in the report. seed: of what a search leaves to chance.
     """
 
     space: Space
@@ -36,6 +36,7 @@ class Quest:
     model: str
     seconds: float
     tell: Callable[[str], None]
+    seed: int = 0
 
 
 @dataclass(frozen=True)

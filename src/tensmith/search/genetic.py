@@ -1,0 +1,232 @@
+"""Genetic search over plans: a seeded population, crossed, mutated, and selected by what was measured.
+
+The population is what NSGA-II keeps (Deb et al., IEEE TEC 6(2), 2002): Pareto ranks over accuracy lost, size
+and latency, the least crowded of a rank first; before all of them the few of best fitness, which are never
+lost. What breaks the budget by little breeds too: the way to the budget crosses it from both sides.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tensmith.rewrite.lossy.weights import weighted_layers
+from tensmith.rewrite.method import LOSSY, bits_of
+from tensmith.rewrite.rule import Step
+from tensmith.search.beam import ALWAYS_TRIED, TriedIdea, Try
+from tensmith.search.candidate import Candidate
+from tensmith.search.front import pareto
+from tensmith.search.objective import Objective
+from tensmith.search.plan import UNTOUCHED, Plan
+from tensmith.search.space import Idea, Space
+
+_POPULATION, _ELITE = 12, 2
+# Of children; the others are mutants.
+_CROSSED = 0.4
+# Draws for one generation, each of which may be a plan that was tried: after so many the space is exhausted.
+_DRAWS = 40 * _POPULATION
+# How many times the drop budget a plan may lose and still be selected like those that hold it.
+_BEYOND = 4.0
+_LEAST_BITS = 2
+
+
+def genetic_search(
+    space: Space,
+    attempt: Try,
+    objective: Objective,
+    original_bytes: float,
+    time_left: Callable[[], bool],
+    seed: int = 0,
+) -> list[Candidate]:
+    """Candidates in the order they were tried, as long as there is `time_left` and plans are found.
+
+    A pure function of the space, the seed and the outcomes. The first seeds are always tried, whatever the
+    time.
+    """
+    chance = random.Random(seed)
+    tried: dict[str, TriedIdea] = {}
+    for number, idea in enumerate(space.seeds()):
+        if idea.plan.key not in tried and (number < ALWAYS_TRIED or time_left()):
+            tried[idea.plan.key] = TriedIdea(idea, attempt(idea.plan))
+    population = survivors(list(tried.values()), objective, original_bytes)
+    while population and time_left():
+        children = _children(space, population, tried, chance)
+        if not children:
+            break
+        for key, idea in children.items():
+            if time_left():
+                tried[key] = TriedIdea(idea, attempt(idea.plan))
+        born = [tried[key] for key in children if key in tried]
+        population = survivors([*population, *born], objective, original_bytes)
+    return [found.candidate for found in tried.values()]
+
+
+def survivors(
+    found: Sequence[TriedIdea],
+    objective: Objective,
+    original_bytes: float,
+    most: int = _POPULATION,
+    elite: int = _ELITE,
+) -> list[TriedIdea]:
+    """Those that breed, best first: the elite by fitness, then by Pareto rank and crowding.
+
+    What was not measured does not breed; what breaks budgets by far does after all others.
+    """
+    measured = [
+        each
+        for each in found
+        if each.idea.plan != UNTOUCHED
+        and each.candidate.drop is not None
+        and {"speedup", "packed_bytes", "latency_ms"} <= each.candidate.metrics.keys()
+    ]
+
+    def near(each: TriedIdea) -> bool:
+        return _costs(each)[0] <= _BEYOND * objective.max_drop
+
+    accepted = [each for each in measured if each.candidate.status == "accepted"]
+    accepted.sort(key=lambda each: -objective.fitness(each.candidate, original_bytes))
+    ranked = _by_rank([each for each in measured if near(each)])
+    far = sorted((each for each in measured if not near(each)), key=_costs)
+    ordered = {each.idea.plan.key: each for each in (*accepted[:elite], *ranked, *far)}
+    return list(ordered.values())[:most]
+
+
+def _costs(found: TriedIdea) -> tuple[float, float, float]:
+    """Accuracy lost, size and latency; a gain in accuracy is no loss."""
+    candidate = found.candidate
+    assert candidate.drop is not None
+    return max(candidate.drop.value, 0.0), candidate.bytes, candidate.latency
+
+
+def _by_rank(found: list[TriedIdea]) -> Iterator[TriedIdea]:
+    """Front after front, each from its ends to where it is most crowded."""
+    while found:
+        rank = pareto(found, _costs)
+        room = _crowding([_costs(each) for each in rank])
+        yield from (rank[i] for i in sorted(range(len(rank)), key=lambda i: -room[i]))
+        found = [each for each in found if each not in rank]
+
+
+def _crowding(points: Sequence[tuple[float, ...]]) -> list[float]:
+    """How far apart the neighbours of each point are, summed over the costs; ends have all the room."""
+    room = [0.0] * len(points)
+    for costs in zip(*points):
+        order = sorted(range(len(points)), key=lambda i: costs[i])
+        width = costs[order[-1]] - costs[order[0]]
+        room[order[0]] = room[order[-1]] = float("inf")
+        for before, here, after in zip(order, order[1:], order[2:]):
+            room[here] += (costs[after] - costs[before]) / width if width else 0.0
+    return room
+
+
+def _children(
+    space: Space, population: Sequence[TriedIdea], tried: Mapping[str, TriedIdea], chance: random.Random
+) -> dict[str, Idea]:
+    """Plans that nobody tried, by key: as many as a population holds, or as were found."""
+    children: dict[str, Idea] = {}
+    for _ in range(_DRAWS):
+        if len(children) == _POPULATION:
+            break
+        mother = _parent(population, chance)
+        if chance.random() < _CROSSED:
+            child = _crossed(mother.idea, _parent(population, chance).idea, chance)
+        else:
+            mutants = _mutants(space, mother, chance)
+            child = chance.choice(mutants) if mutants else mother.idea
+        if child.plan.key not in tried:
+            children.setdefault(child.plan.key, child)
+    return children
+
+
+def _parent(population: Sequence[TriedIdea], chance: random.Random) -> TriedIdea:
+    """The better of two: the population is in order of merit."""
+    return population[min(chance.randrange(len(population)) for _ in range(2))]
+
+
+def _crossed(mother: Idea, father: Idea, chance: random.Random) -> Idea:
+    """Steps by rule and site, each as in either parent; bits of one step layer by layer."""
+    of_father = {(step.rule, step.site): step for step in father.plan.steps}
+    of_mother = {(step.rule, step.site): step for step in mother.plan.steps}
+    steps = []
+    for place in {**of_mother, **of_father}:
+        ours, theirs = of_mother.get(place), of_father.get(place)
+        taken = chance.choice((ours, theirs))
+        if taken is not None:
+            steps.append(_mixed(ours, theirs, taken, chance) if ours and theirs else taken)
+    settings = chance.choice((mother, father)).plan.settings
+    return Idea(Plan.of(steps, settings), mother.family)
+
+
+def _mixed(ours: Step, theirs: Step, taken: Step, chance: random.Random) -> Step:
+    """One of two like steps, with each layer's bits from either where both say them by layer."""
+    tables = [table for step in (ours, theirs) if isinstance(table := step.params.get("bits"), Mapping)]
+    if len(tables) < 2:
+        return taken
+    bits = {site: chance.choice(tables).get(site, count) for site, count in taken.params["bits"].items()}
+    return replace(taken, params={**taken.params, "bits": bits})
+
+
+def _mutants(space: Space, found: TriedIdea, chance: random.Random) -> list[Idea]:
+    """Plans of one kind of mutation, of those that bring any.
+
+    What methods say, the next level on a line of bits, a step taken back, all layers with other bits, or one
+    layer treated otherwise.
+    """
+    idea, steps = found.idea, found.idea.plan.steps
+    graded = [step for step in steps if step.kind == "lossy" and LOSSY[step.rule].graded]
+    further = space.further(idea, found.candidate)
+    kinds = [
+        [*space.variants(idea, found.candidate), *space.moves(idea, found.candidate)],
+        [further] if further else [],
+        [_with(idea, steps[:i] + steps[i + 1 :]) for i in range(len(steps))],
+        [other for step in graded for other in _other_levels(space, idea, step)],
+        [other for step in graded for other in _other_layers(space, idea, step)],
+    ]
+    return chance.choice([kind for kind in kinds if kind] or [[]])
+
+
+def _other_levels(space: Space, idea: Idea, step: Step) -> Iterator[Idea]:
+    """All layers with a bit more or a bit less, within what weights may take."""
+    skip = frozenset(step.params.get("skip", ()))
+    for change in (-1, 1):
+        bits = {
+            layer.site: min(max(bits_of(step.params, layer.site) + change, _LEAST_BITS), space.prospect.bits)
+            for layer in weighted_layers(space.program)
+        }
+        yield _with(idea, idea.plan.having(replace(step, params=_params(step.params, bits, skip))).steps)
+
+
+def _other_layers(space: Space, idea: Idea, step: Step) -> Iterator[Idea]:
+    """Each layer with a bit more, a bit less, or left in floats (no longer)."""
+    skip = frozenset(step.params.get("skip", ()))
+    sites = [layer.site for layer in weighted_layers(space.program)]
+    bits = {site: bits_of(step.params, site) for site in sites}
+    for site in sites:
+        changed = [(bits, skip ^ {site})]
+        if site not in skip:
+            counts = (bits[site] + change for change in (-1, 1))
+            changed += [
+                ({**bits, site: count}, skip)
+                for count in counts
+                if _LEAST_BITS <= count <= space.prospect.bits
+            ]
+        for table, skipped in changed:
+            like = replace(step, params=_params(step.params, table, skipped))
+            yield _with(idea, idea.plan.having(like).steps)
+
+
+def _params(params: Mapping[str, Any], bits: Mapping[str, int], skip: Collection[str]) -> dict[str, Any]:
+    """Parameters with other bits and layers skipped; what is empty or usual is not said."""
+    kept = {name: value for name, value in params.items() if name not in ("bits", "skip")}
+    if skip:
+        kept["skip"] = sorted(skip)
+    if any(count != bits_of(kept, site) for site, count in bits.items()):
+        kept["bits"] = {site: count for site, count in bits.items() if site not in skip}
+    return kept
+
+
+def _with(idea: Idea, steps: Sequence[Step]) -> Idea:
+    """The plan of other steps, off every line of levels."""
+    return Idea(Plan.of(steps, idea.plan.settings), idea.family)

@@ -1,0 +1,99 @@
+"""Evolved plans: the same walk every time, nothing twice, and the best is never lost."""
+
+from __future__ import annotations
+
+import pytest
+from test_beam import SENSITIVITY, simulated, two_layers
+
+from tensmith.report.metric import exact
+from tensmith.rewrite.rule import Step
+from tensmith.search.beam import TriedIdea
+from tensmith.search.candidate import Candidate
+from tensmith.search.genetic import genetic_search, survivors
+from tensmith.search.objective import Objective
+from tensmith.search.plan import UNTOUCHED, Plan
+from tensmith.search.space import Idea, Space
+from tensmith.search.strategy import STRATEGIES
+
+SPACE = Space(two_layers(), ("onnxruntime",), sensitivity=lambda: SENSITIVITY)
+
+
+def run(trials: int, seed: int = 0, known: dict[str, Candidate] | None = None) -> list[Candidate]:
+    """A search that ends after so many trials; `known` is the checkpoint of one that was broken off."""
+    store = {} if known is None else known
+    left = iter(range(trials))
+
+    def attempt(plan: Plan) -> Candidate:
+        return store.setdefault(plan.key, simulated(plan))
+
+    return genetic_search(SPACE, attempt, Objective(0.5), 32000.0, lambda: next(left, None) is not None, seed)
+
+
+def keys(tried: list[Candidate]) -> list[str]:
+    return [candidate.plan.key for candidate in tried]
+
+
+def test_the_walk_is_that_of_its_seed_and_no_plan_is_tried_twice() -> None:
+    first = keys(run(60))
+    assert first == keys(run(60))
+    assert len(set(first)) == len(first)
+    assert first != keys(run(60, seed=1))
+
+
+def test_a_search_that_was_broken_off_walks_the_same_way() -> None:
+    known: dict[str, Candidate] = {}
+    part = keys(run(25, known=known))
+    assert keys(run(60, known=known))[: len(part)] == part == keys(run(60))[: len(part)]
+
+
+def test_without_time_only_the_first_seeds_are_tried() -> None:
+    tried = run(0)
+    assert len(tried) == 3
+    assert [candidate.plan for candidate in tried[:2]] == [UNTOUCHED, Plan()]
+
+
+def test_it_finds_bits_by_layer_up_to_the_budget() -> None:
+    tried = run(120)
+    assert min(c.bytes for c in tried if c.status == "accepted") <= 5500
+    assert any(c.status == "rejected" for c in tried)
+
+
+def test_a_space_where_everything_fails_ends() -> None:
+    tried = genetic_search(
+        SPACE, lambda plan: Candidate(plan.id, plan, "failed"), Objective(), 1.0, lambda: True
+    )
+    assert len(tried) == len({idea.plan.key for idea in SPACE.seeds()})
+
+
+def test_a_search_may_be_asked_for_by_name() -> None:
+    assert STRATEGIES["genetic"].name == "genetic"
+
+
+def found(name: str, lost: float, size: float, latency: float, status: str = "accepted") -> TriedIdea:
+    metrics = {
+        "packed_bytes": exact(size, "bytes"), "latency_ms": exact(latency, "ms"),
+        "speedup": exact(1 / latency, "x"),
+    }  # fmt: skip
+    plan = Plan((Step(name),))
+    return TriedIdea(Idea(plan, ""), Candidate(name, plan, status, metrics=metrics, drop=exact(lost, "pt")))  # type: ignore[arg-type]
+
+
+def names(kept: list[TriedIdea]) -> list[str]:
+    return [each.candidate.id for each in kept]
+
+
+@pytest.mark.parametrize("elite", [0, 1])
+def test_the_fittest_stays_in_a_crowd_because_of_the_elite(elite: int) -> None:
+    ends = [found("small", 0.4, 1, 900), found("fast", 0.45, 900, 1), found("safe", 0.0, 800, 800)]
+    crowd = [found(f"near{i}", 0.3, 10 + i, 10 - i / 2) for i in (-1, 1)]
+    fittest = found("fittest", 0.3, 10, 9.9)
+    kept = names(survivors([*ends, *crowd, fittest], Objective(0.5), 1000.0, most=3, elite=elite))
+    assert ("small" in kept, "fast" in kept) == (True, True)
+    assert (kept[0] in ("fittest", "near1", "near-1")) == bool(elite)
+
+
+def test_what_is_little_beyond_the_budget_breeds_and_what_is_far_comes_last() -> None:
+    good, near = found("good", 0.4, 10, 10), found("near", 0.9, 5, 5, "rejected")
+    far = found("far", 50.0, 1, 1, "rejected")
+    unmeasured = TriedIdea(Idea(Plan((Step("no"),)), ""), Candidate("no", Plan(), "failed"))
+    assert names(survivors([far, unmeasured, near, good], Objective(0.5), 100.0)) == ["good", "near", "far"]
