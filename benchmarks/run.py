@@ -73,6 +73,7 @@ BENCHES = (
     Bench("fronts", "compress.fronts", 65, _FRONTS, (*_ONE, "--time-budget", "1m")),
     Bench("peers", "compress.peers", 150, ("--fronts", str(FRONTS)), (*_ONE, "--quick", "--seconds", "6")),
     Bench("lifting_differential", "lifting.differential", 180, quick=("--inputs", "50", "--groups", "own")),
+    Bench("searches", "compress.searches", 240, (), (*_ONE, "--time-budget", "45s"), readme=False),
     Bench("import_speed", "compress.import_speed", 5, (), ("--only", "resnet18"), readme=False),
     Bench("calibration_memory", "compress.calibration_memory", 3, readme=False),
     Bench("native_tuning", "native.tuning", 35, (), (*_SMALL, "--budget", "10"), readme=False),

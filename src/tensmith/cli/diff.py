@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,7 +34,7 @@ def diff(
     import numpy as np
 
     from tensmith.errors import OutputError
-    from tensmith.files import atomic_path
+    from tensmith.files import write_bytes
     from tensmith.frontend.onnx import read_onnx
     from tensmith.verify.difference import compare_models
 
@@ -42,8 +43,9 @@ def diff(
     found = compare_models(read_onnx(first), read_onnx(second), seed=seed, seconds=seconds)
     lines = list(_lines(found, tolerance))
     if save_inputs is not None and found.inputs is not None:
-        with atomic_path(save_inputs) as path, path.open("wb") as file:
-            np.savez(file, allow_pickle=False, **found.inputs)
+        archive = io.BytesIO()
+        np.savez(archive, allow_pickle=False, **found.inputs)
+        write_bytes(save_inputs, archive.getvalue())
         lines.append(f"The inputs lie in {save_inputs}.")
     return Answer(_document(found, tolerance), lines, 0 if _equal(found, tolerance) else 1)
 

@@ -50,7 +50,8 @@ def edited(program: Program, edit: Edit, owned: bool = False) -> Program:
     constants = {**program.constants, **edit.constants} if edit.constants else program.constants
     new = edit.constants.keys() - taken
     order = _Order(program, kept, gone, renamed, added)
-    if any(program.has(name) and name not in program.constants for name in new) or not order.found():
+    twice = any(program.has(name) and name not in program.constants for name in new)
+    if twice or not order.made.keys().isdisjoint(constants) or not order.found():
         defined = {*program.inputs, *constants}
         return replace(program, nodes=tuple(in_order([*kept, *added], defined)), constants=constants)
     after = replace(program, nodes=tuple(order.nodes()), constants=constants)

@@ -34,6 +34,8 @@ FILES = {
     "mixed": ("libmixed.so", "mixed.onnx"),
 }
 _MOST_MANIFEST_BYTES = 1 << 24
+# Passes that were compared with what they were given: with how many primes hangs on the time there was.
+_DRAWN = ("checked", "tested", "not checked")
 _SAMPLES = 16
 # Inputs are drawn around zero, as wide as networks usually want them, from normalized numbers to raw bytes.
 _SCALES = (0.3, 1.0, 30.0, 255.0)
@@ -114,7 +116,12 @@ def _essence(data: bytes) -> Any:
     """A manifest without the figures of tests that time limits; None if it is none."""
     try:
         document = json.loads(data)
-        rows = [(row["step"], row["evidence"]) for row in document.pop("prepared")]
+        rows = [
+            dict.fromkeys(row) | {key: row[key] for key in ("step", "evidence")}
+            if row["evidence"] in _DRAWN
+            else row
+            for row in document.pop("prepared")
+        ]
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         return data
     return document, rows
