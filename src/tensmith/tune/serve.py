@@ -25,7 +25,7 @@ from tensmith.engine.frame import Array, read_frame, write_frame
 from tensmith.kernel.alone import ENTRY
 
 _LINE = 64
-# A batch of calls is long beside what reading the clock costs.
+# A batch of calls is long beside what reading the clock costs, and beside its steps.
 _BATCH_SECONDS = 1e-3
 
 
@@ -53,17 +53,21 @@ def timed(request: dict[str, Any], arrays: dict[str, Array]) -> tuple[float, Arr
 
 
 def _least(call: Callable[[int, int], None], seconds: float) -> float:
-    start = time.thread_time()
-    call(0, 1)
-    count = max(1, round(_BATCH_SECONDS / max(time.thread_time() - start, 1e-9)))
-    best, first, end = float("inf"), 1, time.perf_counter() + seconds
-    while True:
+    """Batches grow until the clock sees them well: a first call, which touches new pages, says little."""
+
+    def batch() -> float:
         start = time.thread_time()
         call(first, count)
-        best = min(best, (time.thread_time() - start) / count)
+        return time.thread_time() - start
+
+    first, count, end = 0, 1, time.perf_counter() + seconds
+    while (took := batch()) < _BATCH_SECONDS:
+        first, count = first + count, 2 * count
+    best = took / count
+    while time.perf_counter() < end:
         first += count
-        if time.perf_counter() > end:
-            return best
+        best = min(best, batch() / count)
+    return best
 
 
 def _memory(size: int) -> Array:
