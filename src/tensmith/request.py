@@ -11,6 +11,7 @@ from tensmith.backend.onnx import write_onnx
 from tensmith.config import Config
 from tensmith.data import (
     Dataset,
+    ImageInput,
     Preprocess,
     Splits,
     Subset,
@@ -24,7 +25,7 @@ from tensmith.data import (
 from tensmith.engine.base import ENGINES, available
 from tensmith.errors import DataError, UsageError
 from tensmith.evaluate.likelihood import log_likelihoods
-from tensmith.evaluate.task import Task, choose_measure
+from tensmith.evaluate.task import Task, choose_measure, image_form
 from tensmith.formula.arith import Array
 from tensmith.frontend.checked import working
 from tensmith.frontend.model_files import file_identity
@@ -119,17 +120,18 @@ def judged_by(
         if config.preprocess not in ("auto", "raw"):
             raise UsageError(f"--preprocess {config.preprocess} is for images; {request.title} holds none")
         return Task(measure, None, evaluation)
-    if config.preprocess != "auto":
-        return Task(measure, parse_preprocess(config.preprocess), evaluation)
     view = request.splits.training
+    form = image_form(request.program, view)
+    if config.preprocess != "auto":
+        return Task(measure, ImageInput(parse_preprocess(config.preprocess), form), evaluation)
 
     def likelihoods(preprocess: Preprocess, start: int, stop: int) -> Array:
         part = Subset(view.part, view.indices[start:stop])
-        return log_likelihoods(request.model, part, preprocess, detect_cpu().cores)
+        return log_likelihoods(request.model, part, ImageInput(preprocess, form), detect_cpu().cores)
 
-    images = next(iter(view.batches(1))).inputs
-    assert not isinstance(images, Mapping)
-    channels = images.shape[1]
-    found = choose(candidates(channels), likelihoods)
+    tried = candidates(form.channels, form.dtype)
+    if len(tried) == 1:
+        return Task(measure, ImageInput(tried[0], form), evaluation)
+    found = choose(tried, likelihoods)
     tell(str(found))
-    return Task(measure, found.best, evaluation)
+    return Task(measure, ImageInput(found.best, form), evaluation)

@@ -2,6 +2,7 @@
 
 from tensmith.data.arrays import as_dataset
 from tensmith.data.dataset import Batch, Dataset, DatasetPart, Subset
+from tensmith.data.images import ImageForm, ImageInput
 from tensmith.data.opening import READERS, DatasetReader, open_dataset, reader
 from tensmith.data.preprocess import Preprocess, PreprocessChoice, candidates, choose, parse_preprocess
 from tensmith.data.split import Splits, split
@@ -15,6 +16,8 @@ __all__ = [
     "Dataset",
     "DatasetPart",
     "DatasetReader",
+    "ImageForm",
+    "ImageInput",
     "LlamaTokenizer",
     "Preprocess",
     "PreprocessChoice",

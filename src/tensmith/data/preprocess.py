@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from tensmith.data.dataset import Array
 from tensmith.errors import DataError, UsageError
@@ -47,8 +48,9 @@ TF = Preprocess("tf", (127.5,), (127.5,))
 IMAGENET = _of_unit("imagenet", (0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 CIFAR10 = _of_unit("cifar10", (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
 MNIST = _of_unit("mnist", (0.1307,), (0.3081,))
+INT8 = Preprocess("int8", (128.0,), (1.0,))
 
-NAMED = {preprocess.name: preprocess for preprocess in (RAW, UNIT, TF, IMAGENET, CIFAR10, MNIST)}
+NAMED = {preprocess.name: preprocess for preprocess in (RAW, UNIT, TF, IMAGENET, CIFAR10, MNIST, INT8)}
 
 
 def parse_preprocess(text: str) -> Preprocess:
@@ -69,8 +71,13 @@ def parse_preprocess(text: str) -> Preprocess:
     return _of_unit(text, mean, std)
 
 
-def candidates(channels: int) -> tuple[Preprocess, ...]:
-    """The usual preprocessings of images with so many channels, most usual first: what `auto` tries."""
+def candidates(channels: int, dtype: npt.DTypeLike = np.float32) -> tuple[Preprocess, ...]:
+    """The usual preprocessings of images with so many channels, most usual first: what `auto` tries.
+
+    Integers are taken as they are; those of a signed byte, as TFLite's converter has them, begin at -128.
+    """
+    if np.dtype(dtype).kind in "iu":
+        return (INT8 if np.dtype(dtype) == np.int8 else RAW,)
     if channels == 3:
         return (IMAGENET, RAW, UNIT, TF, CIFAR10)
     return (RAW, UNIT, TF, *((MNIST,) if channels == 1 else ()))

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from tensmith.config import Config
-from tensmith.data import Dataset, Splits, open_dataset, parse_preprocess, split
+from tensmith.data import Dataset, ImageInput, Splits, Subset, open_dataset, parse_preprocess, split
 from tensmith.data.fingerprint import fingerprint
 from tensmith.engine.base import sizes_of, specs_of
 from tensmith.engine.compiled import COMPILING
@@ -21,11 +21,12 @@ from tensmith.evaluate.energy import program_energy
 from tensmith.evaluate.judge import Judge
 from tensmith.evaluate.latency import compare
 from tensmith.evaluate.memory import measure_memory
-from tensmith.evaluate.task import Task
+from tensmith.evaluate.task import Task, image_form
 from tensmith.files import sha256_file
 from tensmith.frontend.model_files import model_files
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import detect_cpu, load_target
+from tensmith.ir import Program
 from tensmith.report.metric import Metric
 from tensmith.search.plan import BASELINE_ENGINE
 from tensmith.verify.files import MODEL, PACKED
@@ -97,7 +98,8 @@ class MeasuredAgain:
         if not self.data or judged is None:
             return None
         view = self._splits(judged).calibration
-        return Calibrator(view, len(view), _task(judged).preprocess, detect_cpu().cores)
+        program = read_onnx(self.folder / MODEL)
+        return Calibrator(view, len(view), _task(judged, program, view).preprocess, detect_cpu().cores)
 
     def figures(self, certificate: Certificate, original: Path | None) -> Iterator[Finding]:
         """A finding for every metric: sizes from the files, all else from the data."""
@@ -131,7 +133,8 @@ class MeasuredAgain:
     ) -> Iterator[tuple[str, Metric]]:
         """What a file does in its engine on this machine. What compiles compiles it again: no library of the
         folder is run."""
-        splits, task, program = self._splits(judged), _task(judged), read_onnx(original)
+        splits, program = self._splits(judged), read_onnx(original)
+        task = _task(judged, program, splits.training)
         example = task.example(program, splits.search)
         settings = tuple(sorted(deployed.settings.items()))
         first, point = Contender(BASELINE_ENGINE, original), Contender(deployed.engine, model, settings)
@@ -150,8 +153,11 @@ class MeasuredAgain:
         yield "energy_mj", program_energy(shipped, load_target(deployed.target), sizes)
 
 
-def _task(judged: Judged) -> Task:
-    return Task(judged.measure, parse_preprocess(judged.preprocess) if judged.preprocess else None)
+def _task(judged: Judged, program: Program, view: Subset) -> Task:
+    if not judged.preprocess:
+        return Task(judged.measure)
+    images = ImageInput(parse_preprocess(judged.preprocess), image_form(program, view))
+    return Task(judged.measure, images)
 
 
 def _counted(folder: Path, certificate: Certificate, original: Path | None) -> dict[str, float]:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tensmith.data import Dataset, Subset
+from tensmith.data import Dataset, ImageForm, Subset
 from tensmith.engine.base import Session
 from tensmith.errors import UsageError
 from tensmith.evaluate.accuracy import Model, Preprocess, classify, model_language, score
@@ -64,6 +64,15 @@ class Task:
             return answers
         truth = original.predicted if isinstance(original, Classification) else answers.predicted
         return Classification(answers.predicted, truth)
+
+
+def image_form(program: Program, view: Subset) -> ImageForm:
+    """How the images of a view go into a program of one input; DataError if they do not fit."""
+    (type_,) = program.inputs.values()
+    images = next(iter(view.batches(1))).inputs
+    assert not isinstance(images, Mapping)
+    shape = [size if isinstance(size, int) else None for size in type_.dims]
+    return ImageForm.of(shape, type_.numpy, images.shape[1:])
 
 
 def choose_measure(dataset: Dataset, wanted: str, evaluation: Callable[..., float] | None) -> Measure:
