@@ -28,6 +28,7 @@ _COMMANDS = (
     "verify",
     "diff",
     "sign",
+    "diagnose",
     "explain",
     "rules",
     "prove",

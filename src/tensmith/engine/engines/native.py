@@ -12,11 +12,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import tensmith
+from tensmith.backend.native.choose.measured import measured
 from tensmith.backend.native.emit import loader
+from tensmith.backend.native.emit.timed import action_seconds
+from tensmith.backend.native.plan import fixed, make_plan
 from tensmith.engine import compiled
-from tensmith.engine.base import Session, engine, require
+from tensmith.engine.base import Arrays, Session, engine, require, sizes_in
+from tensmith.engine.profile import StepTime
 from tensmith.engine.signature import ModelSignature, TensorSpec, read_signature
 from tensmith.engine.sized import SizedSession, opened
+from tensmith.frontend.onnx import read_onnx
+from tensmith.kernel.isa import host_isa
+from tensmith.kernel.timings import Timings
 from tensmith.kernel.toolchain import has_compiler
 
 
@@ -51,6 +58,17 @@ class Native:
         self.start()
         build = functools.partial(compiled.compiled, path, options=options)
         return opened(read_signature(path), build, sizes)
+
+    def profile(self, path: Path, threads: int, inputs: Arrays, seconds: float) -> list[StepTime]:
+        """As `engine.profile`, in one thread: the actions of the plan, by the value that each writes."""
+        self.start()
+        program = fixed(read_onnx(path), sizes_in(path, inputs))
+        plan = make_plan(program, host_isa(), measured(Timings()))
+        spent = action_seconds(plan, inputs, seconds)
+        return [
+            StepTime(action.writes, str(action.work), (action.writes,), each)
+            for action, each in zip(plan.actions, spent)
+        ]
 
 
 def _signature(model: loader.Model) -> ModelSignature:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,13 @@ from tensmith.engine.base import (
     one_at_a_time,
     refuse,
     require,
+    sizes_in,
 )
+from tensmith.engine.profile import StepTime, mean_steps
 from tensmith.engine.signature import ModelSignature, read_signature
 from tensmith.errors import EngineError
 
+_MOST_PROFILED = 1000
 _PRECISIONS = ("f32", "bf16", "f16")
 
 
@@ -57,6 +61,19 @@ class OpenVinoSession(Session):
             request.set_tensor(name, openvino.Tensor(owned, shared_memory=True))
         infer = request.infer
         return one_at_a_time(lambda: infer(None, share_outputs=True))
+
+    def steps(self, inputs: Arrays) -> list[StepTime]:
+        """One inference of a model that was compiled to count, and what it executed."""
+        request = self._request()
+        self._inferred(request, inputs)
+        self._free.append(request)
+        return [
+            StepTime(
+                info.node_name, f"{info.node_type} ({info.exec_type})", (), info.real_time.total_seconds()
+            )
+            for info in request.profiling_info
+            if str(info.status) == "Status.EXECUTED"
+        ]
 
     def close(self) -> None:
         self._compiled = None
@@ -109,18 +126,32 @@ class OpenVino:
     ) -> Session:
         refuse(self.name, settings)
         self.start()
-        properties = cpu_properties(threads, precision)
-        signature = read_signature(path)
-        import openvino
+        return _compiled(path, cpu_properties(threads, precision), sizes or {})
 
-        try:
-            core = openvino.Core()
-            model = core.read_model(str(path))
-            if shapes := _fixed_shapes(signature, sizes or {}):
-                model.reshape(shapes)
-            return OpenVinoSession(core.compile_model(model, "CPU", properties), signature)
-        except Exception as error:
-            raise EngineError(f"openvino cannot load {path}: {first_line(error)}") from error
+    def profile(self, path: Path, threads: int, inputs: Arrays, seconds: float) -> list[StepTime]:
+        """As `engine.profile`: what was executed, by the names of the ONNX nodes that it came of."""
+        self.start()
+        sizes = sizes_in(path, inputs)
+        session = _compiled(path, {**cpu_properties(threads, "f32"), "PERF_COUNT": True}, sizes)
+        ended = time.monotonic() + seconds
+        runs = [session.steps(inputs)]
+        while time.monotonic() < ended and len(runs) < _MOST_PROFILED:
+            runs.append(session.steps(inputs))
+        return mean_steps(runs[1:] or runs)  # the first inference allocates
+
+
+def _compiled(path: Path, properties: Mapping[str, Any], sizes: Mapping[str, int]) -> OpenVinoSession:
+    signature = read_signature(path)
+    import openvino
+
+    try:
+        core = openvino.Core()
+        model = core.read_model(str(path))
+        if shapes := _fixed_shapes(signature, sizes):
+            model.reshape(shapes)
+        return OpenVinoSession(core.compile_model(model, "CPU", dict(properties)), signature)
+    except Exception as error:
+        raise EngineError(f"openvino cannot load {path}: {first_line(error)}") from error
 
 
 def cpu_properties(threads: int, precision: str) -> dict[str, Any]:

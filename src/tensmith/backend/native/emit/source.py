@@ -47,12 +47,26 @@ static int meet(unsigned long *meeting, unsigned long all, void (*yield)(void))
 }
 """
 
-_NAME = "KERNEL"
+_TIME = """
+#include <time.h>
+static double now(void)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    return at.tv_sec + 1e-9 * at.tv_nsec;
+}
+"""
+_TIMED = "    { double at = now(); seconds[NUMBER] += at - then; then = at; }\n"
+
+_NAME, _NUMBER = "KERNEL", "NUMBER"
 _LONGEST_NAME = 200
 
 
-def print_c(plan: NativePlan, entry: str = ENTRY) -> str:
-    """The whole C file, of which `entry` is the function that does everything in order."""
+def print_c(plan: NativePlan, entry: str = ENTRY, timed: bool = False) -> str:
+    """The whole C file, of which `entry` is the function that does everything in order.
+
+    A `timed` one adds to `double seconds[]`, its last argument, what each action takes.
+    """
     functions: dict[str, str] = {}
     calls = []
     for index, action in enumerate(plan.actions):
@@ -62,7 +76,10 @@ def print_c(plan: NativePlan, entry: str = ENTRY) -> str:
     bodies = [text.replace(_NAME, name) for text, name in functions.items()]
     flags = " ".join((*OPTIMIZED, *plan.isa.flags))
     first = f"/* {plan.isa.architecture}: cc {flags} main.c model.c -o model */\n"
-    entries = [_run(plan, entry), *([_MEET, _run_part(plan)] if plan.threads > 1 else [])]
+    if timed:
+        entries = [_TIME, _run(plan, entry, ", double *seconds", _TIMED)]
+    else:
+        entries = [_run(plan, entry), *([_MEET, _run_part(plan)] if plan.threads > 1 else [])]
     return "\n".join([first + plan.isa.prelude, _CLEAR, *bodies, *calls, *entries])
 
 
@@ -76,15 +93,18 @@ static void step_{index}({_ARGUMENTS})
 """
 
 
-def _run(plan: NativePlan, entry: str) -> str:
-    """The function that does everything in order."""
-    steps = "".join(f"    step_{n}(weights, inputs, outputs, arena);\n" for n in range(len(plan.actions)))
+def _run(plan: NativePlan, entry: str, more: str = "", after: str = "") -> str:
+    """The function that does everything in order; `after` stands behind each call."""
+    steps = "".join(
+        f"    step_{n}(weights, inputs, outputs, arena);\n{after.replace(_NUMBER, str(n))}"
+        for n in range(len(plan.actions))
+    )
     return f"""\
 __attribute__((visibility("default")))
-int {entry}(const void *weights, const void *const *inputs, void *const *outputs, void *arena)
+int {entry}(const void *weights, const void *const *inputs, void *const *outputs, void *arena{more})
 {{
     (void)weights; (void)inputs; (void)outputs; (void)arena;
-{steps}    return 0;
+{"    double then = now();" + chr(10) if after else ""}{steps}    return 0;
 }}
 """
 

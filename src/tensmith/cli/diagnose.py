@@ -1,0 +1,93 @@
+"""`tensmith diagnose`: where a model's time goes, what keeps it slow, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from tensmith.cli.command import Answer, command
+from tensmith.cli.progress import progress
+from tensmith.cli.terminal import table
+
+if TYPE_CHECKING:
+    from tensmith.diagnosis import Diagnosis, Fixed
+
+_MOST_STEPS, _MOST_KINDS, _MOST_NAMES = 8, 5, 4
+_COLUMNS: tuple[tuple[str, Literal["left", "right"]], ...] = (
+    ("step", "left"), ("what it runs", "left"), ("ms", "right"), ("share", "right"), ("ms at peak", "right"),
+)  # fmt: skip
+
+
+@command(example="tensmith diagnose model.onnx --fix simpler.onnx")
+def diagnose(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file.")],
+    engines: Annotated[
+        str | None, typer.Option(help="Engines to look into, as A,B. [default: all installed]")
+    ] = None,
+    threads: Annotated[int, typer.Option(help="Threads of an inference.")] = 1,
+    sizes: Annotated[
+        str | None,
+        typer.Option(metavar="NAME=N,...", help="Sizes that the file leaves open, by their names in it."),
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="How long to measure.")] = 10.0,
+    fix: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the model as the exact rules make it, and time both."),
+    ] = None,
+) -> Answer:
+    """Say where the time goes on this machine, engine by engine and step by step beside what the
+    arithmetic takes at its peak; what keeps the model slow; and what to do about each."""
+    from tensmith.cli.sizes import parse_sizes
+    from tensmith.diagnosis import diagnose as examine
+    from tensmith.diagnosis import write_fixed
+    from tensmith.errors import OutputError, UsageError
+
+    if not 0 < seconds < float("inf"):
+        raise UsageError(f"--seconds is a positive number, not {seconds:g}")
+    if fix is not None and fix.exists():
+        raise OutputError(f"{fix} is there already; name another file")
+    names = [name.strip() for name in engines.split(",") if name.strip()] if engines is not None else None
+    given = parse_sizes(sizes)
+    with progress("reading the model") as tell:
+        found = examine(model, names, threads, seconds, given, tell)
+        fixed = write_fixed(found, fix, threads, seconds, given, tell) if fix is not None else None
+    if fixed is None:
+        return Answer(found.to_json(), list(_lines(found)))
+    return Answer(found.to_json() | {"fixed": fixed.to_json()}, [*_lines(found), "", *_compared(fixed)])
+
+
+def _compared(fixed: Fixed) -> Iterator[str]:
+    apart = f"apart by at most {fixed.apart:.1e} of the largest number"
+    same = "the same to the bit" if fixed.apart == 0 else apart
+    yield f"{fixed.file}: {fixed.steps} exact steps; answers to random inputs are {same}."
+    for engine, ratio in fixed.speedups.items():
+        yield f"  {engine}: {ratio.value:.2f}x [{ratio.low:.2f} to {ratio.high:.2f}] as fast as before"
+
+
+def _lines(found: Diagnosis) -> Iterator[Any]:
+    from tensmith.diagnosis import by_kind
+
+    for contender, latency in found.latencies.latencies.items():
+        yield f"{contender.engine_name}: {latency.latency.value:.4g} ms"
+        if timed := found.steps.get(contender.engine):
+            kinds = list(by_kind(timed).items())[:_MOST_KINDS]
+            yield f"  {len(timed)} steps: " + ", ".join(f"{kind} {share:.0%}" for kind, share in kinds)
+            largest = sorted(timed, key=lambda each: -each.share)[:_MOST_STEPS]
+            rows = (
+                (each.step.name, each.step.kind, f"{1e3 * each.step.seconds:.4f}", f"{each.share:.0%}",
+                 "" if each.peak_seconds is None else f"{1e3 * each.peak_seconds:.4f}")
+                for each in largest
+            )  # fmt: skip
+            yield table(_COLUMNS, rows)
+        yield ""
+    for engine, reason in found.untold.items():
+        yield f"{engine}: not measured: {reason}"
+    yield "What keeps it slow" if found.findings else "Nothing stands out: the time goes where the work is."
+    for number, finding in enumerate(found.findings, 1):
+        where = f" ({finding.engine})" if finding.engine else ""
+        names = ", ".join(finding.where[:_MOST_NAMES]) + (", ..." if len(finding.where) > _MOST_NAMES else "")
+        yield f"{number}. {finding.what}{where}" + (f": {names}" if names else "")
+        yield f"   {finding.advice}"

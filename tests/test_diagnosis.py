@@ -1,0 +1,135 @@
+"""`tensmith diagnose`: where the time goes, and what graphs show that keeps them slow."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from command_line import refused, tensmith
+from tensmith.diagnosis import largest_difference
+from tensmith.engine.base import available
+from tensmith.engine.profile import StepTime, mean_steps
+
+WEIGHTS = np.random.default_rng(0).integers(-99, 99, (8, 8, 3, 3)).astype(np.int8)
+
+
+def saved(path: Path, nodes: list[onnx.NodeProto], constants: dict[str, np.ndarray], rows: int = 8) -> Path:
+    """A model of x [1, 8, rows, rows] whose last node's output is y."""
+    shape = [1, 8, rows, rows]
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )  # fmt: skip
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    return path
+
+
+def coded(x: str, y: str, scale: str = "s", zero: str = "z") -> list[onnx.NodeProto]:
+    """x onto a grid and back."""
+    return [
+        helper.make_node("QuantizeLinear", [x, scale, zero], [f"{y}_codes"]),
+        helper.make_node("DequantizeLinear", [f"{y}_codes", scale, zero], [y]),
+    ]
+
+
+@pytest.fixture
+def island(tmp_path: Path) -> Path:
+    """A quantized convolution, a float function, and a layer with 8-bit weights alone."""
+    nodes = [
+        *coded("x", "a"),
+        helper.make_node("DequantizeLinear", ["w", "s"], ["w1"]),
+        helper.make_node("Conv", ["a", "w1"], ["b"], pads=[1, 1, 1, 1]),
+        *coded("b", "c"),
+        helper.make_node("Erf", ["c"], ["d"]),
+        *coded("d", "e"),
+        helper.make_node("Sin", ["e"], ["f"]),
+        helper.make_node("Conv", ["f", "w1"], ["y"], pads=[1, 1, 1, 1]),
+    ]
+    constants = {"w": WEIGHTS, "s": np.float32(0.05).reshape(()), "z": np.uint8(128).reshape(())}
+    return saved(tmp_path / "island.onnx", nodes, constants)
+
+
+def test_every_engine_tells_its_steps_and_the_fix_answers_alike(tiny: Path, tmp_path: Path) -> None:
+    done = tensmith(
+        "diagnose", tiny / "tiny.onnx", "--seconds", "0.2", "--fix", "f.onnx", "--json", folder=tmp_path
+    )
+    document = json.loads(done.stdout)
+    assert document["steps"].keys() == set(available()) and not document["untold"]
+    for steps in document["steps"].values():
+        assert sum(step["share"] for step in steps) == pytest.approx(1)
+        assert any(step["peak_ms"] for step in steps)
+    assert (
+        document["fixed"]["apart"] < 1e-5 and document["fixed"]["speedup"].keys() == document["steps"].keys()
+    )
+    x = np.random.default_rng(1).standard_normal((1, 3, 8, 8)).astype(np.float32)
+    one, two = (
+        onnxruntime.InferenceSession(p).run(None, {"x": x})[0]
+        for p in (tiny / "tiny.onnx", tmp_path / "f.onnx")
+    )
+    np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-5)
+
+
+def test_islands_and_layers_with_coded_weights_alone_are_named(island: Path, tmp_path: Path) -> None:
+    arguments = ("diagnose", island, "--engines", "onnxruntime", "--seconds", "0.2")
+    findings = json.loads(tensmith(*arguments, "--json", folder=tmp_path).stdout)["findings"]
+    where = {finding["what"].partition(" ")[2]: finding["where"] for finding in findings}
+    assert next(names for what, names in where.items() if "compute in floats, so numbers" in what) == ["d"]
+    assert next(names for what, names in where.items() if "8-bit weights and compute" in what) == ["y"]
+    text = tensmith(*arguments, folder=tmp_path).stdout
+    assert "What keeps it slow" in text and "tensmith compress" in text
+
+
+def test_a_model_without_fault_is_said_to_be_so(tmp_path: Path) -> None:
+    weights = {"w": WEIGHTS.astype(np.float32)}
+    clean = saved(
+        tmp_path / "c.onnx", [helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])], weights
+    )
+    arguments = ("diagnose", clean, "--engines", "onnxruntime", "--seconds", "0.2", "--json")
+    findings = json.loads(tensmith(*arguments, folder=tmp_path).stdout)["findings"]
+    assert not [finding for finding in findings if not finding["engine"]]
+
+
+def test_what_native_has_no_kernel_for_is_said(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["n"]),
+        helper.make_node("Size", ["n"], ["m"]),
+        helper.make_node("Cast", ["m"], ["k"], to=TensorProto.FLOAT),
+        helper.make_node("Add", ["x", "k"], ["y"]),
+    ]
+    model = saved(tmp_path / "n.onnx", nodes, {})
+    arguments = ("diagnose", model, "--engines", "onnxruntime,native", "--seconds", "0.2", "--json")
+    document = json.loads(tensmith(*arguments, folder=tmp_path).stdout)
+    assert "native" in document["untold"]
+    assert any("native engine does not take" in finding["what"] for finding in document["findings"])
+
+
+def test_largest_difference_sees_what_differs(island: Path, tmp_path: Path) -> None:
+    other = onnx.load(island)
+    other.graph.initializer[1].CopyFrom(numpy_helper.from_array(np.float32(0.06).reshape(()), "s"))
+    onnx.save(other, tmp_path / "other.onnx")
+    assert largest_difference(island, island) == 0
+    assert largest_difference(island, tmp_path / "other.onnx") > 0.01
+
+
+def test_means_are_over_inferences_whatever_each_executed() -> None:
+    one, two = (StepTime(name, "k", (), 1.0) for name in "ab")
+    assert mean_steps([[one, two], [one]]) == [one, StepTime("b", "k", (), 0.5)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--seconds", "0"), 2, "positive"),
+        (("--fix", "tiny.onnx"), 1, "is there already"),
+        (("--engines", "no"), 2, "unknown engine"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(tiny: Path, arguments: tuple[str, ...], code: int, said: str) -> None:
+    refused(tensmith("diagnose", "tiny.onnx", *arguments, folder=tiny), code, said)
