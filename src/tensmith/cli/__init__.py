@@ -19,6 +19,7 @@ _Refusal: Any = typer.BadParameter.__mro__[2]
 # In the order of `tensmith --help`.
 _COMMANDS = (
     "compress",
+    "init",
     "lift",
     "optimize",
     "bench",

@@ -45,7 +45,8 @@ class ImageForm:
                 FLAT: (channels * height * width,),
             }
             for order, sizes in orders.items():
-                if len(sizes) == len(shape) - 1 and _fit(sizes, shape[1:]):
+                known = order != FLAT or shape[-1] is not None  # a row of any length may be anything
+                if known and len(sizes) == len(shape) - 1 and _fit(sizes, shape[1:]):
                     return ImageForm(order, channels, dtype)
         wanted = ", ".join("any" if size is None else str(size) for size in shape)
         raise DataError(
