@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from tensmith.lifting.conditions.nodes import Arena, ProofTerm, Sort, children, monomials, walk
+from tensmith.lifting.conditions.nodes import Arena, ProofTerm, Sort, monomials, walk
 from tensmith.lifting.conditions.text import constant, name, text
 from tensmith.verify.theory import Prefix
 
@@ -284,7 +284,7 @@ class _Abstraction:
     def of(self, body: ProofTerm) -> tuple[str, tuple[ProofTerm, ...]]:
         """The template with p0, p1, ... and their nodes."""
         for node in walk((body,)):
-            if node is self.position or any(part in self.inside for part in children(node)):
+            if node is self.position or any(part in self.inside for part in node.parts):
                 self.inside.add(node)
         written, holes = self._write(body)
         pieces = written.split(_HOLE)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from tensmith.lifting.conditions.folds import Folds
 from tensmith.lifting.conditions.nodes import ProofTerm
+from tensmith.lifting.conditions.text import text
 from tensmith.verify.theory import Prefix, axioms
 
-Write: TypeAlias = Callable[[ProofTerm], str]
 _MOST_INNER = 200
 
 
@@ -28,7 +27,7 @@ class Instances:
         self.recurrences |= dict.fromkeys(instances)
 
 
-def recurrences(folds: Folds, roots: Iterable[ProofTerm], write: Write) -> Instances:
+def recurrences(folds: Folds, roots: Iterable[ProofTerm]) -> Instances:
     """What the folds inside need: their start, one step below each, and a step between any two near ones;
     for maxima that differ in their start, how one follows from the other."""
     found = Instances()
@@ -38,11 +37,11 @@ def recurrences(folds: Folds, roots: Iterable[ProofTerm], write: Write) -> Insta
     while pending and len(inner) < _MOST_INNER:
         bodies = []
         for fold in pending:
-            prefix, (*arguments, extent) = folds.bodies[fold].prefix, map(write, fold.args[1:])
+            prefix, (*arguments, extent) = folds.bodies[fold].prefix, map(text, fold.args[1:])
             found.add(prefix, prefix.base(arguments, extent))
         for fold, point in folds.steps(pending):
-            prefix, arguments = folds.bodies[fold].prefix, list(map(write, fold.args[1:-1]))
-            found.add(prefix, prefix.base(arguments, write(point)), prefix.step(arguments, write(point)))
+            prefix, arguments = folds.bodies[fold].prefix, list(map(text, fold.args[1:-1]))
+            found.add(prefix, prefix.base(arguments, text(point)), prefix.step(arguments, text(point)))
             bodies.append(folds.body_at(fold, point))
             found.extra += [point, bodies[-1]]
         new = [fold for fold in folds.occurring(bodies) if fold not in inner and fold not in occurring]
@@ -51,23 +50,23 @@ def recurrences(folds: Folds, roots: Iterable[ProofTerm], write: Write) -> Insta
         pending = [fold for fold in new if fold.args[-1].constant is not None]
     found.functions |= {folds.bodies[fold].prefix.name: folds.bodies[fold].prefix for fold in inner}
     for fold, other in folds.restarts([*occurring, *inner]):
-        prefix, (*arguments, extent) = folds.bodies[fold].prefix, map(write, fold.args[1:])
-        found.add(prefix, prefix.restart(arguments, write(other.args[-2]), extent))
+        prefix, (*arguments, extent) = folds.bodies[fold].prefix, map(text, fold.args[1:])
+        found.add(prefix, prefix.restart(arguments, text(other.args[-2]), extent))
         for nested in folds.occurring((fold.args[-2], other.args[-2])):
-            prefix, (*given, place) = folds.bodies[nested].prefix, map(write, nested.args[1:])
+            prefix, (*given, place) = folds.bodies[nested].prefix, map(text, nested.args[1:])
             if prefix.kind in ("max", "min"):
                 found.add(prefix, prefix.bound(given, place))
     return found
 
 
-def axiom_instances(nodes: Iterable[ProofTerm], write: Write) -> tuple[list[str], list[str]]:
+def axiom_instances(nodes: Iterable[ProofTerm]) -> tuple[list[str], list[str]]:
     """The axioms of the functions that occur: (weak ones, exact definitions)."""
     weak: list[str] = []
     exact: list[str] = []
     apps = [node for node in nodes if node.op == "app"]
     calls = {node.args for node in apps}
     for node in apps:
-        arguments = list(map(write, node.args[1:]))
+        arguments = list(map(text, node.args[1:]))
         for axiom in axioms(node.args[0]):
             if axiom.other and (axiom.other, *node.args[1:]) not in calls:
                 continue

@@ -7,6 +7,9 @@ polynomials in `Arena.known` are >= 0; who asks a solver asserts both.
 
 from __future__ import annotations
 
+import functools
+import itertools
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import gcd
@@ -25,10 +28,14 @@ class ProofTerm:
     true, false (). Made by an `Arena` only; identity is equality.
     """
 
-    __slots__ = ("args", "number", "op", "sort")
+    __slots__ = ("args", "number", "op", "parts", "sort", "written")
 
     def __init__(self, op: str, sort: Sort, args: tuple[Any, ...], number: int) -> None:
         self.op, self.sort, self.args, self.number = op, sort, args, number
+        # The nodes directly inside, each once, and the text of the node once it was asked for.
+        inside = [atom for atoms, _ in args[0] for atom in atoms] if op == "poly" else args
+        self.parts = tuple(dict.fromkeys(part for part in inside[::-1] if isinstance(part, ProofTerm)))[::-1]
+        self.written: str | None = None
 
     @property
     def constant(self) -> int | Fraction | None:
@@ -66,6 +73,7 @@ class Arena:
             frozenset[tuple[ProofTerm, ...]]
         ] = []  # of each known, the monomials it subtracts
         self._decided: dict[ProofTerm, bool] = {}
+        self._complements: dict[ProofTerm, ProofTerm] = {}
         self.true, self.false = self._make("true", "Bool", ()), self._make("false", "Bool", ())
 
     def _make(self, op: str, sort: Sort, args: tuple[Any, ...]) -> ProofTerm:
@@ -95,14 +103,13 @@ class Arena:
 
     def number(self, value: Number, sort: Sort) -> ProofTerm:
         """A constant."""
-        return self._sum({(): value}, sort)
+        return self._make("poly", sort, ((((), _least(value)),) if value else (),))
 
     def add(self, *nodes: ProofTerm) -> ProofTerm:
         """The sum of one or more nodes of one sort."""
-        total: Monomials = {}
-        for node in nodes:
-            for atoms, coefficient in _monomials(node):
-                total[atoms] = total.get(atoms, 0) + coefficient
+        total = dict(_monomials(nodes[0]))
+        for node in nodes[1:]:
+            _accumulate(total, node, 1)
         return self._sum(total, nodes[0].sort)
 
     def scale(self, node: ProofTerm, factor: Number) -> ProofTerm:
@@ -111,41 +118,43 @@ class Arena:
 
     def sub(self, a: ProofTerm, b: ProofTerm) -> ProofTerm:
         """a - b."""
-        return self.add(a, self.scale(b, -1))
+        total = dict(_monomials(a))
+        _accumulate(total, b, -1)
+        return self._sum(total, a.sort)
 
     def shift(self, node: ProofTerm, by: int) -> ProofTerm:
         """node + by."""
-        return self.add(node, self.number(by, node.sort))
+        total = dict(_monomials(node))
+        total[()] = total.get((), 0) + by
+        return self._sum(total, node.sort)
 
     def mul(self, a: ProofTerm, b: ProofTerm) -> ProofTerm:
         """a * b, multiplied out unless that is long."""
         left, right = _monomials(a), _monomials(b)
         if len(left) > 1 and len(right) > 1 and len(left) * len(right) > _WIDEST:
-            first, second = sorted((a, b), key=lambda node: node.number)
+            first, second = sorted((a, b), key=_number)
             return self._make("product", a.sort, (first, second))
         total: Monomials = {}
         for atoms, coefficient in left:
             for others, factor in right:
-                merged = tuple(sorted((*atoms, *others), key=lambda node: node.number))
+                merged = tuple(sorted((*atoms, *others), key=_number)) if atoms and others else atoms + others
                 total[merged] = total.get(merged, 0) + coefficient * factor
         return self._sum(total, a.sort)
 
     def power(self, node: ProofTerm, exponent: int) -> ProofTerm:
         """node ** exponent, exponent >= 0."""
-        result = self.number(1, node.sort)
-        for _ in range(exponent):
-            result = self.mul(result, node)
-        return result
+        return functools.reduce(self.mul, [node] * exponent) if exponent else self.number(1, node.sort)
 
     def poly(self, monomials: Mapping[tuple[ProofTerm, ...], Number], sort: Sort) -> ProofTerm:
         """A polynomial from its monomials."""
         return self._sum(dict(monomials), sort)
 
     def _sum(self, total: Monomials, sort: Sort) -> ProofTerm:
-        kept = [(atoms, _least(c)) for atoms, c in total.items() if c]
-        if len(kept) == 1 and len(kept[0][0]) == 1 and kept[0][1] == 1:
+        kept = [(atoms, c if type(c) is int else _least(c)) for atoms, c in total.items() if c]
+        if len(kept) > 1:
+            kept.sort(key=lambda item: [node.number for node in item[0]])
+        elif kept and len(kept[0][0]) == 1 and kept[0][1] == 1:
             return kept[0][0][0]
-        kept.sort(key=lambda item: [node.number for node in item[0]])
         return self._make("poly", sort, (tuple(kept),))
 
     def real(self, node: ProofTerm) -> ProofTerm:
@@ -154,9 +163,7 @@ class Arena:
             return node
         total: Monomials = {}
         for atoms, coefficient in _monomials(node):
-            moved = tuple(
-                sorted((self.app("to_real", "Real", (a,)) for a in atoms), key=lambda node: node.number)
-            )
+            moved = tuple(sorted((self.app("to_real", "Real", (a,)) for a in atoms), key=_number))
             total[moved] = total.get(moved, 0) + coefficient
         return self._sum(total, "Real")
 
@@ -168,14 +175,25 @@ class Arena:
 
     def ge(self, a: ProofTerm, b: ProofTerm) -> ProofTerm:
         """a >= b."""
-        difference = self._primitive(self.sub(a, b))
+        return self._at_least_0(self.sub(a, b))
+
+    def _at_least_0(self, node: ProofTerm) -> ProofTerm:
+        difference = self._primitive(node)
         if difference.constant is not None:
             return self.boolean(difference.constant >= 0)
         if self.never_negative(difference):
             return self.true
-        if difference.sort == "Int" and self.never_negative(self.shift(self.scale(difference, -1), -1)):
+        if difference.sort == "Int" and self.never_negative(self._complement(difference)):
             return self.false
         return self._make("ge0", "Bool", (difference,))
+
+    def _complement(self, node: ProofTerm) -> ProofTerm:
+        """-1 - node: of integers, the one is >= 0 where the other is not."""
+        found = self._complements.get(node)
+        if found is None:
+            found = self.shift(self.scale(node, -1), -1)
+            self._complements[node], self._complements[found] = found, node
+        return found
 
     def claim(self, a: ProofTerm, b: ProofTerm) -> ProofTerm:
         """a >= b, left for a solver to prove unless both are constant."""
@@ -197,14 +215,14 @@ class Arena:
             if a.op in ("true", "false") or b.op in ("true", "false"):
                 constant, other = (a, b) if a.op in ("true", "false") else (b, a)
                 return other if constant is self.true else self.negate(other)
-            first, second = sorted((a, b), key=lambda node: node.number)
+            first, second = sorted((a, b), key=_number)
             return self._make("same", "Bool", (first, second))
         difference = self.sub(a, b)
         if difference.constant is not None:
             return self.boolean(difference.constant == 0)
         if difference.sort == "Int" and (
             self.never_negative(self.shift(difference, -1))
-            or self.never_negative(self.shift(self.scale(difference, -1), -1))
+            or self.never_negative(self._complement(difference))
         ):
             return self.false
         lead = _monomials(difference)[-1][1]
@@ -228,16 +246,22 @@ class Arena:
         return self._decided[node]
 
     def _never_negative(self, node: ProofTerm, depth: int) -> bool:
-        falling = [atoms for atoms, c in _monomials(node) if c < 0]
-        if not falling and all(a in self.natural for atoms, _ in _monomials(node) for a in atoms):
+        return self._covered(dict(_monomials(node)), depth if node.sort == "Int" else 0)
+
+    def _covered(self, total: Monomials, depth: int) -> bool:
+        """Whether a sum is one of natural products and of at most `depth` known polynomials."""
+        falling = [atoms for atoms, c in total.items() if c < 0]
+        if not falling and self.natural.issuperset(itertools.chain(*total)):
             return True
-        if depth == 0 or node.sort != "Int" or (falling == [()] and depth < 2):
+        if depth == 0 or (falling == [()] and depth < 2):
             return False
-        return any(
-            self._never_negative(self.sub(node, fact), depth - 1)
-            for fact, below in zip(self.known, self._falling)
-            if any(atoms in below for atoms in falling)
-        )
+        for fact, below in zip(self.known, self._falling):
+            if not below.isdisjoint(falling):
+                rest = dict(total)
+                _accumulate(rest, fact, -1)
+                if self._covered({atoms: c for atoms, c in rest.items() if c}, depth - 1):
+                    return True
+        return False
 
     def _primitive(self, node: ProofTerm) -> ProofTerm:
         """node divided by the greatest common divisor of its coefficients."""
@@ -258,7 +282,7 @@ class Arena:
             case "not":
                 return node.args[0]  # type: ignore[no-any-return]
             case "ge0" if node.args[0].sort == "Int":
-                return self.ge(self.number(-1, "Int"), node.args[0])
+                return self._at_least_0(self._complement(node.args[0]))
         return self._make("not", "Bool", (node,))
 
     def all(self, nodes: Iterable[ProofTerm]) -> ProofTerm:
@@ -278,7 +302,7 @@ class Arena:
         flat.pop(neutral, None)
         if absorbing in flat or any(self.negate(node) in flat for node in flat):
             return absorbing
-        kept = sorted(flat, key=lambda node: node.number)
+        kept = sorted(flat, key=_number)
         if not kept:
             return neutral
         return kept[0] if len(kept) == 1 else self._make(op, "Bool", tuple(kept))
@@ -331,13 +355,13 @@ class Arena:
             case "app":
                 return self.app(node.args[0], node.sort, tuple(map(go, node.args[1:])))
             case "poly":
-                total = self.number(0, node.sort)
+                total: Monomials = {}
                 for atoms, coefficient in node.args[0]:
-                    product = self.number(coefficient, node.sort)
+                    product = self.number(1, node.sort)
                     for atom in atoms:
                         product = self.mul(product, go(atom))
-                    total = self.add(total, product)
-                return total
+                    _accumulate(total, product, coefficient)
+                return self._sum(total, node.sort)
             case "product":
                 return self.mul(go(node.args[0]), go(node.args[1]))
             case "ite":
@@ -359,8 +383,17 @@ class Arena:
         return node
 
 
+_number = operator.attrgetter("number")
+
+
 def _monomials(node: ProofTerm) -> tuple[tuple[tuple[ProofTerm, ...], Number], ...]:
     return node.args[0] if node.op == "poly" else (((node,), 1),)
+
+
+def _accumulate(total: Monomials, node: ProofTerm, factor: Number) -> None:
+    """Adds factor * node to a sum."""
+    for atoms, coefficient in _monomials(node):
+        total[atoms] = total.get(atoms, 0) + coefficient * factor
 
 
 def monomials(node: ProofTerm) -> tuple[tuple[tuple[ProofTerm, ...], Number], ...]:
@@ -368,24 +401,18 @@ def monomials(node: ProofTerm) -> tuple[tuple[tuple[ProofTerm, ...], Number], ..
     return _monomials(node)
 
 
-def children(node: ProofTerm) -> Iterator[ProofTerm]:
-    """The nodes directly inside."""
-    if node.op == "poly":
-        for atoms, _ in node.args[0]:
-            yield from atoms
-    else:
-        yield from (part for part in node.args if isinstance(part, ProofTerm))
-
-
 def walk(roots: Iterable[ProofTerm]) -> Iterator[ProofTerm]:
     """Every node inside, each once, parts before wholes."""
-    seen: set[ProofTerm] = set()
-    stack = [(node, False) for node in reversed(list(roots))]
+    begun: set[ProofTerm] = set()
+    done: set[ProofTerm] = set()
+    stack = [*roots][::-1]
     while stack:
-        node, ready = stack.pop()
-        if ready:
+        node = stack[-1]
+        if node.parts and node not in begun:
+            begun.add(node)
+            stack += node.parts
+            continue
+        stack.pop()
+        if node not in done:
+            done.add(node)
             yield node
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            stack += [(part, False) for part in children(node) if part not in seen]

@@ -77,21 +77,16 @@ class ObligationWriter:
         self, hypotheses: Sequence[ProofTerm], spoken: Sequence[ProofTerm], goal: str, steps: bool = True
     ) -> tuple[Script, Mapping[str, Prefix]]:
         """The script of a goal that speaks of some nodes. steps: with what recurrences its folds need."""
-        known: dict[ProofTerm, str] = {}
-
-        def write(node: ProofTerm) -> str:
-            return text(node, known=known)
-
         said = [*hypotheses, *spoken]
-        found = recurrences(self.world.folds, said, write) if steps else Instances()
+        found = recurrences(self.world.folds, said) if steps else Instances()
         near = self.relevance.near([*said, *found.extra])
         rest = self.relevance.rest([*said, *found.extra], near)
         nodes = list(walk([*near, *said, *found.extra]))
         more = list(walk([*near, *rest, *said, *found.extra]))
-        weak, exact = axiom_instances(nodes, write)
+        weak, exact = axiom_instances(nodes)
         # Ranges of counters are facts wherever they are wanted, which the certificate holds to their loops.
         ranges = [node for node in hypotheses if node in self.world.ranges.values()]
-        path = dict.fromkeys(write(node) for node in hypotheses if node not in ranges)
+        path = dict.fromkeys(text(node) for node in hypotheses if node not in ranges)
         facts = [fact for node in nodes for fact in self.relevance.ranges(node)]
         facts += map(self.relevance.stated, dict.fromkeys((*near, *ranges)))
         further = [fact for node in more for fact in self.relevance.ranges(node) if fact not in facts]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, Size
-from tensmith.formula.poly import FloorDiv, Poly
+from tensmith.formula.poly import FloorDiv, Monomial, Poly
 from tensmith.formula.types import I32, MachineType
 from tensmith.lifting.conditions import operators
 from tensmith.lifting.conditions.folds import Folds
@@ -260,16 +260,16 @@ class ProofWorld:
 
     def poly(self, poly: Poly, scope: Scope) -> ProofTerm:
         """A polynomial with its symbols looked up in `scope`."""
-        total = self.zero
-        for monomial, coefficient in poly.terms:
-            product = self.arena.number(coefficient, "Int")
-            for atom, power in monomial:
-                base = (
-                    self._division(atom, scope) if isinstance(atom, FloorDiv) else self._symbol(atom, scope)
-                )
-                product = self.arena.mul(product, self.arena.power(base, power))
-            total = self.arena.add(total, product)
-        return total
+        return self.arena.add(
+            self.zero, *(self._monomial(monomial, factor, scope) for monomial, factor in poly.terms)
+        )
+
+    def _monomial(self, monomial: Monomial, factor: int, scope: Scope) -> ProofTerm:
+        product = self.arena.number(factor, "Int")
+        for atom, power in monomial:
+            base = self._division(atom, scope) if isinstance(atom, FloorDiv) else self._symbol(atom, scope)
+            product = self.arena.mul(product, self.arena.power(base, power))
+        return product
 
     def _division(self, division: FloorDiv, scope: Scope) -> ProofTerm:
         top, bottom = self.poly(division.top, scope), self.poly(division.bottom, scope)
