@@ -74,6 +74,7 @@ BENCHES = (
     Bench("peers", "compress.peers", 150, ("--fronts", str(FRONTS)), (*_ONE, "--quick", "--seconds", "6")),
     Bench("lifting_differential", "lifting.differential", 180, quick=("--inputs", "50", "--groups", "own")),
     Bench("searches", "compress.searches", 240, (), (*_ONE, "--time-budget", "45s"), readme=False),
+    Bench("workers", "compress.workers", 3, (), ("--turns", "2", "--samples", "500"), readme=False),
     Bench("import_speed", "compress.import_speed", 5, (), ("--only", "resnet18"), readme=False),
     Bench("calibration_memory", "compress.calibration_memory", 3, readme=False),
     Bench("native_tuning", "native.tuning", 35, (), (*_SMALL, "--budget", "10"), readme=False),

@@ -17,7 +17,7 @@ FLOORS = (
     {"formula", "data", "report", "ctext"},
     {"ir"},
     {"rewrite", "equality", "backend", "frontend", "hardware", "kernel"},
-    {"verify", "engine", "egraph"},
+    {"verify", "engine", "egraph", "workers"},
     {"evaluate", "tune"},
     {"search", "config"},
     {"deploy", "request", "compression", "preview", "explain", "diagnosis", "suggestion", "lifting", "superoptimize"},

@@ -113,6 +113,17 @@ def entries(room: Path) -> list[Path]:
     return [path for path in room.iterdir() if not path.name.startswith(".")] if room.is_dir() else []
 
 
+def tidy(newest: Path, most_bytes: int) -> None:
+    """Removes the entries beside `newest` used least recently until all are small enough; never that one."""
+    with contextlib.suppress(OSError):  # another process tidies as well
+        found = sorted(entries(newest.parent), key=lambda folder: folder.stat().st_mtime, reverse=True)
+        total = 0
+        for folder in found:
+            total += sum(file.stat().st_size for file in folder.iterdir())
+            if total > most_bytes and folder != newest:
+                shutil.rmtree(folder)
+
+
 def files_of(entry: Path) -> list[Path]:
     """The files that were made, without what the cache says of them."""
     return sorted(path for path in entry.iterdir() if path.name != RECORD)

@@ -13,6 +13,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -176,6 +177,11 @@ def run(
     with Child(command, limits, cwd=folder, env=environment, text=True, errors="replace", **pipes) as child:
         stdout, stderr = child.communicate(seconds)
         return ProcessResult(child.wait(), stdout, stderr)
+
+
+def same_modules() -> dict[str, str]:
+    """The environment in which another interpreter finds the modules that this one does."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)}
 
 
 def signal_name(code: int) -> str:

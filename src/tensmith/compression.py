@@ -34,6 +34,7 @@ from tensmith.evaluate.energy import rapl_counter
 from tensmith.evaluate.judge import Judge
 from tensmith.evaluate.latency import BUSY
 from tensmith.evaluate.pace import ATTEMPT, CHECK, SAMPLE, Pace
+from tensmith.evaluate.sharing import shared
 from tensmith.hardware import detect_cpu
 from tensmith.hardware.target import HOST
 from tensmith.interrupt import postponed, unmissed
@@ -53,6 +54,7 @@ from tensmith.search.space import space_of
 from tensmith.search.strategy import STRATEGIES, Quest, Strategy
 from tensmith.search.trial import Standard, Trials
 from tensmith.verify.runs import Checker
+from tensmith.workers.choice import choose_workers
 
 # Shares of the time budget: judging one candidate, and the field check of an exact run, which always finishes
 # two primes.
@@ -108,15 +110,19 @@ def compress(
     config = make_config(model=str(path), data=data if isinstance(data, str) else "", **options)
     strategy = STRATEGIES[config.search]
     strategy.demand()
-    request = read_request(config, data, module, example_inputs)
     voice = _Voice(progress or (lambda _: None))
+    request = read_request(config, data, module, example_inputs)
     seen = fingerprint(request.splits, request.dataset.task == "classification")
     identity = run_identity(config, request.identity, seen, evaluation)
-    with RunFolder(Path(output), config, identity, resume) as folder:
+    with (
+        choose_workers(config.workers, config.ray) as workers,
+        RunFolder(Path(output), config, identity, resume) as folder,
+    ):
         request = request.on_disk()
         task = judged_by(request, config, voice.tell, evaluation)
         example = task.example(request.program, request.splits.search)
-        judge = Judge(task, example, config.threads, detect_cpu().cores)
+        sharing = shared(workers, request.dataset, request.splits, task, voice.tell)
+        judge = Judge(task, example, config.threads, detect_cpu().cores, sharing)
         if changed := forget_other_engines(folder.checkpoint, engine_versions(request.engines)):
             voice.tell(changed)
         standard = _standard(request, config, judge, folder.checkpoint, voice)

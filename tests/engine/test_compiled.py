@@ -11,6 +11,7 @@ import pytest
 from tiny_models import conv_relu
 
 from own_cache import own_cache
+from tensmith import cache
 from tensmith.engine import ENGINES, compiled
 from tensmith.errors import EngineError
 from tensmith.kernel import ConvolutionProblem, candidates, host_isa
@@ -82,7 +83,7 @@ def test_folders_used_least_recently_go(model: Path, monkeypatch: pytest.MonkeyP
         os.utime(other, (1e9 - age, 1e9 - age))
     size = sum(file.stat().st_size for file in newest.iterdir())
     monkeypatch.setattr(compiled, "_MOST_BYTES", size + 1500)
-    compiled._tidy(newest)
+    cache.tidy(newest, compiled._MOST_BYTES)
     assert sorted(folder.name for folder in newest.parent.iterdir()) == sorted([newest.name, "young"])
 
 

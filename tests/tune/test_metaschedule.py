@@ -19,6 +19,7 @@ from tensmith.backend.native.choose.choosers import estimated
 from tensmith.backend.native.choose.measured import metascheduled
 from tensmith.backend.native.emit.loader import Model
 from tensmith.engine import ENGINES
+from tensmith.engine.module_worker import ModuleWorker, WorkerEnded
 from tensmith.errors import EngineError
 from tensmith.kernel import ConvolutionProblem, Epilogue, host_isa
 from tensmith.kernel.epilogue import Activation
@@ -30,7 +31,6 @@ from tensmith.tune.tvm import metaschedule
 from tensmith.tune.tvm.definition import definition, shapes, target
 from tensmith.tune.tvm.metaschedule import MetaSchedule, scheduled_seconds
 from tensmith.tune.tvm.schedule import Unusable, argument_names, extracted
-from tensmith.tune.worker import ModuleWorker, WorkerEnded
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "kernel"))
 from kernel_runs import reference, rounding_bound, run_kernel, sample

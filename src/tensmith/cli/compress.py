@@ -79,6 +79,13 @@ def compress(
         int | None, typer.Option(help="Test samples to judge the front by. [default: all]")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of all that is drawn. [default: 0]")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes that judge candidates together. [default: 1]")
+    ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Judge on the nodes of a Ray cluster: HOST:PORT, or auto."),
+    ] = None,
     output: Annotated[Path, typer.Option(help="The folder to write.")] = Path("tensmith-out"),
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
     config: Annotated[
@@ -100,7 +107,7 @@ def compress(
         "max_memory": max_memory, "max_energy": max_energy, "prefer": prefer,
         "time_budget": time_budget, "search": search, "hardware": hardware, "alpha": alpha, "beta": beta,
         "calibration_samples": calibration_samples, "search_samples": search_samples,
-        "held_out_samples": held_out_samples, "seed": seed,
+        "held_out_samples": held_out_samples, "seed": seed, "workers": workers, "ray": ray,
     }  # fmt: skip
     settings = _configuration({name: value for name, value in given.items() if value is not None}, config)
     if dry_run:

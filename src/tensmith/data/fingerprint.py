@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 
 import numpy as np
 
-from tensmith.data.dataset import Array, by_name
+from tensmith.data.dataset import Array, DatasetPart, by_name
 from tensmith.data.split import Splits
 
 _SAMPLES = 16
@@ -22,14 +23,24 @@ def fingerprint(splits: Splits, classification: bool) -> str:
     fitting, judging = splits.calibration.part, splits.held_out.part
     for part in (fitting,) if fitting is judging else (fitting, judging):
         digest.update(f"part of {len(part)}".encode())
-        chosen = np.unique(np.linspace(0, len(part) - 1, _SAMPLES).astype(np.int64))
         if classification:
             digest.update(_bytes(part.labels(np.arange(len(part)))))
-        for index in chosen:  # one at a time: shapes may differ
-            for name, array in sorted(by_name(part.inputs([index])).items()):
-                digest.update(name.encode() + _bytes(array))
-            digest.update(_bytes(part.labels([index])))
+        for sample in _samples(part):
+            digest.update(sample)
     return digest.hexdigest()
+
+
+def part_digest(part: DatasetPart) -> str:
+    """Hex SHA-256 of the number of samples of a part, and of some of them with their labels."""
+    return hashlib.sha256(b"".join((f"part of {len(part)}".encode(), *_samples(part)))).hexdigest()
+
+
+def _samples(part: DatasetPart) -> Iterator[bytes]:
+    """Some samples spread over a part, one at a time: shapes may differ."""
+    for index in np.unique(np.linspace(0, len(part) - 1, _SAMPLES).astype(np.int64)):
+        for name, array in sorted(by_name(part.inputs([index])).items()):
+            yield name.encode() + _bytes(array)
+        yield _bytes(part.labels([index]))
 
 
 def _bytes(array: Array | None) -> bytes:

@@ -70,6 +70,13 @@ def open_dataset(spec: str, **options: Any) -> Dataset:
     return dataclasses.replace(dataset, name=dataset.name or kind, source=spec)
 
 
+def absolute(spec: str) -> str:
+    """The same dataset, named as from any folder of this machine."""
+    kind, _, rest = spec.partition(":")
+    path, mark, query = (rest, "", "") if Path(rest).exists() else rest.partition("?")
+    return f"{kind}:{Path(path).absolute()}{mark}{query}" if Path(path).exists() else spec
+
+
 def _converted(chosen: DatasetReader, options: dict[str, Any]) -> dict[str, Any]:
     """Checks option names against the reader's signature; text becomes int where that is annotated."""
     parameters = list(inspect.signature(chosen.open).parameters.values())[1:]

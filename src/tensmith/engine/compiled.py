@@ -11,7 +11,6 @@ import functools
 import hashlib
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
@@ -110,7 +109,7 @@ def compiled_folder(path: Path, sizes: Mapping[str, int], options: CompileOption
     folder = cache.find(room, of)
     if folder is None:
         folder = cache.keep(room, of, lambda made: compile_anew(path, made, sizes, options))
-        _tidy(folder)
+        cache.tidy(folder, _MOST_BYTES)
     os.utime(folder)
     return folder
 
@@ -138,17 +137,6 @@ def _limits() -> Limits:
     """Seconds of all processors, and so much address space that only what runs away meets the end of it."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return Limits(_LONGEST_SECONDS * (os.cpu_count() or 1), max(16 << 30, 2 * physical))
-
-
-def _tidy(newest: Path) -> None:
-    """Removes the folders used least recently until all together are small enough; never the newest."""
-    with contextlib.suppress(OSError):  # another process tidies as well
-        found = sorted(cache.entries(newest.parent), key=lambda folder: folder.stat().st_mtime, reverse=True)
-        total = 0
-        for folder in found:
-            total += sum(file.stat().st_size for file in folder.iterdir())
-            if total > _MOST_BYTES and folder != newest:
-                shutil.rmtree(folder)
 
 
 def _of(path: Path, sizes: Mapping[str, int], options: CompileOptions) -> dict[str, str]:

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from tensmith.children import Child, Ending, signal_name
+from tensmith.children import Child, Ending, same_modules, signal_name
 from tensmith.engine.base import ENGINES, Arrays, Session
 from tensmith.engine.frame import read_frame, write_frame
 from tensmith.engine.signature import TensorSpec
@@ -71,7 +71,7 @@ class SessionWorker(Session, Ending):
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)},
+            env=same_modules(),
         )
         try:
             answer, _ = self._ask(

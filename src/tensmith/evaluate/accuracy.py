@@ -17,7 +17,8 @@ from tensmith.evaluate.outcome import Array, Classification, LanguageModel, Scor
 Model = Callable[[Inputs], dict[str, Array]]
 Preprocess = Callable[[Array], Array]
 
-_MOST_SAMPLES = 64
+# Samples of the largest batch; smaller ones halve it, so that shards of whole batches cut none.
+MOST_SAMPLES = 64
 _MOST_BYTES = 16 << 20
 _ASSUMED_SIZE = 128
 _ASSUMED_ITEM = 4
@@ -113,7 +114,7 @@ def score(
 
 
 def best_batch_size(session: Session) -> int:
-    """Samples to run at once: as the file or the engine fixes it, else many (up to 64, 16 MiB).
+    """Samples to run at once: as the file or the engine fixes it, else a power of two (up to 64, 16 MiB).
 
     With an operator that quantizes by the batch it is 1: what is deployed sees one sample at a time.
     """
@@ -125,7 +126,8 @@ def best_batch_size(session: Session) -> int:
     specs = (*session.inputs, *session.outputs)
     if session.operators & _BATCH_DEPENDENT or not all(spec.shape for spec in specs):
         return 1
-    return max(1, min(_MOST_SAMPLES, _MOST_BYTES // max(1, sum(map(_sample_bytes, specs)))))
+    most = max(1, min(MOST_SAMPLES, _MOST_BYTES // max(1, sum(map(_sample_bytes, specs)))))
+    return int(2 ** math.floor(math.log2(most)))
 
 
 def as_model(session: Session, preprocess: Preprocess | None = None) -> Model:

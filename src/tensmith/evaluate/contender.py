@@ -47,14 +47,22 @@ class Contender:
         return sizes_in(self.path, inputs)
 
     def to_judge(self, inputs: Arrays, threads: int, judging_threads: int) -> SessionWorker:
-        """A worker that has loaded the file for any number of samples; accuracy needs no quiet machine.
+        """A worker that has loaded the file to judge it; accuracy needs no quiet machine."""
+        sizes, used = self.judging(inputs, threads, judging_threads)
+        return SessionWorker(
+            self.engine, self.path, used, sizes=sizes, timeout=_JUDGING_SECONDS, **dict(self.settings)
+        )
+
+    def judging(
+        self, inputs: Arrays, threads: int, judging_threads: int
+    ) -> tuple[dict[str, int] | None, int]:
+        """The sizes that the file is loaded for to be judged, None for any, and the threads.
 
         Native code is cut for its threads and sizes: what ships is what is judged.
         """
-        compiling = self.engine in COMPILING
-        sizes = sizes_in(self.path, inputs) if compiling else None
-        used, limit = threads if compiling else judging_threads, _JUDGING_SECONDS
-        return SessionWorker(self.engine, self.path, used, sizes=sizes, timeout=limit, **dict(self.settings))
+        if self.engine in COMPILING:
+            return sizes_in(self.path, inputs), threads
+        return None, judging_threads
 
     def compiled(self, inputs: Arrays, threads: int) -> Path | None:
         """The folder it is compiled to for the sizes of `inputs`; None where nothing is compiled."""

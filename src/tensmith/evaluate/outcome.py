@@ -32,7 +32,7 @@ class Classification:
     """
 
     predicted: Array
-    labels: Array | None
+    labels: Array | None = None
 
     @property
     def correct(self) -> Array:
@@ -99,6 +99,9 @@ class LanguageModel:
         rows = np.stack([self.nats - original.nats, original.nats], axis=1)
         low, high = bootstrap(rows, _ratio)
         return spread(100 * float(_ratio(rows)), 100 * low, 100 * high, "%")
+
+
+Answers = Classification | LanguageModel
 
 
 def _ratio(rows: Array) -> Array:

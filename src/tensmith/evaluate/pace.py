@@ -25,7 +25,11 @@ class Pace:
         """Notes what the block took, divided by `count`; a block that fails says nothing."""
         began = time.monotonic()
         yield
-        self._seconds[part].append((time.monotonic() - began) / max(1, count))
+        self.note(part, (time.monotonic() - began) / max(1, count))
+
+    def note(self, part: str, seconds: float) -> None:
+        """Notes what a part took."""
+        self._seconds[part].append(seconds)
 
     def longest(self, part: str) -> float:
         """What the next `part` may take."""

@@ -12,7 +12,7 @@ from tensmith.data import Dataset, ImageForm, Subset
 from tensmith.engine.base import Session
 from tensmith.errors import UsageError
 from tensmith.evaluate.accuracy import Model, Preprocess, classify, model_language, score
-from tensmith.evaluate.outcome import Classification, Outcome
+from tensmith.evaluate.outcome import Answers, Classification, LanguageModel, Outcome
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
 
@@ -57,10 +57,17 @@ class Task:
         """What `session` answers on `view`. Agreement is with `original`, or with itself where None."""
         if self.evaluation is not None:
             return score(session, view, self.evaluation, preprocess=self.preprocess)
+        return self.judged(self.answers(session, view), original)
+
+    def answers(self, session: Session, view: Subset) -> Answers:
+        """What `session` answers on `view`, sample by sample."""
         if self.measure == "loss":
             return model_language(session, view)
-        answers = classify(session, view, preprocess=self.preprocess)
-        if self.measure == "accuracy":
+        return classify(session, view, preprocess=self.preprocess)
+
+    def judged(self, answers: Answers, original: Outcome | None) -> Outcome:
+        """Answers as what they are judged by; see `outcome`."""
+        if isinstance(answers, LanguageModel) or self.measure == "accuracy":
             return answers
         truth = original.predicted if isinstance(original, Classification) else answers.predicted
         return Classification(answers.predicted, truth)

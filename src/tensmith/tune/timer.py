@@ -9,13 +9,13 @@ import numpy as np
 
 from tensmith.children import Ending
 from tensmith.engine.frame import Array
+from tensmith.engine.module_worker import ModuleWorker, WorkerEnded
 from tensmith.errors import EngineError
 from tensmith.files import TemporaryFolder
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.alone import text_alone
 from tensmith.kernel.toolchain import compile_library
 from tensmith.tune.trial import KernelTrial, given, trial
-from tensmith.tune.worker import ModuleWorker, WorkerEnded
 
 LONGEST_COMPILE_SECONDS = 60.0
 PATIENCE_SECONDS = 30.0

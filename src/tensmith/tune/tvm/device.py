@@ -17,6 +17,7 @@ import numpy as np
 
 from tensmith.children import Ending
 from tensmith.engine.frame import Array
+from tensmith.engine.module_worker import ModuleWorker, WorkerEnded
 from tensmith.errors import EngineError, TensmithError, UsageError
 from tensmith.files import TemporaryFolder
 from tensmith.hardware.cpu import features_of, model_of, parse_cpuinfo
@@ -28,7 +29,6 @@ from tensmith.kernel.toolchain import compile_library
 from tensmith.tune.timer import LONGEST_COMPILE_SECONDS, PATIENCE_SECONDS
 from tensmith.tune.trial import trial
 from tensmith.tune.tvm.packages import check_packages
-from tensmith.tune.worker import ModuleWorker, WorkerEnded
 
 _ARCHITECTURES = ("x86_64", "aarch64")
 _MOST_TEXT_BYTES = 1 << 20

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tensmith.children import Ending
+from tensmith.engine.module_worker import ModuleWorker, WorkerEnded
 from tensmith.errors import EngineError
 from tensmith.kernel.scheduled import Scheduled, keep, scheduled
 from tensmith.tune.agreement import check_agreement
@@ -20,7 +21,6 @@ from tensmith.tune.search import Budget, Tell, TuningSearch, TuningTask
 from tensmith.tune.timer import Timer
 from tensmith.tune.tvm.definition import definition, shapes, target
 from tensmith.tune.tvm.packages import check_packages
-from tensmith.tune.worker import ModuleWorker, WorkerEnded
 
 _PATIENCE_SECONDS = 600.0
 _LOOK_SECONDS = 0.12

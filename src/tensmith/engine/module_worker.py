@@ -9,7 +9,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from tensmith.children import Child, Ending
+from tensmith.children import Child, Ending, same_modules
 from tensmith.engine.frame import Array, read_frame, write_frame
 from tensmith.errors import EngineError
 
@@ -57,6 +57,12 @@ class ModuleWorker(Ending):
         finally:
             watch.cancel()
 
+    def kill(self) -> None:
+        """Ends the process at once, from another thread than the one that asks: that one is told it died."""
+        process = self._process
+        if process is not None:
+            process.kill()
+
     def end(self) -> None:
         """Ends the process, which may say goodbye to others; a later request starts another one."""
         process, self._process = self._process, None
@@ -79,5 +85,6 @@ class ModuleWorker(Ending):
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
+                env=same_modules(),
             )
         return self._process

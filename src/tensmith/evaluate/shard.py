@@ -1,0 +1,95 @@
+"""The job of judging a part of the samples: what a worker does for evaluate.sharing."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensmith.backend.native.emit.loader import cpu_flags
+from tensmith.data import Dataset, Preprocess, Subset, open_dataset
+from tensmith.data.fingerprint import part_digest
+from tensmith.engine.base import ENGINES, Session, available
+from tensmith.engine.compiled import TUNED, code_revision, timings_revision
+from tensmith.evaluate.outcome import Answers, Classification, LanguageModel
+from tensmith.evaluate.task import Task
+from tensmith.formula.arith import Array
+
+RUNNER = f"{__name__}:ShardRunner"
+
+
+def task_json(task: Task) -> dict[str, Any] | None:
+    """A task as JSON; None if it holds functions of the user's."""
+    if task.evaluation is not None or not isinstance(task.preprocess, Preprocess | None):
+        return None
+    return {"measure": task.measure, "preprocess": task.preprocess and asdict(task.preprocess)}
+
+
+def _task(document: Mapping[str, Any]) -> Task:
+    chosen = document["preprocess"]
+    preprocess = chosen and Preprocess(chosen["name"], tuple(chosen["mean"]), tuple(chosen["std"]))
+    return Task(document["measure"], preprocess)
+
+
+class ShardRunner:
+    """Judges shards; the data stay open, and the model until another one comes."""
+
+    def __init__(self) -> None:
+        self._dataset = lru_cache(1)(open_dataset)
+        self._loaded: tuple[Any, Session] | None = None
+
+    def answer(
+        self, request: Mapping[str, Any], arrays: Mapping[str, Array], folder: Path
+    ) -> tuple[dict[str, Any], dict[str, Array]]:
+        """See workers.serve.Runner. Without samples: of which kind the machine is, and what its data are."""
+        dataset = self._dataset(request["data"])
+        if "indices" not in arrays:
+            return _kind(dataset, request["parts"]), {}
+        began = time.monotonic()
+        session = self._session(request["model"], folder)
+        seconds = time.monotonic() - began
+        view = Subset(dataset.part(request["part"]), arrays["indices"])
+        return {"loading": seconds}, answer_arrays(_task(request["task"]).answers(session, view))
+
+    def _session(self, model: Mapping[str, Any], folder: Path) -> Session:
+        key = (dict(model), folder)
+        if self._loaded is None or self._loaded[0] != key:
+            if self._loaded is not None:
+                self._loaded[1].close()
+                self._loaded = None
+            importlib.import_module(model["module"])
+            engine, path = ENGINES[model["engine"]], folder / model["file"]
+            engine.start()
+            session = engine.prepare(path, model["threads"], sizes=model["sizes"], **model["settings"])
+            self._loaded = key, session
+        return self._loaded[1]
+
+
+def _kind(dataset: Dataset, parts: list[str]) -> dict[str, str]:
+    """All that makes answers on two machines the same, in the words of what differs."""
+    data = " ".join(part_digest(dataset.part(name)) for name in parts)
+    return {
+        "data": data,
+        "processor": " ".join(sorted(cpu_flags())),
+        "version of tensmith": code_revision(),
+        "set of kernel timings": timings_revision(TUNED),
+        "set of engines": " ".join(f"{name} {ENGINES[name].version()}" for name in sorted(available())),
+    }
+
+
+def answer_arrays(answers: Answers) -> dict[str, Array]:
+    """What was answered, sample by sample, by name."""
+    named = {field.name: getattr(answers, field.name) for field in fields(answers)}
+    return {name: array for name, array in named.items() if array is not None}
+
+
+def joined_answers(parts: list[dict[str, Array]]) -> Answers:
+    """The answers of shards, in order, as those of one view."""
+    kind = LanguageModel if "nats" in parts[0] else Classification
+    return kind(**{name: np.concatenate([part[name] for part in parts]) for name in parts[0]})

@@ -1,0 +1,103 @@
+"""Judging shared among workers: each takes some of the samples, and reads them itself.
+
+A shard holds whole batches, so that a sample has the neighbours that it has when one process judges all. Each
+worker runs one thread, where one process alone runs one a processor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tensmith.data import Dataset, DatasetPart, Splits, Subset
+from tensmith.data.opening import absolute
+from tensmith.engine.base import ENGINES
+from tensmith.evaluate.accuracy import MOST_SAMPLES
+from tensmith.evaluate.contender import Contender
+from tensmith.evaluate.outcome import Answers
+from tensmith.evaluate.shard import RUNNER, ShardRunner, joined_answers, task_json
+from tensmith.evaluate.task import Task
+from tensmith.frontend.model_files import model_files
+from tensmith.workers.base import Job, Workers, WorkersLost
+
+# So many shards a worker, that nobody waits long for the last one; a loss costs no more than a shard.
+_SHARDS_A_WORKER, _MOST_BATCHES = 8, 4
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """Workers that know the data by its name. task: as JSON. `tell` hears what does not go as asked."""
+
+    workers: Workers
+    source: str
+    parts: Mapping[str, DatasetPart]
+    task: Mapping[str, Any]
+    tell: Callable[[str], None]
+
+    def admit(self) -> None:
+        """Keeps the workers of this machine's kind that see the same data; says which are left out."""
+        request = {"data": self.source, "parts": list(self.parts)}
+        here, _ = ShardRunner().answer(request, {}, Path())
+        if left_out := self.workers.admit(Job(RUNNER, request), here):
+            self.tell(f"workers that are not used: {'; '.join(sorted(set(left_out)))}")
+
+    def answers(
+        self, contender: Contender, view: Subset, sizes: dict[str, int] | None, threads: int
+    ) -> tuple[Answers, float] | None:
+        """What a contender answers, and the seconds that loading it took; None if one process is to find out.
+
+        That is where there are few samples, nobody to share them with, or nothing that workers could read.
+        """
+        part = next((name for name, part in self.parts.items() if part is view.part), None)
+        files = tuple(model_files(contender.path))
+        together = all(file.parent == contender.path.parent for file in files)
+        if not len(self.workers) or len(view) <= 2 * MOST_SAMPLES or part is None or not together:
+            return None
+        model = {
+            "file": contender.path.name,
+            "engine": contender.engine,
+            "module": type(ENGINES[contender.engine]).__module__,
+            "settings": dict(contender.settings),
+            "sizes": sizes,
+            "threads": threads,
+        }
+        request = {
+            "data": self.source,
+            "part": part,
+            "task": self.task,
+            "model": model,
+        }
+        try:
+            found = self.workers.map(self._jobs(request, view, files))
+        except WorkersLost:
+            self.tell("all workers were lost, and this process went on alone")
+            return None
+        joined = joined_answers([arrays for _, arrays in found])
+        return joined, max(answer["loading"] for answer, _ in found)
+
+    def _jobs(self, request: dict[str, Any], view: Subset, files: tuple[Path, ...]) -> list[Job]:
+        batches = math.ceil(len(view) / MOST_SAMPLES)
+        size = MOST_SAMPLES * min(_MOST_BATCHES, math.ceil(batches / (_SHARDS_A_WORKER * len(self.workers))))
+        starts = range(0, len(view), size)
+        return [Job(RUNNER, request, {"indices": view.indices[at : at + size]}, files) for at in starts]
+
+
+def shared(
+    workers: Workers, dataset: Dataset, splits: Splits, task: Task, tell: Callable[[str], None]
+) -> Sharing | None:
+    """How `workers` share what is judged; None where there are none, or they cannot know what to judge by."""
+    if not len(workers):
+        return None
+    described = task_json(task)
+    if not dataset.source or described is None:
+        what = "the evaluation function" if dataset.source else "the data"
+        tell(f"one process judges: {what} came from Python, and workers know only data named KIND:PATH")
+        return None
+    used = (splits.search.part, splits.held_out.part)
+    parts = {name: part for name in dataset.parts if (part := dataset.part(name)) in used}
+    sharing = Sharing(workers, absolute(dataset.source), parts, described, tell)
+    sharing.admit()
+    return sharing

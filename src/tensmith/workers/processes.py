@@ -1,0 +1,37 @@
+"""Workers that are processes of this machine."""
+
+from __future__ import annotations
+
+from tensmith.engine.module_worker import ModuleWorker, WorkerEnded
+from tensmith.workers.base import PATIENCE_SECONDS, Answer, Job, Worker, WorkerLost, Workers
+
+
+class ProcessWorker(Worker):
+    """A process, which another one follows when it dies."""
+
+    name = "a process"
+
+    def __init__(self) -> None:
+        self._process = ModuleWorker(("tensmith.workers.serve",), PATIENCE_SECONDS)
+
+    def ask(self, job: Job) -> Answer:
+        """See Worker."""
+        folder = str(job.files[0].parent.absolute()) if job.files else ""
+        asked = {"runner": job.runner, "request": dict(job.request), "folder": folder}
+        try:
+            return self._process.ask(asked, job.arrays)
+        except WorkerEnded as error:
+            raise WorkerLost(str(error)) from error
+
+    def kill(self) -> None:
+        """See Worker."""
+        self._process.kill()
+
+    def end(self) -> None:
+        """See Ending."""
+        self._process.end()
+
+
+def processes(count: int) -> Workers:
+    """So many workers on this machine."""
+    return Workers(ProcessWorker() for _ in range(count))

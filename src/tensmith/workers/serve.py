@@ -1,0 +1,66 @@
+"""The side of a worker: whatever it runs on, jobs come to a desk.
+
+    python -m tensmith.workers.serve
+
+serves one in a process: a request is a frame (see engine.frame) of a job, whose files are in the folder that
+it names. The process ends when its parent closes the pipe.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from tensmith.engine.frame import Array, read_frame, write_frame
+from tensmith.errors import TensmithError
+from tensmith.workers.base import Answer
+
+
+class Runner(Protocol):
+    """Answers jobs of one kind; it may keep what the next one will need too."""
+
+    def answer(self, request: Mapping[str, Any], arrays: Mapping[str, Array], folder: Path) -> Answer:
+        """What comes of a job, whose files lie in `folder`."""
+
+
+class Desk:
+    """Answers jobs of any kind, one at a time."""
+
+    def __init__(self) -> None:
+        self._runners: dict[str, Runner] = {}
+
+    def answer(self, job: Mapping[str, Any], arrays: Mapping[str, Array], folder: Path) -> Answer:
+        """{"answer": JSON} and arrays, or {"error": the name of a TensmithError, "says": its sentence}."""
+        try:
+            found, results = self._runner(job["runner"]).answer(job["request"], arrays, folder)
+        except TensmithError as error:
+            return {"error": type(error).__name__, "says": str(error)}, {}
+        except Exception as error:
+            return {"error": "", "says": f"{type(error).__name__}: {error}"}, {}
+        return {"answer": found}, results
+
+    def _runner(self, name: str) -> Runner:
+        if name not in self._runners:
+            module, _, kind = name.partition(":")
+            self._runners[name] = getattr(importlib.import_module(module), kind)()
+        return self._runners[name]
+
+
+def main() -> None:
+    """Serves until the pipe closes."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # native code likes to print
+    desk = Desk()
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        while True:
+            job, arrays = read_frame(sys.stdin.buffer)
+            write_frame(answers, *desk.answer(job, arrays, Path(job["folder"])))
+
+
+if __name__ == "__main__":
+    main()

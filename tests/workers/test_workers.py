@@ -1,0 +1,107 @@
+"""Workers: answers in the order of the jobs, whoever is lost on the way; errors as if one had done it all."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sample_jobs import RUNNER
+
+from command_line import refused, tensmith
+from tensmith.errors import DataError, EngineError
+from tensmith.workers.base import Job, Workers, WorkersLost
+from tensmith.workers.choice import choose_workers
+from tensmith.workers.processes import processes
+
+
+def job(do: str, **request: object) -> Job:
+    return Job(RUNNER, {"do": do, **request})
+
+
+@pytest.fixture
+def three() -> Iterator[Workers]:
+    with processes(3) as workers:
+        yield workers
+
+
+def when(happened: Callable[[], bool], act: Callable[[], object]) -> None:
+    """Acts from another thread when something has happened, at the latest after a minute."""
+
+    def wait() -> None:
+        deadline = time.monotonic() + 60
+        while not happened() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        act()
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def test_answers_come_in_the_order_of_the_jobs(three: Workers) -> None:
+    jobs = [
+        Job(RUNNER, {"do": "square", "number": n, "seconds": 0.1 * (n == 0)}, {"x": np.arange(n)})
+        for n in range(8)
+    ]
+    answers = three.map(jobs)
+    assert [found["number"] for found, _ in answers] == list(range(8))
+    assert all(np.array_equal(arrays["x"], np.arange(n) ** 2) for n, (_, arrays) in enumerate(answers))
+
+
+def test_a_job_is_done_again_where_its_worker_died(three: Workers, tmp_path: Path) -> None:
+    others = [job("square", number=n) for n in range(3)]
+    first, *rest = three.map([job("die", times=2, folder=str(tmp_path)), *others])
+    assert first[0] == {"deaths": 2}
+    assert [found["number"] for found, _ in rest] == [0, 1, 2]
+
+
+def test_a_job_of_which_every_worker_dies_is_an_error(three: Workers, tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="its worker died, 3 times"):
+        three.map([job("die", times=9, folder=str(tmp_path))])
+    assert three.map([job("square", number=1)])[0][0] == {"number": 1}
+
+
+def test_of_several_errors_it_is_that_of_the_first_job(three: Workers) -> None:
+    with pytest.raises(DataError, match="job 0 is refused"):
+        three.map([job("refuse", number=n, seconds=0.2 if n == 0 else 0.0) for n in range(6)])
+
+
+def test_an_interrupt_ends_what_hangs(three: Workers, tmp_path: Path) -> None:
+    when((tmp_path / "hangs").exists, lambda: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        three.map([job("hang", folder=str(tmp_path)) for _ in range(5)])
+
+
+def test_workers_that_answer_otherwise_are_left_out(three: Workers, tmp_path: Path) -> None:
+    assert three.admit(job("square", number=1), {"number": 1}) == []
+    assert three.admit(job("die", times=1, folder=str(tmp_path)), {"deaths": 1}) == ["a process (died)"]
+    assert three.admit(job("square", number=1), {"number": 2}) == 2 * ["a process (another number than here)"]
+    with pytest.raises(WorkersLost):
+        three.map([job("square", number=1)])
+
+
+def test_one_process_needs_no_worker() -> None:
+    assert len(choose_workers(1, "")) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--workers", "0"), ("workers", "greater than or equal to 1")),
+        (("--workers", "2", "--ray", "auto"), ("--workers", "--ray", "one of them")),
+        (("--ray", "nowhere"), ("HOST:PORT", "nowhere")),
+        (("--ray", "127.0.0.1:1"), ("127.0.0.1:1", "refused")),
+    ],
+)
+def test_wrong_workers_are_refused_in_one_sentence(
+    options: tuple[str, ...], words: tuple[str, ...], tiny: Path
+) -> None:
+    if "--ray" in options and "--workers" not in options:
+        pytest.importorskip("ray", reason="Ray is not installed")
+    result = tensmith("compress", "tiny.onnx", "--data", "npz:tiny.npz", *options, folder=tiny)
+    refused(result, 2, *words)
+    assert not (tiny / "tensmith-out").exists()
