@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -57,3 +59,10 @@ def test_integers() -> None:
 def test_other_sizes_are_refused_with_both(shape: Sizes) -> None:
     with pytest.raises(DataError, match=r"3 channels and 4 x 6 pixels do not fit .*size"):
         fed(RGB, shape)
+
+
+def test_what_is_written_down_is_read_again() -> None:
+    before = ImageInput(parse_preprocess("0.5/0.1"), ImageForm.of((None, 4, 6, 1), U8, (3, 4, 6)))
+    after = ImageInput.from_json(json.loads(json.dumps(before.to_json())))
+    assert after == before
+    np.testing.assert_array_equal(after(RGB), before(RGB))

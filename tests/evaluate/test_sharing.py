@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from linear_model import save_linear
 
-from tensmith.data import Preprocess, open_dataset, split
+from tensmith.data import ImageForm, ImageInput, open_dataset, parse_preprocess, split
+from tensmith.data.images import FIRST
 from tensmith.errors import DataError
 from tensmith.evaluate.contender import Contender
 from tensmith.evaluate.judge import Judge
@@ -79,7 +80,9 @@ def test_what_came_from_python_is_judged_here(workers: Workers, samples: Path) -
 def test_data_that_do_not_fit_are_refused_alike(workers: Workers, samples: Path, tmp_path: Path) -> None:
     dataset = open_dataset(f"npz:{samples}")
     splits = split(dataset, 50, 50)
-    task = Task("accuracy", Preprocess("unit", (0.0,), (255.0,)))
+    task = Task(
+        "accuracy", ImageInput(parse_preprocess("unit"), ImageForm(FIRST, FEATURES, np.dtype(np.float32)))
+    )
     sharing = shared(workers, dataset, splits, task, print)
     path = save_linear(tmp_path / "linear.onnx", "batch", np.ones((FEATURES, CLASSES)))
     example = {"x": np.zeros((1, FEATURES), np.float32)}

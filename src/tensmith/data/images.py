@@ -7,8 +7,9 @@ or last (TensorFlow's exports), no axis of channels, or one flat row; colour or 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -88,6 +89,22 @@ class ImageInput:
     def name(self) -> str:
         """The preprocessing's: the form follows from the model."""
         return self.preprocess.name
+
+    def to_json(self) -> dict[str, Any]:
+        """{"preprocess": {"name", "mean", "std"}, "form": {"order", "channels", "dtype"}}."""
+        return {
+            "preprocess": asdict(self.preprocess),
+            "form": asdict(self.form) | {"dtype": self.form.dtype.name},
+        }
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> ImageInput:
+        """What `to_json` wrote."""
+        map_, form = document["preprocess"], document["form"]
+        return ImageInput(
+            Preprocess(map_["name"], tuple(map_["mean"]), tuple(map_["std"])),
+            ImageForm(form["order"], form["channels"], np.dtype(form["dtype"])),
+        )
 
     def __call__(self, images: Array) -> Array:
         """Images [n, channels, height, width] in 0..255 as the model's input takes them."""

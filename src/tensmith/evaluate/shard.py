@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tensmith.backend.native.emit.loader import cpu_flags
-from tensmith.data import Dataset, Preprocess, Subset, open_dataset
+from tensmith.data import Dataset, ImageInput, Subset, open_dataset
 from tensmith.data.fingerprint import part_digest
 from tensmith.engine.base import ENGINES, Session, available
 from tensmith.engine.compiled import TUNED, code_revision, timings_revision
@@ -26,15 +26,14 @@ RUNNER = f"{__name__}:ShardRunner"
 
 def task_json(task: Task) -> dict[str, Any] | None:
     """A task as JSON; None if it holds functions of the user's."""
-    if task.evaluation is not None or not isinstance(task.preprocess, Preprocess | None):
+    if task.evaluation is not None or not isinstance(task.preprocess, ImageInput | None):
         return None
-    return {"measure": task.measure, "preprocess": task.preprocess and asdict(task.preprocess)}
+    return {"measure": task.measure, "preprocess": task.preprocess and task.preprocess.to_json()}
 
 
 def _task(document: Mapping[str, Any]) -> Task:
-    chosen = document["preprocess"]
-    preprocess = chosen and Preprocess(chosen["name"], tuple(chosen["mean"]), tuple(chosen["std"]))
-    return Task(document["measure"], preprocess)
+    images = document["preprocess"]
+    return Task(document["measure"], images and ImageInput.from_json(images))
 
 
 class ShardRunner:
