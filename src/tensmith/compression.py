@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,9 @@ from tensmith.verify.runs import Checker
 _JUDGING_SHARE = 0.015
 _CHECKING_SHARE, _CHECK_SECONDS = 0.01, 5.0
 _PROBE_SAMPLES = 100
-# Of the time budget, for what a search does by estimates alone.
-_EXPLORING_SHARE = 0.1
+# Of the time budget: for what a search does by estimates alone, and what it leaves for a beam beyond the drop
+# budget, as far as the objective looks.
+_EXPLORING_SHARE, _BEYOND_SHARE = 0.1, 0.1
 
 
 @dataclass
@@ -130,15 +132,12 @@ def compress(
         sensitivities = Sensitivities(
             run, start.program, builder.calibration, folder.checkpoint, voice.progress
         )
-        counter = rapl_counter() if run.target.name == HOST else None
         deadline, peers = started + run.time_budget, len(stock(run.engines))
-        schedule = Schedule(judge.pace, run.time_budget, deadline, peers, counter is not None)
+        schedule = Schedule(judge.pace, run.time_budget, deadline, peers, run.counter is not None)
         stopped = _search(strategy, run, trials, sensitivities, schedule, config.hardware, voice)
         with unmissed(), _until_written(stopped) as interrupted:
             held_out = _held_out(run, trials.tried, schedule, voice)
-            finalized = finalize(
-                run, builder, judge, trials.tried, held_out, voice.progress, schedule, counter
-            )
+            finalized = finalize(run, builder, judge, trials.tried, held_out, voice.progress, schedule)
             _tell_of(finalized, run.objective, voice)
             judged = judged_as(config, request.title, seen, task, len(held_out))
             story = Story(
@@ -201,6 +200,7 @@ def _described(request: Request, config: Config, judge: Judge, folder: RunFolder
         time_budget=config.time_budget,
         seed=config.seed,
         folder=folder.work,
+        counter=rapl_counter() if request.target.name == HOST else None,
     )
 
 
@@ -243,9 +243,9 @@ def _search(
     simplified, found, tried = sensitivities.program, sensitivities.found, trials.tried
     probing, samples = BUDGET_SHARE * run.time_budget, len(run.splits.held_out)
 
-    def time_left() -> bool:
+    def time_left(kept: float = 0.0) -> bool:
         attempting = schedule.pace.longest(ATTEMPT) + (0.0 if found else probing)
-        return attempting + schedule.reserve(finalists(tried), samples) < schedule.left
+        return attempting + schedule.reserve(finalists(tried), samples) + kept < schedule.left
 
     costs = node_seconds(run.target, run.sizes, run.threads)
     layers = {node.output for node, cost in node_costs(simplified, run.sizes) if cost.macs}
@@ -258,7 +258,7 @@ def _search(
         trials.attempt,
         run.objective,
         float(run.model.stat().st_size),
-        time_left,
+        partial(time_left, _BEYOND_SHARE * run.time_budget),
         costs,
         f"roofline of {run.target.name}, {run.threads} threads",
         _EXPLORING_SHARE * run.time_budget,
@@ -269,6 +269,7 @@ def _search(
     try:
         with unmissed():
             strategy.run(quest)
+            STRATEGIES["beam"].run(quest.beyond(tried, time_left))
     except KeyboardInterrupt:
         if not tried:
             raise
@@ -285,7 +286,8 @@ def _until_written(stopped: bool) -> AbstractContextManager[Callable[[], bool]]:
 
 
 def _tell_of(finalized: Finalized, objective: Objective, voice: _Voice) -> None:
-    if broken := objective.over_budget(finalized.points[0].candidate.metrics, None):
+    broken = objective.over_budget(finalized.original)
+    if broken and not any(point.candidate.status == "accepted" for point in finalized.points):
         voice.tell(f"no point holds every budget, and the original stays: it {broken}")
     if late := sum(candidate.reason == LATE for candidate in finalized.lost):
         voice.tell(f"{late} more points were not judged on held-out data: {LATE}")

@@ -105,7 +105,7 @@ class Space:
         know.
         """
         plan = Standing(idea.plan.steps, idea.family, _graded(idea.plan), idea.level is not None)
-        if outcome.status == "rejected":
+        if outcome.status in ("beyond", "rejected"):
             retreats = (form for method in LOSSY.values() for form in method.retreats(plan, self.prospect))
             yield from (self._next(idea, form) for form in retreats)
         if outcome.status != "accepted":
