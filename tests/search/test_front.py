@@ -42,6 +42,12 @@ def test_who_loses_less_is_not_beaten_by_who_is_smaller_and_faster() -> None:
     assert front([safe, gaining]) == [safe], "accuracy gained buys nothing"
 
 
+def test_who_changes_no_answer_is_surer_than_who_lost_as_many_as_it_gained() -> None:
+    safe, lucky = candidate(10, 10), candidate(5, 5)
+    lucky = replace(lucky, drop=Metric(-0.1, -0.4, 0.2, "pt", "measured"))
+    assert front([safe, lucky]) == [lucky, safe]
+
+
 def test_memory_and_energy_are_of_the_front_where_they_are_known() -> None:
     first, second = candidate(10, 10), candidate(11, 11)
     assert front([first, second]) == [first]

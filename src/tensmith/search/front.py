@@ -37,11 +37,12 @@ def _covers(left: tuple[float, ...], right: tuple[float, ...]) -> bool:
 
 
 def costs(candidate: Candidate) -> tuple[float, ...]:
-    """Accuracy lost, then the logarithms of what it takes; 0 where that is not known.
+    """Accuracy that may be lost, then the logarithms of what it takes; 0 where that is not known.
 
-    Accuracy gained is no loss avoided.
+    What may be lost is the upper end of its interval: who changed no answer is surer than who lost as many
+    as it gained. Accuracy gained is no loss avoided.
     """
-    lost = max(candidate.drop.value, 0.0) if candidate.drop else 0.0
+    lost = max(candidate.drop.high, 0.0) if candidate.drop else 0.0
     known = (candidate.metrics.get(name) for name in _TAKEN)
     return lost, *(math.log(max(metric.value, 1e-9)) if metric else 0.0 for metric in known)
 
