@@ -30,8 +30,8 @@ Part = tuple[str, str, int]
 
 
 def area(front: dict[str, Any]) -> float:
-    """Hypervolume of a front.json in size and latency, each against the original, within the budget."""
-    metrics = [point["metrics"] for point in front["points"] if point["within_budget"]]
+    """Hypervolume of a front.json in size and latency, each against the original."""
+    metrics = [point["metrics"] for point in front["points"]]
     return hypervolume([(1 / m["size_ratio"]["value"], 1 / m["speedup"]["value"]) for m in metrics], (1, 1))
 
 

@@ -41,6 +41,7 @@ from tensmith.interrupt import postponed, unmissed
 from tensmith.ir import Program
 from tensmith.request import Request, Tell, judged_by, read_request
 from tensmith.rewrite.rule import Step
+from tensmith.search.beam import beam_search
 from tensmith.search.builder import Builder
 from tensmith.search.candidate import Candidate
 from tensmith.search.checkpoint import Checkpoint
@@ -70,6 +71,23 @@ class Interrupted(Exception):
     """Ctrl-C: the search stopped early; what it had found was measured for good and written."""
 
     front: Front
+
+
+@dataclass
+class _Spent:
+    """What the time of a run went into: a sentence in parts."""
+
+    since: float
+    parts: list[str] = field(default_factory=list)
+
+    def on(self, what: str) -> None:
+        """All since the last part went into `what`."""
+        now = time.monotonic()
+        self.parts.append(f"{what} ({now - self.since:.0f} s)")
+        self.since = now
+
+    def __str__(self) -> str:
+        return f"time went into {', '.join(self.parts)}"
 
 
 @dataclass
@@ -105,6 +123,7 @@ def compress(
     Raises TensmithError for bad input, Interrupted (holding the front) after Ctrl-C.
     """
     started = time.monotonic()
+    spent = _Spent(started)
     module = None if isinstance(model, (str, os.PathLike)) else model
     path = model if module is None else Path(output) / WORK / "model.onnx"
     config = make_config(model=str(path), data=data if isinstance(data, str) else "", **options)
@@ -132,12 +151,16 @@ def compress(
         sensitivities = Sensitivities(
             run, start.program, builder.calibration, folder.checkpoint, voice.progress
         )
+        spent.on("the model as it came")
         deadline, peers = started + run.time_budget, len(stock(run.engines))
         schedule = Schedule(judge.pace, run.time_budget, deadline, peers, run.counter is not None)
         stopped = _search(strategy, run, trials, sensitivities, schedule, config.hardware, voice)
+        spent.on(f"{len(trials.tried)} candidates")
         with unmissed(), _until_written(stopped) as interrupted:
             held_out = _held_out(run, trials.tried, schedule, voice)
             finalized = finalize(run, builder, judge, trials.tried, held_out, voice.progress, schedule)
+            spent.on(f"measuring {len(finalized.points)} points for good")
+            voice.tell(str(spent))
             _tell_of(finalized, run.objective, voice)
             judged = judged_as(config, request.title, seen, task, len(held_out))
             story = Story(
@@ -269,7 +292,10 @@ def _search(
     try:
         with unmissed():
             strategy.run(quest)
-            STRATEGIES["beam"].run(quest.beyond(tried, time_left))
+            beyond = quest.beyond(tried, time_left)
+            beam_search(
+                beyond.space, beyond.attempt, beyond.objective, beyond.original_bytes, beyond.time_left
+            )
     except KeyboardInterrupt:
         if not tried:
             raise

@@ -66,7 +66,8 @@ def test_no_plan_is_tried_twice_and_the_walk_is_the_same_every_time() -> None:
 
 
 def test_without_time_only_the_first_seeds_are_tried() -> None:
-    assert len(run(in_time=False)) == 3
+    safest = [[step.rule for step in tried.plan.steps] for tried in run(in_time=False)]
+    assert safest == [[], [], ["half"], ["int8"]]
 
 
 def test_the_layer_that_hurts_more_keeps_more_bits() -> None:
