@@ -41,7 +41,7 @@ from tensmith.interrupt import postponed, unmissed
 from tensmith.ir import Program
 from tensmith.request import Request, Tell, judged_by, read_request
 from tensmith.rewrite.rule import Step
-from tensmith.search.beam import beam_search
+from tensmith.search.beam import search_beyond
 from tensmith.search.builder import Builder
 from tensmith.search.candidate import Candidate
 from tensmith.search.checkpoint import Checkpoint
@@ -292,10 +292,7 @@ def _search(
     try:
         with unmissed():
             strategy.run(quest)
-            beyond = quest.beyond(tried, time_left)
-            beam_search(
-                beyond.space, beyond.attempt, beyond.objective, beyond.original_bytes, beyond.time_left
-            )
+            search_beyond(space, trials.attempt, run.objective, quest.original_bytes, time_left, tried)
     except KeyboardInterrupt:
         if not tried:
             raise

@@ -7,8 +7,8 @@ def beam(quest): return beam_search(quest.space, quest.attempt, ...)
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from tensmith.egraph.programs import Cost
 from tensmith.errors import MissingExtra
@@ -16,7 +16,6 @@ from tensmith.registry import Registry
 from tensmith.search.beam import Try
 from tensmith.search.candidate import Candidate
 from tensmith.search.objective import Objective
-from tensmith.search.plan import Plan
 from tensmith.search.space import Space
 
 
@@ -38,19 +37,6 @@ class Quest:
     seconds: float
     tell: Callable[[str], None]
     seed: int = 0
-
-    def beyond(self, tried: Sequence[Candidate], time_left: Callable[[], bool]) -> Quest:
-        """The quest for what loses up to the objective's reach; what was tried is not tried again."""
-        objective, known = self.objective.widened(), {found.plan.key: found for found in tried}
-
-        def attempt(plan: Plan) -> Candidate:
-            found = known.get(plan.key) or self.attempt(plan)
-            if found.status == "failed":
-                return found
-            status, reason = objective.standing(found.metrics, found.drop)
-            return replace(found, status=status, reason=reason)
-
-        return replace(self, objective=objective, attempt=attempt, time_left=time_left)
 
 
 @dataclass(frozen=True)
