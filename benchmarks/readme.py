@@ -94,9 +94,9 @@ def fronts(found: Results) -> Iterator[str]:
     )
     lines = []
     for name, row in rows.items():
+        within = [point for point in row["front"]["points"] if point["within_budget"]]
         fastest, smallest = (
-            max(row["front"]["points"], key=lambda p: p["metrics"][metric]["value"])
-            for metric in ("speedup", "size_ratio")
+            max(within, key=lambda p: p["metrics"][metric]["value"]) for metric in ("speedup", "size_ratio")
         )
         points = [fastest] if fastest["id"] == smallest["id"] else [fastest, smallest]
         lines.append(

@@ -9,10 +9,12 @@ import inspect
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from tensmith.data import READERS, DatasetReader
 from tensmith.files import write_text
 from tensmith.hardware import Target, load_target, target_names
+from tensmith.report.schema import front_schema
 from tensmith.rewrite.method import LOSSY, NUMBERS, STRUCTURE, WEIGHTS
 from tensmith.rewrite.rule import EXACT, Rule
 from tensmith.rewrite.xla import ENTRIES, Entry
@@ -148,6 +150,54 @@ def _target_row(target: Target) -> str:
     )
 
 
+def front_page() -> str:
+    """docs/front.md: what front.json says, field by field."""
+    schema = front_schema()
+    lines = [
+        "# front.json",
+        "",
+        f"{NOTE} from `tensmith/report/front.schema.json`, which is JSON Schema.",
+        "",
+    ]
+    lines += [
+        f"{schema['description']} This is schema {schema['properties']['schema']['const']}; another number "
+        "means that a reader has to know something else. `tensmith.Front.read(FOLDER)` reads it in Python.",
+        "",
+        "What is told of a candidate: every figure is a metric with its interval and its evidence word. "
+        "Points beyond the drop budget are looked at up to four times the budget (up to one point, or per "
+        "cent of a loss, where the budget is 0) with a part of the time; every other budget holds for them. "
+        "A point that is within the budget on the data of the search and not on held-out data is beyond it; "
+        "held-out data never brings one back. `best/` is what `--prefer` says among those within.",
+        "",
+        *_fields("front.json", schema),
+    ]
+    parts = schema["$defs"]
+    parts = {**parts, "all_metrics": {**parts["some_metrics"], **parts["all_metrics"]}}
+    for name in ("point", "all_metrics", "metric", "step"):
+        lines += [f"## {name}", "", *_fields(name, parts[name])]
+    return "\n".join(lines)
+
+
+def _fields(name: str, schema: dict[str, Any]) -> list[str]:
+    """What an object of a schema holds."""
+    about = [] if name == "front.json" or "description" not in schema else [schema["description"], ""]
+    rows = [
+        f"| `{field}` | {_cell(_kind(part))} | {_cell(part.get('description', ''))} "
+        f"| {'yes' if field in schema['required'] else 'no'} |"
+        for field, part in schema["properties"].items()
+    ]
+    return [*about, "| field | type | what it is | always there |", "| --- | --- | --- | --- |", *rows, ""]
+
+
+def _kind(part: dict[str, Any]) -> str:
+    """The type of a field in a word or a few."""
+    if "$ref" in part:
+        return str(part["$ref"].rpartition("/")[2])
+    if "items" in part:
+        return f"list of {_kind(part['items'])}"
+    return str(part.get("type") or " or ".join(map(str, part.get("enum", [part.get("const")]))))
+
+
 def _cell(text: str) -> str:
     for mark in "|*<":
         text = text.replace(mark, f"\\{mark}")
@@ -164,6 +214,7 @@ PAGES = {
     "xla_rules.md": xla_page,
     "datasets.md": datasets_page,
     "targets.md": targets_page,
+    "front.md": front_page,
 }
 
 

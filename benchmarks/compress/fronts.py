@@ -44,8 +44,8 @@ def compress(case: Case, folder: Path, options: Namespace, *more: str) -> float:
 
 
 def verdicts(case: Case, front: dict[str, Any]) -> dict[str, str]:
-    """What was reached by goal, "NOT MET" before it where it is not."""
-    points = [point["metrics"] for point in front["points"]]
+    """What was reached by goal within the budget, "NOT MET" before it where it is not."""
+    points = [point["metrics"] for point in front["points"] if point["within_budget"]]
     found = {}
     for speed, size in case.goals:
         fitting = [m for m in points if m["speedup"]["value"] >= speed and m["size_ratio"]["value"] >= size]
@@ -67,14 +67,15 @@ def measured(case: Case, options: Namespace) -> parts.Found:
     front = json.loads((folder / "front.json").read_text())
     if options.output is not None and case.name == DRAWN:
         save_figure(read_report(folder), options.output.with_suffix(".png"))
-    points = [{key: point[key] for key in ("id", "engine", "metrics")} for point in front["points"]]
+    told = ("id", "within_budget", "engine", "metrics")
+    points = [{key: point[key] for key in told} for point in front["points"]]
     row = {
         **verdicts(case, front),
         "seconds": seconds,
         "budget": case.budget,
         "measure": case.measure,
         "chosen": json.loads((folder / "report.json").read_text())["context"]["chosen"],
-        "front": {"baseline": front["baseline"], "original": front["original"], "points": points},
+        "front": {**front, "points": points},
     }
     return parts.Found(row=row)
 

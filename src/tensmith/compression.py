@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ from tensmith.interrupt import postponed, unmissed
 from tensmith.ir import Program
 from tensmith.request import Request, Tell, judged_by, read_request
 from tensmith.rewrite.rule import Step
+from tensmith.search.beam import search_beyond
 from tensmith.search.builder import Builder
 from tensmith.search.candidate import Candidate
 from tensmith.search.checkpoint import Checkpoint
@@ -61,8 +63,9 @@ from tensmith.workers.choice import choose_workers
 _JUDGING_SHARE = 0.015
 _CHECKING_SHARE, _CHECK_SECONDS = 0.01, 5.0
 _PROBE_SAMPLES = 100
-# Of the time budget, for what a search does by estimates alone.
-_EXPLORING_SHARE = 0.1
+# Of the time budget: for what a search does by estimates alone, and what it leaves for a beam beyond the drop
+# budget, as far as the objective looks.
+_EXPLORING_SHARE, _BEYOND_SHARE = 0.1, 0.1
 
 
 @dataclass
@@ -70,6 +73,23 @@ class Interrupted(Exception):
     """Ctrl-C: the search stopped early; what it had found was measured for good and written."""
 
     front: Front
+
+
+@dataclass
+class _Spent:
+    """What the time of a run went into: a sentence in parts."""
+
+    since: float
+    parts: list[str] = field(default_factory=list)
+
+    def on(self, what: str) -> None:
+        """All since the last part went into `what`."""
+        now = time.monotonic()
+        self.parts.append(f"{what} ({now - self.since:.0f} s)")
+        self.since = now
+
+    def __str__(self) -> str:
+        return f"time went into {', '.join(self.parts)}"
 
 
 @dataclass
@@ -105,6 +125,7 @@ def compress(
     Raises TensmithError for bad input, Interrupted (holding the front) after Ctrl-C.
     """
     started = time.monotonic()
+    spent = _Spent(started)
     module = None if isinstance(model, (str, os.PathLike)) else model
     path = model if module is None else Path(output) / WORK / "model.onnx"
     config = make_config(model=str(path), data=data if isinstance(data, str) else "", **options)
@@ -136,15 +157,16 @@ def compress(
         sensitivities = Sensitivities(
             run, start.program, builder.calibration, folder.checkpoint, voice.progress
         )
-        counter = rapl_counter() if run.target.name == HOST else None
+        spent.on("the model as it came")
         deadline, peers = started + run.time_budget, len(stock(run.engines))
-        schedule = Schedule(judge.pace, run.time_budget, deadline, peers, counter is not None)
+        schedule = Schedule(judge.pace, run.time_budget, deadline, peers, run.counter is not None)
         stopped = _search(strategy, run, trials, sensitivities, schedule, config.hardware, voice)
+        spent.on(f"{len(trials.tried)} candidates")
         with unmissed(), _until_written(stopped) as interrupted:
             held_out = _held_out(run, trials.tried, schedule, voice)
-            finalized = finalize(
-                run, builder, judge, trials.tried, held_out, voice.progress, schedule, counter
-            )
+            finalized = finalize(run, builder, judge, trials.tried, held_out, voice.progress, schedule)
+            spent.on(f"measuring {len(finalized.points)} points for good")
+            voice.tell(str(spent))
             _tell_of(finalized, run.objective, voice)
             judged = judged_as(config, request.title, seen, task, len(held_out))
             story = Story(
@@ -207,6 +229,7 @@ def _described(request: Request, config: Config, judge: Judge, folder: RunFolder
         time_budget=config.time_budget,
         seed=config.seed,
         folder=folder.work,
+        counter=rapl_counter() if request.target.name == HOST else None,
     )
 
 
@@ -249,9 +272,9 @@ def _search(
     simplified, found, tried = sensitivities.program, sensitivities.found, trials.tried
     probing, samples = BUDGET_SHARE * run.time_budget, len(run.splits.held_out)
 
-    def time_left() -> bool:
+    def time_left(kept: float = 0.0) -> bool:
         attempting = schedule.pace.longest(ATTEMPT) + (0.0 if found else probing)
-        return attempting + schedule.reserve(finalists(tried), samples) < schedule.left
+        return attempting + schedule.reserve(finalists(tried), samples) + kept < schedule.left
 
     costs = node_seconds(run.target, run.sizes, run.threads)
     layers = {node.output for node, cost in node_costs(simplified, run.sizes) if cost.macs}
@@ -264,7 +287,7 @@ def _search(
         trials.attempt,
         run.objective,
         float(run.model.stat().st_size),
-        time_left,
+        partial(time_left, _BEYOND_SHARE * run.time_budget),
         costs,
         f"roofline of {run.target.name}, {run.threads} threads",
         _EXPLORING_SHARE * run.time_budget,
@@ -275,6 +298,7 @@ def _search(
     try:
         with unmissed():
             strategy.run(quest)
+            search_beyond(space, trials.attempt, run.objective, quest.original_bytes, time_left, tried)
     except KeyboardInterrupt:
         if not tried:
             raise
@@ -291,7 +315,8 @@ def _until_written(stopped: bool) -> AbstractContextManager[Callable[[], bool]]:
 
 
 def _tell_of(finalized: Finalized, objective: Objective, voice: _Voice) -> None:
-    if broken := objective.over_budget(finalized.points[0].candidate.metrics, None):
+    broken = objective.over_budget(finalized.original)
+    if broken and not any(point.candidate.status == "accepted" for point in finalized.points):
         voice.tell(f"no point holds every budget, and the original stays: it {broken}")
     if late := sum(candidate.reason == LATE for candidate in finalized.lost):
         voice.tell(f"{late} more points were not judged on held-out data: {LATE}")

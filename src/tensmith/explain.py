@@ -14,7 +14,7 @@ from tensmith.files import sha256_file
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import load_target
 from tensmith.ir import Program
-from tensmith.report.document import Report, point_of
+from tensmith.report.document import FrontDocument, PointRow, Report, marks_of, metric_of, point_of
 from tensmith.report.stored import read_report
 from tensmith.rewrite.explain import near_misses
 from tensmith.rewrite.rule import EVERYWHERE, EXACT, Step
@@ -59,6 +59,10 @@ def explain_run(folder: Path, layer: str | None = None, original: Path | None = 
         "run": str(folder),
         "chosen": point["id"],
         "engine": point["engine"],
+        "budget": report["front"]["budget"],
+        "others": [
+            _beside(report["front"], each, point) for each in report["front"]["points"] if each != point
+        ],
         "layers": [row for row in layers if row["name"] in sites],
         "lossy": [step.to_json() for step in trail if step.kind == "lossy"],
         "rejected": _rejected(report),
@@ -72,6 +76,22 @@ def explain_run(folder: Path, layer: str | None = None, original: Path | None = 
         "near_misses": _misses(simplified, _around(simplified, layer)),
         "opaque": _opaque(simplified),
         "note": note,
+    }
+
+
+def _beside(front: FrontDocument, other: PointRow, chosen: PointRow) -> Document:
+    """What another point of the front would give and cost, against the chosen one."""
+    ours, theirs = chosen["metrics"], other["metrics"]
+    lost = [metric_of(metrics, "accuracy_drop") for metrics in (theirs, ours)]
+    taken = ("packed_bytes", "latency_ms", "peak_bytes", "energy_mj")
+    return {
+        "id": other["id"],
+        "marks": marks_of(front, other, chosen["id"]),
+        "loses_more": lost[0].value - lost[1].value,
+        "unit": lost[0].unit,
+        "times_less": {
+            name: metric_of(ours, name).value / max(metric_of(theirs, name).value, 1e-9) for name in taken
+        },
     }
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from tensmith.deploy.finalize import (
     LATE,
-    MOST_POINTS,
     Finalized,
     Hearing,
     Point,
@@ -23,6 +22,8 @@ from tensmith.evaluate.contender import Contender
 from tensmith.report.metric import exact
 from tensmith.rewrite.rule import Step
 from tensmith.search.candidate import Candidate
+from tensmith.search.front import MOST_POINTS
+from tensmith.search.objective import Objective
 from tensmith.search.plan import UNTOUCHED, Plan
 
 
@@ -34,11 +35,13 @@ def point(name: str, megabytes: float, milliseconds: float) -> Candidate:
 SMALL, BALANCED, FAST = FRONT = [point("small", 1, 10), point("balanced", 2, 3), point("fast", 5, 2)]
 
 
-def gate(points: list[Candidate], breaking: Collection[str] = (), seconds: float = -1.0) -> Any:
-    """What is (kept, lost) of points, some of which break the budget, judged for so many seconds."""
+def gate(
+    points: list[Candidate], breaking: Collection[str] = (), seconds: float = -1.0, by: float = 9.0
+) -> Any:
+    """What is (kept, lost) of points, some of which lose so much, judged for so many seconds."""
 
     def outcome(contender: Contender, *_: Any) -> Any:
-        lost = 9.0 if contender.path.name in breaking else 0.0
+        lost = by if contender.path.name in breaking else 0.0
         return SimpleNamespace(drop=lambda _: exact(lost, "points"))
 
     builder: Any = SimpleNamespace(file=lambda plan: Path(plan.steps[0].rule))
@@ -46,8 +49,8 @@ def gate(points: list[Candidate], breaking: Collection[str] = (), seconds: float
     nothing: Any = None
     hearing = Hearing(judge, nothing, Contender("e", Path("original")))
     until = time.monotonic() + seconds
-    _, kept, lost = _through_the_gate(builder, hearing, points, 0.5, lambda _: None, until)
-    return [candidate.id for candidate in kept], lost
+    kept, lost = _through_the_gate(builder, hearing, points, Objective(0.5), lambda _: None, until)
+    return [candidate.id for candidate in kept if candidate.status == "accepted"], lost
 
 
 def test_late_the_best_product_is_judged() -> None:
@@ -62,7 +65,7 @@ def test_what_is_not_judged_is_not_said_to_be_dominated() -> None:
     _, lost = gate([*FRONT, point("beaten", 6, 6)])
     nothing: Any = None
     kept = Point(BALANCED, nothing, None)
-    finalized = Finalized([kept], {}, lost, {"file_bytes": exact(1e7, "bytes")}, {})
+    finalized = Finalized([kept], lost, {"file_bytes": exact(1e7, "bytes")}, {})
     rows = {row["id"]: row for row in (_tried(each, finalized) for each in [*FRONT, point("beaten", 6, 6)])}
     assert {name: row["status"] for name, row in rows.items()} == {
         "small": "not judged", "balanced": "front", "fast": "not judged", "beaten": "dominated",
@@ -81,6 +84,17 @@ def test_in_time_all_points_are_judged() -> None:
     kept, lost = gate(FRONT, {"fast"}, seconds=60)
     assert sorted(kept) == ["balanced", "small"]
     assert [(each.id, each.status) for each in lost] == [("fast", "rejected")]
+
+
+def test_what_breaks_the_budget_a_little_on_held_out_data_is_beyond_it() -> None:
+    kept, lost = gate(FRONT, {"fast"}, seconds=60, by=0.7)
+    assert (sorted(kept), lost) == (["balanced", "small"], [])
+
+
+def test_held_out_data_makes_nobody_better() -> None:
+    beyond = replace(point("beyond", 0.5, 0.5), status="beyond", drop=exact(0.6, "points"))
+    kept, lost = gate([*FRONT, beyond], seconds=60)
+    assert (sorted(kept), lost) == (["balanced", "fast", "small"], [])
 
 
 def test_the_original_is_measured_for_good_once_whatever_became_of_it() -> None:

@@ -1,4 +1,4 @@
-"""A report document like a run on a small residual network makes: 21 layers, 6 points, 140 candidates."""
+"""A report document like a run on a small residual network makes: 21 layers, 7 points, 141 candidates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from typing import Any
 from tensmith.report.document import LayerRow, Metrics, PointRow, Report, StepRow
 from tensmith.report.metric import Evidence
 
-UNITS = {"speedup": "x", "size_ratio": "x", "accuracy": "%", "latency_ms": "ms", "energy_mj": "mJ"}
+UNITS = {
+    "speedup": "x",
+    "size_ratio": "x",
+    "accuracy": "%",
+    "accuracy_drop": "pt",
+    "latency_ms": "ms",
+    "energy_mj": "mJ",
+}
 
 
 def metric(
@@ -27,6 +34,7 @@ def metric(
 def metrics(speedup: float, size_ratio: float, accuracy: float) -> Metrics:
     return {
         "accuracy": metric("accuracy", accuracy, 0.24),
+        "accuracy_drop": metric("accuracy_drop", round(92.58 - accuracy, 2), 0.19),
         "file_bytes": metric("file_bytes", round(1_190_000 / size_ratio * 1.1)),
         "packed_bytes": metric("packed_bytes", round(1_120_000 / size_ratio)),
         "weight_bytes": metric("weight_bytes", round(1_080_000 / size_ratio * 1.15)),
@@ -56,10 +64,13 @@ def steps(bits: int, pruned: int) -> list[StepRow]:
     return trail
 
 
-def point(identifier: str, triple: tuple[float, float, float], trail: list[StepRow]) -> PointRow:
+def point(
+    identifier: str, triple: tuple[float, float, float], trail: list[StepRow], within: bool = True
+) -> PointRow:
     names = ["certificate.json", "model.onnx", "model.packed"]
     return {
         "id": identifier,
+        "within_budget": within,
         "metrics": metrics(*triple),
         "engine": "onnxruntime",
         "trail": trail,
@@ -97,9 +108,16 @@ def sample() -> Report:
         point("088", (2.12, 5.37, 92.19), steps(6, 4)),
         point("101", (1.31, 6.74, 92.11), steps(4, 4)),
         point("126", (2.55, 3.72, 92.12), steps(8, 6)),
+        point("133", (2.2, 7.41, 91.47), steps(4, 6), within=False),
     ]
     tried: list[Any] = [
-        {"id": p["id"], "status": "front", "reason": "on the front", "metrics": p["metrics"]} for p in points
+        {
+            "id": p["id"],
+            "status": "front" if p["within_budget"] else "beyond",
+            "reason": "",
+            "metrics": p["metrics"],
+        }
+        for p in points
     ]
     for index in range(134):
         speed, size = rng.uniform(0.85, 2.45), rng.uniform(0.95, 5.6)
@@ -117,9 +135,11 @@ def sample() -> Report:
         )
     return {
         "front": {
-            "schema": 1,
+            "schema": 2,
             "baseline": {"engine": "ONNX Runtime fp32", "metrics": original},
             "original": {"metrics": dict(original)},
+            "budget": {"accuracy_drop": 0.5, "packed_bytes": 400_000},
+            "knee": "088",
             "points": points,
         },
         "context": {
@@ -137,7 +157,6 @@ def sample() -> Report:
             "accuracy_name": "top-1 accuracy",
             "accuracy_better": "higher",
             "accuracy_limit": 92.08,
-            "accuracy_drop": metric("accuracy_drop", 0.28, 0.19, unit="pt"),
         },
         "peers": [
             {"name": "ONNX Runtime static int8", "metrics": metrics(2.08, 3.31, 92.35)},

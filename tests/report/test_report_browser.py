@@ -74,12 +74,25 @@ def test_hovering_a_point_tells_its_figures(
     assert tab.complaints() == []
 
 
-def test_switching_to_accuracy_and_sorting(tab: Page, report_path: Path) -> None:
+def choose(tab: Page, axis: str, name: str) -> None:
+    """Chooses what an axis shows, as a reader does."""
+    tab.evaluate(
+        f"(() => {{ const chooser = document.querySelector('[data-axis={axis}]');"
+        f"chooser.value = '{name}'; chooser.dispatchEvent(new Event('change')); }})()"
+    )
+
+
+def test_choosing_axes_and_sorting(tab: Page, report_path: Path) -> None:
     tab.open(report_path, 1280, 900)
     tab.until(READY)
-    tab.evaluate("document.querySelector('[data-view=accuracy]').click()")
+    choose(tab, "y", "accuracy")
     tab.until("document.querySelector('#plot .ytitle').textContent === 'top-1 accuracy (%)'")
-    assert tab.evaluate("document.querySelector('#view-name').textContent") == "accuracy"
+    choose(tab, "x", "packed_bytes")
+    tab.until("document.querySelector('#plot .xtitle').textContent === 'file shipped (MB)'")
+    notes = "[...document.querySelectorAll('#plot .annotation-text')].map((t) => t.textContent)"
+    assert tab.evaluate(notes) == ["budget", "budget", "knee"]
+    left, right = tab.evaluate("document.getElementById('plot').layout.xaxis.range")
+    assert left > right, "further right is better: fewer bytes"
 
     first = "document.querySelector('.points tbody th').firstChild.textContent.trim()"
     assert tab.evaluate(first) == "original"

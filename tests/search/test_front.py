@@ -6,20 +6,22 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensmith.report.metric import exact
+from tensmith.report.metric import Metric, exact
 from tensmith.search.candidate import Candidate
-from tensmith.search.front import best, front, hypervolume, pareto, without_near_ties
-from tensmith.search.plan import Plan
+from tensmith.search.front import best, costs, crowding, front, hypervolume, knee, pareto, shortlist, spread
+from tensmith.search.objective import PREFERENCES
+from tensmith.search.plan import UNTOUCHED, Plan
 
-costs = st.lists(st.tuples(st.integers(1, 20), st.integers(1, 20)), min_size=1, max_size=30)
+points_of_integers = st.lists(st.tuples(st.integers(1, 20), st.integers(1, 20)), min_size=1, max_size=30)
 
 
-def candidate(size: float, latency: float, status: str = "accepted") -> Candidate:
+def candidate(size: float, latency: float, status: str = "accepted", lost: float = 0.0) -> Candidate:
     metrics = {"packed_bytes": exact(size, "bytes"), "latency_ms": exact(latency, "ms")}
-    return Candidate(f"{size}-{latency}", Plan(), status, metrics=metrics)  # type: ignore[arg-type]
+    drop = exact(lost, "pt")
+    return Candidate(f"{size}-{latency}", Plan(), status, metrics=metrics, drop=drop)  # type: ignore[arg-type]
 
 
-@given(costs)
+@given(points_of_integers)
 def test_nobody_on_the_front_is_covered_and_everybody_else_is(points: list[tuple[int, int]]) -> None:
     kept = pareto(points, lambda p: (float(p[0]), float(p[1])))
     for p in kept:
@@ -33,20 +35,79 @@ def test_rejected_candidates_are_never_on_the_front() -> None:
     assert front([cheating, good]) == [good]
 
 
+def test_who_loses_less_is_not_beaten_by_who_is_smaller_and_faster() -> None:
+    safe, bold, worse = candidate(10, 10), candidate(5, 5, lost=0.4), candidate(11, 10, lost=0.1)
+    assert front([safe, bold, worse]) == [bold, safe]
+    gaining = candidate(10, 11, lost=-0.1)
+    assert front([safe, gaining]) == [safe], "accuracy gained buys nothing"
+
+
+def test_who_changes_no_answer_is_surer_than_who_lost_as_many_as_it_gained() -> None:
+    safe, lucky = candidate(10, 10), candidate(5, 5)
+    lucky = replace(lucky, drop=Metric(-0.1, -0.4, 0.2, "pt", "measured"))
+    assert front([safe, lucky]) == [lucky, safe]
+
+
+def test_memory_and_energy_are_of_the_front_where_they_are_known() -> None:
+    first, second = candidate(10, 10), candidate(11, 11)
+    assert front([first, second]) == [first]
+    for name in ("peak_bytes", "energy_mj"):
+        less, more = (exact(amount, "") for amount in (7.0, 9.0))
+        ours = replace(first, metrics={**first.metrics, name: more})
+        theirs = replace(second, metrics={**second.metrics, name: less})
+        assert front([ours, theirs]) == [ours, theirs]
+
+
 def test_of_points_that_are_alike_the_one_that_loses_least_stays() -> None:
-    one, other, smaller = candidate(1000, 10.0), candidate(1004, 9.95), candidate(500, 20.0)
-    found = [
-        replace(point, drop=exact(lost, "pp")) for point, lost in ((one, 0.4), (other, 0.3), (smaller, 0.5))
-    ]
-    assert without_near_ties([found[2], *found[:2]]) == [found[2], found[1]]
+    one, other = candidate(1000, 10.0, lost=0.4), candidate(1004, 9.95, lost=0.3)
+    smaller = candidate(500, 20.0, lost=0.5)
+    assert front([smaller, one, other]) == [smaller, other]
 
 
-def test_what_gains_a_hundredth_and_loses_more_otherwise_goes() -> None:
+def test_what_gains_less_than_was_measured_goes() -> None:
     good, tied = candidate(1000, 10.0), candidate(999, 11.0)
-    assert without_near_ties([tied, good]) == [good]
+    assert front([tied, good]) == [good]
+    faster = candidate(1100, 9.5)
+    assert front([faster, good]) == [good, faster]
+    unsure = Metric(9.5, 8.9, 10.1, "ms", "measured")
+    assert front([replace(faster, metrics={**faster.metrics, "latency_ms": unsure}), good]) == [good]
 
 
-@given(costs)
+def test_what_is_beyond_the_budget_takes_no_place_of_what_is_within_it() -> None:
+    within, lucky = candidate(10, 10, lost=0.4), candidate(5, 5, "beyond", 0.3)
+    assert front([within, lucky]) == [lucky, within]
+    useless = candidate(10, 10, "beyond", 0.6)
+    assert front([within, useless]) == [within]
+
+
+def test_the_most_crowded_points_leave() -> None:
+    line = [candidate(2.0**place, 2.0**-place) for place in (0, 1, 2, 2.1, 4, 5)]
+    kept = spread(line, 4)
+    assert kept[0] == line[0] and kept[-1] == line[-1]
+    assert not {line[2].id, line[3].id} <= {point.id for point in kept}
+    assert spread(line, 2, line) == line
+    room = crowding([costs(point) for point in line])
+    assert room[0] == room[-1] == float("inf")
+    assert min(room) == room[2]
+
+
+def test_a_short_list_holds_whatever_may_be_preferred_and_the_ends_beyond() -> None:
+    within = [candidate(100 - n, 50 + n * n, lost=0.001 * n) for n in range(30)]
+    beyond = [candidate(70 - n, 40 + n * n, "beyond", 0.6 + n) for n in range(10)]
+    listed = shortlist([*within, *beyond])
+    assert len(listed) == 11
+    assert all(best(within, prefer) in listed for prefer in PREFERENCES)
+    assert within[0] in listed and beyond[0] in listed and beyond[-1] in listed
+
+
+def test_a_front_bends_at_its_knee() -> None:
+    corner = candidate(2, 2)
+    bent = [candidate(1, 100), candidate(1.9, 60), corner, candidate(60, 1.9), candidate(100, 1)]
+    assert knee(bent) == corner
+    assert knee(bent[:2]) is None
+
+
+@given(points_of_integers)
 def test_hypervolume_is_the_share_of_cells_that_are_dominated(points: list[tuple[int, int]]) -> None:
     grid = np.indices((21, 21)).reshape(2, -1).T
     dominated = sum(any(x >= p[0] and y >= p[1] for p in points) for x, y in grid if x < 21 and y < 21)
@@ -61,4 +122,7 @@ def test_a_point_outside_the_reference_adds_nothing() -> None:
 
 def test_the_preference_picks_an_end_or_the_best_product() -> None:
     small, fast, both = candidate(1, 100), candidate(100, 1), candidate(5, 5)
-    assert [best([small, fast, both], p) for p in ("size", "latency", "balanced")] == [small, fast, both]
+    beyond = candidate(0.1, 0.1, "beyond")
+    assert [best([small, fast, both, beyond], p) for p in PREFERENCES] == [small, fast, both]
+    original = replace(candidate(9, 9, "rejected"), plan=UNTOUCHED)
+    assert best([beyond, original], "size") == original

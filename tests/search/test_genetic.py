@@ -7,7 +7,7 @@ from test_beam import SENSITIVITY, simulated, two_layers
 
 from tensmith.report.metric import exact
 from tensmith.rewrite.rule import Step
-from tensmith.search.beam import TriedIdea
+from tensmith.search.beam import ALWAYS_TRIED, TriedIdea
 from tensmith.search.candidate import Candidate
 from tensmith.search.genetic import genetic_search, survivors
 from tensmith.search.objective import Objective
@@ -48,7 +48,7 @@ def test_a_search_that_was_broken_off_walks_the_same_way() -> None:
 
 def test_without_time_only_the_first_seeds_are_tried() -> None:
     tried = run(0)
-    assert len(tried) == 3
+    assert len(tried) == ALWAYS_TRIED
     assert [candidate.plan for candidate in tried[:2]] == [UNTOUCHED, Plan()]
 
 

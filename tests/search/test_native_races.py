@@ -25,7 +25,7 @@ from tensmith.search.builder import Built
 from tensmith.search.candidate import Candidate
 from tensmith.search.checkpoint import Checkpoint
 from tensmith.search.plan import Plan
-from tensmith.search.race import Race, structure
+from tensmith.search.race import RACED, Race, structure
 from tensmith.search.trial import Trials
 
 MILLISECONDS = {"onnxruntime": 3.0, "openvino": 2.0, "native": 1.0}
@@ -58,7 +58,12 @@ def raced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def made(tmp_path: Path, time_budget: float = 600.0, engines: tuple[str, ...] = tuple(MILLISECONDS)) -> Race:
     baseline = Contender("onnxruntime", tmp_path / "model.onnx")
     run: Any = SimpleNamespace(
-        baseline=baseline, engines=engines, example={}, threads=1, time_budget=time_budget
+        baseline=baseline,
+        engines=engines,
+        example={},
+        threads=1,
+        time_budget=time_budget,
+        taken=lambda *_: {"peak_bytes": exact(5e6, "bytes"), "energy_mj": exact(7.0, "mJ", "estimated")},
     )
     return Race(run, Checkpoint(tmp_path / "run.sqlite"))
 
@@ -79,6 +84,14 @@ def test_a_race_is_run_once_a_structure(tmp_path: Path, raced: list[str]) -> Non
     race.winner(Plan(), program(2 * DENSE), tmp_path / "b.onnx")
     assert len(raced) == 3
     assert structure(program(DENSE)) != structure(program(DENSE * (np.arange(20) < 2)))  # 90 % zeros
+
+
+def test_a_race_tells_time_memory_and_energy_each_with_its_evidence(tmp_path: Path, raced: list[str]) -> None:
+    race = made(tmp_path)
+    found = [race.winner(Plan(), program(DENSE), tmp_path / "a.onnx") for _ in range(2)]
+    assert found[0] == found[1], "the second comes from the checkpoint"
+    words = {name: metric.evidence for name, metric in found[0].metrics.items()}
+    assert words == {**dict.fromkeys(RACED, "measured"), "energy_mj": "estimated"}
 
 
 def test_an_engine_that_refuses_is_left_out(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tensmith.report.metric import exact
@@ -25,6 +27,20 @@ METRICS = {
     ],
 )
 def test_a_budget_is_broken_by_its_figure(tight: Objective, loose: Objective, said: str) -> None:
-    assert said in (tight.over_budget(METRICS, None) or "")
-    assert loose.over_budget(METRICS, None) is None
-    assert tight.over_budget({}, None) is None
+    assert said in (tight.over_budget(METRICS) or "")
+    assert loose.over_budget(METRICS) is None
+    assert tight.over_budget({}) is None
+
+
+def test_a_drop_over_its_budget_is_beyond_it_up_to_the_reach() -> None:
+    objective = Objective(max_drop=0.5, max_bytes=2000)
+    standing = [objective.standing(METRICS, exact(lost, "pt"))[0] for lost in (-1.0, 0.5, 0.51, 2.0, 2.01)]
+    assert standing == ["accepted", "accepted", "beyond", "beyond", "rejected"]
+    assert objective.standing(METRICS, exact(0.6, "pt"))[1] == "loses 0.60 pt, more than 0.5"
+    too_large = replace(objective, max_bytes=1000)
+    assert too_large.standing(METRICS, exact(0.6, "pt"))[0] == "rejected", "other budgets have no reach"
+    assert objective.widened().standing(METRICS, exact(2.0, "pt")) == ("accepted", "")
+
+
+def test_without_a_drop_budget_a_point_is_looked_at() -> None:
+    assert Objective(max_drop=0.0).reach == 1.0

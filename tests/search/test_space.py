@@ -17,8 +17,8 @@ from tensmith.search import space as space_module
 from tensmith.search.space import Space
 
 
-def product() -> Program:
-    weights = np.random.default_rng(0).normal(size=(64, 64)).astype("f")
+def product(largest: float = 4.0) -> Program:
+    weights = np.random.default_rng(0).uniform(-largest, largest, size=(64, 64)).astype("f")
     node = make_node("matmul", ("x", "w"), ("y",))
     return Program("one", {"x": TensorType("f32", (1, 64))}, ("y",), (node,), {"w": weights})
 
@@ -40,7 +40,16 @@ class Doubling(Method):
 def test_a_method_that_says_how_it_starts_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(LOSSY._items, "doubling", Doubling())
     families = [idea.family for idea in Space(product(), ("onnxruntime",)).seeds()]
-    assert families == ["untouched", "exact", "int8", "doubling", "weight_only", "dynamic_int8", "block_int4"]
+    assert families[:5] == ["untouched", "exact", "half", "int8", "doubling"]
+    assert families[5:] == ["weight_only", "dynamic_int8", "block_int4"]
+
+
+def test_weights_that_sixteen_bits_do_not_hold_keep_their_range() -> None:
+    types = []
+    for largest in (1e4, 1e5):
+        seeds = Space(product(largest), ("onnxruntime",)).seeds()
+        types += [idea.plan.steps[0].params["type"] for idea in seeds if idea.family == "half"]
+    assert types == ["float16", "bfloat16"]
 
 
 def test_the_space_names_no_method() -> None:

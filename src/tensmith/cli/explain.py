@@ -11,6 +11,7 @@ import typer
 from tensmith.cli.command import Answer, command
 from tensmith.cli.terminal import table
 
+_LESS = {"packed_bytes": "size", "latency_ms": "time", "peak_bytes": "memory", "energy_mj": "energy"}
 _SITES_SHOWN = 6
 _REASONS_SHOWN = 12
 
@@ -37,6 +38,13 @@ def explain(
 
 def _run(document: dict[str, Any]) -> Iterator[Any]:
     yield f"{document['run']}: the chosen point is {document['chosen']}, on {document['engine']}"
+    if document["others"]:
+        yield "The other points of the front beside it"
+    for row in document["others"]:
+        change = f"{'more' if row['loses_more'] >= 0 else 'less'} {row['unit']}"
+        taken = ", ".join(f"{_LESS[name]} {ratio:.2f}x" for name, ratio in row["times_less"].items())
+        marks = f" ({', '.join(row['marks'])})" if row["marks"] else ""
+        yield f"  {row['id']}{marks}: loses {abs(row['loses_more']):.2f} {change}; {taken} less"
     yield ""
     rows = (
         (row["name"], row["op"], row["shape"], f"{row['bytes_before']:,} -> {row['bytes_after']:,}",

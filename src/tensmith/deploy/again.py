@@ -27,7 +27,7 @@ from tensmith.frontend.model_files import model_files
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import detect_cpu, load_target
 from tensmith.ir import Program
-from tensmith.report.metric import Metric
+from tensmith.report.metric import Metric, exact
 from tensmith.search.plan import BASELINE_ENGINE
 from tensmith.verify.files import MODEL, PACKED
 from tensmith.verify.finding import Finding, VerifyResult
@@ -142,7 +142,11 @@ class MeasuredAgain:
             point = first  # which would be timed against itself
         view = splits.held_out.take(judged.judged)
         judge = Judge(task, example, deployed.threads, detect_cpu().cores)
-        yield "accuracy", judge.outcome(point, view, judge.outcome(first, view)).metric()
+        before = judge.outcome(first, view)
+        outcome = before if point == first else judge.outcome(point, view, before)
+        drop = outcome.drop(before)
+        yield "accuracy", outcome.metric()
+        yield "accuracy_drop", exact(0.0, drop.unit) if point == first else drop
         turns = list(dict.fromkeys((first, point)))
         *_, latency = compare(turns, example, deployed.threads, _LATENCY_SECONDS, judged.seed)
         yield "latency_ms", latency.latency
@@ -198,7 +202,7 @@ def _compared(name: str, claim: str, stated: Metric, found: Metric) -> Finding:
             for a, b in ((found.value, stated.value), (found.low, stated.low), (found.high, stated.high))
         )
         return Finding(claim, "holds" if near else "does not hold", here)
-    if name == "accuracy":
+    if name in ("accuracy", "accuracy_drop"):
         ours, theirs = (found.value, found.low, found.high), (stated.value, stated.low, stated.high)
         width = stated.high - stated.low
         near = (

@@ -14,20 +14,18 @@ from tensmith.engine.compiled import stock
 from tensmith.errors import EngineError
 from tensmith.evaluate import size
 from tensmith.evaluate.contender import Contender
-from tensmith.evaluate.energy import Counter, contender_energy, program_energy
 from tensmith.evaluate.judge import Judge
 from tensmith.evaluate.latency import Latency, compare
-from tensmith.evaluate.memory import measure_memory
 from tensmith.evaluate.outcome import Outcome
 from tensmith.report.metric import Metric, exact
 from tensmith.search.builder import Builder, Built
 from tensmith.search.candidate import Candidate
-from tensmith.search.front import front, without_near_ties
+from tensmith.search.front import front, shortlist
+from tensmith.search.objective import Objective
 from tensmith.search.plan import UNTOUCHED
 from tensmith.search.run import RunDescription
 
-MOST_POINTS = 8
-_MOST_JUDGED = 12
+_MOST_JUDGED = 16
 # Why a point was not judged.
 LATE, _MANY = "the time was up", "enough other points were"
 
@@ -45,38 +43,23 @@ class Point:
 
 @dataclass(frozen=True)
 class Finalized:
-    """The front, smallest first; `drops` by candidate id, on held-out data.
+    """The front, smallest first; the status of its points says which hold every budget.
 
-    lost: candidates of the front on the search split that broke the budget on held-out data, or were not
-    judged there. `busy`: as in `latency.Rounds`.
+    lost: candidates of the front on the search split that lost too much on held-out data, or were not judged
+    there. `busy`: as in `latency.Rounds`.
     """
 
     points: list[Point]
-    drops: dict[str, Metric]
     lost: list[Candidate]
     original: dict[str, Metric]
     peers: dict[str, dict[str, Metric]]
     busy: bool = False
 
 
-def shortlist(candidates: Sequence[Candidate], most: int = MOST_POINTS) -> list[Candidate]:
-    """The front, thinned to `most` points: both ends stay, then those with the best size x latency."""
-    points = front(candidates)
-    if len(points) <= most:
-        return points
-    ends = [points[0], points[-1]]
-    middle = sorted(points[1:-1], key=_product)[: most - 2]
-    return sorted([*ends, *middle], key=lambda c: (c.bytes, c.latency))
-
-
 def finalists(candidates: Sequence[Candidate]) -> list[Candidate]:
     """All that is measured for good: the original, unless it failed, and the shortlist."""
     original = [c for c in candidates if c.plan == UNTOUCHED and c.status != "failed"]
     return [*original, *(c for c in shortlist(candidates) if c.plan != UNTOUCHED)]
-
-
-def _product(candidate: Candidate) -> float:
-    return candidate.bytes * candidate.latency
 
 
 def finalize(
@@ -87,23 +70,20 @@ def finalize(
     held_out: Subset,
     progress: Progress,
     schedule: Schedule,
-    counter: Counter | None = None,
 ) -> Finalized:
     """Measures the front's points, the original and each engine's plain int8 for good.
 
-    A point that breaks the drop budget on held-out data leaves the front, and what it had hidden may take its
-    place: held-out data is a gate here and never a guide, and few points ever stand before it. Budgets of
-    memory and energy are gates too, met here alone. The original stays where no point holds every budget.
-    Energy is measured with `counter`, if there is one, else estimated for the target. What is repeated for
-    certainty alone (rounds, processes, replacements) is repeated as the schedule allows.
+    A point that breaks the drop budget on held-out data is beyond it from then on, or leaves where it loses
+    more than is looked at, and what it had hidden may take its place: held-out data is a gate here and never
+    a guide, and few points ever stand before it. No point comes back within the budget there. The original
+    stays where no point holds every budget. What is repeated for certainty alone (rounds, processes,
+    replacements) is repeated as the schedule allows.
     """
-    untouched = next(c for c in candidates if c.plan == UNTOUCHED)
+    untouched = replace(next(c for c in candidates if c.plan == UNTOUCHED), status="accepted", reason="")
     progress("accuracy of the original on held-out data")
     hearing = Hearing(judge, held_out, run.baseline)
     until = schedule.judged_by(finalists(candidates))
-    drops, kept, lost = _through_the_gate(
-        builder, hearing, candidates, run.objective.max_drop, progress, until
-    )
+    kept, lost = _through_the_gate(builder, hearing, candidates, run.objective, progress, until)
     peers = _judged_peers(run, builder, hearing, candidates, progress, until)
     standing = {_contender(builder, c): c for c in [untouched, *kept]}
     timed = _timed(run, standing, peers, progress, schedule)
@@ -112,34 +92,29 @@ def finalize(
     measured: list[Point] = []
     for contender, candidate in standing.items():
         built, compiled = builder.built(candidate.plan), contender.compiled(run.example, run.threads)
-        energy = (
-            program_energy(built.program, run.target, run.sizes)
-            if counter is None
-            else contender_energy(counter, contender, run.example, run.threads, schedule.a_contender)
-        )
+        drop = hearing.drop(contender)
         metrics = {
             "accuracy": hearing.outcome(contender).metric(),
-            **{name: candidate.metrics[name] for name in ("file_bytes", "packed_bytes", "weight_bytes")},
-            "peak_bytes": measure_memory(contender, run.example, run.threads, processes).running,
+            "accuracy_drop": drop,
+            **_sizes(candidate),
             "latency_ms": timed[contender].latency,
             "speedup": timed[contender].ratio,
             "size_ratio": _size_ratio(untouched, candidate),
-            "energy_mj": energy,
+            **run.taken(contender, built.program, processes, schedule.a_contender),
             **({"native_bytes": size.native_bytes(contender.engine, compiled)} if compiled else {}),
         }
-        measured.append(Point(replace(candidate, metrics=metrics), built, compiled))
-    over = {p.candidate.id: run.objective.over_budget(p.candidate.metrics, None) for p in measured}
-    lost += [
-        replace(p.candidate, status="rejected", reason=reason)
-        for p in measured
-        if (reason := over[p.candidate.id])
-    ]
-    best = without_near_ties(front(p.candidate for p in measured if not over[p.candidate.id]))
-    points = {p.candidate.id: p for p in measured}
+        final = _weighed(replace(candidate, metrics=metrics, drop=drop), run.objective)
+        measured.append(Point(final, built, compiled))
+    lost += [p.candidate for p in measured if p.candidate.status == "rejected"]
+    best = shortlist(p.candidate for p in measured)
+    points = [p for p in measured if p.candidate in best]
+    if not any(candidate.status == "accepted" for candidate in best):
+        points.insert(0, measured[0])
     peer_metrics = {
         peer.name: {
-            **peer.candidate.metrics,
+            **_sizes(peer.candidate),
             "accuracy": hearing.outcome(peer.contender).metric(),
+            "accuracy_drop": hearing.drop(peer.contender),
             "size_ratio": _size_ratio(untouched, peer.candidate),
             "latency_ms": timed[peer.contender].latency,
             "speedup": timed[peer.contender].ratio,
@@ -147,8 +122,7 @@ def finalize(
         for peer in peers
     }
     return Finalized(
-        [points[candidate.id] for candidate in best] or measured[:1],
-        {**drops, untouched.id: hearing.drop(run.baseline)},
+        sorted(points, key=lambda p: (p.candidate.bytes, p.candidate.latency)),
         lost,
         _as_delivered(measured[0].candidate.metrics),
         peer_metrics,
@@ -176,59 +150,69 @@ class Hearing:
         return self.heard[contender]
 
     def drop(self, contender: Contender) -> Metric:
-        """What a contender loses against the original."""
-        return self.outcome(contender).drop(self.heard[self.baseline])
+        """What a contender loses against the original; the original against itself nothing, for sure."""
+        drop = self.outcome(contender).drop(self.heard[self.baseline])
+        return exact(0.0, drop.unit) if contender == self.baseline else drop
 
 
 def _through_the_gate(
     builder: Builder,
     hearing: Hearing,
     candidates: Sequence[Candidate],
-    max_drop: float,
+    objective: Objective,
     progress: Progress,
     until: float,
-) -> tuple[dict[str, Metric], list[Candidate], list[Candidate]]:
-    """(drops by id, points within the budget, other points), judging as few points as possible.
+) -> tuple[list[Candidate], list[Candidate]]:
+    """(points that stay, points that leave), judging as few as possible.
 
-    The best products of size and latency come first. After `until` (time.monotonic) no further point is
-    judged, unless none is within the budget yet.
+    Those within the budget come first, the best products of size and latency before others. After `until`
+    (time.monotonic) no further point is judged, unless none is within the budget yet.
     """
-    drops: dict[str, Metric] = {}
-    kept: list[Candidate] = []
-    lost: list[Candidate] = []
+    judged: dict[str, Candidate] = {}
 
     def standing() -> list[Candidate]:
-        gone = {candidate.id for candidate in lost}
-        return [candidate for candidate in candidates if candidate.id not in gone]
+        return [judged.get(candidate.id, candidate) for candidate in candidates]
 
     def unjudged(points: Sequence[Candidate]) -> list[Candidate]:
-        return [point for point in points if point.plan != UNTOUCHED and point.id not in drops]
+        return [point for point in points if point.plan != UNTOUCHED and point.id not in judged]
 
     def late() -> bool:
-        return bool(kept) and time.monotonic() > until
+        found = any(point.status == "accepted" for point in judged.values())
+        return found and time.monotonic() > until
 
-    while len(drops) < _MOST_JUDGED and not late():
-        waiting = sorted(unjudged(shortlist(standing())), key=_product)
+    while len(judged) < _MOST_JUDGED and not late():
+        waiting = unjudged(shortlist(standing()))
         if not waiting:
             break
-        for candidate in waiting[: _MOST_JUDGED - len(drops)]:
-            if late():
-                break
-            progress(f"accuracy of {candidate.id} on held-out data")
-            drop = hearing.drop(_contender(builder, candidate))
-            drops[candidate.id] = drop
-            if drop.value <= max_drop:
-                kept.append(candidate)
-            else:
-                reason = f"loses {drop.value:.2f} {drop.unit} on held-out data"
-                lost.append(replace(candidate, status="rejected", reason=reason))
+        candidate = min(waiting, key=lambda c: (c.status == "beyond", c.bytes * c.latency))
+        progress(f"accuracy of {candidate.id} on held-out data")
+        judged[candidate.id] = _gated(candidate, hearing.drop(_contender(builder, candidate)), objective)
     why = LATE if late() else _MANY
+    lost = [point for point in judged.values() if point.status == "rejected"]
     lost += [replace(point, status="not judged", reason=why) for point in unjudged(front(standing()))]
-    return drops, kept, lost
+    return [point for point in judged.values() if point.status != "rejected"], lost
+
+
+def _gated(candidate: Candidate, drop: Metric, objective: Objective) -> Candidate:
+    """Where a candidate stands by what it loses on held-out data: as before, or worse."""
+    status, reason = objective.standing({}, drop)
+    if status == "accepted":
+        return candidate
+    return replace(candidate, status=status, reason=f"{reason}, on held-out data")
+
+
+def _weighed(candidate: Candidate, objective: Objective) -> Candidate:
+    """Where a point stands by its final figures, but for the drop."""
+    reason = objective.over_budget(candidate.metrics)
+    return replace(candidate, status="rejected", reason=reason) if reason else candidate
 
 
 def _contender(builder: Builder, candidate: Candidate) -> Contender:
     return Contender(candidate.engine, builder.file(candidate.plan), candidate.plan.engine_settings)
+
+
+def _sizes(candidate: Candidate) -> dict[str, Metric]:
+    return {name: candidate.metrics[name] for name in ("file_bytes", "packed_bytes", "weight_bytes")}
 
 
 def _size_ratio(untouched: Candidate, candidate: Candidate) -> Metric:

@@ -28,9 +28,13 @@ PREFERENCES = {
 
 @dataclass(frozen=True)
 class FrontPoint:
-    """One model of the front and the folder that holds its files."""
+    """One model of the front and the folder that holds its files.
+
+    within_budget: whether it holds every budget; one that does not shows what more loss would buy.
+    """
 
     id: str
+    within_budget: bool
     engine: str
     metrics: Mapping[str, Metric]
     trail: tuple[Mapping[str, Any], ...]
@@ -77,6 +81,7 @@ class Front:
         points = tuple(
             FrontPoint(
                 point["id"],
+                point["within_budget"],
                 point["engine"],
                 {name: Metric.from_json(metric) for name, metric in point["metrics"].items()},
                 tuple(point["trail"]),
@@ -88,20 +93,34 @@ class Front:
         return Front(folder, document, points)
 
     def best(self, prefer: str = "balanced") -> FrontPoint:
-        """The point to deploy: the smallest, the fastest, or the one with the best product of both."""
+        """The point to deploy: the smallest, the fastest, or the one with the best product of both.
+
+        It is one of those within the budgets; where there is none, the original.
+        """
         if prefer not in PREFERENCES:
             raise UsageError(f"prefer is one of {', '.join(PREFERENCES)}, not '{prefer}'")
-        return min(self.points, key=lambda point: PREFERENCES[prefer](point.metrics))
+        within = [point for point in self.points if point.within_budget]
+        pool = within or [point for point in self.points if not point.trail]
+        return min(pool, key=lambda point: PREFERENCES[prefer](point.metrics))
+
+    @property
+    def knee(self) -> FrontPoint | None:
+        """Where the front bends: on either side of it a little of one thing costs much of another."""
+        return next((point for point in self.points if point.id == self.document.get("knee")), None)
 
     def to_dataframe(self) -> pandas.DataFrame:
-        """One row a point: id, engine, and value, low, high and evidence of each metric."""
+        """One row a point: id, within_budget, engine, and value, low, high and evidence of each metric."""
         try:
             import pandas
         except ImportError as error:
             raise MissingExtra("Front.to_dataframe", "dataframe") from error
         rows = []
         for point in self.points:
-            row: dict[str, Any] = {"id": point.id, "engine": point.engine}
+            row: dict[str, Any] = {
+                "id": point.id,
+                "within_budget": point.within_budget,
+                "engine": point.engine,
+            }
             for name, metric in point.metrics.items():
                 row |= {
                     name: metric.value,

@@ -21,10 +21,10 @@ from tensmith.files import sha256_file, write_text
 from tensmith.frontend.model_files import model_files
 from tensmith.ir import Program
 from tensmith.report.document import Metrics
-from tensmith.report.metric import Metric, exact
+from tensmith.report.metric import exact
 from tensmith.rewrite.calibration import Calibration
 from tensmith.search.candidate import Candidate
-from tensmith.search.front import best
+from tensmith.search.front import best, knee
 from tensmith.search.plan import BASELINE_ENGINE
 from tensmith.search.run import RunDescription
 from tensmith.search.sensitivity import Sensitivity
@@ -60,17 +60,25 @@ def write_run(
     story: Story,
 ) -> dict[str, Any]:
     """Writes the folder of a finished run and returns the content of front.json."""
-    of_choice = best([point.candidate for point in finalized.points], story.config.prefer).id
+    candidates = [point.candidate for point in finalized.points]
+    of_choice, bend = best(candidates, story.config.prefer).id, knee(candidates)
     chosen = next(point for point in finalized.points if point.candidate.id == of_choice)
     writing = _Writing(run, checker, calibration, judged)
     points = _write_points(folder.path, writing, finalized, chosen)
     original = {name: metric.to_json() for name, metric in finalized.original.items()}
     baseline = {"engine": BASELINE_ENGINE, "metrics": original}
-    front = {"schema": 1, "baseline": baseline, "original": {"metrics": original}, "points": points}
+    front = {
+        "schema": 2,
+        "baseline": baseline,
+        "original": {"metrics": original},
+        "budget": run.objective.limits,
+        **({"knee": bend.id} if bend else {}),
+        "points": points,
+    }
     publish(folder.path, front)
     report = {
         "front": front,
-        "context": _context(run, finalized, chosen.candidate, story),
+        "context": _context(run, finalized, of_choice, story),
         "peers": [
             {"name": name, "metrics": {key: metric.to_json() for key, metric in metrics.items()}}
             for name, metrics in finalized.peers.items()
@@ -109,6 +117,7 @@ def _write_points(out: Path, writing: _Writing, finalized: Finalized, chosen: Po
         points.append(
             {
                 "id": point.candidate.id,
+                "within_budget": point.candidate.status == "accepted",
                 "metrics": {key: metric.to_json() for key, metric in point.candidate.metrics.items()},
                 "engine": point.candidate.engine_text,
                 "trail": [step.to_json() for step in point.built.trail],
@@ -167,19 +176,22 @@ def _deployed(place: Path, run: RunDescription, point: Point) -> Deployed:
 def _tried(candidate: Candidate, finalized: Finalized) -> dict[str, Any]:
     status: str = candidate.status
     reason = candidate.reason
-    if candidate.id in {point.candidate.id for point in finalized.points}:
-        status = "front"
-    elif candidate.status == "accepted":
-        lost = {each.id: (each.status, each.reason) for each in finalized.lost}
-        status, reason = lost.get(candidate.id, ("dominated", "another is smaller and faster"))
+    ended = {each.id: each for each in (*finalized.lost, *(point.candidate for point in finalized.points))}
+    if candidate.id in ended:
+        status, reason = ended[candidate.id].status, ended[candidate.id].reason
+        status = "front" if status == "accepted" else status
+    elif status in ("accepted", "beyond"):
+        status, reason = "dominated", reason or "others are as good in everything, or nearly"
     metrics = {name: metric.to_json() for name, metric in candidate.metrics.items()}
     if "packed_bytes" in metrics:
         ratio = exact(finalized.original["file_bytes"].value / candidate.bytes, "x")
         metrics["size_ratio"] = ratio.to_json()
+    if candidate.drop is not None:
+        metrics["accuracy_drop"] = candidate.drop.to_json()
     return {"id": candidate.id, "status": status, "reason": reason, "metrics": metrics}
 
 
-def _context(run: RunDescription, finalized: Finalized, chosen: Candidate, story: Story) -> dict[str, Any]:
+def _context(run: RunDescription, finalized: Finalized, chosen: str, story: Story) -> dict[str, Any]:
     config, task = story.config, run.task
     original = finalized.original["accuracy"]
     sign = 1 if task.better == "lower" else -1
@@ -194,14 +206,9 @@ def _context(run: RunDescription, finalized: Finalized, chosen: Candidate, story
         "seed": run.seed,
         "command": f"tensmith compress --config {run.folder.parent / 'config.yaml'} --output NEW",
         "versions": {"tensmith": __version__, "python": sys.version.split()[0], **engines},
-        "chosen": chosen.id,
+        "chosen": chosen,
         "prefer": config.prefer,
         "accuracy_name": task.title,
         "accuracy_better": task.better,
         "accuracy_limit": limit,
-        "accuracy_drop": _json(finalized.drops.get(chosen.id)),
     }
-
-
-def _json(metric: Metric | None) -> dict[str, Any] | None:
-    return metric.to_json() if metric is not None else None

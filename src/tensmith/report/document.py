@@ -32,6 +32,7 @@ class PointRow(TypedDict):
     """One model of the front; `files` gives each file's SHA-256."""
 
     id: str
+    within_budget: bool
     metrics: Metrics
     engine: str
     trail: list[StepRow]
@@ -52,11 +53,13 @@ class Original(TypedDict):
 
 
 class FrontDocument(TypedDict):
-    """The content of front.json, schema 1."""
+    """The content of front.json, schema 2. `budget` is the most that was allowed, by metric."""
 
     schema: int
     baseline: Baseline
     original: Original
+    budget: dict[str, float]
+    knee: NotRequired[str]
     points: list[PointRow]
 
 
@@ -79,8 +82,6 @@ class RunContext(TypedDict):
     accuracy_better: Literal["higher", "lower"]
     accuracy_limit: float | None
     """The worst accuracy the budget allows, in the accuracy's unit; None without a budget."""
-    accuracy_drop: Mapping[str, Any] | None
-    """What the chosen point lost against the original, paired sample by sample; below 0 it gained."""
 
 
 class Peer(TypedDict):
@@ -108,7 +109,11 @@ class LayerRow(TypedDict):
 
 
 class Tried(TypedDict):
-    """A candidate of the search, and why: "front", "dominated", "rejected", "failed" or "not judged"."""
+    """A candidate of the search and its status, and why.
+
+    "front"; "beyond", on the front and beyond the drop budget; "dominated", "rejected", "failed" or "not
+    judged".
+    """
 
     id: str
     status: str
@@ -140,6 +145,16 @@ class Report(TypedDict):
 def metric_of(metrics: Metrics, name: str) -> Metric:
     """The metric of that name. Raises OutputError where it is damaged."""
     return Metric.from_json(metrics[name])
+
+
+def marks_of(front: FrontDocument, point: PointRow, chosen: str) -> list[str]:
+    """What is said beside a point's name: "chosen", "knee", "beyond the budget"."""
+    marks = {
+        "chosen": point["id"] == chosen,
+        "knee": point["id"] == front.get("knee"),
+        "beyond the budget": not point["within_budget"],
+    }
+    return [mark for mark, holds in marks.items() if holds]
 
 
 def step_evidence(step: StepRow) -> Evidence:

@@ -11,14 +11,14 @@ from tensmith.files import atomic_path
 from tensmith.report.document import Metrics, Report, metric_of
 from tensmith.report.escape import printable
 from tensmith.report.metric import Metric
-from tensmith.report.plots import span, start_metrics, steps_of
+from tensmith.report.plots import HIGHER, span, start_metrics, steps_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-AXES = {"speedup", "size_ratio"}
 KINDS = {".png", ".svg", ".pdf"}
 INK, QUIET, FRONT, PEER, TRIED = "#1b1d20", "#5d636b", "#1659c7", "#a86400", "#b9bec5"
+BEYOND = "#a4480f"
 
 
 def save_figure(report: Report, path: Path, dpi: int = 160) -> None:
@@ -45,19 +45,22 @@ def save_figure(report: Report, path: Path, dpi: int = 160) -> None:
 
 def _draw(axes: Axes, report: Report) -> None:
     front = report["front"]
-    points = [point["metrics"] for point in front["points"]]
-    peers = [peer for peer in report["peers"] if peer["metrics"].keys() >= AXES]
-    cloud = [each["metrics"] for each in report["tried"] if each["metrics"].keys() >= AXES]
+    points = [point["metrics"] for point in front["points"] if point["within_budget"]]
+    beyond = [point["metrics"] for point in front["points"] if not point["within_budget"]]
+    peers = [peer for peer in report["peers"] if peer["metrics"].keys() >= HIGHER]
+    cloud = [each["metrics"] for each in report["tried"] if each["metrics"].keys() >= HIGHER]
     across, up = ([metric_of(metrics, name).value for metrics in cloud] for name in ("speedup", "size_ratio"))
     axes.plot(across, up, "o", color=TRIED, markersize=3, alpha=0.6, label="tried", zorder=1)
-    corners = steps_of(front["points"], "size_ratio", higher=True)
+    corners = steps_of(front["points"], "speedup", "size_ratio", HIGHER)
     axes.plot(*zip(*corners), color=FRONT, linewidth=1, linestyle=":", drawstyle="steps-pre", zorder=2)
     start = start_metrics(front)
     _marks(axes, [start], "s", INK, "original")
     for peer, symbol in zip(peers, itertools.cycle("D^vp*h")):
         _marks(axes, [peer["metrics"]], symbol, PEER, printable(peer["name"], 40))
+    if beyond:
+        _marks(axes, beyond, "d", BEYOND, "beyond the accuracy budget")
     _marks(axes, points, "o", FRONT, "tensmith front")
-    framed = [start, *points, *(peer["metrics"] for peer in peers)]
+    framed = [start, *points, *beyond, *(peer["metrics"] for peer in peers)]
     axes.set_xlim(*span(framed, "speedup"))
     axes.set_ylim(*span(framed, "size_ratio"))
     axes.xaxis.set_major_formatter("{x:g}×")

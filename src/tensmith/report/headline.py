@@ -29,13 +29,11 @@ def size_words(ratio: Metric) -> str:
     return f"in a file that is not smaller ({shown.value}, {shown.evidence})"
 
 
-def accuracy_words(ours: Metric, original: Metric, drop: Metric | None, name: str) -> str:
-    """Our accuracy beside the original's, both on held-out data; the paired difference where it is known."""
+def accuracy_words(ours: Metric, original: Metric, drop: Metric, name: str) -> str:
+    """Our accuracy beside the original's, both on held-out data, and the paired difference."""
     shown, before = quantity("accuracy", ours), quantity("accuracy", original)
     interval = f"{shown.interval}, " if shown.interval else ""
     words = f"with {name} {shown.value} ({interval}{shown.evidence}) where the original has {before.value}"
-    if drop is None:
-        return f"{words} ({before.evidence})"
     lost = quantity("accuracy_drop", drop)
     return f"{words} ({before.evidence}; paired, the loss is {lost.value}, {lost.interval or 'exact'})"
 
@@ -44,12 +42,11 @@ def headline(report: Report) -> str:
     """The summary sentence of the chosen point, plain text. The front must be a valid front.json."""
     front, context = report["front"], report["context"]
     metrics = point_of(front, context["chosen"])["metrics"]
-    drop = context["accuracy_drop"]
     speed = speed_words(metric_of(metrics, "speedup"), printable(front["baseline"]["engine"]))
     accuracy = accuracy_words(
         metric_of(metrics, "accuracy"),
         metric_of(front["original"]["metrics"], "accuracy"),
-        None if drop is None else Metric.from_json(drop),
+        metric_of(metrics, "accuracy_drop"),
         printable(context["accuracy_name"]),
     )
     return f"The chosen model {speed}, {size_words(metric_of(metrics, 'size_ratio'))}, {accuracy}."

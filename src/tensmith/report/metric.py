@@ -16,6 +16,7 @@ EVIDENCE: tuple[Evidence, ...] = get_args(Evidence)
 # name -> (units it may have, words that its evidence may have)
 KINDS: dict[str, tuple[tuple[str, ...], tuple[Evidence, ...]]] = {
     "accuracy": (("%", "nats/token", "score"), ("measured",)),
+    "accuracy_drop": (("pt", "%", "score"), ("measured",)),
     "file_bytes": (("bytes",), ("measured",)),
     "packed_bytes": (("bytes",), ("measured",)),
     "weight_bytes": (("bytes",), ("measured",)),

@@ -19,7 +19,8 @@ from tensmith.report import tables
 from tensmith.report.document import Report
 from tensmith.report.escape import html_text, script_json
 from tensmith.report.headline import headline
-from tensmith.report.plots import front_plot
+from tensmith.report.plots import AXES, front_plot
+from tensmith.report.quantity import LABELS
 from tensmith.report.schema import validate_front
 
 
@@ -59,6 +60,8 @@ def render(report: Report) -> str:
             400,
         ),
         headline=html_text(headline(report), 1000),
+        across=_choices("speedup"),
+        up=_choices("size_ratio"),
         tiles=tables.tiles(report),
         notes=f'<ul class="notes">{notes}</ul>' if notes else "",
         chosen=html_text(context["chosen"]),
@@ -71,6 +74,14 @@ def render(report: Report) -> str:
         timed=str(timed),
         tried=tables.tried_table(report["tried"]),
         reproduce=tables.reproduce(report),
+    )
+
+
+def _choices(first: str) -> str:
+    """The axes as options, the one that is shown first selected."""
+    return "".join(
+        f'<option value="{name}"{" selected" if name == first else ""}>{LABELS[name]}</option>'
+        for name in AXES
     )
 
 

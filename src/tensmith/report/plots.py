@@ -1,4 +1,4 @@
-"""What the front plot draws, as JSON: points with intervals and hover texts, ranges, the Pareto steps.
+"""What the front plot draws, as JSON: points with intervals and hover texts, ranges, budgets, Pareto steps.
 
 Colours and layout are in report.js. Hover texts are escaped here, since plotly reads HTML in them.
 """
@@ -7,17 +7,31 @@ from __future__ import annotations
 
 import collections
 import textwrap
+from collections.abc import Collection
 from typing import Any
 
-from tensmith.report.document import FrontDocument, Metrics, PointRow, Report, StepRow, metric_of, point_of
+from tensmith.report.document import (
+    FrontDocument,
+    Metrics,
+    PointRow,
+    Report,
+    StepRow,
+    marks_of,
+    metric_of,
+)
 from tensmith.report.escape import plot_text, printable
 from tensmith.report.metric import exact
 from tensmith.report.quantity import LABELS, quantity
 from tensmith.report.tables import evenly
 
-HOVERED = ("speedup", "size_ratio", "accuracy", "latency_ms", "packed_bytes", "peak_bytes")
-AXES = ("speedup", "size_ratio", "accuracy")
-VIEWS = ("size_ratio", "accuracy")
+# What is told of a point under the pointer, and what a reader may choose as axes; the first two are shown
+# first.
+HOVERED = AXES = (
+    *("speedup", "size_ratio", "accuracy_drop", "accuracy"),
+    *("latency_ms", "packed_bytes", "peak_bytes", "energy_mj"),
+)
+# Axes on which more is better, beside accuracy where that holds.
+HIGHER = frozenset({"speedup", "size_ratio"})
 _ONE = exact(1.0, "x").to_json()
 
 
@@ -49,19 +63,32 @@ def mark(title: str, under: str, metrics: Metrics) -> dict[str, Any]:
     for name in AXES:
         if name in metrics:
             metric = metric_of(metrics, name)
-            spans[name] = [metric.value, metric.value - metric.low, metric.high - metric.value]
+            arms = metric.value, metric.value - metric.low, metric.high - metric.value
+            spans[name] = [_drawn(name, number) for number in arms]
     return {"label": plot_text(title, 40), "hover": hover(title, under, metrics), **spans}
 
 
-def steps_of(points: list[PointRow], view: str, higher: bool) -> list[list[float]]:
-    """The points no other beats on speed-up and `view` at once, by speed-up: the corners of the step line."""
-    sign = 1 if higher else -1
-    pairs = [(metric_of(p["metrics"], "speedup").value, metric_of(p["metrics"], view).value) for p in points]
+def _drawn(name: str, value: float) -> float:
+    """A figure as it is drawn: bytes as megabytes, to as many digits as anybody sees."""
+    return float(f"{value / 1e6 if name.endswith('_bytes') else value:.6g}")
+
+
+def steps_of(points: list[PointRow], across: str, up: str, higher: Collection[str]) -> list[list[float]]:
+    """The points within the budgets that no other beats on two axes at once: the corners of the step line.
+
+    They run from left to right. higher: axes on which more is better.
+    """
+    signs = [1 if name in higher else -1 for name in (across, up)]
+    pairs = [
+        [_drawn(name, metric_of(point["metrics"], name).value) for name in (across, up)]
+        for point in points
+        if point["within_budget"]
+    ]
     corners: list[list[float]] = []
-    for x, y in sorted(pairs, key=lambda pair: (-pair[0], -sign * pair[1])):
-        if not corners or sign * y > sign * corners[-1][1]:
+    for x, y in sorted(pairs, key=lambda pair: (-signs[0] * pair[0], -signs[1] * pair[1])):
+        if not corners or signs[1] * y > signs[1] * corners[-1][1]:
             corners.append([x, y])
-    return corners[::-1]
+    return sorted(corners)
 
 
 def start_metrics(front: FrontDocument) -> Metrics:
@@ -80,42 +107,55 @@ def span(metrics: list[Metrics], name: str, also: float | None = None) -> list[f
     for each in metrics:
         if name in each:
             metric = metric_of(each, name)
-            ends += [metric.low, metric.high]
+            ends += [_drawn(name, metric.low), _drawn(name, metric.high)]
     low, high = min(ends), max(ends)
     margin = 0.08 * (high - low) or 0.1 * abs(high) or 1.0
     return [low - margin, high + margin]
 
 
+def limits_of(report: Report) -> dict[str, float]:
+    """The budgets, by the axis on which they are a line."""
+    limits = {name: _drawn(name, limit) for name, limit in report["front"]["budget"].items()}
+    worst = report["context"]["accuracy_limit"]
+    return limits if worst is None else {**limits, "accuracy": worst}
+
+
 def front_plot(report: Report) -> dict[str, Any]:
-    """Everything report.js needs to draw the front."""
+    """Everything report.js needs to draw the front on any two axes."""
     front, context = report["front"], report["context"]
-    higher = context["accuracy_better"] == "higher"
-    limit = context["accuracy_limit"]
-    start = start_metrics(front)
-    points = front["points"]
+    higher = HIGHER | ({"accuracy"} if context["accuracy_better"] == "higher" else set())
+    start, points, limits = start_metrics(front), front["points"], limits_of(report)
     framed = [start, *(point["metrics"] for point in points), *(peer["metrics"] for peer in report["peers"])]
-    tried = [each for each in evenly(report["tried"]) if each["status"] != "front"]
-    unit = metric_of(front["original"]["metrics"], "accuracy").unit
+    tried = [each for each in evenly(report["tried"]) if each["status"] not in ("front", "beyond")]
+    units = {name: metric_of(points[0]["metrics"], name).unit for name in AXES}
     titles = {
+        name: f"{LABELS[name]} ({'MB' if name.endswith('_bytes') else plot_text(unit, 30)})"
+        for name, unit in units.items()
+    } | {
         "speedup": f"speed-up over {plot_text(front['baseline']['engine'], 60)}",
         "size_ratio": "original size over shipped size",
-        "accuracy": f"{plot_text(context['accuracy_name'], 60)} ({plot_text(unit, 30)})",
+        "accuracy": f"{plot_text(context['accuracy_name'], 60)} ({plot_text(units['accuracy'], 30)})",
     }
+
+    def drawn(row: int, point: PointRow) -> dict[str, Any]:
+        marks = marks_of(front, point, context["chosen"])
+        title = f"{point['id']} ({', '.join(marks)})" if marks else point["id"]
+        under = f"{treatment(point['trail'])}; runs on {point['engine']}"
+        flags = {"row": row, "chosen": "chosen" in marks, "knee": "knee" in marks}
+        return mark(title, under, point["metrics"]) | flags
+
+    rows = [(point, drawn(row, point)) for row, point in enumerate(points)]
     return {
         "titles": titles,
-        "higher": {"size_ratio": True, "accuracy": higher},
-        "limit": limit,
-        "ranges": {name: span(framed, name, limit if name == "accuracy" else None) for name in AXES},
-        "steps": {view: steps_of(points, view, view != "accuracy" or higher) for view in VIEWS},
-        "chosen": points.index(point_of(front, context["chosen"])),
-        "front": [
-            mark(
-                f"{p['id']} (chosen)" if p["id"] == context["chosen"] else p["id"],
-                f"{treatment(p['trail'])}; runs on {p['engine']}",
-                p["metrics"],
-            )
-            for p in points
-        ],
+        "higher": sorted(higher),
+        "limits": limits,
+        "ranges": {name: span(framed, name, limits.get(name)) for name in AXES},
+        "steps": {
+            across: {up: steps_of(points, across, up, higher) for up in AXES if up != across}
+            for across in AXES
+        },
+        "front": [found for point, found in rows if point["within_budget"]],
+        "beyond": [found for point, found in rows if not point["within_budget"]],
         "original": [mark("original", f"runs on {front['baseline']['engine']}", start)],
         "peers": [mark(peer["name"], "reference", peer["metrics"]) for peer in report["peers"]],
         "tried": [

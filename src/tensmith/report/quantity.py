@@ -8,6 +8,7 @@ from tensmith.report.metric import Metric
 
 LABELS = {
     "accuracy": "accuracy",
+    "accuracy_drop": "accuracy lost",
     "file_bytes": "file loaded",
     "packed_bytes": "file shipped",
     "weight_bytes": "weights",

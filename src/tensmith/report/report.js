@@ -4,8 +4,9 @@
   const plot = document.getElementById("plot");
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const narrow = matchMedia("(max-width: 640px)");
+  const RATIOS = ["speedup", "size_ratio"];
   const PEER_SYMBOLS = ["diamond", "triangle-up", "triangle-down", "pentagon", "star", "hexagon"];
-  let view = "size_ratio";
+  const axes = { x: "speedup", y: "size_ratio" };
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
   const column = (marks, axis, part) => marks.map((mark) => mark[axis][part]);
@@ -18,59 +19,66 @@
   }
 
   function scatter(name, marks, marker, more) {
-    const drawn = marks.filter((mark) => mark.speedup && mark[view]);
+    const drawn = marks.filter((mark) => mark[axes.x] && mark[axes.y]);
     return {
-      name, type: "scatter", mode: "markers", x: column(drawn, "speedup", 0), y: column(drawn, view, 0),
+      name, type: "scatter", mode: "markers", x: column(drawn, axes.x, 0), y: column(drawn, axes.y, 0),
       hovertext: drawn.map((mark) => mark.hover), hoverinfo: "text", marker, cliponaxis: true, ...more(drawn),
     };
   }
 
   function traces() {
-    const [front, peer, ink, grey, card] = ["front", "peer", "original", "tried", "page"].map(colour);
+    const [front, beyond, peer, ink, grey, card] = ["front", "lossy", "peer", "original", "tried", "page"].map(colour);
     const withArms = (tint) => (drawn) => ({
-      error_x: arms(drawn, "speedup", tint), error_y: arms(drawn, view, tint),
+      error_x: arms(drawn, axes.x, tint), error_y: arms(drawn, axes.y, tint), customdata: drawn.map((mark) => mark.row),
     });
-    const steps = data.steps[view];
-    const chosen = data.front.map((_, index) => index === data.chosen);
+    const points = (marks, tint, more) => ({
+      color: marks.map((mark) => (mark.chosen ? tint : card)), size: marks.map((mark) => (mark.chosen ? 14 : 11)),
+      line: { color: tint, width: 2.2 }, opacity: 1, ...more,
+    });
+    const steps = data.steps[axes.x][axes.y] ?? [];
     return [
       scatter("tried", data.tried, { color: grey, size: 5, opacity: 0.6 }, () => ({})),
       {
         type: "scatter", mode: "lines", x: steps.map((s) => s[0]), y: steps.map((s) => s[1]), showlegend: false,
-        line: { shape: "vh", color: front, width: 1.2, dash: "dot" }, hoverinfo: "skip",
+        line: { shape: data.higher.includes(axes.x) ? "vh" : "hv", color: front, width: 1.2, dash: "dot" }, hoverinfo: "skip",
       },
       scatter("original", data.original, { color: ink, size: 11, symbol: "square" }, withArms(ink)),
       ...data.peers.map((mark, index) => scatter(
         mark.label, [mark], { color: peer, size: 11, symbol: PEER_SYMBOLS[index % PEER_SYMBOLS.length] }, withArms(peer),
       )),
-      scatter("front", data.front, {
-        color: chosen.map((is) => (is ? front : card)), size: chosen.map((is) => (is ? 14 : 11)),
-        line: { color: front, width: 2.2 }, opacity: 1,
-      }, withArms(front)),
+      scatter("beyond the budget", data.beyond, points(data.beyond, beyond, { symbol: "diamond-open" }), withArms(beyond)),
+      scatter("front", data.front, points(data.front, front), withArms(front)),
     ];
   }
+
+  // Further right and further up is better on every axis.
+  const better = (axis, name) => (data.higher.includes(name) ? axis : { ...axis, range: [...axis.range].reverse() });
 
   function layout() {
     const [ink, quiet, line, card] = ["ink", "quiet", "line", "card"].map(colour);
     const family = getComputedStyle(document.body).fontFamily;
     const axis = (name) => ({
       title: { text: data.titles[name], font: { size: 13 }, standoff: 12 }, range: data.ranges[name], gridcolor: line,
-      zeroline: false, linecolor: line, ticksuffix: name === "accuracy" ? "" : "×", automargin: true, nticks: 8,
+      zeroline: false, linecolor: line, ticksuffix: RATIOS.includes(name) ? "×" : "", automargin: true, nticks: 8,
     });
-    const rule = (more) => ({ type: "line", line: { color: quiet, width: 1, dash: "dash" }, layer: "below", ...more });
-    const shapes = [rule({ xref: "x", x0: 1, x1: 1, yref: "paper", y0: 0, y1: 1 })];
-    const annotations = [];
-    const level = view === "accuracy" ? data.limit : 1;
-    if (level !== null) shapes.push(rule({ xref: "paper", x0: 0, x1: 1, yref: "y", y0: level, y1: level }));
-    if (view === "accuracy" && level !== null) {
-      annotations.push({
-        xref: "paper", x: 1, xanchor: "right", y: level, yanchor: data.higher[view] ? "top" : "bottom",
-        text: "accuracy budget", showarrow: false, font: { size: 11, color: quiet },
-      });
+    const rule = (more, dash) => ({ type: "line", line: { color: quiet, width: 1, dash }, layer: "below", ...more });
+    const across = (level) => ({ xref: "paper", x0: 0, x1: 1, yref: "y", y0: level, y1: level });
+    const upright = (level) => ({ xref: "x", x0: level, x1: level, yref: "paper", y0: 0, y1: 1 });
+    const label = (text, more) => ({ text, showarrow: false, font: { size: 11, color: quiet }, ...more });
+    const [shapes, annotations] = [[], []];
+    for (const [letter, line] of [["x", upright], ["y", across]]) {
+      const limit = data.limits[axes[letter]];
+      if (RATIOS.includes(axes[letter])) shapes.push(rule(line(1), "dot"));
+      if (limit !== undefined) shapes.push(rule(line(limit), "dash"));
     }
-    const up = axis(view);
-    if (!data.higher[view]) up.range = [...up.range].reverse();
+    const [right, top] = [data.limits[axes.x], data.limits[axes.y]];
+    if (right !== undefined) annotations.push(label("budget", { xref: "x", x: right, yref: "paper", y: 1, xanchor: "left", yanchor: "top" }));
+    if (top !== undefined) annotations.push(label("budget", { xref: "paper", x: 1, y: top, xanchor: "right", yanchor: "bottom" }));
+    for (const knee of [...data.front, ...data.beyond].filter((mark) => mark.knee)) {
+      annotations.push(label("knee", { x: knee[axes.x][0], y: knee[axes.y][0], yshift: 16 }));
+    }
     return {
-      xaxis: axis("speedup"), yaxis: up, shapes, annotations, hovermode: "closest", dragmode: "zoom",
+      xaxis: better(axis(axes.x), axes.x), yaxis: better(axis(axes.y), axes.y), shapes, annotations, hovermode: "closest", dragmode: "zoom",
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { family, color: ink, size: 12 },
       hoverlabel: { bgcolor: card, bordercolor: quiet, align: "left", font: { family, color: ink, size: 12 } },
@@ -85,13 +93,9 @@
     displayModeBar: narrow.matches ? false : "hover", toImageButtonOptions: { filename: "front", scale: 2 },
   });
 
-  for (const button of document.querySelectorAll("[data-view]")) {
-    button.addEventListener("click", () => {
-      view = button.dataset.view;
-      for (const each of document.querySelectorAll("[data-view]")) {
-        each.setAttribute("aria-pressed", String(each === button));
-      }
-      document.getElementById("view-name").textContent = button.textContent;
+  for (const chooser of document.querySelectorAll("[data-axis]")) {
+    chooser.addEventListener("change", () => {
+      axes[chooser.dataset.axis] = chooser.value;
       draw();
     });
   }
@@ -101,8 +105,7 @@
   draw().then(() => {
     const rows = [...document.querySelectorAll(".points tr.point")];
     plot.on("plotly_hover", (event) => {
-      const { data: trace, pointNumber } = event.points[0];
-      if (trace.name === "front") rows[pointNumber]?.classList.add("hot");
+      rows[event.points[0].customdata]?.classList.add("hot");
     });
     plot.on("plotly_unhover", () => rows.forEach((row) => row.classList.remove("hot")));
   });

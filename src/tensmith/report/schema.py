@@ -20,6 +20,7 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
     "object": lambda value: isinstance(value, dict),
     "array": lambda value: isinstance(value, list),
     "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
     "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
 }
 _COMMENTS = {"$schema", "$defs", "title", "description"}
@@ -34,7 +35,7 @@ def front_schema() -> dict[str, Any]:
 
 
 def validate_front(document: object) -> None:
-    """Raises OutputError, naming the place, unless `document` is a valid front.json (schema 1).
+    """Raises OutputError, naming the place, unless `document` is a valid front.json (schema 2).
 
     Beyond the schema, figures must be finite, intervals must contain their value, and ids must differ.
     """
@@ -132,11 +133,16 @@ def _disorder(front: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """What a schema cannot say."""
     holders = [("front.baseline", front["baseline"]), ("front.original", front["original"])]
     holders += [(f"front.points[{index}]", point) for index, point in enumerate(front["points"])]
+    for name, limit in front["budget"].items():
+        if not math.isfinite(limit):
+            yield f"front.budget.{name}", "a budget must be finite"
     for where, holder in holders:
         for name, metric in holder["metrics"].items():
             low, value, high = metric["low"], metric["value"], metric["high"]
             if not (math.isfinite(low) and math.isfinite(high) and low <= value <= high):
                 yield f"{where}.metrics.{name}", "low, value and high must be finite and in this order"
     ids = [point["id"] for point in front["points"]]
+    if front.get("knee", ids[0]) not in ids:
+        yield "front.knee", "no point has this id"
     if len(set(ids)) < len(ids):
         yield "front.points", "two points have the same id"

@@ -14,6 +14,7 @@ from tensmith.report.document import (
     Report,
     StepRow,
     Tried,
+    marks_of,
     metric_of,
     point_of,
     step_evidence,
@@ -22,9 +23,10 @@ from tensmith.report.escape import html_text
 from tensmith.report.quantity import LABELS, byte_text, quantity, significant
 
 POINT_COLUMNS = (
-    *("speedup", "size_ratio", "accuracy", "latency_ms", "packed_bytes", "file_bytes"),
+    *("speedup", "size_ratio", "accuracy", "accuracy_drop", "latency_ms", "packed_bytes", "file_bytes"),
     *("weight_bytes", "peak_bytes", "energy_mj", "native_bytes"),
 )
+_TRIED_COLUMNS = ("speedup", "size_ratio", "accuracy", "accuracy_drop", "peak_bytes", "energy_mj")
 MOST_ROWS = 400
 MOST_SITES = 30
 MOST_LINES = 80
@@ -93,8 +95,8 @@ def points_table(report: Report) -> str:
 
     rows = [row("original", "original", front["baseline"]["engine"], front["baseline"]["metrics"])]
     for point in front["points"]:
-        mark = ' <span class="mark">chosen</span>' if point["id"] == chosen else ""
-        rows.append(row("point", html_text(point["id"]) + mark, point["engine"], point["metrics"]))
+        marks = "".join(f' <span class="mark">{mark}</span>' for mark in marks_of(front, point, chosen))
+        rows.append(row("point", html_text(point["id"]) + marks, point["engine"], point["metrics"]))
     rows += [row("peer", html_text(peer["name"]), "reference", peer["metrics"]) for peer in report["peers"]]
     return table(["model", *(LABELS[name] for name in columns)], rows, "points")
 
@@ -240,11 +242,11 @@ def tried_table(tried: list[Tried]) -> str:
     rows = [
         f'<tr><th scope="row">{html_text(each["id"], 40)}</th><td>{html_text(each["status"], 40)}</td>'
         f"<td>{html_text(each['reason'])}</td>"
-        + "".join(cell(name, each["metrics"]) for name in ("speedup", "size_ratio", "accuracy"))
+        + "".join(cell(name, each["metrics"]) for name in _TRIED_COLUMNS)
         + "</tr>"
         for each in evenly(tried)
     ]
-    head = ["candidate", "status", "why", LABELS["speedup"], LABELS["size_ratio"], LABELS["accuracy"]]
+    head = ["candidate", "status", "why", *(LABELS[name] for name in _TRIED_COLUMNS)]
     cut = _cut(len(tried), "candidates, evenly through the run")
     return table(head, rows, "tried") + cut
 

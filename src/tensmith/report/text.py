@@ -8,39 +8,46 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tensmith.report.document import FrontDocument, Metrics, metric_of
+from tensmith.report.document import FrontDocument, Metrics, PointRow, marks_of, metric_of
 from tensmith.report.escape import printable
 from tensmith.report.plots import start_metrics
-from tensmith.report.quantity import LABELS, quantity
+from tensmith.report.quantity import LABELS, quantity, value_parts
 
-COLUMNS = ("speedup", "size_ratio", "accuracy", "latency_ms", "packed_bytes")
+COLUMNS = (
+    *("speedup", "size_ratio", "accuracy", "accuracy_drop"),
+    *("latency_ms", "packed_bytes", "peak_bytes", "energy_mj"),
+)
 
 
 def front_table(front: FrontDocument, chosen: str = "") -> Table:
-    """The original, then the points by speed-up; each figure with its interval and evidence word.
+    """The original, the points by speed-up, the budget, then the points beyond it.
 
-    An evidence word that a whole column shares stands in the column's heading.
+    Under each figure stands its interval, and its evidence word unless a whole column shares it: then it
+    stands in the column's heading.
     """
-    points = sorted(front["points"], key=lambda point: -metric_of(point["metrics"], "speedup").value)
+    points = sorted(
+        front["points"],
+        key=lambda point: (not point["within_budget"], -metric_of(point["metrics"], "speedup").value),
+    )
     start = start_metrics(front)
     everything = [start, *(point["metrics"] for point in points)]
-    shared = {name: _shared_word(name, everything) for name in COLUMNS}
+    columns = {name: _shared_word(everything, name) for name in COLUMNS if _known(everything, name)}
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("model", no_wrap=True)
-    for name in COLUMNS:
-        table.add_column(f"{LABELS[name]}\n{shared[name]}", justify="right", no_wrap=True)
-    table.add_column("engine", overflow="fold")
-    table.add_row("original", *_row(start, shared), Text(printable(front["baseline"]["engine"])), style="dim")
-    for point in points:
-        is_chosen = point["id"] == chosen
-        title = Text(printable(point["id"], 40) + (" *" if is_chosen else ""))
-        engine = Text(printable(point["engine"]))
-        table.add_row(title, *_row(point["metrics"], shared), engine, style="bold" if is_chosen else "")
+    table.add_column("model", overflow="fold", min_width=12)
+    for name, word in columns.items():
+        table.add_column(f"{LABELS[name]}\n{word}", justify="right")
+    table.add_row(
+        _cell("original", printable(front["baseline"]["engine"])), *_row(start, columns), style="dim"
+    )
+    within = [point for point in points if point["within_budget"]]
+    for point in within:
+        table.add_row(*_point(front, point, chosen, columns))
+    table.add_row(*_budget(front, columns), style="dim")
+    for point in points[len(within) :]:
+        table.add_row(*_point(front, point, chosen, columns))
     baseline = printable(front["baseline"]["engine"])
-    caption = f"Brackets hold 95% intervals. Speed-ups are over the original on {baseline}."
-    if any(point["id"] == chosen for point in points):
-        caption = f"* chosen. {caption}"
+    caption = f"Intervals are 95%. Speed-ups are over the original on {baseline}."
     table.caption, table.caption_justify = Text(caption, style="dim"), "left"
     return table
 
@@ -53,20 +60,47 @@ def front_text(front: FrontDocument, chosen: str = "", width: int = 160) -> str:
     return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
 
 
-def _shared_word(name: str, everything: list[Metrics]) -> str:
+def _known(everything: list[Metrics], name: str) -> bool:
+    return any(name in metrics for metrics in everything[1:])
+
+
+def _shared_word(everything: list[Metrics], name: str) -> str:
     words = {metric_of(metrics, name).evidence for metrics in everything if name in metrics}
     return words.pop() if len(words) == 1 else ""
 
 
-def _row(metrics: Metrics, shared: dict[str, str]) -> list[Text]:
+def _point(front: FrontDocument, point: PointRow, chosen: str, columns: dict[str, str]) -> list[Text]:
+    """A point's name, its engine and what is said of it under it, and its figures."""
+    under = ", ".join([printable(point["engine"]), *marks_of(front, point, chosen)])
+    cells = [_cell(printable(point["id"], 40), under), *_row(point["metrics"], columns)]
+    if point["id"] == chosen:
+        for cell in cells:
+            cell.stylize("bold")
+    return cells
+
+
+def _row(metrics: Metrics, columns: dict[str, str]) -> list[Text]:
     """The figures of one model, with the evidence words that headings do not already give."""
     cells = []
-    for name in COLUMNS:
+    for name, word in columns.items():
         if name not in metrics:
             cells.append(Text("–"))
             continue
         shown = quantity(name, metric_of(metrics, name))
-        interval = f" [{shown.interval}]" if shown.interval else ""
-        word = "" if shared[name] else f", {shown.evidence}"
-        cells.append(Text(f"{shown.value}{interval}{word}"))
+        under = [shown.interval, "" if word else shown.evidence]
+        cells.append(_cell(shown.value, ", ".join(filter(None, under))))
     return cells
+
+
+def _budget(front: FrontDocument, columns: dict[str, str]) -> list[Text]:
+    """The line between what is within the budget and what is not."""
+    cells = [Text("budget")]
+    for name in columns:
+        limit, metrics = front["budget"].get(name), front["points"][0]["metrics"]
+        unit = metric_of(metrics, name).unit if name in metrics else ""
+        cells.append(Text("" if limit is None else f"≤ {''.join(value_parts(name, limit, unit))}"))
+    return cells
+
+
+def _cell(above: str, under: str) -> Text:
+    return Text(f"{above}\n{under}" if under else above)

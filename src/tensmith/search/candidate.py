@@ -9,16 +9,17 @@ from typing import Any, Literal
 from tensmith.report.metric import Metric
 from tensmith.search.plan import Plan
 
-Status = Literal["accepted", "rejected", "failed", "not judged"]
+Status = Literal["accepted", "beyond", "rejected", "failed", "not judged"]
 
 
 @dataclass(frozen=True)
 class Candidate:
     """`drop` is what it loses on the search split, in the budget's unit (points, or per cent of a loss).
 
-    `rejected` candidates ran and broke a budget; `failed` ones could not be built or run; those `not judged`
-    held every budget on the search split and never met held-out data. `reason` says which budget, what went
-    wrong, or why.
+    Those `beyond` the drop budget hold every other one and lose what the objective still looks at; `rejected`
+    candidates ran and broke a budget otherwise; `failed` ones could not be built or run; those `not judged`
+    held what was asked on the search split and never met held-out data. `reason` says which budget, what
+    went wrong, or why.
     """
 
     id: str

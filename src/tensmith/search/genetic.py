@@ -17,7 +17,7 @@ from tensmith.rewrite.method import LOSSY, bits_of
 from tensmith.rewrite.rule import Step
 from tensmith.search.beam import ALWAYS_TRIED, TriedIdea, Try
 from tensmith.search.candidate import Candidate
-from tensmith.search.front import pareto
+from tensmith.search.front import crowding, pareto
 from tensmith.search.objective import Objective
 from tensmith.search.plan import UNTOUCHED, Plan
 from tensmith.search.space import Idea, Space
@@ -27,8 +27,6 @@ _POPULATION, _ELITE = 12, 2
 _CROSSED = 0.4
 # Draws for one generation, each of which may be a plan that was tried: after so many the space is exhausted.
 _DRAWS = 40 * _POPULATION
-# How many times the drop budget a plan may lose and still be selected like those that hold it.
-_BEYOND = 4.0
 _LEAST_BITS = 2
 
 
@@ -83,7 +81,7 @@ def survivors(
     ]
 
     def near(each: TriedIdea) -> bool:
-        return _costs(each)[0] <= _BEYOND * objective.max_drop
+        return _costs(each)[0] <= objective.reach
 
     accepted = [each for each in measured if each.candidate.status == "accepted"]
     accepted.sort(key=lambda each: -objective.fitness(each.candidate, original_bytes))
@@ -104,21 +102,9 @@ def _by_rank(found: list[TriedIdea]) -> Iterator[TriedIdea]:
     """Front after front, each from its ends to where it is most crowded."""
     while found:
         rank = pareto(found, _costs)
-        room = _crowding([_costs(each) for each in rank])
+        room = crowding([_costs(each) for each in rank])
         yield from (rank[i] for i in sorted(range(len(rank)), key=lambda i: -room[i]))
         found = [each for each in found if each not in rank]
-
-
-def _crowding(points: Sequence[tuple[float, ...]]) -> list[float]:
-    """How far apart the neighbours of each point are, summed over the costs; ends have all the room."""
-    room = [0.0] * len(points)
-    for costs in zip(*points):
-        order = sorted(range(len(points)), key=lambda i: costs[i])
-        width = costs[order[-1]] - costs[order[0]]
-        room[order[0]] = room[order[-1]] = float("inf")
-        for before, here, after in zip(order, order[1:], order[2:]):
-            room[here] += (costs[after] - costs[before]) / width if width else 0.0
-    return room
 
 
 def _children(

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tensmith.report.metric import Metric
-from tensmith.search.candidate import Candidate
+from tensmith.search.candidate import Candidate, Status
 
 PREFERENCES = ("size", "latency", "balanced")
+# What lies beyond the drop budget is looked at up to so many times the budget; without one, up to a point
+# of accuracy, or a per cent of a loss.
+_BEYOND, _WITHOUT_BUDGET = 4.0, 1.0
+_BROKEN = {
+    "packed_bytes": "ships {:.0f} bytes, more than {:.0f}",
+    "latency_ms": "takes {:.3g} ms, more than {:g}",
+    "peak_bytes": "takes {:.0f} bytes of memory, more than {:.0f}",
+    "energy_mj": "takes {:.3g} mJ, more than {:g}",
+}
 
 
 @dataclass(frozen=True)
@@ -28,23 +37,49 @@ class Objective:
     max_memory: int | None = None
     max_energy_mj: float | None = None
 
-    def over_budget(self, metrics: Mapping[str, Metric], drop: Metric | None) -> str | None:
-        """Which budget is broken, as a sentence; None if all hold. Figures not measured yet break none.
+    @property
+    def limits(self) -> dict[str, float]:
+        """The most that is allowed, by the name of the metric; the drop's is always there."""
+        limits = {
+            "accuracy_drop": self.max_drop,
+            "packed_bytes": self.max_bytes,
+            "latency_ms": self.max_latency_ms,
+            "peak_bytes": self.max_memory,
+            "energy_mj": self.max_energy_mj,
+        }
+        return {name: most for name, most in limits.items() if most is not None}
+
+    @property
+    def reach(self) -> float:
+        """The largest drop that is looked at: the budget is a line through the front and not its edge."""
+        return _BEYOND * self.max_drop or _WITHOUT_BUDGET
+
+    def widened(self) -> Objective:
+        """The same with all of the reach as its drop budget."""
+        return replace(self, max_drop=self.reach)
+
+    def over_budget(self, metrics: Mapping[str, Metric]) -> str | None:
+        """Which budget but that of the drop is broken, as a sentence; None if all hold.
+
+        Figures that are not known break none.
+        """
+        for name, sentence in _BROKEN.items():
+            most = self.limits.get(name, math.inf)
+            if name in metrics and metrics[name].value > most:
+                return sentence.format(metrics[name].value, most)
+        return None
+
+    def standing(self, metrics: Mapping[str, Metric], drop: Metric | None) -> tuple[Status, str]:
+        """Where a candidate with these figures stands, and what stands against it.
 
         A drop breaks its budget by its value: its interval says how sure that is, and is shown.
         """
-        if drop is not None and drop.value > self.max_drop:
-            return f"loses {drop.value:.2f} {drop.unit}, more than {self.max_drop:g}"
-        limits = (
-            ("packed_bytes", self.max_bytes, "ships {:.0f} bytes, more than {:.0f}"),
-            ("latency_ms", self.max_latency_ms, "takes {:.3g} ms, more than {:g}"),
-            ("peak_bytes", self.max_memory, "takes {:.0f} bytes of memory, more than {:.0f}"),
-            ("energy_mj", self.max_energy_mj, "takes {:.3g} mJ, more than {:g}"),
-        )
-        for name, most, sentence in limits:
-            if most is not None and name in metrics and metrics[name].value > most:
-                return sentence.format(metrics[name].value, most)
-        return None
+        if reason := self.over_budget(metrics):
+            return "rejected", reason
+        if drop is None or drop.value <= self.max_drop:
+            return "accepted", ""
+        reason = f"loses {drop.value:.2f} {drop.unit}, more than {self.max_drop:g}"
+        return "beyond" if drop.value <= self.reach else "rejected", reason
 
     def fitness(self, candidate: Candidate, original_bytes: float) -> float:
         """alpha * accuracy retention + beta * (throughput gain + size gain) / 2, higher is better.

@@ -1,4 +1,4 @@
-"""Which engine runs a file fastest.
+"""Which engine runs a file fastest, and what it takes there: time, memory and energy.
 
 A race is run once a structure: the values of weights do not change how long a kernel takes, but for zeros.
 """
@@ -27,8 +27,9 @@ from tensmith.search.checkpoint import Checkpoint
 from tensmith.search.plan import BASELINE_ENGINE, UNTOUCHED, Plan
 from tensmith.search.run import RunDescription
 
-# What the checkpoint's facts about races are called.
-LATENCIES = "latency/"
+# What the checkpoint's facts about races are called, and the metrics that come of one.
+RACES = "race/"
+RACED = frozenset({"latency_ms", "speedup", "peak_bytes", "energy_mj"})
 # Shares of the time budget: timing an engine against the baseline, and the native engine's races in all,
 # since it compiles what it runs.
 _RACING_SHARE, _MOST_SECONDS = 0.005, 1.5
@@ -41,21 +42,20 @@ _SHAPING = 16
 
 @dataclass(frozen=True)
 class Winner:
-    """The fastest engine for a structure, its latency, and how many times as fast as the baseline it is."""
+    """The fastest engine for a structure, and what it takes there: the metrics RACED."""
 
     engine: str
-    latency: Metric
-    speedup: Metric
+    metrics: Mapping[str, Metric]
 
     def to_json(self) -> dict[str, Any]:
         """The winner as a JSON object."""
-        return {"engine": self.engine, "latency": self.latency.to_json(), "ratio": self.speedup.to_json()}
+        return {"engine": self.engine, "metrics": {name: m.to_json() for name, m in self.metrics.items()}}
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Winner:
         """The winner of a JSON object."""
-        latency, ratio = (Metric.from_json(document[name]) for name in ("latency", "ratio"))
-        return Winner(document["engine"], latency, ratio)
+        metrics = {name: Metric.from_json(metric) for name, metric in document["metrics"].items()}
+        return Winner(document["engine"], metrics)
 
 
 @dataclass
@@ -73,12 +73,17 @@ class Race:
         allowed = tuple(engines or self.run.engines)
         without = "" if allowed == self.run.engines else f"/{','.join(allowed)}"
         settings = sorted(plan.settings.items())
-        key = f"{LATENCIES}{self.run.threads}/{structure(program)}/{settings}{without}"
+        key = f"{RACES}{self.run.threads}/{structure(program)}/{settings}{without}"
         known = self.checkpoint.fact(key)
         if known is not None:
             return Winner.from_json(known)
         fastest = min(self._raced(plan, path, allowed), key=lambda found: found.latency.value)
-        winner = Winner(fastest.contender.engine, fastest.latency, fastest.ratio)
+        taken = {
+            "latency_ms": fastest.latency,
+            "speedup": fastest.ratio,
+            **self.run.taken(fastest.contender, program, 1, self._seconds),
+        }
+        winner = Winner(fastest.contender.engine, taken)
         self.checkpoint.note(key, winner.to_json())
         return winner
 
@@ -89,7 +94,6 @@ class Race:
         names = [name for name in engines if wanted in (None, name)]
         if not names:
             raise EngineError(f"engine '{wanted}' is not available here; see tensmith doctor")
-        seconds = min(_MOST_SECONDS, _RACING_SHARE * self.run.time_budget)
         found, errors = [], []
         for name in names:
             if name == NATIVE and len(names) > 1 and not self._affords_native():
@@ -100,7 +104,7 @@ class Race:
                 entered = Contender(entrant, path, plan.engine_settings)
                 contenders = list(dict.fromkeys((self.run.baseline, entered)))
                 try:
-                    found.append(compare(contenders, self.run.example, self.run.threads, seconds)[-1])
+                    found.append(compare(contenders, self.run.example, self.run.threads, self._seconds)[-1])
                     break
                 except EngineError as error:
                     errors.append(str(error))
@@ -109,6 +113,11 @@ class Race:
         if not found:
             raise EngineError("; ".join(errors))
         return found
+
+    @property
+    def _seconds(self) -> float:
+        """For each measurement of an engine."""
+        return min(_MOST_SECONDS, _RACING_SHARE * self.run.time_budget)
 
     def _affords_native(self) -> bool:
         """Whether one more race of the native engine, as long as the longest, fits the time for such."""

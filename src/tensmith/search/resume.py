@@ -12,9 +12,7 @@ from dataclasses import replace
 from tensmith.engine.base import ENGINES
 from tensmith.search.checkpoint import Checkpoint
 from tensmith.search.plan import BASELINE_ENGINE
-from tensmith.search.race import LATENCIES
-
-_TIMED = ("latency_ms", "speedup")
+from tensmith.search.race import RACED, RACES
 
 
 def engine_versions(names: Iterable[str]) -> dict[str, str]:
@@ -33,10 +31,10 @@ def forget_other_engines(checkpoint: Checkpoint, versions: dict[str, str]) -> st
         if candidate.status == "failed":
             checkpoint.remove(candidate)
         else:
-            kept = {name: metric for name, metric in candidate.metrics.items() if name not in _TIMED}
+            kept = {name: metric for name, metric in candidate.metrics.items() if name not in RACED}
             checkpoint.add(replace(candidate, metrics=kept))
     if before != versions:
-        checkpoint.forget(LATENCIES)
+        checkpoint.forget(RACES)
     checkpoint.note("engines", versions)
     if not candidates:
         return None

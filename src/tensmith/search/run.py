@@ -9,9 +9,12 @@ from pathlib import Path
 from tensmith.data import Splits
 from tensmith.engine.base import Arrays
 from tensmith.evaluate.contender import Contender
+from tensmith.evaluate.energy import Counter, contender_energy, program_energy
+from tensmith.evaluate.memory import measure_memory
 from tensmith.evaluate.task import Task
 from tensmith.hardware import Target
 from tensmith.ir import Program
+from tensmith.report.metric import Metric
 from tensmith.search.objective import Objective
 
 
@@ -22,6 +25,7 @@ class RunDescription:
     model: the original file, of `program`. baseline: that file in the best stock runtime; every speed-up is
     against it. example: the sample that latency is measured on. sizes: of the program's symbols for that.
     judging_threads: of what needs no quiet machine. time_budget: in seconds. folder: takes what is built.
+    counter: of the machine's energy, where it has one that speaks of the target.
     """
 
     model: Path
@@ -39,3 +43,20 @@ class RunDescription:
     time_budget: float
     seed: int
     folder: Path
+    counter: Counter | None = None
+
+    def taken(
+        self, contender: Contender, program: Program, processes: int, seconds: float
+    ) -> dict[str, Metric]:
+        """Memory and energy of an inference.
+
+        Memory is measured in so many processes; energy for so many seconds with the counter, if there is one,
+        else it is estimated for the target.
+        """
+        energy = (
+            program_energy(program, self.target, self.sizes)
+            if self.counter is None
+            else contender_energy(self.counter, contender, self.example, self.threads, seconds)
+        )
+        memory = measure_memory(contender, self.example, self.threads, processes)
+        return {"peak_bytes": memory.running, "energy_mj": energy}

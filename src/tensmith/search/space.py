@@ -81,6 +81,7 @@ class Space:
     def seeds(self) -> Iterator[Idea]:
         """Where every search starts: the model as it came, its exact rewrite, and the methods' plain forms.
 
+        The safest come first, so that something holds the budget whenever time is short.
         What a first form shows to be worth more (other calibrations, other storage) comes as moves.
         """
         yield Idea(UNTOUCHED, "untouched")
@@ -88,7 +89,7 @@ class Space:
         found = (form for method in LOSSY.values() for form in method.starts(self.prospect))
         plain = [_idea(form) for form in sorted(found, key=lambda form: form.order)]
         equal = [Idea(Plan.of(steps), "exact") for steps in self.equal_forms]
-        yield from (*plain[:1], *equal, *plain[1:])
+        yield from (*plain[:2], *equal, *plain[2:])
 
     def variants(self, idea: Idea, outcome: Candidate) -> Iterator[Idea]:
         """Other forms of a seed, by the method that brought it."""
@@ -105,7 +106,7 @@ class Space:
         know.
         """
         plan = Standing(idea.plan.steps, idea.family, _graded(idea.plan), idea.level is not None)
-        if outcome.status == "rejected":
+        if outcome.status in ("beyond", "rejected"):
             retreats = (form for method in LOSSY.values() for form in method.retreats(plan, self.prospect))
             yield from (self._next(idea, form) for form in retreats)
         if outcome.status != "accepted":

@@ -20,11 +20,11 @@ from tensmith.evaluate.pace import ATTEMPT
 from tensmith.interrupt import unmissed
 from tensmith.report.metric import Metric, exact
 from tensmith.search.builder import Builder, Built
-from tensmith.search.candidate import Candidate, Status
+from tensmith.search.candidate import Candidate
 from tensmith.search.checkpoint import Checkpoint
 from tensmith.search.describe import describe
 from tensmith.search.plan import UNTOUCHED, Plan
-from tensmith.search.race import Race, Winner
+from tensmith.search.race import RACED, Race, Winner
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ class Trials:
         return candidate
 
     def _known_again(self, stored: Candidate) -> Candidate:
-        """A candidate of the checkpoint, with the latency measured again if that was forgotten."""
-        if "accuracy" not in stored.metrics or "latency_ms" in stored.metrics:
+        """A candidate of the checkpoint, raced again if what came of that was forgotten."""
+        if "accuracy" not in stored.metrics or stored.metrics.keys() >= RACED:
             return stored
         try:
             built = self.builder.built(stored.plan)
@@ -89,19 +89,19 @@ class Trials:
             return self._tried(stored.plan)  # which says why it fails
         if winner.engine != stored.engine:
             return self._tried(stored.plan)  # its accuracy is that of another engine
-        again = self._within_budget(stored, {**stored.metrics, **_times(winner)}, stored.drop)
+        again = self._standing(stored, {**stored.metrics, **winner.metrics}, stored.drop)
         self.checkpoint.add(again)
         return again
 
     def _measured(self, plan: Plan, built: Built) -> Candidate:
         candidate, metrics = Candidate(plan.id, plan, "accepted"), _sizes(built)
-        early = self._within_budget(candidate, metrics, None)
+        early = self._standing(candidate, metrics, None)
         if early.status == "rejected" and plan != UNTOUCHED:  # the original is measured whatever is asked for
             return early
         winner, outcome = self._raced_and_judged(candidate, built)
-        metrics |= {**_times(winner), "accuracy": outcome.metric()}
+        metrics |= {**winner.metrics, "accuracy": outcome.metric()}
         drop = outcome.drop(self.standard.outcome)
-        return self._within_budget(replace(candidate, engine=winner.engine), metrics, drop)
+        return self._standing(replace(candidate, engine=winner.engine), metrics, drop)
 
     def _raced_and_judged(self, candidate: Candidate, built: Built) -> tuple[Winner, Outcome]:
         """The fastest engine and what it answers.
@@ -121,20 +121,15 @@ class Trials:
                     raise
                 engines = others
 
-    def _within_budget(
+    def _standing(
         self, candidate: Candidate, metrics: Mapping[str, Metric], drop: Metric | None
     ) -> Candidate:
-        """The candidate with its figures, accepted where they hold every budget."""
-        reason = self.race.run.objective.over_budget(metrics, drop)
-        status: Status = "rejected" if reason else "accepted"
-        return replace(candidate, metrics=metrics, drop=drop, status=status, reason=reason or "")
+        """The candidate with its figures, and where it stands by them."""
+        status, reason = self.race.run.objective.standing(metrics, drop)
+        return replace(candidate, metrics=metrics, drop=drop, status=status, reason=reason)
 
 
 def _sizes(built: Built) -> dict[str, Metric]:
     stored = size.file_bytes(built.path)
     packed = exact(built.packed.stat().st_size, "bytes") if built.packed else stored
     return {"file_bytes": stored, "packed_bytes": packed, "weight_bytes": size.weight_bytes(built.path)}
-
-
-def _times(winner: Winner) -> dict[str, Metric]:
-    return {"latency_ms": winner.latency, "speedup": winner.speedup}

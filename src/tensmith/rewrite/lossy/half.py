@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 
 from tensmith.errors import ProgramError
+from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program, make_node
 from tensmith.ir.types import DTYPES
 from tensmith.rewrite.calibration import Calibration
-from tensmith.rewrite.method import NUMBERS, Form, Method, Prospect, Standing, lossy
+from tensmith.rewrite.lossy.weights import weighted_layers
+from tensmith.rewrite.method import NUMBERS, Form, Method, Prospect, lossy
 
 _SHORT = {"float16": "f16", "bfloat16": "bf16"}
 _SMALL = 64
+_MOST = float(np.finfo(np.float16).max)
 
 
 @lossy("half", stage=NUMBERS, promise="weights in 16 bits, computed in 32")
@@ -26,10 +29,11 @@ class Half(Method):
     speed stays.
     """
 
-    def extensions(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
-        """Of the exact rewrite alone."""
-        if plan.family == "exact" and not plan.steps:
-            yield Form((self.step(type="float16"),), self.name, order=10)
+    def starts(self, prospect: Prospect) -> Iterable[Form]:
+        """All weights, in float16 where that holds them: the safest of all, and so the first."""
+        if weighted_layers(prospect.program):
+            fits = all(np.abs(array).max() <= _MOST for array in _stored(prospect.program).values())
+            yield Form((self.step(type="float16" if fits else "bfloat16"),), self.name, order=5)
 
     def apply(
         self, program: Program, site: str, params: Mapping[str, Any], calibration: Calibration
@@ -39,11 +43,7 @@ class Half(Method):
         if name not in _SHORT:
             raise ProgramError(f"type is float16 or bfloat16, not '{name}'")
         dtype = DTYPES[_SHORT[name]]
-        chosen = {
-            key: array
-            for key, array in program.constants.items()
-            if array.dtype == np.float32 and array.size >= _SMALL and key not in program.outputs
-        }
+        chosen = _stored(program)
         halves = {f"{key}.half": array.astype(dtype) for key, array in chosen.items()}
         overflown = [key for key in chosen if not np.isfinite(halves[f"{key}.half"].astype(np.float32)).all()]
         if overflown:
@@ -51,3 +51,12 @@ class Half(Method):
         casts: list[Node] = [make_node("cast", (f"{key}.half",), (key,), {"to": 1}) for key in chosen]
         kept = {key: array for key, array in program.constants.items() if key not in chosen}
         return replace(program, nodes=(*casts, *program.nodes), constants={**kept, **halves})
+
+
+def _stored(program: Program) -> dict[str, Array]:
+    """The constants that are stored in 16 bits."""
+    return {
+        key: array
+        for key, array in program.constants.items()
+        if array.dtype == np.float32 and array.size >= _SMALL and key not in program.outputs
+    }
