@@ -20,7 +20,8 @@ FLOORS = (
     {"verify", "engine", "egraph", "workers"},
     {"evaluate", "tune"},
     {"search", "config"},
-    {"deploy", "request", "compression", "preview", "explain", "diagnosis", "suggestion", "lifting", "superoptimize"},
+    {"deploy", "request", "compression", "preview", "explain", "diagnosis", "suggestion", "lifting"}
+    | {"superoptimize"},
     {"cli"},
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
