@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from tensmith.engine import TensorSpec, available
@@ -41,6 +42,16 @@ def test_a_file_that_fails_does_not_stop_the_others(linear: Path) -> None:
     assert ran["ratio"]["value"] == 1
     with pytest.raises(EngineError, match=r"broken\.onnx"):
         bench([broken], ["onnxruntime"], seconds=0.1)
+
+
+def test_what_fails_at_guessed_sizes_says_which_they_were(linear: Path) -> None:
+    model = onnx.load(linear)
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "features"
+    onnx.save(model, linear)
+    with pytest.raises(EngineError, match=r"taken for .*features=128: give the right ones by --sizes"):
+        bench([linear], ["onnxruntime"], seconds=0.1)
+    features = onnx.numpy_helper.to_array(model.graph.initializer[0]).shape[0]
+    assert bench([linear], ["onnxruntime"], seconds=0.1, sizes={"features": features}).latencies
 
 
 def test_an_engine_is_timed_in_several_settings(linear: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tensmith.engine.base import ENGINES, Arrays, available, require
+from tensmith.engine.compiled import COMPILING
 from tensmith.engine.signature import TensorSpec, read_signature
 from tensmith.engine.worker import SessionWorker
 from tensmith.errors import EngineError, ModelError, UsageError
@@ -99,13 +100,26 @@ def bench(
                 inputs = random_inputs(read_signature(contender.path).inputs, batch, seed, sizes)
                 workers[contender] = stack.enter_context(contender.start(inputs, threads))
             except (EngineError, ModelError) as error:
-                failures[contender] = str(error)
+                failures[contender] = f"{error}{_guessed(contender, batch, sizes or {})}"
         if not workers:
             raise EngineError(next(iter(failures.values())))
         progress(f"timing {len(workers)} in turns for {seconds:g} s")
         rounds = take_turns([worker.time for worker in workers.values()], seconds, seed)
     latencies = dict(zip(workers, summarize(tuple(workers), rounds, seed)))
     return BenchResult(contenders, latencies, failures)
+
+
+def _guessed(contender: Contender, batch: int, sizes: Mapping[str, int]) -> str:
+    """What was assumed of sizes when an engine took the file and failed, which may be why; else ""."""
+    if contender.engine in COMPILING:
+        return ""
+    taken = open_sizes(_inputs(contender.path), batch, sizes)
+    guessed = ", ".join(f"{name}={size}" for name, size in taken.items() if name not in sizes)
+    return (
+        f"; the file leaves sizes open, taken for {guessed}: give the right ones by --sizes"
+        if guessed
+        else ""
+    )
 
 
 def _with_settings(words: str) -> tuple[str, tuple[tuple[str, str], ...]]:
