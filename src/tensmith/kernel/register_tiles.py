@@ -132,8 +132,11 @@ def cheapest(kernels: Iterable[T]) -> list[T]:
     return sorted(kernels, key=lambda kernel: kernel.rank)[:_MOST_CANDIDATES]
 
 
-def store_tile(tile: Extent, blocks: int, last: int, target: Buffer, epilogue: Epilogue, lanes: int) -> str:
-    """C that finishes the sums a[row][column][vector] of a tile and stores them at y.
+def store_tile(
+    tile: Extent, blocks: int, last: int, target: Buffer, epilogue: Epilogue, lanes: int,
+    sums: str = "a[i][j][k]",
+) -> str:  # fmt: skip
+    """C that finishes the `sums` of a tile and stores them at y.
 
     Of the last vector only `last` elements are stored, where rows end with them.
     """
@@ -146,13 +149,13 @@ def store_tile(tile: Extent, blocks: int, last: int, target: Buffer, epilogue: E
         f"load(b + k * {lanes})",
         (f"UNROLL for (int i = 0; i < {tile[0]}; i++) UNROLL for (int j = 0; j < {tile[1]}; j++)"),
     )
-    value, end = epilogue.apply("a[i][j][k]", bias, f"load(r + {add})"), ""
+    value, end = epilogue.apply(sums, bias, f"load(r + {add})"), ""
     if last < lanes:
         ragged = f"load(r + {add})" if kept.block == lanes else f"load_part(r + {add}, {last})"
         end = f"""
     {each} {{
         enum {{ k = {blocks - 1} }};
-        store_part(y + {at}, {epilogue.apply("a[i][j][k]", bias, ragged)}, {last});
+        store_part(y + {at}, {epilogue.apply(sums, bias, ragged)}, {last});
     }}"""
     return f"""\
     {each}
