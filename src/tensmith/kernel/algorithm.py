@@ -33,35 +33,6 @@ SIGNATURE = (
 )
 
 
-def entry(
-    name: str, problem: ConvolutionProblem, source: Buffer, target: Buffer, epilogue: Epilogue,
-    weights: str = "float", rounded: str = "",
-) -> str:  # fmt: skip
-    """How a kernel's function begins: its signature, and its arguments by their types.
-
-    x points to what the first window reads, or to scratch memory if that holds x `rounded` to such a type. Of
-    bytes, h points to the words that all filters share.
-    """
-    kept = epilogue.residual or target
-    corner = source.address(0, -problem.pads[0], -problem.pads[1])
-    x = (
-        f"{rounded} *x = scratch"
-        if rounded
-        else f"{source.c_type} *x = (const {source.c_type} *)in + {corner}"
-    )
-    bias = f"*h = bias, *b = bias + {HEADER}" if problem.dtype == "u8" else "*b = bias"
-    residual = f"(const {kept.c_type} *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "y"
-    return f"""\
-static void {name}({SIGNATURE})
-{{
-    const {x};
-    const {weights} *w = weights;
-    const float {bias};
-    {target.c_type} *y = ({target.c_type} *)out + {target.address(0, 0, 0)};
-    const {kept.c_type} *r = {residual};
-    (void)residual; (void)scratch;"""
-
-
 @dataclass(frozen=True)
 class Cost:
     """What a kernel needs: `cycles` of arithmetic by one core, `bytes` moved from beyond its second cache."""
@@ -151,6 +122,31 @@ class Kernel(ABC):
     @abstractmethod
     def cost(self) -> Cost:
         """What it will take, estimated."""
+
+    def begun(
+        self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue, weights: str = "float",
+        rounded: str = "",
+    ) -> str:  # fmt: skip
+        """How its C function begins: a comment, the signature, and the arguments by their types.
+
+        x points to what the first window reads, or to scratch memory that holds x `rounded` to such a type.
+        Of bytes, h points to the words that all filters share.
+        """
+        kept, (top, left, _, _) = epilogue.residual or target, self.problem.pads
+        x = f"{source.c_type} *x = (const {source.c_type} *)in + {source.address(0, -top, -left)}"
+        bias = f"*h = bias, *b = bias + {HEADER}" if self.problem.dtype == "u8" else "*b = bias"
+        residual = f"(const {kept.c_type} *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "y"
+        return f"""\
+/* {self.problem}; {epilogue}.
+   {self}. */
+static void {name}({SIGNATURE})
+{{
+    const {f"{rounded} *x = scratch" if rounded else x};
+    const {weights} *w = weights;
+    const float {bias};
+    {target.c_type} *y = ({target.c_type} *)out + {target.address(0, 0, 0)};
+    const {kept.c_type} *r = {residual};
+    (void)residual; (void)scratch;"""
 
     def __str__(self) -> str:
         told = len(self.dtypes) > 1 and self.problem.dtype != "f32"

@@ -14,7 +14,7 @@ import numpy as np
 
 from tensmith.formula.expr import Expr, Formula, compute
 from tensmith.formula.poly import Poly
-from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm, entry
+from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.formulas import filters, laid
@@ -131,9 +131,7 @@ class Depthwise(Kernel):
         taps = math.prod(p.window)
         text = [self._tile(name, tile, source, target, epilogue) for tile, _ in tiles(image, self.positions)]
         text.append(f"""\
-/* depthwise {p}; {epilogue}.
-   {self}. */
-{entry(name, p, source, target, epilogue)}
+{self.begun(name, source, target, epilogue)}
     for (int block = 0; block < {target.blocks}; block++) {{
 {over_tiles(image, self.positions, call, 8)}
         x += {source.plane}; w += {taps * lanes}; y += {target.plane}; r += {kept.plane};

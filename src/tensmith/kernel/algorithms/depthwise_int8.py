@@ -17,7 +17,7 @@ import numpy as np
 
 from tensmith.formula.expr import Expr, Formula, compute, guard, total
 from tensmith.formula.poly import Poly
-from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm, entry
+from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.byte_sums import finish_vectors
 from tensmith.kernel.epilogue import Epilogue
@@ -146,9 +146,7 @@ class DepthwiseInt8(Kernel):
             for _, _, columns in spans(image[1], tile[1])
         ]
         text.append(f"""\
-/* depthwise {p}; {epilogue}.
-   {self}. */
-{entry(name, p, source, target, epilogue, "int8_t")}
+{self.begun(name, source, target, epilogue, "int8_t")}
     for (int block = 0; block < {target.blocks}; block++) {{
 {over_extents(image, tile, call, 8)}
         x += {source.plane}; w += {p.window[0] * self._quads * 4 * lanes}; b += {FIELDS * lanes};

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from tensmith.formula.expr import Formula
 from tensmith.formula.poly import Poly
-from tensmith.kernel.algorithm import Cost, Kernel, algorithm, entry
+from tensmith.kernel.algorithm import Cost, Kernel, algorithm
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.formulas import laid
@@ -75,11 +75,8 @@ class Direct(PlaneKernel):
             self._tile(name, count, width, source, target, epilogue) for count, _ in parts for width in widths
         ]
         x = self._x(source)
-        begin = entry(name, p, source, target, epilogue)
         text.append(f"""\
-/* {p}; {epilogue}.
-   {self}. */
-{begin}
+{self.begun(name, source, target, epilogue)}
     for (int group = 0; group < {p.groups}; group++, x += {x.step("group")}) {{""")
         for count, times in parts:
             places = f"x + {x.offset('ij')}, w, b, r + i * {kept.row} + j, y + i * {target.row} + j"

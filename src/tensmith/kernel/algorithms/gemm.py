@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from tensmith.formula.expr import Expr, Formula, compute
 from tensmith.formula.poly import Poly
-from tensmith.kernel.algorithm import Cost, Kernel, algorithm, entry
+from tensmith.kernel.algorithm import Cost, Kernel, algorithm
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.formulas import laid, tap
@@ -93,9 +93,7 @@ class GemmKernel(PlaneKernel):
         )
         filters = p.filters // p.groups
         text.append(f"""\
-/* {p}; {epilogue}.
-   {self}. */
-{entry(name, p, source, target, epilogue)}
+{self.begun(name, source, target, epilogue)}
     for (int group = 0; group < {p.groups}; group++) {{
 {over_tiles(image, self._pitch, call, 8)}
         x += {p.channels // p.groups * source.plane}; w += {filters * p.depth};

@@ -25,7 +25,7 @@ import numpy as np
 
 from tensmith.formula.expr import Expr, Formula, compute, guard, total
 from tensmith.formula.poly import Poly
-from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm, entry
+from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
 from tensmith.kernel.buffer import ELEMENT_BYTES, Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.formulas import filters, laid, started, tap
@@ -179,9 +179,7 @@ class SparseInt8(Kernel):
 /* The fours of weights that come next: how many each filter has, and where the rows of each lie. */
 typedef struct {{ const int32_t *counts; const quad *weights; const uint16_t *rows; }} {name}_stream;
 {"".join(self._tile(name, tile, source, target, epilogue) for tile in shapes)}
-/* {p}; {epilogue}.
-   {self}. */
-{entry(name, p, source, target, epilogue, "int8_t")}
+{self.begun(name, source, target, epilogue, "int8_t")}
     const int32_t *header = weights;
     {name}_stream next = {{header + 1, header + 1 + {p.filters}, 0}};
     next.rows = (const uint16_t *)(next.weights + header[0]);

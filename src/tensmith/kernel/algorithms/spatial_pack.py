@@ -46,7 +46,7 @@ import numpy as np
 from tensmith.errors import EngineError
 from tensmith.formula.expr import Expr, Formula, compute, guard
 from tensmith.formula.poly import Dim, Poly
-from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm, entry
+from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
 from tensmith.kernel.arithmetic import ARITHMETICS, Arithmetic
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.byte_sums import finish_cycles, finish_rows, finish_vectors
@@ -75,9 +75,9 @@ from tensmith.kernel.nest import (
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.quantized import FIELDS
 from tensmith.kernel.register_tiles import (
+    MOST_CANDIDATES,
     Chunk,
     RegisterTiles,
-    cheapest,
     layouts,
     store_tile,
     tilings,
@@ -135,10 +135,10 @@ class SpatialPack(RegisterTiles):
         vector = ARITHMETICS[problem.dtype].wide * isa.lanes
         for block in _blocks(problem, isa.lanes):
             fits = partial(_fits, problem.dtype, isa, block)
-            yield from cheapest(cls(problem, isa, *tile, block) for tile in tilings(problem, vector, fits))
+            found = [cls(problem, isa, *tile, block) for tile in tilings(problem, vector, fits)]
+            yield from sorted(found, key=cls._rank)[:MOST_CANDIDATES]
 
-    @property
-    def rank(self) -> tuple[float, ...]:
+    def _rank(self) -> tuple[float, int]:
         """Cycles; of equals, the one whose first tile of floats has most to do while weights arrive."""
         return self.cost().cycles, -self.positions * self.blocks * (self.problem.dtype == "f32")
 
@@ -195,11 +195,26 @@ class SpatialPack(RegisterTiles):
         return -(-rounded.bytes // _ALIGNMENT) * _ALIGNMENT if rounded else 0
 
     @property
+    def _read_block(self) -> int:
+        """Channels of a block of what is multiplied."""
+        return self.isa.lanes if self.problem.dtype == "bf16" else self.block
+
+    @property
+    def _over(self) -> tuple[int, int, int, int]:
+        """What a sum goes over: channels, those of a block, rows and columns of the window.
+
+        In runs, the bytes of a row of the window are channels of one column.
+        """
+        (tall, wide), channels = self.problem.window, wide_groups(self.problem, self.vector)[1]
+        if self._in_runs:
+            return wide * channels, wide * channels, tall, 1
+        return channels, self._read_block, tall, wide
+
+    @property
     def _steps(self) -> int:
         """Products behind a vector of sums."""
-        (tall, wide), channels = self.problem.window, wide_groups(self.problem, self.vector)[1]
-        taps, run = (tall, wide * channels) if self._in_runs else (tall * wide, channels)
-        return taps * -(-run // self._how.together)
+        channels, _, tall, wide = self._over
+        return tall * wide * -(-channels // self._how.together)
 
     def cost(self) -> Cost:
         """Products or what it takes to load their operands; what else x and the sums go through."""
@@ -235,25 +250,19 @@ class SpatialPack(RegisterTiles):
             return _LOAD if self.positions * row <= _CACHE_WAYS * _CACHE_SPAN else 2
         return _PLANE_LOAD if self.block == 1 else _LOAD
 
-    @property
-    def _read_block(self) -> int:
-        """Channels of a block of what is multiplied."""
-        return self.isa.lanes if self.problem.dtype == "bf16" else self.block
-
     def pack(self, weights: Array) -> Array:
         """[group][chunk of filters][channel block][window][product of block][filter][channel of product]."""
-        groups, channels, filters = wide_groups(self.problem, self.vector)
-        wide, block = widen_groups(weights, self.problem.groups, groups), self._read_block
-        if self._in_runs:  # [filters, bytes of a row, rows, 1]
-            wide = wide.transpose(0, 1, 4, 2, 3).reshape(groups, filters, -1, self.problem.window[0], 1)
-            channels = block = wide.shape[2]
+        groups, _, filters = wide_groups(self.problem, self.vector)
+        wide, (channels, block, *window) = widen_groups(weights, self.problem.groups, groups), self._over
+        if self._in_runs:
+            wide = wide.transpose(0, 1, 4, 2, 3).reshape(groups, filters, channels, *window)
         together, rounded = self._how.together, -(-filters // self.vector) * self.vector
-        full = np.zeros((groups, rounded, channels + -channels % together, *wide.shape[3:]), self._how.packed)
+        full = np.zeros((groups, rounded, channels + -channels % together, *window), self._how.packed)
         with np.errstate(over="ignore"):
             full[:, :filters, :channels] = wide
         if self.problem.dtype == "f16" and not np.isfinite(full).all():
             raise EngineError(f"a weight of a {self.problem} is beyond 65504, the largest 16-bit float")
-        products = full.reshape(groups, rounded, -1, together, *wide.shape[3:])
+        products = full.reshape(groups, rounded, -1, together, *window)
         width, step = self.blocks * self.vector, -(-block // together)
         return np.concatenate([
             group[start : start + width, first : first + step].transpose(3, 4, 1, 0, 2).reshape(-1)
@@ -276,25 +285,23 @@ class SpatialPack(RegisterTiles):
 
     def _packed(self) -> Formula:
         """What `pack` lays, at [group, channel block, *window, product, filter, channel of the product]."""
-        p, together, (tall, wide) = self.problem, self._how.together, self.problem.window
-        groups, channels, count = wide_groups(p, self.vector)
-        w, run, block = widened(p, self.vector), channels, self._read_block
-        if self._in_runs:
-            w, run, block, wide = rows_of_bytes(w), wide * channels, wide * channels, 1
+        together, (channels, block, *window) = self._how.together, self._over
+        w = widened(self.problem, self.vector)
+        groups, count = w.shape[:2]
+        w = rows_of_bytes(w) if self._in_runs else w
 
         def element(group: Poly, cb: Poly, u: Poly, v: Poly, c: Poly, k: Poly, e: Poly) -> Expr:
             place = cb * block + c * together + e
-            return guard([run - 1 - place], w[group, k, place, u, v])
+            return guard([channels - 1 - place], w[group, k, place, u, v])
 
-        return compute(
-            (groups, -(-run // block), tall, wide, -(-block // together), count, together), element
-        )
+        blocks, products = -(-channels // block), -(-block // together)
+        return compute((groups, blocks, *window, products, count, together), element)
 
     def _x(self, memory: Buffer | None) -> Operand:
         """What is read of x; how it lies in memory is for C alone."""
         p, how = self.problem, self._how
         group, cb, i, j, u, v, c, e = map(Poly.symbol, ("group", "cb", "i", "j", "u", "v", "c", TOGETHER))
-        blocks = wide_groups(p, self.vector)[1] // self._read_block
+        blocks = self._over[0] // self._over[1]
         row, column = i * p.strides[0] + u * p.dilations[0], j * p.strides[1] + v * p.dilations[1]
         index = (group * blocks + cb, row, column, c * how.together + e)
         strides = (memory.plane, memory.row, memory.block, 1) if memory else ()
@@ -338,10 +345,7 @@ class SpatialPack(RegisterTiles):
     @property
     def _sums(self) -> tuple[Axis, Axis, Axis, Axis, tuple[Mapping[str, Dim], ...]]:
         """Blocks of channels or a run of bytes, the window, products of a block; how they are peeled."""
-        p, together, channels = self.problem, self._how.together, wide_groups(self.problem, self.vector)[1]
-        block, (tall, wide) = self._read_block, p.window
-        if self._in_runs:
-            channels, block, wide = wide * channels, wide * channels, 1
+        together, (channels, block, tall, wide) = self._how.together, self._over
         full, each = channels // block, -(-block // together)
         rest = -(-(channels - full * block) // together)
         cb, u, v = Axis("cb", full + (rest != 0)), Axis("u", tall), Axis("v", wide)
@@ -359,7 +363,7 @@ class SpatialPack(RegisterTiles):
         p, lanes, how, read = self.problem, self.isa.lanes, self._how, self._rounded or source
         bytes_, kept = p.dtype == "u8", epilogue.residual or target
         x = self._x(read)
-        begin = entry(name, p, source, target, epilogue, how.w_type, how.x_type if self._rounded else "")
+        begin = self.begun(name, source, target, epilogue, how.w_type, how.x_type if self._rounded else "")
         before = ""
         if self._rounded:
             corner = source.address(0, -p.pads[0], -p.pads[1])
