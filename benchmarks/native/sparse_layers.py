@@ -23,7 +23,6 @@ from benchmarks.native.kernels_int8 import resnet50
 from tensmith.kernel import ConvolutionProblem, Kernel, candidates, host_isa
 from tensmith.tune.timer import Timer
 
-DIRECT = {"f32": "spatial_pack", "u8": "spatial_pack_int8"}
 PATTERNS = ("any", "channels", "filters")
 WEIGHTS_FROM = 1  # the third cache
 
@@ -59,7 +58,7 @@ def measured(case: tuple[str, str], density: float, turns: int, span: float) -> 
             sparse = min(seconds for name, seconds in found.items() if name.startswith("sparse"))
             fastest = min(seconds for name, seconds in found.items() if not name.startswith("sparse"))
             layers.append({"layer": str(layer), "times": times, "sparse": sparse,
-                           "direct": found[DIRECT[dtype]], "fastest": fastest})  # fmt: skip
+                           "direct": found["spatial_pack"], "fastest": fastest})  # fmt: skip
     return parts.Found(row={**reached(layers, density), "layers": layers})
 
 

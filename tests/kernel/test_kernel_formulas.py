@@ -1,21 +1,29 @@
-"""The arithmetic that every kernel states is the op's: proved by the normal form, for all images and weights.
+"""The arithmetic of every kernel is the op's: proved by the normal form, for all images and weights.
 
-That its C computes what it states is not proved: the tests that run kernels are there for that.
+What the loop nests of register tiles sum is read from what they print, and proved for all sizes. That C
+computes what it says is not proved: the tests that run kernels are there for that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import Call, Expr, Formula, Reduce, compute, substitute
 from tensmith.formula.poly import Poly
 from tensmith.kernel import ConvolutionProblem, Isa, isa_named
 from tensmith.kernel.algorithm import ALGORITHMS, Kernel
+from tensmith.kernel.algorithms.depthwise import Depthwise
+from tensmith.kernel.algorithms.direct import Direct
+from tensmith.kernel.algorithms.gemm import GemmKernel
+from tensmith.kernel.algorithms.spatial_pack import SpatialPack
 from tensmith.kernel.algorithms.winograd import Winograd
 from tensmith.kernel.algorithms.winograd_on_the_fly import WinogradOnTheFly
-from tensmith.kernel.formulas import blocked_sum, in_blocks, meaning
+from tensmith.kernel.formulas import in_blocks, meaning
 from tensmith.rewrite.rule import FormulaObligation
 from tensmith.verify.rules import judge
 
@@ -101,22 +109,89 @@ def test_every_algorithm_was_asked() -> None:
     ids=str,
 )
 def test_a_wrong_twin_is_refuted(wrong: dict[str, tuple[int, ...]]) -> None:
-    """A kernel for another problem of the same sizes of output, on the same image."""
+    """A kernel for another problem, on the same image."""
     problem = ConvolutionProblem(5, 7, 7, 6, (3, 3), (1, 1), SAME)
     isa = isa_named("generic")
     kernel = next(iter(ALGORITHMS["spatial_pack"].candidates(problem, isa)))
     other = replace(problem, **wrong)
     twin = next(iter(ALGORITHMS["spatial_pack"].candidates(other, isa))).formula()
-    cut = compute(meaning(problem).shape, lambda k, i, j: twin[k, i, j])
-    assert judge(claim(kernel, cut)).verdict == "refuted"
+    whole = claim(kernel).right
+    cut = compute(twin.shape, lambda k, i, j: whole[k, i, j])
+    assert judge(FormulaObligation("twin", twin, cut)).verdict == "refuted"
 
 
-def test_what_lies_past_the_channels_would_be_noticed() -> None:
-    """A kernel that sums a whole last block reads lanes that hold anything."""
-    problem, isa = ConvolutionProblem(9, 4, 4, 6), isa_named("generic")
-    kernel = next(iter(ALGORITHMS["spatial_pack"].candidates(problem, isa)))
-    too_far = blocked_sum(replace(problem, channels=12), isa.lanes, kernel.source)
-    assert judge(claim(kernel, too_far)).verdict != "proved"
+SIZES = Ranges(lower={f"p{side}": 0 for side in range(4)})
+
+
+def any_sizes(channels: Any, filters: Any, dtype: str = "f32", **known: Any) -> Any:
+    """A problem whose sizes are symbols, but for those that are `known`."""
+
+    def symbols(*names: str) -> tuple[Poly, ...]:
+        return tuple(map(Poly.symbol, names))
+
+    height, width = symbols("H", "W")
+    unknown = {"window": symbols("U", "V"), "strides": symbols("s0", "s1"), "dilations": symbols("d0", "d1"),
+               "pads": symbols("p0", "p1", "p2", "p3")}  # fmt: skip
+    found = {"height": height, "width": width, **unknown, **known}
+    return ConvolutionProblem(channels=channels, filters=filters, dtype=dtype, **found)
+
+
+ROWS = {"height": 1, "window": (1, 1), "strides": (1, 1), "dilations": (1, 1), "pads": (0, 0, 0, 0)}
+
+
+def nests(isa: Isa) -> Iterator[Kernel]:
+    """Kernels that read their formula from their nest, for problems of any size.
+
+    Channels are whole blocks and a rest: every rest of narrow vectors, one of the others.
+    """
+    n, k, lanes = Poly.symbol("B"), Poly.symbol("K"), isa.lanes
+    rests = range(lanes) if isa.name == "generic" else (lanes // 2 - 1,)
+    for kind in (Direct, GemmKernel):
+        yield kind(any_sizes(Poly.symbol("C"), k), isa, 2, 2)
+        yield kind(any_sizes(3 * Poly.symbol("C"), 3 * k, groups=3), isa, 2, 2)
+    yield SpatialPack(any_sizes(Poly.symbol("C"), k), isa, 2, 2, 1)
+    for rest in rests:
+        channels = lanes * n + rest
+        yield Depthwise(any_sizes(channels, channels, groups=channels), isa, 2)
+        for dtype in SpatialPack.dtypes:
+            yield SpatialPack(any_sizes(channels, k, dtype), isa, 2, 2, lanes)
+            if dtype != "f16":
+                rows: Any = channels
+                yield SpatialPack(any_sizes(channels, k, dtype, **ROWS), isa, 2, 2, rows)
+    for dtype in SpatialPack.dtypes:
+        whole = 2 * lanes * n
+        yield SpatialPack(any_sizes(3 * whole, 6 * lanes * k, dtype, groups=3), isa, 2, 2, lanes)
+    for channels in (1, 2, 3, 4):
+        for rest in rests if lanes == 4 else ():
+            window, dilations = (Poly.symbol("U"), 4 * Poly.symbol("V") + rest), (Poly.symbol("d0"), 1)
+            problem = any_sizes(channels, k, "u8", window=window, dilations=dilations)
+            yield SpatialPack(problem, isa, 2, 2, channels)
+
+
+def by_group(formula: Formula, groups: int) -> Formula:
+    """[group, filter of it, row, column]."""
+    count = formula.shape[0] // groups
+    return compute((groups, count, *formula.shape[1:]), lambda g, k, i, j: formula[g * count + k, i, j])
+
+
+@pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
+def test_what_a_nest_sums_is_what_the_op_says_for_all_sizes(isa: Isa) -> None:
+    for kernel in nests(isa):
+        found = claim(kernel)
+        if kernel.problem.groups == 3:
+            found = replace(found, left=by_group(found.left, 3), right=by_group(found.right, 3))
+        judgement = judge(replace(found, ranges=SIZES))
+        assert judgement.verdict == "proved", f"{kernel} of {kernel.problem}: {judgement.how}"
+
+
+@pytest.mark.parametrize("wrong", [{"strides": (1, 2)}, {"dilations": (2, 1)}], ids=str)
+def test_a_nest_with_other_strides_is_not_proved_for_all_sizes(wrong: dict[str, tuple[int, ...]]) -> None:
+    problem, isa = any_sizes(Poly.symbol("C"), Poly.symbol("K")), isa_named("generic")
+    same = any_sizes(problem.channels, problem.filters, strides=(1, 1), dilations=(1, 1))
+    twin = SpatialPack(replace(same, **wrong), isa, 2, 2, 1).formula()
+    cut = compute(meaning(same).shape, lambda k, i, j: twin[k, i, j])
+    obligation = FormulaObligation("twin", cut, meaning(same), SIZES)
+    assert judge(obligation).verdict == "refuted"
 
 
 def taps_spelled(formula: Formula, taps: int) -> Formula:

@@ -14,7 +14,7 @@ from quantized_runs import Case, found, meaning, sample_case, within_one_rarely
 
 from tensmith.kernel import ConvolutionProblem, Isa, candidates, host_isa, isa_named
 from tensmith.kernel.algorithms.sparse_int8 import SparseInt8
-from tensmith.kernel.algorithms.spatial_pack_int8 import SpatialPackInt8
+from tensmith.kernel.algorithms.spatial_pack import SpatialPack
 from tensmith.kernel.sparse_stream import pack_quads, quads
 
 Array = np.ndarray[Any, Any]
@@ -52,7 +52,7 @@ def test_every_class_of_shape(problem: ConvolutionProblem, joined: int) -> None:
     kernel = replace(next(SparseInt8.candidates(problem, host_isa())), joined=joined)  # type: ignore[call-arg]
     bytes_ = found(kernel, case)
     within_one_rarely(bytes_, meaning(case))
-    assert np.array_equal(bytes_, found(next(SpatialPackInt8.candidates(problem, host_isa())), case))
+    assert np.array_equal(bytes_, found(next(SpatialPack.candidates(problem, host_isa())), case))
 
 
 @pytest.mark.parametrize("isa", [*isas()[1:], isa_named("generic")], ids=lambda isa: isa.name)
@@ -96,7 +96,7 @@ def test_it_is_offered_for_sparse_bytes_alone() -> None:
 
 
 def test_few_zeros_are_left_to_the_dense_kernel() -> None:
-    for share, name in ((0.5, "spatial_pack_int8"), (0.1, "sparse_int8")):
+    for share, name in ((0.5, "spatial_pack"), (0.1, "sparse_int8")):
         problem = replace(SHAPES[0], density=share, quads=min(1.0, 4 * share))
         best = min(candidates(problem, host_isa()), key=lambda kernel: kernel.cost().seconds())
         assert best.name == name or not host_isa().has_dot

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kernel_runs import drawn, reference, run_kernel, sample
 
 from tensmith.kernel import ConvolutionProblem, Epilogue, candidates, host_isa, isa_named
-from tensmith.kernel.algorithms.spatial_pack_bf16 import SpatialPackBf16
+from tensmith.kernel.algorithms.spatial_pack import SpatialPack
 from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.problem import product
 
@@ -43,7 +43,7 @@ def bound(problem: ConvolutionProblem, image: Array, weights: Array) -> Array:
 def test_every_class_of_shape(problem: ConvolutionProblem) -> None:
     image, weights = sample(problem)
     exact, allowed = reference(problem, image, weights), bound(problem, image, weights)
-    tried = list(SpatialPackBf16.candidates(problem, host_isa()))
+    tried = list(SpatialPack.candidates(problem, host_isa()))
     for kernel in {kernel.block: kernel for kernel in reversed(tried)}.values():
         assert np.all(abs(run_kernel(kernel, image, weights) - exact) <= allowed), kernel
 
@@ -53,8 +53,8 @@ def test_every_class_of_shape(problem: ConvolutionProblem) -> None:
 @given(st.data())
 def test_random_configurations(data: st.DataObject) -> None:
     problem = drawn(data, "bf16")
-    if SpatialPackBf16.refuses(problem, host_isa()) is None:
-        kernel = data.draw(st.sampled_from(list(SpatialPackBf16.candidates(problem, host_isa()))))
+    if SpatialPack.refuses(problem, host_isa()) is None:
+        kernel = data.draw(st.sampled_from(list(SpatialPack.candidates(problem, host_isa()))))
         image, weights = sample(problem, data.draw(st.integers(0, 99)))
         error = abs(run_kernel(kernel, image, weights, loose=True) - reference(problem, image, weights))
         assert np.all(error <= bound(problem, image, weights))
@@ -68,7 +68,7 @@ def test_each_operand_is_rounded_once_to_nearest_even() -> None:
     rounded = [array.astype(ml_dtypes.bfloat16).astype(np.float64) for array in (image, weights)]
     bias = np.linspace(-1, 1, 21, dtype=np.float32)
     residual = sample(ConvolutionProblem(21, 5, 5, 1))[0]
-    kernel = next(SpatialPackBf16.candidates(problem, host_isa()))
+    kernel = next(SpatialPack.candidates(problem, host_isa()))
     epilogue = Epilogue(True, kernel.target, Activation("clip", (-2.0, 2.0)))
     found = run_kernel(kernel, image, weights, bias, residual, epilogue, loose=True)
     expected = np.clip(reference(problem, *rounded) + bias[:, None, None] + residual, -2, 2)
@@ -79,7 +79,7 @@ def test_each_operand_is_rounded_once_to_nearest_even() -> None:
 def test_what_is_not_finite_stays_so_and_what_is_tiny_becomes_zero() -> None:
     problem = ConvolutionProblem(9, 6, 6, 16, (3, 3), pads=SAME, dtype="bf16")
     image, weights = sample(problem)
-    kernel = next(SpatialPackBf16.candidates(problem, host_isa()))
+    kernel = next(SpatialPack.candidates(problem, host_isa()))
     for value in (np.nan, np.inf):
         image[3, 2, 2] = value
         found = run_kernel(kernel, image, weights)
@@ -90,17 +90,17 @@ def test_what_is_not_finite_stays_so_and_what_is_tiny_becomes_zero() -> None:
 
 def test_only_instruction_sets_that_multiply_bfloat16_have_it() -> None:
     problem = SHAPES[0]
-    assert "no instructions for bfloat16" in str(SpatialPackBf16.refuses(problem, isa_named("avx512")))
+    assert "no instructions for bfloat16" in str(SpatialPack.refuses(problem, isa_named("avx512")))
     isa = isa_named("avx512", ["avx512_bf16"])
     assert "_dpbf16_" in isa.prelude and "_dpbf16_" not in isa_named("avx2").prelude
-    assert {kernel.name for kernel in candidates(problem, isa)} == {"spatial_pack_bf16"}
+    assert {kernel.name for kernel in candidates(problem, isa)} == {"spatial_pack"}
     few = ConvolutionProblem(3, 9, 9, 16, (3, 3), dtype="bf16")
-    assert "fill no block" in str(SpatialPackBf16.refuses(few, isa))
+    assert "fill no block" in str(SpatialPack.refuses(few, isa))
 
 
 def test_odd_channels_are_paired_with_zeros() -> None:
     problem = ConvolutionProblem(9, 4, 4, 13, dtype="bf16")
-    kernel = next(SpatialPackBf16.candidates(problem, isa_named("avx512", ["avx512_bf16"])))
+    kernel = next(SpatialPack.candidates(problem, isa_named("avx512", ["avx512_bf16"])))
     weights = sample(problem)[1]
     packed = kernel.pack(weights)
     assert packed.dtype == ml_dtypes.bfloat16 and packed.size == 16 * 10

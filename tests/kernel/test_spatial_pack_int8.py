@@ -11,7 +11,7 @@ from quantized_runs import Case, found, meaning, sample_case, within_one_rarely
 
 from tensmith.errors import EngineError
 from tensmith.kernel import ConvolutionProblem, Isa, host_isa, isa_named
-from tensmith.kernel.algorithms.spatial_pack_int8 import SpatialPackInt8
+from tensmith.kernel.algorithms.spatial_pack import SpatialPack
 from tensmith.kernel.quantized import QuantizationParameters, Rescaling, constants
 
 
@@ -46,7 +46,7 @@ def isas() -> list[Isa]:
 @pytest.mark.parametrize("problem", SHAPES, ids=str)
 def test_every_class_of_shape(problem: ConvolutionProblem, isa: Isa) -> None:
     case = sample_case(problem)
-    kernel = next(SpatialPackInt8.candidates(problem, isa))
+    kernel = next(SpatialPack.candidates(problem, isa))
     within_one_rarely(found(kernel, case), meaning(case))
 
 
@@ -56,7 +56,7 @@ ROWS = [u8(24, 1, 7, 40), u8(18, 1, 13, 100), u8(35, 1, 1, 3), u8(96, 1, 30, 64)
 @pytest.mark.parametrize("isa", isas(), ids=lambda isa: f"{isa.name}-{len(isa.features)}")
 @pytest.mark.parametrize("problem", ROWS, ids=str)
 def test_rows_are_read_and_written_as_they_lie(problem: ConvolutionProblem, isa: Isa) -> None:
-    kernels = [k for k in SpatialPackInt8.candidates(problem, isa) if k.source.block == problem.channels]
+    kernels = [k for k in SpatialPack.candidates(problem, isa) if k.source.block == problem.channels]
     for seed, residual in enumerate((None, "u8", "f32")):
         for floats in (False, True):
             case = sample_case(problem, seed, residual=residual, inner=residual == "u8", floats=floats)
@@ -71,7 +71,7 @@ def test_random_configurations(data: st.DataObject) -> None:
 
     problem = drawn(data, "u8")
     isa = data.draw(st.sampled_from([host_isa(), isa_named("generic")]))
-    kernel = data.draw(st.sampled_from(list(SpatialPackInt8.candidates(problem, isa))))
+    kernel = data.draw(st.sampled_from(list(SpatialPack.candidates(problem, isa))))
     case = sample_case(
         problem, draw(0, 99), zero_point=draw(0, 255), target_zero=draw(0, 255), inner=bool(draw(0, 1)),
         residual=data.draw(st.sampled_from([None, "u8", "f32"])), relu=bool(draw(0, 1)),
@@ -88,7 +88,7 @@ def test_extreme_bytes_do_not_saturate_on_the_way() -> None:
     weights[::2] = 127
     how = Rescaling(QuantizationParameters(1.0, 0), np.ones(16, np.float32), None)
     for isa in isas():
-        kernel = next(SpatialPackInt8.candidates(problem, isa))
+        kernel = next(SpatialPack.candidates(problem, isa))
         sums = found(kernel, Case(problem, image, weights, how))
         assert np.array_equal(sums[0], np.full((1, 5), 64 * 255 * 127.0))
         assert np.array_equal(sums[1], np.full((1, 5), 64 * 255 * -128.0))
@@ -105,7 +105,7 @@ def test_halves_go_to_even_whatever_the_zero_point() -> None:
             QuantizationParameters(0.5, 0), np.ones(16, np.float32), QuantizationParameters(1.0, zero_point)
         )
         for isa in isas():
-            kernel = next(SpatialPackInt8.candidates(problem, isa))
+            kernel = next(SpatialPack.candidates(problem, isa))
             bytes_ = found(kernel, Case(problem, image, weights, how))
             assert list(bytes_[0, 0] - zero_point) == [0, 0, 1, 2, 2, 2, 3, 4]
 

@@ -21,9 +21,9 @@ import numpy as np
 from tensmith.formula.expr import Formula
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
-from tensmith.kernel.formulas import blocked_sum, lowered, started
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import ConvolutionProblem
+from tensmith.kernel.quantized import HEADER
 from tensmith.registry import Registry
 
 Array = np.ndarray[Any, Any]
@@ -51,8 +51,6 @@ class Kernel(ABC):
     """One way to compute `problem` on `isa`; subclasses add their parameters as further fields."""
 
     name: ClassVar[str]
-    # Whether y may lie where the residual does: at each position it is read before y is written there, once.
-    adds_in_place: ClassVar[bool] = False
     dtypes: ClassVar[Collection[str]] = ("f32",)  # of the problems it takes
 
     problem: ConvolutionProblem
@@ -91,6 +89,11 @@ class Kernel(ABC):
         """How it writes y (without a halo: any will do). Only the interior is written."""
 
     @property
+    def adds_in_place(self) -> bool:
+        """Whether y may lie where the residual does: at each position that is read before y is written."""
+        return False
+
+    @property
     def scratch_bytes(self) -> int:
         """Bytes of scratch memory it uses, aligned to 64."""
         return 0
@@ -108,27 +111,48 @@ class Kernel(ABC):
     def code(self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
         """C text that defines the static function `name`, for buffers that fit `source` and `target`."""
 
+    @abstractmethod
     def formula(self) -> Formula:
         """What y[k, i, j] is to sum of x as it lies in `source` and of w: over the reals, equal to the op's.
 
-        It is written by hand beside the C. Tests prove the equality for some problems of each algorithm; that
-        the C computes it is tested by running kernels, not proved.
-
-        Here: blocks of channels, taps, channels of a block. Algorithms that compute otherwise say how.
+        Register tiles read it back from the nest that they print; others write it beside their C. Tests
+        prove the equality; that the C computes it is tested by running kernels, not proved.
         """
-        p, offset = self.problem, self.isa.byte_offset
-        if p.dtype != "u8":
-            return blocked_sum(p, self.isa.lanes, self.source)
-        sums = blocked_sum(p, self.isa.lanes, self.source, lowered(self.source, p, offset))
-        return started(sums, p, offset)
 
     @abstractmethod
     def cost(self) -> Cost:
         """What it will take, estimated."""
 
+    def begun(
+        self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue, weights: str = "float",
+        rounded: str = "",
+    ) -> str:  # fmt: skip
+        """How its C function begins: a comment, the signature, and the arguments by their types.
+
+        x points to what the first window reads, or to scratch memory that holds x `rounded` to such a type.
+        Of bytes, h points to the words that all filters share.
+        """
+        kept, (top, left, _, _) = epilogue.residual or target, self.problem.pads
+        x = f"{source.c_type} *x = (const {source.c_type} *)in + {source.address(0, -top, -left)}"
+        bias = f"*h = bias, *b = bias + {HEADER}" if self.problem.dtype == "u8" else "*b = bias"
+        residual = f"(const {kept.c_type} *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "y"
+        return f"""\
+/* {self.problem}; {epilogue}.
+   {self}. */
+static void {name}({SIGNATURE})
+{{
+    const {f"{rounded} *x = scratch" if rounded else x};
+    const {weights} *w = weights;
+    const float {bias};
+    {target.c_type} *y = ({target.c_type} *)out + {target.address(0, 0, 0)};
+    const {kept.c_type} *r = {residual};
+    (void)residual; (void)scratch;"""
+
     def __str__(self) -> str:
-        chosen = ", ".join(f"{key} {value}" for key, value in self.parameters.items())
-        return f"{self.name} ({chosen})" if chosen else self.name
+        told = len(self.dtypes) > 1 and self.problem.dtype != "f32"
+        chosen = [f"{key} {value}" for key, value in self.parameters.items()]
+        words = ", ".join([self.problem.dtype, *chosen] if told else chosen)
+        return f"{self.name} ({words})" if words else self.name
 
 
 ALGORITHMS: Registry[type[Kernel]] = Registry("algorithm", "tensmith.kernel.algorithms")

@@ -1,16 +1,17 @@
 """Kernels in the formula language: the op that they compute, and the arithmetic by which they do.
 
 `meaning` is the convolution of the op; a kernel's `formula` says what its loops are to read and sum. The two
-must be equal, which the normal form of formulas proves for a problem, for all images and weights. Formulas
-are written beside the kernels' C, not made of it: that the C computes them is for tests to show.
+must be equal, which the normal form of formulas proves for all images and weights; of kernels whose formula
+is read from the nest that they print (kernel.nest), for all sizes. The others' formulas are written beside
+their C: that the C computes them is for tests to show.
 """
 
 from __future__ import annotations
 
-from tensmith.formula.expr import Expr, Formula, Read, Scalar, as_expr, compute, guard, inside, tensor, total
+from tensmith.formula.expr import Choose, Expr, Formula, Read, as_expr, compute, guard, inside, tensor, total
 from tensmith.formula.poly import Poly
 from tensmith.ir.op import OPS, Symbolic
-from tensmith.kernel.buffer import Buffer
+from tensmith.kernel.buffer import Halo
 from tensmith.kernel.codes import CODE_BITS
 from tensmith.kernel.groups import wide_groups
 from tensmith.kernel.problem import ConvolutionProblem
@@ -60,21 +61,34 @@ def meaning(problem: ConvolutionProblem) -> Formula:
     return compute(y.shape[1:], lambda *at: y[(0, *at)])
 
 
-def memory(buffer: Buffer, x: Formula, border: Scalar = 0) -> Formula:
-    """What lies at each address: `border` in the halo, something unknown in lanes past the channels."""
-    halo = buffer.halo
+def laid(problem: ConvolutionProblem, block: int, offset: int = 0, halo: Halo | None = None) -> Formula:
+    """x as kernels read it, at [block of channels, row, column, place], from where the halo begins.
 
-    def element(address: Poly) -> Expr:
-        block, rest = address // buffer.plane, address % buffer.plane
-        row, rest = rest // buffer.row, rest % buffer.row
-        column, lane = rest // buffer.block, rest % buffer.block
-        channel, i, j = block * buffer.block + lane, row - halo.top, column - halo.left
-        within = [*inside(i, buffer.height), *inside(j, buffer.width)]
-        value = as_expr(border) + guard(within, x[channel, i, j] - as_expr(border))
-        beyond = channel - buffer.channels
-        return guard([-1 - beyond], value) + guard([beyond], Read("unknown", (address,)))
+    Places past a block are those of the next columns. The halo (the pads, if none is given) holds zeros, or
+    the zero point of bytes, all `offset` less than they were. Beyond it, and in lanes past the channels, lies
+    something unknown.
+    """
+    x, (top, left, bottom, right) = image(problem), halo or problem.pads
+    size = (problem.height + top + bottom, problem.width + left + right)
+    border = ZERO_POINT if problem.dtype == "u8" else as_expr(0)
 
-    return compute((buffer.size,), element)
+    def element(*place: Poly) -> Expr:
+        at, row, column, lane = place
+        channel, column = at * block + lane % block, column + lane // block
+        i, j, unknown = row - top, column - left, Read("unknown", place)
+        known = border + guard(
+            [*inside(i, problem.height), *inside(j, problem.width)], x[channel, i, j] - border
+        )
+        there = [*inside(row, size[0]), *inside(column, size[1]), problem.channels - 1 - channel]
+        return Choose(tuple(there), known - offset, unknown)
+
+    return compute((-(-problem.channels // block), *size, block), element)
+
+
+def tap(problem: ConvolutionProblem, i: Poly, j: Poly, u: Poly, v: Poly) -> tuple[Poly, Poly]:
+    """Row and column, from where the pads begin, of what tap (u, v) of output (i, j) reads."""
+    (down, across), (far, wide) = problem.strides, problem.dilations
+    return i * down + u * far, j * across + v * wide
 
 
 def in_blocks(y: Formula, block: int) -> Formula:
@@ -88,17 +102,6 @@ def in_blocks(y: Formula, block: int) -> Formula:
     return compute((-(-channels // block), block, *image), element)
 
 
-def window_address(
-    problem: ConvolutionProblem, buffer: Buffer, i: Poly, j: Poly, u: Poly | int, v: Poly | int
-) -> Poly:
-    """Where channel 0 of what tap (u, v) of output (i, j) reads lies."""
-    (down, across), (far, wide) = problem.strides, problem.dilations
-    corner = buffer.address(0, -problem.pads[0], -problem.pads[1])
-    return (
-        (i * down + Poly.of(u) * far) * buffer.row + (j * across + Poly.of(v) * wide) * buffer.block + corner
-    )
-
-
 def widened(problem: ConvolutionProblem, lanes: int) -> Formula:
     """[wide group, filter, channel, *window]: what `widen_groups` makes, zeros off the diagonal."""
     groups, channels, count = wide_groups(problem, lanes)
@@ -106,40 +109,20 @@ def widened(problem: ConvolutionProblem, lanes: int) -> Formula:
     own_filters, own_channels = count // joined, channels // joined
 
     def element(group: Poly, k: Poly, c: Poly, u: Poly, v: Poly) -> Expr:
-        own = c - k // own_filters * own_channels
-        kept = inside(own, own_channels) if joined > 1 else ()
-        return guard(kept, w[group * count + k, own, u, v])
+        own = c - k // own_filters * own_channels if joined > 1 else c
+        return guard(inside(own, own_channels) if joined > 1 else (), w[group * count + k, own, u, v])
 
     return compute((groups, count, channels, *problem.window), element)
 
 
-def blocked_sum(
-    problem: ConvolutionProblem, lanes: int, source: Buffer, stored: Formula | None = None
-) -> Formula:
-    """sum(b, u, v, l < block; stored[address of channel b * block + l and the tap] * w), groups joined.
+def rows_of_bytes(w: Formula) -> Formula:
+    """w[group, filter, channel, *window] as [group, filter, byte of a row, row, 1], rows channels last."""
+    groups, count, channels, tall, wide = w.shape
 
-    The last block ends where the channels do. `stored` is the memory of x unless it is given.
-    """
-    _, channels, count = wide_groups(problem, lanes)
-    x, w, block = stored or memory(source, image(problem)), widened(problem, lanes), source.block
+    def element(group: Poly, k: Poly, byte: Poly, u: Poly, _: Poly) -> Expr:
+        return w[group, k, byte % channels, u, byte // channels]
 
-    def element(k: Poly, i: Poly, j: Poly) -> Expr:
-        group, first = k // count, k // count * (channels // block)
-
-        def product(b: Poly, u: Poly, v: Poly, lane: Poly) -> Expr:
-            at = window_address(problem, source, i, j, u, v) + (first + b) * source.plane + lane
-            channel = b * block + lane
-            return guard([channels - 1 - channel], x[at] * w[group, k % count, channel, u, v])
-
-        return total((-(-channels // block), *problem.window, block), product)
-
-    return compute((problem.filters, *problem.output), element)
-
-
-def lowered(source: Buffer, problem: ConvolutionProblem, offset: int) -> Formula:
-    """Bytes in memory less `offset`, which is how `dot` takes them; the halo holds their zero point."""
-    stored = memory(source, image(problem), ZERO_POINT)
-    return compute(stored.shape, lambda at: stored[at] - offset)
+    return compute((groups, count, channels * wide, tall, 1), element)
 
 
 def started(sums: Formula, problem: ConvolutionProblem, offset: int) -> Formula:

@@ -19,7 +19,7 @@ def wide_groups(problem: ConvolutionProblem, lanes: int) -> tuple[int, int, int]
     channels, filters = problem.channels, problem.filters
     for count in range(problem.groups, 1, -1):
         parts = (channels // count, filters // count)
-        if problem.groups % count == 0 and not any(part % lanes for part in parts):
+        if problem.groups % count == 0 and all(part % lanes == 0 for part in parts):
             return count, *parts
     return 1, channels, filters
 

@@ -11,12 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.formula.expr import Expr, Formula, compute, total
-from tensmith.formula.poly import Poly
+from tensmith.formula.expr import Expr, Formula, compute
+from tensmith.formula.poly import Dim, Poly
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.buffer import Buffer
-from tensmith.kernel.formulas import filters, image, memory, window_address
+from tensmith.kernel.formulas import widened
 from tensmith.kernel.isa import Isa
+from tensmith.kernel.nest import (
+    LANE,
+    Axis,
+    Fetched,
+    ForEach,
+    Kept,
+    MultiplyAdd,
+    Operand,
+    SumOver,
+    apart,
+    summed,
+)
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.tiles import chunks, read_buffer
 
@@ -61,9 +73,31 @@ class PlaneKernel(OverPlanes):
         """[group][chunk][channel][window][filter in chunk]."""
         return pack_chunks(weights, self.problem.groups, self.count)
 
-    def formula(self) -> Formula:
-        """Every tap of every channel of the group."""
-        return plane_sum(self.problem, self.source)
+    def _weights(self) -> Operand:
+        """[group, filter, channel, *window], read from beginning to end."""
+        index = tuple(map(Poly.symbol, ("group", "k", "c", "u", "v")))
+        return Operand("w", index, (0, 1, 0, 0, self.count))
+
+    def _products(self, x: Kept) -> ForEach:
+        """The products of one tap: a[k][p], of each filter and each vector of positions."""
+        k, p = apart("k", self.count), x.axes[0]
+        return ForEach((k, p), (MultiplyAdd((k, p), Fetched(self._weights()), x),))
+
+    def _taps(self) -> tuple[Axis, Axis, Axis]:
+        """Channels of a group and the window."""
+        tall, wide = self.problem.window
+        return Axis("c", self.problem.channels // self.problem.groups), Axis("u", tall), Axis("v", wide)
+
+    def _read_back(self, nest: SumOver, name: str, x: Formula) -> Formula:
+        """What a nest sums, at every position; `name` is the operand that x is."""
+        p, tensors = self.problem, {name: x, "w": widened(self.problem, 1)}
+        count = p.filters // p.groups
+
+        def element(k: Poly, i: Poly, j: Poly) -> Expr:
+            at: dict[str, Dim] = {"group": k // count, "k": k % count, "i": i, "j": j, "p": 0, LANE: 0}
+            return summed(nest, tensors, at)
+
+        return compute((p.filters, *p.output), element)
 
 
 def pack_chunks(weights: Array, groups: int, chunk: int) -> Array:
@@ -74,21 +108,6 @@ def pack_chunks(weights: Array, groups: int, chunk: int) -> Array:
         for group in matrix
         for start in range(0, matrix.shape[1], chunk)
     ])  # fmt: skip
-
-
-def plane_sum(problem: ConvolutionProblem, source: Buffer) -> Formula:
-    """sum(c, u, v; memory[plane of channel c of k's group, and the tap] * w), c < channels / groups."""
-    x, w = memory(source, image(problem)), filters(problem)
-    channels, count = problem.channels // problem.groups, problem.filters // problem.groups
-
-    def element(k: Poly, i: Poly, j: Poly) -> Expr:
-        def product(c: Poly, u: Poly, v: Poly) -> Expr:
-            plane = (k // count * channels + c) * source.plane
-            return x[plane + window_address(problem, source, i, j, u, v)] * w[k, c, u, v]
-
-        return total(w.shape[1:], product)
-
-    return compute((problem.filters, *problem.output), element)
 
 
 def register_tiles(problem: ConvolutionProblem, isa: Isa, positions: int) -> list[tuple[int, int]]:

@@ -6,9 +6,10 @@ They cut y, walk over it and estimate their cost alike; what they multiply, and 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.buffer import Buffer
@@ -20,7 +21,7 @@ from tensmith.kernel.tiles import Extent, chunks, output_extent, over_tiles, til
 # A tile must keep the multiply-add units busy for their latency, and its loop and stores cost cycles too.
 _LATENCY = 8
 _TILE_OVERHEAD = 24
-_MOST_CANDIDATES = 8
+MOST_CANDIDATES = 8
 _MOST_BLOCKS = 6
 
 
@@ -52,14 +53,9 @@ class RegisterTiles(Kernel):
     blocks: int
 
     @property
+    @abstractmethod
     def vector(self) -> int:
         """Filters in a vector."""
-        return self.isa.lanes
-
-    @property
-    def rank(self) -> tuple[float, ...]:
-        """The less, the better a guess."""
-        return (self.cost().cycles,)
 
     def tile_cycles(
         self, steps: int, step: Callable[[int, int], float], finish: Callable[[Extent, int], float]
@@ -79,12 +75,12 @@ class RegisterTiles(Kernel):
         return groups * cycles
 
     def walk(
-        self, name: str, tile: Callable[[Extent, int, int], str], entry: str, group_step: int, image: Extent,
+        self, name: str, tile: Callable[[Extent, int, int], str], begin: str, group_step: int, image: Extent,
         parts: Sequence[Chunk], arguments: str, target: Buffer, epilogue: Epilogue, bias: int,
     ) -> str:  # fmt: skip
         """C of the function `name`, which walks over groups, chunks of filters and tiles of the image.
 
-        It begins with `entry`. Before it stand the functions that it calls with `arguments`, one for each
+        After `begin`. Before it stand the functions that it calls with `arguments`, one for each
         shape of `tile` (extent, blocks, last), as NAME_ROWSxCOLUMNSxBLOCKS_LAST. `group_step` is from the
         channels of a group to the next, `bias` how many elements of b a vector of y has.
         """
@@ -94,9 +90,7 @@ class RegisterTiles(Kernel):
         text = [tile(extent, part.blocks, part.last) for part in parts for extent, _ in shapes]
         text.append(
             f"""\
-/* {self.problem}; {epilogue}.
-   {self}. */
-{entry}
+{begin}
     for (int group = 0; group < {groups}; group++, x += {group_step}) {{"""
         )
         for part in parts:
@@ -109,8 +103,6 @@ class RegisterTiles(Kernel):
         }}""")
         return "\n".join([*text, "    }", "}", ""])
 
-
-T = TypeVar("T", bound=RegisterTiles)
 
 # More than any register file has places for.
 _MOST_POSITIONS = 1024
@@ -127,13 +119,11 @@ def tilings(
                 yield positions, blocks
 
 
-def cheapest(kernels: Iterable[T]) -> list[T]:
-    """The few worth trying, the best guess first."""
-    return sorted(kernels, key=lambda kernel: kernel.rank)[:_MOST_CANDIDATES]
-
-
-def store_tile(tile: Extent, blocks: int, last: int, target: Buffer, epilogue: Epilogue, lanes: int) -> str:
-    """C that finishes the sums a[row][column][vector] of a tile and stores them at y.
+def store_tile(
+    tile: Extent, blocks: int, last: int, target: Buffer, epilogue: Epilogue, lanes: int,
+    sums: str = "a[i][j][k]",
+) -> str:  # fmt: skip
+    """C that finishes the `sums` of a tile and stores them at y.
 
     Of the last vector only `last` elements are stored, where rows end with them.
     """
@@ -146,13 +136,13 @@ def store_tile(tile: Extent, blocks: int, last: int, target: Buffer, epilogue: E
         f"load(b + k * {lanes})",
         (f"UNROLL for (int i = 0; i < {tile[0]}; i++) UNROLL for (int j = 0; j < {tile[1]}; j++)"),
     )
-    value, end = epilogue.apply("a[i][j][k]", bias, f"load(r + {add})"), ""
+    value, end = epilogue.apply(sums, bias, f"load(r + {add})"), ""
     if last < lanes:
         ragged = f"load(r + {add})" if kept.block == lanes else f"load_part(r + {add}, {last})"
         end = f"""
     {each} {{
         enum {{ k = {blocks - 1} }};
-        store_part(y + {at}, {epilogue.apply("a[i][j][k]", bias, ragged)}, {last});
+        store_part(y + {at}, {epilogue.apply(sums, bias, ragged)}, {last});
     }}"""
     return f"""\
     {each}

@@ -13,7 +13,7 @@ from tensmith.formula.expr import Expr, Formula, as_expr, compute, guard, inside
 from tensmith.formula.poly import Poly
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.cook_toom import Filtering
-from tensmith.kernel.formulas import filters, image, memory
+from tensmith.kernel.formulas import filters, image, laid
 from tensmith.kernel.phases import Phases
 from tensmith.kernel.problem import ConvolutionProblem
 
@@ -131,12 +131,11 @@ class Tiled:
     def stored(self, phase: Pair) -> Formula:
         """`padded` as it is read from memory; of planes without a halo, nothing beyond the image is."""
         p, source, stride = self.problem, self.source, self.phases.stride
-        x = memory(source, image(p))
+        x = laid(p, source.block, halo=source.halo)
 
         def element(at: Poly, lane: Poly, i: Poly, j: Poly) -> Expr:
             down, across = i * stride + phase[0] - p.pads[0], j * stride + phase[1] - p.pads[1]
-            place = source.address(0, 0, 0) + at * source.plane
-            value = x[place + down * source.row + across * source.block + lane]
+            value = x[at, down + source.halo.top, across + source.halo.left, lane]
             kept = [] if source.block > 1 else [*inside(down, p.height), *inside(across, p.width)]
             return guard([p.channels - 1 - at * source.block - lane, *kept], value)
 

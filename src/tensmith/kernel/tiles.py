@@ -75,15 +75,21 @@ def vector_chunks(elements: int, most: int, lanes: int, ragged: bool) -> list[tu
 
 
 def load_weights(positions: int, blocks: int, lanes: int, bytes_in_all: int) -> str:
-    """C that loads a row of weight vectors into f; weights that no cache keeps are fetched well ahead.
+    """C that loads a row of weight vectors into f; weights that no cache keeps are fetched well ahead."""
+    load = f"UNROLL for (int k = 0; k < {blocks}; k++) f[k] = load(w + k * {lanes});"
+    ahead = fetched_ahead(positions, lanes, bytes_in_all)
+    fetch = f"\n            UNROLL for (int k = 0; k < {blocks}; k++) FETCH(w + k * {lanes} + {ahead});"
+    return load + (fetch if ahead else "")
+
+
+def fetched_ahead(positions: int, lanes: int, bytes_in_all: int) -> int:
+    """How many weights ahead to fetch; 0 for weights that a cache keeps.
 
     A step takes about as many cycles as there are positions for each line of weights, memory takes _WAIT.
     """
-    load = f"UNROLL for (int k = 0; k < {blocks}; k++) f[k] = load(w + k * {lanes});"
     if bytes_in_all < _KEPT_BYTES:
-        return load
-    ahead = lanes * min(_MOST_AHEAD, max(_LEAST_AHEAD, _WAIT // positions))
-    return f"{load}\n            UNROLL for (int k = 0; k < {blocks}; k++) FETCH(w + k * {lanes} + {ahead});"
+        return 0
+    return lanes * min(_MOST_AHEAD, max(_LEAST_AHEAD, _WAIT // positions))
 
 
 # Cycles until a line arrives from memory; lines to ask for in advance; bytes that stay in a second cache.

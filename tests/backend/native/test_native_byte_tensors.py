@@ -167,7 +167,7 @@ def test_a_function_of_the_sums_is_part_of_the_product(tmp_path: Path) -> None:
     y = net.product(net.pair(gelu(net, y), 2**-4, 3), COLUMNS, 40)
     program = net.program(y)
     actions = make_plan(program, host_isa()).actions
-    assert [type(action.work).__name__ for action in actions] == ["Strided", *["SpatialPackInt8"] * 2]
+    assert [type(action.work).__name__ for action in actions] == ["Strided", *["SpatialPack"] * 2]
     found, expected = answers(program, tmp_path)
     # A byte may be one unit off where its number lies within rounding errors of a half.
     assert np.abs(found[y] - expected[y]).max() <= 2**-4 * 127 * 2**-7
@@ -189,7 +189,7 @@ def test_attention_between_grids(tmp_path: Path) -> None:
     y = net.product(net.pair(rows, 2**-4, 120), 32, 20)
     program = net.program(y)
     kinds = {type(action.work).__name__ for action in make_plan(program, host_isa()).actions}
-    assert kinds == {"Strided", "SpatialPackInt8", "AttentionRoutine"}
+    assert kinds == {"Strided", "SpatialPack", "AttentionRoutine"}
     found, expected = answers(program, tmp_path)
     # Shares are off by a few roundings, so a mixed row's byte may be one unit off.
     assert np.abs(found[y] - expected[y]).max() <= 3 * 2**-4 * 127 * 2**-7

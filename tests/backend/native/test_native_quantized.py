@@ -164,7 +164,7 @@ def test_pruned_bytes_are_equal_to_the_bit(tmp_path: Path) -> None:
     program = net.program(pruned_and_pooled(net))
     plan = make_plan(program, host_isa(), lambda _: only("sparse_int8", estimated(0)))
     chosen = [kernel.work.name for kernel in plan.kernels]  # type: ignore[union-attr]
-    assert chosen == ["spatial_pack_int8", "sparse_int8", "sparse_int8"]
+    assert chosen == ["spatial_pack", "sparse_int8", "sparse_int8"]
     x = (np.random.default_rng(1).integers(-96, 96, net.shape) / 16).astype(np.float32)
     answer = run(plan, x, tmp_path / "model")
     assert np.array_equal(answer, interpret(program, {"x": x})[program.outputs[0]])

@@ -26,7 +26,7 @@ from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.codes import CODE_BITS, code_bytes, per_vector
 from tensmith.kernel.epilogue import Epilogue
-from tensmith.kernel.formulas import code_tensors, image, memory, window_address
+from tensmith.kernel.formulas import code_tensors, laid
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.tiles import chunks, over_tiles, tiles, vector_chunks
@@ -143,8 +143,8 @@ class CodedProduct(Kernel):
 
     def formula(self) -> Formula:
         """The formula of the module, block by block; the last block ends where the channels do."""
-        p, source = self.problem, self.source
-        x, (code, scale, zero) = memory(source, image(p)), code_tensors(p)
+        p = self.problem
+        x, (code, scale, zero) = laid(p, self.source.block), code_tensors(p)
         blocks = int(scale.shape[1].constant or 0)
 
         def element(k: Poly, i: Poly, j: Poly) -> Expr:
@@ -152,8 +152,7 @@ class CodedProduct(Kernel):
                 def over(term: Callable[[Poly, Expr], Expr]) -> Expr:
                     def one(place: Poly) -> Expr:
                         c = n * p.block + place
-                        at = window_address(p, source, i, j, Poly.of(0), Poly.of(0)) + c
-                        return guard([p.channels - 1 - c], term(c, x[at]))
+                        return guard([p.channels - 1 - c], term(c, x[0, i, j, c]))
 
                     return total(p.block, one)
 

@@ -12,13 +12,26 @@ from typing import ClassVar
 
 import numpy as np
 
-from tensmith.formula.expr import Expr, Formula, compute, total
+from tensmith.formula.expr import Expr, Formula, compute
 from tensmith.formula.poly import Poly
-from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
+from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
-from tensmith.kernel.formulas import filters, image, memory, window_address
+from tensmith.kernel.formulas import filters, laid
 from tensmith.kernel.isa import Isa
+from tensmith.kernel.nest import (
+    LANE,
+    Axis,
+    Fetched,
+    ForEach,
+    Kept,
+    MultiplyAdd,
+    Operand,
+    SumOver,
+    apart,
+    printed,
+    summed,
+)
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.tiles import Extent, output_extent, over_tiles, read_buffer, tiles
 
@@ -61,17 +74,33 @@ class Depthwise(Kernel):
         return Buffer(self.problem.filters, *self.problem.output, self.isa.lanes)
 
     def formula(self) -> Formula:
-        """Every tap of channel k, which is lane k % lanes of block k // lanes."""
-        p, source = self.problem, self.source
-        x, w = memory(source, image(p)), filters(p)
+        """The nest's, of a tile at every position; channel k is lane k % lanes of block k // lanes."""
+        p, lanes, w = self.problem, self.isa.lanes, filters(self.problem)
+        packed = compute(
+            (-(-p.filters // lanes), *p.window, lanes), lambda at, u, v, lane: w[at * lanes + lane, 0, u, v]
+        )
+        tensors = {"x": laid(p, lanes), "w": packed}
 
         def element(k: Poly, i: Poly, j: Poly) -> Expr:
-            first = k // source.block * source.plane + k % source.block
-            return total(
-                p.window, lambda u, v: x[first + window_address(p, source, i, j, u, v)] * w[k, 0, u, v]
-            )
+            return summed(self._nest((1, 1)), tensors, {"block": k // lanes, LANE: k % lanes, "i": i, "j": j})
 
         return compute((p.filters, *p.output), element)
+
+    def _x(self, memory: Buffer | None = None) -> Operand:
+        p = self.problem
+        block, i, j, u, v, lane = map(Poly.symbol, ("block", "i", "j", "u", "v", LANE))
+        row, column = i * p.strides[0] + u * p.dilations[0], j * p.strides[1] + v * p.dilations[1]
+        strides = (memory.plane, memory.row, memory.block, 1) if memory else ()
+        return Operand("x", (block, row, column, lane), strides)
+
+    def _nest(self, tile: Extent, memory: Buffer | None = None) -> SumOver:
+        """The sums of one tile: a[i][j]."""
+        (tall, wide), lanes = self.problem.window, self.isa.lanes
+        i, j, u, v = apart("i", tile[0]), apart("j", tile[1]), Axis("u", tall), apart("v", wide)
+        index = (Poly.symbol("block"), u.poly, v.poly, Poly.symbol(LANE))
+        f = Kept("vf", "f", (), Fetched(Operand("w", index, (0, wide * lanes, lanes, 1)), "load({0} + {1})"))
+        product = MultiplyAdd((i, j), f, Fetched(self._x(memory), "load({0} + {1})"))
+        return SumOver(u, (SumOver(v, (f, ForEach((i, j), (product,)))),))
 
     def cost(self) -> Cost:
         """A multiply-add and the better part of a load for each tap."""
@@ -93,23 +122,16 @@ class Depthwise(Kernel):
         """One function for each shape of tile, and one that walks over blocks and positions."""
         p, lanes = self.problem, self.isa.lanes
         image = output_extent(p, False)
-        read = f"x + i * {p.strides[0] * source.row} + j * {p.strides[1] * lanes}"
         write = f"i * {target.row} + j * {lanes}"
         kept = epilogue.residual or target
         add = f"i * {kept.row} + j * {lanes}"
-        call = f"{name}_{{rows}}x{{columns}}({read}, w, b, r + {add}, y + {write});"
+        call = (
+            f"{name}_{{rows}}x{{columns}}(x + {self._x(source).offset('ij')}, w, b, r + {add}, y + {write});"
+        )
         taps = math.prod(p.window)
-        residual = f"(const float *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "y"
         text = [self._tile(name, tile, source, target, epilogue) for tile, _ in tiles(image, self.positions)]
         text.append(f"""\
-/* depthwise {p}; {epilogue}.
-   {self}. */
-static void {name}({SIGNATURE})
-{{
-    const float *x = (const float *)in + {source.address(0, -p.pads[0], -p.pads[1])}, *w = weights, *b = bias;
-    float *y = (float *)out + {target.address(0, 0, 0)};
-    const float *r = {residual};
-    (void)residual; (void)scratch;
+{self.begun(name, source, target, epilogue)}
     for (int block = 0; block < {target.blocks}; block++) {{
 {over_tiles(image, self.positions, call, 8)}
         x += {source.plane}; w += {taps * lanes}; y += {target.plane}; r += {kept.plane};
@@ -120,12 +142,7 @@ static void {name}({SIGNATURE})
         return "\n".join(text)
 
     def _tile(self, name: str, tile: Extent, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
-        p, lanes = self.problem, self.isa.lanes
-        rows, columns = tile
-        read = (
-            f"load(x + (i * {p.strides[0]} + u * {p.dilations[0]}) * {source.row}"
-            f" + (j * {p.strides[1]} + v * {p.dilations[1]}) * {lanes})"
-        )
+        lanes, (rows, columns) = self.isa.lanes, tile
         at = f"i * {target.row} + j * {lanes}"
         kept = epilogue.residual or target
         add = f"i * {kept.row} + j * {lanes}"
@@ -137,11 +154,7 @@ static inline void {name}_{rows}x{columns}(const float *restrict x, const float 
     vf a[{rows}][{columns}];
     (void)b; (void)r;
     UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int j = 0; j < {columns}; j++) a[i][j] = splat(0);
-    for (int u = 0; u < {p.window[0]}; u++) UNROLL for (int v = 0; v < {p.window[1]}; v++) {{
-        vf f = load(w + (u * {p.window[1]} + v) * {lanes});
-        UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int j = 0; j < {columns}; j++)
-            a[i][j] += f * {read};
-    }}
+{printed(self._nest(tile, source), 4)}
     UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int j = 0; j < {columns}; j++)
         store(y + {at}, {value});
 }}

@@ -18,10 +18,10 @@ import numpy as np
 from tensmith.formula.expr import Expr, Formula, compute, guard, total
 from tensmith.formula.poly import Poly
 from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
-from tensmith.kernel.algorithms.spatial_pack_int8 import entry, finish_vectors
 from tensmith.kernel.buffer import Buffer
+from tensmith.kernel.byte_sums import finish_vectors
 from tensmith.kernel.epilogue import Epilogue
-from tensmith.kernel.formulas import filters, lowered, started, window_address
+from tensmith.kernel.formulas import filters, laid, started, tap
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.quantized import FIELDS
@@ -40,7 +40,7 @@ _SHUFFLED, _WIDENED, _FINISH = 2, 2.5, 4
 class DepthwiseInt8(Kernel):
     """Takes a channel a group, any stride and pad, dilation down alone. A tile is `rows` x `columns`.
 
-    Weights, bias and element types are those of spatial_pack_int8.
+    Weights, bias and element types are those of spatial_pack.
     """
 
     name: ClassVar[str] = "depthwise_int8"
@@ -90,16 +90,14 @@ class DepthwiseInt8(Kernel):
 
     def formula(self) -> Formula:
         """sum(u, q, l < 4; position 4 q + l of row u of the window * w); the last quad ends in zeros."""
-        p, source, offset = self.problem, self.source, self.isa.byte_offset
-        x, w = lowered(source, p, offset), filters(p)
+        p, lanes, offset = self.problem, self.isa.lanes, self.isa.byte_offset
+        x, w = laid(p, lanes, offset), filters(p)
 
         def element(k: Poly, i: Poly, j: Poly) -> Expr:
-            first = k // source.block * source.plane + k % source.block
-
             def product(u: Poly, quad: Poly, place: Poly) -> Expr:
                 v = 4 * quad + place
                 weight = guard([p.window[1] - 1 - v], w[k, 0, u, v])
-                return x[first + window_address(p, source, i, j, u, v)] * weight
+                return x[k // lanes, *tap(p, i, j, u, v), k % lanes] * weight
 
             return total((p.window[0], self._quads, 4), product)
 
@@ -148,9 +146,7 @@ class DepthwiseInt8(Kernel):
             for _, _, columns in spans(image[1], tile[1])
         ]
         text.append(f"""\
-/* depthwise {p}; {epilogue}.
-   {self}. */
-{entry(name, p, source, target, epilogue)}
+{self.begun(name, source, target, epilogue, "int8_t")}
     for (int block = 0; block < {target.blocks}; block++) {{
 {over_extents(image, tile, call, 8)}
         x += {source.plane}; w += {p.window[0] * self._quads * 4 * lanes}; b += {FIELDS * lanes};

@@ -11,13 +11,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from tensmith.kernel.algorithm import SIGNATURE, Cost, Kernel, algorithm
+from tensmith.formula.expr import Formula
+from tensmith.formula.poly import Poly
+from tensmith.kernel.algorithm import Cost, Kernel, algorithm
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
+from tensmith.kernel.formulas import laid
 from tensmith.kernel.isa import Isa
+from tensmith.kernel.nest import LANE, Based, Fetched, Kept, Operand, SumOver, apart, printed
 from tensmith.kernel.planes import (
     PlaneKernel,
     filter_chunks,
@@ -70,19 +74,12 @@ class Direct(PlaneKernel):
         text = [
             self._tile(name, count, width, source, target, epilogue) for count, _ in parts for width in widths
         ]
-        read = f"x + i * {p.strides[0] * source.row} + j * {p.strides[1]}"
+        x = self._x(source)
         text.append(f"""\
-/* {p}; {epilogue}.
-   {self}. */
-static void {name}({SIGNATURE})
-{{
-    const float *x = (const float *)in + {source.address(0, -p.pads[0], -p.pads[1])}, *w = weights, *b = bias;
-    float *y = (float *)out + {target.address(0, 0, 0)};
-    const float *r = {f"(const float *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "y"};
-    (void)residual; (void)scratch;
-    for (int group = 0; group < {p.groups}; group++, x += {p.channels // p.groups * source.plane}) {{""")
+{self.begun(name, source, target, epilogue)}
+    for (int group = 0; group < {p.groups}; group++, x += {x.step("group")}) {{""")
         for count, times in parts:
-            places = f"{read}, w, b, r + i * {kept.row} + j, y + i * {target.row} + j"
+            places = f"x + {x.offset('ij')}, w, b, r + i * {kept.row} + j, y + i * {target.row} + j"
             text.append(f"""\
         for (int chunk = 0; chunk < {times}; chunk++) {{
 {over_extents(image, (1, run), f"{name}_{count}x{{columns}}({places});", 12)}
@@ -91,48 +88,56 @@ static void {name}({SIGNATURE})
         }}""")
         return "\n".join([*text, "    }", "}", ""])
 
+    def _x(self, memory: Buffer | None = None) -> Operand:
+        """What is read of x: neighbours along a row in lanes."""
+        p = self.problem
+        group, c, i, j, u, v, at, lane = map(Poly.symbol, ("group", "c", "i", "j", "u", "v", "p", LANE))
+        plane, row = group * (p.channels // p.groups) + c, i * p.strides[0] + u * p.dilations[0]
+        column = (j + at * self.isa.lanes + lane) * p.strides[1] + v * p.dilations[1]
+        strides = (memory.plane, memory.row, memory.block) if memory else ()
+        return Operand("x", (plane, row, column, Poly.of(0)), strides)
+
+    def _nest(self, width: int, memory: Buffer | None = None) -> SumOver:
+        """The sums of `width` positions of a row."""
+        x, lanes, step = self._x(memory), self.isa.lanes, self.problem.strides[1]
+        whole, rest = divmod(width, lanes)
+        end = "{0} + {1}" if step == 1 else f"{{0}} + {{1}}, {step}"
+        word = "load" if step == 1 else "load_step"
+        full = f"{word}({end})" if step == 1 else f"{word}({end}, {lanes})"
+        last = (f"load_part({end}, {rest})" if step == 1 else f"{word}({end}, {rest})") if rest else ""
+        e = Kept("vf", "e", (apart("p", whole + (rest > 0)),), Fetched(x, full), last=last)
+        c, u, v = self._taps()
+        taps = SumOver(v, (Based("t", x), e, self._products(e)), (self._weights(),))
+        return SumOver(c, (SumOver(u, (taps,)),), (x,))
+
+    def formula(self) -> Formula:
+        """The nest's, of a tile at every position."""
+        return self._read_back(self._nest(self.isa.lanes), "x", laid(self.problem, 1))
+
     def _tile(
         self, name: str, count: int, width: int, source: Buffer, target: Buffer, epilogue: Epilogue
     ) -> str:
         """The register tile: all channels and taps of `count` filters at `width` positions of a row."""
-        p, lanes = self.problem, self.isa.lanes
+        lanes, kept = self.isa.lanes, epilogue.residual or target
         whole, rest = divmod(width, lanes)
-        vectors, step = whole + bool(rest), p.strides[1]
-        kept = epilogue.residual or target
-
-        def load(pointer: str, here: int) -> str:
-            return f"load({pointer})" if here == lanes else f"load_part({pointer}, {here})"
-
-        def read(here: int) -> str:
-            at = f"t + p * {lanes * step}"
-            return load(at, here) if step == 1 else f"load_step({at}, {step}, {here})"
 
         def finish(here: int) -> str:
-            residual = load(f"r + k * {kept.plane} + p * {lanes}", here)
+            part, end = ("", "") if here == lanes else ("_part", f", {here}")
+            residual = f"load{part}(r + k * {kept.plane} + p * {lanes}{end})"
             value = epilogue.apply("a[k][p]", "splat(b[k])", residual)
-            at = f"y + k * {target.plane} + p * {lanes}"
-            return f"store({at}, {value});" if here == lanes else f"store_part({at}, {value}, {here});"
+            return f"store{part}(y + k * {target.plane} + p * {lanes}, {value}{end});"
 
-        last_read = f"{{ enum {{ p = {whole} }}; e[p] = {read(rest)}; }}" if rest else ""
-        last_store = f"{{ enum {{ p = {whole} }}; {finish(rest)} }}" if rest else ""
+        last = f"{{ enum {{ p = {whole} }}; {finish(rest)} }}" if rest else ""
         return f"""\
 static void {name}_{count}x{width}(const float *restrict x, const float *restrict w, const float *b,
         const float *r, float *y)
 {{
-    vf a[{count}][{vectors}] = {{{{{{0}}}}}}, e[{vectors}];
+    vf a[{count}][{whole + bool(rest)}] = {{{{{{0}}}}}};
     (void)b; (void)r;
-    for (int c = 0; c < {p.channels // p.groups}; c++, x += {source.plane})
-    for (int u = 0; u < {p.window[0]}; u++)
-    for (int v = 0; v < {p.window[1]}; v++, w += {count}) {{
-        const float *t = x + u * {p.dilations[0] * source.row} + v * {p.dilations[1]};
-        UNROLL for (int p = 0; p < {whole}; p++) e[p] = {read(lanes)};
-        {last_read}
-        UNROLL for (int k = 0; k < {count}; k++)
-            UNROLL for (int p = 0; p < {vectors}; p++) a[k][p] += w[k] * e[p];
-    }}
+{printed(replace(self, count=count)._nest(width, source), 4)}
     UNROLL for (int k = 0; k < {count}; k++) {{
         UNROLL for (int p = 0; p < {whole}; p++) {finish(lanes)}
-        {last_store}
+        {last}
     }}
 }}
 """

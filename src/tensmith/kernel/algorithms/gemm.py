@@ -12,13 +12,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from tensmith.kernel.algorithm import SIGNATURE, Cost, Kernel, algorithm
+from tensmith.formula.expr import Expr, Formula, compute
+from tensmith.formula.poly import Poly
+from tensmith.kernel.algorithm import Cost, Kernel, algorithm
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
+from tensmith.kernel.formulas import laid, tap
 from tensmith.kernel.isa import Isa
+from tensmith.kernel.nest import LANE, Axis, Fetched, Kept, Operand, SumOver, apart, printed
 from tensmith.kernel.planes import (
     PlaneKernel,
     filter_chunks,
@@ -89,14 +93,7 @@ class GemmKernel(PlaneKernel):
         )
         filters = p.filters // p.groups
         text.append(f"""\
-/* {p}; {epilogue}.
-   {self}. */
-static void {name}({SIGNATURE})
-{{
-    const float *x = (const float *)in + {source.address(0, -p.pads[0], -p.pads[1])}, *w = weights, *b = bias;
-    float *y = (float *)out + {target.address(0, 0, 0)};
-    const float *r = {f"(const float *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "y"};
-    (void)residual;
+{self.begun(name, source, target, epilogue)}
     for (int group = 0; group < {p.groups}; group++) {{
 {over_tiles(image, self._pitch, call, 8)}
         x += {p.channels // p.groups * source.plane}; w += {filters * p.depth};
@@ -123,20 +120,39 @@ static void {name}_gather_{rows}x{columns}(const float *restrict x, float *restr
 
     def _product(self, name: str, count: int) -> str:
         """`count` filters times the columns of a tile."""
-        lanes, vectors = self.isa.lanes, self.vectors
-        each = f"UNROLL for (int k = 0; k < {count}; k++) UNROLL for (int p = 0; p < {vectors}; p++)"
+        nest = replace(self, count=count)._nest()
+        each = f"UNROLL for (int k = 0; k < {count}; k++) UNROLL for (int p = 0; p < {self.vectors}; p++)"
         return f"""\
 static void {name}_product_{count}(const float *restrict t, const float *restrict w, float *restrict s)
 {{
-    vf a[{count}][{vectors}] = {{{{{{0}}}}}};
-    UNROLL_4 for (int n = 0; n < {self.problem.depth}; n++, t += {self._pitch}, w += {count}) {{
-        vf e[{vectors}];
-        UNROLL for (int p = 0; p < {vectors}; p++) e[p] = load(t + p * {lanes});
-        {each} a[k][p] += w[k] * e[p];
-    }}
-    {each} store(s + (k * {vectors} + p) * {lanes}, a[k][p]);
+    vf a[{count}][{self.vectors}] = {{{{{{0}}}}}};
+{printed(nest, 4)}
+    {each} store(s + (k * {self.vectors} + p) * {self.isa.lanes}, a[k][p]);
 }}
 """
+
+    def _nest(self) -> SumOver:
+        """The sums of one tile; t is what `_gather` puts there, a row for each channel and tap."""
+        c, u, v, at, lane = map(Poly.symbol, ("c", "u", "v", "p", LANE))
+        across = Poly.symbol("j") + at * self.isa.lanes + lane
+        t = Operand(
+            "t", (Poly.symbol("group"), c, u, v, Poly.symbol("i"), across), (0, 0, 0, self._pitch, 0, 1)
+        )
+        e = Kept("vf", "e", (apart("p", self.vectors),), Fetched(t, "load({0} + {1})"))
+        n = Axis("n", self.problem.depth, "UNROLL_4", joins=self._taps())
+        return SumOver(n, (e, self._products(e)), (t, self._weights()))
+
+    def formula(self) -> Formula:
+        """The nest's, of a tile at every position."""
+        p = self.problem
+        x, channels = laid(p, 1), p.channels // p.groups
+
+        def gathered(group: Poly, c: Poly, u: Poly, v: Poly, i: Poly, j: Poly) -> Expr:
+            return x[group * channels + c, *tap(p, i, j, u, v), 0]
+
+        return self._read_back(
+            self._nest(), "t", compute((p.groups, channels, *p.window, *p.output), gathered)
+        )
 
     def _columns(
         self, name: str, tile: Extent, parts: list[tuple[int, int]], target: Buffer, epilogue: Epilogue

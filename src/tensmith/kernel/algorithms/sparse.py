@@ -28,7 +28,7 @@ from tensmith.formula.poly import Poly
 from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
-from tensmith.kernel.formulas import filters, image, memory, window_address
+from tensmith.kernel.formulas import filters, laid, tap
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.planes import OverPlanes
 from tensmith.kernel.problem import ConvolutionProblem
@@ -74,11 +74,15 @@ class SparseKernel(OverPlanes):
     """
 
     name: ClassVar[str] = "sparse"
-    adds_in_place: ClassVar[bool] = True
 
     positions: int
     block: int
     strip: int = 1
+
+    @property
+    def adds_in_place(self) -> bool:
+        """Strip by strip."""
+        return True
 
     @classmethod
     def lacks(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
@@ -149,15 +153,14 @@ class SparseKernel(OverPlanes):
 
     def formula(self) -> Formula:
         """Blocks of gathered rows, every place of a filter: over the reals, zeros add nothing."""
-        p, source = self.problem, self.source
-        x, w = memory(source, image(p)), filters(p)
+        p = self.problem
+        x, w = laid(p, 1), filters(p)
         channels, count = p.channels // p.groups, p.filters // p.groups
 
         def element(k: Poly, i: Poly, j: Poly) -> Expr:
             def product(block: Poly, row: Poly, u: Poly, v: Poly) -> Expr:
                 c = block * self.block + row
-                plane = (k // count * channels + c) * source.plane
-                read = x[plane + window_address(p, source, i, j, u, v)]
+                read = x[k // count * channels + c, *tap(p, i, j, u, v), 0]
                 return guard([channels - 1 - c], read * w[k, c, u, v])
 
             return total((self._blocks, self.block, *p.window), product)

@@ -26,10 +26,9 @@ import numpy as np
 from tensmith.formula.expr import Expr, Formula, compute, guard, total
 from tensmith.formula.poly import Poly
 from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
-from tensmith.kernel.algorithms.spatial_pack_int8 import entry
 from tensmith.kernel.buffer import ELEMENT_BYTES, Buffer
 from tensmith.kernel.epilogue import Epilogue
-from tensmith.kernel.formulas import filters, lowered, started, window_address
+from tensmith.kernel.formulas import filters, laid, started, tap
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.quads import quad_functions
@@ -67,7 +66,7 @@ class SparseInt8(Kernel):
     """Takes weights that are half zeros or more: any window, stride, dilation, pad and group.
 
     A tile has up to `positions`; `joined` is 1 where rows are joined when they are gathered. Weights, bias
-    and element types are those of spatial_pack_int8.
+    and element types are those of spatial_pack.
     """
 
     name: ClassVar[str] = "sparse_int8"
@@ -123,15 +122,14 @@ class SparseInt8(Kernel):
 
     def formula(self) -> Formula:
         """Fours of channels at each tap; those past the channels meet weights of zero."""
-        p, source = self.problem, self.source
-        x, w = lowered(source, p, self.isa.byte_offset), filters(p)
+        p = self.problem
+        x, w = laid(p, 1, self.isa.byte_offset), filters(p)
         channels, count = p.channels // p.groups, p.filters // p.groups
 
         def element(k: Poly, i: Poly, j: Poly) -> Expr:
             def product(four: Poly, u: Poly, v: Poly, place: Poly) -> Expr:
                 c = 4 * four + place
-                plane = (k // count * channels + c) * source.plane
-                read = x[plane + window_address(p, source, i, j, u, v)]
+                read = x[k // count * channels + c, *tap(p, i, j, u, v), 0]
                 return guard([channels - 1 - c], read * w[k, c, u, v])
 
             return total((-(-channels // 4), *p.window, min(4, channels)), product)
@@ -181,9 +179,7 @@ class SparseInt8(Kernel):
 /* The fours of weights that come next: how many each filter has, and where the rows of each lie. */
 typedef struct {{ const int32_t *counts; const quad *weights; const uint16_t *rows; }} {name}_stream;
 {"".join(self._tile(name, tile, source, target, epilogue) for tile in shapes)}
-/* {p}; {epilogue}.
-   {self}. */
-{entry(name, p, source, target, epilogue)}
+{self.begun(name, source, target, epilogue, "int8_t")}
     const int32_t *header = weights;
     {name}_stream next = {{header + 1, header + 1 + {p.filters}, 0}};
     next.rows = (const uint16_t *)(next.weights + header[0]);

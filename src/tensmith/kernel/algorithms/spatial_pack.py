@@ -5,34 +5,103 @@
 One weight vector holds as many filters as there are lanes; each of its uses multiplies it by one broadcast
 element of x, so a tile of P positions and B blocks does P*B multiply-adds for P + B loads. "Spatial pack" is
 the name that TVM gave to the layout (Chen et al., OSDI 2018); Georganas et al., SC 2018, argue the tile.
+
+The loops are the same for all element types; how they multiply is kernel.arithmetic's.
+
+f16: x and y are floats in memory, weights are halves, of which a vector has twice as many. A vector of x is
+rounded once for all filters of a tile. Sums are halves too and widened for the epilogue, so that with
+u = 2^-11
+
+    |error| <= (depth + 2) u / (1 - (depth + 2) u) * sum |x||w|       (Higham, 2002, eq. 3.5)
+
+unless numbers leave the range of halves: products and sums beyond 65504 become infinite, as they do in ONNX
+models of 16-bit floats.
+
+bf16: x and y are floats in memory. Pairs of channels are multiplied and summed in floats. x is first rounded
+into scratch memory, so that each of its elements is rounded once; weights are rounded when they are packed.
+With u = 2^-8 (bfloat16) and v = 2^-24 (float)
+
+    |error| <= ((1 + u)^2 (1 + (depth + 2) v) - 1) * sum |x||w|          (Higham, 2002, eq. 3.5)
+
+which is about 2^-7 of that sum. The instruction (VDPBF16PS, Intel SDM vol. 2) rounds to nearest even
+whatever the mode is, and takes and makes zero in place of numbers below 2^-126; what is not finite stays so.
+Weights beyond 3.39e38 become infinite.
+
+u8: bytes by codes (int8) summed in 32 bits, four channels at a time ("VNNI" layout); `bias` are the words
+that kernel.quantized.constants makes, which see for the rounding. Images of few channels, and the rows of a
+matrix product, lie channels last without padding, so that a row of the window is one run of bytes and the
+four are consecutive bytes of it. The target may be u8 or f32, so may the residual.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
-from tensmith.kernel.algorithm import SIGNATURE, Array, Cost, Kernel, algorithm
+from tensmith.errors import EngineError
+from tensmith.formula.expr import Expr, Formula, compute, guard
+from tensmith.formula.poly import Dim, Poly
+from tensmith.kernel.algorithm import Array, Cost, Kernel, algorithm
+from tensmith.kernel.arithmetic import ARITHMETICS, Arithmetic
 from tensmith.kernel.buffer import Buffer
+from tensmith.kernel.byte_sums import finish_cycles, finish_rows, finish_vectors
 from tensmith.kernel.epilogue import Epilogue
+from tensmith.kernel.formulas import laid, rows_of_bytes, started, widened
 from tensmith.kernel.groups import wide_groups, widen_groups
 from tensmith.kernel.isa import Isa
+from tensmith.kernel.nest import (
+    LANE,
+    TOGETHER,
+    Axis,
+    Based,
+    Fetched,
+    ForEach,
+    Kept,
+    MultiplyAdd,
+    Operand,
+    Prefetch,
+    Ragged,
+    SumOver,
+    Verbatim,
+    apart,
+    printed,
+    summed,
+)
 from tensmith.kernel.problem import ConvolutionProblem
-from tensmith.kernel.register_tiles import Chunk, RegisterTiles, cheapest, layouts, store_tile, tilings
-from tensmith.kernel.tiles import Extent, load_weights, read_buffer, vector_chunks, walked_extent
+from tensmith.kernel.quantized import FIELDS
+from tensmith.kernel.register_tiles import (
+    MOST_CANDIDATES,
+    Chunk,
+    RegisterTiles,
+    layouts,
+    store_tile,
+    tilings,
+    vector_step,
+)
+from tensmith.kernel.tiles import Extent, chunks, fetched_ahead, read_buffer, vector_chunks, walked_extent
 
-_FEW_CHANNELS = 8
+# Images of at most so many channels are read as they lie: most of a block would be zeros.
+_FEW_CHANNELS = {"f32": 7, "u8": 4}
+# Pairs are multiplied of at least so many.
+_PAIRED_CHANNELS = 8
 # Reading planes, compilers spill what fills all registers, and every element is a load of its own.
 _PLANE_REGISTERS = 0.75
 # From so many blocks of channels on it pays to fetch the next one: behind the last there is none.
 _MANY_BLOCKS = 16
 # Rows that lie this many bytes apart share the few places of one line in the first cache.
 _CACHE_SPAN, _CACHE_WAYS = 4096, 8
+# Cycles to broadcast elements: side by side, of a plane, bytes of rows far apart.
+_LOAD, _PLANE_LOAD, _BYTES_LOAD = 0.5, 1.5, 1.2
+# Vectors of a tile of bytes beside sums and weights where these are widened first, and cycles of a product.
+_WIDENED = (5, 2.5)
+# Cycles to load a vector of floats, to round and to store it.
+_ROUNDING = 2
+_ALIGNMENT = 64
 
 
 @algorithm
@@ -47,144 +116,350 @@ class SpatialPack(RegisterTiles):
     """
 
     name: ClassVar[str] = "spatial_pack"
-    adds_in_place: ClassVar[bool] = True
+    dtypes = tuple(ARITHMETICS)
 
     block: int
 
     @classmethod
+    def lacks(cls, problem: ConvolutionProblem, isa: Isa) -> str | None:
+        """Instruction sets that do not multiply the element type; few channels of bfloat16."""
+        if problem.dtype == "bf16" and problem.channels < _PAIRED_CHANNELS:
+            return f"{problem.channels} channels fill no block"
+        missing = {"f16": not isa.has_halves and "halves", "bf16": not isa.has_bfloat and "bfloat16"}
+        word = missing.get(problem.dtype)
+        return f"{isa.name} has no instructions for {word} here" if word else None
+
+    @classmethod
     def candidates(cls, problem: ConvolutionProblem, isa: Isa) -> Iterator[Kernel]:
-        """Tiles that fit the registers, cheapest first; few channels are read as planes."""
-        few = problem.channels < _FEW_CHANNELS and problem.groups == 1
-        for block in layouts(problem, 1 if few else isa.lanes):
-            fits = partial(isa.fits, share=_PLANE_REGISTERS if block == 1 else 1)
-            yield from cheapest(cls(problem, isa, *tile, block) for tile in tilings(problem, isa.lanes, fits))
+        """Tiles that fit the registers, cheapest first."""
+        vector = ARITHMETICS[problem.dtype].wide * isa.lanes
+        for block in _blocks(problem, isa.lanes):
+            fits = partial(_fits, problem.dtype, isa, block)
+            found = [cls(problem, isa, *tile, block) for tile in tilings(problem, vector, fits)]
+            yield from sorted(found, key=cls._rank)[:MOST_CANDIDATES]
+
+    def _rank(self) -> tuple[float, int]:
+        """Cycles; of equals, the one whose first tile of floats has most to do while weights arrive."""
+        return self.cost().cycles, -self.positions * self.blocks * (self.problem.dtype == "f32")
 
     @property
-    def rank(self) -> tuple[float, ...]:
-        """Cycles; of equals, the one whose first tile has most to do while weights arrive."""
-        return self.cost().cycles, -self.positions * self.blocks
+    def adds_in_place(self) -> bool:
+        """Floats only."""
+        return self.problem.dtype == "f32"
 
     @property
-    def source(self) -> Buffer:
-        """Blocked, with the pads that are read as a halo."""
-        return read_buffer(self.problem, self.block)
+    def _how(self) -> Arithmetic:
+        return ARITHMETICS[self.problem.dtype]
 
     @property
-    def target(self) -> Buffer:
-        """One vector a block, or rows."""
-        block = self.problem.filters if self._in_rows else self.isa.lanes
-        return Buffer(self.problem.filters, *self.problem.output, block)
+    def vector(self) -> int:
+        """Filters in a vector."""
+        return self._how.wide * self.isa.lanes
+
+    @property
+    def _in_runs(self) -> bool:
+        """Whether a row of the window is read as one run of bytes."""
+        return self.problem.dtype == "u8" and self.block != self.isa.lanes
 
     @property
     def _in_rows(self) -> bool:
         """Whether positions lie as rows of all channels."""
-        return self.problem.height == 1 and self.block not in (1, self.isa.lanes)
+        p = self.problem
+        return p.pointwise and p.height == 1 and self.isa.lanes != self.block == p.channels
+
+    @property
+    def source(self) -> Buffer:
+        """Blocked, or channels last with slack for the last four bytes; with a halo."""
+        p, dtype = self.problem, "u8" if self.problem.dtype == "u8" else "f32"
+        found = read_buffer(p, self.block, dtype)
+        if not self._in_runs:
+            return found
+        slack = -(-(-p.window[1] * p.channels % 4) // p.channels)
+        return replace(found, halo=found.halo._replace(right=found.halo.right + slack))
+
+    @property
+    def _rounded(self) -> Buffer | None:
+        """x in scratch memory, in blocks of one vector however the source lies; of bfloat16 only."""
+        return read_buffer(self.problem, self.isa.lanes, "bf16") if self.problem.dtype == "bf16" else None
+
+    @property
+    def target(self) -> Buffer:
+        """One vector a block, or rows."""
+        p, block = self.problem, self.problem.filters if self._in_rows else self.isa.lanes
+        return Buffer(p.filters, *p.output, block, dtype=self.source.dtype)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """x rounded."""
+        rounded = self._rounded
+        return -(-rounded.bytes // _ALIGNMENT) * _ALIGNMENT if rounded else 0
+
+    @property
+    def _read_block(self) -> int:
+        """Channels of a block of what is multiplied."""
+        return self.isa.lanes if self.problem.dtype == "bf16" else self.block
+
+    @property
+    def _over(self) -> tuple[int, int, int, int]:
+        """What a sum goes over: channels, those of a block, rows and columns of the window.
+
+        In runs, the bytes of a row of the window are channels of one column.
+        """
+        (tall, wide), channels = self.problem.window, wide_groups(self.problem, self.vector)[1]
+        if self._in_runs:
+            return wide * channels, wide * channels, tall, 1
+        return channels, self._read_block, tall, wide
+
+    @property
+    def _steps(self) -> int:
+        """Products behind a vector of sums."""
+        channels, _, tall, wide = self._over
+        return tall * wide * -(-channels // self._how.together)
 
     def cost(self) -> Cost:
-        """A multiply-add, or what it takes to load its operands."""
-        groups, channels, filters = wide_groups(self.problem, self.isa.lanes)
-        depth = channels * math.prod(self.problem.window)
+        """Products or what it takes to load their operands; what else x and the sums go through."""
+        p, lanes, dtype = self.problem, self.isa.lanes, self.problem.dtype
+        groups, _, filters = wide_groups(p, self.vector)
+        # Bytes may be widened, or lowered, before they are multiplied; a vector of floats is narrowed.
+        product = _WIDENED[1] if dtype == "u8" and not self.isa.has_dot else 1
+        more = {"f16": 1 / lanes, "u8": float(self.isa.byte_offset > 0)}.get(dtype, 0.0)
         load = self._load_cycles
+        stores = 2 * self._how.wide
         cycles = self.tile_cycles(
-            depth,
-            lambda here, blocks: max(here * blocks, here * load + blocks),
-            lambda tile, blocks: 2 * math.prod(tile) * blocks,
+            self._steps,
+            lambda here, blocks: max(here * (blocks * product + more), here * load + blocks),
+            lambda tile, blocks: (
+                finish_cycles(tile, blocks) if dtype == "u8" else stores * math.prod(tile) * blocks
+            ),
         )
-        moved = 4 * (self.source.size + self.target.size + groups * depth * self.isa.round_up(filters))
-        return Cost(cycles, moved)
+        if dtype == "bf16":
+            cycles += _ROUNDING * self.source.size / lanes
+        weights = groups * self._steps * -(-filters // self.vector) * self.isa.bytes
+        return Cost(cycles, self.source.bytes + self.target.bytes + weights)
 
     @property
     def _load_cycles(self) -> float:
-        """Cycles to load and broadcast one element."""
-        if self._in_rows:
+        """Cycles to load and broadcast the elements of one product."""
+        if self.problem.dtype == "u8":
+            return _BYTES_LOAD if self._in_rows else _LOAD
+        if self._in_rows and self.problem.dtype == "f32":
             row = 4 * self.problem.channels
             together = self.positions * math.gcd(row, _CACHE_SPAN) / _CACHE_SPAN
             if together > _CACHE_WAYS:
                 return 3
-            return 0.5 if self.positions * row <= _CACHE_WAYS * _CACHE_SPAN else 2
-        return 1.5 if self.block == 1 else 0.5
+            return _LOAD if self.positions * row <= _CACHE_WAYS * _CACHE_SPAN else 2
+        return _PLANE_LOAD if self.block == 1 else _LOAD
 
     def pack(self, weights: Array) -> Array:
-        """[group][chunk of filter blocks][channel block][window][channel in block][filter in chunk]."""
-        lanes = self.isa.lanes
-        groups, channels, filters = wide_groups(self.problem, lanes)
-        wide = widen_groups(weights, self.problem.groups, groups)
-        full = np.zeros((groups, self.isa.round_up(filters), *wide.shape[2:]), np.float32)
-        full[:, :filters] = wide
-        width = self.blocks * lanes
+        """[group][chunk of filters][channel block][window][product of block][filter][channel of product]."""
+        groups, _, filters = wide_groups(self.problem, self.vector)
+        wide, (channels, block, *window) = widen_groups(weights, self.problem.groups, groups), self._over
+        if self._in_runs:
+            wide = wide.transpose(0, 1, 4, 2, 3).reshape(groups, filters, channels, *window)
+        together, rounded = self._how.together, -(-filters // self.vector) * self.vector
+        full = np.zeros((groups, rounded, channels + -channels % together, *window), self._how.packed)
+        with np.errstate(over="ignore"):
+            full[:, :filters, :channels] = wide
+        if self.problem.dtype == "f16" and not np.isfinite(full).all():
+            raise EngineError(f"a weight of a {self.problem} is beyond 65504, the largest 16-bit float")
+        products = full.reshape(groups, rounded, -1, together, *window)
+        width, step = self.blocks * self.vector, -(-block // together)
         return np.concatenate([
-            group[start : start + width, first : first + self.block].transpose(2, 3, 1, 0).reshape(-1)
-            for group in full
-            for start in range(0, len(group), width)
-            for first in range(0, channels, self.block)
+            group[start : start + width, first : first + step].transpose(3, 4, 1, 0, 2).reshape(-1)
+            for group in products
+            for start in range(0, rounded, width)
+            for first in range(0, products.shape[2], step)
         ])  # fmt: skip
+
+    def formula(self) -> Formula:
+        """The nest's, of a tile at every position."""
+        p, nest = self.problem, self._nest((1, 1), 1)
+        offset, count = self.isa.byte_offset * (p.dtype == "u8"), wide_groups(p, self.vector)[2]
+        tensors = {"x": laid(p, self._read_block, offset), "w": self._packed()}
+
+        def element(k: Poly, i: Poly, j: Poly) -> Expr:
+            return summed(nest, tensors, {"group": k // count, "k": 0, LANE: k % count, "i": i, "j": j})
+
+        sums = compute((p.filters, *p.output), element)
+        return started(sums, p, offset) if p.dtype == "u8" else sums
+
+    def _packed(self) -> Formula:
+        """What `pack` lays, at [group, channel block, *window, product, filter, channel of the product]."""
+        together, (channels, block, *window) = self._how.together, self._over
+        w = widened(self.problem, self.vector)
+        groups, count = w.shape[:2]
+        w = rows_of_bytes(w) if self._in_runs else w
+
+        def element(group: Poly, cb: Poly, u: Poly, v: Poly, c: Poly, k: Poly, e: Poly) -> Expr:
+            place = cb * block + c * together + e
+            return guard([channels - 1 - place], w[group, k, place, u, v])
+
+        blocks, products = -(-channels // block), -(-block // together)
+        return compute((groups, blocks, *window, products, count, together), element)
+
+    def _x(self, memory: Buffer | None) -> Operand:
+        """What is read of x; how it lies in memory is for C alone."""
+        p, how = self.problem, self._how
+        group, cb, i, j, u, v, c, e = map(Poly.symbol, ("group", "cb", "i", "j", "u", "v", "c", TOGETHER))
+        blocks = self._over[0] // self._over[1]
+        row, column = i * p.strides[0] + u * p.dilations[0], j * p.strides[1] + v * p.dilations[1]
+        index = (group * blocks + cb, row, column, c * how.together + e)
+        strides = (memory.plane, memory.row, memory.block, 1) if memory else ()
+        return Operand("x", index, strides, how.x_type, how.unit)
+
+    def _nest(self, tile: Extent, blocks: int, memory: Buffer | None = None) -> SumOver:
+        """The sums of one tile: a[i][j][k] of vectors of filters."""
+        how = self._how
+        i, j, k = apart("i", tile[0]), apart("j", tile[1]), apart("k", blocks)
+        cb, u, v, c, peeled = self._sums
+        x, width = self._x(memory), blocks * self.vector * how.together
+        group, lane, e = map(Poly.symbol, ("group", LANE, TOGETHER))
+        place = (group, cb.poly, u.poly, v.poly, c.poly, k.poly * self.vector + lane, e)
+        # It is read from beginning to end: what lies between its products is all that C asks for.
+        w = Operand("w", place, (0, 0, 0, 0, width, how.together, 1), how.w_type, how.unit)
+        weights = Kept(how.weights, "f", (k,), Fetched(w, how.load))
+        element = Kept(how.taken, "e", (), Fetched(x, how.element))
+        if how.wide > 1:  # a vector of x at once, whose lanes are picked
+            element = replace(element, axes=(i, j), lane=c.var)
+        begin, end = self._prefetches(tile, (i, j), k, x, w, memory) if memory else ((), ())
+        times = ForEach((k,), (MultiplyAdd((i, j, k), element, weights, how.product, how.together),))
+        each = ForEach((i, j), (times,) if element.axes else (element, times))
+        products = SumOver(c, (weights, *end, each), (w,))
+        if how.hint:
+            products = SumOver(c, (Verbatim(how.hint), weights, each), (x, w))
+        taps = SumOver(v, (Based("t", x), *begin, *([element] if element.axes else []), products))
+        return SumOver(cb, (SumOver(u, (taps,)),), (x,), peeled)
+
+    def _prefetches(
+        self, tile: Extent, positions: tuple[Axis, Axis], k: Axis, x: Operand, w: Operand, memory: Buffer
+    ) -> tuple[tuple[Prefetch, ...], tuple[Prefetch, ...]]:
+        """The next block of channels, where no prefetcher looks so far away; weights, well ahead."""
+        p, lanes, size = self.problem, self.isa.lanes, np.dtype(self._how.packed).itemsize
+        apart_ = p.dtype == "f32" and p.window == (1, 1) and memory.block == lanes
+        begin = (Prefetch(positions, x, memory.plane),) if apart_ and memory.blocks >= _MANY_BLOCKS else ()
+        if not self._how.fetches:
+            return begin, ()
+        ahead = fetched_ahead(math.prod(tile), lanes, size * p.filters * p.depth)
+        return begin, (Prefetch((k,), w, ahead),) if ahead else ()
+
+    @property
+    def _sums(self) -> tuple[Axis, Axis, Axis, Axis, tuple[Mapping[str, Dim], ...]]:
+        """Blocks of channels or a run of bytes, the window, products of a block; how they are peeled."""
+        together, (channels, block, tall, wide) = self._how.together, self._over
+        full, each = channels // block, -(-block // together)
+        rest = -(-(channels - full * block) // together)
+        cb, u, v = Axis("cb", full + (rest != 0)), Axis("u", tall), Axis("v", wide)
+        c = Axis("c", each, "UNROLL_4", Ragged("cb", full, rest))
+        if self._how.wide == 1:
+            return cb, u, v, c, ({},)
+        # A lane of a vector is picked by a number that is known when compiling.
+        peeled = [
+            {"cb": rounds, "c": limit} for rounds, limit in ((full, each), (1, rest)) if rounds and limit
+        ]
+        return cb, u, v, replace(c, unroll="UNROLL"), tuple(peeled)
 
     def code(self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue) -> str:
         """One function for each shape of tile, and one that walks over groups, filters and positions."""
-        p, lanes = self.problem, self.isa.lanes
-        _, channels, filters = wide_groups(p, lanes)
-        kept = epilogue.residual or target
-        image = walked_extent(p, source, target, kept)
-        depth = lanes * channels * math.prod(p.window)
-        # Rows end where they end; whatever lies in blocks has room for a whole vector.
-        parts = [
-            Chunk(blocks, times, last, blocks * depth, blocks)
-            for blocks, times, last in vector_chunks(filters, self.blocks, lanes, target.block != lanes)
-        ]
-        read = f"x + i * {p.strides[0] * source.row} + j * {p.strides[1] * source.block}"
+        p, lanes, how, read = self.problem, self.isa.lanes, self._how, self._rounded or source
+        bytes_, kept = p.dtype == "u8", epilogue.residual or target
+        x = self._x(read)
+        begin = self.begun(name, source, target, epilogue, how.w_type, how.x_type if self._rounded else "")
+        before = ""
+        if self._rounded:
+            corner = source.address(0, -p.pads[0], -p.pads[1])
+            before = _round_code(name, source, self._rounded, lanes)
+            begin += f"\n    {name}_round((const float *)in + {corner}, scratch);"
         add, write = (f"i * {buffer.row} + j * {buffer.block}" for buffer in (kept, target))
-        entry = f"""\
-static void {name}({SIGNATURE})
-{{
-    const float *x = (const float *)in + {source.address(0, -p.pads[0], -p.pads[1])}, *w = weights, *b = bias;
-    float *y = (float *)out + {target.address(0, 0, 0)};
-    const float *r = {f"(const float *)residual + {kept.address(0, 0, 0)}" if epilogue.residual else "y"};
-    (void)residual; (void)scratch;"""
-        return self.walk(
-            name, partial(self._tile, name, source, target, epilogue), entry,
-            channels // self.block * source.plane, image, parts, f"{read}, w, b, r + {add}, y + {write}",
-            target, epilogue, lanes if epilogue.bias else 0,
+        arguments = f"x + {x.offset('ij')}, w, {'h, ' if bytes_ else ''}b, r + {add}, y + {write}"
+        bias = FIELDS * lanes if bytes_ else lanes if epilogue.bias else 0
+        return before + self.walk(
+            name, partial(self._tile, name, read, target, epilogue), begin, x.step("group"),
+            walked_extent(p, read, target, kept), self._parts(target), arguments, target, epilogue, bias,
         )  # fmt: skip
 
-    def _next_block(self, tile: Extent, source: Buffer) -> str:
-        """C that fetches a tile's next block of channels: it lies a plane away, where no prefetcher looks."""
-        down, across = self.problem.strides[0] * source.row, self.problem.strides[1] * source.block
-        each = f"UNROLL for (int i = 0; i < {tile[0]}; i++) UNROLL for (int j = 0; j < {tile[1]}; j++)"
-        return f"\n        {each} FETCH(x + {source.plane} + i * {down} + j * {across});"
+    def _parts(self, target: Buffer) -> list[Chunk]:
+        """The chunks of filters. Rows end where they end; what lies in blocks has room for a whole vector."""
+        filters, lanes, wide = wide_groups(self.problem, self.vector)[2], self.isa.lanes, self._how.wide
+        depth = self._steps * self.vector * self._how.together // self._how.unit
+        if wide == 1:
+            found = vector_chunks(filters, self.blocks, lanes, target.block != lanes)
+            return [Chunk(blocks, times, last, blocks * depth, blocks) for blocks, times, last in found]
+        stored = chunks(-(-filters // lanes), wide * self.blocks)
+        return [
+            Chunk(-(-size // wide), times, size, -(-size // wide) * depth, size) for size, times in stored
+        ]
 
     def _tile(
-        self, name: str, source: Buffer, target: Buffer, epilogue: Epilogue, tile: Extent, blocks: int,
+        self,
+        name: str,
+        read: Buffer,
+        target: Buffer,
+        epilogue: Epilogue,
+        tile: Extent,
+        blocks: int,
         last: int,
-    ) -> str:  # fmt: skip
+    ) -> str:
         """The register tile: all channels and window positions of `tile` positions and `blocks` blocks."""
-        p, lanes = self.problem, self.isa.lanes
-        rows, columns = tile
-        full, rest = divmod(wide_groups(p, lanes)[1], source.block)
-        limit = f"(cb < {full} ? {source.block} : {rest})" if rest and full else rest or source.block
-        taps = f"u * {p.dilations[0] * source.row} + v * {p.dilations[1] * source.block}"
-        element = f"i * {p.strides[0] * source.row} + j * {p.strides[1] * source.block} + c"
-        deep = p.window == (1, 1) and source.block == lanes and source.blocks >= _MANY_BLOCKS
-        ahead = self._next_block(tile, source) if deep else ""
+        how, lanes, (rows, columns), kept = self._how, self.isa.lanes, tile, epilogue.residual or target
+        zero, header, unused = how.zero, "", "(void)b; (void)r;"
+        if self.problem.dtype == "u8":
+            zero, header = f"iload(b + k * {FIELDS * lanes})", "const float *h, "
+            unused = "const quad *g = (const quad *)h;\n    (void)g; (void)r;"
+            end = (
+                finish_vectors(tile, blocks, target, kept, epilogue, lanes)
+                if target.block == lanes
+                else finish_rows(columns, blocks, last, target, kept, epilogue, lanes)
+            )
+        elif how.wide == 1:
+            end = store_tile(tile, blocks, last, target, epilogue, lanes)
+        else:
+            halves = "half_of(a[i][j][k / 2], k % 2)"
+            end = store_tile(tile, last, lanes, target, epilogue, lanes, halves)
         return f"""\
-static void {name}_{rows}x{columns}x{blocks}_{last}(const float *restrict x, const float *restrict w,
-        const float *b, const float *r, float *y)
+static void {name}_{rows}x{columns}x{blocks}_{last}(const {how.x_type} *restrict x,
+        const {how.w_type} *restrict w, {header}const float *b, const {kept.c_type} *r, {target.c_type} *y)
 {{
-    vf a[{rows}][{columns}][{blocks}];
-    (void)b; (void)r;
+    {how.sums} a[{rows}][{columns}][{blocks}];
+    {unused}
     UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int j = 0; j < {columns}; j++)
-        UNROLL for (int k = 0; k < {blocks}; k++) a[i][j][k] = splat(0);
-    for (int cb = 0; cb < {full + bool(rest)}; cb++, x += {source.plane})
-    for (int u = 0; u < {p.window[0]}; u++)
-    for (int v = 0; v < {p.window[1]}; v++) {{
-        const float *t = x + {taps};{ahead}
-        UNROLL_4 for (int c = 0; c < {limit}; c++, w += {blocks * lanes}) {{
-            vf f[{blocks}];
-            {load_weights(rows * columns, blocks, lanes, 4 * p.filters * p.depth)}
-            UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int j = 0; j < {columns}; j++) {{
-                float e = t[{element}];
-                UNROLL for (int k = 0; k < {blocks}; k++) a[i][j][k] += e * f[k];
-            }}
-        }}
-    }}
-{store_tile(tile, blocks, last, target, epilogue, lanes)}}}
+        UNROLL for (int k = 0; k < {blocks}; k++) a[i][j][k] = {zero};
+{printed(self._nest(tile, blocks, read), 4)}
+{end}}}
 """
+
+
+def _blocks(problem: ConvolutionProblem, lanes: int) -> list[int]:
+    """Channels that a block of x may hold."""
+    if problem.dtype == "f16":
+        return [lanes]
+    few = problem.channels <= _FEW_CHANNELS.get(problem.dtype, 0) and problem.groups == 1
+    if few and problem.dtype == "u8":
+        return layouts(problem, lanes if problem.dilations[1] > 1 else problem.channels)
+    return layouts(problem, 1 if few else lanes)
+
+
+def _fits(dtype: str, isa: Isa, block: int, positions: int, blocks: int) -> bool:
+    """Whether the registers hold a tile."""
+    if dtype == "u8":
+        weights, spare = (1, 1) if isa.has_dot else (2, _WIDENED[0])
+        return positions * blocks + weights * blocks + spare <= isa.registers
+    if dtype == "bf16":
+        return positions * blocks + blocks + 1 < isa.registers
+    return isa.fits(positions, blocks, _PLANE_REGISTERS if block == 1 else 1)
+
+
+def _round_code(name: str, source: Buffer, rounded: Buffer, lanes: int) -> str:
+    """C that rounds x, halo included; lanes past the last channel become zero, for the pair's sake."""
+    rows, columns = rounded.plane // rounded.row, rounded.row // rounded.block
+    full, rest = divmod(source.channels, lanes)
+    step, at = vector_step(source, lanes), f"x + i * {source.row} + j * {source.block}"
+    nests = [
+        f"""\
+    for (int n = 0; n < {count}; n++, x += {step}, y += {rounded.plane})
+        for (int i = 0; i < {rows}; i++) for (int j = 0; j < {columns}; j++)
+            put_bf16(y + i * {rounded.row} + j * {lanes}, {read});
+"""
+        for count, read in ((full, f"load({at})"), (int(rest > 0), f"load_part({at}, {rest})"))
+        if count
+    ]
+    return f"static void {name}_round(const float *x, uint16_t *y)\n{{\n{''.join(nests)}}}\n\n"

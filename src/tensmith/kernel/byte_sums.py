@@ -1,10 +1,47 @@
-"""Storing the sums of 8-bit products as rows of a matrix, which may end in a part of a vector."""
+"""Storing the sums of 8-bit products: a tile in blocks, or rows that may end in a part of a vector."""
 
 from __future__ import annotations
 
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import Epilogue
 from tensmith.kernel.quantized import FIELDS, finish_code
+from tensmith.kernel.register_tiles import vector_step
+from tensmith.kernel.tiles import Extent
+
+# Cycles from sums to bytes, of a vector.
+_FINISH = 4
+
+
+def finish_cycles(tile: Extent, blocks: int) -> float:
+    """Cycles to store a tile, four positions at once."""
+    return _FINISH * blocks * tile[0] * (tile[1] // 4 * 4 + 3 * (tile[1] % 4 > 0))
+
+
+def finish_vectors(
+    tile: Extent, blocks: int, target: Buffer, kept: Buffer, epilogue: Epilogue, lanes: int
+) -> str:
+    """C that stores the sums a[i][j][k] of a tile: bytes of up to four positions at once, or floats."""
+    rows, columns = tile
+    read = "widen" if kept.dtype == "u8" else "load"
+    residual = f"{read}(r + i * {kept.row} + (j) * {kept.block} + k * {vector_step(kept, lanes)})"
+    fields = f"(b + k * {FIELDS * lanes})"
+    at = f"y + i * {target.row} + j * {target.block} + k * {vector_step(target, lanes)}"
+    value = finish_code(epilogue, "a[i][j][k]", fields, residual, lanes)
+    over = f"    UNROLL for (int k = 0; k < {blocks}; k++) UNROLL for (int i = 0; i < {rows}; i++)"
+    if target.dtype == "f32":
+        return f"{over}\n        UNROLL for (int j = 0; j < {columns}; j++) store({at}, {value});\n"
+    if epilogue.activation is not None:
+        value = f"({value}) * h[3]"
+    return f"""\
+{over} {{
+        vi q[{columns + -columns % 4}];
+        UNROLL for (int j = 0; j < {columns}; j++) q[j] = rint_i({value});
+        UNROLL for (int j = {columns}; j < {columns + -columns % 4}; j++) q[j] = q[{columns - 1}];
+        UNROLL for (int j = 0; j < {columns}; j += 4)
+            put({at}, j + 4 <= {columns} ? 4 : {columns} - j, q[j], q[j + 1], q[j + 2], q[j + 3],
+                isplat(g[0]), isplat(g[1]), isplat(g[2]));
+    }}
+"""
 
 
 def finish_rows(
