@@ -10,7 +10,7 @@ from dataclasses import replace
 from tensmith.ctext.names import unmixed
 from tensmith.formula.types import MachineType
 from tensmith.lifting.emit import EmittedFiles, Emitter, emitter
-from tensmith.lifting.emit.kernel.parameters import element_name, flat_fields
+from tensmith.lifting.emit.kernel.parameters import element_name
 from tensmith.lifting.emit.kernel.plan import LoopNest, make_plan
 from tensmith.lifting.emit.vector import glue
 from tensmith.lifting.emit.vector.host import Host
@@ -46,7 +46,7 @@ class Tpc(Emitter):
 
 
 def _kernels(lifted: Lifted, steps: tuple[LoopNest, ...]) -> tuple[VectorKernel, ...]:
-    fields = [field for parameter in lifted.function.parameters for field in flat_fields(parameter)]
+    fields = lifted.function.fields
     scalars = {name: element_name(type_) for name, type_ in fields if isinstance(type_, MachineType)}
     return tuple(
         make_kernel(f"{lifted.function.name}_{number}", step, scalars) for number, step in enumerate(steps, 1)
