@@ -16,7 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, Union, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar, Union, cast
 
 import numpy as np
 
@@ -33,6 +33,8 @@ Attr: TypeAlias = Union[
     int, float, str, bytes, "tuple[int, ...]", "tuple[float, ...]", "tuple[str, ...]", Array, None
 ]
 Attrs: TypeAlias = Mapping[str, Any]
+
+Operand = TypeVar("Operand")
 
 REQUIRED: Any = object()
 
@@ -76,47 +78,41 @@ class Typed:
 
 
 @dataclass(frozen=True)
-class Run:
-    """A use of an op at run time: arrays (None for omitted inputs), attributes, and the value types."""
+class Operands(Generic[Operand]):
+    """Attributes and inputs of a use of an op, None for those omitted."""
 
     attrs: Attrs
-    inputs: tuple[Array | None, ...]
-    types: tuple[TensorType | None, ...]
-    out_types: tuple[TensorType | None, ...]
+    inputs: tuple[Operand | None, ...]
 
-    def __getitem__(self, index: int) -> Array:
-        found = self.inputs[index] if index < len(self.inputs) else None
+    def __getitem__(self, index: int) -> Operand:
+        found = self.get(index)
         if found is None:
             raise ProgramError(f"input {index} is missing")
         return found
 
-    def get(self, index: int) -> Array | None:
+    def get(self, index: int) -> Operand | None:
         """An optional input."""
         return self.inputs[index] if index < len(self.inputs) else None
 
 
 @dataclass(frozen=True)
-class Symbolic:
+class Run(Operands[Array]):
+    """A use of an op at run time: arrays, and the types of values."""
+
+    types: tuple[TensorType | None, ...]
+    out_types: tuple[TensorType | None, ...]
+
+
+@dataclass(frozen=True)
+class Symbolic(Operands[Formula]):
     """A use of an op as a formula: input formulas, attributes (whose integers may be Poly), known values.
 
     `dtypes` are element types where they matter and are known: formulas have none.
     """
 
-    attrs: Attrs
-    inputs: tuple[Formula | None, ...]
     values: tuple[Array | None, ...] = ()
     n_outputs: int = 1
     dtypes: tuple[str | None, ...] = ()
-
-    def __getitem__(self, index: int) -> Formula:
-        found = self.inputs[index] if index < len(self.inputs) else None
-        if found is None:
-            raise ProgramError(f"input {index} is missing")
-        return found
-
-    def get(self, index: int) -> Formula | None:
-        """An optional input."""
-        return self.inputs[index] if index < len(self.inputs) else None
 
     def value(self, index: int) -> Array:
         """The known value of an input (shapes, axes, pads)."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import importlib.util
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -14,13 +12,13 @@ import numpy as np
 
 from tensmith.engine.base import (
     Arrays,
+    PackageEngine,
     Session,
     check_inputs,
+    choices,
     engine,
     first_line,
     one_at_a_time,
-    refuse,
-    require,
 )
 from tensmith.engine.profile import StepTime, mean_steps
 from tensmith.engine.signature import ModelSignature, read_signature
@@ -68,7 +66,7 @@ class OnnxRuntimeSession(Session):
 
 
 @engine
-class OnnxRuntime:
+class OnnxRuntime(PackageEngine):
     """Settings: `optimization` "all" (default), "basic" or "none"; `weights` "packed" (default) or "mapped".
 
     Mapped weights are read where they lie, in the file beside the model: they take no memory of their own
@@ -76,37 +74,14 @@ class OnnxRuntime:
     """
 
     name = "onnxruntime"
-
-    def missing(self) -> str | None:
-        found = importlib.util.find_spec("onnxruntime")
-        return None if found else "onnxruntime is not installed: pip install onnxruntime"
-
-    def version(self) -> str:
-        require(self)
-        return importlib.metadata.version("onnxruntime")
-
-    def start(self) -> None:
-        require(self)
-        import onnxruntime  # noqa: F401 - for its effect
+    install = "onnxruntime"
 
     def prepare(
-        self,
-        path: Path,
-        threads: int,
-        *,
-        sizes: Mapping[str, int] | None = None,
-        optimization: str = "all",
-        weights: str = "packed",
-        **settings: str,
+        self, path: Path, threads: int, *, sizes: Mapping[str, int] | None = None, **settings: str
     ) -> Session:
-        refuse(self.name, settings)
+        allowed = {"optimization": tuple(_LEVELS), "weights": tuple(_WEIGHTS)}
+        optimization, weights = choices(self.name, settings, allowed)
         self.start()
-        if optimization not in _LEVELS:
-            raise EngineError(
-                f"onnxruntime optimization is one of {', '.join(_LEVELS)}, not '{optimization}'"
-            )
-        if weights not in _WEIGHTS:
-            raise EngineError(f"onnxruntime weights is one of {', '.join(_WEIGHTS)}, not '{weights}'")
         import onnxruntime
 
         options = session_options(threads)

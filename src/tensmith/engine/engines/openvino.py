@@ -6,8 +6,6 @@ precision hint forbids that unless the caller asks for it by name.
 
 from __future__ import annotations
 
-import importlib.metadata
-import importlib.util
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,14 +15,14 @@ import numpy as np
 
 from tensmith.engine.base import (
     Arrays,
+    PackageEngine,
     Session,
     check_inputs,
+    choices,
     engine,
     first_line,
     fix,
     one_at_a_time,
-    refuse,
-    require,
     sizes_in,
 )
 from tensmith.engine.profile import StepTime, mean_steps
@@ -96,43 +94,30 @@ class OpenVinoSession(Session):
 
 
 @engine
-class OpenVino:
+class OpenVino(PackageEngine):
     """Setting `precision`: "f32" (default), "bf16" or "f16" for what fp32 operators compute in."""
 
     name = "openvino"
-
-    def missing(self) -> str | None:
-        found = importlib.util.find_spec("openvino")
-        return None if found else "openvino is not installed: pip install 'tensmith[openvino]'"
-
-    def version(self) -> str:
-        require(self)
-        return importlib.metadata.version("openvino")
+    install = "'tensmith[openvino]'"
 
     def start(self) -> None:
-        require(self)
+        super().start()
         import openvino
 
         openvino.Core()
 
     def prepare(
-        self,
-        path: Path,
-        threads: int,
-        *,
-        sizes: Mapping[str, int] | None = None,
-        precision: str = "f32",
-        **settings: str,
+        self, path: Path, threads: int, *, sizes: Mapping[str, int] | None = None, **settings: str
     ) -> Session:
-        refuse(self.name, settings)
+        (precision,) = choices(self.name, settings, {"precision": _PRECISIONS})
         self.start()
-        return _compiled(path, cpu_properties(threads, precision), sizes or {})
+        return _compiled(path, _cpu_properties(threads, precision), sizes or {})
 
     def profile(self, path: Path, threads: int, inputs: Arrays, seconds: float) -> list[StepTime]:
         """As `engine.profile`: what was executed, by the names of the ONNX nodes that it came of."""
         self.start()
         sizes = sizes_in(path, inputs)
-        session = _compiled(path, {**cpu_properties(threads, "f32"), "PERF_COUNT": True}, sizes)
+        session = _compiled(path, {**_cpu_properties(threads, "f32"), "PERF_COUNT": True}, sizes)
         ended = time.monotonic() + seconds
         runs = [session.steps(inputs)]
         while time.monotonic() < ended and len(runs) < _MOST_PROFILED:
@@ -154,10 +139,8 @@ def _compiled(path: Path, properties: Mapping[str, Any], sizes: Mapping[str, int
         raise EngineError(f"openvino cannot load {path}: {first_line(error)}") from error
 
 
-def cpu_properties(threads: int, precision: str) -> dict[str, Any]:
-    """What a model is compiled with; EngineError on a precision that there is not."""
-    if precision not in _PRECISIONS:
-        raise EngineError(f"openvino precision is one of {', '.join(_PRECISIONS)}, not '{precision}'")
+def _cpu_properties(threads: int, precision: str) -> dict[str, Any]:
+    """What a model is compiled with."""
     return {
         "PERFORMANCE_HINT": "LATENCY",
         "INFERENCE_PRECISION_HINT": precision,
