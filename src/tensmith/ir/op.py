@@ -14,7 +14,7 @@ An op whose formula is missing is still typed, run and exported; rules cannot be
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar, Union, cast
 
@@ -39,6 +39,13 @@ Operand = TypeVar("Operand")
 REQUIRED: Any = object()
 
 
+def _given(operands: Sequence[Operand | None], index: int, lacking: str) -> Operand:
+    found = operands[index] if index < len(operands) else None
+    if found is None:
+        raise ProgramError(f"input {index} {lacking}")
+    return found
+
+
 @dataclass(frozen=True)
 class Typed:
     """A use of an op at typing time.
@@ -55,10 +62,7 @@ class Typed:
 
     def type(self, index: int) -> TensorType:
         """The type of a required input."""
-        found = self.types[index] if index < len(self.types) else None
-        if found is None:
-            raise ProgramError(f"input {index} is missing")
-        return found
+        return _given(self.types, index, "is missing")
 
     def has(self, index: int) -> bool:
         """Whether an optional input is there."""
@@ -85,10 +89,7 @@ class Operands(Generic[Operand]):
     inputs: tuple[Operand | None, ...]
 
     def __getitem__(self, index: int) -> Operand:
-        found = self.get(index)
-        if found is None:
-            raise ProgramError(f"input {index} is missing")
-        return found
+        return _given(self.inputs, index, "is missing")
 
     def get(self, index: int) -> Operand | None:
         """An optional input."""
@@ -116,10 +117,7 @@ class Symbolic(Operands[Formula]):
 
     def value(self, index: int) -> Array:
         """The known value of an input (shapes, axes, pads)."""
-        found = self.values[index] if index < len(self.values) else None
-        if found is None:
-            raise ProgramError(f"input {index} must be a known constant for a formula")
-        return found
+        return _given(self.values, index, "must be a known constant for a formula")
 
     def dtype(self, index: int) -> str:
         """The element type of an input."""

@@ -95,14 +95,6 @@ def _matmul(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> Expr
     return ExpressionText(f"{w.helper('_product')}({a.code}, {b.code})")
 
 
-def _cum_sum(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-    axis = rules.axis_of_sum(w, node)
-    if node.attrs["exclusive"]:
-        return ExpressionText(f"{w.helper('_sum_before')}({operands[0].code}, {axis})")
-    dtype = w.target.dtype(w.type(node.output).dtype)
-    return ExpressionText(f"np.cumsum({operands[0].code}, axis={axis}, dtype={dtype})")
-
-
 def _quotient(w: PythonWriter, node: Node, a: ExpressionText, b: ExpressionText) -> ExpressionText:
     """float64 quotients of 32-bit integers lie on the right side of every whole number."""
     dtype = w.type(node.output).dtype
@@ -150,7 +142,8 @@ class NumPy(PythonEmitter):
         **ARITHMETIC, **dict.fromkeys(rules.functions("np"), _function), **alike("np"), **reductions(),
         "div": rules.divide(_quotient, single=_single), "mod": rules.remainder(mod),
         "where": rules.chosen(rules.by_bits(_one, rules.where("np.where"))),
-        "matmul": _matmul, "einsum": einsum("np.einsum", ", optimize=True"), "cum_sum": _cum_sum,
+        "matmul": _matmul, "einsum": einsum("np.einsum", ", optimize=True"),
+        "cum_sum": rules.cum_sum("np.cumsum({code}, axis={axis}, dtype={dtype})"),
     }  # fmt: skip
 
     def typed(self, number: ExpressionText, dtype: str) -> ExpressionText:

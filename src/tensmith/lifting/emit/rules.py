@@ -284,6 +284,19 @@ def axis_of_sum(w: PythonWriter, node: Node) -> int:
     return int(axis.reshape(-1)[0])
 
 
+def cum_sum(spelling: str) -> Rule:
+    """Sums up to each position, of `code` or `atom` along `axis` in `dtype`; a helper sums before it."""
+
+    def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
+        axis, code, atom = axis_of_sum(w, node), operands[0].code, operands[0].atom
+        if node.attrs["exclusive"]:
+            return ExpressionText(f"{w.helper('_sum_before')}({code}, {axis})")
+        dtype = w.target.dtype(w.type(node.output).dtype)
+        return ExpressionText(spelling.format(code=code, atom=atom, axis=axis, dtype=dtype))
+
+    return rule
+
+
 def transpose(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     """The axes in another order."""
     return ExpressionText(w.target.transposed(operands[0].atom, tuple(node.attrs["perm"])))

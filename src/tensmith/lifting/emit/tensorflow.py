@@ -143,16 +143,13 @@ class TensorFlow(PythonEmitter):
     module = "tf"
     helper_texts = _HELPERS
     spellings: ClassVar[Mapping[str, str]] = {
-        "positions": "tf.range({}, dtype=tf.int64)",
         # Elements are not known inside tf.function.
         "any_zero": "tf.executing_eagerly() and not np.all({})",
         "any_nan": "tf.executing_eagerly() and np.isnan({}).any()",
-        "reshaped": "tf.reshape({}, {})",
-        "flattened": "tf.reshape({}, [-1])",
-        "turned": "tf.transpose({})",
-        "transposed": "tf.transpose({}, {})",
-        "copied": "{}",  # tensors do not change
-    }
+        "positions": "tf.range({}, dtype=tf.int64)", "copied": "{}",  # tensors do not change
+        "reshaped": "tf.reshape({}, {})", "flattened": "tf.reshape({}, [-1])",
+        "turned": "tf.transpose({})", "transposed": "tf.transpose({}, {})",
+    }  # fmt: skip
     table: ClassVar[dict[str, Rule]] = {
         **{name: _typed(rule) for name, rule in ARITHMETIC.items()},
         **rules.functions("tf", log="math.log"),

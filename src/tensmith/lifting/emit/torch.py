@@ -184,14 +184,6 @@ def _matmul(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> Expr
     return ExpressionText(f"{w.helper('_product')}({operands[0].code}, {operands[1].code})")
 
 
-def _cum_sum(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-    axis = rules.axis_of_sum(w, node)
-    if node.attrs["exclusive"]:
-        return ExpressionText(f"{w.helper('_sum_before')}({operands[0].code}, {axis})")
-    dtype = w.target.dtype(w.type(node.output).dtype)
-    return ExpressionText(f"{operands[0].atom}.cumsum({axis}, dtype={dtype})")
-
-
 def _gather(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
     return ExpressionText(f"{operands[0].atom}.index_select({node.attrs['axis']}, {operands[1].code})")
 
@@ -351,9 +343,8 @@ class Torch(PythonEmitter):
         "any_zero": "torch.count_nonzero({0}) < {0}.numel()",
         # A sum of squares is NaN where one of them is, and only then; it is faster than a pass of isnan.
         "any_nan": "torch.isnan(torch.dot({0}.reshape(-1), {0}.reshape(-1)))",
-        "transposed": "{}.permute{}",
-        "copied": "{}.clone()",
-    }
+        "transposed": "{}.permute{}", "copied": "{}.clone()",
+    }  # fmt: skip
     table: ClassVar[dict[str, Rule]] = {
         **ARITHMETIC, **{name: _function(name) for name in rules.functions("torch")},
         "add": _add, "sub": _in_place("sub", ARITHMETIC["sub"]),
@@ -368,7 +359,9 @@ class Torch(PythonEmitter):
         "matmul": _matmul,
         "einsum": einsum("torch.einsum"), "expand": _expand,
         "transpose": rules.transpose, "unsqueeze": rules.index_of, "pad": rules.pad(_pad),
-        "gather": _gather, "cum_sum": _cum_sum, "size": rules.size, "reduce_sum": _total,
+        "gather": _gather, "cum_sum": rules.cum_sum("{atom}.cumsum({axis}, dtype={dtype})"),
+        "size": rules.size,
+        "reduce_sum": _total,
         "reduce_max": _extreme("amax"), "reduce_min": _extreme("amin"),
         "reduce_prod": lambda w, node, operands: ExpressionText(
             f"{operands[0].atom}.prod({rules.axes_of(w, node, 'dim') or ''})"),

@@ -212,7 +212,7 @@ class Execution:
             case loops.Length(array, axis, type_, position, row):
                 if row and not self.scouting:
                     at = (self._subscript(part, state, scope, array, stored=False) for part in row)
-                    self.accesses.append(Access(array, tuple(at), scope, position, False))
+                    self.accesses.append(Access(scope, position, array, tuple(at), False))
                 return self._length(array, axis, type_, state, scope, position)
             case loops.Load():
                 return self._load(expression, state, scope)
@@ -229,7 +229,7 @@ class Execution:
             case loops.Apply(operator, arguments, type_, position):
                 terms = [self.evaluate(argument, state, scope) for argument in arguments]
                 if operator in DIVISIONS and (operator, type_.kind) != ("div", "float") and not self.scouting:
-                    self.divisors.append(Divisor(terms[1], scope, position))
+                    self.divisors.append(Divisor(scope, position, terms[1]))
                 return self.algebra.apply(operator, terms, type_, scope)
         raise TypeError(f"not an expression: {expression!r}")
 
@@ -276,7 +276,7 @@ class Execution:
         self, array: str, at: tuple[Poly, ...], scope: Scope, position: loops.SourcePosition, stored: bool
     ) -> tuple[Poly, ...]:
         """Subscripts of the grid; the access is kept for what it requires."""
-        self.accesses.append(Access(array, at, scope, position, stored))
+        self.accesses.append(Access(scope, position, array, at, stored))
         grid = self.plan.grids.get(array)
         if grid is None or not grid.strides or len(at) == len(grid.strides):
             return at

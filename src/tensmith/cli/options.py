@@ -1,0 +1,16 @@
+"""Parameters that commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+OnnxFile = Annotated[Path, typer.Argument(metavar="MODEL", help="The .onnx file.")]
+CompiledFolder = Annotated[
+    Path | None,
+    typer.Option(help="The folder to write. [default: MODEL-TARGET or MODEL-native, beside this place]"),
+]
+Batch = Annotated[int, typer.Option(help="Samples of an inference, where the file leaves it open.")]
+LayerThreads = Annotated[int, typer.Option(help="Threads that may share a layer.")]
