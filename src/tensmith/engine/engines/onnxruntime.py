@@ -10,16 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tensmith.engine.base import (
-    Arrays,
-    PackageEngine,
-    Session,
-    check_inputs,
-    choices,
-    engine,
-    first_line,
-    one_at_a_time,
-)
+from tensmith.engine import base
 from tensmith.engine.profile import StepTime, mean_steps
 from tensmith.engine.signature import ModelSignature, read_signature
 from tensmith.errors import EngineError
@@ -31,7 +22,7 @@ _LEVELS = {"all": "ORT_ENABLE_ALL", "basic": "ORT_ENABLE_BASIC", "none": "ORT_DI
 _WEIGHTS = {"packed": "0", "mapped": "1"}
 
 
-class OnnxRuntimeSession(Session):
+class OnnxRuntimeSession(base.Session):
     """One InferenceSession."""
 
     def __init__(self, native: Any, signature: ModelSignature) -> None:
@@ -40,14 +31,14 @@ class OnnxRuntimeSession(Session):
         self.operators = signature.operators
         self._names = [spec.name for spec in signature.outputs]
 
-    def run(self, inputs: Arrays) -> dict[str, np.ndarray[Any, Any]]:
-        check_inputs(self.inputs, inputs)
+    def run(self, inputs: base.Arrays) -> dict[str, np.ndarray[Any, Any]]:
+        base.check_inputs(self.inputs, inputs)
         try:
             return dict(zip(self._names, self._native.run(self._names, dict(inputs))))
         except Exception as error:
-            raise EngineError(f"onnxruntime failed while running: {first_line(error)}") from error
+            raise EngineError(f"onnxruntime failed while running: {base.first_line(error)}") from error
 
-    def bind(self, inputs: Arrays) -> Callable[[], object]:
+    def bind(self, inputs: base.Arrays) -> Callable[[], object]:
         self.run(inputs)
         binding = self._native.io_binding()
         for name, array in inputs.items():
@@ -55,7 +46,7 @@ class OnnxRuntimeSession(Session):
         for name in self._names:
             binding.bind_output(name, "cpu")
         run = self._native.run_with_iobinding
-        return one_at_a_time(lambda: run(binding))
+        return base.one_at_a_time(lambda: run(binding))
 
     def end_profiling(self) -> str:
         """The path of what the profiler wrote."""
@@ -65,8 +56,8 @@ class OnnxRuntimeSession(Session):
         self._native = None
 
 
-@engine
-class OnnxRuntime(PackageEngine):
+@base.engine
+class OnnxRuntime(base.PackageEngine):
     """Settings: `optimization` "all" (default), "basic" or "none"; `weights` "packed" (default) or "mapped".
 
     Mapped weights are read where they lie, in the file beside the model: they take no memory of their own
@@ -78,9 +69,9 @@ class OnnxRuntime(PackageEngine):
 
     def prepare(
         self, path: Path, threads: int, *, sizes: Mapping[str, int] | None = None, **settings: str
-    ) -> Session:
+    ) -> base.Session:
         allowed = {"optimization": tuple(_LEVELS), "weights": tuple(_WEIGHTS)}
-        optimization, weights = choices(self.name, settings, allowed)
+        optimization, weights = base.choices(self.name, settings, allowed)
         self.start()
         import onnxruntime
 
@@ -92,7 +83,7 @@ class OnnxRuntime(PackageEngine):
         signature = read_signature(path)
         return self._opened(path, options, signature)
 
-    def profile(self, path: Path, threads: int, inputs: Arrays, seconds: float) -> list[StepTime]:
+    def profile(self, path: Path, threads: int, inputs: base.Arrays, seconds: float) -> list[StepTime]:
         """As `engine.profile`; values are those of nodes that the optimized graph names."""
         self.start()
         options = session_options(threads)
@@ -119,7 +110,7 @@ class OnnxRuntime(PackageEngine):
         try:
             return open_session(path, options, signature)
         except Exception as error:
-            raise EngineError(f"onnxruntime cannot load {path}: {first_line(error)}") from error
+            raise EngineError(f"onnxruntime cannot load {path}: {base.first_line(error)}") from error
 
 
 def _events(file: Path, values: Mapping[str, tuple[str, ...]]) -> Iterator[list[StepTime]]:
