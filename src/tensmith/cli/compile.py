@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tensmith.cli.command import Answer, command
-from tensmith.cli.options import Batch, CompiledFolder, LayerThreads, OnnxFile
+from tensmith.cli.options import Batch, CompiledFolder, LayerThreads, OnnxFile, OpenSizes
 from tensmith.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -26,10 +26,7 @@ def compile(
         str, typer.Option(help="The device: a name that `tensmith targets` lists, or a .toml file.")
     ] = "host",
     batch: Batch = 1,
-    sizes: Annotated[
-        str | None,
-        typer.Option(metavar="NAME=N,...", help="Sizes that the file leaves open, by their names in it."),
-    ] = None,
+    sizes: OpenSizes = None,
     precision: Annotated[
         str,
         typer.Option(

@@ -14,3 +14,9 @@ CompiledFolder = Annotated[
 ]
 Batch = Annotated[int, typer.Option(help="Samples of an inference, where the file leaves it open.")]
 LayerThreads = Annotated[int, typer.Option(help="Threads that may share a layer.")]
+InferenceThreads = Annotated[int, typer.Option(help="Threads of an inference.")]
+MeasuringSeconds = Annotated[float, typer.Option(help="How long to measure.")]
+OpenSizes = Annotated[
+    str | None,
+    typer.Option(metavar="NAME=N,...", help="Sizes that the file leaves open, by their names in it."),
+]

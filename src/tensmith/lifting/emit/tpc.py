@@ -16,7 +16,6 @@ from tensmith.lifting.emit.vector import glue
 from tensmith.lifting.emit.vector.host import Host
 from tensmith.lifting.emit.vector.kernel import VectorKernel, make_kernel, stored_for_lanes
 from tensmith.lifting.lifted import Lifted
-from tensmith.lifting.refusal import Refusal
 
 
 @emitter
@@ -28,14 +27,11 @@ class Tpc(Emitter):
     def emit(self, lifted: Lifted) -> EmittedFiles:
         """F_k.tpc.c, F_glue.cpp, F.c and F.h."""
         function = lifted.function
-        try:
-            # The host packs views, guards included: kernels read what it packed.
-            packed = tuple(replace(given, when="") for given in lifted.inputs)
-            plan = make_plan(replace(lifted, inputs=packed), stored_for_lanes, flat=False)
-            kernels = _kernels(lifted, plan.steps)
-            host = unmixed(lambda names: Host(lifted, plan, kernels, names), Host.own)
-        except Refusal as refusal:
-            raise Refusal(refusal.reason, function.position, function.name) from refusal
+        # The host packs views, guards included: kernels read what it packed.
+        packed = tuple(replace(given, when="") for given in lifted.inputs)
+        plan = make_plan(replace(lifted, inputs=packed), stored_for_lanes, flat=False)
+        kernels = _kernels(lifted, plan.steps)
+        host = unmixed(lambda names: Host(lifted, plan, kernels, names), Host.own)
         dtypes = {name: lifted.program.type(name).dtype for kernel in kernels for name in kernel.inputs}
         files = {f"{kernel.name}.tpc.c": kernel.text for kernel in kernels}
         classes = [glue.glue_class(kernel, dtypes) for kernel in kernels]

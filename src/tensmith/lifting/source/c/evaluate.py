@@ -198,10 +198,3 @@ def described(found: c_places.Value) -> str:
         case c_places.StructPlace():
             return "a struct"
     return "no value"
-
-
-def array_of(context: LoweringContext, found: c_places.Value, cursor: Cursor) -> tuple[str, loops.Array]:
-    """The whole array a value names."""
-    if isinstance(found, c_places.ArrayRegion) and not found.indices:
-        return found.array, context.arrays[found.array]
-    raise Refusal(f"`{spelled(cursor)}` is not a whole array", position(cursor))
